@@ -1,0 +1,46 @@
+# Flags of every target, in one place.
+#
+#   gs_runtime_flags(target)   code that also runs on a board: runtime, firmware, boards
+#   gs_host_flags(target)      code of the host: server, sim
+#   gs_test_flags(target)      tests, benchmarks
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# Replicas compare their models bit for bit, so no compiler may fuse a multiplication with an addition, in any target.
+add_compile_options(-ffp-contract=off)
+
+if(GS_SANITIZE)
+  add_compile_options(-fsanitize=${GS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${GS_SANITIZE})
+endif()
+if(GS_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+set(GS_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wundef -Werror)
+
+# Includes name their folder from the project's root: "runtime/base/status.h".
+function(gs_common target)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${GS_WARNINGS}>)
+endfunction()
+
+function(gs_runtime_flags target)
+  gs_common(${target})
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wsign-conversion -Wvla
+      -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-math-errno>)
+endfunction()
+
+function(gs_host_flags target)
+  gs_common(${target})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wconversion>)
+endfunction()
+
+function(gs_test_flags target)
+  gs_common(${target})
+endfunction()

@@ -1,0 +1,40 @@
+# gs_mbedtls: Mbed TLS 3.6 of third_party/, built with the configuration of this platform.
+#
+# The configuration is GS_MBEDTLS_CONFIG if set, else boards/<GS_BOARD>/mbedtls_config.h if the board has one, else the
+# one for all boards or the one for hosts in cmake/.
+
+if(NOT EXISTS ${PROJECT_SOURCE_DIR}/third_party/mbedtls/CMakeLists.txt)
+  message(FATAL_ERROR "third_party/mbedtls is missing: run ./run setup")
+endif()
+
+set(GS_MBEDTLS_CONFIG "" CACHE FILEPATH "Configuration header of Mbed TLS, instead of the platform's own")
+set(board_config ${PROJECT_SOURCE_DIR}/boards/${GS_BOARD}/mbedtls_config.h)
+if(GS_MBEDTLS_CONFIG)
+  set(mbedtls_config ${GS_MBEDTLS_CONFIG})
+elseif(GS_BOARD AND EXISTS ${board_config})
+  set(mbedtls_config ${board_config})
+elseif(GS_BARE_METAL)
+  set(mbedtls_config ${PROJECT_SOURCE_DIR}/cmake/mbedtls_config_board.h)
+else()
+  set(mbedtls_config ${PROJECT_SOURCE_DIR}/cmake/mbedtls_config_host.h)
+endif()
+
+function(gs_add_mbedtls)
+  set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # its options take the values below
+  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS OFF)
+  set(Python3_EXECUTABLE /usr/bin/python3)
+  set(ENABLE_PROGRAMS OFF)
+  set(ENABLE_TESTING OFF)
+  set(GEN_FILES OFF)
+  set(MBEDTLS_FATAL_WARNINGS OFF)
+  set(USE_STATIC_MBEDTLS_LIBRARY ON)
+  set(USE_SHARED_MBEDTLS_LIBRARY OFF)
+  set(MBEDTLS_CONFIG_FILE ${mbedtls_config} CACHE FILEPATH "" FORCE)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/third_party/mbedtls ${PROJECT_BINARY_DIR}/mbedtls EXCLUDE_FROM_ALL SYSTEM)
+  # The header is part of a preprocessor definition, so the dependency scan finds it; nothing else to declare.
+endfunction()
+gs_add_mbedtls()
+
+add_library(gs_mbedtls INTERFACE)
+target_link_libraries(gs_mbedtls INTERFACE mbedtls mbedx509 mbedcrypto)

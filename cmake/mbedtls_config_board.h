@@ -1,0 +1,52 @@
+// Mbed TLS on boards: a TLS 1.3 client with a pre-shared key, nothing else. No libc heap: memory comes from one static
+// pool that the board hands over, entropy and time from the port.
+//
+// A board that needs other choices has its own boards/<board>/mbedtls_config.h.
+#ifndef GRADSTREAM_CMAKE_MBEDTLS_CONFIG_BOARD_H_
+#define GRADSTREAM_CMAKE_MBEDTLS_CONFIG_BOARD_H_
+
+// ---- Platform: no files, no clock, no heap, no operating system ----
+#define MBEDTLS_PLATFORM_C
+#define MBEDTLS_PLATFORM_MEMORY
+#define MBEDTLS_MEMORY_BUFFER_ALLOC_C    // mbedtls_memory_buffer_alloc_init(pool, size)
+#define MBEDTLS_PLATFORM_SNPRINTF_ALT    // newlib's would link malloc
+#define MBEDTLS_PLATFORM_ZEROIZE_ALT     // mbedtls_platform_zeroize
+#define MBEDTLS_PLATFORM_EXIT_ALT
+#define MBEDTLS_NO_PLATFORM_ENTROPY
+#define MBEDTLS_ENTROPY_HARDWARE_ALT     // mbedtls_hardware_poll
+#define MBEDTLS_ENTROPY_FORCE_SHA256
+
+// ---- TLS 1.3 ----
+#define MBEDTLS_SSL_TLS_C
+#define MBEDTLS_SSL_CLI_C
+#define MBEDTLS_SSL_PROTO_TLS1_3
+#define MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED  // psk_dhe_ke
+#define MBEDTLS_SSL_KEEP_PEER_CERTIFICATE                           // TLS 1.3 in Mbed TLS 3.6 demands it
+#define MBEDTLS_SSL_RECORD_SIZE_LIMIT
+#define MBEDTLS_SSL_IN_CONTENT_LEN 1024
+#define MBEDTLS_SSL_OUT_CONTENT_LEN 1024
+
+// ---- Cryptography: TLS_AES_128_GCM_SHA256, x25519 ----
+#define MBEDTLS_PSA_CRYPTO_C
+#define MBEDTLS_PSA_KEY_SLOT_COUNT 8
+#define MBEDTLS_ENTROPY_C
+#define MBEDTLS_CTR_DRBG_C
+#define MBEDTLS_CTR_DRBG_USE_128_BIT_KEY
+#define MBEDTLS_AES_C
+#define MBEDTLS_AES_ROM_TABLES
+#define MBEDTLS_AES_FEWER_TABLES
+#define MBEDTLS_AES_ONLY_128_BIT_KEY_LENGTH
+#define MBEDTLS_BLOCK_CIPHER_NO_DECRYPT
+#define MBEDTLS_CIPHER_C
+#define MBEDTLS_GCM_C
+#define MBEDTLS_MD_C
+#define MBEDTLS_SHA256_C
+#define MBEDTLS_SHA256_SMALLER
+#define MBEDTLS_HKDF_C
+#define MBEDTLS_BIGNUM_C
+#define MBEDTLS_MPI_MAX_SIZE 32
+#define MBEDTLS_ECP_C
+#define MBEDTLS_ECP_DP_CURVE25519_ENABLED
+#define MBEDTLS_ECDH_C
+
+#endif  // GRADSTREAM_CMAKE_MBEDTLS_CONFIG_BOARD_H_

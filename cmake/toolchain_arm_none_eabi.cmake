@@ -1,0 +1,26 @@
+# Cortex-M with GCC and newlib nano. GS_CPU_FLAGS (from the preset) names the processor and its floating point unit.
+#
+# Nothing links a heap: _sbrk stays undefined, so that an allocation anywhere is a link error. Start-up code and the
+# linker script come from the board (-nostartfiles). -O2, because -Os made the images bigger.
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR arm)
+set(CMAKE_C_COMPILER arm-none-eabi-gcc)
+set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+
+set(GS_CPU_FLAGS "" CACHE STRING "Processor flags, such as -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16")
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES GS_CPU_FLAGS)
+if(NOT GS_CPU_FLAGS)
+  message(FATAL_ERROR "GS_CPU_FLAGS is empty: choose a preset of a board, or pass -DGS_CPU_FLAGS=-mcpu=...")
+endif()
+
+set(CMAKE_C_FLAGS_INIT "${GS_CPU_FLAGS} -mthumb -ffunction-sections -fdata-sections -fno-common")
+set(CMAKE_CXX_FLAGS_INIT
+  "${CMAKE_C_FLAGS_INIT} -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit")
+set(CMAKE_ASM_FLAGS_INIT "${GS_CPU_FLAGS} -mthumb")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "--specs=nano.specs -nostartfiles -Wl,--gc-sections -Wl,--fatal-warnings")
+
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
