@@ -1,0 +1,51 @@
+#!/bin/bash
+# Builds and runs all tests. A new stage is one line of the table; everything that a stage runs is a test of ctest, so
+# that ctest's closing lines stand in the output.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export LC_ALL=C.UTF-8 CTEST_OUTPUT_ON_FAILURE=1
+
+# name | preset to build | further options of ctest
+readonly STAGES=(
+  "native|dev|"
+)
+
+begin=$SECONDS
+tests=0 failed=0 broken=0
+
+# Runs ctest in one build tree and adds its closing line to the sums.
+run_stage() {
+  local name=$1 preset=$2 log=build/$2/ctest-$1.log summary stage_failed stage_tests
+  shift 2
+  if ! tools/build.sh "$preset" | sed '/^result: /d'; then
+    printf 'test: stage %s: the build of %s failed\n' "$name" "$preset" >&2
+    broken=$((broken + 1))
+    return
+  fi
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j2 "$@" 2>&1 8>&- | tee "$log"
+  summary=$(sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$log")
+  if [[ -z $summary ]]; then
+    printf 'test: stage %s: ctest ran nothing in build/%s\n' "$name" "$preset" >&2
+    broken=$((broken + 1))
+    return
+  fi
+  read -r stage_failed stage_tests <<<"$summary"
+  tests=$((tests + stage_tests))
+  failed=$((failed + stage_failed))
+}
+
+mkdir -p build
+exec 8>build/.lock-test
+flock -n 8 || { printf 'test: waiting for another test run in this tree\n'; flock 8; }
+
+for stage in "${STAGES[@]}"; do
+  IFS='|' read -r name preset options <<<"$stage"
+  printf '\n==== stage %s (preset %s) ====\n' "$name" "$preset"
+  read -ra options <<<"$options"
+  run_stage "$name" "$preset" "${options[@]}"
+done
+
+# A stage that could not be built or that ran nothing counts as one failure.
+failed=$((failed + broken))
+printf 'result: tests=%d failed=%d seconds=%d\n' "$((tests + broken))" "$failed" "$((SECONDS - begin))"
+((failed == 0))
