@@ -1,0 +1,94 @@
+// One caller-owned buffer for everything that a task needs.
+//
+//   +------------------------+----------- free -----------+----------------------+
+//   | persistent, grows ->   |                            |    <- grows, scratch |
+//   +------------------------+----------------------------+----------------------+
+//   begin                                                                        end
+//
+// persistent: lives until reset(); taken by prepare(). scratch: lives until the enclosing ScratchScope ends; taken
+// inside one call. No destructors run: T must be trivially destructible. Memory is aligned to kArenaAlignment.
+#ifndef GRADSTREAM_RUNTIME_BASE_ARENA_H_
+#define GRADSTREAM_RUNTIME_BASE_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "runtime/base/status.h"
+
+namespace gradstream {
+
+inline constexpr size_t kArenaAlignment = 8;
+
+class Arena {
+ public:
+  // The buffer stays the caller's and must outlive the arena. Its begin is rounded up to kArenaAlignment.
+  Arena(void* buffer, size_t size);
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // count objects of T, zeroed. kOutOfMemory when they do not fit.
+  template <typename T>
+  Result<T*> persistent(size_t count) {
+    static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kArenaAlignment);
+    return typed<T>(take_persistent(count, sizeof(T)));
+  }
+  // As persistent(), from the scratch end. Only inside a ScratchScope.
+  template <typename T>
+  Result<T*> scratch(size_t count) {
+    static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kArenaAlignment);
+    return typed<T>(take_scratch(count, sizeof(T)));
+  }
+
+  // Bytes that persistent<T>(count) or scratch<T>(count) takes: for scratch_size() and tables of memory.
+  template <typename T>
+  static constexpr size_t taken_size(size_t count) {
+    return (count * sizeof(T) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  }
+
+  // Marks of the persistent end: everything taken after mark() is given back by release(mark).
+  size_t mark() const { return persistent_size_; }
+  void release(size_t mark);
+  void reset() { release(0); }
+
+  size_t size() const { return size_; }
+  size_t free_size() const { return size_ - persistent_size_ - scratch_size_; }
+  // Most bytes ever in use at once (both ends), since construction.
+  size_t high_water_size() const { return high_water_size_; }
+
+ private:
+  friend class ScratchScope;
+  template <typename T>
+  static Result<T*> typed(void* memory) {
+    if (memory == nullptr) {
+      return Status::kOutOfMemory;
+    }
+    return static_cast<T*>(memory);
+  }
+  void* take_persistent(size_t count, size_t item_size);
+  void* take_scratch(size_t count, size_t item_size);
+  void note_high_water();
+
+  uint8_t* begin_;
+  size_t size_;
+  size_t persistent_size_ = 0;
+  size_t scratch_size_ = 0;
+  size_t high_water_size_ = 0;
+};
+
+// Gives back, at its end, all scratch taken since its begin. Scopes nest.
+class ScratchScope {
+ public:
+  explicit ScratchScope(Arena& arena) : arena_(arena), mark_(arena.scratch_size_) {}
+  ~ScratchScope() { arena_.scratch_size_ = mark_; }
+  ScratchScope(const ScratchScope&) = delete;
+  ScratchScope& operator=(const ScratchScope&) = delete;
+
+ private:
+  Arena& arena_;
+  size_t mark_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_BASE_ARENA_H_

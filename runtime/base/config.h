@@ -1,0 +1,70 @@
+// Every limit of gradstream: each has a name, a unit and a reason; relations between limits are static_asserts.
+//
+// A limit stands here when it shapes memory or the wire. Per-board sums of RAM stand in the board's board_config.h.
+#ifndef GRADSTREAM_RUNTIME_BASE_CONFIG_H_
+#define GRADSTREAM_RUNTIME_BASE_CONFIG_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gradstream {
+
+// The scalar of the runtime. float is the product: every replica computes in it, bit for bit. The double build
+// (host only, GS_REAL_DOUBLE) replays reference trajectories and is never linked into a product.
+#if defined(GS_REAL_DOUBLE)
+using Real = double;
+#else
+using Real = float;
+#endif
+
+// ---- The model -------------------------------------------------------------------------------------------------
+
+// Rows and columns of a point, each. Reason: 2^15 keeps rows * cols inside 32 bits.
+inline constexpr uint32_t kDimensionMax = 32768;
+// Columns of a Stiefel point. Reason: its polar factor works on a cols x cols matrix kept in scratch.
+inline constexpr uint32_t kStiefelColsMax = 64;
+
+// ---- Local work ------------------------------------------------------------------------------------------------
+
+// Local steps of one task. Reason: with kDirectionCountMax it bounds the scalars of one update.
+inline constexpr uint32_t kLocalStepCountMax = 256;
+// Directions of one zeroth-order estimate. Reason: as above.
+inline constexpr uint32_t kDirectionCountMax = 1024;
+// Scalars (steps x directions) of one update. Reason: 16 KiB in f32, 22 frames; beyond it a TangentBlock is shorter.
+inline constexpr uint32_t kScalarCountMax = 4096;
+// Samples of one minibatch. Reason: its index list stands in scratch, 2 bytes each on a board.
+inline constexpr uint32_t kBatchSizeMax = 4096;
+// Samples of one device. Reason: sample indices and fold weights are unsigned 16 bits.
+inline constexpr uint32_t kSampleCountMax = 65535;
+
+// ---- The wire --------------------------------------------------------------------------------------------------
+
+// One frame with its prefix, bytes. Reason: with kFrameSizeMax <= 1,024 one frame is one TLS record on a board whose
+// record buffers are 1,024 bytes (record_size_limit, RFC 8449).
+inline constexpr size_t kFrameSizeMax = 1000;
+// Magic (2) and payload length (2), bytes.
+inline constexpr size_t kFramePrefixSize = 4;
+// One encoded message, bytes.
+inline constexpr size_t kMessageSizeMax = kFrameSizeMax - kFramePrefixSize;
+// Tensor or scalar bytes carried by one message. Reason: leaves 100 bytes for the message's other fields.
+inline constexpr size_t kPayloadSizeMax = 896;
+static_assert(kPayloadSizeMax + 100 <= kMessageSizeMax);
+static_assert(kPayloadSizeMax % 32 == 0, "an int8 block of 32 values never straddles two frames of whole blocks");
+
+// ---- Time: at most ten named limits, all in milliseconds; every state of either end names the one it uses ---------
+
+// CONNECT: transport open and TLS handshake. Reason: an M0+ needs about 2.3 s of handshake arithmetic.
+inline constexpr uint32_t kHandshakeDeadlineMs = 10000;
+// HELLO, SYNC, UPLOAD: an answer to what this end has just sent. Reason: a server commits within store_delay_ms.
+inline constexpr uint32_t kAnswerDeadlineMs = 10000;
+// A frame begun must be complete. Reason: 1,000 bytes take 1 s at 9,600 baud.
+inline constexpr uint32_t kFrameDeadlineMs = 5000;
+// A link that cannot dial is discarded until it has been quiet for so long before a new handshake.
+// Reason: longer than any gap inside a flight of the peer, shorter than a retry window.
+inline constexpr uint32_t kLinkQuietMs = 200;
+// A device keeps its session open across a wait that is at most so long. Reason: a handshake costs more than this idle.
+inline constexpr uint32_t kSessionKeepMs = 2000;
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_BASE_CONFIG_H_

@@ -1,0 +1,550 @@
+#include "runtime/base/linalg.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace gradstream {
+namespace {
+
+constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
+constexpr uint32_t kLaneCount = 4;
+
+// Calls body(k) for k = 0 .. kCount - 1, k a constant: small arrays indexed by it stay in registers at -Os and -O2 too.
+template <uint32_t kCount, typename Body>
+[[gnu::always_inline]] inline void unrolled(Body body) {
+  [&]<uint32_t... k>(std::integer_sequence<uint32_t, k...>) __attribute__((always_inline)) {
+    (body(std::integral_constant<uint32_t, k>{}), ...);
+  }(std::make_integer_sequence<uint32_t, kCount>{});
+}
+
+[[gnu::always_inline]] inline Real sum_lanes(const Real s[kLaneCount]) {
+  return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+Real strided_dot(size_t count, size_t x_stride, const Real* x, size_t y_stride, const Real* y) {
+  Real s[kLaneCount] = {};
+  for (size_t i = 0; i < count; ++i) {
+    const Real term = x[i * x_stride] * y[i * y_stride];
+    s[i % kLaneCount] = i < kLaneCount ? term : s[i % kLaneCount] + term;
+  }
+  return sum_lanes(s);
+}
+
+// The 2 x 2 entries of A' B at out, a and b standing at their first columns. 16 partial sums fill half of the
+// registers of a Cortex-M4F. Requires rows >= 4.
+void multiply_transposed_tile(uint32_t rows, uint32_t cols, const Real* a, const Real* b, Real* out) {
+  Real s00[kLaneCount], s01[kLaneCount], s10[kLaneCount], s11[kLaneCount];
+  unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) {
+    const Real* a_row = a + static_cast<size_t>(k) * cols;
+    const Real* b_row = b + static_cast<size_t>(k) * cols;
+    s00[k] = a_row[0] * b_row[0];
+    s01[k] = a_row[0] * b_row[1];
+    s10[k] = a_row[1] * b_row[0];
+    s11[k] = a_row[1] * b_row[1];
+  });
+  const auto add_row = [&](auto k, const Real* a_row, const Real* b_row) __attribute__((always_inline)) {
+    s00[k] += a_row[0] * b_row[0];
+    s01[k] += a_row[0] * b_row[1];
+    s10[k] += a_row[1] * b_row[0];
+    s11[k] += a_row[1] * b_row[1];
+  };
+  uint32_t row = kLaneCount;
+  for (; row + kLaneCount <= rows; row += kLaneCount) {
+    unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) {
+      const size_t at = static_cast<size_t>(row + k) * cols;
+      add_row(k, a + at, b + at);
+    });
+  }
+  unrolled<kLaneCount - 1>([&](auto k) __attribute__((always_inline)) {
+    if (row + k < rows) {
+      const size_t at = static_cast<size_t>(row + k) * cols;
+      add_row(k, a + at, b + at);
+    }
+  });
+  out[0] = sum_lanes(s00);
+  out[1] = sum_lanes(s01);
+  out[cols] = sum_lanes(s10);
+  out[cols + 1] = sum_lanes(s11);
+}
+
+// Rows i and i + 1 of A' B from column j_begin on.
+void multiply_transposed_rows(Shape shape, const Real* a, const Real* b, uint32_t i, uint32_t j_begin, Real* out) {
+  const uint32_t cols = shape.cols;
+  const bool pair = i + 1 < cols && shape.rows >= kLaneCount;
+  uint32_t j = j_begin;
+  for (; pair && j + 1 < cols; j += 2) {
+    multiply_transposed_tile(shape.rows, cols, a + i, b + j, out + static_cast<size_t>(i) * cols + j);
+  }
+  for (; j < cols; ++j) {
+    for (uint32_t k = i; k < cols && k < i + 2; ++k) {
+      out[static_cast<size_t>(k) * cols + j] = strided_dot(shape.rows, cols, a + k, cols, b + j);
+    }
+  }
+}
+
+// out <- A' A: the upper half, mirrored.
+void gram(Shape shape, const Real* a, Real* out) {
+  const size_t cols = shape.cols;
+  for (uint32_t i = 0; i < cols; i += 2) {
+    multiply_transposed_rows(shape, a, a, i, i, out);
+  }
+  for (size_t i = 0; i < cols; ++i) {
+    for (size_t j = i + 1; j < cols; ++j) {
+      out[j * cols + i] = out[i * cols + j];
+    }
+  }
+}
+
+// Four entries of the row vector a S at out, s standing at their first column. Requires n >= 4. out may be a if n == 4.
+[[gnu::always_inline]] inline void multiply_row_tile(uint32_t n, const Real* a, const Real* s, Real* out) {
+  Real lanes[4][kLaneCount];
+  unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) {
+    const Real* s_row = s + static_cast<size_t>(k) * n;
+    unrolled<4>([&](auto c) __attribute__((always_inline)) { lanes[c][k] = a[k] * s_row[c]; });
+  });
+  const auto add_term = [&](auto k, uint32_t i) __attribute__((always_inline)) {
+    const Real* s_row = s + static_cast<size_t>(i) * n;
+    unrolled<4>([&](auto c) __attribute__((always_inline)) { lanes[c][k] += a[i] * s_row[c]; });
+  };
+  uint32_t i = kLaneCount;
+  for (; i + kLaneCount <= n; i += kLaneCount) {
+    unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { add_term(k, i + k); });
+  }
+  unrolled<kLaneCount - 1>([&](auto k) __attribute__((always_inline)) {
+    if (i + k < n) {
+      add_term(k, i + k);
+    }
+  });
+  unrolled<4>([&](auto c) __attribute__((always_inline)) { out[c] = sum_lanes(lanes[c]); });
+}
+
+// out <- A S for four columns: S stays in registers. out may be a.
+void multiply_right_4(uint32_t rows, const Real* a, const Real* s, Real* out) {
+  Real fixed[16];
+  unrolled<16>([&](auto i) __attribute__((always_inline)) { fixed[i] = s[i]; });
+  for (uint32_t row = 0; row < rows; ++row) {
+    multiply_row_tile(4, a + size_t{4} * row, fixed, out + size_t{4} * row);
+  }
+}
+
+// out <- a S, one row. out does not alias a.
+void multiply_row(uint32_t n, const Real* a, const Real* s, Real* out) {
+  uint32_t c = 0;
+  for (; n >= kLaneCount && c + 4 <= n; c += 4) {
+    multiply_row_tile(n, a, s + c, out + c);
+  }
+  for (; c < n; ++c) {
+    out[c] = strided_dot(n, 1, a, n, s + c);
+  }
+}
+
+// A <- A S. row: cols Reals.
+void multiply_right_in_place(Shape shape, Real* a, const Real* s, Real* row) {
+  if (shape.cols == 4) {
+    multiply_right_4(shape.rows, a, s, a);
+    return;
+  }
+  for (uint32_t i = 0; i < shape.rows; ++i) {
+    Real* a_row = a + static_cast<size_t>(i) * shape.cols;
+    copy(shape.cols, a_row, row);
+    multiply_row(shape.cols, row, s, a_row);
+  }
+}
+
+void add_to_diagonal(uint32_t n, Real value, Real* s) {
+  for (size_t i = 0; i < n; ++i) {
+    s[i * n + i] += value;
+  }
+}
+
+Real frobenius_squared(uint32_t n, const Real* s) {
+  const size_t size = static_cast<size_t>(n) * n;
+  return dot(size, s, s);
+}
+
+// Jacobi rotates rows p and q of x by (c, s) in the form that does not cancel: tau = s / (1 + c).
+void rotate_rows(uint32_t n, Real s, Real tau, Real* x_p, Real* x_q) {
+  for (uint32_t k = 0; k < n; ++k) {
+    const Real g = x_p[k];
+    const Real h = x_q[k];
+    x_p[k] = g - s * (h + tau * g);
+    x_q[k] = h + s * (g - tau * h);
+  }
+}
+
+// Makes S[p][q] zero (Golub and Van Loan, Matrix Computations, 8.5). q_rows: eigenvectors as rows.
+void jacobi_rotate(uint32_t n, uint32_t p, uint32_t q, Real* s, Real* q_rows) {
+  Real* s_p = s + static_cast<size_t>(p) * n;
+  Real* s_q = s + static_cast<size_t>(q) * n;
+  const Real off = s_p[q];
+  const Real theta = (s_q[q] - s_p[p]) / (2 * off);
+  const Real magnitude = 1 / (std::fabs(theta) + std::sqrt(theta * theta + 1));
+  const Real t = theta < 0 ? -magnitude : magnitude;
+  const Real c = 1 / std::sqrt(t * t + 1);
+  const Real sine = t * c;
+  const Real tau = sine / (1 + c);
+  const Real diagonal_p = s_p[p] - t * off;
+  const Real diagonal_q = s_q[q] + t * off;
+  rotate_rows(n, sine, tau, s_p, s_q);
+  for (size_t k = 0; k < n; ++k) {
+    s[k * n + p] = s_p[k];
+    s[k * n + q] = s_q[k];
+  }
+  s_p[p] = diagonal_p;
+  s_q[q] = diagonal_q;
+  s_p[q] = 0;
+  s_q[p] = 0;
+  rotate_rows(n, sine, tau, q_rows + static_cast<size_t>(p) * n, q_rows + static_cast<size_t>(q) * n);
+}
+
+// Sorts w ascending, rows of q along with it; equal values keep their order.
+void sort_eigenpairs(uint32_t n, Real* w, Real* q_rows) {
+  for (size_t i = 1; i < n; ++i) {
+    for (size_t j = i; j > 0 && w[j] < w[j - 1]; --j) {
+      std::swap(w[j], w[j - 1]);
+      for (size_t k = 0; k < n; ++k) {
+        std::swap(q_rows[j * n + k], q_rows[(j - 1) * n + k]);
+      }
+    }
+  }
+}
+
+void transpose_square(uint32_t n, Real* s) {
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = i + 1; j < n; ++j) {
+      std::swap(s[i * n + j], s[j * n + i]);
+    }
+  }
+}
+
+// Scratch of polar_factor, from the arena. All n x n but row (n).
+struct PolarScratch {
+  Real* gram;
+  Real* power;  // becomes G^(-1/2)
+  Real* work0;
+  Real* work1;
+  Real* row;
+};
+
+// |G - I| (Frobenius) up to here takes the Newton path, without an eigen-decomposition. Reason: G stays well
+// conditioned, so that the uncoupled iteration is stable (Higham, Functions of Matrices, 6.4).
+constexpr Real kNearIdentity = static_cast<Real>(0.25);
+constexpr int kNewtonStepsMax = 8;
+
+// P = G^(-1/2) for G near I. Start: I - E/2 + 3/8 E^2, E = G - I, with error O(|E|^3); then P <- P (3 I - G P^2) / 2,
+// which squares the error. work0 holds E. On return s.power is P.
+void inverse_root_near_identity(uint32_t n, const PolarScratch& s) {
+  const size_t size = static_cast<size_t>(n) * n;
+  const Shape square{n, n};
+  multiply_right(square, s.work0, s.work0, s.power);
+  for (size_t i = 0; i < size; ++i) {
+    s.power[i] = static_cast<Real>(0.375) * s.power[i] - static_cast<Real>(0.5) * s.work0[i];
+  }
+  add_to_diagonal(n, 1, s.power);
+  for (int step = 0; step < kNewtonStepsMax; ++step) {
+    multiply_right(square, s.power, s.power, s.work0);
+    multiply_right(square, s.gram, s.work0, s.work1);
+    // work1 <- half the residual I - G P^2, then P <- P + P work1.
+    scale(size, static_cast<Real>(-0.5), s.work1);
+    add_to_diagonal(n, static_cast<Real>(0.5), s.work1);
+    multiply_right(square, s.power, s.work1, s.work0);
+    add_scaled(size, 1, s.work0, s.power);
+    if (frobenius_squared(n, s.work1) <= kEpsilon / 4) {
+      return;
+    }
+  }
+}
+
+// P = G^(-1/2) by eigen-decomposition of G, which is overwritten, with eigenvalues below kPolarRankTolerance times the
+// largest raised to it. *full_rank says that none was.
+Status inverse_root_by_eigen(uint32_t n, const PolarScratch& s, bool* full_rank) {
+  GS_TRY(symmetric_eigen(n, s.gram, s.row, s.work0));
+  const Real largest = s.row[n - 1];
+  if (!(largest > std::numeric_limits<Real>::min() / kEpsilon)) {
+    return Status::kSingular;
+  }
+  const Real floor = kPolarRankTolerance * largest;
+  *full_rank = s.row[0] > floor;
+  for (size_t c = 0; c < n; ++c) {
+    const Real root = std::sqrt(s.row[c] > floor ? s.row[c] : floor);
+    for (size_t r = 0; r < n; ++r) {
+      s.work1[c * n + r] = s.work0[r * n + c] / root;
+    }
+  }
+  multiply_right({n, n}, s.work0, s.work1, s.power);
+  return Status::kOk;
+}
+
+// a <- A (A'A)^(-1/2). A far from orthonormal is multiplied by the eigen route's factor, once or twice, until Newton's
+// path takes it: the result is orthonormal to rounding whatever the errors of the eigenvalues were.
+Status polar_in_place(Shape shape, Real* a, const PolarScratch& s) {
+  constexpr int kEigenPassesMax = 2;
+  const uint32_t n = shape.cols;
+  const size_t size = static_cast<size_t>(n) * n;
+  for (int pass = 0;; ++pass) {
+    gram(shape, a, s.gram);
+    if (!all_finite(size, s.gram)) {
+      return Status::kNotFinite;
+    }
+    copy(size, s.gram, s.work0);
+    add_to_diagonal(n, -1, s.work0);
+    if (frobenius_squared(n, s.work0) <= kNearIdentity * kNearIdentity) {
+      inverse_root_near_identity(n, s);
+      multiply_right_in_place(shape, a, s.power, s.row);
+      return Status::kOk;
+    }
+    if (pass == kEigenPassesMax) {
+      return Status::kSingular;
+    }
+    bool full_rank = true;
+    GS_TRY(inverse_root_by_eigen(n, s, &full_rank));
+    if (!full_rank && pass > 0) {
+      return Status::kSingular;
+    }
+    multiply_right_in_place(shape, a, s.power, s.row);
+  }
+}
+
+// out <- out + factor A B', all n x n. out aliases neither.
+void add_product_transposed(uint32_t n, Real factor, const Real* a, const Real* b, Real* out) {
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      out[i * n + j] += factor * dot(n, a + i * n, b + j * n);
+    }
+  }
+}
+
+// A <- A^(-1) by Gauss-Jordan with partial pivoting. pivots: n entries. kSingular on a zero or non-finite pivot.
+Status invert_in_place(uint32_t n, Real* a, uint32_t* pivots) {
+  for (size_t k = 0; k < n; ++k) {
+    size_t pivot = k;
+    for (size_t i = k + 1; i < n; ++i) {
+      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) {
+        pivot = i;
+      }
+    }
+    pivots[k] = static_cast<uint32_t>(pivot);
+    for (size_t j = 0; j < n && pivot != k; ++j) {
+      std::swap(a[k * n + j], a[pivot * n + j]);
+    }
+    const Real inverse = 1 / a[k * n + k];
+    if (!all_finite(1, &inverse)) {
+      return Status::kSingular;
+    }
+    a[k * n + k] = 1;
+    scale(n, inverse, a + k * n);
+    for (size_t i = 0; i < n; ++i) {
+      if (i != k) {
+        const Real factor = a[i * n + k];
+        a[i * n + k] = 0;
+        add_scaled(n, -factor, a + k * n, a + i * n);
+      }
+    }
+  }
+  for (size_t k = n; k-- > 0;) {
+    for (size_t i = 0; i < n && pivots[k] != k; ++i) {
+      std::swap(a[i * n + k], a[i * n + pivots[k]]);
+    }
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Real dot(size_t count, const Real* x, const Real* y) {
+  if (count < kLaneCount) {
+    return strided_dot(count, 1, x, 1, y);
+  }
+  Real s[kLaneCount];
+  unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { s[k] = x[k] * y[k]; });
+  size_t i = kLaneCount;
+  for (; i + kLaneCount <= count; i += kLaneCount) {
+    unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { s[k] += x[i + k] * y[i + k]; });
+  }
+  unrolled<kLaneCount - 1>([&](auto k) __attribute__((always_inline)) {
+    if (i + k < count) {
+      s[k] += x[i + k] * y[i + k];
+    }
+  });
+  return sum_lanes(s);
+}
+
+Real norm2(size_t count, const Real* x) { return std::sqrt(dot(count, x, x)); }
+
+Real distance2(size_t count, const Real* x, const Real* y) {
+  Real s[kLaneCount] = {};
+  for (size_t i = 0; i < count; ++i) {
+    const Real difference = y[i] - x[i];
+    s[i % kLaneCount] += difference * difference;
+  }
+  return std::sqrt(sum_lanes(s));
+}
+
+void add_scaled(size_t count, Real a, const Real* x, Real* y) {
+  for (size_t i = 0; i < count; ++i) {
+    y[i] += a * x[i];
+  }
+}
+
+void scale(size_t count, Real a, Real* x) {
+  for (size_t i = 0; i < count; ++i) {
+    x[i] *= a;
+  }
+}
+
+void copy(size_t count, const Real* x, Real* y) {
+  for (size_t i = 0; i < count; ++i) {
+    y[i] = x[i];
+  }
+}
+
+void fill_zero(size_t count, Real* x) {
+  for (size_t i = 0; i < count; ++i) {
+    x[i] = 0;
+  }
+}
+
+bool all_finite(size_t count, const Real* x) {
+  for (size_t i = 0; i < count; ++i) {
+    if (!(std::fabs(x[i]) <= std::numeric_limits<Real>::max())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out) {
+  for (uint32_t i = 0; i < shape.cols; i += 2) {
+    multiply_transposed_rows(shape, a, b, i, 0, out);
+  }
+}
+
+void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
+  if (shape.cols == 4) {
+    multiply_right_4(shape.rows, a, s, out);
+    return;
+  }
+  for (uint32_t i = 0; i < shape.rows; ++i) {
+    const size_t at = static_cast<size_t>(i) * shape.cols;
+    multiply_row(shape.cols, a + at, s, out + at);
+  }
+}
+
+Status symmetric_eigen(uint32_t n, Real* s, Real* w, Real* q) {
+  constexpr int kSweepsMax = 32;
+  // Below this an entry is zero whatever stands on the diagonal.
+  const Real negligible = kEpsilon * kEpsilon * std::sqrt(frobenius_squared(n, s));
+  fill_zero(static_cast<size_t>(n) * n, q);
+  add_to_diagonal(n, 1, q);
+  bool rotated = true;
+  for (int sweep = 0; sweep < kSweepsMax && rotated; ++sweep) {
+    rotated = false;
+    for (uint32_t i = 0; i + 1 < n; ++i) {
+      for (uint32_t j = i + 1; j < n; ++j) {
+        // Relative to the two diagonal entries, so that small eigenvalues of a positive definite matrix are accurate
+        // too (Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992).
+        const Real off = std::fabs(s[static_cast<size_t>(i) * n + j]);
+        const Real diagonal_i = std::sqrt(std::fabs(s[static_cast<size_t>(i) * n + i]));
+        const Real diagonal_j = std::sqrt(std::fabs(s[static_cast<size_t>(j) * n + j]));
+        if (!(off <= negligible || off <= kEpsilon * diagonal_i * diagonal_j)) {
+          jacobi_rotate(n, i, j, s, q);
+          rotated = true;
+        }
+      }
+    }
+  }
+  if (rotated) {
+    return Status::kSingular;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    w[i] = s[i * n + i];
+  }
+  sort_eigenpairs(n, w, q);
+  transpose_square(n, q);
+  return Status::kOk;
+}
+
+size_t polar_scratch_size(Shape shape) {
+  return Arena::taken_size<Real>((4 * static_cast<size_t>(shape.cols) + 1) * shape.cols);
+}
+
+Status polar_factor(Shape shape, const Real* a, Real* out, Arena& arena) {
+  const size_t size = static_cast<size_t>(shape.cols) * shape.cols;
+  ScratchScope scope(arena);
+  const Result<Real*> scratch = arena.scratch<Real>(4 * size + shape.cols);
+  GS_TRY(scratch.status());
+  Real* const begin = scratch.value();
+  if (out != a) {
+    copy(shape.size(), a, out);
+  }
+  return polar_in_place(shape, out, {begin, begin + size, begin + 2 * size, begin + 3 * size, begin + 4 * size});
+}
+
+Status qr_factor(Shape shape, const Real* a, Real* out) {
+  const uint32_t rows = shape.rows;
+  const uint32_t cols = shape.cols;
+  if (out != a) {
+    copy(shape.size(), a, out);
+  }
+  for (uint32_t j = 0; j < cols; ++j) {
+    Real* column = out + j;
+    const Real before = strided_dot(rows, cols, column, cols, column);
+    for (uint32_t i = 0; i < 2 * j; ++i) {
+      const Real* done = out + (i < j ? i : i - j);
+      const Real r = strided_dot(rows, cols, done, cols, column);
+      for (size_t k = 0; k < shape.size(); k += cols) {
+        column[k] -= r * done[k];
+      }
+    }
+    const Real after = strided_dot(rows, cols, column, cols, column);
+    if (!(after > kPolarRankTolerance * kPolarRankTolerance * before)) {
+      return Status::kSingular;
+    }
+    const Real length = std::sqrt(after);
+    for (size_t k = 0; k < shape.size(); k += cols) {
+      column[k] /= length;
+    }
+  }
+  return Status::kOk;
+}
+
+size_t lyapunov_scratch_size(uint32_t n) {
+  return Arena::taken_size<Real>(2 * static_cast<size_t>(n) * n) + Arena::taken_size<uint32_t>(n);
+}
+
+Status solve_lyapunov(uint32_t n, const Real* m, const Real* c, Real* out, Arena& arena) {
+  constexpr int kDoublingsMax = 24;
+  const size_t size = static_cast<size_t>(n) * n;
+  const Shape square{n, n};
+  ScratchScope scope(arena);
+  const Result<Real*> scratch = arena.scratch<Real>(2 * size);
+  GS_TRY(scratch.status());
+  const Result<uint32_t*> pivots = arena.scratch<uint32_t>(n);
+  GS_TRY(pivots.status());
+  Real* power = scratch.value();
+  Real* work = power + size;
+
+  // With B = (M + I)^(-1) and A = I - 2 B the equation reads X - A X A' = 2 B C B'.
+  copy(size, m, work);
+  add_to_diagonal(n, 1, work);
+  GS_TRY(invert_in_place(n, work, pivots.value()));
+  multiply_right(square, work, c, power);
+  fill_zero(size, out);
+  add_product_transposed(n, 2, power, work, out);
+  copy(size, work, power);
+  scale(size, -2, power);
+  add_to_diagonal(n, 1, power);
+  for (int doubling = 0; doubling < kDoublingsMax; ++doubling) {
+    if (frobenius_squared(n, power) <= kEpsilon / 4) {
+      return Status::kOk;
+    }
+    multiply_right(square, power, out, work);
+    add_product_transposed(n, 1, work, power, out);
+    multiply_right(square, power, power, work);
+    std::swap(power, work);
+  }
+  return Status::kSingular;
+}
+
+}  // namespace gradstream
