@@ -1,0 +1,64 @@
+// Euclidean space, rows x cols matrices. Retraction x + v, transport the identity, distance |y - x|.
+#include "runtime/manifold/manifold.h"
+
+namespace gradstream {
+namespace {
+
+struct Euclidean {
+  static constexpr ManifoldId kId = ManifoldId::kEuclidean;
+  static constexpr const char* kName = "euclidean";
+  static constexpr bool kReproducible = true;
+  static constexpr bool kIsometricTransport = true;
+
+  static Status check_shape(Shape shape) {
+    const bool fits = shape.rows >= 1 && shape.cols >= 1 && shape.rows <= kDimensionMax && shape.cols <= kDimensionMax;
+    return fits ? Status::kOk : Status::kInvalidArgument;
+  }
+  static size_t dimension(Shape shape) { return shape.size(); }
+  static size_t scratch_size(Shape) { return 0; }
+
+  static Status project_point(Shape shape, const Real* z, Real* out, Arena&) {
+    if (!all_finite(shape.size(), z)) {
+      return Status::kNotFinite;
+    }
+    copy(shape.size(), z, out);
+    return Status::kOk;
+  }
+  static Status project_tangent(Shape shape, const Real*, const Real* g, Real* out, Arena&) {
+    copy(shape.size(), g, out);
+    return Status::kOk;
+  }
+  static Status riemannian_gradient(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
+    return project_tangent(shape, x, g, out, arena);
+  }
+  static Status retract(Shape shape, const Real* x, const Real* v, Real* out, Arena&) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      out[i] = x[i] + v[i];
+    }
+    return Status::kOk;
+  }
+  static Status inverse_retract(Shape shape, const Real* x, const Real* y, Real* out, Arena&) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      out[i] = y[i] - x[i];
+    }
+    return Status::kOk;
+  }
+  static Status transport(Shape shape, const Real*, const Real*, const Real* v, Real* out, Arena&) {
+    copy(shape.size(), v, out);
+    return Status::kOk;
+  }
+  static Real inner(Shape shape, const Real*, const Real* v, const Real* w) { return dot(shape.size(), v, w); }
+  static Result<Real> distance(Shape shape, const Real* x, const Real* y, Arena&) {
+    return distance2(shape.size(), x, y);
+  }
+  static Status random_point(Shape shape, const RandomKey& key, Real* out, Arena&) {
+    fill_normal(key, 0, shape.size(), out);
+    return Status::kOk;
+  }
+};
+
+}  // namespace
+
+constexpr ManifoldOps kEuclideanOps = make_manifold_ops<Euclidean>();
+
+}  // namespace gradstream

@@ -1,0 +1,106 @@
+// The unit sphere of rows x cols matrices: Frobenius norm 1, metric tr(V'W).
+//
+// retract          (x + v) / |x + v|; second order
+// inverse_retract  y / (x'y) - x, where x'y > 0
+// transport        parallel along the minimal geodesic, u - (y'u) / (1 + x'y) (x + y); isometric, no trigonometry
+// distance         geodesic, 2 asin(|y - x| / 2): accurate for near points, where acos(x'y) is not
+#include <cmath>
+#include <limits>
+
+#include "runtime/manifold/manifold.h"
+
+namespace gradstream {
+namespace {
+
+constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
+
+// x <- x / |x|.
+Status normalize(size_t size, Real* x) {
+  const Real squared = dot(size, x, x);
+  if (!all_finite(1, &squared)) {
+    return Status::kNotFinite;
+  }
+  // Below this the squares have lost digits to underflow; zero is among them.
+  if (squared < std::numeric_limits<Real>::min() / kEpsilon) {
+    return Status::kSingular;
+  }
+  scale(size, 1 / std::sqrt(squared), x);
+  return Status::kOk;
+}
+
+struct Sphere {
+  static constexpr ManifoldId kId = ManifoldId::kSphere;
+  static constexpr const char* kName = "sphere";
+  static constexpr bool kReproducible = true;
+  static constexpr bool kIsometricTransport = true;
+
+  static Status check_shape(Shape shape) {
+    const bool fits = shape.rows <= kDimensionMax && shape.cols <= kDimensionMax && shape.size() >= 2;
+    return fits ? Status::kOk : Status::kInvalidArgument;
+  }
+  static size_t dimension(Shape shape) { return shape.size() - 1; }
+  static size_t scratch_size(Shape) { return 0; }
+
+  static Status project_point(Shape shape, const Real* z, Real* out, Arena&) {
+    copy(shape.size(), z, out);
+    return normalize(shape.size(), out);
+  }
+  static Status project_tangent(Shape shape, const Real* x, const Real* g, Real* out, Arena&) {
+    const Real normal = dot(shape.size(), x, g);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      out[i] = g[i] - normal * x[i];
+    }
+    return Status::kOk;
+  }
+  static Status riemannian_gradient(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
+    return project_tangent(shape, x, g, out, arena);
+  }
+  static Status retract(Shape shape, const Real* x, const Real* v, Real* out, Arena&) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      out[i] = x[i] + v[i];
+    }
+    return normalize(shape.size(), out);
+  }
+  // With d = y - x and h = |d|^2 / 2 it is (d + h x) / (1 - h), which does not cancel for near points.
+  static Status inverse_retract(Shape shape, const Real* x, const Real* y, Real* out, Arena&) {
+    const size_t size = shape.size();
+    for (size_t i = 0; i < size; ++i) {
+      out[i] = y[i] - x[i];
+    }
+    const Real half = dot(size, out, out) / 2;
+    const Real cosine = 1 - half;
+    if (!(cosine > kEpsilon)) {
+      return Status::kSingular;
+    }
+    add_scaled(size, half, x, out);
+    scale(size, 1 / cosine, out);
+    return Status::kOk;
+  }
+  static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena&) {
+    const size_t size = shape.size();
+    const Real sum = 1 + dot(size, x, y);
+    if (!(sum > 4 * kEpsilon)) {
+      return Status::kSingular;
+    }
+    const Real factor = dot(size, y, v) / sum;
+    for (size_t i = 0; i < size; ++i) {
+      out[i] = v[i] - factor * (x[i] + y[i]);
+    }
+    return Status::kOk;
+  }
+  static Real inner(Shape shape, const Real*, const Real* v, const Real* w) { return dot(shape.size(), v, w); }
+  static Result<Real> distance(Shape shape, const Real* x, const Real* y, Arena&) {
+    const Real half_chord = distance2(shape.size(), x, y) / 2;
+    return 2 * std::asin(half_chord < 1 ? half_chord : Real{1});
+  }
+  static Status random_point(Shape shape, const RandomKey& key, Real* out, Arena& arena) {
+    fill_normal(key, 0, shape.size(), out);
+    return project_point(shape, out, out, arena);
+  }
+};
+
+}  // namespace
+
+constexpr ManifoldOps kSphereOps = make_manifold_ops<Sphere>();
+
+}  // namespace gradstream
