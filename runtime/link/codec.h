@@ -1,0 +1,38 @@
+// Messages to bytes and back. The only place that knows nanopb.
+//
+// decode_* check everything a message can get wrong by itself: it decodes, its enums are known, its counts agree with
+// its bytes and with the limits of config.h, its floats are finite. What a message means in a state is judged above.
+#ifndef GRADSTREAM_RUNTIME_LINK_CODEC_H_
+#define GRADSTREAM_RUNTIME_LINK_CODEC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "proto/gradstream.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/training/solver.h"
+
+namespace gradstream {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+
+using DeviceMessage = gs_DeviceMessage;
+using ServerMessage = gs_ServerMessage;
+
+// Encodes a whole frame (prefix and payload) into out (kFrameSizeMax bytes); its size. kInvalidArgument when the message
+// does not fit: a fault of our own caller, but reported, since sizes depend on the run.
+Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out);
+Result<size_t> encode_frame(const ServerMessage& message, uint8_t* out);
+
+// kDataCorrupt: does not decode, no body, an unknown enum value, a count out of bounds or at odds with its bytes;
+// kNotFinite: a float that is not finite.
+Status decode_message(std::span<const uint8_t> payload, DeviceMessage* out);
+Status decode_message(std::span<const uint8_t> payload, ServerMessage* out);
+
+// A Task from the wire, joined with what the Welcome said of the run. Bounds are checked by begin_solver.
+Task to_task(const gs_Task& task, const gs_Welcome& welcome);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_LINK_CODEC_H_

@@ -1,0 +1,38 @@
+// What a board supplies: one documented set of functions, defined in boards/<name>/board.cc.
+#ifndef GRADSTREAM_RUNTIME_LINK_PORT_H_
+#define GRADSTREAM_RUNTIME_LINK_PORT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/base/status.h"
+#include "runtime/link/transport.h"
+
+namespace gradstream {
+
+// Milliseconds since boot; monotonic, 64 bits, never jumps.
+uint64_t port_now_ms();
+// Sleeps until the given time or until the link has something to read or room to write, whichever is first (WFI on a
+// board, poll on a host). May wake early.
+void port_sleep_until_ms(uint64_t when_ms);
+// size random bytes from a source that passed its health test; kClosed when there is none (then no TLS).
+Status port_random_bytes(uint8_t* out, size_t size);
+// The link to the server.
+Transport port_transport();
+// One line for the console, without the newline; written at once.
+void port_log_line(const char* text);
+// Non-volatile state of the client. write replaces the whole atomically: after a cut the old or the new stands there.
+// The pieces are stored one after the other. read: size of what is stored and its first bytes, up to capacity.
+// kUnimplemented on a board without storage.
+struct StoragePiece {
+  const uint8_t* bytes = nullptr;
+  size_t size = 0;
+};
+Status port_storage_write(const StoragePiece* pieces, size_t count);
+Result<size_t> port_storage_read(uint8_t* out, size_t capacity);
+// Never returns.
+[[noreturn]] void port_reboot();
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_LINK_PORT_H_

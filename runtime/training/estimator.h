@@ -1,0 +1,87 @@
+// Gradient estimators: from losses or gradients at z to a tensor G (and, for zeroth order, the scalars it is made of).
+#ifndef GRADSTREAM_RUNTIME_TRAINING_ESTIMATOR_H_
+#define GRADSTREAM_RUNTIME_TRAINING_ESTIMATOR_H_
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/base/arena.h"
+#include "runtime/manifold/manifold.h"
+#include "runtime/problem/problem.h"
+#include "runtime/training/stream.h"
+
+namespace gradstream {
+
+// Values equal the wire's enums; never renumber.
+enum class EstimatorId : uint8_t {
+  kNone = 0,
+  kAnalyticGradient = 1,    // G = Riemannian gradient at z (A10); not with BatchMode::kPerDirection
+  kProjectionOneSided = 2,  // A8 / 003 eq. (7): G = (pr/m) sum_j [F(P_M(z + mu u_j)) - F(z)] / mu  u_j
+  kProjectionTwoSided = 3,  // the same with [F(P_M(z + mu u_j)) - F(P_M(z - mu u_j))] / (2 mu)
+};
+enum class BatchMode : uint8_t {
+  kNone = 0,
+  kAll = 1,           // every sample, each time
+  kCommon = 2,        // batch_size samples without replacement, drawn once per local step, common to its directions
+  kPerDirection = 3,  // one sample for each direction, index (word_j * n) >> 32; both evaluations use it (003 as printed)
+};
+
+struct EstimatorParameters {
+  EstimatorId id = EstimatorId::kNone;
+  BatchMode batch_mode = BatchMode::kAll;
+  uint32_t batch_size = 0;   // kCommon: 1 .. kBatchSizeMax; more than the device holds means all
+  Real smoothing = 0;        // mu > 0, zeroth order only
+  DirectionSpec directions;  // zeroth order only
+};
+
+// One estimate at z in local step `step`. The problem's sample_count must not change during a task: memory was taken
+// for it.
+struct EstimateInput {
+  const ManifoldOps* manifold = nullptr;
+  Shape shape;
+  Problem problem;
+  const EstimatorParameters* parameters = nullptr;
+  uint32_t seed = 0;           // of the minibatch stream
+  uint32_t version = 0;        // base version: counter word 1 of the minibatch stream
+  uint32_t client_index = 0;   // enrolment index: counter word 2 of the minibatch stream
+  uint32_t step = 0;
+  const Real* z = nullptr;
+};
+
+struct EstimatorOps {
+  EstimatorId id;
+  const char* name;
+  bool uses_scalars;  // G = (pr/m) sum_j scalars[j] u_j, so a ScalarStream can carry it
+  // kInvalidArgument for parameters out of bounds or a device without samples; kUnimplemented when the problem has no
+  // gradient and one is needed. Reads neither z nor step.
+  Status (*check)(const EstimateInput& input);
+  // Bytes of arena scratch that estimate takes. Reads neither z nor step.
+  size_t (*scratch_size)(const EstimateInput& input);
+  // scalars: direction_count values (ignored when !uses_scalars). g: shape.size() values, not z. loss: mean loss at z
+  // over the same samples, or null for none (one more evaluation, except for kProjectionOneSided, which has it).
+  // kNotFinite ends the step; kSingular (P_M, or the metric at z); a problem's own code is passed on. On an error
+  // scalars, g and loss are unspecified.
+  Status (*estimate)(const EstimateInput& input, Real* scalars, Real* g, Real* loss, Arena& arena);
+};
+
+extern const EstimatorOps kAnalyticGradientOps;
+extern const EstimatorOps kProjectionOneSidedOps;
+extern const EstimatorOps kProjectionTwoSidedOps;
+
+// What the estimators share about samples. check: kInvalidArgument for no samples, more than kSampleCountMax, an unknown
+// mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the index list (one entry for
+// each sample held) stands in scratch, inside the caller's ScratchScope.
+Status check_batch(const EstimateInput& input);
+size_t batch_scratch_size(const EstimateInput& input);
+Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);
+RandomKey minibatch_key(const EstimateInput& input);
+
+// The problem's mean loss at x over the batch; kNotFinite also where the problem itself does not look.
+Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch batch, Arena& arena);
+
+// The member of `linked` with this id, or null.
+const EstimatorOps* find_estimator(std::span<const EstimatorOps* const> linked, EstimatorId id);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_TRAINING_ESTIMATOR_H_

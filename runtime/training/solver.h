@@ -1,0 +1,92 @@
+// Local solvers: prepare / step / finish. prepare checks everything that a server's message can get wrong and takes all
+// memory; after it step() can fail only for what the data do (kNotFinite, kSingular). One step() is one local step, so
+// that a board can sleep, answer its link or lose power between two of them.
+#ifndef GRADSTREAM_RUNTIME_TRAINING_SOLVER_H_
+#define GRADSTREAM_RUNTIME_TRAINING_SOLVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/base/arena.h"
+#include "runtime/manifold/manifold.h"
+#include "runtime/problem/problem.h"
+#include "runtime/training/encoding.h"
+#include "runtime/training/estimator.h"
+#include "runtime/training/stream.h"
+
+namespace gradstream {
+
+// Values equal the wire's enums; never renumber.
+enum class SolverId : uint8_t {
+  kNone = 0,
+  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream
+  kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
+};
+
+// One task, decoded. Fields as the wire's Task.
+struct Task {
+  uint32_t sequence = 0;
+  uint32_t version = 0;  // the model that it starts from
+  SolverId solver = SolverId::kNone;
+  ManifoldId manifold = ManifoldId::kNone;
+  Shape shape;
+  EstimatorParameters estimator;
+  uint32_t seed = 0;          // of the run
+  uint32_t client_index = 0;  // enrolment index of the device
+  uint32_t local_step_count = 0;
+  uint32_t steps_min = 0;  // least steps worth sending; == local_step_count: partial work is refused
+  Real step_size = 0;
+  bool use_correction = false;
+  Encoding encoding = Encoding::kNone;  // of the upload
+  uint32_t deadline_ms = 0;             // from receipt; 0: none
+  char problem[kProblemNameSizeMax + 1] = {};
+};
+
+// What an image links; tables live in flash.
+struct Registry {
+  std::span<const ManifoldOps* const> manifolds;
+  std::span<const EstimatorOps* const> estimators;
+  std::span<const struct SolverOps* const> solvers;
+  std::span<const Problem> problems;
+};
+
+// Everything a solver needs; filled by begin_solver() and kept by the caller for the length of the task.
+struct SolverRun {
+  Task task;
+  const struct SolverOps* ops = nullptr;
+  const ManifoldOps* manifold = nullptr;
+  const EstimatorOps* estimator = nullptr;
+  Problem problem;
+  const Real* model = nullptr;       // X of task.version; the caller's, unchanged during the task
+  const Real* correction = nullptr;  // c_i in gradient units, or null for none; the caller's, unchanged
+  uint32_t steps_done = 0;
+  void* state = nullptr;             // the solver's own, in the arena
+};
+
+struct SolverOps {
+  SolverId id;
+  const char* name;
+  StreamKind stream;
+  // Bytes of persistent and of scratch memory that prepare and step take. A number per (manifold, shape, solver).
+  size_t (*persistent_size)(const SolverRun& run);
+  size_t (*scratch_size)(const SolverRun& run);
+  // kInvalidArgument, kOutOfMemory (before anything is started), kUnimplemented.
+  Status (*prepare)(SolverRun& run, Arena& arena);
+  // One local step; steps_done + 1 on success. On error the state is that before the step.
+  Status (*step)(SolverRun& run, Arena& arena);
+  // The stream of the steps done so far (>= 1; kProtocolError otherwise).
+  Status (*finish)(SolverRun& run, GradientStream* out);
+};
+
+extern const SolverOps kSolverProjectionOps;
+extern const SolverOps kSolverGradientStreamOps;
+
+// Looks up everything the task names (kUnimplemented when the image lacks it), checks bounds, shape, data and
+// encoding (kInvalidArgument), then calls the solver's prepare. On error the arena is as before.
+Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
+                    SolverRun* run, Arena& arena);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_TRAINING_SOLVER_H_

@@ -1,0 +1,142 @@
+// The gradient stream: what a device uploads and a server folds, and how anyone rebuilds the model from it.
+//
+//   ScalarStream   K x m scalars s[t*m + j]; with the directions u (a function of the seed) they are the mean estimate
+//                  Gbar = (pr / (m k)) sum_t sum_j s[t*m+j] u[t,j]                       (algorithms.md B1)
+//   TangentBlock   one dense tensor: RFedAGS's zeta, a tangent at the base model (000 Alg. 1), or the ambient mean
+//                  Gbar = (1/k) sum_t G_t of the local gradients (A10)
+//
+// A version's record in a scalar run is a list of blocks of folded coefficients, one block for each distinct
+// (base version, owner of the directions); a Replica steps with them:
+//   X <- P_M( X - step_scale (pr / m) sum_blocks sum_{t,j} S[t*m+j] u[t,j] )             (B2, B3 in the `local` form)
+// Everything here is reproducible: float32, + - * / sqrt, one fixed order (blocks in the record's order, t, then j).
+#ifndef GRADSTREAM_RUNTIME_TRAINING_STREAM_H_
+#define GRADSTREAM_RUNTIME_TRAINING_STREAM_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/random.h"
+#include "runtime/base/status.h"
+#include "runtime/manifold/manifold.h"
+#include "runtime/training/encoding.h"
+
+namespace gradstream {
+
+// Values equal the wire's enums; never renumber.
+enum class StreamKind : uint8_t { kNone = 0, kScalarStream = 1, kTangentBlock = 2 };
+enum class DirectionKind : uint8_t {
+  kNone = 0,
+  kSign = 1,    // entries +-1/sqrt(pr): bit e % 32 of word j * ceil(pr / 32) + e / 32; reproducible
+  kSphere = 2,  // normals q = j * pr + e, normalised: replays the reference; libm, not reproducible
+};
+
+// The directions of one update or one block.
+struct DirectionSpec {
+  DirectionKind kind = DirectionKind::kSign;
+  bool shared = true;          // domain kSharedDirections with owner = group, or kOwnDirections with owner = index
+  uint32_t seed = 0;
+  uint32_t base_version = 0;   // version of the model at which the estimates were made
+  uint32_t owner = 0;
+  uint32_t direction_count = 0;  // m
+};
+
+// Arena bytes of `count` objects of T: what persistent<T>() and scratch<T>() take.
+template <typename T>
+constexpr size_t arena_size(size_t count) {
+  return (count * sizeof(T) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+// out <- u[step, j]; shape.size() values. The kind must be a known one.
+void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);
+
+// sum <- sum + sum over q in [first, first + count) of coefficients[q - first] * u[q / m, q % m], in the order of q.
+// For kSign: c = coefficient * (1 / sqrt(pr)), then sum[e] +- c, so that a split into chunks does not change a bit.
+// kSphere takes scratch of one direction from the arena (kOutOfMemory). kInvalidArgument for an unknown kind or m = 0.
+// On an error sum is untouched. coefficients must not overlap sum.
+Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
+                             const Real* coefficients, Real* sum, Arena& arena);
+
+// Arena scratch of accumulate_directions, bytes.
+size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape);
+
+// pr / m, the factor between a sum of scaled directions and the estimate (003 eq. 7).
+Real estimate_factor(Shape shape, uint32_t direction_count);
+
+// The correction of the `local` form, c = d - Gbar_i, from what was folded and never by a difference of models:
+//   correction <- (pr/m) (record_sum - (1/steps_done) sum_q s[q] u[q])
+// record_sum is that of the replica's last record, s the steps_done * m scalars of the device's own update as uploaded
+// (`upload`, the stored bytes), spec its directions. correction may be record_sum itself. kInvalidArgument when the
+// bytes are not those of steps_done * m values; kDataCorrupt, kNotFinite; kOutOfMemory (kSphere only). On an error
+// correction is unspecified: use none. Values of the device's own path, not replicated state.
+Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* record_sum, uint32_t steps_done,
+                       Encoding encoding, const uint8_t* upload, size_t upload_size, Real* correction, Arena& arena);
+
+// What a solver hands over: views into its own memory, valid until the arena is released.
+struct GradientStream {
+  StreamKind kind = StreamKind::kNone;
+  uint32_t steps_done = 0;
+  const Real* values = nullptr;  // steps_done * m scalars, or shape.size() entries
+  uint32_t value_count = 0;
+  // Mean loss over the step's own batch, at the point where the first and the last of the steps done were estimated.
+  Real loss_before = 0;
+  Real loss_after = 0;
+};
+
+// A model and the version it is of: the same code on every device, on the server and in a watcher.
+// Memory: two tensors of the shape in the arena's persistent end (X and the sum of the record in progress).
+class Replica {
+ public:
+  // kInvalidArgument when the manifold has no such shape; kOutOfMemory.
+  Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena);
+  // Arena bytes of prepare, and of the hungriest of the other calls (kSphere directions come on top).
+  static size_t persistent_size(Shape shape) { return 2 * arena_size<Real>(shape.size()); }
+  static size_t scratch_size(const ManifoldOps& manifold, Shape shape) {
+    return arena_size<Real>(shape.size()) + manifold.scratch_size(shape);
+  }
+
+  const ManifoldOps& manifold() const { return *manifold_; }
+  Shape shape() const { return shape_; }
+  bool has_model() const { return has_model_; }
+  uint32_t version() const { return version_; }
+  const Real* model() const { return model_; }
+  uint64_t digest() const;
+
+  // A snapshot: fill model_buffer() piece by piece, then adopt. has_model() is false from begin to adopt.
+  Real* begin_snapshot();
+  void adopt_snapshot(uint32_t version);
+
+  // A record that leads from version() to version() + 1: begin, any number of blocks (each in any number of chunks, in
+  // order), then finish. kProtocolError when there is no model or, after begin, no record begun. An abandoned record
+  // leaves the model untouched; begin starts afresh. Other codes as accumulate_directions.
+  Status begin_record();
+  Status add_to_record(const DirectionSpec& spec, uint32_t first, uint32_t count, const Real* coefficients,
+                       Arena& arena);
+  // X <- P_M(X - step_scale (pr/m) sum); version + 1. On error (kSingular, kNotFinite; kInvalidArgument for m = 0;
+  // kOutOfMemory) the model is untouched and the record still open.
+  Status finish_record(uint32_t direction_count, Real step_scale, Arena& arena);
+  // Sum of the record last finished, without step_scale and pr/m: d = (pr/m) record_sum. Valid until the next begin_*.
+  const Real* record_sum() const { return sum_; }
+
+  // X <- R_X(step v), v a tangent at X (RFedAGS's server step); version + 1. v must not be model(). kProtocolError when
+  // there is no model, kSingular, kNotFinite, kOutOfMemory: the model is untouched.
+  Status step_tangent(const Real* v, Real step, Arena& arena);
+
+  // Makes a single bit of the model wrong; fault injection for tests and the simulator only.
+  void flip_bit_for_test(size_t bit);
+
+ private:
+  Status take_model(const Real* z);
+
+  const ManifoldOps* manifold_ = nullptr;
+  Shape shape_;
+  Real* model_ = nullptr;
+  Real* sum_ = nullptr;
+  uint32_t version_ = 0;
+  bool has_model_ = false;
+  bool in_record_ = false;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_TRAINING_STREAM_H_

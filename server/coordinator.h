@@ -1,0 +1,136 @@
+// The coordinator of one run: rounds, model versions, who gets which task, what each update is worth.
+//
+// Pure: messages and now_ms go in, actions come out. No socket, thread, clock, randomness or disk. The Asio server and
+// the simulator are two shells around it.
+//
+//   round: OPEN --trigger--> CLOSING -> STEP -> kVersion record durable -> OPEN (next version)
+//
+// Output commit rule: a message that depends on a record is held back until on_persisted(sequence of that record);
+// records are persisted in order of sequence, so one number suffices.
+//
+// Recovery: a new Coordinator, replay() of every record in order, then start(). It has then the state of one that had
+// just persisted the last record: open version, who answered, last verdict and task of each device, model, digest.
+//
+// Exactly once: update_id = (run, device, task_sequence). One verdict is kept per device: that of its last judged task.
+#ifndef GRADSTREAM_SERVER_COORDINATOR_H_
+#define GRADSTREAM_SERVER_COORDINATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/link/codec.h"
+#include "runtime/training/stream.h"
+#include "server/run_parameters.h"
+#include "server/store.h"
+
+namespace gradstream {
+
+using SessionId = uint64_t;  // of the shell; never reused; 0: none
+
+enum class ActionKind : uint8_t {
+  kSend,     // message to session
+  kClose,    // end the session after what was sent to it
+  kPersist,  // record; the shell calls on_persisted(record.sequence) once it is durable, in order
+  kPublish,  // version (with model and digest) is durable: export it, tell watchers
+  kLog,      // one structured line: event, text
+};
+
+struct Action {
+  ActionKind kind = ActionKind::kLog;
+  SessionId session = 0;
+  ServerMessage message = {};
+  gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
+  JournalRecord record;
+  uint32_t version = 0;                      // kPublish
+  std::string event;                         // kLog: stable id, e.g. "round_closed"
+  std::string text;                          // kLog: key=value pairs
+};
+
+// Counters, each of something an operator can act on. Names are stable.
+struct CoordinatorCounters {
+  uint64_t updates_folded = 0;
+  uint64_t updates_late = 0;
+  uint64_t updates_partial = 0;
+  uint64_t updates_refused = 0;
+  uint64_t updates_duplicate = 0;
+  uint64_t updates_superseded = 0;
+  uint64_t tasks_issued = 0;
+  uint64_t tasks_abandoned = 0;
+  uint64_t tasks_refused = 0;
+  uint64_t rounds_closed = 0;
+  uint64_t rounds_extended = 0;
+  uint64_t snapshots_sent = 0;
+  uint64_t records_sent = 0;
+  uint64_t digest_mismatches = 0;
+  uint64_t sessions_replaced = 0;
+  uint64_t messages_unexpected = 0;
+};
+
+// One line of `status`: what a device does in this run.
+struct DeviceStatus {
+  std::string name;
+  uint32_t index = 0;
+  bool connected = false;
+  bool has_task = false;
+  uint32_t task_sequence = 0;
+  uint32_t task_version = 0;
+  uint32_t version_held = 0;
+  uint64_t last_seen_ms = 0;
+  uint64_t updates_folded = 0;
+  uint64_t updates_late = 0;
+  uint64_t snapshots_sent = 0;
+  uint32_t step_time_us = 0;
+  gs_Verdict last_verdict = gs_Verdict_VERDICT_NONE;
+  std::string firmware_version;
+  gs_StatusReport report = {};
+};
+
+class Coordinator {
+ public:
+  // devices: names in order of enrolment index. Parameters must have passed check_parameters() (GS_ASSERT).
+  Coordinator(uint32_t run, const RunParameters& parameters, std::vector<std::string> devices);
+  ~Coordinator();
+
+  // kDataCorrupt: the record does not follow from those before it, or the digest it names is not reached.
+  Status replay(const JournalRecord& record);
+  void start(uint64_t now_ms);
+
+  // device: enrolment index proven by TLS. Closes an older session of the same device (REASON_NEWER_SESSION).
+  void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);
+  void on_session_closed(SessionId session, uint64_t now_ms);
+  void on_tick(uint64_t now_ms);
+  // When on_tick has something to do at the latest; UINT64_MAX: never.
+  uint64_t next_tick_ms() const;
+  // All records up to and including sequence are durable.
+  void on_persisted(uint64_t sequence, uint64_t now_ms);
+  // Nothing can be made durable now: updates are answered TRY_LATER until on_storage_recovered().
+  void on_storage_failed(uint64_t now_ms);
+  void on_storage_recovered(uint64_t now_ms);
+  // A device enrolled or revoked while running.
+  void on_device_added(const std::string& name);
+  void on_device_revoked(uint32_t device, uint64_t now_ms);
+  void stop(uint64_t now_ms);  // by the operator
+
+  // Everything decided since the last call, in order.
+  std::vector<Action> take_actions();
+
+  const Replica& model() const;
+  gs_RunState run_state() const;
+  // Highest durable version.
+  uint32_t durable_version() const;
+  const CoordinatorCounters& counters() const;
+  std::vector<DeviceStatus> device_statuses() const;
+  // Answers in for the open version / wanted, for progress lines.
+  uint32_t answers_in() const;
+  uint32_t answers_wanted() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_COORDINATOR_H_

@@ -1,0 +1,68 @@
+// What must survive: the journal of a run, its snapshots, and who is known. Used by the shell only, on its own thread.
+//
+// The journal is the run: given it, the model is a pure function of it. Everything that time or arrival decided stands
+// in a record, so that recovery replays and never decides again.
+#ifndef GRADSTREAM_SERVER_STORE_H_
+#define GRADSTREAM_SERVER_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace gradstream {
+
+enum class RecordKind : uint8_t {
+  kTaskIssued = 1,    // device, task_sequence, version
+  kUpdate = 2,        // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
+                      // it goes into, steps_done, weight (with staleness), verdict; payload: decoded values, f32
+  kVerdict = 3,       // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason
+  kVersion = 4,       // version closed: version, step_scale, digest; payload: the record as sent to replicas
+                      // (scalar runs) or the model itself (tangent runs); trigger in `detail`
+  kRunState = 5,      // extended, stalled, finished, stopped: detail
+};
+
+// One record. Unused fields are 0. sequence is assigned by the coordinator, without gaps, from 1.
+struct JournalRecord {
+  uint64_t sequence = 0;
+  RecordKind kind = RecordKind::kTaskIssued;
+  uint32_t device = 0;          // enrolment index
+  uint32_t task_sequence = 0;
+  uint32_t version = 0;
+  uint32_t base_version = 0;
+  uint32_t steps_done = 0;
+  uint32_t weight = 0;
+  uint32_t verdict = 0;         // gs_Verdict
+  uint32_t reason = 0;          // gs_Reason
+  uint32_t detail = 0;
+  float step_scale = 0;
+  float loss_before = 0;
+  float loss_after = 0;
+  uint64_t digest = 0;
+  uint64_t time_ms = 0;         // when it was decided; for people, never for recovery
+  std::vector<uint8_t> payload;
+};
+
+enum class StoreStatus : uint8_t {
+  kOk,
+  kFull,     // disk full: nothing of the batch is stored; may be tried again
+  kFailed,   // I/O error: nothing of the batch is known to be stored
+  kCorrupt,  // what is stored does not read
+  kBusy,     // another process holds the database
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  // All records of the batch or none; durable on return.
+  virtual StoreStatus append(std::span<const JournalRecord> batch) = 0;
+  // Calls visit for every record in order of sequence; stops early when visit returns false.
+  virtual StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_STORE_H_
