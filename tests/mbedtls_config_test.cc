@@ -74,10 +74,10 @@ class End {
   Pipe pipe;
 
  private:
-  mbedtls_ssl_context ssl_;
-  mbedtls_ssl_config config_;
-  mbedtls_entropy_context entropy_;
-  mbedtls_ctr_drbg_context random_;
+  mbedtls_ssl_context ssl_{};
+  mbedtls_ssl_config config_{};
+  mbedtls_entropy_context entropy_{};
+  mbedtls_ctr_drbg_context random_{};
 };
 
 struct Pair {
@@ -110,7 +110,7 @@ TEST_P(MbedtlsConfig, HandshakeAndOneFullFrame) {
   Pair pair(GetParam(), kKey);
   ASSERT_EQ(pair.handshake(), 0);
   EXPECT_STREQ(mbedtls_ssl_get_version(pair.client.ssl()), "TLSv1.3");
-  std::array<unsigned char, 1000> frame;
+  std::array<unsigned char, 1000> frame{};
   frame.fill(7);
   ASSERT_EQ(mbedtls_ssl_write(pair.client.ssl(), frame.data(), frame.size()), static_cast<int>(frame.size()));
   std::array<unsigned char, 1000> received{};

@@ -60,7 +60,7 @@ install_packages() {
   local missing=("$@") root=()
   require_debian_12
   if ((EUID != 0)); then
-    command -v sudo >/dev/null || die "packages are missing, and this is neither root nor is there sudo. As root, run:" \
+    command -v sudo >/dev/null || die "packages are missing, and there is neither root nor sudo. As root, run:" \
       "apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
     root=(sudo)
   fi
@@ -88,7 +88,8 @@ debian_mirrors() {
 fetch_sources() {
   local work=$PWD/third_party/.fetch uri name source unpacked options mirror_found=''
   say "fetching sources: $*"
-  [[ -r $KEYRING ]] || die "$KEYRING is missing." "Install the package debian-archive-keyring, then run ./run setup again."
+  [[ -r $KEYRING ]] || die "$KEYRING is missing." \
+    "Install the package debian-archive-keyring, then run ./run setup again."
   rm -rf "$work"
   mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/unpack"
   options=(-o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null

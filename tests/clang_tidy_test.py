@@ -1,0 +1,81 @@
+#!/usr/bin/python3
+"""clang-tidy over every translation unit of the project that a build tree compiles.
+
+    clang_tidy_test.py BUILD_FOLDER
+
+A unit that was clean is not checked again until it, a header of the project that it reaches, its compile command or
+.clang-tidy changes.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SKIPPED = ("third_party/", "build/")
+
+
+def project_units(build: str) -> dict:
+    """path from the root -> compile command; a source that is compiled twice counts once."""
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        commands = json.load(file)
+    units = {}
+    for command in commands:
+        path = os.path.relpath(command["file"], ROOT)
+        if not path.startswith(("..",) + SKIPPED):
+            units.setdefault(path, command["command"])
+    return units
+
+
+def reached(path: str, seen: dict) -> dict:
+    """Contents of the file and of the project's headers that it reaches."""
+    if path not in seen and os.path.isfile(os.path.join(ROOT, path)):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            seen[path] = file.read()
+        for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', seen[path], re.M):
+            reached(header, seen)
+    return seen
+
+
+def digest_of(path: str, command: str) -> str:
+    with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as file:
+        parts = [command, file.read()]
+    for name, text in sorted(reached(path, {}).items()):
+        parts += [name, text]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def check(build: str, path: str) -> str:
+    """What clang-tidy has to say, or '' for a clean unit."""
+    done = subprocess.run(["clang-tidy", "--quiet", "-p", build, os.path.join(ROOT, path)], text=True,
+                          capture_output=True, check=False)
+    if done.returncode == 0:
+        return ""
+    return done.stdout or done.stderr
+
+
+def main() -> int:
+    build = os.path.abspath(sys.argv[1])
+    clean = os.path.join(build, "clang_tidy_clean")
+    os.makedirs(clean, exist_ok=True)
+    units = project_units(build)
+    stamps = {path: os.path.join(clean, digest_of(path, command)) for path, command in units.items()}
+    wanted = [path for path in units if not os.path.exists(stamps[path])]
+    failures = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for path, complaint in zip(wanted, pool.map(lambda path: check(build, path), wanted)):
+            if complaint:
+                print(f"{path}:\n{complaint}")
+                failures += 1
+            else:
+                open(stamps[path], "w", encoding="utf-8").close()
+    print(f"{len(units)} units, {len(wanted)} checked anew, {failures} with findings")
+    return 1 if failures or not units else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
