@@ -1,7 +1,8 @@
 // What a device minimises over its own samples: a loss, and where it has one a Euclidean gradient.
 //
 // A Problem is a table of functions and the caller's context (its samples, its parameters). A user's own loss is one of
-// these. Values that a problem returns are inputs of the training, not replicated state: a problem may use libm or Eigen.
+// these. Values that a problem returns are inputs of the training, not replicated state: a problem may use libm or
+// Eigen.
 #ifndef GRADSTREAM_RUNTIME_PROBLEM_PROBLEM_H_
 #define GRADSTREAM_RUNTIME_PROBLEM_PROBLEM_H_
 

@@ -1,0 +1,108 @@
+// k-PCA. A sample is read once for each evaluation and its products with four columns at a time stay in registers: on a
+// Cortex-M4F the loads of x dominate, so that four columns cost little more than one.
+#include <cmath>
+
+#include "runtime/problem/problem.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kLaneCount = 4;
+
+const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
+
+// products[0..count) <- (z' x)[first + ...] for count <= 4 columns that start at `first`.
+template <uint32_t count>
+void multiply_columns(Shape shape, const Real* z, const Real* x, uint32_t first, Real* products) {
+  Real sums[count] = {};
+  const Real* row = x + first;
+  for (uint32_t r = 0; r < shape.rows; ++r, row += shape.cols) {
+    const Real value = z[r];
+    for (uint32_t c = 0; c < count; ++c) {
+      sums[c] += value * row[c];
+    }
+  }
+  for (uint32_t c = 0; c < count; ++c) {
+    products[c] = sums[c];
+  }
+}
+
+// products (cols values) <- z' x.
+void multiply_sample(Shape shape, const Real* z, const Real* x, Real* products) {
+  uint32_t first = 0;
+  for (; first + kLaneCount <= shape.cols; first += kLaneCount) {
+    multiply_columns<kLaneCount>(shape, z, x, first, products + first);
+  }
+  switch (shape.cols - first) {
+    case 3:
+      return multiply_columns<3>(shape, z, x, first, products + first);
+    case 2:
+      return multiply_columns<2>(shape, z, x, first, products + first);
+    case 1:
+      return multiply_columns<1>(shape, z, x, first, products + first);
+    default:
+      return;
+  }
+}
+
+uint32_t sample_count(const void* context) { return source_of(context).count; }
+
+Status check_shape(const void* context, Shape shape) {
+  const bool fits = shape.rows == source_of(context).dimension && shape.cols >= 1 && shape.cols <= shape.rows;
+  return fits ? Status::kOk : Status::kInvalidArgument;
+}
+
+// One sample and its products, in one piece of scratch.
+size_t scratch_count(Shape shape) { return static_cast<size_t>(shape.rows) + shape.cols; }
+
+size_t scratch_size(const void*, Shape shape) {
+  return (scratch_count(shape) * sizeof(Real) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  const Result<Real*> scratch = arena.scratch<Real>(scratch_count(shape));
+  GS_TRY(scratch.status());
+  Real* z = scratch.value();
+  Real* products = z + shape.rows;
+  // Interleaved sums keep the rounding error of a large batch near that of a quarter of it: differences of losses are
+  // divided by the smoothing parameter.
+  Real sums[kLaneCount] = {};
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    GS_TRY(source.read(source.context, batch.at(b), z));
+    multiply_sample(shape, z, x, products);
+    sums[b % kLaneCount] += dot(shape.cols, products, products);
+  }
+  const Real total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  const Real mean = static_cast<Real>(-0.5) * (total / static_cast<Real>(batch.count));
+  if (!std::isfinite(mean)) {
+    return Status::kNotFinite;
+  }
+  return mean;
+}
+
+Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  const Result<Real*> scratch = arena.scratch<Real>(scratch_count(shape));
+  GS_TRY(scratch.status());
+  Real* z = scratch.value();
+  Real* products = z + shape.rows;
+  fill_zero(shape.size(), out);
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    GS_TRY(source.read(source.context, batch.at(b), z));
+    multiply_sample(shape, z, x, products);
+    for (uint32_t r = 0; r < shape.rows; ++r) {
+      add_scaled(shape.cols, z[r], products, out + static_cast<size_t>(r) * shape.cols);
+    }
+  }
+  scale(shape.size(), static_cast<Real>(-1) / static_cast<Real>(batch.count), out);
+  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+}
+
+}  // namespace
+
+const ProblemOps kKpcaOps = {"kpca", sample_count, check_shape, scratch_size, loss, gradient};
+
+}  // namespace gradstream
