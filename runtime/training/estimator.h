@@ -21,9 +21,10 @@ enum class EstimatorId : uint8_t {
 };
 enum class BatchMode : uint8_t {
   kNone = 0,
-  kAll = 1,           // every sample, each time
-  kCommon = 2,        // batch_size samples without replacement, drawn once per local step, common to its directions
-  kPerDirection = 3,  // one sample for each direction, index (word_j * n) >> 32; both evaluations use it (003 as printed)
+  kAll = 1,     // every sample, each time
+  kCommon = 2,  // batch_size samples without replacement, drawn once per local step, common to its directions
+  kPerDirection =
+      3,  // one sample for each direction, index (word_j * n) >> 32; both evaluations use it (003 as printed)
 };
 
 struct EstimatorParameters {
@@ -41,9 +42,9 @@ struct EstimateInput {
   Shape shape;
   Problem problem;
   const EstimatorParameters* parameters = nullptr;
-  uint32_t seed = 0;           // of the minibatch stream
-  uint32_t version = 0;        // base version: counter word 1 of the minibatch stream
-  uint32_t client_index = 0;   // enrolment index: counter word 2 of the minibatch stream
+  uint32_t seed = 0;          // of the minibatch stream
+  uint32_t version = 0;       // base version: counter word 1 of the minibatch stream
+  uint32_t client_index = 0;  // enrolment index: counter word 2 of the minibatch stream
   uint32_t step = 0;
   const Real* z = nullptr;
 };
@@ -68,9 +69,9 @@ extern const EstimatorOps kAnalyticGradientOps;
 extern const EstimatorOps kProjectionOneSidedOps;
 extern const EstimatorOps kProjectionTwoSidedOps;
 
-// What the estimators share about samples. check: kInvalidArgument for no samples, more than kSampleCountMax, an unknown
-// mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the index list (one entry for
-// each sample held) stands in scratch, inside the caller's ScratchScope.
+// What the estimators share about samples. check: kInvalidArgument for no samples, more than kSampleCountMax, an
+// unknown mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the index list (one
+// entry for each sample held) stands in scratch, inside the caller's ScratchScope.
 Status check_batch(const EstimateInput& input);
 size_t batch_scratch_size(const EstimateInput& input);
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);

@@ -20,7 +20,8 @@ namespace gradstream {
 // Values equal the wire's enums; never renumber.
 enum class SolverId : uint8_t {
   kNone = 0,
-  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream
+  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or with
+                        // the analytic gradient (A10) the mean of its k gradients, a TangentBlock of ambient values
   kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
 };
 
@@ -35,7 +36,7 @@ struct Task {
   uint32_t seed = 0;          // of the run
   uint32_t client_index = 0;  // enrolment index of the device
   uint32_t local_step_count = 0;
-  uint32_t steps_min = 0;  // least steps worth sending; == local_step_count: partial work is refused
+  uint32_t steps_min = 0;  // least steps worth sending (0 as 1); == local_step_count: partial work is refused
   Real step_size = 0;
   bool use_correction = false;
   Encoding encoding = Encoding::kNone;  // of the upload
@@ -61,29 +62,39 @@ struct SolverRun {
   const Real* model = nullptr;       // X of task.version; the caller's, unchanged during the task
   const Real* correction = nullptr;  // c_i in gradient units, or null for none; the caller's, unchanged
   uint32_t steps_done = 0;
-  void* state = nullptr;             // the solver's own, in the arena
+  void* state = nullptr;  // the solver's own, in the arena
 };
+
+// The input of the run's next estimate, at z; points into run.
+EstimateInput estimate_input(const SolverRun& run, const Real* z);
 
 struct SolverOps {
   SolverId id;
   const char* name;
-  StreamKind stream;
+  // What finish hands over.
+  StreamKind (*stream)(const EstimatorOps& estimator);
   // Bytes of persistent and of scratch memory that prepare and step take. A number per (manifold, shape, solver).
   size_t (*persistent_size)(const SolverRun& run);
   size_t (*scratch_size)(const SolverRun& run);
-  // kInvalidArgument, kOutOfMemory (before anything is started), kUnimplemented.
+  // Called by begin_solver only. kInvalidArgument for a combination that the solver does not have, kOutOfMemory.
   Status (*prepare)(SolverRun& run, Arena& arena);
-  // One local step; steps_done + 1 on success. On error the state is that before the step.
+  // One local step; steps_done + 1 on success. On error (kNotFinite, kSingular, the problem's own) the state is that
+  // before the step, and the stream of the steps before it can still be finished. kProtocolError when local_step_count
+  // steps are done. The scratch that scratch_size names must be free.
   Status (*step)(SolverRun& run, Arena& arena);
-  // The stream of the steps done so far (>= 1; kProtocolError otherwise).
+  // The stream of the steps done so far (>= 1; kProtocolError otherwise). Changes nothing: steps may follow.
   Status (*finish)(SolverRun& run, GradientStream* out);
 };
 
 extern const SolverOps kSolverProjectionOps;
 extern const SolverOps kSolverGradientStreamOps;
 
-// Looks up everything the task names (kUnimplemented when the image lacks it), checks bounds, shape, data and
-// encoding (kInvalidArgument), then calls the solver's prepare. On error the arena is as before.
+// Checks bounds and encoding (kInvalidArgument), looks up everything the task names (kUnimplemented when the image
+// lacks it), checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks) and that
+// persistent and scratch memory fit (kOutOfMemory), then calls the solver's prepare. On error the arena is as before.
+// Of task.estimator.directions only kind, shared, direction_count and, when shared, owner (the group) are read: the
+// rest is the task's seed, version and client_index. correction is ignored unless task.use_correction; null then means
+// that there is none yet.
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
                     SolverRun* run, Arena& arena);
 

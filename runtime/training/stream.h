@@ -34,9 +34,9 @@ enum class DirectionKind : uint8_t {
 // The directions of one update or one block.
 struct DirectionSpec {
   DirectionKind kind = DirectionKind::kSign;
-  bool shared = true;          // domain kSharedDirections with owner = group, or kOwnDirections with owner = index
+  bool shared = true;  // domain kSharedDirections with owner = group, or kOwnDirections with owner = index
   uint32_t seed = 0;
-  uint32_t base_version = 0;   // version of the model at which the estimates were made
+  uint32_t base_version = 0;  // version of the model at which the estimates were made
   uint32_t owner = 0;
   uint32_t direction_count = 0;  // m
 };

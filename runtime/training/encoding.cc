@@ -1,0 +1,237 @@
+#include "runtime/training/encoding.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace gradstream {
+namespace {
+
+constexpr size_t kInt8ScaleSize = 2;
+constexpr float kInt8Max = 127;
+constexpr float kFloatMax = std::numeric_limits<float>::max();
+
+bool is_known(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kF32:
+    case Encoding::kBf16:
+    case Encoding::kInt8:
+      return true;
+    case Encoding::kF64:
+      return sizeof(Real) == sizeof(double);
+    default:
+      return false;
+  }
+}
+
+// Bytes are written by shifts, so that the order is little-endian on every processor.
+template <typename Word>
+void store(Word word, uint8_t* out) {
+  for (size_t i = 0; i < sizeof(Word); ++i) {
+    out[i] = static_cast<uint8_t>(word >> (8 * i));
+  }
+}
+
+template <typename Word>
+Word load(const uint8_t* bytes) {
+  Word word = 0;
+  for (size_t i = 0; i < sizeof(Word); ++i) {
+    word = static_cast<Word>(word | static_cast<Word>(static_cast<Word>(bytes[i]) << (8 * i)));
+  }
+  return word;
+}
+
+float bf16_value(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+// Adding half of the last place, or one less when the kept part is even, carries exactly when rounding up is due.
+uint16_t nearest_bf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// The smallest bf16 s with 127 s >= largest. 127 s is exact in float (8 + 7 significant bits), so the test is exact.
+uint16_t int8_scale(float largest) {
+  uint16_t bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(largest / kInt8Max) >> 16);
+  while (bits > 0 && bf16_value(static_cast<uint16_t>(bits - 1)) * kInt8Max >= largest) {
+    --bits;
+  }
+  while (bf16_value(bits) * kInt8Max < largest) {
+    ++bits;
+  }
+  return bits;
+}
+
+// Half away from zero without adding 0.5, which would round 0.49999997 up. |value| <= 127.
+int32_t round_half_away(float value) {
+  const int32_t whole = static_cast<int32_t>(value);
+  const float rest = value - static_cast<float>(whole);
+  if (rest >= 0.5f) {
+    return whole + 1;
+  }
+  return rest <= -0.5f ? whole - 1 : whole;
+}
+
+// The value as float. kNotFinite, kOutOfRange (double build only).
+Status narrow(Real value, float* out) {
+  if (!std::isfinite(value)) {
+    return Status::kNotFinite;
+  }
+  *out = static_cast<float>(value);
+  return std::isfinite(*out) ? Status::kOk : Status::kOutOfRange;
+}
+
+Status encode_block(size_t count, const Real* values, uint8_t* out) {
+  float narrowed[kInt8BlockSize];
+  float largest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    GS_TRY(narrow(values[i], &narrowed[i]));
+    largest = std::fmax(largest, std::fabs(narrowed[i]));
+  }
+  const uint16_t scale_bits = int8_scale(largest);
+  const float scale = bf16_value(scale_bits);
+  if (scale > kFloatMax / kInt8Max) {
+    return Status::kOutOfRange;
+  }
+  store(scale_bits, out);
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t rounded = scale == 0 ? 0 : round_half_away(narrowed[i] / scale);
+    out[kInt8ScaleSize + i] = static_cast<uint8_t>(rounded);
+  }
+  return Status::kOk;
+}
+
+Status decode_block(size_t count, const uint8_t* bytes, Real* values) {
+  const uint16_t scale_bits = load<uint16_t>(bytes);
+  const float scale = bf16_value(scale_bits);
+  if ((scale_bits & 0x8000) != 0 || !std::isfinite(scale) || scale > kFloatMax / kInt8Max) {
+    return Status::kDataCorrupt;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const int8_t byte = static_cast<int8_t>(bytes[kInt8ScaleSize + i]);
+    if (byte == -128 || (scale == 0 && byte != 0)) {
+      return Status::kDataCorrupt;
+    }
+    values[i] = static_cast<Real>(static_cast<float>(byte) * scale);
+  }
+  return Status::kOk;
+}
+
+Status encode_one(Encoding encoding, Real value, uint8_t* out) {
+  if (encoding == Encoding::kF64) {
+    if (!std::isfinite(value)) {
+      return Status::kNotFinite;
+    }
+    store(std::bit_cast<uint64_t>(static_cast<double>(value)), out);
+    return Status::kOk;
+  }
+  float narrowed = 0;
+  GS_TRY(narrow(value, &narrowed));
+  if (encoding == Encoding::kF32) {
+    store(std::bit_cast<uint32_t>(narrowed), out);
+    return Status::kOk;
+  }
+  const uint16_t bits = nearest_bf16(narrowed);
+  if (!std::isfinite(bf16_value(bits))) {
+    return Status::kOutOfRange;
+  }
+  store(bits, out);
+  return Status::kOk;
+}
+
+Real decode_one(Encoding encoding, const uint8_t* bytes) {
+  switch (encoding) {
+    case Encoding::kF64:
+      return static_cast<Real>(std::bit_cast<double>(load<uint64_t>(bytes)));
+    case Encoding::kF32:
+      return static_cast<Real>(std::bit_cast<float>(load<uint32_t>(bytes)));
+    default:
+      return static_cast<Real>(bf16_value(load<uint16_t>(bytes)));
+  }
+}
+
+}  // namespace
+
+size_t encoded_size(Encoding encoding, size_t count) {
+  if (!is_known(encoding)) {
+    return 0;
+  }
+  switch (encoding) {
+    case Encoding::kF32:
+      return 4 * count;
+    case Encoding::kBf16:
+      return 2 * count;
+    case Encoding::kF64:
+      return 8 * count;
+    default:
+      return count + kInt8ScaleSize * ((count + kInt8BlockSize - 1) / kInt8BlockSize);
+  }
+}
+
+size_t values_per_message(Encoding encoding) {
+  const size_t block_size = encoded_size(encoding, kInt8BlockSize);
+  return block_size == 0 ? 0 : kPayloadSizeMax / block_size * kInt8BlockSize;
+}
+
+Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_t* out) {
+  if (!is_known(encoding)) {
+    return Status::kInvalidArgument;
+  }
+  const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;
+  for (size_t i = 0; i < count; i += step) {
+    if (encoding == Encoding::kInt8) {
+      GS_TRY(encode_block(count - i < step ? count - i : step, values + i, out));
+    } else {
+      GS_TRY(encode_one(encoding, values[i], out));
+    }
+    out += encoded_size(encoding, step);
+  }
+  return Status::kOk;
+}
+
+Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values) {
+  if (!is_known(encoding) || size != encoded_size(encoding, count)) {
+    return Status::kInvalidArgument;
+  }
+  const size_t step = encoding == Encoding::kInt8 ? kInt8BlockSize : 1;
+  for (size_t i = 0; i < count; i += step) {
+    if (encoding == Encoding::kInt8) {
+      GS_TRY(decode_block(count - i < step ? count - i : step, bytes, values + i));
+    } else {
+      values[i] = decode_one(encoding, bytes);
+      if (!std::isfinite(values[i])) {
+        return Status::kNotFinite;
+      }
+    }
+    bytes += encoded_size(encoding, step);
+  }
+  return Status::kOk;
+}
+
+uint32_t crc32c(uint32_t crc, const uint8_t* bytes, size_t size) {
+  // Sixteen entries instead of 256: 64 bytes of flash, two look-ups a byte. Reflected polynomial 0x82f63b78.
+  static constexpr uint32_t kTable[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+                                          0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                          0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+  crc = ~crc;
+  for (size_t i = 0; i < size; ++i) {
+    crc ^= bytes[i];
+    crc = kTable[crc & 15] ^ (crc >> 4);
+    crc = kTable[crc & 15] ^ (crc >> 4);
+  }
+  return ~crc;
+}
+
+uint64_t digest_values(uint64_t digest, size_t count, const Real* values) {
+  using Word = std::conditional_t<sizeof(Real) == sizeof(double), uint64_t, uint32_t>;
+  constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
+  for (size_t i = 0; i < count; ++i) {
+    const Word word = std::bit_cast<Word>(values[i]);
+    for (size_t byte = 0; byte < sizeof(Word); ++byte) {
+      digest = (digest ^ ((word >> (8 * byte)) & 0xff)) * kFnvPrime;
+    }
+  }
+  return digest;
+}
+
+}  // namespace gradstream

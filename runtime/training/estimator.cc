@@ -1,0 +1,77 @@
+#include "runtime/training/estimator.h"
+
+#include <cmath>
+
+namespace gradstream {
+namespace {
+
+uint32_t sample_count(const EstimateInput& input) { return input.problem.ops->sample_count(input.problem.context); }
+
+// A batch of everything the device holds needs no drawing.
+bool draws(const EstimateInput& input) {
+  return input.parameters->batch_mode == BatchMode::kCommon && input.parameters->batch_size < sample_count(input);
+}
+
+}  // namespace
+
+Status check_batch(const EstimateInput& input) {
+  const uint32_t held = sample_count(input);
+  if (held == 0 || held > kSampleCountMax) {
+    return Status::kInvalidArgument;
+  }
+  switch (input.parameters->batch_mode) {
+    case BatchMode::kAll:
+    case BatchMode::kPerDirection:
+      return Status::kOk;
+    case BatchMode::kCommon: {
+      const uint32_t size = input.parameters->batch_size;
+      return size >= 1 && size <= kBatchSizeMax ? Status::kOk : Status::kInvalidArgument;
+    }
+    default:
+      return Status::kInvalidArgument;
+  }
+}
+
+size_t batch_scratch_size(const EstimateInput& input) {
+  return draws(input) ? arena_size<uint16_t>(sample_count(input)) : 0;
+}
+
+RandomKey minibatch_key(const EstimateInput& input) {
+  RandomKey key;
+  key.seed = input.seed;
+  key.domain = RandomDomain::kMinibatch;
+  key.version = input.version;
+  key.owner = input.client_index;
+  key.step = input.step;
+  return key;
+}
+
+Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
+  const uint32_t held = sample_count(input);
+  if (!draws(input)) {
+    return Batch{nullptr, held};
+  }
+  const Result<uint16_t*> work = arena.scratch<uint16_t>(held);
+  GS_TRY(work.status());
+  choose(minibatch_key(input), held, input.parameters->batch_size, work.value());
+  return Batch{work.value(), input.parameters->batch_size};
+}
+
+Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch batch, Arena& arena) {
+  const Result<Real> loss = input.problem.ops->loss(input.problem.context, input.shape, x, batch, arena);
+  if (loss.ok() && !std::isfinite(loss.value())) {
+    return Status::kNotFinite;
+  }
+  return loss;
+}
+
+const EstimatorOps* find_estimator(std::span<const EstimatorOps* const> linked, EstimatorId id) {
+  for (const EstimatorOps* ops : linked) {
+    if (ops->id == id) {
+      return ops;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace gradstream

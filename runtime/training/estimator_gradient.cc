@@ -1,0 +1,41 @@
+// The analytic gradient: first-order counterpart of the projection estimator (A10), and what RFedAGS uses (A1).
+#include "runtime/training/estimator.h"
+
+namespace gradstream {
+namespace {
+
+Status check(const EstimateInput& input) {
+  if (input.problem.ops->gradient == nullptr) {
+    return Status::kUnimplemented;
+  }
+  GS_TRY(check_batch(input));
+  return input.parameters->batch_mode == BatchMode::kPerDirection ? Status::kInvalidArgument : Status::kOk;
+}
+
+size_t scratch_size(const EstimateInput& input) {
+  const size_t manifold_size = input.manifold->scratch_size(input.shape);
+  const size_t problem_size = input.problem.ops->scratch_size(input.problem.context, input.shape);
+  return batch_scratch_size(input) + (manifold_size > problem_size ? manifold_size : problem_size);
+}
+
+Status estimate(const EstimateInput& input, Real*, Real* g, Real* loss, Arena& arena) {
+  ScratchScope scope(arena);
+  const Result<Batch> batch = draw_batch(input, arena);
+  GS_TRY(batch.status());
+  if (loss != nullptr) {
+    const Result<Real> value = finite_loss(input, input.z, batch.value(), arena);
+    GS_TRY(value.status());
+    *loss = value.value();
+  }
+  const Problem& problem = input.problem;
+  GS_TRY(problem.ops->gradient(problem.context, input.shape, input.z, batch.value(), g, arena));
+  GS_TRY(input.manifold->riemannian_gradient(input.shape, input.z, g, g, arena));
+  return all_finite(input.shape.size(), g) ? Status::kOk : Status::kNotFinite;
+}
+
+}  // namespace
+
+const EstimatorOps kAnalyticGradientOps = {
+    EstimatorId::kAnalyticGradient, "analytic gradient", false, check, scratch_size, estimate};
+
+}  // namespace gradstream

@@ -1,0 +1,88 @@
+#include "runtime/training/solver.h"
+
+#include <cmath>
+
+namespace gradstream {
+namespace {
+
+const SolverOps* find_solver(std::span<const SolverOps* const> linked, SolverId id) {
+  for (const SolverOps* ops : linked) {
+    if (ops->id == id) {
+      return ops;
+    }
+  }
+  return nullptr;
+}
+
+bool is_named(const char (&name)[kProblemNameSizeMax + 1]) { return name[kProblemNameSizeMax] == '\0'; }
+
+Status check_numbers(const Task& task) {
+  const bool shape_ok = task.shape.rows >= 1 && task.shape.rows <= kDimensionMax && task.shape.cols >= 1 &&
+                        task.shape.cols <= kDimensionMax;
+  const bool steps_ok = task.local_step_count >= 1 && task.local_step_count <= kLocalStepCountMax &&
+                        task.steps_min <= task.local_step_count;
+  const bool step_ok = std::isfinite(task.step_size) && task.step_size > 0;
+  const bool encoding_ok = encoded_size(task.encoding, 1) != 0;
+  return shape_ok && steps_ok && step_ok && encoding_ok && is_named(task.problem) ? Status::kOk
+                                                                                  : Status::kInvalidArgument;
+}
+
+// What the directions repeat of the task is taken from the task: only the group comes from elsewhere.
+void complete_directions(Task* task) {
+  DirectionSpec& directions = task->estimator.directions;
+  directions.seed = task->seed;
+  directions.base_version = task->version;
+  if (!directions.shared) {
+    directions.owner = task->client_index;
+  }
+}
+
+}  // namespace
+
+EstimateInput estimate_input(const SolverRun& run, const Real* z) {
+  EstimateInput input;
+  input.manifold = run.manifold;
+  input.shape = run.task.shape;
+  input.problem = run.problem;
+  input.parameters = &run.task.estimator;
+  input.seed = run.task.seed;
+  input.version = run.task.version;
+  input.client_index = run.task.client_index;
+  input.step = run.steps_done;
+  input.z = z;
+  return input;
+}
+
+Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
+                    SolverRun* run, Arena& arena) {
+  SolverRun fresh;
+  fresh.task = task;
+  complete_directions(&fresh.task);
+  *run = fresh;  // only now: task may be run->task
+  GS_TRY(check_numbers(run->task));
+  run->ops = find_solver(registry.solvers, run->task.solver);
+  run->manifold = find_manifold(registry.manifolds, run->task.manifold);
+  run->estimator = find_estimator(registry.estimators, run->task.estimator.id);
+  const Problem* problem = find_problem(registry.problems, run->task.problem);
+  if (run->ops == nullptr || run->manifold == nullptr || run->estimator == nullptr || problem == nullptr) {
+    return Status::kUnimplemented;
+  }
+  run->problem = *problem;
+  run->model = model;
+  run->correction = run->task.use_correction ? correction : nullptr;
+  GS_TRY(run->manifold->check_shape(run->task.shape));
+  GS_TRY(problem->ops->check_shape(problem->context, run->task.shape));
+  GS_TRY(run->estimator->check(estimate_input(*run, model)));
+  const size_t needed = run->ops->persistent_size(*run) + run->ops->scratch_size(*run);
+  if (needed > arena.free_size()) {
+    return Status::kOutOfMemory;
+  }
+  const size_t mark = arena.mark();
+  const Status status = run->ops->prepare(*run, arena);
+  if (status != Status::kOk) {
+    arena.release(mark);
+  }
+  return status;
+}
+
+}  // namespace gradstream

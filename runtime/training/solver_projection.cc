@@ -1,0 +1,130 @@
+// Local work of zeroth-order federated learning by projection and of its first-order counterpart:
+//   zhat = z = X;  each step: G = estimate at z;  zhat <- zhat - eta (G + c);  z <- P_M(zhat)     (A9, A10; 003 Alg. 1)
+// What leaves the device does not contain zhat: the scalars G is made of, or the mean of the G.
+#include "runtime/training/solver.h"
+
+namespace gradstream {
+namespace {
+
+struct State {
+  Real* zhat;
+  Real* z;
+  Real* scalars;  // local_step_count * m; null without scalars
+  Real* mean;     // running mean of G; null with scalars
+  Real loss_before;
+  Real loss_after;
+};
+
+State& state_of(const SolverRun& run) { return *static_cast<State*>(run.state); }
+
+size_t scalar_count(const SolverRun& run) {
+  return static_cast<size_t>(run.task.local_step_count) * run.task.estimator.directions.direction_count;
+}
+
+StreamKind stream(const EstimatorOps& estimator) {
+  return estimator.uses_scalars ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
+}
+
+size_t persistent_size(const SolverRun& run) {
+  const size_t tensor_size = arena_size<Real>(run.task.shape.size());
+  const size_t stream_size = run.estimator->uses_scalars ? arena_size<Real>(scalar_count(run)) : tensor_size;
+  return arena_size<State>(1) + 2 * tensor_size + stream_size;
+}
+
+// G; above it first what the estimator takes, then the next zhat and what P_M takes.
+size_t scratch_size(const SolverRun& run) {
+  const size_t tensor_size = arena_size<Real>(run.task.shape.size());
+  const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
+  const size_t project_size = tensor_size + run.manifold->scratch_size(run.task.shape);
+  return tensor_size + (estimate_size > project_size ? estimate_size : project_size);
+}
+
+Status prepare(SolverRun& run, Arena& arena) {
+  const size_t size = run.task.shape.size();
+  const bool uses_scalars = run.estimator->uses_scalars;
+  if (uses_scalars && scalar_count(run) > kScalarCountMax) {
+    return Status::kInvalidArgument;
+  }
+  const Result<State*> state = arena.persistent<State>(1);
+  GS_TRY(state.status());
+  const Result<Real*> zhat = arena.persistent<Real>(size);
+  GS_TRY(zhat.status());
+  const Result<Real*> z = arena.persistent<Real>(size);
+  GS_TRY(z.status());
+  const Result<Real*> kept = arena.persistent<Real>(uses_scalars ? scalar_count(run) : size);
+  GS_TRY(kept.status());
+  *state.value() = State{zhat.value(), z.value(), nullptr, nullptr, 0, 0};
+  (uses_scalars ? state.value()->scalars : state.value()->mean) = kept.value();
+  copy(size, run.model, zhat.value());
+  copy(size, run.model, z.value());
+  run.state = state.value();
+  return Status::kOk;
+}
+
+// out <- zhat - eta (G + c); out may be zhat.
+void descend(const SolverRun& run, const Real* zhat, const Real* g, Real* out) {
+  const Real eta = run.task.step_size;
+  for (size_t e = 0; e < run.task.shape.size(); ++e) {
+    out[e] = zhat[e] - eta * (run.correction == nullptr ? g[e] : g[e] + run.correction[e]);
+  }
+}
+
+// mean <- mean + (G - mean) / (steps_done + 1): the mean of the steps so far is ready whenever the work is cut short.
+void add_to_mean(const SolverRun& run, const Real* g, Real* mean) {
+  const Real count = static_cast<Real>(run.steps_done + 1);
+  for (size_t e = 0; e < run.task.shape.size(); ++e) {
+    mean[e] += (g[e] - mean[e]) / count;
+  }
+}
+
+Status step(SolverRun& run, Arena& arena) {
+  if (run.steps_done >= run.task.local_step_count) {
+    return Status::kProtocolError;
+  }
+  State& state = state_of(run);
+  const Shape shape = run.task.shape;
+  ScratchScope scope(arena);
+  const Result<Real*> g = arena.scratch<Real>(shape.size());
+  GS_TRY(g.status());
+  Real* scalars = state.scalars == nullptr ? nullptr
+                                           : state.scalars + static_cast<size_t>(run.steps_done) *
+                                                                 run.task.estimator.directions.direction_count;
+  Real loss = 0;
+  GS_TRY(run.estimator->estimate(estimate_input(run, state.z), scalars, g.value(), &loss, arena));
+  const Result<Real*> next = arena.scratch<Real>(shape.size());
+  GS_TRY(next.status());
+  descend(run, state.zhat, g.value(), next.value());
+  GS_TRY(run.manifold->project_point(shape, next.value(), next.value(), arena));
+  // Nothing fails from here on: the state moves as a whole.
+  copy(shape.size(), next.value(), state.z);
+  descend(run, state.zhat, g.value(), state.zhat);
+  if (state.mean != nullptr) {
+    add_to_mean(run, g.value(), state.mean);
+  }
+  state.loss_after = loss;
+  state.loss_before = run.steps_done == 0 ? loss : state.loss_before;
+  ++run.steps_done;
+  return Status::kOk;
+}
+
+Status finish(SolverRun& run, GradientStream* out) {
+  if (run.steps_done == 0) {
+    return Status::kProtocolError;
+  }
+  const State& state = state_of(run);
+  out->kind = stream(*run.estimator);
+  out->steps_done = run.steps_done;
+  out->values = state.scalars != nullptr ? state.scalars : state.mean;
+  out->value_count = state.scalars != nullptr ? run.steps_done * run.task.estimator.directions.direction_count
+                                              : static_cast<uint32_t>(run.task.shape.size());
+  out->loss_before = state.loss_before;
+  out->loss_after = state.loss_after;
+  return Status::kOk;
+}
+
+}  // namespace
+
+const SolverOps kSolverProjectionOps = {SolverId::kProjection, "projection", stream, persistent_size,
+                                        scratch_size,          prepare,      step,   finish};
+
+}  // namespace gradstream

@@ -1,0 +1,242 @@
+#include "runtime/training/stream.h"
+
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "runtime/base/linalg.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kWordBits = 32;
+
+// Real as unsigned integer of the same size, for the sign bit.
+using RealBits = std::conditional_t<sizeof(Real) == sizeof(double), uint64_t, uint32_t>;
+constexpr int kSignShift = 8 * sizeof(RealBits) - 1;
+
+RandomKey direction_key(const DirectionSpec& spec, uint32_t step) {
+  RandomKey key;
+  key.seed = spec.seed;
+  key.domain = spec.shared ? RandomDomain::kSharedDirections : RandomDomain::kOwnDirections;
+  key.version = spec.base_version;
+  key.owner = spec.owner;
+  key.step = step;
+  return key;
+}
+
+uint64_t words_per_direction(Shape shape) { return (shape.size() + kWordBits - 1) / kWordBits; }
+
+Real sign_magnitude(Shape shape) { return static_cast<Real>(1) / std::sqrt(static_cast<Real>(shape.size())); }
+
+// sum[e] <- sum[e] + value where the bit of e is set, - value where it is not; the stream stands at the direction's
+// first word. Flipping the sign bit is exact, and so the compiler may vectorise the loop without changing a bit.
+void add_signed(RandomStream& stream, size_t count, Real value, Real* sum) {
+  const RealBits value_bits = std::bit_cast<RealBits>(value);
+  for (size_t first = 0; first < count; first += kWordBits) {
+    const uint32_t word = ~stream.next();
+    const size_t block = count - first < kWordBits ? count - first : kWordBits;
+    for (size_t i = 0; i < block; ++i) {
+      const RealBits flip = static_cast<RealBits>((word >> i) & 1) << kSignShift;
+      sum[first + i] += std::bit_cast<Real>(value_bits ^ flip);
+    }
+  }
+}
+
+// out <- direction j of the step: normals divided by their norm.
+void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
+  fill_normal(key, static_cast<uint64_t>(j) * size, size, out);
+  const Real norm = norm2(size, out);
+  for (size_t e = 0; e < size; ++e) {
+    out[e] /= norm;
+  }
+}
+
+bool is_known(DirectionKind kind) { return kind == DirectionKind::kSign || kind == DirectionKind::kSphere; }
+
+}  // namespace
+
+void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out) {
+  GS_ASSERT(is_known(spec.kind));
+  const RandomKey key = direction_key(spec, step);
+  if (spec.kind == DirectionKind::kSphere) {
+    fill_sphere(key, shape.size(), j, out);
+    return;
+  }
+  RandomStream stream(key, j * words_per_direction(shape));
+  fill_zero(shape.size(), out);
+  add_signed(stream, shape.size(), sign_magnitude(shape), out);
+}
+
+Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
+                             const Real* coefficients, Real* sum, Arena& arena) {
+  if (!is_known(spec.kind) || spec.direction_count == 0) {
+    return Status::kInvalidArgument;
+  }
+  const size_t size = shape.size();
+  const bool is_sphere = spec.kind == DirectionKind::kSphere;
+  ScratchScope scope(arena);
+  Real* direction = nullptr;
+  if (is_sphere) {
+    const Result<Real*> scratch = arena.scratch<Real>(size);
+    GS_TRY(scratch.status());
+    direction = scratch.value();
+  }
+  const Real magnitude = sign_magnitude(shape);
+  const uint32_t m = spec.direction_count;
+  uint32_t done = 0;
+  while (done < count) {
+    // The directions of one step stand one after another in one random stream.
+    const uint32_t step = (first + done) / m;
+    const uint32_t j = (first + done) % m;
+    const uint32_t run = count - done < m - j ? count - done : m - j;
+    const RandomKey key = direction_key(spec, step);
+    RandomStream stream(key, j * words_per_direction(shape));
+    for (uint32_t i = 0; i < run; ++i) {
+      const Real coefficient = coefficients[done + i];
+      if (is_sphere) {
+        fill_sphere(key, size, j + i, direction);
+        add_scaled(size, coefficient, direction, sum);
+      } else {
+        add_signed(stream, size, coefficient * magnitude, sum);
+      }
+    }
+    done += run;
+  }
+  return Status::kOk;
+}
+
+size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape) {
+  return spec.kind == DirectionKind::kSphere ? arena_size<Real>(shape.size()) : 0;
+}
+
+Real estimate_factor(Shape shape, uint32_t direction_count) {
+  return static_cast<Real>(shape.size()) / static_cast<Real>(direction_count);
+}
+
+Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* record_sum, uint32_t steps_done,
+                       Encoding encoding, const uint8_t* upload, size_t upload_size, Real* correction, Arena& arena) {
+  const size_t count = static_cast<size_t>(steps_done) * spec.direction_count;
+  if (count == 0 || count > kScalarCountMax || encoded_size(encoding, count) != upload_size) {
+    return Status::kInvalidArgument;
+  }
+  if (correction != record_sum) {
+    copy(shape.size(), record_sum, correction);
+  }
+  Real block[kInt8BlockSize];
+  for (size_t first = 0; first < count; first += kInt8BlockSize) {
+    const size_t block_count = count - first < kInt8BlockSize ? count - first : kInt8BlockSize;
+    GS_TRY(decode_values(encoding, block_count, upload + encoded_size(encoding, first),
+                         encoded_size(encoding, block_count), block));
+    for (size_t i = 0; i < block_count; ++i) {
+      block[i] = -(block[i] / static_cast<Real>(steps_done));
+    }
+    GS_TRY(accumulate_directions(spec, shape, static_cast<uint32_t>(first), static_cast<uint32_t>(block_count), block,
+                                 correction, arena));
+  }
+  scale(shape.size(), estimate_factor(shape, spec.direction_count), correction);
+  return all_finite(shape.size(), correction) ? Status::kOk : Status::kNotFinite;
+}
+
+Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena) {
+  GS_TRY(manifold.check_shape(shape));
+  const size_t mark = arena.mark();
+  const Result<Real*> model = arena.persistent<Real>(shape.size());
+  const Result<Real*> sum = arena.persistent<Real>(shape.size());
+  if (!model.ok() || !sum.ok()) {
+    arena.release(mark);
+    return Status::kOutOfMemory;
+  }
+  manifold_ = &manifold;
+  shape_ = shape;
+  model_ = model.value();
+  sum_ = sum.value();
+  version_ = 0;
+  has_model_ = false;
+  in_record_ = false;
+  return Status::kOk;
+}
+
+uint64_t Replica::digest() const { return digest_values(kDigestStart, shape_.size(), model_); }
+
+Real* Replica::begin_snapshot() {
+  GS_ASSERT(model_ != nullptr);
+  has_model_ = false;
+  in_record_ = false;
+  return model_;
+}
+
+void Replica::adopt_snapshot(uint32_t version) {
+  GS_ASSERT(model_ != nullptr);
+  version_ = version;
+  has_model_ = true;
+}
+
+Status Replica::begin_record() {
+  if (!has_model_) {
+    return Status::kProtocolError;
+  }
+  fill_zero(shape_.size(), sum_);
+  in_record_ = true;
+  return Status::kOk;
+}
+
+Status Replica::add_to_record(const DirectionSpec& spec, uint32_t first, uint32_t count, const Real* coefficients,
+                              Arena& arena) {
+  if (!in_record_) {
+    return Status::kProtocolError;
+  }
+  return accumulate_directions(spec, shape_, first, count, coefficients, sum_, arena);
+}
+
+Status Replica::finish_record(uint32_t direction_count, Real step_scale, Arena& arena) {
+  if (!in_record_) {
+    return Status::kProtocolError;
+  }
+  if (direction_count == 0) {
+    return Status::kInvalidArgument;
+  }
+  ScratchScope scope(arena);
+  const Result<Real*> next = arena.scratch<Real>(shape_.size());
+  GS_TRY(next.status());
+  Real* z = next.value();
+  copy(shape_.size(), model_, z);
+  add_scaled(shape_.size(), -(step_scale * estimate_factor(shape_, direction_count)), sum_, z);
+  GS_TRY(manifold_->project_point(shape_, z, z, arena));
+  GS_TRY(take_model(z));
+  in_record_ = false;
+  return Status::kOk;
+}
+
+Status Replica::step_tangent(const Real* v, Real step, Arena& arena) {
+  if (!has_model_) {
+    return Status::kProtocolError;
+  }
+  ScratchScope scope(arena);
+  const Result<Real*> next = arena.scratch<Real>(shape_.size());
+  GS_TRY(next.status());
+  Real* z = next.value();
+  copy(shape_.size(), v, z);
+  scale(shape_.size(), step, z);
+  GS_TRY(manifold_->retract(shape_, model_, z, z, arena));
+  return take_model(z);
+}
+
+// The only place where a version begins: all or nothing.
+Status Replica::take_model(const Real* z) {
+  if (!all_finite(shape_.size(), z)) {
+    return Status::kNotFinite;
+  }
+  copy(shape_.size(), z, model_);
+  ++version_;
+  return Status::kOk;
+}
+
+void Replica::flip_bit_for_test(size_t bit) {
+  const size_t place = bit / (8 * sizeof(Real));
+  GS_ASSERT(place < shape_.size());
+  const RealBits mask = static_cast<RealBits>(1) << (bit % (8 * sizeof(Real)));
+  model_[place] = std::bit_cast<Real>(std::bit_cast<RealBits>(model_[place]) ^ mask);
+}
+
+}  // namespace gradstream
