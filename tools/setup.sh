@@ -141,7 +141,8 @@ main() {
   mapfile -t missing < <(missing_packages)
   mapfile -t stale < <(stale_sources)
   if ((${#missing[@]} + ${#stale[@]})); then
-    mkdir -p third_party
+    mkdir -p third_party 2>/dev/null && [[ -w third_party ]] ||
+      die "$PWD is not writable for $(id -un)." "Use a clone of your own, or run ./run setup as its owner."
     exec 9>third_party/.lock
     flock -n 9 || { say "waiting for another set-up in this tree"; flock 9; }
     mapfile -t missing < <(missing_packages)
