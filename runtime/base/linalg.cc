@@ -96,8 +96,8 @@ void gram(Shape shape, const Real* a, Real* out) {
   }
 }
 
-// Four entries of the row vector a S at out, s standing at their first column. Requires n >= 4. out may be a if n == 4.
-[[gnu::always_inline]] inline void multiply_row_tile(uint32_t n, const Real* a, const Real* s, Real* out) {
+// Four entries of the row vector a S, s standing at their first column. Requires n >= 4.
+[[gnu::always_inline]] inline void multiply_row_tile(uint32_t n, const Real* a, const Real* s, Real product[4]) {
   Real lanes[4][kLaneCount];
   unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) {
     const Real* s_row = s + static_cast<size_t>(k) * n;
@@ -116,39 +116,46 @@ void gram(Shape shape, const Real* a, Real* out) {
       add_term(k, i + k);
     }
   });
-  unrolled<4>([&](auto c) __attribute__((always_inline)) { out[c] = sum_lanes(lanes[c]); });
+  unrolled<4>([&](auto c) __attribute__((always_inline)) { product[c] = sum_lanes(lanes[c]); });
 }
 
-// out <- A S for four columns: S stays in registers. out may be a.
-void multiply_right_4(uint32_t rows, const Real* a, const Real* s, Real* out) {
-  Real fixed[16];
-  unrolled<16>([&](auto i) __attribute__((always_inline)) { fixed[i] = s[i]; });
-  for (uint32_t row = 0; row < rows; ++row) {
-    multiply_row_tile(4, a + size_t{4} * row, fixed, out + size_t{4} * row);
+// Calls store(i, value) for every entry i of A S. Four columns are stored together, after the reads that they need: with
+// cols == 4 the store may go to A.
+template <typename Store>
+[[gnu::always_inline]] inline void multiply_right_into(Shape shape, const Real* a, const Real* s, Store store) {
+  const uint32_t n = shape.cols;
+  const size_t size = shape.size();
+  Real product[4];
+  if (n == 4) {
+    Real fixed[16];
+    unrolled<16>([&](auto i) __attribute__((always_inline)) { fixed[i] = s[i]; });
+    for (size_t at = 0; at < size; at += 4) {
+      multiply_row_tile(4, a + at, fixed, product);
+      unrolled<4>([&](auto c) __attribute__((always_inline)) { store(at + c, product[c]); });
+    }
+    return;
   }
-}
-
-// out <- a S, one row. out does not alias a.
-void multiply_row(uint32_t n, const Real* a, const Real* s, Real* out) {
-  uint32_t c = 0;
-  for (; n >= kLaneCount && c + 4 <= n; c += 4) {
-    multiply_row_tile(n, a, s + c, out + c);
-  }
-  for (; c < n; ++c) {
-    out[c] = strided_dot(n, 1, a, n, s + c);
+  for (size_t at = 0; at < size; at += n) {
+    uint32_t c = 0;
+    for (; n > 4 && c + 4 <= n; c += 4) {
+      multiply_row_tile(n, a + at, s + c, product);
+      unrolled<4>([&](auto k) __attribute__((always_inline)) { store(at + c + k, product[k]); });
+    }
+    for (; c < n; ++c) {
+      store(at + c, strided_dot(n, 1, a + at, n, s + c));
+    }
   }
 }
 
 // A <- A S. row: cols Reals.
 void multiply_right_in_place(Shape shape, Real* a, const Real* s, Real* row) {
   if (shape.cols == 4) {
-    multiply_right_4(shape.rows, a, s, a);
+    multiply_right(shape, a, s, a);
     return;
   }
-  for (uint32_t i = 0; i < shape.rows; ++i) {
-    Real* a_row = a + static_cast<size_t>(i) * shape.cols;
-    copy(shape.cols, a_row, row);
-    multiply_row(shape.cols, row, s, a_row);
+  for (size_t at = 0; at < shape.size(); at += shape.cols) {
+    copy(shape.cols, a + at, row);
+    multiply_right({1, shape.cols}, row, s, a + at);
   }
 }
 
@@ -421,14 +428,11 @@ void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out) {
 }
 
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
-  if (shape.cols == 4) {
-    multiply_right_4(shape.rows, a, s, out);
-    return;
-  }
-  for (uint32_t i = 0; i < shape.rows; ++i) {
-    const size_t at = static_cast<size_t>(i) * shape.cols;
-    multiply_row(shape.cols, a + at, s, out + at);
-  }
+  multiply_right_into(shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = value; });
+}
+
+void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Real* g, Real* out) {
+  multiply_right_into(shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = g[i] - value; });
 }
 
 Status symmetric_eigen(uint32_t n, Real* s, Real* w, Real* q) {

@@ -40,6 +40,8 @@ bool all_finite(size_t count, const Real* x);
 void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out);
 // out (rows x cols) <- A S, A rows x cols, S cols x cols. out aliases neither.
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out);
+// out (rows x cols) <- G - A S. out may be g, aliases neither a nor s.
+void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Real* g, Real* out);
 
 // Symmetric eigen-decomposition by cyclic Jacobi with a fixed order: S = Q diag(w) Q', n x n, entries finite. s is
 // overwritten. w is ascending, Q's columns in the same order. kSingular when the sweeps do not converge (not seen for

@@ -38,20 +38,12 @@ struct Stiefel {
     return polar_factor(shape, z, out, arena);
   }
   static Status project_tangent(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
-    const size_t cols = shape.cols;
     ScratchScope scope(arena);
-    const Result<Real*> scratch = arena.scratch<Real>(square_size(shape) + cols);
-    GS_TRY(scratch.status());
-    Real* const normal = scratch.value();
-    Real* const row = normal + square_size(shape);
-    multiply_transposed(shape, x, g, normal);
-    symmetrize(shape.cols, normal);
-    for (size_t at = 0; at < shape.size(); at += cols) {
-      multiply_right({1, shape.cols}, x + at, normal, row);
-      for (size_t c = 0; c < cols; ++c) {
-        out[at + c] = g[at + c] - row[c];
-      }
-    }
+    const Result<Real*> normal = arena.scratch<Real>(square_size(shape));
+    GS_TRY(normal.status());
+    multiply_transposed(shape, x, g, normal.value());
+    symmetrize(shape.cols, normal.value());
+    subtract_multiply_right(shape, x, normal.value(), g, out);
     return Status::kOk;
   }
   static Status riemannian_gradient(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
