@@ -307,6 +307,9 @@ def listed_in_cmake(tree: Tree) -> set:
             listed.update((posixpath.normpath(posixpath.join(folder, token)), posixpath.normpath(token)))
         for stem in re.findall(r"\bgs_test(?:_f64)?\(\s*(\w+)", text):
             listed.add(f"{folder}/{stem}_test.cc")
+        for variable, stems in re.findall(r"\bforeach\(\s*(\w+)\s+([^)]*)\)", text):
+            if re.search(rf"\bgs_test(?:_f64)?\(\s*\$\{{{variable}\}}", text):
+                listed.update(f"{folder}/{stem}_test.cc" for stem in stems.split())
         for module in re.findall(r"\binclude\(\s*(\w+)\s*\)", text):
             listed.add(f"cmake/{module}.cmake")
     return listed
@@ -445,6 +448,7 @@ PLANTED = [
 
 NOT_PLANTED = [
     {},
+    {"tests/CMakeLists.txt": "foreach(stem a codec\n    coordinator)\n  gs_test(${stem} gs_runtime)\nendforeach()\n"},
     {"server/x.cc": "int f() {\n" + "  int a;\n" * 68 + "}\nint g() {\n" + "  int a;\n" * 68 + "}\n",
      "CMakeLists.txt": GOOD["CMakeLists.txt"] + "add_library(x server/x.cc)\n",
      "tests/x_test.cc": "", "tests/CMakeLists.txt": GOOD["tests/CMakeLists.txt"] + "gs_test(x)\n"},
