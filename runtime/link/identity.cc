@@ -1,0 +1,124 @@
+#include "runtime/link/identity.h"
+
+#include <cstring>
+#include <string_view>
+
+namespace gradstream {
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && is_space(text.back())) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') {
+    return c - '0';
+  }
+  if (c >= 'a' && c <= 'f') {
+    return c - 'a' + 10;
+  }
+  if (c >= 'A' && c <= 'F') {
+    return c - 'A' + 10;
+  }
+  return -1;
+}
+
+bool parse_name(std::string_view value, Identity* out) {
+  if (value.empty() || value.size() > Identity::kNameSizeMax) {
+    return false;
+  }
+  for (const char c : value) {
+    if (c <= ' ' || c > '~') {
+      return false;
+    }
+  }
+  std::memcpy(out->name, value.data(), value.size());
+  out->name[value.size()] = '\0';
+  return true;
+}
+
+bool parse_key(std::string_view value, Identity* out) {
+  if (value.size() != 2 * Identity::kKeySize) {
+    return false;
+  }
+  for (size_t i = 0; i < Identity::kKeySize; ++i) {
+    const int high = hex_digit(value[2 * i]);
+    const int low = hex_digit(value[2 * i + 1]);
+    if (high < 0 || low < 0) {
+      return false;
+    }
+    out->key[i] = static_cast<uint8_t>(16 * high + low);
+  }
+  return true;
+}
+
+struct Found {
+  bool name = false;
+  bool key = false;
+};
+
+bool parse_line(std::string_view text, Identity* out, Found* found) {
+  text = trim(text);
+  if (text.empty() || text.front() == '#') {
+    return true;
+  }
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos) {
+    return false;
+  }
+  const std::string_view field = trim(text.substr(0, equals));
+  const std::string_view value = trim(text.substr(equals + 1));
+  if (field == "identity" && !found->name) {
+    found->name = true;
+    return parse_name(value, out);
+  }
+  if (field == "key" && !found->key) {
+    found->key = true;
+    return parse_key(value, out);
+  }
+  return false;
+}
+
+Status parse(std::string_view text, Identity* out, uint32_t* line) {
+  Found found;
+  for (*line = 1; !text.empty(); ++*line) {
+    const size_t end = text.find('\n');
+    if (!parse_line(text.substr(0, end), out, &found)) {
+      return Status::kDataCorrupt;
+    }
+    if (end == std::string_view::npos) {
+      break;
+    }
+    text.remove_prefix(end + 1);
+  }
+  *line = 0;
+  return found.name && found.key ? Status::kOk : Status::kDataCorrupt;
+}
+
+}  // namespace
+
+Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line) {
+  size_t size = 0;
+  while (size < text.size() && text[size] != '\0' && text[size] != '\xff') {
+    ++size;
+  }
+  *line = 0;
+  Status status = Status::kDataCorrupt;
+  if (size <= kIdentityTextSizeMax) {
+    status = parse(std::string_view(text.data(), size), out, line);
+  }
+  if (status != Status::kOk) {
+    std::memset(out->key, 0, sizeof(out->key));
+  }
+  return status;
+}
+
+}  // namespace gradstream

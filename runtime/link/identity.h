@@ -1,0 +1,33 @@
+// Who a device is: a name and a pre-shared key, in a small file or flash page apart from the image, so that one image
+// serves every unit.
+#ifndef GRADSTREAM_RUNTIME_LINK_IDENTITY_H_
+#define GRADSTREAM_RUNTIME_LINK_IDENTITY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/base/status.h"
+
+namespace gradstream {
+
+struct Identity {
+  static constexpr size_t kNameSizeMax = 63;
+  static constexpr size_t kKeySize = 32;  // bytes
+  char name[kNameSizeMax + 1] = {};
+  uint8_t key[kKeySize] = {};
+};
+
+// Longest text that parse_identity() takes, bytes. Reason: one small flash page, and a stack buffer on a host.
+inline constexpr size_t kIdentityTextSizeMax = 1024;
+
+// Parses the text that `gradstream device add` writes (docs/wire.md): lines `identity = NAME` and
+// `key = 64 hexadecimal digits`, each once, in any order; blank lines and lines that begin with # are skipped. NAME is
+// 1 .. kNameSizeMax printable characters without spaces. The text ends at the first byte 0 or 0xff, if any: what is
+// left of an erased flash page. kDataCorrupt, with *line = the line at fault (from 1; 0: a field is missing, or the
+// text is too long). *out is then unspecified, and holds no key.
+Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_LINK_IDENTITY_H_

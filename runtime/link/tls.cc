@@ -1,0 +1,423 @@
+#include "runtime/link/tls.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include <mbedtls/entropy.h>
+#include <mbedtls/platform.h>
+#include <mbedtls/platform_util.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/ssl_ciphersuites.h>
+#include <psa/crypto.h>
+extern "C" {
+#include <mbedtls/psa_util.h>  // knows no C++
+}
+
+#include "runtime/base/config.h"
+#include "runtime/link/port.h"
+
+#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+#include <mbedtls/memory_buffer_alloc.h>
+#endif
+
+namespace gradstream {
+namespace {
+
+#if !defined(MBEDTLS_SSL_RECORD_SIZE_LIMIT) || MBEDTLS_SSL_IN_CONTENT_LEN != 1024 || MBEDTLS_SSL_OUT_CONTENT_LEN != 1024
+#error "one frame is one record: content of 1,024 bytes both ways, with record_size_limit"
+#endif
+static_assert(kFrameSizeMax <= MBEDTLS_SSL_OUT_CONTENT_LEN);
+
+// The suite and the group of docs/wire.md; a fixed list keeps what is not needed out of the ClientHello.
+const int kCiphersuites[] = {MBEDTLS_TLS1_3_AES_128_GCM_SHA256, 0};
+const uint16_t kGroups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519, MBEDTLS_SSL_IANA_TLS_GROUP_NONE};
+
+// WANT_READ although the transport was not drained: call again, but never for ever. Each such call consumes a message
+// of the peer, and a record of 1,024 bytes holds at most some hundred.
+constexpr uint32_t kAttemptsMax = 300;
+
+#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+// tls_start() paints the pool: what still has the colour at its end was never used.
+constexpr uint8_t kPaint = 0xa5;
+uint8_t* pool_begin = nullptr;
+size_t pool_size_total = 0;
+
+Status start_pool(void* pool, size_t pool_size) {
+  pool_begin = static_cast<uint8_t*>(pool);
+  pool_size_total = pool_size;
+  std::memset(pool, kPaint, pool_size);
+  mbedtls_memory_buffer_alloc_init(pool_begin, pool_size);
+  return Status::kOk;
+}
+#endif
+
+struct FaultText {
+  int value;
+  Status status;
+  const char* text;
+};
+
+constexpr char kOlderTls[] = "the peer speaks TLS but not TLS 1.3: check address and port, or update the peer";
+constexpr char kUnknownIdentity[] =
+    "the server does not know this identity (`gradstream device add`, then give the device the new file), or it does "
+    "not allow this key exchange";
+// Mbed TLS has no name for it. Its server says so when no key matches and it has no certificate to fall back on.
+constexpr int kAlertMissingExtension = 109;
+
+// Alerts of the server that tell a remedy.
+const FaultText kAlertTexts[] = {
+    {MBEDTLS_SSL_ALERT_MSG_UNKNOWN_PSK_IDENTITY, Status::kUnauthenticated,
+     "the server does not know this identity: add it with `gradstream device add`, or give the device its new file"},
+    {MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR, Status::kUnauthenticated,
+     "wrong key: the server holds another key for this identity; give the device the file that `gradstream device add` "
+     "wrote last"},
+    {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE, Status::kUnauthenticated, kUnknownIdentity},
+    {kAlertMissingExtension, Status::kUnauthenticated, kUnknownIdentity},
+    {MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED, Status::kUnauthenticated,
+     "the server denies this identity: it was revoked; `gradstream device add` makes a new one"},
+    {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, Status::kProtocolError, kOlderTls},
+    {MBEDTLS_SSL_ALERT_MSG_INTERNAL_ERROR, Status::kClosed,
+     "the server met a fault of its own (its log says which): try again later"},
+};
+
+const FaultText kCodeTexts[] = {
+    {MBEDTLS_ERR_SSL_ALLOC_FAILED, Status::kOutOfMemory,
+     "out of memory in the TLS pool: make it larger (kTlsPoolSize in the board's board_config.h)"},
+    {MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION, Status::kProtocolError, kOlderTls},
+    {MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER, Status::kProtocolError, kOlderTls},  // a ServerHello of TLS 1.2
+    {MBEDTLS_ERR_SSL_INVALID_MAC, Status::kDataCorrupt,
+     "a record was damaged or forged on its way: check the link; the next session starts afresh"},
+    {MBEDTLS_ERR_SSL_INVALID_RECORD, Status::kDataCorrupt,
+     "bytes that are no TLS record, or a record above 1,024 bytes: check the link, and that the peer is a gradstream "
+     "server"},
+    {MBEDTLS_ERR_SSL_FEATURE_UNAVAILABLE, Status::kUnimplemented, "this image does not link that key exchange"},
+};
+
+constexpr char kNoTls[] = "the peer speaks no TLS: check address and port, and that nothing plain listens there";
+constexpr char kClosedEarly[] =
+    "the peer closed the connection before it said anything: is it a gradstream server, and has it room?";
+constexpr char kClosedInHandshake[] = "the connection closed in the handshake: the server's log says why";
+constexpr char kClosed[] = "the connection closed";
+constexpr char kClosedByPeer[] = "the server ended the session";
+constexpr char kAlertOther[] = "the server ended the session with an alert";
+constexpr char kHandshakeOther[] =
+    "the handshake failed: the peer's answer does not fit; is it a gradstream server of this version?";
+constexpr char kSessionOther[] = "the session broke: the next one starts afresh";
+
+template <size_t N>
+const FaultText* find_text(const FaultText (&texts)[N], int value) {
+  for (const FaultText& text : texts) {
+    if (text.value == value) {
+      return &text;
+    }
+  }
+  return nullptr;
+}
+
+// Content types of TLS records: change_cipher_spec, alert, handshake, application_data.
+bool is_tls_byte(uint8_t byte) { return byte >= 20 && byte <= 23; }
+
+}  // namespace
+
+struct TlsSession::Contexts {
+  mbedtls_ssl_context ssl;
+  mbedtls_ssl_config config;
+};
+
+Status tls_start([[maybe_unused]] void* pool, [[maybe_unused]] size_t pool_size) {
+#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+  if (pool == nullptr || pool_size < 1024) {
+    return Status::kOutOfMemory;
+  }
+  GS_TRY(start_pool(pool, pool_size));
+#endif
+  switch (psa_crypto_init()) {
+    case PSA_SUCCESS:
+      return Status::kOk;
+    case PSA_ERROR_INSUFFICIENT_MEMORY:
+      return Status::kOutOfMemory;
+    default:
+      return Status::kClosed;
+  }
+}
+
+size_t tls_high_water_size() {
+#if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
+  size_t size = pool_size_total;
+  while (size > 0 && pool_begin[size - 1] == kPaint) {
+    --size;
+  }
+  return size;
+#else
+  return 0;
+#endif
+}
+
+TlsSession::TlsSession() { std::construct_at(reinterpret_cast<Contexts*>(contexts_)); }
+
+TlsSession::~TlsSession() { end(); }
+
+TlsSession::Contexts& TlsSession::contexts() {
+  static_assert(sizeof(Contexts) <= kContextsSize && alignof(Contexts) <= 8);
+  return *std::launder(reinterpret_cast<Contexts*>(contexts_));
+}
+
+int TlsSession::configure(const Identity& identity, TlsKeyExchange key_exchange) {
+  mbedtls_ssl_config& config = contexts().config;
+  const int code = mbedtls_ssl_config_defaults(&config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                               MBEDTLS_SSL_PRESET_DEFAULT);
+  if (code != 0) {
+    return code;
+  }
+  mbedtls_ssl_conf_rng(&config, mbedtls_psa_get_random, MBEDTLS_PSA_RANDOM_STATE);
+  mbedtls_ssl_conf_min_tls_version(&config, MBEDTLS_SSL_VERSION_TLS1_3);
+  mbedtls_ssl_conf_max_tls_version(&config, MBEDTLS_SSL_VERSION_TLS1_3);
+  mbedtls_ssl_conf_ciphersuites(&config, kCiphersuites);
+  mbedtls_ssl_conf_groups(&config, kGroups);
+  if (key_exchange == TlsKeyExchange::kPskEphemeral) {
+#if defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED)
+    mbedtls_ssl_conf_tls13_key_exchange_modes(&config, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL);
+#else
+    return MBEDTLS_ERR_SSL_FEATURE_UNAVAILABLE;
+#endif
+  } else {
+#if defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ENABLED)
+    mbedtls_ssl_conf_tls13_key_exchange_modes(&config, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK);
+#else
+    return MBEDTLS_ERR_SSL_FEATURE_UNAVAILABLE;
+#endif
+  }
+  return mbedtls_ssl_conf_psk(&config, identity.key, sizeof(identity.key),
+                              reinterpret_cast<const unsigned char*>(identity.name), std::strlen(identity.name));
+}
+
+Status TlsSession::begin(const Transport& transport, const Identity& identity, TlsKeyExchange key_exchange) {
+  end();
+  transport_ = transport;
+  input_empty_ = transport_closed_ = false;
+  first_byte_ = 0;
+  fault_ = 0;
+  alert_ = -1;
+  fault_text_ = "";
+  bytes_sent_ = bytes_received_ = output_begin_ = output_end_ = 0;
+  mbedtls_ssl_init(&contexts().ssl);
+  mbedtls_ssl_config_init(&contexts().config);
+  phase_ = Phase::kHandshake;
+  int code = configure(identity, key_exchange);
+  if (code == 0) {
+    code = mbedtls_ssl_setup(&contexts().ssl, &contexts().config);
+  }
+  if (code != 0) {
+    return die(code);
+  }
+  mbedtls_ssl_set_bio(&contexts().ssl, this, send_callback, receive_callback, nullptr);
+  return Status::kOk;
+}
+
+// Gathers; the transport gets it in flush(). A handshake may ask for more than one record before it pauses.
+int TlsSession::send_callback(void* session, const unsigned char* bytes, size_t size) {
+  TlsSession& self = *static_cast<TlsSession*>(session);
+  if (kOutputSize - self.output_end_ < size && self.flush() == Status::kClosed) {
+    return MBEDTLS_ERR_SSL_CONN_EOF;
+  }
+  const size_t count = std::min(size, kOutputSize - self.output_end_);
+  if (count == 0) {
+    return MBEDTLS_ERR_SSL_WANT_WRITE;
+  }
+  std::memcpy(self.output_ + self.output_end_, bytes, count);
+  self.output_end_ += count;
+  return static_cast<int>(count);
+}
+
+int TlsSession::receive_callback(void* session, unsigned char* out, size_t size) {
+  TlsSession& self = *static_cast<TlsSession*>(session);
+  const Result<size_t> count = self.transport_.ops->read(self.transport_.context, out, size);
+  if (count.status() == Status::kWouldBlock) {
+    self.input_empty_ = true;
+    return MBEDTLS_ERR_SSL_WANT_READ;
+  }
+  if (!count.ok()) {
+    self.transport_closed_ = true;
+    return MBEDTLS_ERR_SSL_CONN_EOF;
+  }
+  if (self.bytes_received_ == 0) {
+    self.first_byte_ = out[0];
+  }
+  self.bytes_received_ += count.value();
+  return static_cast<int>(count.value());
+}
+
+Status TlsSession::flush() {
+  if (phase_ == Phase::kIdle || phase_ == Phase::kDead) {
+    return Status::kClosed;
+  }
+  while (output_begin_ < output_end_) {
+    const Result<size_t> count =
+        transport_.ops->write(transport_.context, output_ + output_begin_, output_end_ - output_begin_);
+    if (count.status() == Status::kWouldBlock) {
+      return Status::kWouldBlock;
+    }
+    if (!count.ok()) {
+      transport_closed_ = true;
+      return die(MBEDTLS_ERR_SSL_CONN_EOF);
+    }
+    bytes_sent_ += count.value();
+    output_begin_ += count.value();
+  }
+  output_begin_ = output_end_ = 0;
+  return Status::kOk;
+}
+
+// Mbed TLS says WANT_READ also after a message that gave no data, with more of them waiting: only what our own
+// receive_callback saw tells whether the transport is drained.
+bool TlsSession::should_retry(int code, uint32_t* attempts) {
+  const bool more =
+      code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET || (code == MBEDTLS_ERR_SSL_WANT_READ && !input_empty_);
+  return more && ++*attempts < kAttemptsMax;
+}
+
+Status TlsSession::handshake() {
+  if (phase_ != Phase::kHandshake) {
+    return phase_ == Phase::kOpen ? Status::kOk : Status::kClosed;
+  }
+  int code = 0;
+  uint32_t attempts = 0;
+  do {
+    input_empty_ = false;
+    code = mbedtls_ssl_handshake(&contexts().ssl);
+  } while (should_retry(code, &attempts));
+  if (phase_ == Phase::kDead) {
+    return Status::kClosed;
+  }
+  if (code != 0 && code != MBEDTLS_ERR_SSL_WANT_READ && code != MBEDTLS_ERR_SSL_WANT_WRITE) {
+    const Status pushed = flush();  // our alert, if the transport still takes it
+    return pushed == Status::kClosed ? Status::kClosed : die(code);
+  }
+  if (flush() == Status::kClosed) {
+    return Status::kClosed;
+  }
+  if (code != 0) {
+    return Status::kWouldBlock;
+  }
+  phase_ = Phase::kOpen;
+  return Status::kOk;
+}
+
+Result<size_t> TlsSession::read(uint8_t* out, size_t size) {
+  if (phase_ != Phase::kOpen || flush() == Status::kClosed) {
+    return Status::kClosed;
+  }
+  int code = 0;
+  uint32_t attempts = 0;
+  do {
+    input_empty_ = false;
+    code = mbedtls_ssl_read(&contexts().ssl, out, size);
+  } while (should_retry(code, &attempts));
+  if (phase_ == Phase::kDead) {
+    return Status::kClosed;
+  }
+  if (code > 0) {
+    return static_cast<size_t>(code);
+  }
+  if (code == MBEDTLS_ERR_SSL_WANT_READ || code == MBEDTLS_ERR_SSL_WANT_WRITE) {
+    return flush() == Status::kClosed ? Status::kClosed : Status::kWouldBlock;
+  }
+  (void)flush();
+  return phase_ == Phase::kDead ? Status::kClosed : die(code == 0 ? MBEDTLS_ERR_SSL_CONN_EOF : code);
+}
+
+// ssl_write must be repeated with the same bytes after WANT_WRITE. It never says so here: it is called only when the
+// buffer has room for a whole record.
+Result<size_t> TlsSession::write(const uint8_t* bytes, size_t size) {
+  if (phase_ != Phase::kOpen) {
+    return Status::kClosed;
+  }
+  GS_TRY(flush());
+  const int code = mbedtls_ssl_write(&contexts().ssl, bytes, size);
+  if (code <= 0) {
+    return phase_ == Phase::kDead ? Status::kClosed : die(code);
+  }
+  return flush() == Status::kClosed ? Result<size_t>(Status::kClosed) : Result<size_t>(static_cast<size_t>(code));
+}
+
+void TlsSession::end() {
+  if (phase_ == Phase::kIdle) {
+    return;
+  }
+  if (phase_ == Phase::kOpen && flush() == Status::kOk) {
+    (void)mbedtls_ssl_close_notify(&contexts().ssl);
+    (void)flush();
+  }
+  phase_ = Phase::kIdle;
+  mbedtls_ssl_free(&contexts().ssl);
+  mbedtls_ssl_config_free(&contexts().config);
+  mbedtls_platform_zeroize(output_, sizeof(output_));
+}
+
+Status TlsSession::die(int code) {
+  if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+    alert_ = contexts().ssl.MBEDTLS_PRIVATE(in_msg)[1];
+  }
+  fault_ = code;
+  const Status status = classify(code);
+  phase_ = Phase::kDead;
+  return status;
+}
+
+// Names the fault; the order is from what is certain to what is left.
+Status TlsSession::classify(int code) {
+  const bool in_handshake = phase_ == Phase::kHandshake;
+  if (in_handshake && bytes_received_ > 0 && !is_tls_byte(first_byte_)) {
+    fault_text_ = kNoTls;
+    return Status::kProtocolError;
+  }
+  if (code == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {
+    fault_text_ = kClosedByPeer;
+    return Status::kClosed;
+  }
+  if (code == MBEDTLS_ERR_SSL_CONN_EOF || transport_closed_) {
+    fault_text_ = !in_handshake ? kClosed : bytes_received_ == 0 ? kClosedEarly : kClosedInHandshake;
+    return Status::kClosed;
+  }
+  if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+    const FaultText* alert = find_text(kAlertTexts, alert_);
+    fault_text_ = alert != nullptr ? alert->text : kAlertOther;
+    return alert != nullptr ? alert->status : Status::kClosed;
+  }
+  if (const FaultText* known = find_text(kCodeTexts, code)) {
+    fault_text_ = known->text;
+    return known->status;
+  }
+  fault_text_ = in_handshake ? kHandshakeOther : kSessionOther;
+  return in_handshake ? Status::kProtocolError : Status::kDataCorrupt;
+}
+
+}  // namespace gradstream
+
+// What Mbed TLS asks of a platform without an operating system.
+extern "C" {
+
+#if defined(MBEDTLS_ENTROPY_HARDWARE_ALT)
+int mbedtls_hardware_poll(void*, unsigned char* out, size_t size, size_t* out_size) {
+  *out_size = 0;
+  if (gradstream::port_random_bytes(out, size) != gradstream::Status::kOk) {
+    return MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
+  }
+  *out_size = size;
+  return 0;
+}
+#endif
+
+#if defined(MBEDTLS_PLATFORM_ZEROIZE_ALT)
+// Not optimised away: every byte is a volatile store.
+void mbedtls_platform_zeroize(void* bytes, size_t size) {
+  volatile unsigned char* out = static_cast<volatile unsigned char*>(bytes);
+  for (size_t i = 0; i < size; ++i) {
+    out[i] = 0;
+  }
+}
+#endif
+
+}  // extern "C"

@@ -1,0 +1,81 @@
+#include "runtime/link/identity.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+const std::string kKey = "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F";
+
+struct Parsed {
+  Status status;
+  Identity identity;
+  uint32_t line;
+};
+
+Parsed parse(const std::string& text) {
+  Parsed parsed{Status::kOk, {}, 99};
+  parsed.status = parse_identity(text, &parsed.identity, &parsed.line);
+  return parsed;
+}
+
+TEST(Identity, ReadsNameAndKey) {
+  for (const std::string& text : {"identity = board-7\nkey = " + kKey + "\n", "key=" + kKey + "\nidentity=board-7",
+                                  "# made by hand\r\n\r\n identity\t= board-7 \r\n\n  # and\nkey = " + kKey + "\r\n"}) {
+    const Parsed parsed = parse(text);
+    ASSERT_EQ(parsed.status, Status::kOk) << text;
+    EXPECT_STREQ(parsed.identity.name, "board-7");
+    for (size_t i = 0; i < Identity::kKeySize; ++i) {
+      EXPECT_EQ(parsed.identity.key[i], i);
+    }
+    EXPECT_EQ(parsed.line, 0u);
+  }
+}
+
+TEST(Identity, EndsAtAnErasedByte) {
+  for (const char fill : {'\xff', '\0'}) {
+    EXPECT_EQ(parse("identity = a\nkey = " + kKey + "\n" + std::string(3000, fill)).status, Status::kOk);
+  }
+}
+
+TEST(Identity, NamesTheLineAtFault) {
+  const struct {
+    std::string text;
+    uint32_t line;
+  } cases[] = {
+      {"", 0},
+      {std::string(2000, '\xff'), 0},
+      {std::string(2000, '\n'), 0},
+      {"identity = a\n", 0},
+      {"key = " + kKey + "\n", 0},
+      {"identity = a\nkey = " + kKey.substr(1) + "\n", 2},
+      {"identity = a\nkey = " + kKey + "0\n", 2},
+      {"identity = a\n\nkey = g" + kKey.substr(1) + "\n", 3},
+      {"identity = a\nidentity = a\nkey = " + kKey, 2},
+      {"identity = a\nkey = " + kKey + "\nkey = " + kKey, 3},
+      {"identity =\nkey = " + kKey, 1},
+      {"identity = two words\nkey = " + kKey, 1},
+      {"identity = " + std::string(64, 'x') + "\nkey = " + kKey, 1},
+      {"identity = \x01\nkey = " + kKey, 1},
+      {"identity a\n", 1},
+      {"name = a\n", 1},
+      {"GSD1", 1},
+  };
+  for (const auto& bad : cases) {
+    const Parsed parsed = parse(bad.text);
+    EXPECT_EQ(parsed.status, Status::kDataCorrupt) << bad.text;
+    EXPECT_EQ(parsed.line, bad.line) << bad.text;
+    for (const uint8_t byte : parsed.identity.key) {
+      EXPECT_EQ(byte, 0) << "a key was left behind";
+    }
+  }
+}
+
+TEST(Identity, TakesTheLongestName) {
+  EXPECT_EQ(parse("identity = " + std::string(63, 'x') + "\nkey = " + kKey).status, Status::kOk);
+}
+
+}  // namespace
+}  // namespace gradstream
