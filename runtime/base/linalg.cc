@@ -119,8 +119,8 @@ void gram(Shape shape, const Real* a, Real* out) {
   unrolled<4>([&](auto c) __attribute__((always_inline)) { product[c] = sum_lanes(lanes[c]); });
 }
 
-// Calls store(i, value) for every entry i of A S. Four columns are stored together, after the reads that they need: with
-// cols == 4 the store may go to A.
+// Calls store(i, value) for every entry i of A S. Four columns are stored together, after the reads that they need:
+// with cols == 4 the store may go to A.
 template <typename Store>
 [[gnu::always_inline]] inline void multiply_right_into(Shape shape, const Real* a, const Real* s, Store store) {
   const uint32_t n = shape.cols;

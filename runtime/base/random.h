@@ -51,8 +51,9 @@ class RandomStream {
 };
 
 // Standard normals number first .. first + count - 1 of the key: normals 2 i and 2 i + 1 are r cos(2 pi u1) and
-// r sin(2 pi u1), r = sqrt(-2 ln u0), from the uniforms u0 and u1 of words 2 i and 2 i + 1. Uses libm: not reproducible between machines; the float build computes the
-// uniforms in double, then rounds them to float before ln and cos.
+// r sin(2 pi u1), r = sqrt(-2 ln u0), from the uniforms u0 and u1 of words 2 i and 2 i + 1. Uses libm:
+// not reproducible between machines. The float build computes the uniforms in double, then rounds them to float before
+// ln and cos.
 void fill_normal(const RandomKey& key, uint64_t first, size_t count, Real* out);
 
 // m of n without replacement: partial Fisher-Yates, j = i + ((word_i * (n - i)) >> 32), first m entries in that order.

@@ -1,7 +1,7 @@
 // The contract of a manifold and its run-time table.
 //
-// A manifold is any type that satisfies ManifoldType (static functions only, no state). The run-time form is ManifoldOps:
-// a constexpr struct of plain function pointers in flash, made by make_manifold_ops<M>(). Solvers take
+// A manifold is any type that satisfies ManifoldType (static functions only, no state). The run-time form is
+// ManifoldOps: a constexpr struct of plain function pointers in flash, made by make_manifold_ops<M>(). Solvers take
 // `const ManifoldOps&` and `Shape`, and are compiled once. Points x, y; tangent vectors v, w; ambient g; all row-major
 // rows x cols. An output may alias an input only where it says so.
 //

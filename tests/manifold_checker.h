@@ -1,0 +1,327 @@
+// What every manifold must pass: one call of check_manifold() for each shape of interest. Adding a manifold means
+// adding a test that calls it; a property that a manifold does not have is switched off in ManifoldCheck, in sight.
+//
+// Every operation runs twice, in an arena of exactly scratch_size() bytes filled with two different patterns: so
+// scratch that is too small, results that depend on old memory and results that are not repeatable all fail.
+#ifndef GRADSTREAM_TESTS_MANIFOLD_CHECKER_H_
+#define GRADSTREAM_TESTS_MANIFOLD_CHECKER_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/manifold/manifold.h"
+
+namespace gradstream::testing {
+
+inline constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
+inline constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+
+struct ManifoldCheck {
+  const ManifoldOps& ops;
+  Shape shape;
+  uint32_t seed = 1;
+  // Largest entry of what should be zero up to rounding.
+  Real tolerance = 64 * kEpsilon;
+  // 2: R_x(tv) leaves the geodesic at O(t^3), measured by the tangent part of its second difference. 1: not measured.
+  int retraction_order = 2;
+  // 0: inverse_retract inverts to rounding. k: it differs from the inverse by at most 2 |v|^k.
+  int inverse_order = 0;
+  // d(x, y) and d(y, x) may differ by so much times d^3.
+  Real distance_asymmetry = 0;
+};
+
+class ManifoldChecker {
+ public:
+  using Vector = std::vector<Real>;
+
+  explicit ManifoldChecker(const ManifoldCheck& check)
+      : check_(check),
+        ops_(check.ops),
+        shape_(check.shape),
+        size_(check.shape.size()),
+        memory_(check.ops.scratch_size(check.shape) / sizeof(uint64_t)) {}
+
+  void run() {
+    ASSERT_EQ(ops_.check_shape(shape_), Status::kOk);
+    ASSERT_EQ(ops_.scratch_size(shape_) % kArenaAlignment, 0u);
+    x_ = random_point(0);
+    check_points();
+    check_tangents();
+    check_inner();
+    check_gradient();
+    check_retraction();
+    if (check_.retraction_order >= 2) {
+      check_second_order();
+    }
+    check_inverse(static_cast<Real>(0.3));
+    check_inverse(static_cast<Real>(0.01));
+    check_transport();
+    check_distance();
+    check_aliasing();
+  }
+
+ private:
+  // Runs operation(out, arena) twice and returns the result.
+  template <typename Operation>
+  Vector call(const char* name, Operation operation) {
+    Vector first(size_), second(size_);
+    for (Vector* out : {&first, &second}) {
+      std::memset(memory_.data(), out == &first ? 0xFF : 0x3C, memory_.size() * sizeof(uint64_t));
+      Arena arena(memory_.data(), memory_.size() * sizeof(uint64_t));
+      const size_t free_size = arena.free_size();
+      EXPECT_EQ(operation(out->data(), arena), Status::kOk) << name;
+      EXPECT_EQ(arena.free_size(), free_size) << name << " keeps memory";
+    }
+    EXPECT_TRUE(same_bits(first, second)) << name << " is not repeatable";
+    return first;
+  }
+  Vector random_point(uint32_t step) {
+    const RandomKey key{check_.seed, RandomDomain::kInitialPoint, 0, 0, step};
+    return call("random_point", [&](Real* out, Arena& arena) { return ops_.random_point(shape_, key, out, arena); });
+  }
+  Vector project_point(const Vector& z) {
+    return call("project_point",
+                [&](Real* out, Arena& arena) { return ops_.project_point(shape_, z.data(), out, arena); });
+  }
+  Vector project_tangent(const Vector& x, const Vector& g) {
+    return call("project_tangent", [&](Real* out, Arena& arena) {
+      return ops_.project_tangent(shape_, x.data(), g.data(), out, arena);
+    });
+  }
+  Vector retract(const Vector& x, const Vector& v) {
+    return call("retract", [&](Real* out, Arena& arena) {
+      return ops_.retract(shape_, x.data(), v.data(), out, arena);
+    });
+  }
+  Vector inverse_retract(const Vector& x, const Vector& y) {
+    return call("inverse_retract", [&](Real* out, Arena& arena) {
+      return ops_.inverse_retract(shape_, x.data(), y.data(), out, arena);
+    });
+  }
+  Vector transport(const Vector& x, const Vector& y, const Vector& v) {
+    return call("transport", [&](Real* out, Arena& arena) {
+      return ops_.transport(shape_, x.data(), y.data(), v.data(), out, arena);
+    });
+  }
+  Real inner(const Vector& x, const Vector& v, const Vector& w) {
+    return ops_.inner(shape_, x.data(), v.data(), w.data());
+  }
+  Real distance(const Vector& x, const Vector& y) {
+    Real value = 0;
+    call("distance", [&](Real*, Arena& arena) {
+      const Result<Real> result = ops_.distance(shape_, x.data(), y.data(), arena);
+      value = result.ok() ? result.value() : std::numeric_limits<Real>::quiet_NaN();
+      return result.status();
+    });
+    return value;
+  }
+  Vector ambient(uint32_t step) {
+    Vector out(size_);
+    fill_normal({check_.seed, RandomDomain::kData, 0, 0, step}, 0, size_, out.data());
+    return out;
+  }
+  // A tangent vector at x of length 1.
+  Vector unit_tangent(const Vector& x, uint32_t step) {
+    Vector v = project_tangent(x, ambient(step));
+    return combine(1 / std::sqrt(inner(x, v, v)), v, 0, v);
+  }
+
+  static bool same_bits(const Vector& a, const Vector& b) {
+    return std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
+  }
+  static Vector combine(Real a, const Vector& x, Real b, const Vector& y) {
+    Vector out(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      out[i] = a * x[i] + b * y[i];
+    }
+    return out;
+  }
+  static Real largest(const Vector& x) {
+    Real most = 0;
+    for (const Real value : x) {
+      most = std::fabs(value) <= most ? most : std::fabs(value);  // a NaN is kept
+    }
+    return most;
+  }
+  static Real largest_difference(const Vector& x, const Vector& y) { return largest(combine(1, x, -1, y)); }
+  void expect_near(const Vector& x, const Vector& y, const char* what, Real factor = 1) const {
+    const Real scale = 1 + largest(y);
+    EXPECT_LE(largest_difference(x, y), check_.tolerance * factor * scale) << what;
+  }
+
+  void check_points() {
+    expect_near(project_point(x_), x_, "a random point lies on the manifold");
+    const Vector off = combine(1, x_, static_cast<Real>(0.1), combine(1 / std::sqrt(Real(size_)), ambient(1), 0, x_));
+    const Vector projected = project_point(off);
+    expect_near(project_point(projected), projected, "project_point is idempotent");
+    EXPECT_FALSE(same_bits(random_point(1), x_)) << "two keys give the same point";
+  }
+
+  void check_tangents() {
+    const Vector g = ambient(2);
+    const Vector v = project_tangent(x_, g);
+    expect_near(project_tangent(x_, v), v, "project_tangent is idempotent");
+    // Moving along a tangent vector leaves the manifold at second order only.
+    const Real t = kIsDouble ? Real(1e-4) : Real(1e-2);
+    const Vector u = unit_tangent(x_, 3);
+    const Vector moved = combine(1, x_, t, u);
+    EXPECT_LE(largest_difference(project_point(moved), moved), 4 * t * t) << "project_tangent is not tangent";
+  }
+
+  void check_inner() {
+    const Vector v = unit_tangent(x_, 4), w = unit_tangent(x_, 5);
+    EXPECT_EQ(inner(x_, v, w), inner(x_, w, v));
+    EXPECT_GT(inner(x_, v, v), 0);
+    EXPECT_GT(inner(x_, w, w), 0);
+    const Vector sum = combine(2, v, -3, w);
+    EXPECT_NEAR(inner(x_, sum, w), 2 * inner(x_, v, w) - 3 * inner(x_, w, w), 4 * check_.tolerance);
+  }
+
+  // f(z) = sum c_i z_i + d_i z_i^2 / 2 in double.
+  double cost(const Vector& c, const Vector& d, const Vector& z) const {
+    double sum = 0;
+    for (size_t i = 0; i < size_; ++i) {
+      const double value = static_cast<double>(z[i]);
+      sum += static_cast<double>(c[i]) * value + static_cast<double>(d[i]) * value * value / 2;
+    }
+    return sum;
+  }
+
+  static constexpr Real kDifferenceStep = kIsDouble ? static_cast<Real>(1e-5) : static_cast<Real>(1e-2);
+  static constexpr Real kDifferenceTolerance = kIsDouble ? static_cast<Real>(1e-8) : static_cast<Real>(1e-3);
+
+  void check_gradient() {
+    const Vector c = ambient(6), d = ambient(7), v = unit_tangent(x_, 8);
+    Vector g(size_);
+    for (size_t i = 0; i < size_; ++i) {
+      g[i] = c[i] + d[i] * x_[i];
+    }
+    const Vector gradient = call("riemannian_gradient", [&](Real* out, Arena& arena) {
+      return ops_.riemannian_gradient(shape_, x_.data(), g.data(), out, arena);
+    });
+    expect_near(project_tangent(x_, gradient), gradient, "riemannian_gradient is tangent");
+    const double t = static_cast<double>(kDifferenceStep);
+    const double forward = cost(c, d, retract(x_, combine(kDifferenceStep, v, 0, v)));
+    const double backward = cost(c, d, retract(x_, combine(-kDifferenceStep, v, 0, v)));
+    const double scale = 1 + std::sqrt(static_cast<double>(dot(size_, g.data(), g.data())));
+    EXPECT_NEAR(static_cast<double>(inner(x_, gradient, v)), (forward - backward) / (2 * t),
+                static_cast<double>(kDifferenceTolerance) * scale)
+        << "<gradient, v> is not the derivative of the cost";
+  }
+
+  void check_retraction() {
+    const Vector zero(size_, 0), v = unit_tangent(x_, 9);
+    expect_near(retract(x_, zero), x_, "R_x(0) = x");
+    const Vector y = retract(x_, v);
+    expect_near(project_point(y), y, "a retraction lands on the manifold");
+    const Real t = kDifferenceStep;
+    const Vector forward = retract(x_, combine(t, v, 0, v)), backward = retract(x_, combine(-t, v, 0, v));
+    EXPECT_LE(largest_difference(combine(1 / (2 * t), forward, -1 / (2 * t), backward), v), kDifferenceTolerance)
+        << "the derivative of R_x at 0 is not the identity";
+  }
+
+  void check_second_order() {
+    const Vector v = unit_tangent(x_, 10);
+    for (const Real t : {Real(0.1), Real(0.03), Real(0.01)}) {
+      const Vector sum = combine(1, retract(x_, combine(t, v, 0, v)), 1, retract(x_, combine(-t, v, 0, v)));
+      const Vector acceleration = project_tangent(x_, combine(1, sum, -2, x_));
+      EXPECT_LE(largest(acceleration), t * t * t + check_.tolerance) << "not of second order at " << t;
+    }
+  }
+
+  void check_inverse(Real length) {
+    const Vector unit = unit_tangent(x_, 11), v = combine(length, unit, 0, unit);
+    const Vector y = retract(x_, v), found = inverse_retract(x_, y);
+    expect_near(project_tangent(x_, found), found, "inverse_retract is tangent");
+    const Real allowed = check_.inverse_order == 0 ? 0 : 2 * std::pow(length, Real(check_.inverse_order));
+    EXPECT_LE(largest_difference(found, v), allowed + check_.tolerance) << "inverse_retract at " << length;
+    EXPECT_LE(largest_difference(retract(x_, found), y), allowed + check_.tolerance) << "R(R^-1) at " << length;
+  }
+
+  void check_transport() {
+    const Vector step = unit_tangent(x_, 12);
+    const Vector y = retract(x_, combine(static_cast<Real>(0.5), step, 0, step));
+    const Vector v = unit_tangent(x_, 13), w = unit_tangent(x_, 14);
+    const Vector moved_v = transport(x_, y, v), moved_w = transport(x_, y, w);
+    expect_near(project_tangent(y, moved_v), moved_v, "transport is tangent");
+    expect_near(transport(x_, y, combine(2, v, -1, w)), combine(2, moved_v, -1, moved_w), "transport is linear", 2);
+    expect_near(transport(x_, x_, v), v, "transport from x to x is the identity");
+    if (ops_.isometric_transport) {
+      EXPECT_NEAR(inner(y, moved_v, moved_w), inner(x_, v, w), check_.tolerance);
+      EXPECT_NEAR(inner(y, moved_v, moved_v), inner(x_, v, v), check_.tolerance);
+    }
+  }
+
+  void check_distance() {
+    const Vector v = unit_tangent(x_, 15);
+    const Real t = static_cast<Real>(0.05);
+    const Vector y = retract(x_, combine(t, v, 0, v));
+    EXPECT_LE(distance(x_, x_), check_.tolerance);
+    const Real there = distance(x_, y);
+    EXPECT_NEAR(there, distance(y, x_), check_.tolerance + check_.distance_asymmetry * there * there * there);
+    EXPECT_NEAR(there, t, t * t / 2) << "distance disagrees with the metric";
+  }
+
+  void check_aliasing() {
+    const Vector z = combine(1, x_, static_cast<Real>(0.01), ambient(16)), g = ambient(17);
+    const Vector v = unit_tangent(x_, 18), y = retract(x_, v);
+    const auto in_place = [&](const char* name, const Vector& expected, const Vector& input, auto operation) {
+      const Vector out = call(name, [&](Real* buffer, Arena& arena) {
+        std::memcpy(buffer, input.data(), size_ * sizeof(Real));
+        return operation(buffer, arena);
+      });
+      EXPECT_TRUE(same_bits(out, expected)) << name << " in place differs";
+    };
+    in_place("project_point(z = out)", project_point(z), z,
+             [&](Real* b, Arena& arena) { return ops_.project_point(shape_, b, b, arena); });
+    in_place("project_tangent(g = out)", project_tangent(x_, g), g,
+             [&](Real* b, Arena& arena) { return ops_.project_tangent(shape_, x_.data(), b, b, arena); });
+    in_place("retract(x = out)", retract(x_, v), x_,
+             [&](Real* b, Arena& arena) { return ops_.retract(shape_, b, v.data(), b, arena); });
+    in_place("retract(v = out)", retract(x_, v), v,
+             [&](Real* b, Arena& arena) { return ops_.retract(shape_, x_.data(), b, b, arena); });
+    in_place("transport(v = out)", transport(x_, y, v), v,
+             [&](Real* b, Arena& arena) { return ops_.transport(shape_, x_.data(), y.data(), b, b, arena); });
+    const Vector gradient = call("riemannian_gradient", [&](Real* out, Arena& arena) {
+      return ops_.riemannian_gradient(shape_, x_.data(), g.data(), out, arena);
+    });
+    in_place("riemannian_gradient(g = out)", gradient, g,
+             [&](Real* b, Arena& arena) { return ops_.riemannian_gradient(shape_, x_.data(), b, b, arena); });
+  }
+
+  const ManifoldCheck check_;
+  const ManifoldOps& ops_;
+  const Shape shape_;
+  const size_t size_;
+  std::vector<uint64_t> memory_;
+  Vector x_;
+};
+
+inline void check_manifold(const ManifoldCheck& check) {
+  SCOPED_TRACE(::testing::Message() << check.ops.name << " " << check.shape.rows << " x " << check.shape.cols
+                                    << " seed " << check.seed);
+  ManifoldChecker(check).run();
+}
+
+// Expects out to equal the golden figures, entry by entry, to 1e-12 in double and 2e-6 in float.
+template <size_t kCount>
+void expect_golden(const double (&golden)[kCount], const std::vector<Real>& out) {
+  ASSERT_EQ(out.size(), kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    EXPECT_NEAR(static_cast<double>(out[i]), golden[i], kIsDouble ? 1e-12 : 2e-6) << "entry " << i;
+  }
+}
+
+template <size_t kCount>
+std::vector<Real> to_reals(const double (&golden)[kCount]) {
+  return std::vector<Real>(golden, golden + kCount);
+}
+
+}  // namespace gradstream::testing
+
+#endif  // GRADSTREAM_TESTS_MANIFOLD_CHECKER_H_
