@@ -1,0 +1,214 @@
+"""./run digest: the replicated arithmetic, built for and run on every processor; one digest is right.
+
+tests/digest_main.cc prints a hash for each part (directions, encodings, fold, model step, projections, 200 rounds of
+replay, ...). This tool builds it with one compiler call a source file (ninja, in build/digest), runs it natively, under
+user-mode emulation and on emulated Cortex-M boards, and compares. Always -ffp-contract=off.
+
+--self-test shows that the comparison can fail: builds with contraction on, with another constant and with
+flush-to-zero must all be told from the others.
+"""
+
+import argparse
+import concurrent.futures
+import pathlib
+import subprocess
+import sys
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "digest"
+RUN_SECONDS_MAX = 120
+
+SOURCES = [
+    "runtime/base/arena.cc", "runtime/base/linalg.cc", "runtime/base/random.cc", "runtime/base/status.cc",
+    "runtime/manifold/euclidean.cc", "runtime/manifold/manifold.cc", "runtime/manifold/sphere.cc",
+    "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
+    "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
+    "runtime/training/solver.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
+    "server/fold.cc", "tests/digest_main.cc",
+]
+HOST_SOURCES = ["tests/digest_linux.cc", "tests/host_assert.cc"]
+BOARD_SOURCES = ["tests/digest_cortex_m.cc"]
+
+COMMON = "-std=c++20 -g0 -Wall -Wextra -Werror -I. -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-math-errno"
+BOARD = ("-mthumb -O2 -ffunction-sections -fdata-sections -fno-use-cxa-atexit")
+BOARD_LINK = ("--specs=nano.specs -nostartfiles -Wl,--gc-sections -Wl,--fatal-warnings "
+              "-Wl,-T,tests/digest_cortex_m.ld")
+CONTRACT_OFF = "-ffp-contract=off"
+
+
+class Build(NamedTuple):
+    machine: str   # what the result counts
+    name: str      # machine and what is special about this build; also its folder
+    compiler: str
+    flags: str
+    emulator: tuple = ()
+    link: str = ""
+    contract: str = CONTRACT_OFF
+
+    @property
+    def is_board(self):
+        return self.compiler.startswith("arm-none-eabi")
+
+    @property
+    def program(self):
+        return BUILD / self.name / "digest"
+
+
+def board(machine, cpu, qemu_machine):
+    emulator = ("qemu-system-arm", "-M", qemu_machine, "-nographic", "-monitor", "none", "-serial", "none",
+                "-semihosting-config", "enable=on,target=native", "-kernel")
+    return Build(machine, machine, "arm-none-eabi-g++", f"{cpu} {BOARD}", emulator, BOARD_LINK)
+
+
+AARCH64 = Build("aarch64", "aarch64", "aarch64-linux-gnu-g++", "-O2", ("qemu-aarch64-static",), "-static")
+ARMV7 = Build("armv7", "armv7", "arm-linux-gnueabihf-g++", "-O2 -Wno-psabi", ("qemu-arm-static",), "-static")
+CORTEX_M4F = board("cortex-m4f", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "mps2-an386")
+X86 = Build("x86-64-O0", "x86-64-O0", "g++", "-O0")
+X86_NATIVE = Build("x86-64-native", "x86-64-native", "g++", "-O3 -march=native")
+BUILDS = [
+    X86,
+    X86_NATIVE,
+    X86_NATIVE._replace(name="x86-64-native-clang", compiler="clang++"),
+    AARCH64,
+    ARMV7,
+    ARMV7._replace(name="armv7-neon", flags="-O3 -mfpu=neon -Wno-psabi"),
+    board("cortex-m3", "-mcpu=cortex-m3 -mfloat-abi=soft", "mps2-an385"),
+    CORTEX_M4F,
+    board("cortex-m7", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
+]
+# Each must differ from the first: what the comparison is there to find.
+PLANTED = [
+    AARCH64._replace(name="planted-aarch64-contract", contract="-ffp-contract=fast"),
+    CORTEX_M4F._replace(name="planted-cortex-m4f-contract", contract="-ffp-contract=fast"),
+    X86._replace(name="planted-constant", flags="-O2 -DGS_DIGEST_STEP=0x1.47ae16p-7F"),
+]
+# GCC's -ffast-math at the link makes the program's start-up code flush subnormal numbers to zero.
+FLUSHING = X86._replace(name="planted-flush-to-zero", flags="-O2", link="-ffast-math")
+
+
+class Failure(Exception):
+    """Something that the user must see in one sentence."""
+
+
+def ninja_text(builds):
+    """One rule a build; every object names what it includes, so that a second run compiles only what changed."""
+    lines = ["builddir = build/digest"]
+    for build in builds:
+        rule = build.name.replace("-", "_")
+        flags = f"{COMMON} {build.flags} {build.contract}"
+        lines += [f"rule cxx_{rule}", f"  command = {build.compiler} {flags} -MMD -MF $out.d -c $in -o $out",
+                  "  depfile = $out.d", "  deps = gcc", f"  description = {build.name} $in",
+                  f"rule link_{rule}", f"  command = {build.compiler} {flags} {build.link} $in -o $out",
+                  f"  description = {build.name} link"]
+        objects = []
+        for source in SOURCES + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
+            objects.append(f"build/digest/{build.name}/{source}.o")
+            lines.append(f"build {objects[-1]}: cxx_{rule} {source}")
+        script = " | tests/digest_cortex_m.ld" if build.is_board else ""
+        lines.append(f"build build/digest/{build.name}/digest: link_{rule} {' '.join(objects)}{script}")
+    return "\n".join(lines) + "\n"
+
+
+def compile_all(builds, name):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    ninja_file = BUILD / f"{name}.ninja"
+    text = ninja_text(builds)
+    if not ninja_file.exists() or ninja_file.read_text(encoding="ascii") != text:
+        ninja_file.write_text(text, encoding="ascii")
+    done = subprocess.run(["ninja", "-C", ROOT, "-f", ninja_file, "-j", "2"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"the build failed:\n{done.stdout[-4000:]}")
+
+
+def execute(build):
+    """(exit status, {name: hash}, output)."""
+    try:
+        done = subprocess.run([*build.emulator, build.program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=RUN_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired as expired:
+        raise Failure(f"{build.name}: no end after {RUN_SECONDS_MAX} s") from expired
+    fields = [line.split() for line in done.stdout.splitlines()]
+    return done.returncode, dict(pair for pair in fields if len(pair) == 2), done.stdout
+
+
+def hashes_of(build):
+    status, hashes, output = execute(build)
+    if status != 0 or "total" not in hashes:
+        raise Failure(f"{build.name}: exit status {status}:\n{output}")
+    return hashes
+
+
+def run_all(builds):
+    """{build name: hashes}, in the order of builds."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        return dict(zip([build.name for build in builds], pool.map(hashes_of, builds)))
+
+
+def differing(reference, hashes):
+    """Names of the hashes that must agree and do not."""
+    return [name for name in {**reference, **hashes}
+            if not name.startswith("~") and reference.get(name) != hashes.get(name)]
+
+
+def print_table(results):
+    """A line a hash: the value, then the builds that have another one."""
+    reference = next(iter(results.values()))
+    width = max(map(len, reference))
+    columns = [max(8, len(name)) for name in results]
+    print(" " * (width + 18) + "  ".join(name.rjust(size) for name, size in zip(results, columns)))
+    for name, value in reference.items():
+        cells = ["same" if hashes.get(name) == value else "DIFFERS" for hashes in results.values()]
+        if name.startswith("~"):
+            cells = [cell.lower() for cell in cells]
+        print(f"{name:{width}} {value} " + "  ".join(cell.rjust(size) for cell, size in zip(cells, columns)))
+    for build, hashes in results.items():
+        for name in differing(reference, hashes):
+            print(f"differs: {build} {name} {hashes.get(name)} instead of {reference.get(name)}")
+    print("~ a device's own path: may differ, not in the total")
+
+
+def compare():
+    compile_all(BUILDS, "build")
+    results = run_all(BUILDS)
+    print_table(results)
+    totals = {hashes["total"] for hashes in results.values()}
+    digest = totals.pop() if len(totals) == 1 else "none"
+    digest_count = len({hashes["total"] for hashes in results.values()})
+    machine_count = len({build.machine for build in BUILDS})
+    print(f"result: digests={digest_count} machines={machine_count} builds={len(BUILDS)} digest={digest}")
+    return digest_count == 1
+
+
+def self_test():
+    compile_all([X86, *PLANTED, FLUSHING], "self_test")
+    reference = hashes_of(X86)
+    missed = []
+    for build in PLANTED:
+        found = differing(reference, hashes_of(build))
+        print(f"{build.name}: {len(found)} hashes differ: {' '.join(found)}")
+        if "total" not in found or "replay_stiefel" not in found:
+            missed.append(build.name)
+    status, _, output = execute(FLUSHING)
+    print(f"{FLUSHING.name}: exit status {status}: {output.strip().splitlines()[-1]}")
+    if status != 1 or "flushes subnormal" not in output:
+        missed.append(FLUSHING.name)
+    print(f"result: planted={len(PLANTED) + 1} missed={len(missed)}")
+    return not missed
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./run digest", description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--self-test", action="store_true")
+    try:
+        return 0 if (self_test if parser.parse_args().self_test else compare)() else 1
+    except Failure as failure:
+        print(f"digest: error: {failure}")
+        print("result: digests=0 error=failed")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
