@@ -62,6 +62,10 @@ inline constexpr uint32_t kFrameDeadlineMs = 5000;
 // A link that cannot dial is discarded until it has been quiet for so long before a new handshake.
 // Reason: longer than any gap inside a flight of the peer, shorter than a retry window.
 inline constexpr uint32_t kLinkQuietMs = 200;
+// On such a link a ClientHello that not a single byte answers for so long is lost, and the handshake begins again.
+// Reason: several times what a server takes to answer, far below kHandshakeDeadlineMs.
+inline constexpr uint32_t kLinkSilenceMs = 2000;
+static_assert(kLinkQuietMs + kLinkSilenceMs < kHandshakeDeadlineMs);
 // A device keeps its session open across a wait that is at most so long. Reason: a handshake costs more than this idle.
 inline constexpr uint32_t kSessionKeepMs = 2000;
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 
 #include <mbedtls/entropy.h>
 #include <mbedtls/platform.h>
@@ -155,13 +153,14 @@ size_t tls_high_water_size() {
 #endif
 }
 
-TlsSession::TlsSession() { std::construct_at(reinterpret_cast<Contexts*>(contexts_)); }
+TlsSession::TlsSession() = default;
 
 TlsSession::~TlsSession() { end(); }
 
 TlsSession::Contexts& TlsSession::contexts() {
+  // C structures without constructors, which begin() initialises: an array of bytes may hold them.
   static_assert(sizeof(Contexts) <= kContextsSize && alignof(Contexts) <= 8);
-  return *std::launder(reinterpret_cast<Contexts*>(contexts_));
+  return *static_cast<Contexts*>(static_cast<void*>(contexts_));
 }
 
 int TlsSession::configure(const Identity& identity, TlsKeyExchange key_exchange) {

@@ -1,0 +1,34 @@
+// What a board without an operating system gives to the client's main(), besides runtime/link/port.h. A Linux process
+// has a main() of its own (firmware/main_posix.cc) and the same client_main.
+#ifndef GRADSTREAM_BOARDS_BOARD_H_
+#define GRADSTREAM_BOARDS_BOARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace gradstream {
+
+// Clock, link, console; interrupts on.
+void board_start();
+
+// Static memory of the board, sized in its board_config.h.
+std::span<uint8_t> board_arena();
+std::span<uint8_t> board_tls_pool();
+
+// Pages of flash apart from the image; what is in them is judged by their readers.
+std::span<const char> board_identity_text();
+std::span<const uint8_t> board_shard();
+
+// Bytes of the stack ever used, found by its paint.
+size_t board_stack_high_water_size();
+
+// Whether the operator gave this word to the board, such as "until-finished"; boards without such a way say no.
+bool board_option(const char* word);
+
+// The client ended. An emulator exits with the code, a board sleeps for ever.
+[[noreturn]] void board_stop(int code);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_BOARDS_BOARD_H_

@@ -1,0 +1,268 @@
+// The port for Linux, Raspberry Pi among them: TCP, getrandom, a state file, stderr as the console.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "boards/posix/posix.h"
+#include "runtime/link/port.h"
+
+namespace gradstream {
+namespace {
+
+constexpr size_t kPathSizeMax = 4000;
+// Longest single wait: a clock that stands still during a system's sleep is read again.
+constexpr uint64_t kSleepMaxMs = 60000;
+
+const char* server_host = nullptr;
+const char* server_port = nullptr;
+char state_path[kPathSizeMax + 1] = {};
+char temporary_path[kPathSizeMax + 8] = {};
+
+// The one connection.
+struct Link {
+  int socket = -1;
+  bool connecting = false;
+  bool wants_write = false;  // a write blocked: wake when there is room
+};
+Link tcp;
+
+void tcp_close(void*) {
+  if (tcp.socket >= 0) {
+    ::close(tcp.socket);
+  }
+  tcp = {};
+}
+
+int begin_connection(const addrinfo& address) {
+  const int made = ::socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (made < 0) {
+    return -1;
+  }
+  const int on = 1;
+  (void)::setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  (void)::setsockopt(made, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  if (::connect(made, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
+    ::close(made);
+    return -1;
+  }
+  return made;
+}
+
+// The name is looked up at each attempt, so that a server that moved is found again.
+Status begin_open() {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* found = nullptr;
+  if (server_host == nullptr || ::getaddrinfo(server_host, server_port, &hints, &found) != 0) {
+    return Status::kClosed;
+  }
+  for (const addrinfo* address = found; address != nullptr && tcp.socket < 0; address = address->ai_next) {
+    tcp.socket = begin_connection(*address);
+  }
+  ::freeaddrinfo(found);
+  tcp.connecting = tcp.socket >= 0;
+  return tcp.connecting ? Status::kOk : Status::kClosed;
+}
+
+Status tcp_open(void*) {
+  if (tcp.socket < 0) {
+    GS_TRY(begin_open());
+  }
+  if (!tcp.connecting) {
+    return Status::kOk;
+  }
+  pollfd wait = {tcp.socket, POLLOUT, 0};
+  if (::poll(&wait, 1, 0) <= 0) {
+    return Status::kWouldBlock;
+  }
+  int error = 0;
+  socklen_t size = sizeof(error);
+  if (::getsockopt(tcp.socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+    tcp_close(nullptr);
+    return Status::kClosed;
+  }
+  tcp.connecting = false;
+  return Status::kOk;
+}
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+Result<size_t> tcp_read(void*, uint8_t* out, size_t size) {
+  if (tcp.socket < 0) {
+    return Status::kClosed;
+  }
+  const ssize_t count = ::recv(tcp.socket, out, size, 0);
+  if (count > 0) {
+    return static_cast<size_t>(count);
+  }
+  return count < 0 && would_block() ? Status::kWouldBlock : Status::kClosed;
+}
+
+Result<size_t> tcp_write(void*, const uint8_t* bytes, size_t size) {
+  if (tcp.socket < 0) {
+    return Status::kClosed;
+  }
+  const ssize_t count = ::send(tcp.socket, bytes, size, MSG_NOSIGNAL);
+  tcp.wants_write = count < 0 && would_block();
+  if (count >= 0) {
+    return static_cast<size_t>(count);
+  }
+  return tcp.wants_write ? Status::kWouldBlock : Status::kClosed;
+}
+
+constexpr TransportOps kTcpOps = {tcp_open, tcp_read, tcp_write, tcp_close, true};
+
+bool write_all(int file, const uint8_t* bytes, size_t size) {
+  while (size > 0) {
+    const ssize_t count = ::write(file, bytes, size);
+    if (count < 0 && errno != EINTR) {
+      return false;
+    }
+    if (count > 0) {
+      bytes += count;
+      size -= static_cast<size_t>(count);
+    }
+  }
+  return true;
+}
+
+// A rename is durable once its folder is.
+bool sync_folder() {
+  char folder[sizeof(state_path)];
+  std::strcpy(folder, state_path);
+  char* slash = std::strrchr(folder, '/');
+  if (slash == nullptr) {
+    std::strcpy(folder, ".");
+  } else {
+    slash[slash == folder ? 1 : 0] = '\0';
+  }
+  const int file = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = file >= 0 && ::fsync(file) == 0;
+  if (file >= 0) {
+    ::close(file);
+  }
+  return synced;
+}
+
+bool write_temporary(const StoragePiece* pieces, size_t count) {
+  const int file = ::open(temporary_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) {
+    return false;
+  }
+  bool written = true;
+  for (size_t i = 0; i < count && written; ++i) {
+    written = write_all(file, pieces[i].bytes, pieces[i].size);
+  }
+  written = written && ::fsync(file) == 0;
+  return ::close(file) == 0 && written;
+}
+
+}  // namespace
+
+void posix_set_server(const char* host, const char* port) {
+  server_host = host;
+  server_port = port;
+}
+
+Status posix_set_state_file(const char* path) {
+  state_path[0] = '\0';
+  if (path == nullptr) {
+    return Status::kOk;
+  }
+  if (std::strlen(path) > kPathSizeMax) {
+    return Status::kInvalidArgument;
+  }
+  std::strcpy(state_path, path);
+  std::strcpy(temporary_path, path);
+  std::strcat(temporary_path, ".new");
+  return Status::kOk;
+}
+
+uint64_t port_now_ms() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1000000;
+}
+
+void port_sleep_until_ms(uint64_t when_ms) {
+  const uint64_t now_ms = port_now_ms();
+  if (when_ms <= now_ms) {
+    return;
+  }
+  const int timeout = static_cast<int>(std::min(when_ms - now_ms, kSleepMaxMs));
+  pollfd wait = {tcp.socket, POLLIN, 0};
+  if (tcp.connecting || tcp.wants_write) {
+    wait.events = static_cast<short>(tcp.connecting ? POLLOUT : POLLIN | POLLOUT);
+  }
+  (void)::poll(&wait, tcp.socket >= 0 ? 1 : 0, timeout);
+}
+
+Status port_random_bytes(uint8_t* out, size_t size) {
+  while (size > 0) {
+    const ssize_t count = ::getrandom(out, size, 0);
+    if (count < 0 && errno != EINTR) {
+      return Status::kClosed;
+    }
+    if (count > 0) {
+      out += count;
+      size -= static_cast<size_t>(count);
+    }
+  }
+  return Status::kOk;
+}
+
+Transport port_transport() { return {&kTcpOps, nullptr}; }
+
+void port_log_line(const char* text) { std::fprintf(stderr, "%s\n", text); }
+
+Status port_storage_write(const StoragePiece* pieces, size_t count) {
+  if (state_path[0] == '\0') {
+    return Status::kUnimplemented;
+  }
+  const bool stored = write_temporary(pieces, count) && std::rename(temporary_path, state_path) == 0 && sync_folder();
+  return stored ? Status::kOk : Status::kClosed;
+}
+
+Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
+  if (state_path[0] == '\0') {
+    return Status::kUnimplemented;
+  }
+  const int file = ::open(state_path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return errno == ENOENT ? Result<size_t>(size_t{0}) : Result<size_t>(Status::kClosed);
+  }
+  size_t size = 0;
+  uint8_t rest[512];
+  for (;;) {
+    const bool fits = size < capacity;
+    const ssize_t count = fits ? ::read(file, out + size, capacity - size) : ::read(file, rest, sizeof(rest));
+    if (count > 0) {
+      size += static_cast<size_t>(count);
+    } else if (count == 0 || errno != EINTR) {
+      ::close(file);
+      return count == 0 ? Result<size_t>(size) : Result<size_t>(Status::kClosed);
+    }
+  }
+}
+
+void port_reboot() { std::abort(); }
+
+void assert_failed(const char* file, int line) {
+  std::fprintf(stderr, "event=assert_failed file=%s line=%d\n", file, line);
+  port_reboot();
+}
+
+}  // namespace gradstream

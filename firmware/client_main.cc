@@ -1,0 +1,155 @@
+#include "firmware/client_main.h"
+
+#include "firmware/line.h"
+#include "firmware/shard.h"
+#include "runtime/link/port.h"
+
+namespace gradstream {
+namespace {
+
+constexpr char kFirmwareVersion[] = "0.1.0";
+
+int read_sample(const void* shard, uint32_t index, float* out) {
+  read_shard(*static_cast<const Shard*>(shard), index, out);
+  return 0;
+}
+
+int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
+  Line line("failed");
+  line.quoted("reason", reason);
+  if (line_number != 0) {
+    line.number("line", line_number);
+  }
+  port_log_line(line.c_str());
+  return code;
+}
+
+// 0: the shard is in *out.
+int open_shard(std::span<const uint8_t> bytes, Shard* out) {
+  switch (parse_shard(bytes, out)) {
+    case Status::kOk:
+      return kExitOk;
+    case Status::kOutOfRange:
+      return fail(kExitData, "the shard's count or dimension is 0 or beyond its limit: make it anew");
+    case Status::kNotFinite:
+      return fail(kExitData, "the shard's scale or mean is not a number: make it anew");
+    default:
+      return fail(kExitData, "no shard, or a truncated one: firmware/shard.h tells the format");
+  }
+}
+
+int start(const ClientMainOptions& options, const Shard& shard) {
+  const gs_sample_source samples = {&shard, shard.count, shard.dimension, read_sample};
+  gs_config config = {};
+  config.firmware_version = kFirmwareVersion;
+  config.identity_text = options.identity_text.data();
+  config.identity_size = options.identity_text.size();
+  config.key_exchange = options.key_exchange;
+  config.run = options.run;
+  config.samples = &samples;
+  config.arena = options.arena.data();
+  config.arena_size = options.arena.size();
+  config.tls_pool = options.tls_pool.data();
+  config.tls_pool_size = options.tls_pool.size();
+  config.has_storage = !options.restore_buffer.empty();
+  config.restore_buffer = options.restore_buffer.data();
+  config.restore_size = options.restore_buffer.size();
+  config.step_delay_ms = options.step_delay_ms;
+  switch (gs_init(&config)) {
+    case GS_OK:
+      return kExitOk;
+    case GS_BAD_IDENTITY:
+      return fail(kExitIdentity,
+                  gs_identity_line() == 0
+                      ? "no identity, or a field of it is missing: give the device what `gradstream device add` wrote"
+                      : "the identity does not parse: give the device what `gradstream device add` wrote",
+                  gs_identity_line());
+    case GS_NO_ENTROPY:
+      return fail(kExitNoEntropy, "no random numbers: this image has no source of them, or it failed its test");
+    default:
+      return fail(kExitMemory, "the arena or the TLS pool is too small to start: see the board's board_config.h");
+  }
+}
+
+void log_started(const Shard& shard) {
+  port_log_line(Line("started")
+                    .word("firmware", kFirmwareVersion)
+                    .number("samples", shard.count)
+                    .number("dimension", shard.dimension)
+                    .c_str());
+}
+
+void log_finished(const gs_status_view& status, size_t stack_high_water) {
+  Line line("finished");
+  line.number("version", status.version).hex("digest", status.digest).number("folded", status.updates_folded);
+  line.number("late", status.updates_late).number("snapshots", status.snapshots);
+  line.number("records", status.records_applied).number("local_steps", status.local_steps);
+  line.number("sessions", status.sessions).number("mismatches", status.digest_mismatches);
+  line.number("sent", status.bytes_sent).number("received", status.bytes_received);
+  line.number("arena", status.arena_high_water).number("tls", status.tls_high_water);
+  port_log_line(line.number("stack", stack_high_water).c_str());
+}
+
+// What the loop saw last, to log changes only.
+struct Seen {
+  bool connected = false;
+  bool finished = false;
+  uint32_t last_reason = 0;
+};
+
+void log_changes(const gs_status_view& status, size_t stack_high_water, Seen* seen) {
+  if (status.connected && !seen->connected) {
+    port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
+  }
+  if (status.last_reason != seen->last_reason && status.last_reason != 0) {
+    // The number is that of enum Reason in proto/gradstream.proto.
+    port_log_line(Line("refused").number("reason", status.last_reason).number("version", status.version).c_str());
+  }
+  if (status.run_finished && !seen->finished) {
+    log_finished(status, stack_high_water);
+  }
+  *seen = {status.connected, status.run_finished, status.last_reason};
+}
+
+// Whether `once` has what it asked for; *code says how it went.
+bool is_once_over(const gs_status_view& status, int* code) {
+  if (status.updates_folded + status.updates_late + status.updates_refused > 0) {
+    *code = kExitOk;
+    return true;
+  }
+  *code = kExitSession;
+  return status.connection_failures > 0;
+}
+
+}  // namespace
+
+int client_main(const ClientMainOptions& options) {
+  Shard shard;
+  if (const int code = open_shard(options.shard, &shard); code != kExitOk) {
+    return code;
+  }
+  if (const int code = start(options, shard); code != kExitOk) {
+    return code;
+  }
+  log_started(shard);
+  Seen seen;
+  for (;;) {
+    const uint64_t now_ms = port_now_ms();
+    const uint64_t wake_ms = gs_poll(now_ms);
+    if (wake_ms <= now_ms) {
+      continue;
+    }
+    const size_t stack = options.stack_high_water_size != nullptr ? options.stack_high_water_size() : 0;
+    gs_note_stack_high_water(static_cast<uint32_t>(stack));
+    gs_status_view status;
+    gs_status(&status);
+    log_changes(status, stack, &seen);
+    int code = kExitOk;
+    if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
+      return code;
+    }
+    port_sleep_until_ms(wake_ms);
+  }
+}
+
+}  // namespace gradstream

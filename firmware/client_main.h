@@ -1,0 +1,45 @@
+// The client's main loop, one for all boards: starts the device through the C interface and runs it.
+#ifndef GRADSTREAM_FIRMWARE_CLIENT_MAIN_H_
+#define GRADSTREAM_FIRMWARE_CLIENT_MAIN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "firmware/gradstream_device.h"
+
+namespace gradstream {
+
+struct ClientMainOptions {
+  std::span<const char> identity_text;
+  std::span<const uint8_t> shard;
+  std::span<uint8_t> arena;
+  std::span<uint8_t> tls_pool;        // empty on a host
+  std::span<uint8_t> restore_buffer;  // empty: no storage
+  gs_key_exchange key_exchange = GS_PSK_DHE_KE;
+  uint32_t run = 0;
+  uint32_t step_delay_ms = 0;
+  bool until_finished = false;  // return when the run is finished and the last version is held
+  bool once = false;            // return after one upload was answered, or the first session that failed
+  // Bytes of stack ever used; null: not measured.
+  size_t (*stack_high_water_size)() = nullptr;
+};
+
+// What client_main returns, and the exit status of a process.
+enum ExitCode : int {
+  kExitOk = 0,         // the run is finished; with `once`: the upload was answered
+  kExitUsage = 2,      // the command line (processes only)
+  kExitIdentity = 3,   // no identity, or one that does not parse
+  kExitData = 4,       // no shard, or none that parses
+  kExitNoEntropy = 5,  // no random numbers, so no TLS
+  kExitMemory = 6,     // the memory given is too small to start
+  kExitSession = 7,    // with `once`: the session failed
+};
+
+// Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a
+// good start. Lines: event=started, connected, link_lost, finished (with version, digest and the counters), failed.
+int client_main(const ClientMainOptions& options);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_FIRMWARE_CLIENT_MAIN_H_

@@ -1,0 +1,289 @@
+#include "firmware/device.h"
+
+#include <algorithm>
+
+#include "firmware/line.h"
+#include "runtime/base/config.h"
+#include "runtime/link/port.h"
+
+namespace gradstream {
+namespace {
+
+// Bytes taken from the session at once, on the stack.
+constexpr size_t kReadSize = 256;
+// Actions of one poll; more are left for the next one, so that a poll is short.
+constexpr int kActionCountMax = 16;
+constexpr uint64_t kFarMs = UINT64_MAX;
+
+constexpr char kSilent[] = "no answer to the handshake: is the server running, and is the link plugged in?";
+constexpr char kFrameLate[] = "the peer stalled inside a frame";
+constexpr char kUnreachable[] = "the server cannot be reached: is it running, and are address and port right?";
+constexpr char kTransportClosed[] = "the connection closed";
+
+}  // namespace
+
+Device::Device(const DeviceConfig& config, Arena& arena) : config_(config), client_(config.client, arena) {}
+
+DeviceCounters Device::counters() const {
+  DeviceCounters counters = counters_;
+  if (session_.is_begun()) {
+    counters.bytes_sent += static_cast<uint32_t>(session_.wire_bytes_sent());
+    counters.bytes_received += static_cast<uint32_t>(session_.wire_bytes_received());
+  }
+  return counters;
+}
+
+uint64_t Device::poll(uint64_t now_ms) {
+  drive(now_ms);
+  if (now_ms < held_until_ms_) {
+    return std::min(held_until_ms_, link_wake_ms(now_ms));
+  }
+  uint64_t wake_ms = now_ms;
+  for (int i = 0; i < kActionCountMax; ++i) {
+    const uint32_t steps = client_.counters().local_steps;
+    const ClientAction action = client_.poll(now_ms);
+    const bool waits = action.kind == ClientActionKind::kWait;
+    wake_ms = perform(action, now_ms);
+    if (config_.step_delay_ms != 0 && client_.counters().local_steps != steps) {
+      held_until_ms_ = port_now_ms() + config_.step_delay_ms;
+      return held_until_ms_;
+    }
+    if (waits) {
+      break;
+    }
+  }
+  return std::min(wake_ms, link_wake_ms(now_ms));
+}
+
+// Returns when the client wants to be polled again.
+uint64_t Device::perform(const ClientAction& action, uint64_t now_ms) {
+  switch (action.kind) {
+    case ClientActionKind::kWait:
+      return std::max(action.wake_ms, now_ms);
+    case ClientActionKind::kConnect:
+      connect(now_ms);
+      break;
+    case ClientActionKind::kSend:
+      sending_ = action.bytes;
+      if (link_ != Link::kUp) {
+        client_.on_connection_lost(Status::kClosed, now_ms);
+      } else if (!push_frame(now_ms)) {
+        return kFarMs;
+      }
+      break;
+    case ClientActionKind::kDisconnect:
+      drop();
+      break;
+    case ClientActionKind::kSave:
+      client_.on_saved(port_storage_write(action.pieces.data(), action.pieces.size()), now_ms);
+      break;
+  }
+  return now_ms;
+}
+
+void Device::fill_report() {
+  const DeviceCounters counters = this->counters();
+  gs_StatusReport& report = client_.report();
+  report.tls_high_water = static_cast<uint32_t>(tls_high_water_size());
+  report.bytes_sent = counters.bytes_sent;
+  report.bytes_received = counters.bytes_received;
+}
+
+void Device::connect(uint64_t now_ms) {
+  drop();
+  if (config_.transport.ops->can_dial) {
+    link_ = Link::kOpening;
+  } else {
+    link_ = Link::kQuiet;
+    quiet_since_ms_ = now_ms;
+  }
+  drive(now_ms);
+}
+
+// Ends the session, if there is one, without a word to the client.
+void Device::drop() {
+  const bool was_open = link_ != Link::kDown;
+  link_ = Link::kDown;
+  sending_ = {};
+  if (session_.is_begun()) {
+    session_.end();
+    counters_.bytes_sent += static_cast<uint32_t>(session_.wire_bytes_sent());
+    counters_.bytes_received += static_cast<uint32_t>(session_.wire_bytes_received());
+  }
+  if (was_open) {
+    config_.transport.ops->close(config_.transport.context);
+  }
+  reader_.reset();
+}
+
+void Device::lose(Status reason, const char* text, uint64_t now_ms) {
+  ++counters_.link_faults;
+  fault_text_ = text;
+  Line line("link_lost");
+  line.quoted("reason", text);
+  if (session_.is_begun() && session_.last_alert() >= 0) {
+    line.number("alert", static_cast<uint64_t>(session_.last_alert()));
+  }
+  port_log_line(line.c_str());
+  drop();
+  client_.on_connection_lost(reason, now_ms);
+}
+
+void Device::drive(uint64_t now_ms) {
+  switch (link_) {
+    case Link::kDown:
+      break;
+    case Link::kQuiet:
+      drive_quiet(now_ms);
+      break;
+    case Link::kOpening:
+      drive_opening(now_ms);
+      break;
+    case Link::kHandshake:
+      drive_handshake(now_ms);
+      break;
+    case Link::kUp:
+      drive_up(now_ms);
+      break;
+  }
+}
+
+void Device::drive_quiet(uint64_t now_ms) {
+  uint8_t discarded[kReadSize];
+  for (;;) {
+    const Result<size_t> count = config_.transport.ops->read(config_.transport.context, discarded, kReadSize);
+    if (!count.ok()) {
+      break;
+    }
+    quiet_since_ms_ = now_ms;
+  }
+  if (now_ms - quiet_since_ms_ >= kLinkQuietMs) {
+    link_ = Link::kOpening;
+    drive_opening(now_ms);
+  }
+}
+
+void Device::drive_opening(uint64_t now_ms) {
+  const Status status = config_.transport.ops->open(config_.transport.context);
+  if (status == Status::kWouldBlock) {
+    return;
+  }
+  if (status != Status::kOk) {
+    lose(status, kUnreachable, now_ms);
+    return;
+  }
+  begin_handshake(now_ms);
+}
+
+void Device::begin_handshake(uint64_t now_ms) {
+  ++counters_.handshakes;
+  handshake_since_ms_ = now_ms;
+  const Status status = session_.begin(config_.transport, config_.identity, config_.key_exchange);
+  if (status != Status::kOk) {
+    lose(status, session_.last_fault_text(), now_ms);
+    return;
+  }
+  link_ = Link::kHandshake;
+  drive_handshake(now_ms);
+}
+
+void Device::drive_handshake(uint64_t now_ms) {
+  const Status status = session_.handshake();
+  if (status == Status::kWouldBlock) {
+    const bool silent = session_.wire_bytes_received() == 0 && now_ms - handshake_since_ms_ >= kLinkSilenceMs;
+    if (silent && !config_.transport.ops->can_dial) {
+      lose(Status::kDeadlineExceeded, kSilent, now_ms);
+    }
+    return;
+  }
+  if (status != Status::kOk) {
+    lose(status, session_.last_fault_text(), now_ms);
+    return;
+  }
+  link_ = Link::kUp;
+  fault_text_ = "";
+  fill_report();
+  discarded_size_ = reader_.discarded_size();
+  client_.on_connected(now_ms);
+}
+
+// Hands the client's frame to the session. true: the client was told.
+bool Device::push_frame(uint64_t now_ms) {
+  while (!sending_.empty()) {
+    const Result<size_t> count = session_.write(sending_.data(), sending_.size());
+    if (count.status() == Status::kWouldBlock) {
+      return false;
+    }
+    if (!count.ok()) {
+      lose(count.status(), session_.last_fault_text(), now_ms);
+      return true;
+    }
+    sending_ = sending_.subspan(count.value());
+  }
+  client_.on_sent(now_ms);
+  return true;
+}
+
+// false: the session is over, or the client has to close it first.
+bool Device::take_frames(std::span<const uint8_t> bytes, uint64_t now_ms) {
+  while (!bytes.empty()) {
+    const bool was_in_frame = reader_.in_frame();
+    bytes = bytes.subspan(reader_.feed(bytes));
+    if (!was_in_frame && reader_.in_frame()) {
+      frame_since_ms_ = now_ms;
+    }
+    if (reader_.discarded_size() != discarded_size_) {
+      discarded_size_ = reader_.discarded_size();
+      client_.on_malformed(now_ms);
+      return false;
+    }
+    if (reader_.has_frame()) {
+      client_.on_frame(reader_.payload(), now_ms);
+      reader_.pop();
+    }
+  }
+  return true;
+}
+
+void Device::drive_up(uint64_t now_ms) {
+  if (!sending_.empty() && push_frame(now_ms) && link_ != Link::kUp) {
+    return;
+  }
+  uint8_t bytes[kReadSize];
+  for (;;) {
+    const Result<size_t> count = session_.read(bytes, sizeof(bytes));
+    if (count.status() == Status::kWouldBlock) {
+      break;
+    }
+    if (!count.ok()) {
+      const char* text = session_.last_fault_text();
+      lose(count.status(), *text != '\0' ? text : kTransportClosed, now_ms);
+      return;
+    }
+    if (!take_frames({bytes, count.value()}, now_ms)) {
+      return;
+    }
+  }
+  if (reader_.in_frame() && now_ms - frame_since_ms_ >= kFrameDeadlineMs) {
+    ++counters_.frame_deadlines;
+    lose(Status::kDeadlineExceeded, kFrameLate, now_ms);
+  }
+}
+
+// The link's own deadlines; news on it wake the board anyway.
+uint64_t Device::link_wake_ms(uint64_t now_ms) const {
+  switch (link_) {
+    case Link::kQuiet:
+      return std::max(quiet_since_ms_ + kLinkQuietMs, now_ms + 1);
+    case Link::kHandshake:
+      return config_.transport.ops->can_dial ? kFarMs : std::max(handshake_since_ms_ + kLinkSilenceMs, now_ms + 1);
+    case Link::kUp:
+      return reader_.in_frame() ? std::max(frame_since_ms_ + kFrameDeadlineMs, now_ms + 1) : kFarMs;
+    case Link::kDown:
+    case Link::kOpening:
+      break;
+  }
+  return kFarMs;
+}
+
+}  // namespace gradstream

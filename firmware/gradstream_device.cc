@@ -1,0 +1,254 @@
+#include "firmware/gradstream_device.h"
+
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "firmware/device.h"
+#include "firmware/registry.h"
+#include "runtime/link/port.h"
+#include "runtime/training/encoding.h"
+
+namespace gradstream {
+namespace {
+
+static_assert(std::is_same_v<Real, float>, "the application's interface is float");
+
+// The ring of gs_sample_push().
+struct SampleRing {
+  float* values = nullptr;
+  uint32_t capacity = 0;
+  uint32_t dimension = 0;
+  uint32_t count = 0;
+  uint32_t next = 0;  // where the next sample goes
+};
+
+// The one device of an image; arena and device come to life in gs_init().
+struct Application {
+  gs_sample_source callback = {};
+  gs_problem own_problem = {};
+  SampleRing ring;
+  SampleSource samples;
+  Problem problem;
+  uint32_t identity_line = 0;
+  std::optional<Arena> arena;
+  std::optional<Device> device;
+};
+
+Application app;
+
+Device& device() {
+  GS_ASSERT(app.device.has_value());
+  return *app.device;
+}
+
+bool is_finite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U; }
+
+Status read_callback(const void*, uint32_t index, Real* out) {
+  return app.callback.read(app.callback.context, index, out) == 0 ? Status::kOk : Status::kNotFinite;
+}
+
+Status read_ring(const void*, uint32_t index, Real* out) {
+  std::memcpy(out, app.ring.values + size_t{index} * app.ring.dimension, app.ring.dimension * sizeof(float));
+  return Status::kOk;
+}
+
+uint32_t own_sample_count(const void*) { return app.own_problem.sample_count; }
+
+Status own_check_shape(const void*, Shape shape) {
+  return shape == Shape{app.own_problem.rows, app.own_problem.cols} ? Status::kOk : Status::kInvalidArgument;
+}
+
+size_t own_scratch_size(const void*, Shape) { return 0; }
+
+Result<Real> own_loss(const void*, Shape, const Real* x, Batch batch, Arena&) {
+  float loss = 0;
+  if (app.own_problem.loss(app.own_problem.context, x, batch.indices, batch.count, &loss) != 0 || !is_finite(loss)) {
+    return Status::kNotFinite;
+  }
+  return loss;
+}
+
+ProblemOps own_problem_ops = {nullptr, own_sample_count, own_check_shape, own_scratch_size, own_loss, nullptr};
+
+bool has_callback(const gs_config& config) { return config.samples != nullptr; }
+bool has_ring(const gs_config& config) { return config.push_buffer != nullptr; }
+
+bool are_samples_valid(const gs_config& config) {
+  if (has_callback(config) && has_ring(config)) {
+    return false;
+  }
+  if (has_callback(config)) {
+    const gs_sample_source& samples = *config.samples;
+    return samples.read != nullptr && samples.count > 0 && samples.count <= kSampleCountMax && samples.dimension > 0;
+  }
+  if (has_ring(config)) {
+    return config.push_capacity > 0 && config.push_capacity <= kSampleCountMax && config.push_dimension > 0;
+  }
+  return config.problem != nullptr;
+}
+
+bool is_problem_valid(const gs_config& config) {
+  const gs_problem* problem = config.problem;
+  return problem == nullptr || (problem->name != nullptr && std::strlen(problem->name) <= kProblemNameSizeMax &&
+                                problem->loss != nullptr && problem->rows > 0 && problem->cols > 0);
+}
+
+void take_samples(const gs_config& config) {
+  if (has_callback(config)) {
+    app.callback = *config.samples;
+    app.samples = {nullptr, app.callback.count, app.callback.dimension, read_callback};
+  } else if (has_ring(config)) {
+    app.ring = {config.push_buffer, config.push_capacity, config.push_dimension, 0, 0};
+    app.samples = {nullptr, 0, config.push_dimension, read_ring};
+  }
+  if (config.problem != nullptr) {
+    app.own_problem = *config.problem;
+    own_problem_ops.name = app.own_problem.name;
+    app.problem = {&own_problem_ops, nullptr};
+  } else {
+    app.problem = {&kKpcaOps, &app.samples};
+  }
+}
+
+ClientConfig client_config(const gs_config& config, const Identity& identity, const Transport& transport) {
+  ClientConfig client;
+  client.registry = make_registry({&app.problem, 1});
+  client.firmware_version = config.firmware_version;
+  client.run = config.run;
+  // Devices draw differently inside the server's retry windows because their names differ.
+  client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
+  client.can_dial = transport.ops->can_dial;
+  client.has_storage = config.has_storage;
+  return client;
+}
+
+void restore(const gs_config& config) {
+  if (!config.has_storage || config.restore_buffer == nullptr) {
+    return;
+  }
+  const Result<size_t> size = port_storage_read(config.restore_buffer, config.restore_size);
+  if (!size.ok() || size.value() == 0) {
+    return;
+  }
+  if (size.value() > config.restore_size ||
+      device().client().restore({config.restore_buffer, size.value()}) != Status::kOk) {
+    port_log_line("event=state_dropped reason=\"the saved state does not fit this image; starting afresh\"");
+  }
+}
+
+gs_result to_result(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return GS_OK;
+    case Status::kOutOfMemory:
+      return GS_OUT_OF_MEMORY;
+    default:
+      return GS_NO_ENTROPY;
+  }
+}
+
+}  // namespace
+}  // namespace gradstream
+
+using gradstream::app;
+
+gs_result gs_init(const gs_config* config) {
+  using namespace gradstream;
+  if (app.device.has_value() || config == nullptr || config->identity_text == nullptr ||
+      config->firmware_version == nullptr || config->arena == nullptr || config->arena_size == 0 ||
+      !are_samples_valid(*config) || !is_problem_valid(*config)) {
+    return GS_BAD_ARGUMENT;
+  }
+  DeviceConfig device_config;
+  if (parse_identity({config->identity_text, config->identity_size}, &device_config.identity, &app.identity_line) !=
+      Status::kOk) {
+    return GS_BAD_IDENTITY;
+  }
+  const Status started = tls_start(config->tls_pool, config->tls_pool_size);
+  if (started != Status::kOk) {
+    return to_result(started);
+  }
+  take_samples(*config);
+  device_config.transport = port_transport();
+  device_config.client = client_config(*config, device_config.identity, device_config.transport);
+  device_config.key_exchange = config->key_exchange == GS_PSK_KE ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral;
+  device_config.step_delay_ms = config->step_delay_ms;
+  app.arena.emplace(config->arena, config->arena_size);
+  app.device.emplace(device_config, *app.arena);
+  restore(*config);
+  return GS_OK;
+}
+
+uint32_t gs_identity_line(void) { return app.identity_line; }
+
+uint64_t gs_poll(uint64_t now_ms) {
+  if (app.ring.values != nullptr && gradstream::device().client().state() != gradstream::ClientState::kTrain) {
+    app.samples.count = app.ring.count;  // a task's memory was measured for the count at its begin
+  }
+  return gradstream::device().poll(now_ms);
+}
+
+gs_result gs_sample_push(const float* values) {
+  if (values == nullptr || app.ring.values == nullptr) {
+    return GS_BAD_ARGUMENT;
+  }
+  for (uint32_t i = 0; i < app.ring.dimension; ++i) {
+    if (!gradstream::is_finite(values[i])) {
+      return GS_BAD_SAMPLE;
+    }
+  }
+  std::memcpy(app.ring.values + size_t{app.ring.next} * app.ring.dimension, values, app.ring.dimension * sizeof(float));
+  app.ring.next = (app.ring.next + 1) % app.ring.capacity;
+  if (app.ring.count < app.ring.capacity) {
+    ++app.ring.count;
+  }
+  return GS_OK;
+}
+
+bool gs_model(gs_model_view* out) {
+  if (!app.device.has_value() || !gradstream::device().client().replica().has_model()) {
+    return false;
+  }
+  const gradstream::Replica& replica = gradstream::device().client().replica();
+  *out = {replica.model(), replica.shape().rows, replica.shape().cols, replica.version()};
+  return true;
+}
+
+void gs_status(gs_status_view* out) {
+  const gradstream::Device& device = gradstream::device();
+  const gradstream::Client& client = device.client();
+  const gradstream::ClientCounters& counters = client.counters();
+  const gradstream::DeviceCounters link = device.counters();
+  const bool has_model = client.replica().has_model();
+  *out = {};
+  out->state = static_cast<gs_state>(client.state());
+  out->run_finished = client.run_finished();
+  out->connected = device.is_connected();
+  out->version = has_model ? client.replica().version() : 0;
+  out->digest = has_model ? client.replica().digest() : 0;
+  out->last_reason = static_cast<uint32_t>(client.last_reason());
+  out->last_fault = device.last_fault_text();
+  out->sessions = counters.sessions;
+  out->connection_failures = counters.connection_failures;
+  out->deadlines_missed = counters.deadlines_missed + link.frame_deadlines;
+  out->malformed_frames = counters.malformed_frames;
+  out->local_steps = counters.local_steps;
+  out->tasks_done = counters.tasks_done;
+  out->tasks_refused = counters.tasks_refused;
+  out->updates_folded = counters.updates_folded;
+  out->updates_late = counters.updates_late;
+  out->updates_refused = counters.updates_refused;
+  out->updates_resent = counters.updates_resent;
+  out->records_applied = counters.records_applied;
+  out->snapshots = counters.snapshots;
+  out->digest_mismatches = counters.digest_mismatches;
+  out->save_failures = counters.save_failures;
+  out->bytes_sent = link.bytes_sent;
+  out->bytes_received = link.bytes_received;
+  out->arena_high_water = static_cast<uint32_t>(app.arena->high_water_size());
+  out->tls_high_water = static_cast<uint32_t>(gradstream::tls_high_water_size());
+}
+
+void gs_note_stack_high_water(uint32_t bytes) { gradstream::device().client().report().stack_high_water = bytes; }

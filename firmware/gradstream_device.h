@@ -1,0 +1,155 @@
+/* The application's side of a gradstream device, callable from C and C++.
+ *
+ *   gs_config config = {0};
+ *   config.identity_text = ...; config.samples = ...; config.arena = ...; config.tls_pool = ...;
+ *   if (gs_init(&config) != GS_OK) { ... }
+ *   for (;;) {
+ *     uint64_t wake_ms = gs_poll(now_ms);      // link, training, uploads: at most one local step
+ *     // the application's own work; gs_model() gives the model for inference
+ *     // then sleep until wake_ms, or until the link has news
+ *   }
+ *
+ * One device per image, one thread; nothing here may be called from an interrupt. The board supplies the functions of
+ * runtime/link/port.h. Nothing allocates: all memory is the caller's and must stay valid.
+ */
+#ifndef GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_
+#define GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum gs_result {
+  GS_OK = 0,
+  GS_BAD_ARGUMENT = 1,  /* a null pointer, a size of 0, both or neither kind of samples */
+  GS_BAD_IDENTITY = 2,  /* the identity's text does not parse: gs_identity_line() names the line */
+  GS_NO_ENTROPY = 3,    /* the board has no source of random numbers that passed its test: no TLS without */
+  GS_OUT_OF_MEMORY = 4, /* the TLS pool is too small to begin with */
+  GS_BAD_SAMPLE = 5     /* a value that is NaN or infinite */
+} gs_result;
+
+/* Samples that the application has: in flash, in RAM, behind a driver. */
+typedef struct gs_sample_source {
+  const void* context;
+  uint32_t count;     /* samples, 1 .. 65,535 */
+  uint32_t dimension; /* values of one sample */
+  /* Writes sample `index` (dimension floats) to out; 0 on success. Anything else ends the task's local step. */
+  int (*read)(const void* context, uint32_t index, float* out);
+} gs_sample_source;
+
+/* The application's own loss, instead of the principal components that are built in ("kpca"). A run that names it is
+ * trained by forward passes alone. x: rows x cols, row-major. The batch is the samples indices[0 .. index_count), or
+ * the first index_count ones where indices is null. */
+typedef struct gs_problem {
+  const char* name; /* at most 15 characters; the run's parameters name it */
+  const void* context;
+  uint32_t rows; /* the only shape that it takes */
+  uint32_t cols;
+  uint32_t sample_count;
+  /* Mean loss over the batch to *out; 0 on success. */
+  int (*loss)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
+} gs_problem;
+
+typedef enum gs_key_exchange {
+  GS_PSK_DHE_KE = 0, /* pre-shared key with x25519: forward secrecy */
+  GS_PSK_KE = 1      /* pre-shared key alone: the smallest boards, mass reconnects */
+} gs_key_exchange;
+
+typedef struct gs_config {
+  const char* firmware_version; /* at most 23 characters */
+  const char* identity_text;    /* what `gradstream device add` wrote */
+  size_t identity_size;
+  gs_key_exchange key_exchange;
+  uint32_t run;                    /* 0: whichever active run this device is enrolled in */
+  const gs_sample_source* samples; /* either this, or a buffer for gs_sample_push() */
+  float* push_buffer;              /* push_capacity x push_dimension floats: a ring of the newest samples */
+  uint32_t push_capacity;
+  uint32_t push_dimension;
+  const gs_problem* problem; /* null: "kpca" over the samples; else samples may be absent */
+  void* arena;               /* for the model and the training */
+  size_t arena_size;
+  void* tls_pool; /* for Mbed TLS; not used where it is built on the libc's heap */
+  size_t tls_pool_size;
+  bool has_storage;        /* the board keeps state over a reset (port_storage_*) */
+  uint8_t* restore_buffer; /* with has_storage: as large as the arena is enough; used by gs_init alone */
+  size_t restore_size;
+  uint32_t step_delay_ms; /* added to every local step, to mimic a slower device; 0 in products */
+} gs_config;
+
+/* Once, before anything else. *config may go afterwards, what it points to may not (but restore_buffer). */
+gs_result gs_init(const gs_config* config);
+/* After GS_BAD_IDENTITY: the line at fault, from 1; 0: a field is missing. */
+uint32_t gs_identity_line(void);
+
+/* Does what is due, without blocking: at most one local step. Returns when to call again at the latest, in the same
+ * clock: milliseconds since boot, monotonic. News on the link (an interrupt) are a reason to call earlier. */
+uint64_t gs_poll(uint64_t now_ms);
+
+/* Adds a sample to the ring, in place of the oldest when it is full. New samples take part from the next task on; an
+ * overwritten one changes at once. GS_BAD_SAMPLE leaves the ring as it was. */
+gs_result gs_sample_push(const float* values);
+
+/* The model that the device holds now, for inference; valid until the next gs_poll(). */
+typedef struct gs_model_view {
+  const float* values; /* rows x cols, row-major */
+  uint32_t rows;
+  uint32_t cols;
+  uint32_t version;
+} gs_model_view;
+/* false: there is no model yet. */
+bool gs_model(gs_model_view* out);
+
+typedef enum gs_state {
+  GS_IDLE = 0,
+  GS_CONNECT = 1,
+  GS_HELLO = 2,
+  GS_SYNC = 3,
+  GS_TRAIN = 4,
+  GS_SAVE = 5,
+  GS_UPLOAD = 6,
+  GS_FINISHED = 7
+} gs_state;
+
+/* Counters since gs_init(). */
+typedef struct gs_status_view {
+  gs_state state;
+  bool run_finished;
+  bool connected;
+  uint32_t version;       /* of the model held */
+  uint64_t digest;        /* of the model held, computed from RAM by this call; 0: none */
+  uint32_t last_reason;   /* Reason of the wire: why a session or task ended last */
+  const char* last_fault; /* of the link, in words with the remedy; "" */
+  uint32_t sessions;
+  uint32_t connection_failures;
+  uint32_t deadlines_missed;
+  uint32_t malformed_frames;
+  uint32_t local_steps;
+  uint32_t tasks_done;
+  uint32_t tasks_refused;
+  uint32_t updates_folded;
+  uint32_t updates_late;
+  uint32_t updates_refused;
+  uint32_t updates_resent;
+  uint32_t records_applied;
+  uint32_t snapshots;
+  uint32_t digest_mismatches;
+  uint32_t save_failures;
+  uint32_t bytes_sent; /* on the wire, TLS included */
+  uint32_t bytes_received;
+  uint32_t arena_high_water; /* bytes */
+  uint32_t tls_high_water;   /* bytes; 0: not measured */
+} gs_status_view;
+void gs_status(gs_status_view* out);
+
+/* What the application measured itself, for the server's `status`: bytes of stack ever used. */
+void gs_note_stack_high_water(uint32_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GRADSTREAM_FIRMWARE_GRADSTREAM_DEVICE_H_ */

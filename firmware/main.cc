@@ -1,0 +1,18 @@
+// main() of every board without an operating system.
+#include "boards/board.h"
+#include "firmware/client_main.h"
+
+int main() {
+  gradstream::board_start();
+  gradstream::ClientMainOptions options;
+  options.identity_text = gradstream::board_identity_text();
+  options.shard = gradstream::board_shard();
+  options.arena = gradstream::board_arena();
+  options.tls_pool = gradstream::board_tls_pool();
+  options.until_finished = gradstream::board_option("until-finished");
+  options.stack_high_water_size = gradstream::board_stack_high_water_size;
+#if defined(GS_KEY_EXCHANGE_PSK_KE)
+  options.key_exchange = GS_PSK_KE;
+#endif
+  gradstream::board_stop(gradstream::client_main(options));
+}

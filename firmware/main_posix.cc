@@ -1,0 +1,178 @@
+// gradstream-client: the client as a Linux process. Its command line and files are ordinary C++; from client_main() on
+// it is the code of the boards.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "boards/posix/posix.h"
+#include "firmware/client_main.h"
+#include "runtime/link/identity.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string server;
+  std::string identity;
+  std::string data;
+  std::string state = "none";
+  std::string key_exchange = "psk_dhe_ke";
+  std::string problem = "kpca";
+  uint32_t run = 0;
+  uint32_t step_delay_ms = 0;
+  uint32_t arena_kib = 4096;
+  bool once = false;
+  bool until_finished = false;
+};
+
+constexpr char kFooter[] =
+    "exit status: 0 the run is finished (--until-finished) or one upload was answered (--once); 2 wrong command line "
+    "or\n"
+    "state folder; 3 no identity or a bad one; 4 no data or bad data; 5 no random numbers; 6 too little memory;\n"
+    "7 the session failed (--once). Without these two options it runs until it is ended by a signal; work under way "
+    "is\n"
+    "taken up again from --state.";
+
+int fail(int code, const std::string& reason) {
+  std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());
+  return code;
+}
+
+// HOST:PORT or [ADDRESS]:PORT.
+bool split_server(const std::string& text, std::string* host, std::string* port) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
+    return false;
+  }
+  *host = text.substr(0, colon);
+  *port = text.substr(colon + 1);
+  if (host->size() > 2 && host->front() == '[' && host->back() == ']') {
+    *host = host->substr(1, host->size() - 2);
+  }
+  return port->find_first_not_of("0123456789") == std::string::npos && std::stoul(*port) <= 65535;
+}
+
+bool read_file(const std::string& path, std::vector<char>* out) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || fs::is_directory(path)) {
+    return false;
+  }
+  out->assign(std::istreambuf_iterator<char>(file), {});
+  return !file.bad();
+}
+
+void define(CLI::App& app, Arguments* arguments) {
+  app.description("A gradstream device: trains on its own data, sends gradient streams to a server over TLS.");
+  app.footer(kFooter);
+  app.add_option("--server", arguments->server, "HOST:PORT of the server")->required();
+  app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote")->required();
+  app.add_option("--data", arguments->data, "shard of samples (*.gsd; format in firmware/shard.h)")->required();
+  app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
+  app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")
+      ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
+      ->capture_default_str();
+  app.add_option("--problem", arguments->problem, "what this client can minimise")
+      ->check(CLI::IsMember({"kpca"}))
+      ->capture_default_str();
+  app.add_option("--run", arguments->run, "number of the run; 0: whichever this device is enrolled in")
+      ->capture_default_str();
+  app.add_option("--step-delay-ms", arguments->step_delay_ms, "added to every local step, to mimic a slower device")
+      ->capture_default_str();
+  app.add_option("--arena-kib", arguments->arena_kib, "memory for model and training")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_flag("--once", arguments->once, "end after one upload was answered, or the first session that failed");
+  app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished");
+}
+
+// 0, or the exit status.
+int load_identity(const std::string& path, std::vector<char>* text, std::string* name) {
+  if (!read_file(path, text)) {
+    return fail(gradstream::kExitIdentity, "cannot read the identity " + path +
+                                               ": `gradstream device add NAME --out FILE` writes one (mode 0600)");
+  }
+  gradstream::Identity identity;
+  uint32_t line = 0;
+  if (gradstream::parse_identity(*text, &identity, &line) != gradstream::Status::kOk) {
+    return fail(gradstream::kExitIdentity,
+                path +
+                    (line == 0 ? std::string(" lacks `identity = NAME` or `key = 64 hex digits`")
+                               : " line " + std::to_string(line) + " does not parse") +
+                    ": give the file that `gradstream device add` wrote");
+  }
+  if ((fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) != fs::perms::none) {
+    std::fprintf(stderr, "event=warning reason=\"others may read the key in %s: chmod 600\"\n", path.c_str());
+  }
+  *name = identity.name;
+  return gradstream::kExitOk;
+}
+
+// 0, or the exit status. The state of each identity has a file of its own.
+int open_state(const std::string& folder, const std::string& name) {
+  if (folder == "none") {
+    return gradstream::kExitOk;
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder) || name.find('/') != std::string::npos) {
+    return fail(gradstream::kExitUsage,
+                "cannot keep state in " + folder + ": name a folder that can be written, or none");
+  }
+  const std::string path = (fs::path(folder) / (name + ".state")).string();
+  if (gradstream::posix_set_state_file(path.c_str()) != gradstream::Status::kOk) {
+    return fail(gradstream::kExitUsage, "the path of the state folder is too long");
+  }
+  std::ofstream probe(path + ".new", std::ios::app);
+  return probe ? gradstream::kExitOk
+               : fail(gradstream::kExitUsage,
+                      "cannot write " + path + ".new: give the folder the right owner, or --state none");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app;
+  define(app, &arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : gradstream::kExitUsage;
+  }
+  std::string host, port, name;
+  if (!split_server(arguments.server, &host, &port)) {
+    return fail(gradstream::kExitUsage, "--server wants HOST:PORT, not " + arguments.server);
+  }
+  gradstream::posix_set_server(host.c_str(), port.c_str());
+
+  std::vector<char> identity, data;
+  if (const int code = load_identity(arguments.identity, &identity, &name); code != 0) {
+    return code;
+  }
+  if (!read_file(arguments.data, &data)) {
+    return fail(gradstream::kExitData, "cannot read the data " + arguments.data + ": name a shard (*.gsd) with --data");
+  }
+  if (const int code = open_state(arguments.state, name); code != 0) {
+    return code;
+  }
+  std::vector<uint8_t> arena(size_t{arguments.arena_kib} * 1024);
+  std::vector<uint8_t> restore_buffer(arguments.state == "none" ? 0 : arena.size());
+
+  gradstream::ClientMainOptions options;
+  options.identity_text = identity;
+  options.shard = {reinterpret_cast<const uint8_t*>(data.data()), data.size()};
+  options.arena = arena;
+  options.restore_buffer = restore_buffer;
+  options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
+  options.run = arguments.run;
+  options.step_delay_ms = arguments.step_delay_ms;
+  options.until_finished = arguments.until_finished;
+  options.once = arguments.once;
+  return gradstream::client_main(options);
+}
