@@ -20,15 +20,23 @@ inline constexpr uint32_t kProtocolVersion = 1;
 using DeviceMessage = gs_DeviceMessage;
 using ServerMessage = gs_ServerMessage;
 
-// Encodes a whole frame (prefix and payload) into out (kFrameSizeMax bytes); its size. kInvalidArgument when the message
-// does not fit: a fault of our own caller, but reported, since sizes depend on the run.
+// Encodes a whole frame (prefix and payload) into out (kFrameSizeMax bytes); its size. kInvalidArgument when the
+// message has no body or does not fit: a fault of our own caller, but reported, since sizes depend on the run.
 Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out);
 Result<size_t> encode_frame(const ServerMessage& message, uint8_t* out);
 
 // kDataCorrupt: does not decode, no body, an unknown enum value, a count out of bounds or at odds with its bytes;
-// kNotFinite: a float that is not finite.
+// kNotFinite: a float that is not finite. On an error out is unspecified.
+// Numbers of a Task are bounded by begin_solver(), so that a device can refuse the task and keep the session.
 Status decode_message(std::span<const uint8_t> payload, DeviceMessage* out);
 Status decode_message(std::span<const uint8_t> payload, ServerMessage* out);
+
+// How many values the `size` bytes of one piece hold; 0 when no piece has so many bytes. Every piece but the last of
+// its update or block holds a multiple of kInt8BlockSize values, so that a block never straddles two pieces.
+uint32_t piece_value_count(Encoding encoding, size_t size);
+
+// The directions of the run that the Welcome names, as this device or group drew them at base_version.
+DirectionSpec to_directions(const gs_Welcome& welcome, uint32_t base_version);
 
 // A Task from the wire, joined with what the Welcome said of the run. Bounds are checked by begin_solver.
 Task to_task(const gs_Task& task, const gs_Welcome& welcome);

@@ -1,0 +1,266 @@
+#include "runtime/link/codec.h"
+
+#include <pb_decode.h>
+#include <pb_encode.h>
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "runtime/base/config.h"
+#include "runtime/link/frame.h"
+
+namespace gradstream {
+namespace {
+
+static_assert(gs_DeviceMessage_size <= kMessageSizeMax && gs_ServerMessage_size <= kMessageSizeMax,
+              "the largest message must fit one frame");
+static_assert(sizeof(gs_UpdateScalars{}.values.bytes) == kPayloadSizeMax &&
+                  sizeof(gs_UpdateTangent{}.values.bytes) == kPayloadSizeMax &&
+                  sizeof(gs_LogChunk{}.values.bytes) == kPayloadSizeMax &&
+                  sizeof(gs_SnapshotChunk{}.values.bytes) == kPayloadSizeMax,
+              "gradstream.options repeats kPayloadSizeMax");
+static_assert(sizeof(gs_Task{}.problem) == kProblemNameSizeMax + 1, "gradstream.options repeats kProblemNameSizeMax");
+
+// Values of an enum of the runtime and of the wire are the same numbers.
+static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kStiefel));
+static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kGradientStream));
+static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTwoSided));
+static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
+static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
+static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kF64));
+static_assert(_gs_StreamKind_MAX == static_cast<int>(StreamKind::kTangentBlock));
+
+Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {
+  pb_ostream_t stream = pb_ostream_from_buffer(out + kFramePrefixSize, kMessageSizeMax);
+  if (!pb_encode(&stream, fields, message) || stream.bytes_written == 0) {
+    return Status::kInvalidArgument;
+  }
+  write_frame_prefix(stream.bytes_written, out);
+  return kFramePrefixSize + stream.bytes_written;
+}
+
+// ---- One check for each thing that can be wrong; all of a message's are joined by check_all ----
+
+Status corrupt_unless(bool holds) { return holds ? Status::kOk : Status::kDataCorrupt; }
+
+// A wire enum holds whatever number the peer sent. It is read as that number first: loading it as an enum is undefined
+// for a value that no enumerator has.
+template <typename Enum>
+Status known(const Enum& field, int max, int min = 0) {
+  std::underlying_type_t<Enum> raw;
+  std::memcpy(&raw, &field, sizeof(raw));
+  const auto value = static_cast<int64_t>(raw);
+  return corrupt_unless(value >= min && value <= max);
+}
+
+Status in_bounds(uint32_t value, uint32_t min, uint32_t max) { return corrupt_unless(value >= min && value <= max); }
+
+Status finite(float value) { return std::isfinite(value) ? Status::kOk : Status::kNotFinite; }
+
+Status check_window(const gs_RetryWindow& window) { return corrupt_unless(window.min_ms <= window.max_ms); }
+
+// A piece of `size` bytes that begins at value `first` of `total`.
+Status check_piece(const gs_Encoding& encoding, uint32_t first, uint32_t total, uint32_t total_max, size_t size) {
+  GS_TRY(known(encoding, _gs_Encoding_MAX, gs_ENCODING_F32));
+  GS_TRY(in_bounds(total, 1, total_max));
+  const uint32_t count = piece_value_count(static_cast<Encoding>(encoding), size);
+  GS_TRY(corrupt_unless(count >= 1 && first % kInt8BlockSize == 0 && first < total && count <= total - first));
+  return corrupt_unless(first + count == total || count % kInt8BlockSize == 0);
+}
+
+constexpr uint32_t kTensorSizeMax = kDimensionMax * kDimensionMax;
+
+Status check(const gs_Hello& m) {
+  GS_TRY(known(m.reset_cause, _gs_ResetCause_MAX));
+  return in_bounds(m.sample_count, 0, kSampleCountMax);
+}
+
+Status check(const gs_UpdateScalars& m) {
+  GS_TRY(in_bounds(m.steps_done, 1, kLocalStepCountMax));
+  GS_TRY(in_bounds(m.direction_count, 1, kDirectionCountMax));
+  GS_TRY(corrupt_unless(m.value_count == m.steps_done * m.direction_count));
+  GS_TRY(check_piece(m.encoding, m.first_value, m.value_count, kScalarCountMax, m.values.size));
+  GS_TRY(finite(m.loss_before));
+  return finite(m.loss_after);
+}
+
+Status check(const gs_UpdateTangent& m) {
+  GS_TRY(in_bounds(m.steps_done, 1, kLocalStepCountMax));
+  GS_TRY(check_piece(m.encoding, m.first_value, m.value_count, kTensorSizeMax, m.values.size));
+  GS_TRY(finite(m.loss_before));
+  return finite(m.loss_after);
+}
+
+Status check(const gs_Welcome& m) {
+  GS_TRY(known(m.run_state, _gs_RunState_MAX));
+  GS_TRY(known(m.manifold, _gs_Manifold_MAX));
+  GS_TRY(known(m.stream, _gs_StreamKind_MAX));
+  GS_TRY(known(m.directions, _gs_Directions_MAX));
+  GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
+  GS_TRY(in_bounds(m.cols, 1, kDimensionMax));
+  return in_bounds(m.direction_count, 0, kDirectionCountMax);
+}
+
+Status check(const gs_Task& m) {
+  GS_TRY(known(m.solver, _gs_Solver_MAX));
+  GS_TRY(known(m.estimator, _gs_Estimator_MAX));
+  GS_TRY(known(m.encoding, _gs_Encoding_MAX));
+  GS_TRY(known(m.batch_mode, _gs_BatchMode_MAX));
+  GS_TRY(corrupt_unless(m.task_sequence != 0));
+  GS_TRY(finite(m.step_size));
+  return finite(m.smoothing);
+}
+
+Status check(const gs_LogChunk& m) {
+  GS_TRY(corrupt_unless(m.block_index < m.block_count && m.base_version < m.version));
+  GS_TRY(check_piece(m.encoding, m.first_value, m.value_count, kScalarCountMax, m.values.size));
+  return finite(m.step_scale);
+}
+
+Status check(const gs_SnapshotChunk& m) {
+  GS_TRY(known(m.part, _gs_ModelPart_MAX, gs_MODEL_PART_MODEL));
+  GS_TRY(corrupt_unless(m.total % 4 == 0 && m.offset % 4 == 0 && m.values.size % 4 == 0 && m.values.size > 0));
+  return corrupt_unless(m.offset < m.total && m.values.size <= m.total - m.offset);
+}
+
+Status check(const gs_Ack& m) {
+  GS_TRY(known(m.verdict, _gs_Verdict_MAX, gs_VERDICT_FOLDED));
+  GS_TRY(known(m.reason, _gs_Reason_MAX));
+  GS_TRY(corrupt_unless(m.task_sequence != 0));
+  GS_TRY(finite(m.staleness_weight));
+  return check_window(m.retry);
+}
+
+Status check(const gs_Wait& m) {
+  GS_TRY(known(m.cause, _gs_WaitCause_MAX));
+  return check_window(m.retry);
+}
+
+Status check(const gs_Refuse& m) {
+  GS_TRY(known(m.reason, _gs_Reason_MAX));
+  return check_window(m.retry);
+}
+
+Status check_body(const DeviceMessage& message) {
+  switch (message.which_body) {
+    case gs_DeviceMessage_hello_tag:
+      return check(message.body.hello);
+    case gs_DeviceMessage_update_scalars_tag:
+      return check(message.body.update_scalars);
+    case gs_DeviceMessage_update_tangent_tag:
+      return check(message.body.update_tangent);
+    case gs_DeviceMessage_task_refused_tag:
+      return known(message.body.task_refused.reason, _gs_Reason_MAX);
+    case gs_DeviceMessage_pull_tag:
+    case gs_DeviceMessage_status_report_tag:
+      return Status::kOk;
+    default:
+      return Status::kDataCorrupt;
+  }
+}
+
+Status check_body(const ServerMessage& message) {
+  switch (message.which_body) {
+    case gs_ServerMessage_welcome_tag:
+      return check(message.body.welcome);
+    case gs_ServerMessage_task_tag:
+      return check(message.body.task);
+    case gs_ServerMessage_log_chunk_tag:
+      return check(message.body.log_chunk);
+    case gs_ServerMessage_snapshot_chunk_tag:
+      return check(message.body.snapshot_chunk);
+    case gs_ServerMessage_ack_tag:
+      return check(message.body.ack);
+    case gs_ServerMessage_wait_tag:
+      return check(message.body.wait);
+    case gs_ServerMessage_refuse_tag:
+      return check(message.body.refuse);
+    case gs_ServerMessage_drain_tag:
+      return check_window(message.body.drain.retry);
+    default:
+      return Status::kDataCorrupt;
+  }
+}
+
+template <typename Message>
+Status decode_any(const pb_msgdesc_t* fields, std::span<const uint8_t> payload, Message* out) {
+  std::memset(out, 0, sizeof(*out));  // a submessage that is absent must read as zeros
+  pb_istream_t stream = pb_istream_from_buffer(payload.data(), payload.size());
+  if (payload.size() > kMessageSizeMax || !pb_decode(&stream, fields, out)) {
+    return Status::kDataCorrupt;
+  }
+  return check_body(*out);
+}
+
+}  // namespace
+
+Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out) {
+  return encode_any(gs_DeviceMessage_fields, &message, out);
+}
+
+Result<size_t> encode_frame(const ServerMessage& message, uint8_t* out) {
+  return encode_any(gs_ServerMessage_fields, &message, out);
+}
+
+Status decode_message(std::span<const uint8_t> payload, DeviceMessage* out) {
+  return decode_any(gs_DeviceMessage_fields, payload, out);
+}
+
+Status decode_message(std::span<const uint8_t> payload, ServerMessage* out) {
+  return decode_any(gs_ServerMessage_fields, payload, out);
+}
+
+uint32_t piece_value_count(Encoding encoding, size_t size) {
+  if (size > kPayloadSizeMax || encoded_size(encoding, 1) == 0) {
+    return 0;
+  }
+  const size_t block_size = encoded_size(encoding, kInt8BlockSize);
+  // Bytes of the last, shorter block beyond what an encoding spends on every block: the scale of int8, else nothing.
+  const size_t head_size = block_size - kInt8BlockSize * (encoded_size(encoding, 2) - encoded_size(encoding, 1));
+  const size_t value_size = encoded_size(encoding, 2) - encoded_size(encoding, 1);
+  const size_t rest = size % block_size;
+  if (rest != 0 && (rest <= head_size || (rest - head_size) % value_size != 0)) {
+    return 0;
+  }
+  const size_t rest_count = rest == 0 ? 0 : (rest - head_size) / value_size;
+  return static_cast<uint32_t>(size / block_size * kInt8BlockSize + rest_count);
+}
+
+DirectionSpec to_directions(const gs_Welcome& welcome, uint32_t base_version) {
+  DirectionSpec spec;
+  spec.kind = static_cast<DirectionKind>(welcome.directions);
+  spec.shared = welcome.shared_directions;
+  spec.seed = welcome.seed;
+  spec.base_version = base_version;
+  spec.owner = welcome.shared_directions ? welcome.group : welcome.client_index;
+  spec.direction_count = welcome.direction_count;
+  return spec;
+}
+
+Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
+  Task out;
+  out.sequence = task.task_sequence;
+  out.version = task.version;
+  out.solver = static_cast<SolverId>(task.solver);
+  out.manifold = static_cast<ManifoldId>(welcome.manifold);
+  out.shape = Shape{welcome.rows, welcome.cols};
+  out.estimator.id = static_cast<EstimatorId>(task.estimator);
+  out.estimator.batch_mode = static_cast<BatchMode>(task.batch_mode);
+  out.estimator.batch_size = task.batch_size;
+  out.estimator.smoothing = static_cast<Real>(task.smoothing);
+  out.estimator.directions = to_directions(welcome, task.version);
+  out.seed = welcome.seed;
+  out.client_index = welcome.client_index;
+  out.local_step_count = task.local_step_count;
+  out.steps_min = task.steps_min;
+  out.step_size = static_cast<Real>(task.step_size);
+  out.use_correction = task.use_correction;
+  out.encoding = static_cast<Encoding>(task.encoding);
+  out.deadline_ms = task.deadline_ms;
+  static_assert(sizeof(out.problem) == sizeof(task.problem));
+  std::memcpy(out.problem, task.problem, sizeof(out.problem));
+  return out;
+}
+
+}  // namespace gradstream
