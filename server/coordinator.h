@@ -6,7 +6,10 @@
 //   round: OPEN --trigger--> CLOSING -> STEP -> kVersion record durable -> OPEN (next version)
 //
 // Output commit rule: a message that depends on a record is held back until on_persisted(sequence of that record);
-// records are persisted in order of sequence, so one number suffices.
+// records are persisted in order of sequence, so one number suffices. A Pull that arrives while a version is on its way
+// to the disk waits for it.
+//
+// now_ms: milliseconds since the epoch, never going back.
 //
 // Recovery: a new Coordinator, replay() of every record in order, then start(). It has then the state of one that had
 // just persisted the last record: open version, who answered, last verdict and task of each device, model, digest.
@@ -33,7 +36,7 @@ enum class ActionKind : uint8_t {
   kSend,     // message to session
   kClose,    // end the session after what was sent to it
   kPersist,  // record; the shell calls on_persisted(record.sequence) once it is durable, in order
-  kPublish,  // version (with model and digest) is durable: export it, tell watchers
+  kPublish,  // version (with model and digest) is durable: export it, tell watchers; also once at a recovering start()
   kLog,      // one structured line: event, text
 };
 
@@ -43,16 +46,19 @@ struct Action {
   ServerMessage message = {};
   gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
   JournalRecord record;
-  uint32_t version = 0;                      // kPublish
-  std::string event;                         // kLog: stable id, e.g. "round_closed"
-  std::string text;                          // kLog: key=value pairs
+  uint32_t version = 0;  // kPublish
+  std::string event;     // kLog: stable id, e.g. "round_closed"
+  std::string text;      // kLog: key=value pairs
 };
+
+// Static text of a reason for log lines, e.g. "wrong_shape".
+const char* reason_name(gs_Reason reason);
 
 // Counters, each of something an operator can act on. Names are stable.
 struct CoordinatorCounters {
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
-  uint64_t updates_partial = 0;
+  uint64_t updates_partial = 0;  // among the folded and late ones
   uint64_t updates_refused = 0;
   uint64_t updates_duplicate = 0;
   uint64_t updates_superseded = 0;
@@ -66,6 +72,7 @@ struct CoordinatorCounters {
   uint64_t digest_mismatches = 0;
   uint64_t sessions_replaced = 0;
   uint64_t messages_unexpected = 0;
+  uint64_t steps_failed = 0;  // versions closed without a step
 };
 
 // One line of `status`: what a device does in this run.
@@ -105,17 +112,20 @@ class Coordinator {
   uint64_t next_tick_ms() const;
   // All records up to and including sequence are durable.
   void on_persisted(uint64_t sequence, uint64_t now_ms);
-  // Nothing can be made durable now: updates are answered TRY_LATER until on_storage_recovered().
+  // Nothing can be made durable now: updates are answered TRY_LATER, pulls refused (REASON_STORAGE), and nothing is
+  // decided until on_storage_recovered(). The shell keeps the records that it could not store, and stores them first.
   void on_storage_failed(uint64_t now_ms);
   void on_storage_recovered(uint64_t now_ms);
-  // A device enrolled or revoked while running.
-  void on_device_added(const std::string& name);
+  // A device enrolled while running: it gets the next enrolment index.
+  void on_device_added(const std::string& name, uint64_t now_ms);
+  // A device revoked while running, or, between replay() and start(), at some earlier time.
   void on_device_revoked(uint32_t device, uint64_t now_ms);
   void stop(uint64_t now_ms);  // by the operator
 
   // Everything decided since the last call, in order.
   std::vector<Action> take_actions();
 
+  // The model of the version last decided; at a kPublish, that version's.
   const Replica& model() const;
   gs_RunState run_state() const;
   // Highest durable version.
@@ -125,6 +135,12 @@ class Coordinator {
   // Answers in for the open version / wanted, for progress lines.
   uint32_t answers_in() const;
   uint32_t answers_wanted() const;
+
+  // All that the journal decides, one line for each part, for tests that compare two coordinators.
+  std::string state_text() const;
+  // From now on a duplicate of an update of the open version is folded again, past the journal: a fault that the
+  // simulator must find.
+  void plant_double_fold_for_test();
 
  private:
   struct State;

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/linalg.h"
+#include "runtime/manifold/manifold.h"
 #include "runtime/training/encoding.h"
 #include "runtime/training/estimator.h"
 #include "runtime/training/solver.h"
@@ -29,9 +31,10 @@ struct RunParameters {
   SolverId solver = SolverId::kProjection;
   EstimatorId estimator = EstimatorId::kProjectionOneSided;
   DirectionKind directions = DirectionKind::kSign;
-  uint32_t direction_count = 16;       // m
-  uint32_t group_count = 1;            // 1: directions shared by all; n: group = client_index % group_count
-  uint32_t local_step_count = 5;       // K
+  uint32_t direction_count = 16;  // m
+  // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
+  uint32_t group_count = 1;
+  uint32_t local_step_count = 5;  // K
   float smoothing = 1e-2F;
   BatchMode batch_mode = BatchMode::kCommon;
   uint32_t batch_size = 32;
@@ -39,42 +42,136 @@ struct RunParameters {
   // Step of version k: step_size / (1 + step_decay * k); server step eta_g.
   float step_size = 0.1F;
   float step_decay = 0;
-  float server_step = 1;               // eta_g
+  float server_step = 1;  // eta_g
   // Wire.
   Encoding upload_encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
-  // Fold: fixed point 2^-fold_scale_log2; |value| beyond fold_value_max is refused.
+  // A device that missed versions gets their records up to so many bytes, else a snapshot. 0: the snapshot's own size.
+  uint32_t log_size_max = 0;
+  // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
   uint32_t fold_scale_log2 = 24;
   FoldWeight fold_weight = FoldWeight::kSampleCount;
-  uint32_t fold_weight_max = 65535;    // cap on one device's weight
+  uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
-  uint32_t device_count = 0;           // n: enrolled devices that the run waits for before version 0 opens
-  uint32_t update_goal = 0;            // k; 0: all n
-  uint32_t report_deadline_ms = 60000; // T, from the opening of the version
-  uint32_t update_min = 0;             // q at T; 0: update_goal
+  uint32_t device_count = 0;            // n: enrolled devices that the run waits for before version 0 opens
+  uint32_t update_goal = 0;             // k; 0: every device that is enrolled and not revoked
+  uint32_t report_deadline_ms = 60000;  // T, from the opening of the version
+  uint32_t update_min = 0;              // q at T; 0: update_goal
   uint32_t extension_count_max = 3;
   LatePolicy late = LatePolicy::kDrop;
   StalenessTable staleness_table = StalenessTable::kInverseSqrt;
-  float staleness_exponent = 0.5F;     // kPolynomial: (1 + s)^-a; kHinge: slope a
-  uint32_t staleness_hinge = 4;        // kHinge: s0
-  uint32_t staleness_max = 8;          // S
-  uint32_t steps_min = 0;              // k_min; 0: partial work is refused (== K)
-  uint32_t task_deadline_ms = 0;       // sent in the Task: send what is there by then; 0: none
+  float staleness_exponent = 0.5F;  // kPolynomial: (1 + s)^-a; kHinge: slope a
+  uint32_t staleness_hinge = 4;     // kHinge: s0
+  uint32_t staleness_max = 8;       // S
+  uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
+  uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
   // Pace.
   uint32_t retry_min_ms = 200;
   uint32_t retry_max_ms = 1000;
 
   StreamKind stream() const;
-  bool shared_directions() const { return group_count > 0 && group_count < 0xffffffffU; }
+  bool shared_directions() const { return group_count > 0; }
+  // Whose directions a device uses: its group, or itself.
+  uint32_t owner_of(uint32_t client_index) const;
+  // eta_k, the step size of version k.
+  float step_size_at(uint32_t version) const;
+  // Least steps worth accepting, steps_min with its default put in.
+  uint32_t least_steps() const { return steps_min == 0 ? local_step_count : steps_min; }
+  // Values of a complete upload.
+  uint32_t value_count() const;
 };
+
+// Calls visit(key, field) for every field in a fixed order; the keys are those of the run's file. Parameters may be
+// const: then fields are.
+template <typename Parameters, typename Visit>
+void visit_fields(Parameters& p, Visit&& visit) {
+  visit("name", p.name);
+  visit("seed", p.seed);
+  visit("manifold", p.manifold);
+  visit("rows", p.shape.rows);
+  visit("cols", p.shape.cols);
+  visit("problem", p.problem);
+  visit("solver", p.solver);
+  visit("estimator", p.estimator);
+  visit("directions", p.directions);
+  visit("direction_count", p.direction_count);
+  visit("group_count", p.group_count);
+  visit("local_step_count", p.local_step_count);
+  visit("smoothing", p.smoothing);
+  visit("batch_mode", p.batch_mode);
+  visit("batch_size", p.batch_size);
+  visit("use_correction", p.use_correction);
+  visit("step_size", p.step_size);
+  visit("step_decay", p.step_decay);
+  visit("server_step", p.server_step);
+  visit("upload_encoding", p.upload_encoding);
+  visit("record_encoding", p.record_encoding);
+  visit("log_size_max", p.log_size_max);
+  visit("fold_scale_log2", p.fold_scale_log2);
+  visit("fold_weight", p.fold_weight);
+  visit("fold_weight_max", p.fold_weight_max);
+  visit("round_count", p.round_count);
+  visit("device_count", p.device_count);
+  visit("update_goal", p.update_goal);
+  visit("report_deadline_ms", p.report_deadline_ms);
+  visit("update_min", p.update_min);
+  visit("extension_count_max", p.extension_count_max);
+  visit("late", p.late);
+  visit("staleness_table", p.staleness_table);
+  visit("staleness_exponent", p.staleness_exponent);
+  visit("staleness_hinge", p.staleness_hinge);
+  visit("staleness_max", p.staleness_max);
+  visit("steps_min", p.steps_min);
+  visit("task_deadline_ms", p.task_deadline_ms);
+  visit("retry_min_ms", p.retry_min_ms);
+  visit("retry_max_ms", p.retry_max_ms);
+}
+
+// The words of each enum, as they stand in files and canonical text. names_of<Enum>() lists all.
+template <typename Enum>
+using EnumNames = std::vector<std::pair<const char*, Enum>>;
+template <typename Enum>
+const EnumNames<Enum>& names_of();
+template <>
+const EnumNames<ManifoldId>& names_of();
+template <>
+const EnumNames<SolverId>& names_of();
+template <>
+const EnumNames<EstimatorId>& names_of();
+template <>
+const EnumNames<DirectionKind>& names_of();
+template <>
+const EnumNames<BatchMode>& names_of();
+template <>
+const EnumNames<Encoding>& names_of();
+template <>
+const EnumNames<FoldWeight>& names_of();
+template <>
+const EnumNames<LatePolicy>& names_of();
+template <>
+const EnumNames<StalenessTable>& names_of();
+
+// Static text; "none" for a value that has no word.
+template <typename Enum>
+const char* name_of(Enum value) {
+  for (const auto& [name, known] : names_of<Enum>()) {
+    if (known == value) {
+      return name;
+    }
+  }
+  return "none";
+}
+
+// What the server links; null for an id that it does not know.
+const ManifoldOps* server_manifold(ManifoldId id);
 
 // Canonical text, one `key = value` line for each field in a fixed order: what is stored, shown and hashed.
 std::string canonical_text(const RunParameters& parameters);
 // 64-bit FNV-1a of canonical_text().
 uint64_t parameters_digest(const RunParameters& parameters);
-// Names of the keys in which two canonical texts differ.
+// Names of the keys in which two canonical texts differ, also those that only one of them has.
 std::vector<std::string> differing_keys(const std::string& a, const std::string& b);
 
 // Every combination is valid or refused here with a sentence that names the keys and the remedy; empty: valid.

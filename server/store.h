@@ -16,34 +16,38 @@
 namespace gradstream {
 
 enum class RecordKind : uint8_t {
-  kTaskIssued = 1,    // device, task_sequence, version
-  kUpdate = 2,        // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
-                      // it goes into, steps_done, weight (with staleness), verdict; payload: decoded values, f32
-  kVerdict = 3,       // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason
-  kVersion = 4,       // version closed: version, step_scale, digest; payload: the record as sent to replicas
-                      // (scalar runs) or the model itself (tangent runs); trigger in `detail`
-  kRunState = 5,      // extended, stalled, finished, stopped: detail
+  kTaskIssued = 1,  // device, task_sequence, version (the task's base version)
+  kUpdate = 2,      // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
+                    // it goes into, steps_done, weight (with staleness), verdict; payload: decoded values, f32
+  kVerdict = 3,     // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason
+  kVersion = 4,     // version begun: version, step_scale, digest; payload as server/record.h says: the blocks sent to
+                    // replicas (scalar runs) or the model itself (tangent runs, version 0); Trigger in `detail`
+  kRunState = 5,    // extended, stalled, finished, stopped: RunEvent in detail, the open version in `version`
 };
+
+// What a kRunState record says. A stalled run is active again with its next version.
+enum class RunEvent : uint8_t { kNone = 0, kExtended = 1, kStalled = 2, kFinished = 3, kStopped = 4 };
 
 // One record. Unused fields are 0. sequence is assigned by the coordinator, without gaps, from 1.
 struct JournalRecord {
   uint64_t sequence = 0;
   RecordKind kind = RecordKind::kTaskIssued;
-  uint32_t device = 0;          // enrolment index
+  uint32_t device = 0;  // enrolment index
   uint32_t task_sequence = 0;
   uint32_t version = 0;
   uint32_t base_version = 0;
   uint32_t steps_done = 0;
   uint32_t weight = 0;
-  uint32_t verdict = 0;         // gs_Verdict
-  uint32_t reason = 0;          // gs_Reason
+  uint32_t verdict = 0;  // gs_Verdict
+  uint32_t reason = 0;   // gs_Reason
   uint32_t detail = 0;
   float step_scale = 0;
   float loss_before = 0;
   float loss_after = 0;
   uint64_t digest = 0;
-  uint64_t time_ms = 0;         // when it was decided; for people, never for recovery
+  uint64_t time_ms = 0;  // when it was decided; for people, never for recovery
   std::vector<uint8_t> payload;
+  friend bool operator==(const JournalRecord&, const JournalRecord&) = default;
 };
 
 enum class StoreStatus : uint8_t {

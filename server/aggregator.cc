@@ -1,0 +1,90 @@
+#include "server/aggregator.h"
+
+#include <array>
+
+#include "server/fold.h"
+
+namespace gradstream {
+namespace {
+
+// Which rule serves a run: by what its devices upload.
+struct Rule {
+  StreamKind stream;
+  uint32_t (*model_count)(const RunParameters& parameters);
+  std::unique_ptr<Aggregator> (*make)(const AggregatorContext& context);
+};
+
+// Directions of scalars are ambient: a late update needs no model but the current one, which the replica holds.
+uint32_t no_models(const RunParameters&) { return 0; }
+
+// A late tangent is transported from the model it was made at.
+uint32_t stale_models(const RunParameters& parameters) {
+  return parameters.late == LatePolicy::kWeight ? parameters.staleness_max + 1 : 0;
+}
+
+constexpr std::array<Rule, 2> kRules = {{
+    {StreamKind::kScalarStream, no_models, make_aggregator_projection},
+    {StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+}};
+
+const Rule& rule_of(const RunParameters& parameters) {
+  const StreamKind stream = parameters.stream();
+  for (const Rule& rule : kRules) {
+    if (rule.stream == stream) {
+      return rule;
+    }
+  }
+  assert_failed(__FILE__, __LINE__);
+}
+
+}  // namespace
+
+void ModelRing::push(uint32_t version, std::span<const Real> model) {
+  if (capacity_ == 0) {
+    return;
+  }
+  if (entries_.size() == capacity_) {
+    entries_.pop_front();
+  }
+  entries_.push_back({version, {model.begin(), model.end()}});
+}
+
+const Real* ModelRing::find(uint32_t version) const {
+  for (const Entry& entry : entries_) {
+    if (entry.version == version) {
+      return entry.model.data();
+    }
+  }
+  return nullptr;
+}
+
+uint32_t aggregator_model_count(const RunParameters& parameters) { return rule_of(parameters).model_count(parameters); }
+
+std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
+  return rule_of(*context.parameters).make(context);
+}
+
+bool WeightSum::is_full() const { return update_count_ == kFoldUpdateCountMax; }
+
+void WeightSum::add(uint16_t weight, uint32_t steps_done) {
+  total_ += weight;
+  weighted_steps_ += static_cast<uint64_t>(weight) * steps_done;
+  ++update_count_;
+}
+
+float WeightSum::effective_steps() const {
+  return static_cast<float>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
+}
+
+Status divide_checked(const RunParameters& parameters, std::span<const Real> values, Real divisor,
+                      std::vector<Real>* out) {
+  out->resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    (*out)[i] = values[i] / divisor;
+    int64_t fixed = 0;
+    GS_TRY(to_fixed((*out)[i], parameters.fold_scale_log2, &fixed));
+  }
+  return Status::kOk;
+}
+
+}  // namespace gradstream

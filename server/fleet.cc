@@ -1,0 +1,72 @@
+#include "server/fleet.h"
+
+#include <algorithm>
+
+namespace gradstream {
+namespace {
+
+template <typename Enum>
+bool has_bit(uint32_t bitmap, Enum value) {
+  return (bitmap >> static_cast<uint32_t>(value) & 1U) != 0;
+}
+
+}  // namespace
+
+Fleet::Fleet(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    add(name);
+  }
+}
+
+uint32_t Fleet::add(const std::string& name) {
+  devices_.emplace_back().name = name;
+  return size() - 1;
+}
+
+Device& Fleet::at(uint32_t index) {
+  GS_ASSERT(contains(index));
+  return devices_[index];
+}
+
+const Device& Fleet::at(uint32_t index) const {
+  GS_ASSERT(contains(index));
+  return devices_[index];
+}
+
+uint32_t Fleet::active_count() const {
+  return static_cast<uint32_t>(
+      std::count_if(devices_.begin(), devices_.end(), [](const Device& device) { return !device.is_revoked; }));
+}
+
+std::string Fleet::missing(uint32_t version) const {
+  std::string names;
+  for (const Device& device : devices_) {
+    if (!device.is_revoked && device.answered_version != version) {
+      names += (names.empty() ? "" : ",") + device.name;
+    }
+  }
+  return names.empty() ? "none" : names;
+}
+
+SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {
+  const Device& device = at(index);
+  if (task_sequence == 0 || task_sequence > device.task_sequence) {
+    return SequenceState::kUnknown;
+  }
+  if (task_sequence == device.judged.task_sequence) {
+    return SequenceState::kJudged;
+  }
+  return task_sequence == device.task_sequence && device.is_task_open ? SequenceState::kOpen
+                                                                      : SequenceState::kSuperseded;
+}
+
+bool is_capable(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+  const auto* begin = capabilities.problems;
+  const auto* end = begin + capabilities.problems_count;
+  return has_bit(capabilities.manifolds, parameters.manifold) && has_bit(capabilities.solvers, parameters.solver) &&
+         has_bit(capabilities.estimators, parameters.estimator) &&
+         has_bit(capabilities.encodings, parameters.upload_encoding) &&
+         std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
+}
+
+}  // namespace gradstream

@@ -1,0 +1,90 @@
+// Who takes part in a run: for each enrolled device its last task, its last verdict and what its sessions said.
+//
+// Exactly once rests here: task sequences are issued strictly increasing for each device, and one verdict is kept, that
+// of the last judged task. What a sequence is worth follows from these two numbers alone.
+#ifndef GRADSTREAM_SERVER_FLEET_H_
+#define GRADSTREAM_SERVER_FLEET_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/link/codec.h"
+#include "server/run_parameters.h"
+
+namespace gradstream {
+
+inline constexpr uint32_t kNoVersion = 0xffffffffU;
+
+// The verdict of one judged task, as its Ack says.
+struct JudgedTask {
+  uint32_t task_sequence = 0;  // 0: none yet
+  gs_Verdict verdict = gs_Verdict_VERDICT_NONE;
+  gs_Reason reason = gs_Reason_REASON_NONE;
+  uint32_t version = 0;  // the version that the update went into; 0: none
+  float staleness_weight = 0;
+  uint64_t record_sequence = 0;  // of the journal record: the Ack waits for it
+  friend bool operator==(const JudgedTask&, const JudgedTask&) = default;
+};
+
+struct Device {
+  std::string name;
+  bool is_revoked = false;
+
+  // What the journal says.
+  uint32_t task_sequence = 0;         // highest issued; 0: none
+  uint32_t task_version = 0;          // that task's base version
+  uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
+  bool is_task_open = false;          // issued, not judged
+  JudgedTask judged;
+  uint32_t answered_version = kNoVersion;  // last version that it answered in time
+  uint32_t refused_version = kNoVersion;   // last version whose task ended in a refusal, and how often
+  uint32_t refused_count = 0;
+  uint64_t updates_folded = 0;
+  uint64_t updates_late = 0;
+
+  // What its sessions said; lost when the server restarts.
+  uint64_t session = 0;  // live session; 0: none
+  bool is_capable = true;
+  uint32_t sample_count = 0;
+  uint32_t version_held = 0;
+  uint64_t last_seen_ms = 0;
+  uint64_t snapshots_sent = 0;
+  uint32_t step_time_us = 0;
+  std::string firmware_version;
+  gs_StatusReport report = {};
+};
+
+enum class SequenceState : uint8_t {
+  kUnknown,     // never issued to this device
+  kOpen,        // issued and not judged
+  kJudged,      // the last judged one: its verdict is known
+  kSuperseded,  // lower than one of these
+};
+
+class Fleet {
+ public:
+  explicit Fleet(const std::vector<std::string>& names);
+
+  uint32_t add(const std::string& name);  // its enrolment index
+  uint32_t size() const { return static_cast<uint32_t>(devices_.size()); }
+  bool contains(uint32_t index) const { return index < devices_.size(); }
+  Device& at(uint32_t index);
+  const Device& at(uint32_t index) const;
+  // Enrolled and not revoked.
+  uint32_t active_count() const;
+  // Names of the active devices that have not answered the version in time, joined by commas; "none".
+  std::string missing(uint32_t version) const;
+
+  SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
+
+ private:
+  std::vector<Device> devices_;
+};
+
+// Whether an image with these capabilities can do the run's tasks.
+bool is_capable(const RunParameters& parameters, const gs_Capabilities& capabilities);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_FLEET_H_

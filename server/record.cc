@@ -1,0 +1,228 @@
+#include "server/record.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace gradstream {
+namespace {
+
+// A frame's prefix and the fields beside the values of a LogChunk and of a SnapshotChunk, at their longest in a run of
+// some thousand versions.
+constexpr size_t kLogChunkOverhead = 48;
+constexpr size_t kSnapshotChunkOverhead = 36;
+
+void put_u32(uint32_t value, std::vector<uint8_t>* out) {
+  for (int shift = 0; shift < 32; shift += 8) {
+    out->push_back(static_cast<uint8_t>(value >> shift));
+  }
+}
+
+// Reads from the front of what is left; ok turns false for good when it runs out.
+struct Reader {
+  std::span<const uint8_t> rest;
+  bool ok = true;
+
+  std::span<const uint8_t> take(size_t size) {
+    if (size > rest.size()) {
+      ok = false;
+      return {};
+    }
+    const auto taken = rest.first(size);
+    rest = rest.subspan(size);
+    return taken;
+  }
+  uint32_t take_u32() {
+    uint32_t value = 0;
+    const auto bytes = take(4);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      value |= static_cast<uint32_t>(bytes[i]) << (8 * i);
+    }
+    return value;
+  }
+  uint8_t take_u8() {
+    const auto bytes = take(1);
+    return bytes.empty() ? uint8_t{0} : bytes[0];
+  }
+};
+
+bool is_model_record(const RunParameters& parameters, uint32_t version) {
+  return version == 0 || parameters.stream() == StreamKind::kTangentBlock;
+}
+
+Status decode_block(const RunParameters& parameters, Reader& reader, RecordBlock* block) {
+  block->base_version = reader.take_u32();
+  block->owner = reader.take_u32();
+  block->value_count = reader.take_u32();
+  block->encoding = static_cast<Encoding>(reader.take_u8());
+  if (!reader.ok || block->value_count == 0 || block->value_count > parameters.value_count() ||
+      block->value_count % parameters.direction_count != 0 || block->encoding != parameters.record_encoding) {
+    return Status::kDataCorrupt;
+  }
+  const auto bytes = reader.take(encoded_size(block->encoding, block->value_count));
+  block->bytes.assign(bytes.begin(), bytes.end());
+  return reader.ok ? Status::kOk : Status::kDataCorrupt;
+}
+
+size_t chunk_count(const RecordBlock& block) {
+  const size_t per_chunk = values_per_message(block.encoding);
+  return (block.value_count + per_chunk - 1) / per_chunk;
+}
+
+gs_LogChunk log_chunk_of(const VersionRecord& record, size_t index, size_t first, size_t count) {
+  const RecordBlock& block = record.blocks[index];
+  gs_LogChunk chunk = {};
+  chunk.version = record.version;
+  chunk.step_scale = record.step_scale;
+  chunk.block_index = static_cast<uint32_t>(index);
+  chunk.block_count = static_cast<uint32_t>(record.blocks.size());
+  chunk.base_version = block.base_version;
+  chunk.owner = block.owner;
+  chunk.first_value = static_cast<uint32_t>(first);
+  chunk.value_count = block.value_count;
+  chunk.encoding = static_cast<gs_Encoding>(block.encoding);
+  const size_t begin = encoded_size(block.encoding, first);
+  const size_t size = encoded_size(block.encoding, first + count) - begin;
+  chunk.values.size = static_cast<decltype(chunk.values.size)>(size);
+  std::memcpy(chunk.values.bytes, block.bytes.data() + begin, size);
+  const bool is_last = index + 1 == record.blocks.size() && first + count == block.value_count;
+  chunk.digest = is_last ? record.digest : 0;
+  return chunk;
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_payload(const VersionRecord& record) {
+  if (!record.model.empty()) {
+    return record.model;
+  }
+  std::vector<uint8_t> out;
+  put_u32(static_cast<uint32_t>(record.blocks.size()), &out);
+  for (const RecordBlock& block : record.blocks) {
+    put_u32(block.base_version, &out);
+    put_u32(block.owner, &out);
+    put_u32(block.value_count, &out);
+    out.push_back(static_cast<uint8_t>(block.encoding));
+    out.insert(out.end(), block.bytes.begin(), block.bytes.end());
+  }
+  return out;
+}
+
+Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> payload, VersionRecord* record) {
+  record->blocks.clear();
+  record->model.clear();
+  if (is_model_record(parameters, record->version)) {
+    if (payload.size() != parameters.shape.size() * sizeof(float)) {
+      return Status::kDataCorrupt;
+    }
+    record->model.assign(payload.begin(), payload.end());
+    return Status::kOk;
+  }
+  Reader reader{payload};
+  const uint32_t block_count = reader.take_u32();
+  for (uint32_t i = 0; i < block_count && reader.ok; ++i) {
+    RecordBlock block;
+    GS_TRY(decode_block(parameters, reader, &block));
+    if (!record->blocks.empty()) {
+      const RecordBlock& before = record->blocks.back();
+      if (std::pair(block.base_version, block.owner) <= std::pair(before.base_version, before.owner)) {
+        return Status::kDataCorrupt;
+      }
+    }
+    record->blocks.push_back(std::move(block));
+  }
+  return reader.ok && reader.rest.empty() && block_count > 0 ? Status::kOk : Status::kDataCorrupt;
+}
+
+DirectionSpec direction_spec(const RunParameters& parameters, uint32_t base_version, uint32_t owner) {
+  DirectionSpec spec;
+  spec.kind = parameters.directions;
+  spec.shared = parameters.shared_directions();
+  spec.seed = parameters.seed;
+  spec.base_version = base_version;
+  spec.owner = owner;
+  spec.direction_count = parameters.direction_count;
+  return spec;
+}
+
+Status apply_record(const RunParameters& parameters, const VersionRecord& record, Replica& replica, Arena& arena) {
+  if (!record.model.empty()) {
+    std::vector<Real> values(parameters.shape.size());
+    GS_TRY(read_model(parameters.shape, record.model, values.data()));
+    std::copy(values.begin(), values.end(), replica.begin_snapshot());
+    replica.adopt_snapshot(record.version);
+    return Status::kOk;
+  }
+  if (replica.has_model() && replica.version() + 1 != record.version) {
+    return Status::kProtocolError;
+  }
+  GS_TRY(replica.begin_record());
+  std::vector<Real> values;
+  for (const RecordBlock& block : record.blocks) {
+    values.resize(block.value_count);
+    GS_TRY(decode_values(block.encoding, block.value_count, block.bytes.data(), block.bytes.size(), values.data()));
+    GS_TRY(replica.add_to_record(direction_spec(parameters, block.base_version, block.owner), 0, block.value_count,
+                                 values.data(), arena));
+  }
+  return replica.finish_record(parameters.direction_count, record.step_scale, arena);
+}
+
+std::vector<uint8_t> model_bytes(Shape shape, const Real* model) {
+  std::vector<uint8_t> bytes(shape.size() * sizeof(float));
+  const Status status = encode_values(Encoding::kF32, shape.size(), model, bytes.data());
+  GS_ASSERT(status == Status::kOk);  // a replica holds finite values only
+  return bytes;
+}
+
+Status read_model(Shape shape, std::span<const uint8_t> bytes, Real* out) {
+  return decode_values(Encoding::kF32, shape.size(), bytes.data(), bytes.size(), out);
+}
+
+std::vector<ServerMessage> log_chunks(const VersionRecord& record) {
+  std::vector<ServerMessage> messages;
+  for (size_t index = 0; index < record.blocks.size(); ++index) {
+    const RecordBlock& block = record.blocks[index];
+    const size_t per_chunk = values_per_message(block.encoding);
+    for (size_t first = 0; first < block.value_count; first += per_chunk) {
+      const size_t count = std::min(per_chunk, block.value_count - first);
+      ServerMessage& message = messages.emplace_back();
+      message.which_body = gs_ServerMessage_log_chunk_tag;
+      message.body.log_chunk = log_chunk_of(record, index, first, count);
+    }
+  }
+  return messages;
+}
+
+std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const uint8_t> model) {
+  std::vector<ServerMessage> messages;
+  for (size_t offset = 0; offset < model.size(); offset += kPayloadSizeMax) {
+    const auto piece = model.subspan(offset, std::min(kPayloadSizeMax, model.size() - offset));
+    ServerMessage& message = messages.emplace_back();
+    message.which_body = gs_ServerMessage_snapshot_chunk_tag;
+    gs_SnapshotChunk& chunk = message.body.snapshot_chunk;
+    chunk = {};
+    chunk.version = version;
+    chunk.part = gs_ModelPart_MODEL_PART_MODEL;
+    chunk.offset = static_cast<uint32_t>(offset);
+    chunk.total = static_cast<uint32_t>(model.size());
+    chunk.values.size = static_cast<decltype(chunk.values.size)>(piece.size());
+    std::memcpy(chunk.values.bytes, piece.data(), piece.size());
+    chunk.digest = digest;
+  }
+  return messages;
+}
+
+size_t log_size(const VersionRecord& record) {
+  size_t size = 0;
+  for (const RecordBlock& block : record.blocks) {
+    size += block.bytes.size() + chunk_count(block) * kLogChunkOverhead;
+  }
+  return size;
+}
+
+size_t snapshot_size(Shape shape) {
+  const size_t bytes = shape.size() * sizeof(float);
+  return bytes + (bytes + kPayloadSizeMax - 1) / kPayloadSizeMax * kSnapshotChunkOverhead;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,67 @@
+// The record that leads from one version to the next, as the journal keeps it and as replicas get it.
+//
+// Scalar runs: the step and a list of blocks of folded coefficients, one for each distinct (base version, owner of the
+// directions), as encoded: a replica, the server's own among them, steps with the decoded values, so that the record as
+// encoded defines the model. Tangent runs, and version 0 of every run: the model itself.
+//
+// Journal form of the payload (kVersion), little-endian:
+//   scalar  block_count u32, then for each block base_version u32, owner u32, value_count u32, encoding u8, its bytes
+//   model   rows * cols f32
+#ifndef GRADSTREAM_SERVER_RECORD_H_
+#define GRADSTREAM_SERVER_RECORD_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/link/codec.h"
+#include "runtime/training/stream.h"
+#include "server/run_parameters.h"
+
+namespace gradstream {
+
+struct RecordBlock {
+  uint32_t base_version = 0;
+  uint32_t owner = 0;
+  uint32_t value_count = 0;
+  Encoding encoding = Encoding::kNone;
+  std::vector<uint8_t> bytes;
+  friend bool operator==(const RecordBlock&, const RecordBlock&) = default;
+};
+
+struct VersionRecord {
+  uint32_t version = 0;             // that it leads to
+  float step_scale = 0;             // eta_g eta_k K_eff
+  uint64_t digest = 0;              // of the model at version
+  std::vector<RecordBlock> blocks;  // scalar runs; sorted by (base_version, owner)
+  std::vector<uint8_t> model;       // tangent runs and version 0
+  friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
+};
+
+std::vector<uint8_t> encode_payload(const VersionRecord& record);
+// Fills blocks or model of `record`, whose version says which. kDataCorrupt: sizes, counts, order or encodings that no
+// aggregator makes.
+Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> payload, VersionRecord* record);
+
+// The directions of a block in this run.
+DirectionSpec direction_spec(const RunParameters& parameters, uint32_t base_version, uint32_t owner);
+
+// Brings the replica from version - 1 to version (from nothing, for a model). Codes of Replica, decode_values;
+// kProtocolError when the replica stands elsewhere. On an error the model is untouched.
+Status apply_record(const RunParameters& parameters, const VersionRecord& record, Replica& replica, Arena& arena);
+
+// f32 bytes of a model, and back (`out` holds bytes.size() / 4 values).
+std::vector<uint8_t> model_bytes(Shape shape, const Real* model);
+Status read_model(Shape shape, std::span<const uint8_t> bytes, Real* out);
+
+// The record as LogChunks, and a model as SnapshotChunks: what travels, piece by piece.
+std::vector<ServerMessage> log_chunks(const VersionRecord& record);
+std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const uint8_t> model);
+
+// Bytes that these take on the wire, frames included, to the byte or a few more: by them a server chooses.
+size_t log_size(const VersionRecord& record);
+size_t snapshot_size(Shape shape);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RECORD_H_

@@ -1,0 +1,332 @@
+#include "server/run_parameters.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <map>
+
+#include "server/fold.h"
+#include "server/straggler.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
+// Versions that a late update may be behind, at most. Reason: a tangent run keeps so many models in memory.
+constexpr uint32_t kStalenessMax = 64;
+constexpr uint32_t kNameSizeMax = 63;
+
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(uint32_t value) { return std::to_string(value); }
+std::string text_of(float value) {
+  std::array<char, 32> text;
+  // Shortest text that reads back as the same float, whatever the locale.
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+template <typename Enum>
+requires std::is_enum_v<Enum> std::string text_of(Enum value) { return name_of(value); }
+
+std::map<std::string, std::string> parse_lines(const std::string& text) {
+  std::map<std::string, std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    const size_t equals = line.find(" = ");
+    if (equals != std::string::npos) {
+      lines[line.substr(0, equals)] = line.substr(equals + 3);
+    }
+    begin = end + 1;
+  }
+  return lines;
+}
+
+bool is_zeroth_order(EstimatorId id) {
+  return id == EstimatorId::kProjectionOneSided || id == EstimatorId::kProjectionTwoSided;
+}
+
+bool is_wire_encoding(Encoding encoding) {
+  return encoding == Encoding::kF32 || encoding == Encoding::kBf16 || encoding == Encoding::kInt8;
+}
+
+std::string check_model(const RunParameters& p) {
+  if (p.name.empty() || p.name.size() > kNameSizeMax) {
+    return "name: a run needs a name of 1 to 63 characters";
+  }
+  if (p.name.find_first_of("\n=\"") != std::string::npos) {
+    return "name: no line breaks, quotes or '='";
+  }
+  const ManifoldOps* manifold = server_manifold(p.manifold);
+  if (manifold == nullptr) {
+    return "manifold: this server links euclidean, sphere and stiefel";
+  }
+  if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
+    return "rows, cols: both from 1 to " + std::to_string(kDimensionMax);
+  }
+  if (manifold->check_shape(p.shape) != Status::kOk) {
+    return "rows, cols: manifold " + std::string(manifold->name) + " has no points of shape " +
+           std::to_string(p.shape.rows) + " x " + std::to_string(p.shape.cols);
+  }
+  if (p.problem.empty() || p.problem.size() > kProblemNameSizeMax) {
+    return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";
+  }
+  if (p.stream() == StreamKind::kScalarStream && !manifold->reproducible) {
+    return "manifold: " + std::string(manifold->name) +
+           " is not reproducible bit for bit, so that records of scalars cannot be replayed; use solver "
+           "gradient_stream";
+  }
+  return "";
+}
+
+std::string check_scalar_stream(const RunParameters& p) {
+  if (p.directions == DirectionKind::kSphere) {
+    return "directions: sphere is not reproducible between machines (it uses the C library's ln and cos), so that "
+           "records of scalars cannot be replayed; use sign";
+  }
+  if (p.directions != DirectionKind::kSign) {
+    return "directions: use sign";
+  }
+  if (p.direction_count == 0 || p.direction_count > kDirectionCountMax) {
+    return "direction_count: from 1 to " + std::to_string(kDirectionCountMax);
+  }
+  if (p.local_step_count * p.direction_count > kScalarCountMax) {
+    return "local_step_count, direction_count: their product is the scalars of an update, at most " +
+           std::to_string(kScalarCountMax) + "; use fewer of either, or solver gradient_stream";
+  }
+  if (!(p.smoothing > 0) || !std::isfinite(p.smoothing)) {
+    return "smoothing: must be above 0; about 1e-2 for data of order 1";
+  }
+  if (!is_wire_encoding(p.record_encoding)) {
+    return "record_encoding: f32, bf16 or int8";
+  }
+  return "";
+}
+
+std::string check_local_work(const RunParameters& p) {
+  if (p.solver != SolverId::kProjection && p.solver != SolverId::kGradientStream) {
+    return "solver: projection or gradient_stream";
+  }
+  if (p.local_step_count == 0 || p.local_step_count > kLocalStepCountMax) {
+    return "local_step_count: from 1 to " + std::to_string(kLocalStepCountMax);
+  }
+  if (p.solver == SolverId::kProjection && !is_zeroth_order(p.estimator)) {
+    return "estimator: solver projection folds scalars and needs projection_one_sided or projection_two_sided; for "
+           "gradients use solver gradient_stream";
+  }
+  if (p.solver == SolverId::kGradientStream && p.estimator != EstimatorId::kAnalyticGradient) {
+    return "estimator: solver gradient_stream needs analytic_gradient";
+  }
+  if (p.batch_mode == BatchMode::kNone) {
+    return "batch_mode: all, common or per_direction";
+  }
+  if (p.batch_mode == BatchMode::kPerDirection && p.estimator == EstimatorId::kAnalyticGradient) {
+    return "batch_mode: per_direction needs an estimator with directions; use common or all";
+  }
+  if (p.batch_mode == BatchMode::kCommon && (p.batch_size == 0 || p.batch_size > kBatchSizeMax)) {
+    return "batch_size: from 1 to " + std::to_string(kBatchSizeMax);
+  }
+  if (p.use_correction && p.solver == SolverId::kGradientStream) {
+    return "use_correction: only solver projection has a correction; set it to false";
+  }
+  if (!(p.step_size > 0) || !std::isfinite(p.step_size) || !(p.step_decay >= 0) || !std::isfinite(p.step_decay) ||
+      !(p.server_step > 0) || !std::isfinite(p.server_step)) {
+    return "step_size, step_decay, server_step: step sizes must be above 0 and step_decay not below 0";
+  }
+  if (!is_wire_encoding(p.upload_encoding)) {
+    return "upload_encoding: f32, bf16 or int8";
+  }
+  return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
+}
+
+std::string check_fold(const RunParameters& p) {
+  if (p.fold_scale_log2 > kFoldScaleLog2Max) {
+    return "fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max);
+  }
+  if (p.fold_weight_max == 0 || p.fold_weight_max > kSampleCountMax) {
+    return "fold_weight_max: from 1 to " + std::to_string(kSampleCountMax);
+  }
+  if (p.round_count == 0) {
+    return "round_count: at least 1";
+  }
+  if (p.device_count == 0 || p.device_count > kFoldUpdateCountMax) {
+    return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
+  }
+  return "";
+}
+
+std::string check_straggler(const RunParameters& p) {
+  const uint32_t goal = p.update_goal == 0 ? p.device_count : p.update_goal;
+  if (goal > p.device_count) {
+    return "update_goal, device_count: no more answers can be wanted than there are devices";
+  }
+  if (p.update_min > goal) {
+    return "update_min, update_goal: the least number of answers at the deadline is above the goal";
+  }
+  if (p.report_deadline_ms == 0) {
+    return "report_deadline_ms: every round needs a deadline";
+  }
+  if (p.steps_min > p.local_step_count) {
+    return "steps_min, local_step_count: more steps wanted than a task has";
+  }
+  if (p.task_deadline_ms > 0 && p.least_steps() == p.local_step_count && p.local_step_count > 1) {
+    return "task_deadline_ms, steps_min: a task cut short is partial work, which this run refuses; set steps_min";
+  }
+  if (p.task_deadline_ms > p.report_deadline_ms) {
+    return "task_deadline_ms, report_deadline_ms: the task would end after the round";
+  }
+  if (p.late == LatePolicy::kWeight) {
+    if (p.update_goal == 0 && p.update_min == 0) {
+      return "late, update_goal, update_min: a round that always waits for all has no late updates; set update_goal or "
+             "update_min, or late = drop";
+    }
+    if (p.staleness_max == 0 || p.staleness_max > kStalenessMax) {
+      return "staleness_max: from 1 to " + std::to_string(kStalenessMax) + " where late updates are weighted";
+    }
+    if (!(p.staleness_exponent > 0) || p.staleness_exponent > 16) {
+      return "staleness_exponent: above 0, at most 16";
+    }
+  }
+  if (p.retry_min_ms > p.retry_max_ms || p.retry_max_ms == 0) {
+    return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
+  }
+  return "";
+}
+
+}  // namespace
+
+template <>
+const EnumNames<ManifoldId>& names_of() {
+  static const EnumNames<ManifoldId> names = {
+      {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere}, {"stiefel", ManifoldId::kStiefel}};
+  return names;
+}
+
+template <>
+const EnumNames<SolverId>& names_of() {
+  static const EnumNames<SolverId> names = {{"projection", SolverId::kProjection},
+                                            {"gradient_stream", SolverId::kGradientStream}};
+  return names;
+}
+
+template <>
+const EnumNames<EstimatorId>& names_of() {
+  static const EnumNames<EstimatorId> names = {{"analytic_gradient", EstimatorId::kAnalyticGradient},
+                                               {"projection_one_sided", EstimatorId::kProjectionOneSided},
+                                               {"projection_two_sided", EstimatorId::kProjectionTwoSided}};
+  return names;
+}
+
+template <>
+const EnumNames<DirectionKind>& names_of() {
+  static const EnumNames<DirectionKind> names = {{"sign", DirectionKind::kSign}, {"sphere", DirectionKind::kSphere}};
+  return names;
+}
+
+template <>
+const EnumNames<BatchMode>& names_of() {
+  static const EnumNames<BatchMode> names = {
+      {"all", BatchMode::kAll}, {"common", BatchMode::kCommon}, {"per_direction", BatchMode::kPerDirection}};
+  return names;
+}
+
+template <>
+const EnumNames<Encoding>& names_of() {
+  static const EnumNames<Encoding> names = {
+      {"f32", Encoding::kF32}, {"bf16", Encoding::kBf16}, {"int8", Encoding::kInt8}, {"f64", Encoding::kF64}};
+  return names;
+}
+
+template <>
+const EnumNames<FoldWeight>& names_of() {
+  static const EnumNames<FoldWeight> names = {{"uniform", FoldWeight::kUniform},
+                                              {"sample_count", FoldWeight::kSampleCount}};
+  return names;
+}
+
+template <>
+const EnumNames<LatePolicy>& names_of() {
+  static const EnumNames<LatePolicy> names = {{"drop", LatePolicy::kDrop}, {"weight", LatePolicy::kWeight}};
+  return names;
+}
+
+template <>
+const EnumNames<StalenessTable>& names_of() {
+  static const EnumNames<StalenessTable> names = {{"constant", StalenessTable::kConstant},
+                                                  {"inverse_sqrt", StalenessTable::kInverseSqrt},
+                                                  {"polynomial", StalenessTable::kPolynomial},
+                                                  {"hinge", StalenessTable::kHinge}};
+  return names;
+}
+
+const ManifoldOps* server_manifold(ManifoldId id) {
+  static constexpr std::array<const ManifoldOps*, 3> kLinked = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
+  return find_manifold(kLinked, id);
+}
+
+StreamKind RunParameters::stream() const {
+  return solver == SolverId::kProjection && is_zeroth_order(estimator) ? StreamKind::kScalarStream
+                                                                       : StreamKind::kTangentBlock;
+}
+
+uint32_t RunParameters::owner_of(uint32_t client_index) const {
+  return shared_directions() ? client_index % group_count : client_index;
+}
+
+float RunParameters::step_size_at(uint32_t version) const {
+  return step_size / (1.0F + step_decay * static_cast<float>(version));
+}
+
+uint32_t RunParameters::value_count() const {
+  return stream() == StreamKind::kScalarStream ? local_step_count * direction_count
+                                               : static_cast<uint32_t>(shape.size());
+}
+
+std::string canonical_text(const RunParameters& parameters) {
+  std::string text;
+  visit_fields(parameters, [&text](const char* key, const auto& field) {
+    text += std::string(key) + " = " + text_of(field) + "\n";
+  });
+  return text;
+}
+
+uint64_t parameters_digest(const RunParameters& parameters) {
+  uint64_t digest = kDigestStart;
+  for (const char c : canonical_text(parameters)) {
+    digest = (digest ^ static_cast<uint8_t>(c)) * kFnvPrime;
+  }
+  return digest;
+}
+
+std::vector<std::string> differing_keys(const std::string& a, const std::string& b) {
+  const std::map<std::string, std::string> lines_a = parse_lines(a);
+  const std::map<std::string, std::string> lines_b = parse_lines(b);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : lines_a) {
+    const auto other = lines_b.find(key);
+    if (other == lines_b.end() || other->second != value) {
+      keys.push_back(key);
+    }
+  }
+  for (const auto& [key, value] : lines_b) {
+    if (!lines_a.contains(key)) {
+      keys.push_back(key);
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+std::string check_parameters(const RunParameters& parameters) {
+  for (const auto check : {check_local_work, check_model, check_fold, check_straggler}) {
+    std::string sentence = check(parameters);
+    if (!sentence.empty()) {
+      return sentence;
+    }
+  }
+  return "";
+}
+
+}  // namespace gradstream

@@ -1,0 +1,105 @@
+#include "server/straggler.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gradstream {
+namespace {
+
+// round(2^15 / sqrt(1 + s)) in integers: the largest w with (2 w - 1)^2 (1 + s) <= 4 * 2^30.
+uint32_t inverse_sqrt_weight(uint32_t staleness) {
+  const uint64_t bound = (1ULL << (2 * kStalenessBits + 2)) / (1ULL + staleness);
+  uint64_t low = 1;
+  uint64_t high = kStalenessOne + 1;
+  while (high - low > 1) {
+    const uint64_t middle = (low + high) / 2;
+    const uint64_t edge = 2 * middle - 1;
+    (edge * edge <= bound ? low : high) = middle;
+  }
+  return static_cast<uint32_t>(low);
+}
+
+// Rounded to 15 bits, so that the last bit of libm's pow does not show; and journalled, so that it never matters.
+uint32_t rounded(double weight) {
+  const double scaled = std::floor(weight * kStalenessOne + 0.5);
+  return static_cast<uint32_t>(std::clamp(scaled, 1.0, static_cast<double>(kStalenessOne)));
+}
+
+}  // namespace
+
+uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness) {
+  if (staleness == 0) {
+    return kStalenessOne;
+  }
+  const double s = staleness;
+  switch (parameters.staleness_table) {
+    case StalenessTable::kConstant:
+      return kStalenessOne;
+    case StalenessTable::kInverseSqrt:
+      return inverse_sqrt_weight(staleness);
+    case StalenessTable::kPolynomial:
+      return rounded(std::pow(1.0 + s, -static_cast<double>(parameters.staleness_exponent)));
+    case StalenessTable::kHinge:
+      return staleness <= parameters.staleness_hinge
+                 ? kStalenessOne
+                 : rounded(1.0 / (static_cast<double>(parameters.staleness_exponent) *
+                                      (s - static_cast<double>(parameters.staleness_hinge)) +
+                                  1.0));
+  }
+  return kStalenessOne;
+}
+
+uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness) {
+  const uint32_t own = parameters.fold_weight == FoldWeight::kUniform
+                           ? kStalenessOne
+                           : std::clamp(sample_count, 1U, parameters.fold_weight_max);
+  const uint32_t half = kStalenessOne / 2;
+  const uint32_t weight = (own * staleness_weight(parameters, staleness) + half) >> kStalenessBits;
+  return static_cast<uint16_t>(std::max(weight, 1U));
+}
+
+uint32_t update_goal(const RunParameters& parameters, uint32_t active_count) {
+  return parameters.update_goal == 0 ? active_count : std::min(parameters.update_goal, active_count);
+}
+
+uint32_t update_least(const RunParameters& parameters, uint32_t active_count) {
+  const uint32_t goal = update_goal(parameters, active_count);
+  return parameters.update_min == 0 ? goal : std::min(parameters.update_min, goal);
+}
+
+const char* trigger_name(Trigger trigger) {
+  switch (trigger) {
+    case Trigger::kGoal:
+      return "goal";
+    case Trigger::kDeadline:
+      return "deadline";
+    case Trigger::kStallEnded:
+      return "stall_ended";
+    case Trigger::kNone:
+      break;
+  }
+  return "none";
+}
+
+RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
+  const uint32_t on_time = progress.on_time_count;
+  // A round without an answer has no step to make, however few are wanted.
+  const bool has_goal = on_time > 0 && on_time >= update_goal(parameters, progress.active_count);
+  const bool has_least = on_time > 0 && on_time >= update_least(parameters, progress.active_count);
+  if (has_goal) {
+    return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};
+  }
+  if (progress.is_stalled) {
+    return has_least ? RoundVerdict{RoundDecision::kClose, Trigger::kStallEnded} : RoundVerdict{};
+  }
+  if (!progress.is_past_deadline) {
+    return {};
+  }
+  if (has_least) {
+    return {RoundDecision::kClose, Trigger::kDeadline};
+  }
+  return {progress.extension_count < parameters.extension_count_max ? RoundDecision::kExtend : RoundDecision::kStall,
+          Trigger::kNone};
+}
+
+}  // namespace gradstream

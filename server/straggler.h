@@ -1,0 +1,54 @@
+// The straggler policy: when a round closes, and what a late or partial update is worth. Pure functions of the run's
+// parameters and of what has come in; four independent choices (docs/wire.md).
+//
+//   OPEN --k on time--> close        at T: q on time --> close
+//     ^                                    else        --> extend by T (at most extension_count_max times), then stall
+//     +-------- next version               stalled     --> closes as soon as q are in
+#ifndef GRADSTREAM_SERVER_STRAGGLER_H_
+#define GRADSTREAM_SERVER_STRAGGLER_H_
+
+#include <cstdint>
+
+#include "server/run_parameters.h"
+
+namespace gradstream {
+
+// Staleness weights are fixed point: kStalenessOne is 1.
+inline constexpr uint32_t kStalenessBits = 15;
+inline constexpr uint32_t kStalenessOne = 1U << kStalenessBits;
+
+// The committed table: weight of an update that is `staleness` versions behind, 1 .. kStalenessOne; kStalenessOne for
+// 0.
+uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness);
+
+// An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
+// so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
+uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness);
+
+// k and q with their defaults put in, for a fleet of `active_count` devices.
+uint32_t update_goal(const RunParameters& parameters, uint32_t active_count);
+uint32_t update_least(const RunParameters& parameters, uint32_t active_count);
+
+// Why a round closed. Values stand in the journal; never renumber.
+enum class Trigger : uint8_t { kNone = 0, kGoal = 1, kDeadline = 2, kStallEnded = 3 };
+const char* trigger_name(Trigger trigger);
+
+// What the open round has come to.
+struct RoundProgress {
+  uint32_t active_count = 0;   // devices enrolled and not revoked
+  uint32_t on_time_count = 0;  // answers made from the open version
+  uint32_t extension_count = 0;
+  bool is_stalled = false;
+  bool is_past_deadline = false;
+};
+
+enum class RoundDecision : uint8_t { kWait, kClose, kExtend, kStall };
+struct RoundVerdict {
+  RoundDecision decision = RoundDecision::kWait;
+  Trigger trigger = Trigger::kNone;  // kClose
+};
+RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_STRAGGLER_H_
