@@ -117,8 +117,8 @@ IMPURE_HEADER = re.compile(
     r"stop_token|semaphore|latch|barrier)$")
 
 RUNTIME_HEADERS = set(
-    "algorithm array bit cfloat climits cmath compare concepts cstddef cstdint cstring initializer_list iterator limits "
-    "numbers numeric optional span string_view tuple type_traits utility version "
+    "algorithm array bit cfloat climits cmath compare concepts cstddef cstdint cstring initializer_list iterator "
+    "limits numbers numeric optional span string_view tuple type_traits utility version "
     "stdbool.h stddef.h stdint.h".split())
 NANOPB = re.compile(r"pb(_\w+)?\.h$|.*\.pb\.h$")
 MBEDTLS = re.compile(r"(mbedtls|psa)/")
@@ -152,7 +152,8 @@ def include_arrows(tree: Tree) -> Iterator[Violation]:
             if not quoted or is_generated(header):
                 continue
             if header not in tree.files:
-                yield Violation("include_path", path, line, header, f'"{header}" is no path from the project\'s root')
+                yield Violation("include_path", path, line, header,
+                                f'"{header}" is no path from the project\'s root; headers of others take <>')
                 continue
             if not room or header.startswith(ARROWS[room]):
                 continue
