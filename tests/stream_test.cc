@@ -299,6 +299,23 @@ TEST(Replica, StepTangentRetracts) {
   EXPECT_EQ(test.replica.version(), 5u);
 }
 
+TEST(Replica, StepGradientDescendsAndProjects) {
+  TestReplica test;
+  TestArena memory;
+  const std::vector<Real> g = random_values(kShape.size(), 22);
+  ASSERT_EQ(test.replica.step_gradient(g.data(), static_cast<Real>(0.1), test.memory.arena), Status::kOk);
+  std::vector<Real> expected = test.start;
+  add_scaled(g.size(), static_cast<Real>(-0.1), g.data(), expected.data());
+  ASSERT_EQ(kStiefelOps.project_point(kShape, expected.data(), expected.data(), memory.arena), Status::kOk);
+  EXPECT_EQ(test.model(), expected);
+  EXPECT_EQ(test.replica.version(), 5u);
+  EXPECT_EQ(test.replica.step_gradient(g.data(), std::numeric_limits<Real>::infinity(), test.memory.arena),
+            Status::kNotFinite);
+  EXPECT_EQ(test.model(), expected);
+  test.replica.begin_snapshot();
+  EXPECT_EQ(test.replica.step_gradient(g.data(), 1, test.memory.arena), Status::kProtocolError);
+}
+
 TEST(Replica, PrepareTakesTwoTensorsOrNothing) {
   TestArena memory;
   Replica replica;

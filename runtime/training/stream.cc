@@ -196,14 +196,7 @@ Status Replica::finish_record(uint32_t direction_count, Real step_scale, Arena& 
   if (direction_count == 0) {
     return Status::kInvalidArgument;
   }
-  ScratchScope scope(arena);
-  const Result<Real*> next = arena.scratch<Real>(shape_.size());
-  GS_TRY(next.status());
-  Real* z = next.value();
-  copy(shape_.size(), model_, z);
-  add_scaled(shape_.size(), -(step_scale * estimate_factor(shape_, direction_count)), sum_, z);
-  GS_TRY(manifold_->project_point(shape_, z, z, arena));
-  GS_TRY(take_model(z));
+  GS_TRY(descend(sum_, step_scale * estimate_factor(shape_, direction_count), arena));
   in_record_ = false;
   return Status::kOk;
 }
@@ -219,6 +212,22 @@ Status Replica::step_tangent(const Real* v, Real step, Arena& arena) {
   copy(shape_.size(), v, z);
   scale(shape_.size(), step, z);
   GS_TRY(manifold_->retract(shape_, model_, z, z, arena));
+  return take_model(z);
+}
+
+Status Replica::step_gradient(const Real* g, Real step, Arena& arena) {
+  return has_model_ ? descend(g, step, arena) : Status::kProtocolError;
+}
+
+// X <- P_M(X - step g).
+Status Replica::descend(const Real* g, Real step, Arena& arena) {
+  ScratchScope scope(arena);
+  const Result<Real*> next = arena.scratch<Real>(shape_.size());
+  GS_TRY(next.status());
+  Real* z = next.value();
+  copy(shape_.size(), model_, z);
+  add_scaled(shape_.size(), -step, g, z);
+  GS_TRY(manifold_->project_point(shape_, z, z, arena));
   return take_model(z);
 }
 

@@ -122,10 +122,15 @@ class Replica {
   // there is no model, kSingular, kNotFinite, kOutOfMemory: the model is untouched.
   Status step_tangent(const Real* v, Real step, Arena& arena);
 
+  // X <- P_M(X - step g), g the ambient mean gradient of the dense form (A10's server step); version + 1. g must not be
+  // model(). Codes as step_tangent.
+  Status step_gradient(const Real* g, Real step, Arena& arena);
+
   // Makes a single bit of the model wrong; fault injection for tests and the simulator only.
   void flip_bit_for_test(size_t bit);
 
  private:
+  Status descend(const Real* g, Real step, Arena& arena);
   Status take_model(const Real* z);
 
   const ManifoldOps* manifold_ = nullptr;
