@@ -26,7 +26,7 @@ Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
     return Status::kNotFinite;
   }
   const Real limit = power_of_two(kFoldValueBits);
-  const Real scaled = value * power_of_two(scale_log2);  // exact, or beyond the limit, or far below one half
+  const Real scaled = value * power_of_two(scale_log2);  // exact, or beyond the limit
   if (!(scaled < limit && scaled > -limit)) {
     return Status::kOutOfRange;
   }

@@ -86,7 +86,8 @@ Status encode_block(size_t count, const Real* values, uint8_t* out) {
   float largest = 0;
   for (size_t i = 0; i < count; ++i) {
     GS_TRY(narrow(values[i], &narrowed[i]));
-    largest = std::fmax(largest, std::fabs(narrowed[i]));
+    const float magnitude = std::fabs(narrowed[i]);
+    largest = magnitude > largest ? magnitude : largest;
   }
   const uint16_t scale_bits = int8_scale(largest);
   const float scale = bf16_value(scale_bits);
