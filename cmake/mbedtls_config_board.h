@@ -8,6 +8,7 @@
 // ---- Platform: no files, no clock, no heap, no operating system ----
 #define MBEDTLS_PLATFORM_C
 #define MBEDTLS_PLATFORM_MEMORY
+#define MBEDTLS_PLATFORM_NO_STD_FUNCTIONS  // its defaults would link malloc and printf
 #define MBEDTLS_MEMORY_BUFFER_ALLOC_C    // mbedtls_memory_buffer_alloc_init(pool, size)
 #define MBEDTLS_PLATFORM_SNPRINTF_ALT    // newlib's would link malloc
 #define MBEDTLS_PLATFORM_ZEROIZE_ALT     // mbedtls_platform_zeroize

@@ -1,5 +1,6 @@
 #include "runtime/link/identity.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -65,6 +66,11 @@ struct Found {
   bool key = false;
 };
 
+// As string_view's substr(), which would link the library's exceptions.
+std::string_view part(std::string_view text, size_t begin, size_t end) {
+  return std::string_view(text.data() + begin, end - begin);
+}
+
 bool parse_line(std::string_view text, Identity* out, Found* found) {
   text = trim(text);
   if (text.empty() || text.front() == '#') {
@@ -74,8 +80,8 @@ bool parse_line(std::string_view text, Identity* out, Found* found) {
   if (equals == std::string_view::npos) {
     return false;
   }
-  const std::string_view field = trim(text.substr(0, equals));
-  const std::string_view value = trim(text.substr(equals + 1));
+  const std::string_view field = trim(part(text, 0, equals));
+  const std::string_view value = trim(part(text, equals + 1, text.size()));
   if (field == "identity" && !found->name) {
     found->name = true;
     return parse_name(value, out);
@@ -90,14 +96,11 @@ bool parse_line(std::string_view text, Identity* out, Found* found) {
 Status parse(std::string_view text, Identity* out, uint32_t* line) {
   Found found;
   for (*line = 1; !text.empty(); ++*line) {
-    const size_t end = text.find('\n');
-    if (!parse_line(text.substr(0, end), out, &found)) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (!parse_line(part(text, 0, end), out, &found)) {
       return Status::kDataCorrupt;
     }
-    if (end == std::string_view::npos) {
-      break;
-    }
-    text.remove_prefix(end + 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   *line = 0;
   return found.name && found.key ? Status::kOk : Status::kDataCorrupt;
