@@ -399,6 +399,8 @@ TEST(Codec, UnknownEnumsAreRefused) {
 
 TEST(Codec, CountsOfAnUpdateMustAgree) {
   EXPECT_EQ(decode_status(make_update_scalars()), Status::kOk);
+  EXPECT_REFUSED(make_update_scalars, kDataCorrupt, body.update_scalars.task_sequence = 0);
+  EXPECT_REFUSED(make_update_tangent, kDataCorrupt, body.update_tangent.task_sequence = 0);
   EXPECT_REFUSED(make_update_scalars, kDataCorrupt, body.update_scalars.steps_done = 0);
   EXPECT_REFUSED(make_update_scalars, kDataCorrupt, body.update_scalars.steps_done = 3);
   EXPECT_REFUSED(make_update_scalars, kDataCorrupt, body.update_scalars.direction_count = 0);

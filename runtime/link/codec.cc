@@ -77,6 +77,7 @@ Status check(const gs_Hello& m) {
 }
 
 Status check(const gs_UpdateScalars& m) {
+  GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(in_bounds(m.steps_done, 1, kLocalStepCountMax));
   GS_TRY(in_bounds(m.direction_count, 1, kDirectionCountMax));
   GS_TRY(corrupt_unless(m.value_count == m.steps_done * m.direction_count));
@@ -86,6 +87,7 @@ Status check(const gs_UpdateScalars& m) {
 }
 
 Status check(const gs_UpdateTangent& m) {
+  GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(in_bounds(m.steps_done, 1, kLocalStepCountMax));
   GS_TRY(check_piece(m.encoding, m.first_value, m.value_count, kTensorSizeMax, m.values.size));
   GS_TRY(finite(m.loss_before));
