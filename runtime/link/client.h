@@ -4,11 +4,16 @@
 //   BOOT -> IDLE -> CONNECT -> HELLO -> (UPLOAD pending) -> SYNC -> TRAIN -> SAVE -> CONNECT? -> UPLOAD -> IDLE ...
 //
 // The shell's loop: `action = client.poll(now)`; do it; report back with on_*; poll again. One poll does at most one
-// local step of training. Every state with a peer has a deadline from config.h; one that fires is counted and ends in a
-// closed session and IDLE with a retry window.
+// local step of training. Every state with a peer has a deadline from config.h (CONNECT kHandshakeDeadlineMs; HELLO,
+// SYNC, UPLOAD and SAVE kAnswerDeadlineMs since the last progress; TRAIN the task's own); one that fires is counted and
+// ends in a closed session and IDLE with a retry window.
 //
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
+//
+// Memory, all in the arena, from its persistent end: the replica (two tensors); in scalar runs the correction (one
+// tensor) and two uploads (the pending one, and the last accepted one until the record that it went into is applied);
+// above them, during a task, the solver's state.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 
@@ -25,23 +30,25 @@
 
 namespace gradstream {
 
+struct SavedHeader;
+
 enum class ClientState : uint8_t { kIdle, kConnect, kHello, kSync, kTrain, kSave, kUpload, kFinished };
 
 struct ClientConfig {
   Registry registry;
-  const char* firmware_version = "";
-  uint32_t run = 0;               // 0: whichever
-  uint32_t jitter_seed = 0;       // of the draw inside retry windows; different on every device
-  bool can_dial = true;           // as the transport
-  bool has_storage = false;       // kSave actions are wanted
+  const char* firmware_version = "";  // at most 23 characters are sent
+  uint32_t run = 0;                   // 0: whichever
+  uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
+  bool can_dial = true;               // as the transport
+  bool has_storage = false;           // kSave actions are wanted
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
-  uint32_t min_retry_ms = 1000;   // window after a failed connection: [min, 8 x min], doubling up to that
+  uint32_t min_retry_ms = 1000;  // after n failed sessions in a row: [min, min 2^n], at most 8 min
 };
 
 enum class ClientActionKind : uint8_t {
   kWait,        // nothing to do before wake_ms (0: poll again at once), unless the link has news
   kConnect,     // open transport and TLS; then on_connected() or on_connection_lost()
-  kSend,        // bytes: one frame; then on_sent(), or on_connection_lost()
+  kSend,        // bytes: one frame, valid until reported; then on_sent(), or on_connection_lost()
   kDisconnect,  // close the session; no report needed
   kSave,        // pieces: make the state durable; then on_saved()
 };
@@ -55,21 +62,41 @@ struct ClientAction {
 
 struct ClientCounters {
   uint32_t sessions = 0;
-  uint32_t connection_failures = 0;
+  uint32_t connection_failures = 0;  // sessions that did not come about or ended amid an exchange
   uint32_t deadlines_missed = 0;
-  uint32_t malformed_frames = 0;
+  uint32_t malformed_frames = 0;  // frames that do not decode, contradict themselves or do not belong here
   uint32_t tasks_done = 0;
   uint32_t tasks_refused = 0;
   uint32_t local_steps = 0;
-  uint32_t updates_folded = 0;   // Ack folded
+  uint32_t updates_folded = 0;  // Ack folded
   uint32_t updates_late = 0;
-  uint32_t updates_refused = 0;
+  uint32_t updates_refused = 0;  // any other final verdict
   uint32_t updates_resent = 0;
   uint32_t records_applied = 0;
   uint32_t snapshots = 0;
   uint32_t digest_mismatches = 0;
+  uint32_t corrections = 0;    // computed from a record
+  uint32_t runs_dropped = 0;   // all state of a run given up because the server named another one
+  uint32_t save_failures = 0;
   uint32_t frame_bytes_sent = 0;
   uint32_t frame_bytes_received = 0;
+};
+
+// One update as it is kept: the encoded bytes and everything that a resend or a correction needs besides.
+struct StoredUpload {
+  uint32_t task_sequence = 0;  // 0: there is none
+  uint32_t base_version = 0;
+  uint32_t steps_done = 0;
+  uint32_t direction_count = 0;
+  uint32_t value_count = 0;
+  uint32_t size = 0;  // bytes
+  uint32_t crc = 0;   // CRC-32C of the bytes
+  uint32_t step_time_us = 0;
+  float loss_before = 0;
+  float loss_after = 0;
+  Encoding encoding = Encoding::kNone;
+  StreamKind kind = StreamKind::kNone;
+  bool use_correction = false;  // of its task
 };
 
 class Client {
@@ -79,12 +106,17 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Continues from what an earlier kSave made durable; before the first poll. kDataCorrupt: format, checksum or
-  // version of the state; the client then starts as a fresh one (and says so in Hello by holding no model).
+  // Continues from what an earlier kSave made durable (the pieces one after the other; bytes behind them are ignored);
+  // before the first poll. kOk also when only a part of it holds: a model that fails its checksum is not held any more,
+  // an upload that does is reported lost. kDataCorrupt: no state of this format; kUnimplemented, kInvalidArgument,
+  // kOutOfMemory: not a run of this image. The client then starts as a fresh one (it says in Hello that it holds no
+  // model).
   Status restore(std::span<const uint8_t> saved);
 
+  // Never returns kWait with a wake_ms in the past other than 0.
   ClientAction poll(uint64_t now_ms);
 
+  // Reports that no action asked for, or that a deadline has overtaken, are ignored.
   void on_connected(uint64_t now_ms);
   void on_connection_lost(Status reason, uint64_t now_ms);
   void on_sent(uint64_t now_ms);
@@ -95,23 +127,166 @@ class Client {
   void on_malformed(uint64_t now_ms);
 
   ClientState state() const { return state_; }
+  // Its shape, version and model are meaningful once the device has met a run.
   const Replica& replica() const { return replica_; }
   Replica& replica_for_test() { return replica_; }
   const ClientCounters& counters() const { return counters_; }
-  // Last refusal of the server or status of the device that ended a session or task, for the console.
+  // Why a session ended or a task was refused last, by the server or by the device, for the console.
   gs_Reason last_reason() const { return last_reason_; }
+  Status last_status() const { return last_status_; }
   bool run_finished() const { return run_finished_; }
-  // Figures of the device for StatusReport; the shell fills what it knows.
+  // The correction that the next task starts with, or null for none.
+  const Real* correction() const { return has_correction_ ? correction_ : nullptr; }
+  // Figures of the device for StatusReport. The shell fills stack_high_water, tls_high_water and, where it knows the
+  // bytes on the wire, bytes_sent and bytes_received (else those of the frames are sent); the client fills the rest.
   gs_StatusReport& report() { return report_; }
 
-  // The engineer of client.cc completes the private part.
  private:
+  // What poll() waits for before the state may go on.
+  enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
+  enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
+  struct RecordProgress {
+    bool is_open = false;
+    uint32_t block_index = 0;
+    uint32_t block_count = 0;
+    uint32_t first_value = 0;  // next expected
+    uint32_t value_count = 0;
+    uint32_t base_version = 0;
+    uint32_t owner = 0;
+    float step_scale = 0;
+  };
+  struct SnapshotProgress {
+    bool is_open = false;
+    uint32_t version = 0;
+    uint32_t offset = 0;  // next expected
+    uint64_t digest = 0;
+  };
+
+  // Saved state: client_save.cc.
+  void fill_pieces();
+  void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
+
+  // Polling.
+  ClientAction poll_idle(uint64_t now_ms);
+  ClientAction poll_exchange(uint64_t now_ms);
+  ClientAction poll_train(uint64_t now_ms);
+  ClientAction poll_deadline(uint64_t now_ms);
+  ClientAction save(uint64_t now_ms);
+  ClientAction disconnect();
+
+  // Sending.
+  ClientAction send(const DeviceMessage& message, Sent sent, uint64_t now_ms);
+  ClientAction send_hello(uint64_t now_ms);
+  ClientAction send_status(uint64_t now_ms);
+  ClientAction send_refusal(uint64_t now_ms);
+  ClientAction send_piece(uint64_t now_ms);
+  ClientAction send_pull(uint64_t now_ms);
+
+  // Receiving; anything but kOk ends the session as malformed.
+  Status handle(const ServerMessage& message, uint64_t now_ms);
+  Status handle_welcome(const gs_Welcome& welcome, uint64_t now_ms);
+  Status handle_log(const gs_LogChunk& chunk);
+  Status check_block(const gs_LogChunk& chunk);
+  Status add_values(const gs_LogChunk& chunk);
+  Status finish_record(uint64_t digest);
+  Status handle_snapshot(const gs_SnapshotChunk& chunk);
+  Status handle_task(const gs_Task& task, uint64_t now_ms);
+  Status handle_ack(const gs_Ack& ack, uint64_t now_ms);
+  Status handle_wait(const gs_Wait& wait, uint64_t now_ms);
+  void handle_refuse(const gs_Refuse& refuse, uint64_t now_ms);
+  void handle_drain(const gs_Drain& drain, uint64_t now_ms);
+  void leave_server(const gs_RetryWindow& window, uint64_t now_ms);
+  bool may_answer_pull() const { return state_ == ClientState::kSync && sent_ == Sent::kPull; }
+
+  // Runs, models, tasks.
+  bool is_same_run(const gs_Welcome& welcome) const;
+  Status begin_run(const gs_Welcome& welcome);
+  bool has_scalar_stream() const;
+  bool prove_model(uint64_t digest);
+  bool end_skipping();
+  void drop_correction();
+  void accept_pending(uint32_t record_version);
+  void settle_correction();
+  Status prepare_slots(size_t size, uint32_t count);
+  uint8_t* pending_bytes() const { return slots_[pending_slot_]; }
+  uint8_t* accepted_bytes() const { return slots_[pending_slot_ ^ 1]; }
+  Status begin_task(uint64_t now_ms);
+  bool is_task_over(uint64_t now_ms) const;
+  Status finish_task(uint64_t now_ms);
+  void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
+  void end_refusal(uint64_t now_ms);
+
+  // Sessions and time.
+  void resume(uint64_t now_ms);
+  void end_exchange(const gs_RetryWindow& window, uint64_t now_ms);
+  void forget_session();
+  void close_session();
+  void lose_session(uint64_t now_ms);
+  void end_malformed(Status status, uint64_t now_ms);
+  void back_off(uint64_t now_ms);
+  uint32_t draw(uint32_t min_ms, uint32_t max_ms);
+
+  ClientConfig config_;
+  Arena& arena_;
   ClientState state_ = ClientState::kIdle;
-  Replica replica_;
-  ClientCounters counters_;
+  Await await_ = Await::kNothing;
+  Sent sent_ = Sent::kHello;
   gs_Reason last_reason_ = gs_Reason_REASON_NONE;
+  Status last_status_ = Status::kOk;
   bool run_finished_ = false;
+
+  // Session.
+  bool is_connected_ = false;
+  bool is_closing_ = false;   // the next action is kDisconnect
+  bool is_sending_ = false;   // frame_ is on its way
+  bool is_draining_ = false;  // the server goes away after this exchange
+  bool is_status_due_ = false;
+  bool is_refusal_due_ = false;
+  bool is_refusal_open_ = false;  // a Task or Wait may come in answer to TaskRefused
+  bool is_skipping_ = false;      // the rest of an answer whose model proved wrong
+  uint8_t failures_ = 0;
+  uint8_t mismatches_ = 0;  // in a row
+  uint64_t wake_ms_ = 0;
+  uint64_t deadline_ms_ = 0;
+  uint64_t not_before_ms_ = 0;  // no connection before
+  uint32_t jitter_count_ = 0;
+
+  // Run and model.
+  bool has_run_ = false;
+  gs_Welcome welcome_ = {};
+  Replica replica_;
+  Real* correction_ = nullptr;
+  bool has_correction_ = false;
+  RecordProgress record_;
+  SnapshotProgress snapshot_;
+
+  // Uploads.
+  StoredUpload pending_;
+  StoredUpload accepted_;        // folded, its record not applied yet
+  uint32_t accepted_record_ = 0;  // version that the record leads to
+  uint8_t* slots_[2] = {};
+  uint32_t slot_size_ = 0;
+  uint8_t slot_count_ = 0;
+  uint8_t pending_slot_ = 0;
+  bool is_pending_sent_ = false;
+  uint32_t piece_next_ = 0;
+  uint32_t lost_task_sequence_ = 0;
+
+  // Task.
+  SolverRun run_;
+  bool is_task_begun_ = false;
+  size_t run_mark_ = 0;   // arena: end of replica and correction
+  size_t task_mark_ = 0;  // arena: end of the slots
+  uint64_t task_received_ms_ = 0;
+  uint64_t task_begun_ms_ = 0;
+  uint64_t task_duration_ms_ = 0;  // of the last task done, scaled to all its steps; 0: unknown
+  uint32_t refused_sequence_ = 0;
+  gs_Reason last_refusal_ = gs_Reason_REASON_NONE;  // of the device, for TaskRefused
+
+  ClientCounters counters_;
   gs_StatusReport report_ = {};
+  StoragePiece pieces_[5];
+  alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the header of the saved state
 };
 
 }  // namespace gradstream

@@ -1,0 +1,235 @@
+// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum.
+//
+//   header | model | correction | pending upload | accepted upload      (a part that is not held has no bytes)
+//
+// Words as the processor keeps them: only the image that wrote a state reads it again.
+#include <bit>
+#include <cstring>
+
+#include "runtime/link/client.h"
+#include "runtime/training/encoding.h"
+
+namespace gradstream {
+
+struct SavedUpload {
+  uint32_t task_sequence;
+  uint32_t base_version;
+  uint32_t steps_done;
+  uint32_t direction_count;
+  uint32_t value_count;
+  uint32_t size;
+  uint32_t crc;
+  uint32_t step_time_us;
+  uint32_t loss_before;  // bits of the float
+  uint32_t loss_after;
+  uint32_t encoding;
+  uint32_t kind;
+  uint32_t use_correction;
+};
+
+struct SavedHeader {
+  uint32_t magic;
+  uint32_t format;
+  uint32_t real_size;
+  uint32_t run;
+  uint32_t parameters_digest[2];
+  uint32_t manifold;
+  uint32_t rows;
+  uint32_t cols;
+  uint32_t stream;
+  uint32_t directions;
+  uint32_t shared_directions;
+  uint32_t seed;
+  uint32_t direction_count;
+  uint32_t version;
+  uint32_t has_model;
+  uint32_t model_crc;
+  uint32_t has_correction;
+  uint32_t correction_crc;
+  uint32_t slot_size;
+  uint32_t slot_count;
+  uint32_t accepted_record;
+  SavedUpload pending;
+  SavedUpload accepted;
+  uint32_t crc;  // of the words before it
+};
+
+namespace {
+
+constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
+constexpr uint32_t kFormat = 1;
+static_assert(sizeof(SavedHeader) == 4 * (22 + 2 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) <= kFrameSizeMax, "the header is built in the frame's buffer");
+
+SavedUpload to_saved(const StoredUpload& upload) {
+  SavedUpload out = {};
+  out.task_sequence = upload.task_sequence;
+  out.base_version = upload.base_version;
+  out.steps_done = upload.steps_done;
+  out.direction_count = upload.direction_count;
+  out.value_count = upload.value_count;
+  out.size = upload.size;
+  out.crc = upload.crc;
+  out.step_time_us = upload.step_time_us;
+  out.loss_before = std::bit_cast<uint32_t>(upload.loss_before);
+  out.loss_after = std::bit_cast<uint32_t>(upload.loss_after);
+  out.encoding = static_cast<uint32_t>(upload.encoding);
+  out.kind = static_cast<uint32_t>(upload.kind);
+  out.use_correction = upload.use_correction ? 1 : 0;
+  return out;
+}
+
+StoredUpload from_saved(const SavedUpload& saved) {
+  StoredUpload out;
+  out.task_sequence = saved.task_sequence;
+  out.base_version = saved.base_version;
+  out.steps_done = saved.steps_done;
+  out.direction_count = saved.direction_count;
+  out.value_count = saved.value_count;
+  out.size = saved.size;
+  out.crc = saved.crc;
+  out.step_time_us = saved.step_time_us;
+  out.loss_before = std::bit_cast<float>(saved.loss_before);
+  out.loss_after = std::bit_cast<float>(saved.loss_after);
+  out.encoding = static_cast<Encoding>(saved.encoding);
+  out.kind = static_cast<StreamKind>(saved.kind);
+  out.use_correction = saved.use_correction != 0;
+  return out;
+}
+
+uint32_t header_crc(const SavedHeader& header) {
+  return crc32c(0, reinterpret_cast<const uint8_t*>(&header), offsetof(SavedHeader, crc));
+}
+
+gs_Welcome to_welcome(const SavedHeader& header) {
+  gs_Welcome out = {};
+  out.run = header.run;
+  out.parameters_digest =
+      static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
+  out.manifold = static_cast<gs_Manifold>(header.manifold);
+  out.rows = header.rows;
+  out.cols = header.cols;
+  out.stream = static_cast<gs_StreamKind>(header.stream);
+  out.directions = static_cast<gs_Directions>(header.directions);
+  out.shared_directions = header.shared_directions != 0;
+  out.seed = header.seed;
+  out.direction_count = header.direction_count;
+  return out;
+}
+
+// Cuts the parts off one after the other. What is missing at the end is empty, and so fails its checksum.
+class PartReader {
+ public:
+  explicit PartReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  std::span<const uint8_t> next(size_t size) {
+    if (size > rest_.size()) {
+      rest_ = {};
+      return {};
+    }
+    const std::span<const uint8_t> part = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return part;
+  }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+bool holds(std::span<const uint8_t> part, size_t size, uint32_t crc) {
+  return part.size() == size && crc32c(0, part.data(), part.size()) == crc;
+}
+
+}  // namespace
+
+void Client::fill_pieces() {
+  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  pieces_[0] = {frame_, sizeof(SavedHeader)};
+  pieces_[1] = {reinterpret_cast<const uint8_t*>(replica_.model()), replica_.has_model() ? tensor_size : 0};
+  pieces_[2] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
+  pieces_[3] = {pending_bytes(), pending_.size};
+  pieces_[4] = {accepted_bytes(), accepted_.size};
+  SavedHeader header = {};
+  header.magic = kMagic;
+  header.format = kFormat;
+  header.real_size = sizeof(Real);
+  header.run = welcome_.run;
+  header.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
+  header.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
+  header.manifold = static_cast<uint32_t>(welcome_.manifold);
+  header.rows = welcome_.rows;
+  header.cols = welcome_.cols;
+  header.stream = static_cast<uint32_t>(welcome_.stream);
+  header.directions = static_cast<uint32_t>(welcome_.directions);
+  header.shared_directions = welcome_.shared_directions ? 1 : 0;
+  header.seed = welcome_.seed;
+  header.direction_count = welcome_.direction_count;
+  header.version = replica_.version();
+  header.has_model = replica_.has_model() ? 1 : 0;
+  header.model_crc = crc32c(0, pieces_[1].bytes, pieces_[1].size);
+  header.has_correction = has_correction_ ? 1 : 0;
+  header.correction_crc = crc32c(0, pieces_[2].bytes, pieces_[2].size);
+  header.slot_size = slot_size_;
+  header.slot_count = slot_count_;
+  header.accepted_record = accepted_record_;
+  header.pending = to_saved(pending_);
+  header.accepted = to_saved(accepted_);
+  header.crc = header_crc(header);
+  std::memcpy(frame_, &header, sizeof(header));
+}
+
+Status Client::restore(std::span<const uint8_t> saved) {
+  SavedHeader header;
+  if (saved.size() < sizeof(header)) {
+    return Status::kDataCorrupt;
+  }
+  std::memcpy(&header, saved.data(), sizeof(header));
+  if (header.magic != kMagic || header.format != kFormat || header.real_size != sizeof(Real) ||
+      header.crc != header_crc(header)) {
+    return Status::kDataCorrupt;
+  }
+  GS_TRY(begin_run(to_welcome(header)));
+  if (header.slot_count > 0) {
+    const Status status = prepare_slots(header.slot_size, header.slot_count);
+    if (status != Status::kOk) {
+      has_run_ = false;  // the next Welcome begins the run anew
+      return status;
+    }
+  }
+  restore_parts(header, saved.subspan(sizeof(header)));
+  return Status::kOk;
+}
+
+void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes) {
+  PartReader reader(bytes);
+  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  const std::span<const uint8_t> model = reader.next(header.has_model != 0 ? tensor_size : 0);
+  if (header.has_model != 0 && holds(model, tensor_size, header.model_crc)) {
+    std::memcpy(replica_.begin_snapshot(), model.data(), tensor_size);
+    replica_.adopt_snapshot(header.version);
+  }
+  const std::span<const uint8_t> correction = reader.next(header.has_correction != 0 ? tensor_size : 0);
+  if (header.has_correction != 0 && correction_ != nullptr && holds(correction, tensor_size, header.correction_crc)) {
+    std::memcpy(correction_, correction.data(), tensor_size);
+    has_correction_ = true;
+  }
+  const std::span<const uint8_t> pending = reader.next(header.pending.size);
+  if (header.pending.task_sequence != 0 && slot_count_ > 0 && header.pending.size <= slot_size_ &&
+      holds(pending, header.pending.size, header.pending.crc)) {
+    pending_ = from_saved(header.pending);
+    std::memcpy(pending_bytes(), pending.data(), pending.size());
+    is_pending_sent_ = true;  // perhaps: only the server knows
+  } else {
+    lost_task_sequence_ = header.pending.task_sequence;
+  }
+  const std::span<const uint8_t> accepted = reader.next(header.accepted.size);
+  if (header.accepted.task_sequence != 0 && slot_count_ == 2 && header.accepted.size <= slot_size_ &&
+      holds(accepted, header.accepted.size, header.accepted.crc)) {
+    accepted_ = from_saved(header.accepted);
+    accepted_record_ = header.accepted_record;
+    std::memcpy(accepted_bytes(), accepted.data(), accepted.size());
+  } else if (header.accepted.task_sequence != 0) {
+    drop_correction();
+  }
+}
+
+}  // namespace gradstream
