@@ -1,0 +1,470 @@
+#include "server/commands.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include <fcntl.h>
+#include <mbedtls/platform_util.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/model_export.h"
+
+namespace gradstream {
+
+namespace {
+
+constexpr size_t kDeviceNameSizeMax = 63;
+
+int fail_database(const SqliteDatabase& database) { return fail(kExitDatabase, database.error()); }
+
+bool is_device_name(const std::string& name) {
+  for (const char c : name) {
+    if (c <= ' ' || c > '~') {
+      return false;
+    }
+  }
+  return !name.empty() && name.size() <= kDeviceNameSizeMax && name.front() != '#';
+}
+
+std::string hex_of(std::span<const uint8_t> bytes) {
+  std::string text;
+  for (const uint8_t byte : bytes) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    text.push_back(kDigits[byte >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+// A new file that only its owner can read; empty or a sentence.
+std::string write_secret_file(const std::string& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0 && errno == EEXIST) {
+    return "identity file " + path + " exists already; remove it or give another --out";
+  }
+  if (file < 0) {
+    return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check the folder of --out";
+  }
+  const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
+  const int cause = errno;
+  ::close(file);
+  if (!written) {
+    ::unlink(path.c_str());
+    return "identity file " + path + " cannot be written: " + std::strerror(cause) + "; free space on that disk";
+  }
+  return {};
+}
+
+int open_latest_run(const Config& config, SqliteDatabase* database, RunRow* run) {
+  const int code = open_database(config, false, database);
+  if (code != kExitOk) {
+    return code;
+  }
+  std::optional<RunRow> latest;
+  if (database->latest_run(&latest) != StoreStatus::kOk) {
+    return fail_database(*database);
+  }
+  if (!latest) {
+    return fail(kExitNotFound, "database " + config.server.database +
+                                   " holds no run; `gradstream serve` or `gradstream run start` begins one");
+  }
+  *run = *latest;
+  return kExitOk;
+}
+
+bool is_active(const RunRow& run) {
+  return run.state == StoredRunState::kActive || run.state == StoredRunState::kStopRequested;
+}
+
+const char* verdict_text(uint32_t verdict) {
+  switch (verdict) {
+    case gs_Verdict_VERDICT_FOLDED: return "folded";
+    case gs_Verdict_VERDICT_LATE: return "late";
+    case gs_Verdict_VERDICT_SUPERSEDED: return "superseded";
+    case gs_Verdict_VERDICT_ABANDONED: return "abandoned";
+    case gs_Verdict_VERDICT_REFUSED: return "refused";
+    case gs_Verdict_VERDICT_TRY_LATER: return "try_later";
+    default: return "none";
+  }
+}
+
+}  // namespace
+
+int fail(ExitCode code, const std::string& sentence) {
+  std::fprintf(stderr, "gradstream: error: %s\n", sentence.c_str());
+  return code;
+}
+
+int load(const CommonOptions& options, Config* out) {
+  std::string errors = load_config(options.config, options.overrides, out);
+  if (errors.empty()) {
+    return kExitOk;
+  }
+  errors.pop_back();  // the last newline
+  return fail(kExitConfig, errors);
+}
+
+int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
+  SqliteOptions options;
+  options.path = config.server.database;
+  options.may_create = may_create;
+  return out->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*out);
+}
+
+uint64_t wall_clock_ms() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
+}
+
+int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
+  *out = RunRow();
+  out->name = config.run.name;
+  out->parameters = canonical_text(config.run);
+  out->source = run_source(config.run);
+  out->digest = parameters_digest(config.run);
+  out->created_ms = wall_clock_ms();
+  return database.create_run(out) == StoreStatus::kOk ? int{kExitOk} : fail_database(database);
+}
+
+std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParameters& parameters,
+                                            const std::vector<DeviceRow>& devices, Store& journal,
+                                            uint32_t version_last, std::string* error) {
+  std::vector<std::string> names;
+  names.reserve(devices.size());
+  for (const DeviceRow& device : devices) {
+    names.push_back(device.name);
+  }
+  auto coordinator = std::make_unique<Coordinator>(run.id, parameters, std::move(names));
+  const StoreStatus read = journal.read([&](const JournalRecord& record) {
+    if (coordinator->replay(record) != Status::kOk) {
+      *error = "the journal of run " + std::to_string(run.id) + " does not replay at sequence " +
+               std::to_string(record.sequence) + "; restore the database from a copy, or use the release that wrote it";
+      return false;
+    }
+    return record.kind != RecordKind::kVersion || record.version < version_last;
+  });
+  if (!error->empty() || read != StoreStatus::kOk) {
+    return nullptr;
+  }
+  return coordinator;
+}
+
+int check_config(const CommonOptions& options) {
+  Config config;
+  const int code = load(options, &config);
+  if (code == kExitOk) {
+    std::fputs(config_text(config).c_str(), stdout);
+  }
+  return code;
+}
+
+// ---- Devices -------------------------------------------------------------------------------------------------------
+
+int device_add(const CommonOptions& options, const std::string& name, const std::string& out) {
+  if (!is_device_name(name)) {
+    return fail(kExitUsage, "device name '" + name + "': 1 to 63 printable characters without spaces");
+  }
+  Config config;
+  SqliteDatabase database;
+  int code = load(options, &config);
+  if (code == kExitOk) {
+    code = open_database(config, true, &database);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  std::array<uint8_t, 32> key;
+  if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
+    return fail(kExitInternal, std::string("no random bytes: ") + std::strerror(errno));
+  }
+  std::string text = "# gradstream device: keep this file secret, it is the device's key\nidentity = " + name +
+                     "\nkey = " + hex_of(key) + "\n";
+  const std::string problem = write_secret_file(out, text);
+  mbedtls_platform_zeroize(text.data(), text.size());
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
+  std::optional<uint32_t> index;
+  const StoreStatus added = database.add_device(name, key, wall_clock_ms(), &index);
+  mbedtls_platform_zeroize(key.data(), key.size());
+  if (added != StoreStatus::kOk || !index) {
+    ::unlink(out.c_str());
+    return added != StoreStatus::kOk
+               ? fail_database(database)
+               : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
+  }
+  std::printf("device=%s index=%u identity_file=%s\n", name.c_str(), *index, out.c_str());
+  return kExitOk;
+}
+
+int device_list(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  int code = load(options, &config);
+  if (code == kExitOk) {
+    code = open_database(config, false, &database);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  std::vector<DeviceRow> devices;
+  if (database.devices(&devices) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  for (const DeviceRow& device : devices) {
+    std::printf("device=%s index=%u state=%s created_ms=%llu\n", device.name.c_str(), device.index,
+                device.revoked ? "revoked" : "enrolled", static_cast<unsigned long long>(device.created_ms));
+  }
+  return kExitOk;
+}
+
+int device_revoke(const CommonOptions& options, const std::string& name) {
+  Config config;
+  SqliteDatabase database;
+  int code = load(options, &config);
+  if (code == kExitOk) {
+    code = open_database(config, false, &database);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  bool found = false;
+  if (database.revoke_device(name, &found) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  if (!found) {
+    return fail(kExitNotFound, "no device " + name + "; `gradstream device list` shows all");
+  }
+  std::printf("device=%s state=revoked\n", name.c_str());
+  return kExitOk;
+}
+
+// ---- Runs ----------------------------------------------------------------------------------------------------------
+
+int run_start(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  int code = load(options, &config);
+  if (code == kExitOk && !config.has_run) {
+    code = fail(kExitConfig, options.config + " has no section [run]");
+  }
+  if (code == kExitOk) {
+    code = open_database(config, true, &database);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  std::optional<RunRow> latest;
+  if (database.latest_run(&latest) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  if (latest && is_active(*latest)) {
+    return fail(kExitNotFound, "run " + std::to_string(latest->id) + " (" + latest->name +
+                                   ") is active; end it with `gradstream run stop`");
+  }
+  RunRow run;
+  code = create_run(database, config, &run);
+  if (code == kExitOk) {
+    std::printf("run=%u name=%s parameters=%016llx state=active next=\"gradstream serve\"\n", run.id, run.name.c_str(),
+                static_cast<unsigned long long>(run.digest));
+  }
+  return code;
+}
+
+int run_list(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  int code = load(options, &config);
+  if (code == kExitOk) {
+    code = open_database(config, false, &database);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  std::vector<RunRow> runs;
+  if (database.runs(&runs) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  for (const RunRow& run : runs) {
+    std::printf("run=%u name=%s parameters=%016llx state=\"%s\" created_ms=%llu\n", run.id, run.name.c_str(),
+                static_cast<unsigned long long>(run.digest), stored_run_state_text(run.state),
+                static_cast<unsigned long long>(run.created_ms));
+  }
+  return kExitOk;
+}
+
+int run_stop(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  RunRow run;
+  int code = load(options, &config);
+  if (code == kExitOk) {
+    code = open_latest_run(config, &database, &run);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  if (!is_active(run)) {
+    return fail(kExitNotFound,
+                "run " + std::to_string(run.id) + " is " + stored_run_state_text(run.state) + " already");
+  }
+  // A server that holds the database stops the run itself, within a second; else nobody is left to.
+  DatabaseLock lock;
+  const bool no_server = lock.take(config.server.database).empty();
+  const StoredRunState state = no_server ? StoredRunState::kStopped : StoredRunState::kStopRequested;
+  if (database.set_run_state(run.id, state) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  std::printf("run=%u state=\"%s\"\n", run.id, stored_run_state_text(state));
+  return kExitOk;
+}
+
+// ---- The model -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// "latest" or a number; false for anything else.
+bool parse_version(const std::string& text, uint32_t* out) {
+  if (text == "latest") {
+    *out = UINT32_MAX;
+    return true;
+  }
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long value = std::strtoul(text.c_str(), &end, 10);
+  *out = static_cast<uint32_t>(value);
+  return !text.empty() && *end == '\0' && errno == 0 && value < UINT32_MAX && text.front() != '-';
+}
+
+}  // namespace
+
+int model_export(const CommonOptions& options, const std::string& version, const std::string& format,
+                 const std::string& out) {
+  uint32_t wanted = 0;
+  if (!parse_version(version, &wanted)) {
+    return fail(kExitUsage, "--version " + version + ": expected a number or latest");
+  }
+  Config config;
+  SqliteDatabase database;
+  RunRow run;
+  int code = load(options, &config);
+  if (code == kExitOk) {
+    code = open_latest_run(config, &database, &run);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  RunParameters parameters;
+  std::string error = parse_run_source(run.source, &parameters);
+  std::vector<DeviceRow> devices;
+  if (!error.empty() || database.devices(&devices) != StoreStatus::kOk) {
+    return error.empty() ? fail_database(database) : fail(kExitDatabase, error + "use the release that wrote it");
+  }
+  SqliteStore journal(database, run.id);
+  const auto coordinator = replay_journal(run, parameters, devices, journal, wanted, &error);
+  if (!coordinator) {
+    return error.empty() ? fail_database(database) : fail(kExitDatabase, error);
+  }
+  const Replica& model = coordinator->model();
+  if (!model.has_model() || (wanted != UINT32_MAX && model.version() != wanted)) {
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
+                                   std::to_string(model.version()));
+  }
+  const std::span<const Real> values(model.model(), model.shape().size());
+  std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
+  if (format == "csv") {
+    const std::string text = csv_text(model.shape(), values);
+    bytes.assign(text.begin(), text.end());
+  }
+  const std::string problem = write_file_atomically(out, bytes);
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
+  std::printf("run=%u version=%u digest=%016llx file=%s\n", run.id, model.version(),
+              static_cast<unsigned long long>(model.digest()), out.c_str());
+  return kExitOk;
+}
+
+// ---- Status --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct DeviceTally {
+  uint64_t tasks = 0;
+  uint64_t folded = 0;
+  uint64_t late = 0;
+  uint64_t refused = 0;
+  uint32_t last_task = 0;
+  uint32_t last_verdict = 0;
+  uint32_t last_version = 0;
+};
+
+void tally(const JournalRecord& record, DeviceTally* device) {
+  if (record.kind == RecordKind::kTaskIssued) {
+    ++device->tasks;
+    device->last_task = record.task_sequence;
+    return;
+  }
+  device->folded += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+  device->late += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
+  device->refused += record.verdict == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
+  device->last_verdict = record.verdict;
+  device->last_version = record.version;
+}
+
+}  // namespace
+
+int status(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  RunRow run;
+  int code = load(options, &config);
+  if (code == kExitOk) {
+    code = open_latest_run(config, &database, &run);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  uint32_t version = 0;
+  uint64_t digest = 0;
+  uint64_t records = 0;
+  std::map<uint32_t, DeviceTally> tallies;
+  SqliteStore journal(database, run.id);
+  const StoreStatus read = journal.read([&](const JournalRecord& record) {
+    ++records;
+    if (record.kind == RecordKind::kVersion) {
+      version = record.version;
+      digest = record.digest;
+    } else if (record.kind != RecordKind::kRunState) {
+      tally(record, &tallies[record.device]);
+    }
+    return true;
+  });
+  std::vector<DeviceRow> devices;
+  if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  DatabaseLock lock;
+  const bool is_served = !lock.take(config.server.database).empty();
+  std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu served=%s\n", run.id,
+              run.name.c_str(), stored_run_state_text(run.state), version, static_cast<unsigned long long>(digest),
+              static_cast<unsigned long long>(records), devices.size(), is_served ? "yes" : "no");
+  for (const DeviceRow& device : devices) {
+    const DeviceTally& t = tallies[device.index];
+    std::printf("device=%s index=%u state=%s tasks=%llu folded=%llu late=%llu refused=%llu last_task=%u "
+                "last_verdict=%s last_version=%u\n",
+                device.name.c_str(), device.index, device.revoked ? "revoked" : "enrolled",
+                static_cast<unsigned long long>(t.tasks), static_cast<unsigned long long>(t.folded),
+                static_cast<unsigned long long>(t.late), static_cast<unsigned long long>(t.refused), t.last_task,
+                verdict_text(t.last_verdict), t.last_version);
+  }
+  return kExitOk;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,330 @@
+#include "server/config.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <type_traits>
+
+// Errors come back as values: no exception crosses an interface of the server.
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+namespace gradstream {
+
+namespace {
+
+struct Range {
+  uint32_t least = 0;
+  uint32_t most = std::numeric_limits<uint32_t>::max();
+};
+
+// ---- Values --------------------------------------------------------------------------------------------------------
+// Each read_value() returns empty or what was expected instead.
+
+std::string read_value(const toml::node& node, std::string* out, Range) {
+  const auto value = node.value_exact<std::string>();
+  if (!value) {
+    return "a text in quotes";
+  }
+  *out = *value;
+  return {};
+}
+
+std::string read_value(const toml::node& node, bool* out, Range) {
+  const auto value = node.value_exact<bool>();
+  if (!value) {
+    return "true or false";
+  }
+  *out = *value;
+  return {};
+}
+
+std::string read_value(const toml::node& node, uint32_t* out, Range range) {
+  const auto value = node.value_exact<int64_t>();
+  if (!value || *value < int64_t{range.least} || *value > int64_t{range.most}) {
+    return "a whole number from " + std::to_string(range.least) + " to " + std::to_string(range.most);
+  }
+  *out = static_cast<uint32_t>(*value);
+  return {};
+}
+
+std::string read_value(const toml::node& node, float* out, Range) {
+  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!value || !std::isfinite(static_cast<float>(*value))) {
+    return "a finite number";
+  }
+  *out = static_cast<float>(*value);
+  return {};
+}
+
+template <typename Enum>
+  requires std::is_enum_v<Enum>
+std::string read_value(const toml::node& node, Enum* out, Range) {
+  const auto value = node.value_exact<std::string>();
+  std::string words;
+  for (const auto& [name, known] : names_of<Enum>()) {
+    if (value && *value == name) {
+      *out = known;
+      return {};
+    }
+    words += std::string(words.empty() ? "" : ", ") + '"' + name + '"';
+  }
+  return "one of " + words;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    if (static_cast<unsigned char>(c) < ' ') {
+      constexpr char kDigits[] = "0123456789abcdef";
+      out += std::string("\\u00") + kDigits[static_cast<unsigned char>(c) >> 4] + kDigits[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string text_of(const std::string& value) { return quoted(value); }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(uint32_t value) { return std::to_string(value); }
+std::string text_of(float value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+template <typename Enum>
+  requires std::is_enum_v<Enum>
+std::string text_of(Enum value) {
+  return quoted(name_of(value));
+}
+
+// ---- Errors --------------------------------------------------------------------------------------------------------
+
+// Edits from one word to the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_of(std::string_view word, const std::vector<std::string>& known) {
+  const auto nearer = [&](const std::string& a, const std::string& b) {
+    return edit_distance(word, a) < edit_distance(word, b);
+  };
+  return *std::min_element(known.begin(), known.end(), nearer);
+}
+
+// What is being read, and what was wrong with it.
+class Reader {
+ public:
+  Reader(std::string where, bool has_lines) : where_(std::move(where)), has_lines_(has_lines) {}
+
+  void error(const toml::node* node, const std::string& what) {
+    errors_ += where_;
+    if (has_lines_ && node != nullptr) {
+      errors_ += ":" + std::to_string(node->source().begin.line);
+    }
+    errors_ += ": " + what + "\n";
+  }
+  const std::string& errors() const { return errors_; }
+
+  // One key of a section, if it is there.
+  template <typename Field>
+  void field(const toml::table& table, const std::string& section, const char* key, Field& out, Range range = {}) {
+    known_.emplace_back(key);
+    const toml::node* const node = table.get(key);
+    if (node == nullptr) {
+      return;
+    }
+    const std::string expected = read_value(*node, &out, range);
+    if (!expected.empty()) {
+      error(node, section + "." + key + ": expected " + expected);
+    }
+  }
+  void know(const char* key) { known_.emplace_back(key); }
+  // After all fields of a section: whatever else stands in it is unknown.
+  void finish(const toml::table& table, const std::string& section) {
+    for (const auto& [key, node] : table) {
+      const std::string name(key.str());
+      if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+        const std::string what = section.empty() ? "section [" + name + "]" : "key " + section + "." + name;
+        error(&node, "unknown " + what + "; the nearest known one is " + nearest_of(name, known_));
+      }
+    }
+    known_.clear();
+  }
+  // The section as a table; null when it is missing or no table.
+  const toml::table* section(const toml::table& root, const char* key, const std::string& name) {
+    const toml::node* const node = root.get(key);
+    if (node == nullptr) {
+      return nullptr;
+    }
+    if (!node->is_table()) {
+      error(node, "[" + name + "] must be a section");
+    }
+    return node->as_table();
+  }
+
+ private:
+  std::string where_;
+  bool has_lines_;
+  std::string errors_;
+  std::vector<std::string> known_;
+};
+
+void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
+  visit_server_fields(*out, [&](const char* key, auto& value) { reader.field(table, "server", key, value); });
+  reader.know("limits");
+  reader.finish(table, "server");
+  LogLevel ignored_level;
+  if (!parse_log_level(out->log_level, &ignored_level)) {
+    reader.error(table.get("log_level"), "server.log_level: expected one of \"debug\", \"info\", \"warn\", \"error\"");
+  }
+  Tcp::endpoint ignored_endpoint;
+  if (!parse_listen_address(out->listen, &ignored_endpoint)) {
+    reader.error(table.get("listen"), "server.listen: expected ADDRESS:PORT, such as \"127.0.0.1:7433\"");
+  }
+  if (out->database.empty()) {
+    reader.error(table.get("database"), "server.database: expected the path of a file");
+  }
+  if (const toml::table* const limits = reader.section(table, "limits", "server.limits")) {
+    visit_limits(*out, [&](const char* key, uint32_t& value, uint32_t least, uint32_t most) {
+      reader.field(*limits, "server.limits", key, value, {least, most});
+    });
+    reader.finish(*limits, "server.limits");
+  }
+}
+
+void read_run(const toml::table& table, Reader& reader, RunParameters* out) {
+  visit_fields(*out, [&](const char* key, auto& value) {
+    if constexpr (std::is_same_v<decltype(value), uint32_t&>) {
+      if (&value == &out->update_goal && table[key].value_exact<std::string>() == "all") {
+        value = 0;
+        reader.know(key);
+        return;
+      }
+    }
+    reader.field(table, "run", key, value);
+  });
+  reader.finish(table, "run");
+}
+
+void read_document(const toml::table& root, Reader& reader, Config* out) {
+  for (const char* const name : {"server", "run", "demo"}) {
+    reader.know(name);
+  }
+  reader.finish(root, "");
+  if (const toml::table* const server = reader.section(root, "server", "server")) {
+    read_server(*server, reader, &out->server);
+  }
+  if (const toml::table* const run = reader.section(root, "run", "run")) {
+    out->has_run = true;
+    read_run(*run, reader, &out->run);
+  }
+}
+
+std::string read_text(const std::string& text, const std::string& where, bool has_lines, Config* out) {
+  const toml::parse_result parsed = toml::parse(text);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    const std::string line = has_lines ? ":" + std::to_string(error.source().begin.line) : "";
+    return where + line + ": " + std::string(error.description()) + "\n";
+  }
+  Reader reader(where, has_lines);
+  read_document(parsed.table(), reader, out);
+  return reader.errors();
+}
+
+// One `--set section.key=value`: a small document of its own, so that it is read like the file.
+std::string read_override(const std::string& text, Config* out) {
+  const std::string where = "--set " + text;
+  const size_t equals = text.find('=');
+  const size_t dot = equals == std::string::npos ? std::string::npos : text.rfind('.', equals);
+  if (dot == std::string::npos || dot == 0 || dot + 1 == equals || equals + 1 == text.size()) {
+    return where + ": expected SECTION.KEY=VALUE, such as run.step_size=0.1\n";
+  }
+  const std::string head = "[" + text.substr(0, dot) + "]\n" + text.substr(dot + 1, equals - dot - 1) + " = ";
+  const std::string value = text.substr(equals + 1);
+  const bool is_toml = static_cast<bool>(toml::parse("x = " + value));
+  return read_text(head + (is_toml ? value : quoted(value)) + "\n", where, false, out);
+}
+
+}  // namespace
+
+std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (file) {
+    text << file.rdbuf();
+  }
+  if (!file || file.bad()) {
+    return "configuration " + path + " cannot be read: " + std::strerror(errno) +
+           "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
+  }
+  std::string errors = read_text(text.str(), path, true, out);
+  for (const std::string& override_text : overrides) {
+    errors += read_override(override_text, out);
+  }
+  if (errors.empty() && out->has_run) {
+    const std::string problem = check_parameters(out->run);
+    if (!problem.empty()) {
+      errors = path + ": [run] " + problem + "\n";
+    }
+  }
+  const SessionLimits& session = out->server.listener.session;
+  if (errors.empty() && session.refusal_retry_min_ms > session.refusal_retry_max_ms) {
+    errors = path + ": server.limits.refusal_retry_min_ms must not be above refusal_retry_max_ms\n";
+  }
+  return errors;
+}
+
+std::string run_source(const RunParameters& run) {
+  std::string text = "[run]\n";
+  visit_fields(run, [&](const char* key, const auto& value) {
+    text += std::string(key) + " = " + text_of(value) + "\n";
+  });
+  return text;
+}
+
+std::string parse_run_source(const std::string& source, RunParameters* out) {
+  Config config;
+  const std::string errors = read_text(source, "stored run", true, &config);
+  *out = config.run;
+  return errors;
+}
+
+std::string config_text(const Config& config) {
+  std::string text = "[server]\n";
+  visit_server_fields(config.server, [&](const char* key, const auto& value) {
+    text += std::string(key) + " = " + text_of(value) + "\n";
+  });
+  text += "\n[server.limits]\n";
+  visit_limits(config.server, [&](const char* key, uint32_t value, uint32_t, uint32_t) {
+    text += std::string(key) + " = " + text_of(value) + "\n";
+  });
+  return config.has_run ? text + "\n" + run_source(config.run) : text;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,82 @@
+// The configuration file: TOML, sections [server], [server.limits] and [run]. A section [demo] belongs to the demo tool
+// and is not read here. Any other section or key is an error that names it, its line and the nearest known one.
+//
+// [run] holds the fields of RunParameters under the keys of visit_fields(); update_goal = "all" means 0. The keys of
+// [server] and [server.limits] are those of visit_server_fields() and visit_limits() below.
+#ifndef GRADSTREAM_SERVER_CONFIG_H_
+#define GRADSTREAM_SERVER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/listener.h"
+#include "server/log.h"
+#include "server/run_parameters.h"
+#include "server/store_thread.h"
+
+namespace gradstream {
+
+struct ServerConfig {
+  std::string listen = "127.0.0.1:7433";  // address:port; port 0: any free one, named in the log
+  std::string database = "gradstream.db";
+  std::string export_dir;                 // empty: no files; else vNNNNNN.npy for each version
+  std::string log_level = "info";
+  bool allow_psk_ke = false;              // also the key exchange without forward secrecy
+  ListenerLimits listener;
+  StoreThreadLimits store;
+  uint32_t drain_deadline_ms = 5000;      // from SIGTERM until sessions that do not leave are cut
+};
+
+// visit(key, field): strings and switches.
+template <typename Config, typename Visit>
+void visit_server_fields(Config& c, Visit&& visit) {
+  visit("listen", c.listen);
+  visit("database", c.database);
+  visit("export_dir", c.export_dir);
+  visit("log_level", c.log_level);
+  visit("allow_psk_ke", c.allow_psk_ke);
+}
+
+// visit(key, field, least, most): numbers. Times are in milliseconds, sizes in bytes.
+template <typename Config, typename Visit>
+void visit_limits(Config& c, Visit&& visit) {
+  constexpr uint32_t kDayMs = 86400000;
+  visit("connection_count_max", c.listener.connection_count_max, 1U, 1U << 20);
+  visit("handshake_count_max", c.listener.handshake_count_max, 1U, 1U << 16);
+  visit("send_buffer_size", c.listener.send_buffer_size, 2048U, 1U << 26);
+  visit("queue_size_max", c.listener.session.queue_size_max, 4096U, 1U << 30);
+  visit("handshake_deadline_ms", c.listener.session.handshake_deadline_ms, 1U, kDayMs);
+  visit("answer_deadline_ms", c.listener.session.answer_deadline_ms, 1U, kDayMs);
+  visit("frame_deadline_ms", c.listener.session.frame_deadline_ms, 1U, kDayMs);
+  visit("write_deadline_ms", c.listener.session.write_deadline_ms, 1U, kDayMs);
+  visit("close_deadline_ms", c.listener.session.close_deadline_ms, 1U, kDayMs);
+  visit("session_idle_max_ms", c.listener.session.session_idle_max_ms, 1U, kDayMs);
+  visit("refusal_retry_min_ms", c.listener.session.refusal_retry_min_ms, 0U, kDayMs);
+  visit("refusal_retry_max_ms", c.listener.session.refusal_retry_max_ms, 1U, kDayMs);
+  visit("store_batch_max", c.store.batch_count_max, 1U, 1U << 16);
+  visit("store_delay_ms", c.store.delay_ms, 0U, 1000U);
+  visit("store_retry_ms", c.store.retry_ms, 1U, kDayMs);
+  visit("drain_deadline_ms", c.drain_deadline_ms, 1U, kDayMs);
+}
+
+struct Config {
+  ServerConfig server;
+  RunParameters run;
+  bool has_run = false;  // the file has a section [run]
+};
+
+// Reads the file, then the overrides ("section.key=value", value in TOML or a bare word), in order. Empty, or one line
+// for each error: `FILE:LINE: ...` or `--set ...: ...`. *out is complete only when there is none. [run] is also checked
+// by check_parameters().
+std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
+
+// The whole configuration as TOML that load_config() reads back to the same.
+std::string config_text(const Config& config);
+// Its section [run], what a database keeps of a run; and back (an error line, or empty).
+std::string run_source(const RunParameters& run);
+std::string parse_run_source(const std::string& source, RunParameters* out);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_CONFIG_H_

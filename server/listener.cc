@@ -1,0 +1,237 @@
+#include "server/listener.h"
+
+#include <charconv>
+#include <chrono>
+#include <utility>
+
+#include "server/log.h"
+
+namespace gradstream {
+
+namespace {
+
+constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
+constexpr uint64_t kCapLogPeriodMs = 1000;
+
+uint64_t steady_ms() {
+  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count());
+}
+
+std::string text_of(const Tcp::endpoint& endpoint) {
+  return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
+}
+
+}  // namespace
+
+bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return false;
+  }
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  uint16_t port = 0;
+  const char* const begin = text.data() + colon + 1;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(begin, end, port);
+  ErrorCode error;
+  const auto address = asio::ip::make_address(host, error);
+  if (error || begin == end || parsed.ec != std::errc() || parsed.ptr != end) {
+    return false;
+  }
+  *out = Tcp::endpoint(address, port);
+  return true;
+}
+
+Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
+                   SessionOwner& owner)
+    : io_(io),
+      context_(context),
+      limits_(limits),
+      counters_(counters),
+      owner_(owner),
+      acceptor_(io),
+      accept_retry_(io) {}
+
+Listener::~Listener() {
+  close_accepting();
+  abort_all();
+}
+
+std::string Listener::open(const Tcp::endpoint& endpoint) {
+  ErrorCode error;
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) {
+    acceptor_.set_option(Tcp::acceptor::reuse_address(true), error);
+    acceptor_.bind(endpoint, error);
+  }
+  if (!error) {
+    acceptor_.listen(Tcp::acceptor::max_listen_connections, error);
+  }
+  if (error) {
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+    const std::string where = "cannot listen on " + text_of(endpoint) + ": " + error.message();
+    if (error == asio::error::address_in_use) {
+      return where + "; stop the program that holds the port, or set server.listen to another one (port 0: any)";
+    }
+    if (error == asio::error::access_denied) {
+      return where + "; ports below 1024 need privileges: set server.listen to a higher one";
+    }
+    return where + "; set server.listen to an address of this machine";
+  }
+  accept();
+  return {};
+}
+
+uint16_t Listener::port() const {
+  ErrorCode error;
+  const Tcp::endpoint endpoint = acceptor_.local_endpoint(error);
+  return error ? uint16_t{0} : endpoint.port();
+}
+
+Session* Listener::find(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : found->second.session.get();
+}
+
+void Listener::close_accepting() {
+  ErrorCode ignored;
+  acceptor_.close(ignored);
+  accept_retry_.cancel();
+}
+
+void Listener::drain(uint32_t retry_min_ms, uint32_t retry_max_ms) {
+  close_accepting();
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_drain_tag;
+  message.body.drain.has_retry = true;
+  message.body.drain.retry.min_ms = retry_min_ms;
+  message.body.drain.retry.max_ms = retry_max_ms;
+  std::vector<std::shared_ptr<Session>> sessions;
+  sessions.reserve(sessions_.size());
+  for (const auto& [id, entry] : sessions_) {
+    sessions.push_back(entry.session);
+  }
+  for (const auto& session : sessions) {
+    if (session->is_half_open()) {
+      session->abort();
+    } else {
+      session->send(message);
+      session->close(gs_Reason_REASON_NONE);
+    }
+  }
+}
+
+void Listener::abort_all() {
+  while (!sessions_.empty()) {
+    const auto session = sessions_.begin()->second.session;
+    session->abort();
+    sessions_.erase(session->id());
+  }
+}
+
+void Listener::accept() {
+  acceptor_.async_accept([this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
+}
+
+void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
+  if (error == asio::error::operation_aborted || !acceptor_.is_open()) {
+    return;
+  }
+  if (error) {
+    // Out of descriptors or kernel memory: asking again at once would only burn the processor.
+    ++counters_.accept_failures;
+    log_event(LogLevel::kError, "accept_failed",
+              Fields().add("cause", error.message()).add("connections", uint64_t{sessions_.size()})
+                  .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
+    accept_retry_.expires_after(kAcceptRetry);
+    accept_retry_.async_wait([this](const ErrorCode& cancelled) {
+      if (!cancelled) {
+        accept();
+      }
+    });
+    return;
+  }
+  ++counters_.connections_accepted;
+  if (sessions_.size() >= limits_.connection_count_max) {
+    ++counters_.connections_over_cap;
+    log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
+            "raise server.limits.connection_count_max");
+    ErrorCode ignored;
+    socket.close(ignored);
+    accept();
+    return;
+  }
+  make_room_for_handshake();
+  ErrorCode ignored;
+  socket.set_option(asio::socket_base::send_buffer_size(static_cast<int>(limits_.send_buffer_size)), ignored);
+  const SessionId id = next_id_++;
+  auto session = std::make_shared<Session>(id, std::move(socket), context_, limits_.session, counters_, *this);
+  sessions_[id].session = session;
+  ++half_open_count_;
+  session->start();
+  accept();
+}
+
+void Listener::make_room_for_handshake() {
+  if (half_open_count_ < limits_.handshake_count_max) {
+    return;
+  }
+  for (const auto& [id, entry] : sessions_) {
+    if (entry.half_open) {
+      ++counters_.handshakes_over_cap;
+      log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
+              "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
+      const auto session = entry.session;
+      session->abort();
+      return;
+    }
+  }
+}
+
+void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
+  const uint64_t now = steady_ms();
+  if (*last_ms != 0 && now < *last_ms + kCapLogPeriodMs) {
+    return;
+  }
+  *last_ms = now;
+  log_event(LogLevel::kWarn, event, Fields().add("count", count).add("connections", uint64_t{sessions_.size()})
+                                        .add("half_open", uint64_t{half_open_count_}).add("remedy", remedy));
+}
+
+// ---- Sessions' reports ---------------------------------------------------------------------------------------------
+
+void Listener::on_session_established(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found != sessions_.end() && found->second.half_open) {
+    found->second.half_open = false;
+    --half_open_count_;
+  }
+  owner_.on_session_established(session);
+}
+
+void Listener::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
+  owner_.on_session_message(session, device, message);
+}
+
+void Listener::on_session_ended(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) {
+    return;
+  }
+  const bool half_open = found->second.half_open;
+  // The session is inside its own call: it goes when that has returned.
+  asio::post(io_, [keep = std::move(found->second.session)] {});
+  sessions_.erase(found);
+  if (half_open) {
+    --half_open_count_;
+  } else {
+    owner_.on_session_ended(session);
+  }
+}
+
+}  // namespace gradstream

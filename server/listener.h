@@ -1,0 +1,82 @@
+// The listening socket and its sessions, under two caps.
+//
+// Over connection_count_max a new connection is closed at once. Over handshake_count_max half-open connections the
+// oldest of them is closed for the new one: a device finishes its handshake in milliseconds to seconds, so the oldest
+// is the one that stalls, and 50 silent peers cannot keep a device out. Both are counted and logged, at most one line a
+// second each. When the process has no file descriptor left, accepting pauses and resumes by itself.
+#ifndef GRADSTREAM_SERVER_LISTENER_H_
+#define GRADSTREAM_SERVER_LISTENER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "server/session.h"
+
+namespace gradstream {
+
+struct ListenerLimits {
+  SessionLimits session;
+  uint32_t connection_count_max = 1024;
+  uint32_t handshake_count_max = 64;
+  // Kernel memory of one connection's outgoing bytes. Reason: a peer that does not read is noticed, and costs little.
+  uint32_t send_buffer_size = 65536;
+};
+
+// Splits "host:port" ("127.0.0.1:7433", "[::1]:7433", "0.0.0.0:0"); false when it is none.
+bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
+
+class Listener : public SessionOwner {
+ public:
+  // on_message and on_session_ended go to `owner`, for established sessions only. Everything must outlive the listener.
+  Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
+           SessionOwner& owner);
+  ~Listener() override;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  // Empty, or a sentence that names the address, the cause and the remedy.
+  std::string open(const Tcp::endpoint& endpoint);
+  uint16_t port() const;
+  // The session, or null once it has ended.
+  Session* find(SessionId session) const;
+  void close_accepting();
+  // Drain to every session, then a close of each.
+  void drain(uint32_t retry_min_ms, uint32_t retry_max_ms);
+  void abort_all();
+
+  size_t connection_count() const { return sessions_.size(); }
+  size_t handshake_count() const { return half_open_count_; }
+
+ private:
+  void on_session_established(SessionId session) override;
+  void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
+  void on_session_ended(SessionId session) override;
+  void accept();
+  void on_accepted(const ErrorCode& error, Tcp::socket socket);
+  void make_room_for_handshake();
+  void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy);
+
+  struct Entry {
+    std::shared_ptr<Session> session;
+    bool half_open = true;
+  };
+
+  asio::io_context& io_;
+  TlsContext& context_;
+  const ListenerLimits limits_;
+  ShellCounters& counters_;
+  SessionOwner& owner_;
+  Tcp::acceptor acceptor_;
+  SteadyTimer accept_retry_;
+  std::map<SessionId, Entry> sessions_;  // in order of age
+  size_t half_open_count_ = 0;
+  SessionId next_id_ = 1;
+  uint64_t connection_cap_logged_ms_ = 0;
+  uint64_t handshake_cap_logged_ms_ = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_LISTENER_H_

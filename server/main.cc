@@ -1,0 +1,128 @@
+// The program `gradstream`: the aggregation server and the tools around its database.
+#include <cstdio>
+#include <cstdlib>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/base/status.h"
+#include "server/commands.h"
+
+namespace gradstream {
+
+// A broken contract of our own: say where and end, before anything wrong becomes durable.
+void assert_failed(const char* file, int line) {
+  std::fprintf(stderr, "gradstream: internal error at %s:%d; please report it with the log\n", file, line);
+  std::_Exit(kExitInternal);
+}
+
+namespace {
+
+constexpr const char* kFooter =
+    "exit codes: 0 done; 1 internal error; 2 command line; 3 configuration; 4 database missing, damaged, full or\n"
+    "in use; 5 network; 6 configuration differs from the run's frozen parameters; 7 no such device, run or version,\n"
+    "or the name is taken; 8 an output file cannot be written.";
+
+struct Arguments {
+  CommonOptions common;
+  std::string check_config;
+  std::string name;
+  std::string out;
+  std::string version = "latest";
+  std::string format = "npy";
+};
+
+void add_common(CLI::App* verb, Arguments* arguments, bool config_required = true) {
+  auto* const config = verb->add_option("--config", arguments->common.config, "the configuration file (TOML)");
+  config->required(config_required);
+  verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
+      ->allow_extra_args(false);
+}
+
+void add_serve(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const verb = app.add_subcommand(
+      "serve", "serve the latest run; with none in the database, begin one from the configuration's [run]");
+  add_common(verb, arguments, false);
+  auto* const check = verb->add_option("--check-config", arguments->check_config,
+                                       "print the effective configuration (of FILE, or of --config) and exit");
+  check->expected(0, 1);
+  verb->callback([arguments, check, code] {
+    if (!arguments->check_config.empty()) {
+      arguments->common.config = arguments->check_config;
+    }
+    if (arguments->common.config.empty()) {
+      *code = fail(kExitUsage, "serve needs --config FILE");
+    } else {
+      *code = check->count() > 0 ? check_config(arguments->common) : serve(arguments->common);
+    }
+  });
+}
+
+void add_device(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const device = app.add_subcommand("device", "enrol, list and revoke devices; a running server notices");
+  device->require_subcommand(1);
+  auto* const add = device->add_subcommand("add", "enrol a device and write its identity file (mode 0600)");
+  add_common(add, arguments);
+  add->add_option("name", arguments->name, "its name, never used twice")->required();
+  add->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
+  add->callback([arguments, code] { *code = device_add(arguments->common, arguments->name, arguments->out); });
+  auto* const list = device->add_subcommand("list", "one line a device");
+  add_common(list, arguments);
+  list->callback([arguments, code] { *code = device_list(arguments->common); });
+  auto* const revoke = device->add_subcommand("revoke", "let a device in no more");
+  add_common(revoke, arguments);
+  revoke->add_option("name", arguments->name, "its name")->required();
+  revoke->callback([arguments, code] { *code = device_revoke(arguments->common, arguments->name); });
+}
+
+void add_run(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const run = app.add_subcommand("run", "begin, list and stop runs");
+  run->require_subcommand(1);
+  auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
+  add_common(start, arguments);
+  start->callback([arguments, code] { *code = run_start(arguments->common); });
+  auto* const list = run->add_subcommand("list", "one line a run");
+  add_common(list, arguments);
+  list->callback([arguments, code] { *code = run_list(arguments->common); });
+  auto* const stop = run->add_subcommand("stop", "stop the latest run; its model stays");
+  add_common(stop, arguments);
+  stop->callback([arguments, code] { *code = run_stop(arguments->common); });
+}
+
+void add_model(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const model = app.add_subcommand("model", "the trained model");
+  model->require_subcommand(1);
+  auto* const verb = model->add_subcommand("export", "rebuild a version from the journal and write it to a file");
+  add_common(verb, arguments);
+  verb->add_option("--version", arguments->version, "a number, or latest");
+  verb->add_option("--format", arguments->format, "npy or csv")->check(CLI::IsMember({"npy", "csv"}));
+  verb->add_option("--out", arguments->out, "the file to write")->required();
+  verb->callback([arguments, code] {
+    *code = model_export(arguments->common, arguments->version, arguments->format, arguments->out);
+  });
+  auto* const state = app.add_subcommand("status", "the latest run and what each device did in it, from the database");
+  add_common(state, arguments);
+  state->callback([arguments, code] { *code = status(arguments->common); });
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App app("gradstream: federated learning that fits on microcontrollers");
+  app.footer(kFooter);
+  Arguments arguments;
+  int code = kExitOk;
+  app.require_subcommand(1);
+  add_serve(app, &arguments, &code);
+  add_device(app, &arguments, &code);
+  add_run(app, &arguments, &code);
+  add_model(app, &arguments, &code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace gradstream
+
+int main(int argc, char** argv) { return gradstream::run_program(argc, argv); }

@@ -1,0 +1,117 @@
+// The verb `serve`: from a configuration to a running server, and to an orderly end.
+#include <utility>
+
+#include "server/commands.h"
+#include "server/model_export.h"
+#include "server/server.h"
+
+namespace gradstream {
+
+namespace {
+
+// The run to serve: the latest one if its frozen parameters are those of the file, a new one if there is none.
+int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
+  std::optional<RunRow> latest;
+  if (database.latest_run(&latest) != StoreStatus::kOk) {
+    return fail(kExitDatabase, database.error());
+  }
+  if (!latest) {
+    const int code = create_run(database, config, out);
+    if (code == kExitOk) {
+      log_event(LogLevel::kInfo, "run_created", Fields().add("run", uint64_t{out->id}).add("name", out->name));
+    }
+    return code;
+  }
+  *out = *latest;
+  if (latest->digest == parameters_digest(config.run)) {
+    return kExitOk;
+  }
+  std::string keys;
+  for (const std::string& key : differing_keys(latest->parameters, canonical_text(config.run))) {
+    keys += (keys.empty() ? "run." : ", run.") + key;
+  }
+  const bool is_over = latest->state == StoredRunState::kFinished || latest->state == StoredRunState::kStopped;
+  return fail(kExitFrozen, "the parameters of run " + std::to_string(latest->id) + " are frozen, and " + file +
+                               " differs in: " + keys + "; restore these keys, or begin a new run with `gradstream " +
+                               (is_over ? "" : "run stop` and `gradstream ") + "run start`");
+}
+
+int open_databases(const Config& config, SqliteDatabase* fleet, SqliteDatabase* journal) {
+  SqliteOptions options;
+  options.path = config.server.database;
+  options.check_integrity = true;
+  if (fleet->open(options) != StoreStatus::kOk) {
+    return fail(kExitDatabase, fleet->error());
+  }
+  options.check_integrity = false;
+  return journal->open(options) == StoreStatus::kOk ? int{kExitOk} : fail(kExitDatabase, journal->error());
+}
+
+int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, SqliteDatabase& journal_database) {
+  std::vector<DeviceRow> devices;
+  if (fleet.devices(&devices) != StoreStatus::kOk) {
+    return fail(kExitDatabase, fleet.error());
+  }
+  SqliteStore journal(journal_database, run.id);
+  std::string error;
+  auto coordinator = replay_journal(run, config.run, devices, journal, UINT32_MAX, &error);
+  if (!coordinator) {
+    return fail(kExitDatabase, error.empty() ? journal_database.error() : error);
+  }
+  asio::io_context io(1);
+  const auto mark = [&journal_database, id = run.id](StoredRunState state) {
+    if (journal_database.set_run_state(id, state) != StoreStatus::kOk) {
+      log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
+    }
+  };
+  Server server(io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices));
+  asio::signal_set signals(io, SIGTERM, SIGINT);
+  signals.async_wait([&server](const ErrorCode& cancelled, int) {
+    if (!cancelled) {
+      server.drain();
+    }
+  });
+  error = server.start();
+  if (!error.empty()) {
+    return fail(kExitNetwork, error);
+  }
+  io.run();
+  return server.finish() ? kExitOk : kExitDatabase;
+}
+
+}  // namespace
+
+int serve(const CommonOptions& options) {
+  Config config;
+  int code = load(options, &config);
+  if (code != kExitOk) {
+    return code;
+  }
+  if (!config.has_run) {
+    return fail(kExitConfig, options.config + " has no section [run]; experiments/demo.toml is an example");
+  }
+  LogLevel level = LogLevel::kInfo;
+  parse_log_level(config.server.log_level, &level);
+  set_log_level(level);
+  if (!config.server.export_dir.empty()) {
+    const std::string problem = check_export_folder(config.server.export_dir);
+    if (!problem.empty()) {
+      return fail(kExitFile, problem);
+    }
+  }
+  SqliteDatabase fleet;
+  SqliteDatabase journal;
+  DatabaseLock lock;
+  const std::string problem = lock.take(config.server.database);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
+  code = open_databases(config, &fleet, &journal);
+  RunRow run;
+  if (code == kExitOk) {
+    code = choose_run(fleet, config, options.config, &run);
+  }
+  return code == kExitOk ? serve_run(config, run, fleet, journal) : code;
+}
+
+}  // namespace gradstream

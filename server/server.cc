@@ -1,0 +1,382 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/model_export.h"
+
+namespace gradstream {
+
+namespace {
+
+// How often a change of the fleet by another process is looked for: a counter in shared memory, no disk.
+constexpr auto kFleetPoll = std::chrono::milliseconds(250);
+
+uint64_t milliseconds_of(std::chrono::nanoseconds duration) {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+uint64_t steady_ms() { return milliseconds_of(std::chrono::steady_clock::now().time_since_epoch()); }
+
+// A device that is brought up to date gets a whole snapshot at once: the queue must hold it, however large the model.
+ListenerLimits limits_for(const Config& config) {
+  ListenerLimits limits = config.server.listener;
+  const uint64_t snapshot_size = uint64_t{config.run.shape.size()} * sizeof(Real);
+  const uint64_t least = std::min<uint64_t>(snapshot_size * 5 / 2 + 65536, 1ULL << 31);
+  limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));
+  return limits;
+}
+
+const char* cause_of(StoreStatus status) {
+  switch (status) {
+    case StoreStatus::kFull: return "the disk is full";
+    case StoreStatus::kBusy: return "another program holds the database";
+    case StoreStatus::kCorrupt: return "the database is damaged";
+    default: return "the disk failed";
+  }
+}
+
+LogLevel level_of(const std::string& event) {
+  const bool is_trouble = event.find("refused") != std::string::npos || event.find("stalled") != std::string::npos ||
+                          event.find("extended") != std::string::npos || event.find("mismatch") != std::string::npos ||
+                          event.find("unexpected") != std::string::npos || event.find("replaced") != std::string::npos;
+  return is_trouble ? LogLevel::kWarn : LogLevel::kInfo;
+}
+
+}  // namespace
+
+Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
+               std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices)
+    : io_(io),
+      config_(config),
+      run_(run),
+      parts_(std::move(parts)),
+      coordinator_(std::move(coordinator)),
+      devices_(std::move(devices)),
+      tls_([this](std::string_view identity, PskEntry* out) { return find_psk(identity, out); },
+           config.server.allow_psk_ke),
+      listener_(io, tls_, limits_for(config), counters_, *this),
+      tick_(io),
+      fleet_poll_(io),
+      drain_timer_(io) {
+  epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
+}
+
+Server::~Server() {
+  executing_ = true;  // sessions that end now have nobody to tell
+  listener_.close_accepting();
+  listener_.abort_all();
+}
+
+uint64_t Server::now_ms() const { return epoch_offset_ms_ + steady_ms(); }
+
+std::string Server::start() {
+  if (tls_.start() != Status::kOk) {
+    return "TLS cannot start: no random bytes from the operating system, or no memory; check /dev/urandom";
+  }
+  Tcp::endpoint endpoint;
+  parse_listen_address(config_.server.listen, &endpoint);  // load_config() has checked it
+  const std::string problem = listener_.open(endpoint);
+  if (!problem.empty()) {
+    return problem;
+  }
+  store_.emplace(io_, parts_.journal, config_.server.store, make_reports());
+  parts_.fleet.data_version(&data_version_);
+  log_event(LogLevel::kInfo, "listening",
+            Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
+                .add("run", uint64_t{run_.id}).add("name", run_.name).add_hex("parameters", run_.digest)
+                .add("devices", uint64_t{devices_.size()}));
+  for (const DeviceRow& device : devices_) {
+    if (device.revoked) {
+      coordinator_->on_device_revoked(device.index, now_ms());
+    }
+  }
+  coordinator_->start(now_ms());
+  execute();
+  refresh_fleet();  // a stop may have been asked for while no server ran
+  poll_fleet();
+  return {};
+}
+
+// ---- Sessions ------------------------------------------------------------------------------------------------------
+
+bool Server::find_psk(std::string_view identity, PskEntry* out) {
+  std::optional<DeviceRow> row;
+  const StoreStatus status = parts_.fleet.find_device(std::string(identity), &row);
+  if (status != StoreStatus::kOk) {
+    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", parts_.fleet.error()));
+  }
+  if (!row) {
+    return false;
+  }
+  out->key = row->key;
+  out->device = row->index;
+  out->revoked = row->revoked;
+  return true;
+}
+
+void Server::on_session_established(SessionId session) {
+  const Session* const found = listener_.find(session);
+  if (found != nullptr && found->device() >= devices_.size()) {
+    refresh_fleet();  // enrolled since the last poll
+  }
+}
+
+void Server::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
+  if (device >= devices_.size()) {
+    listener_.find(session)->close(gs_Reason_REASON_UNKNOWN_RUN);
+    return;
+  }
+  coordinator_->on_message(session, device, message, now_ms());
+  execute();
+}
+
+void Server::on_session_ended(SessionId session) {
+  coordinator_->on_session_closed(session, now_ms());
+  execute();
+  if (draining_ && listener_.connection_count() == 0) {
+    io_.stop();
+  }
+}
+
+// ---- Actions -------------------------------------------------------------------------------------------------------
+
+// Executing an action may end a session, which makes more actions: they are taken by the outermost call, in order.
+void Server::execute() {
+  if (executing_) {
+    return;
+  }
+  executing_ = true;
+  for (std::vector<Action> actions = coordinator_->take_actions(); !actions.empty();
+       actions = coordinator_->take_actions()) {
+    for (Action& action : actions) {
+      execute(action);
+    }
+  }
+  executing_ = false;
+  mark_run_state();
+  arm_tick();
+}
+
+void Server::execute(Action& action) {
+  Session* const session = action.session == 0 ? nullptr : listener_.find(action.session);
+  switch (action.kind) {
+    case ActionKind::kSend:
+      if (session != nullptr) {
+        session->send(action.message);
+      }
+      break;
+    case ActionKind::kClose:
+      if (session != nullptr) {
+        session->close(action.reason);
+      }
+      break;
+    case ActionKind::kPersist: store_->append(std::move(action.record)); break;
+    case ActionKind::kPublish: publish(action.version); break;
+    case ActionKind::kLog:
+      log_event(level_of(action.event), action.event, Fields().add_pairs(action.text));
+      break;
+  }
+}
+
+void Server::publish(uint32_t version) {
+  const Replica& model = coordinator_->model();
+  if (!model.has_model() || model.version() != version) {
+    return;
+  }
+  const std::string& folder = config_.server.export_dir;
+  if (folder.empty()) {
+    log_event(LogLevel::kInfo, "version", Fields().add("version", uint64_t{version}).add_hex("digest", model.digest()));
+    return;
+  }
+  const std::span<const Real> values(model.model(), model.shape().size());
+  store_->run_after([version, digest = model.digest(), path = folder + "/" + version_file_name(version),
+                     bytes = npy_bytes(model.shape(), values)] {
+    const std::string problem = write_file_atomically(path, bytes);
+    if (problem.empty()) {
+      log_event(LogLevel::kInfo, "version",
+                Fields().add("version", uint64_t{version}).add_hex("digest", digest).add("file", path));
+    } else {
+      log_event(LogLevel::kError, "export_failed", Fields().add("version", uint64_t{version}).add("cause", problem));
+    }
+  });
+}
+
+// What `run list` and `run start` read.
+void Server::mark_run_state() {
+  const gs_RunState state = coordinator_->run_state();
+  if (state == marked_state_ || (state != gs_RunState_RUN_STATE_FINISHED && state != gs_RunState_RUN_STATE_STOPPED)) {
+    return;
+  }
+  marked_state_ = state;
+  const bool is_finished = state == gs_RunState_RUN_STATE_FINISHED;
+  log_event(LogLevel::kInfo, is_finished ? "run_finished" : "run_stopped",
+            Fields().add("run", uint64_t{run_.id}).add("version", uint64_t{coordinator_->durable_version()}));
+  log_counters();
+  store_->run_after([mark = parts_.mark_run_state, is_finished] {
+    mark(is_finished ? StoredRunState::kFinished : StoredRunState::kStopped);
+  });
+}
+
+void Server::arm_tick() {
+  const uint64_t next_ms = coordinator_->next_tick_ms();
+  if (next_ms == tick_ms_) {
+    return;
+  }
+  tick_ms_ = next_ms;
+  if (next_ms == UINT64_MAX) {
+    tick_.cancel();
+    return;
+  }
+  const uint64_t now = now_ms();
+  // A tick that stays due would spin: at least a millisecond between two.
+  tick_.expires_after(std::chrono::milliseconds(next_ms > now ? next_ms - now : 1));
+  tick_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      tick_ms_ = UINT64_MAX;
+      coordinator_->on_tick(now_ms());
+      execute();
+    }
+  });
+}
+
+// ---- Storage -------------------------------------------------------------------------------------------------------
+
+StoreThread::Reports Server::make_reports() {
+  StoreThread::Reports reports;
+  reports.on_persisted = [this](uint64_t sequence) {
+    coordinator_->on_persisted(sequence, now_ms());
+    execute();
+  };
+  reports.on_failed = [this](StoreStatus status) { on_store_failed(status); };
+  reports.on_recovered = [this] {
+    log_event(LogLevel::kInfo, "storage_recovered", Fields().add("database", config_.server.database));
+    coordinator_->on_storage_recovered(now_ms());
+    execute();
+  };
+  return reports;
+}
+
+void Server::on_store_failed(StoreStatus status) {
+  ++counters_.store_failures;
+  log_event(LogLevel::kError, "storage_failed",
+            Fields().add("database", config_.server.database).add("cause", cause_of(status))
+                .add("retry_ms", uint64_t{config_.server.store.retry_ms})
+                .add("remedy", status == StoreStatus::kCorrupt
+                                   ? "stop the server and restore the database from a copy"
+                                   : "free space or repair the disk; the server tries again by itself"));
+  coordinator_->on_storage_failed(now_ms());
+  execute();
+}
+
+// ---- The fleet -----------------------------------------------------------------------------------------------------
+
+void Server::poll_fleet() {
+  uint64_t version = 0;
+  if (parts_.fleet.data_version(&version) == StoreStatus::kOk && version != data_version_) {
+    data_version_ = version;
+    refresh_fleet();
+  }
+  fleet_poll_.expires_after(kFleetPoll);
+  fleet_poll_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      poll_fleet();
+    }
+  });
+}
+
+// What `device add`, `device revoke` and `run stop` have changed.
+void Server::refresh_fleet() {
+  std::vector<DeviceRow> rows;
+  if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
+    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", parts_.fleet.error()));
+    return;
+  }
+  for (DeviceRow& row : rows) {
+    const bool is_new = row.index >= devices_.size();
+    if (is_new) {
+      log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
+      coordinator_->on_device_added(row.name, now_ms());
+    }
+    if (row.revoked && (is_new || !devices_[row.index].revoked)) {
+      log_event(LogLevel::kInfo, "device_revoked", Fields().add("device", row.name));
+      coordinator_->on_device_revoked(row.index, now_ms());
+    }
+  }
+  devices_ = std::move(rows);
+  std::optional<RunRow> run;
+  const bool is_over = marked_state_ != gs_RunState_RUN_STATE_NONE;
+  if (!is_over && parts_.fleet.latest_run(&run) == StoreStatus::kOk && run && run->id == run_.id &&
+      (run->state == StoredRunState::kStopRequested || run->state == StoredRunState::kStopped)) {
+    log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{run_.id}));
+    coordinator_->stop(now_ms());
+  }
+  execute();
+}
+
+// ---- The end -------------------------------------------------------------------------------------------------------
+
+void Server::drain() {
+  if (draining_) {
+    return;
+  }
+  draining_ = true;
+  log_event(LogLevel::kInfo, "draining", Fields().add("sessions", uint64_t{listener_.connection_count()}));
+  const SessionLimits& session = config_.server.listener.session;
+  listener_.drain(session.refusal_retry_min_ms, session.refusal_retry_max_ms);
+  if (listener_.connection_count() == 0) {
+    io_.stop();
+    return;
+  }
+  drain_timer_.expires_after(std::chrono::milliseconds(config_.server.drain_deadline_ms));
+  drain_timer_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      log_event(LogLevel::kWarn, "deadline",
+                Fields().add("limit", "drain_deadline_ms").add("sessions", uint64_t{listener_.connection_count()})
+                    .add("remedy", "none needed: these devices dial again"));
+      io_.stop();
+    }
+  });
+}
+
+bool Server::finish() {
+  const bool complete = !store_ || store_->stop();
+  if (!complete) {
+    log_event(LogLevel::kError, "records_not_stored",
+              Fields().add("database", config_.server.database)
+                  .add("remedy", "none of them was acknowledged: their devices send them again"));
+  }
+  log_counters();
+  log_event(LogLevel::kInfo, "stopped", Fields().add("version", uint64_t{coordinator_->durable_version()}));
+  return complete;
+}
+
+void Server::log_counters() {
+  const ShellCounters& s = counters_;
+  const CoordinatorCounters& c = coordinator_->counters();
+  log_event(
+      LogLevel::kInfo, "counters",
+      Fields().add("connections_accepted", s.connections_accepted).add("connections_over_cap", s.connections_over_cap)
+          .add("handshakes_over_cap", s.handshakes_over_cap).add("accept_failures", s.accept_failures)
+          .add("sessions_established", s.sessions_established).add("plain_text_peers", s.plain_text_peers)
+          .add("tls_version_peers", s.tls_version_peers).add("unknown_identities", s.unknown_identities)
+          .add("revoked_identities", s.revoked_identities).add("wrong_keys", s.wrong_keys)
+          .add("tls_other_faults", s.tls_other_faults).add("malformed_frames", s.malformed_frames)
+          .add("deadline_handshake", s.deadline_handshake).add("deadline_hello", s.deadline_hello)
+          .add("deadline_frame", s.deadline_frame).add("deadline_write", s.deadline_write)
+          .add("deadline_idle", s.deadline_idle).add("sessions_overloaded", s.sessions_overloaded)
+          .add("frames_received", s.frames_received).add("frames_sent", s.frames_sent)
+          .add("wire_bytes_received", s.wire_bytes_received).add("wire_bytes_sent", s.wire_bytes_sent)
+          .add("store_failures", s.store_failures).add("updates_folded", c.updates_folded)
+          .add("updates_late", c.updates_late).add("updates_partial", c.updates_partial)
+          .add("updates_refused", c.updates_refused).add("updates_duplicate", c.updates_duplicate)
+          .add("updates_superseded", c.updates_superseded).add("tasks_issued", c.tasks_issued)
+          .add("tasks_abandoned", c.tasks_abandoned).add("tasks_refused", c.tasks_refused)
+          .add("rounds_closed", c.rounds_closed).add("rounds_extended", c.rounds_extended)
+          .add("snapshots_sent", c.snapshots_sent).add("records_sent", c.records_sent)
+          .add("digest_mismatches", c.digest_mismatches).add("sessions_replaced", c.sessions_replaced)
+          .add("messages_unexpected", c.messages_unexpected).add("steps_failed", c.steps_failed));
+}
+
+}  // namespace gradstream

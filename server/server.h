@@ -1,0 +1,92 @@
+// The shell around the coordinator: executes its actions with sockets, a disk thread, a clock and signals.
+//
+//   sessions --messages--> Coordinator --actions--> sessions, store thread, export folder, log
+//                              ^------ on_persisted, on_tick, on_session_closed ------'
+//
+// One io_context thread runs everything but the disk. Lifetime: construct, start(), io.run(), then finish().
+#ifndef GRADSTREAM_SERVER_SERVER_H_
+#define GRADSTREAM_SERVER_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/asio_alias.h"
+#include "server/config.h"
+#include "server/coordinator.h"
+#include "server/listener.h"
+#include "server/store_sqlite.h"
+#include "server/store_thread.h"
+
+namespace gradstream {
+
+class Server : public SessionOwner {
+ public:
+  // fleet: for the io_context thread. journal: the run's, for the store thread; mark_run_state is called there too.
+  struct Parts {
+    SqliteDatabase& fleet;
+    Store& journal;
+    std::function<void(StoredRunState)> mark_run_state;
+  };
+  // coordinator: has replayed the journal; devices: the fleet it was made with.
+  Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
+         std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices);
+  ~Server() override;
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Listens and opens the run. Empty, or a sentence with the remedy.
+  std::string start();
+  uint16_t port() const { return listener_.port(); }
+  // SIGTERM, SIGINT: Drain to every session; io.run() returns when they have left or drain_deadline_ms is over.
+  void drain();
+  // After io.run(): stores what is left. False when records could not be stored (their devices were told nothing).
+  bool finish();
+
+  const ShellCounters& counters() const { return counters_; }
+  const Coordinator& coordinator() const { return *coordinator_; }
+
+ private:
+  void on_session_established(SessionId session) override;
+  void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
+  void on_session_ended(SessionId session) override;
+
+  bool find_psk(std::string_view identity, PskEntry* out);
+  StoreThread::Reports make_reports();
+  void on_store_failed(StoreStatus status);
+  void execute();
+  void execute(Action& action);
+  void publish(uint32_t version);
+  void mark_run_state();
+  void arm_tick();
+  void poll_fleet();
+  void refresh_fleet();
+  void log_counters();
+  uint64_t now_ms() const;
+
+  asio::io_context& io_;
+  const Config config_;
+  const RunRow run_;
+  Parts parts_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<DeviceRow> devices_;
+  ShellCounters counters_;
+  TlsContext tls_;
+  Listener listener_;
+  std::optional<StoreThread> store_;
+  SteadyTimer tick_;
+  uint64_t tick_ms_ = UINT64_MAX;
+  SteadyTimer fleet_poll_;
+  SteadyTimer drain_timer_;
+  uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
+  uint64_t data_version_ = 0;
+  gs_RunState marked_state_ = gs_RunState_RUN_STATE_NONE;
+  bool executing_ = false;
+  bool draining_ = false;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_SERVER_H_

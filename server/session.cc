@@ -1,0 +1,408 @@
+#include "server/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/log.h"
+
+namespace gradstream {
+
+namespace {
+
+std::string text_of(const Tcp::socket& socket) {
+  ErrorCode error;
+  const Tcp::endpoint endpoint = socket.remote_endpoint(error);
+  if (error) {
+    return "gone";
+  }
+  return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
+}
+
+uint64_t* counter_of(TlsFault fault, ShellCounters& counters) {
+  switch (fault) {
+    case TlsFault::kNotTls: return &counters.plain_text_peers;
+    case TlsFault::kTlsVersion: return &counters.tls_version_peers;
+    case TlsFault::kUnknownIdentity: return &counters.unknown_identities;
+    case TlsFault::kRevoked: return &counters.revoked_identities;
+    case TlsFault::kWrongKey: return &counters.wrong_keys;
+    default: return &counters.tls_other_faults;
+  }
+}
+
+}  // namespace
+
+Session::Session(SessionId id, Tcp::socket socket, TlsContext& context, const SessionLimits& limits,
+                 ShellCounters& counters, SessionOwner& owner)
+    : id_(id),
+      context_(context),
+      limits_(limits),
+      counters_(counters),
+      owner_(&owner),
+      peer_(text_of(socket)),
+      timer_(socket.get_executor()) {
+  // The stream's callback holds no reference to the session: end() silences it first.
+  stream_ = std::make_shared<TlsStream>(std::move(socket), context_, [this] { pump(); });
+}
+
+Session::~Session() { stream_->close(); }
+
+uint64_t Session::now_ms() const {
+  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count());
+}
+
+void Session::start() {
+  state_ = State::kTls;
+  state_begin_ms_ = now_ms();
+  if (stream_->start() != Status::kOk) {
+    log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", peer_));
+    end();
+    return;
+  }
+  arm_timer();
+}
+
+void Session::send(const ServerMessage& message) {
+  if (!is_open()) {
+    return;
+  }
+  std::vector<uint8_t> frame(kFrameSizeMax);
+  const Result<size_t> size = encode_frame(message, frame.data());
+  if (!size.ok()) {
+    log_event(LogLevel::kError, "message_not_encoded",
+              Fields().add("session", id_).add("body", uint64_t{message.which_body}));
+    return;
+  }
+  frame.resize(size.value());
+  if (queued_size_ + frame.size() > limits_.queue_size_max) {
+    ++counters_.sessions_overloaded;
+    log_event(LogLevel::kWarn, "session_overloaded",
+              Fields().add("session", id_).add("device", identity()).add("queued", uint64_t{queued_size_})
+                  .add("remedy", "the device reads too slowly; raise server.limits.queue_size_max for larger models"));
+    close(gs_Reason_REASON_OVERLOADED);
+    return;
+  }
+  queued_size_ += frame.size();
+  queue_.push_back(std::move(frame));
+  note_sent(message);
+  if (!pumping_) {
+    pump_output();
+    arm_timer();
+  }
+}
+
+// When the peer is due depends on the last thing that this end told it.
+void Session::note_sent(const ServerMessage& message) {
+  uint64_t patience_ms = limits_.answer_deadline_ms;
+  switch (message.which_body) {
+    case gs_ServerMessage_task_tag:
+      patience_ms = message.body.task.deadline_ms == 0 ? limits_.session_idle_max_ms
+                                                       : patience_ms + message.body.task.deadline_ms;
+      break;
+    case gs_ServerMessage_ack_tag: patience_ms += message.body.ack.retry.max_ms; break;
+    case gs_ServerMessage_wait_tag: patience_ms += message.body.wait.retry.max_ms; break;
+    default: break;
+  }
+  peer_due_ms_ = now_ms() + patience_ms;
+}
+
+void Session::close(gs_Reason reason) {
+  if (!is_open()) {
+    return;
+  }
+  if (reason == gs_Reason_REASON_OVERLOADED) {
+    // What it did not read it need not get: the reason is enough.
+    queue_.clear();
+    queued_size_ = 0;
+  }
+  if (reason != gs_Reason_REASON_NONE) {
+    ServerMessage message = {};
+    message.which_body = gs_ServerMessage_refuse_tag;
+    message.body.refuse.reason = reason;
+    message.body.refuse.has_retry = true;
+    message.body.refuse.retry.min_ms = limits_.refusal_retry_min_ms;
+    message.body.refuse.retry.max_ms = limits_.refusal_retry_max_ms;
+    std::vector<uint8_t> frame(kFrameSizeMax);
+    const Result<size_t> size = encode_frame(message, frame.data());
+    if (size.ok()) {
+      frame.resize(size.value());
+      queued_size_ += frame.size();
+      queue_.push_back(std::move(frame));
+    }
+  }
+  begin_closing();
+}
+
+void Session::begin_closing() {
+  state_ = State::kClosing;
+  state_begin_ms_ = now_ms();
+  frame_begin_ms_ = 0;
+  if (!pumping_) {
+    pump();
+  }
+}
+
+void Session::abort() { end(); }
+
+void Session::end() {
+  if (state_ == State::kGone) {
+    return;
+  }
+  const auto keep = weak_from_this().lock();
+  state_ = State::kGone;
+  counters_.wire_bytes_sent += stream_->wire_bytes_sent() - wire_counted_sent_;
+  counters_.wire_bytes_received += stream_->wire_bytes_received() - wire_counted_received_;
+  wire_counted_sent_ = stream_->wire_bytes_sent();
+  wire_counted_received_ = stream_->wire_bytes_received();
+  stream_->close();
+  timer_.cancel();
+  timer_ms_ = 0;
+  queue_.clear();
+  queued_size_ = 0;
+  owner_->on_session_ended(id_);
+}
+
+// ---- The pump ------------------------------------------------------------------------------------------------------
+
+void Session::pump() {
+  if (pumping_ || state_ == State::kGone) {
+    return;
+  }
+  const auto keep = shared_from_this();
+  pumping_ = true;
+  if (state_ == State::kTls) {
+    pump_handshake();
+  }
+  if (is_open()) {
+    pump_input();
+  }
+  if (state_ != State::kGone) {
+    pump_output();
+  }
+  pumping_ = false;
+  if (state_ == State::kClosing && stream_->shut_down_done()) {
+    end();
+  }
+  arm_timer();
+}
+
+void Session::pump_handshake() {
+  const Status status = stream_->handshake();
+  if (status == Status::kWouldBlock) {
+    return;
+  }
+  if (status != Status::kOk) {
+    fail_tls();
+    return;
+  }
+  state_ = State::kHello;
+  state_begin_ms_ = now_ms();
+  ++counters_.sessions_established;
+  log_event(LogLevel::kDebug, "session_established",
+            Fields().add("session", id_).add("peer", peer_).add("device", identity()));
+  owner_->on_session_established(id_);
+}
+
+void Session::fail_tls() {
+  const TlsFault fault = stream_->fault();
+  ++*counter_of(fault, counters_);
+  Fields fields;
+  fields.add("session", id_).add("peer", peer_);
+  if (!identity().empty()) {
+    fields.add("identity", identity());
+  }
+  if (!stream_->fault_detail().empty()) {
+    fields.add(fault == TlsFault::kNotTls ? "first_bytes" : "detail", stream_->fault_detail());
+  }
+  fields.add("remedy", tls_fault_remedy(fault));
+  const bool is_reset = fault == TlsFault::kPeerClosed;  // a port scan, a health check, a board's reset
+  log_event(is_reset ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
+  begin_closing();
+}
+
+void Session::pump_input() {
+  uint8_t buffer[kFrameSizeMax];
+  while (is_open()) {
+    const Result<size_t> size = stream_->read(buffer, sizeof buffer);
+    if (!size.ok()) {
+      if (size.status() == Status::kWouldBlock) {
+        break;
+      }
+      if (size.status() == Status::kClosed) {
+        log_event(LogLevel::kDebug, "session_left", Fields().add("session", id_).add("device", identity()));
+        begin_closing();
+      } else {
+        fail_tls();
+      }
+      return;
+    }
+    std::span<const uint8_t> rest(buffer, size.value());
+    while (!rest.empty() && is_open()) {
+      rest = rest.subspan(reader_.feed(rest));
+      if (reader_.discarded_size() > 0) {
+        refuse_malformed("bytes that begin no frame, or a length beyond the largest frame");
+        return;
+      }
+      if (reader_.has_frame()) {
+        on_frame(reader_.payload());
+        reader_.pop();
+        frame_begin_ms_ = 0;
+      }
+    }
+  }
+  const bool in_frame = reader_.in_frame() || stream_->in_record();
+  if (!in_frame || !is_open()) {
+    frame_begin_ms_ = 0;
+  } else if (frame_begin_ms_ == 0) {
+    frame_begin_ms_ = now_ms();
+  }
+}
+
+void Session::on_frame(std::span<const uint8_t> payload) {
+  ++counters_.frames_received;
+  DeviceMessage message = {};
+  const Status status = decode_message(payload, &message);
+  if (status != Status::kOk) {
+    refuse_malformed(status_text(status));
+    return;
+  }
+  if (state_ == State::kHello) {
+    state_ = State::kOpen;
+  }
+  // From here this end owes an answer; send() sets the peer's next due time.
+  peer_due_ms_ = now_ms() + limits_.session_idle_max_ms;
+  owner_->on_session_message(id_, device(), message);
+}
+
+void Session::refuse_malformed(const char* what) {
+  ++counters_.malformed_frames;
+  log_event(LogLevel::kWarn, "malformed_frame",
+            Fields().add("session", id_).add("peer", peer_).add("device", identity()).add("what", what)
+                .add("remedy", "update the device's firmware: docs/wire.md is the format"));
+  close(gs_Reason_REASON_MALFORMED);
+}
+
+void Session::pump_output() {
+  while (!queue_.empty()) {
+    const Status status = stream_->write(queue_.front());
+    if (status == Status::kWouldBlock) {
+      break;
+    }
+    if (status != Status::kOk) {
+      queue_.clear();
+      queued_size_ = 0;
+      if (is_open()) {
+        begin_closing();
+      }
+      break;
+    }
+    ++counters_.frames_sent;
+    queued_size_ -= queue_.front().size();
+    queue_.pop_front();
+  }
+  stream_->flush();
+  if (!stream_->is_writing()) {
+    write_begin_ms_ = 0;
+  } else if (write_begin_ms_ == 0 || stream_->wire_bytes_sent() != wire_counted_sent_) {
+    write_begin_ms_ = now_ms();
+  }
+  counters_.wire_bytes_sent += stream_->wire_bytes_sent() - wire_counted_sent_;
+  counters_.wire_bytes_received += stream_->wire_bytes_received() - wire_counted_received_;
+  wire_counted_sent_ = stream_->wire_bytes_sent();
+  wire_counted_received_ = stream_->wire_bytes_received();
+  if (state_ == State::kClosing && queue_.empty()) {
+    stream_->shut_down();
+  }
+}
+
+// ---- Deadlines -----------------------------------------------------------------------------------------------------
+
+Session::Deadline Session::next_deadline(uint64_t* when_ms) const {
+  Deadline deadline = Deadline::kNone;
+  *when_ms = UINT64_MAX;
+  const auto consider = [&](Deadline candidate, uint64_t when) {
+    if (when < *when_ms) {
+      *when_ms = when;
+      deadline = candidate;
+    }
+  };
+  switch (state_) {
+    case State::kTls: consider(Deadline::kHandshake, state_begin_ms_ + limits_.handshake_deadline_ms); break;
+    case State::kHello: consider(Deadline::kHello, state_begin_ms_ + limits_.answer_deadline_ms); break;
+    case State::kOpen: consider(Deadline::kIdle, peer_due_ms_); break;
+    case State::kClosing: consider(Deadline::kClose, state_begin_ms_ + limits_.close_deadline_ms); break;
+    default: return Deadline::kNone;
+  }
+  if (is_open() && frame_begin_ms_ != 0) {
+    consider(Deadline::kFrame, frame_begin_ms_ + limits_.frame_deadline_ms);
+  }
+  if (is_open() && write_begin_ms_ != 0) {
+    consider(Deadline::kWrite, write_begin_ms_ + limits_.write_deadline_ms);
+  }
+  return deadline;
+}
+
+// The timer is a watchdog: it is moved only when the next deadline comes before the time it is set to.
+void Session::arm_timer() {
+  uint64_t when_ms = 0;
+  if (next_deadline(&when_ms) == Deadline::kNone || (timer_ms_ != 0 && timer_ms_ <= when_ms)) {
+    return;
+  }
+  const uint64_t now = now_ms();
+  timer_ms_ = when_ms;
+  timer_.expires_after(std::chrono::milliseconds(when_ms > now ? when_ms - now : 0));
+  timer_.async_wait([weak = weak_from_this()](const ErrorCode& error) {
+    const auto self = weak.lock();
+    if (error || !self || self->state_ == State::kGone) {
+      return;
+    }
+    self->timer_ms_ = 0;
+    uint64_t due_ms = 0;
+    const Deadline deadline = self->next_deadline(&due_ms);
+    if (due_ms <= self->now_ms()) {
+      self->on_deadline(deadline);
+    }
+    self->arm_timer();
+  });
+}
+
+void Session::on_deadline(Deadline deadline) {
+  struct Row {
+    const char* name;
+    const char* state;
+    uint64_t* counter;
+    const char* remedy;
+  };
+  Row row = {};
+  switch (deadline) {
+    case Deadline::kNone: return;
+    case Deadline::kClose: end(); return;
+    case Deadline::kHandshake:
+      row = {"handshake_deadline_ms", "tls", &counters_.deadline_handshake, "check the link: the handshake stalled"};
+      break;
+    case Deadline::kHello:
+      row = {"answer_deadline_ms", "hello", &counters_.deadline_hello, "the device sends no Hello: see its console"};
+      break;
+    case Deadline::kFrame:
+      row = {"frame_deadline_ms", "receive", &counters_.deadline_frame, "check the link: a frame stalled half-way"};
+      break;
+    case Deadline::kWrite:
+      row = {"write_deadline_ms", "send", &counters_.deadline_write, "the device does not read: see its console"};
+      break;
+    case Deadline::kIdle:
+      row = {"session_idle", "open", &counters_.deadline_idle, "none if the device was switched off; it dials again"};
+      break;
+  }
+  ++*row.counter;
+  log_event(LogLevel::kWarn, "deadline",
+            Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", peer_)
+                .add("device", identity()).add("remedy", row.remedy));
+  if (deadline == Deadline::kHandshake || deadline == Deadline::kWrite) {
+    end();  // nothing that could be said would arrive
+  } else {
+    close(gs_Reason_REASON_DEADLINE);
+  }
+}
+
+}  // namespace gradstream

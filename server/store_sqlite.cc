@@ -1,0 +1,621 @@
+#include "server/store_sqlite.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/training/encoding.h"
+
+namespace gradstream {
+
+namespace {
+
+// "GSdb": tells our files from any other program's.
+constexpr int64_t kApplicationId = 0x47536462;
+constexpr int64_t kSchemaVersion = 1;
+// How long a command waits for the server's transaction, or the server for a command's. Each lasts milliseconds.
+constexpr int kBusyTimeoutMs = 5000;
+constexpr int kPageSize = 4096;  // SQLite's default
+
+constexpr const char* kSchema[] = {
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+    "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
+    " revoked INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
+    " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE journal (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " device INTEGER NOT NULL, task_sequence INTEGER NOT NULL, version INTEGER NOT NULL, base_version INTEGER NOT NULL,"
+    " steps_done INTEGER NOT NULL, weight INTEGER NOT NULL, verdict INTEGER NOT NULL, reason INTEGER NOT NULL,"
+    " detail INTEGER NOT NULL, step_scale REAL NOT NULL, loss_before REAL NOT NULL, loss_after REAL NOT NULL,"
+    " digest INTEGER NOT NULL, time_ms INTEGER NOT NULL, payload BLOB NOT NULL, crc32c INTEGER NOT NULL,"
+    " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
+};
+
+constexpr const char* kInsertRecord =
+    "INSERT INTO journal VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)";
+constexpr const char* kSelectRecords =
+    "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
+    "loss_before,loss_after,digest,time_ms,payload,crc32c FROM journal WHERE run=?1 ORDER BY sequence";
+constexpr const char* kInsertDevice =
+    "INSERT INTO devices SELECT ?1,?2,?3,0,?4 WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
+constexpr const char* kSelectDevice = "SELECT device_index,name,key,revoked,created_ms FROM devices WHERE name=?1";
+constexpr const char* kSelectDevices = "SELECT device_index,name,key,revoked,created_ms FROM devices ORDER BY 1";
+constexpr const char* kSelectLatestRun =
+    "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id DESC LIMIT 1";
+constexpr const char* kSelectRuns =
+    "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id";
+
+void append_bytes(uint64_t value, std::vector<uint8_t>* out) {
+  for (int shift = 0; shift < 64; shift += 8) {
+    out->push_back(static_cast<uint8_t>(value >> shift));
+  }
+}
+
+uint64_t bits_of(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// Of a whole row, so that a bit that rots anywhere in it is found.
+uint32_t checksum_of(uint32_t run, const JournalRecord& r) {
+  std::vector<uint8_t> bytes;
+  bytes.reserve(17 * 8);
+  for (const uint64_t value :
+       {uint64_t{run}, r.sequence, static_cast<uint64_t>(r.kind), uint64_t{r.device}, uint64_t{r.task_sequence},
+        uint64_t{r.version}, uint64_t{r.base_version}, uint64_t{r.steps_done}, uint64_t{r.weight}, uint64_t{r.verdict},
+        uint64_t{r.reason}, uint64_t{r.detail}, bits_of(r.step_scale), bits_of(r.loss_before), bits_of(r.loss_after),
+        r.digest, r.time_ms}) {
+    append_bytes(value, &bytes);
+  }
+  const uint32_t head = crc32c(0, bytes.data(), bytes.size());
+  return crc32c(head, r.payload.data(), r.payload.size());
+}
+
+StoreStatus status_of(int sqlite_code) {
+  switch (sqlite_code & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE: return StoreStatus::kOk;
+    case SQLITE_FULL: return StoreStatus::kFull;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED: return StoreStatus::kBusy;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return StoreStatus::kCorrupt;
+    default: return StoreStatus::kFailed;
+  }
+}
+
+const char* remedy_of(StoreStatus status) {
+  switch (status) {
+    case StoreStatus::kOk: return "";
+    case StoreStatus::kFull: return "free space on that disk; the server goes on by itself";
+    case StoreStatus::kBusy: return "another program holds the database: end it, or try again";
+    case StoreStatus::kCorrupt: return "restore the file (and its -wal file) from a copy, or begin with another path";
+    case StoreStatus::kFailed: return "check the disk, the path and its permissions";
+  }
+  return "";
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) {
+    return ".";
+  }
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+const char* stored_run_state_text(StoredRunState state) {
+  switch (state) {
+    case StoredRunState::kActive: return "active";
+    case StoredRunState::kStopRequested: return "stop requested";
+    case StoredRunState::kFinished: return "finished";
+    case StoredRunState::kStopped: return "stopped";
+  }
+  return "unknown";
+}
+
+// One use of a prepared statement: reset at the end, whatever happens.
+class SqliteDatabase::Use {
+ public:
+  Use(SqliteDatabase& database, const char* sql) {
+    sqlite3_stmt*& cached = database.statements_[sql];
+    if (cached == nullptr) {
+      code_ = sqlite3_prepare_v3(database.connection_, sql, -1, SQLITE_PREPARE_PERSISTENT, &cached, nullptr);
+    }
+    statement_ = cached;
+  }
+  ~Use() {
+    if (statement_ != nullptr) {
+      sqlite3_reset(statement_);
+      sqlite3_clear_bindings(statement_);
+    }
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  void bind(int at, uint64_t value) { note(sqlite3_bind_int64(statement_, at, static_cast<int64_t>(value))); }
+  void bind_real(int at, double value) { note(sqlite3_bind_double(statement_, at, value)); }
+  void bind_text(int at, const std::string& value) {
+    note(sqlite3_bind_text(statement_, at, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT));
+  }
+  void bind_blob(int at, std::span<const uint8_t> value) {
+    const uint8_t* const bytes = value.empty() ? reinterpret_cast<const uint8_t*>("") : value.data();
+    note(sqlite3_bind_blob(statement_, at, bytes, static_cast<int>(value.size()), SQLITE_STATIC));
+  }
+  // SQLITE_ROW, SQLITE_DONE, or the first error of preparing, binding and stepping.
+  int step() { return code_ != SQLITE_OK ? code_ : sqlite3_step(statement_); }
+  uint64_t number(int column) const { return static_cast<uint64_t>(sqlite3_column_int64(statement_, column)); }
+  uint32_t number32(int column) const { return static_cast<uint32_t>(number(column)); }
+  float real(int column) const { return static_cast<float>(sqlite3_column_double(statement_, column)); }
+  std::string text(int column) const {
+    const auto* const bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<size_t>(size(column)));
+  }
+  std::span<const uint8_t> blob(int column) const {
+    const auto* const bytes = static_cast<const uint8_t*>(sqlite3_column_blob(statement_, column));
+    return {bytes, static_cast<size_t>(size(column))};
+  }
+
+ private:
+  int size(int column) const { return sqlite3_column_bytes(statement_, column); }
+  void note(int code) {
+    if (code_ == SQLITE_OK) {
+      code_ = code;
+    }
+  }
+  sqlite3_stmt* statement_ = nullptr;
+  int code_ = SQLITE_OK;
+};
+
+// ---- Opening -------------------------------------------------------------------------------------------------------
+
+SqliteDatabase::~SqliteDatabase() {
+  for (const auto& [sql, statement] : statements_) {
+    sqlite3_finalize(statement);
+  }
+  sqlite3_close(connection_);
+}
+
+StoreStatus SqliteDatabase::fail_with(StoreStatus status, std::string sentence) {
+  error_ = std::move(sentence);
+  return status;
+}
+
+StoreStatus SqliteDatabase::fail(int sqlite_code, const char* what) {
+  const StoreStatus status = status_of(sqlite_code);
+  const char* const cause = connection_ == nullptr ? sqlite3_errstr(sqlite_code) : sqlite3_errmsg(connection_);
+  return fail_with(status, "database " + path_ + ": cannot " + what + ": " + cause + "; " + remedy_of(status));
+}
+
+StoreStatus SqliteDatabase::execute(const char* sql) {
+  const int code = sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? StoreStatus::kOk : fail(code, sql);
+}
+
+StoreStatus SqliteDatabase::query_number(const char* sql, int64_t* out) {
+  Use use(*this, sql);
+  const int code = use.step();
+  if (code != SQLITE_ROW) {
+    return fail(code, sql);
+  }
+  *out = static_cast<int64_t>(use.number(0));
+  return StoreStatus::kOk;
+}
+
+// SQLite would create the file readable by everybody.
+StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
+  if (options.vfs != nullptr) {
+    return StoreStatus::kOk;
+  }
+  struct stat info = {};
+  const std::string folder = folder_of(path_);
+  if (stat(folder.c_str(), &info) != 0) {
+    return fail_with(StoreStatus::kFailed, "database " + path_ + ": folder " + folder +
+                                               " does not exist; create it (mkdir -p " + folder +
+                                               ") or set server.database to another path");
+  }
+  if (stat(path_.c_str(), &info) == 0) {
+    if (S_ISREG(info.st_mode)) {
+      return StoreStatus::kOk;
+    }
+    return fail_with(StoreStatus::kFailed, "database " + path_ + " is no regular file; set server.database to a file");
+  }
+  if (!options.may_create) {
+    return fail_with(StoreStatus::kFailed,
+                     "database " + path_ + " does not exist; `gradstream device add` and `gradstream serve` create it; "
+                     "check server.database in the configuration");
+  }
+  const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) {
+    return fail_with(StoreStatus::kFailed, "database " + path_ + " cannot be created: " + std::strerror(errno) +
+                                               "; check the permissions of " + folder);
+  }
+  ::close(file);
+  // The name of the new file must survive a power cut as well.
+  const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0) {
+    ::fsync(directory);
+    ::close(directory);
+  }
+  return StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::check_format(bool* is_new) {
+  int64_t application_id = 0;
+  int64_t object_count = 0;
+  StoreStatus status = query_number("PRAGMA application_id", &application_id);
+  if (status == StoreStatus::kOk) {
+    status = query_number("SELECT count(*) FROM sqlite_schema", &object_count);
+  }
+  if (status == StoreStatus::kCorrupt) {
+    return fail_with(status, "database " + path_ + " is no SQLite database, or its beginning is damaged; " +
+                                 remedy_of(status));
+  }
+  if (status != StoreStatus::kOk) {
+    return status;
+  }
+  *is_new = application_id == 0 && object_count == 0;
+  if (!*is_new && application_id != kApplicationId) {
+    return fail_with(StoreStatus::kCorrupt, "database " + path_ +
+                                                " belongs to another program; set server.database to another path");
+  }
+  return StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::make_schema() {
+  StoreStatus status = execute("BEGIN IMMEDIATE");
+  bool is_new = false;
+  if (status == StoreStatus::kOk) {
+    status = check_format(&is_new);  // another process may have been first
+  }
+  if (status == StoreStatus::kOk && is_new) {
+    for (const char* const table : kSchema) {
+      if (status == StoreStatus::kOk) {
+        status = execute(table);
+      }
+    }
+    const std::string finish = "PRAGMA application_id=" + std::to_string(kApplicationId) +
+                               "; INSERT INTO meta VALUES ('schema_version'," + std::to_string(kSchemaVersion) + ")";
+    if (status == StoreStatus::kOk) {
+      status = execute(finish.c_str());
+    }
+  }
+  if (status == StoreStatus::kOk) {
+    status = execute("COMMIT");
+  }
+  if (status != StoreStatus::kOk) {
+    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  return status;
+}
+
+StoreStatus SqliteDatabase::check_schema() {
+  int64_t version = 0;
+  const StoreStatus status = query_number("SELECT value FROM meta WHERE key='schema_version'", &version);
+  if (status != StoreStatus::kOk) {
+    return status;
+  }
+  if (version != kSchemaVersion) {
+    return fail_with(StoreStatus::kCorrupt, "database " + path_ + " has format " + std::to_string(version) +
+                                                ", this release reads format " + std::to_string(kSchemaVersion) +
+                                                "; use the release that wrote it");
+  }
+  return StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (options.vfs != nullptr ? SQLITE_OPEN_CREATE : 0);
+  const int code = sqlite3_open_v2(path_.c_str(), &connection_, flags, options.vfs);
+  if (code != SQLITE_OK) {
+    return fail(code, "open it");
+  }
+  sqlite3_extended_result_codes(connection_, 1);
+  sqlite3_busy_timeout(connection_, kBusyTimeoutMs);
+  bool is_new = false;
+  StoreStatus status = check_format(&is_new);
+  if (status == StoreStatus::kOk) {
+    status = execute("PRAGMA journal_mode=WAL");
+  }
+  if (status == StoreStatus::kOk) {
+    status = execute(options.synchronous_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
+  }
+  if (status == StoreStatus::kOk) {
+    status = execute("PRAGMA foreign_keys=ON");
+  }
+  if (status == StoreStatus::kOk) {
+    sqlite3_wal_autocheckpoint(connection_, options.checkpoint_pages);
+    const std::string limit = "PRAGMA journal_size_limit=" + std::to_string(options.checkpoint_pages * kPageSize);
+    status = execute(limit.c_str());  // the WAL gives back what one large burst took
+  }
+  if (status == StoreStatus::kOk) {
+    status = is_new ? make_schema() : status;
+  }
+  return status == StoreStatus::kOk ? check_schema() : status;
+}
+
+StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
+  path_ = options.path;
+  StoreStatus status = prepare_file(options);
+  if (status == StoreStatus::kOk) {
+    status = connect(options);
+  }
+  if (status != StoreStatus::kOk || !options.check_integrity) {
+    return status;
+  }
+  Use use(*this, "PRAGMA quick_check(1)");
+  const int code = use.step();
+  if (code != SQLITE_ROW) {
+    return fail(code, "check it");
+  }
+  const std::string verdict = use.text(0);
+  if (verdict != "ok") {
+    return fail_with(StoreStatus::kCorrupt,
+                     "database " + path_ + " is damaged: " + verdict + "; " + remedy_of(StoreStatus::kCorrupt));
+  }
+  return StoreStatus::kOk;
+}
+
+// ---- The fleet -----------------------------------------------------------------------------------------------------
+
+StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
+                                       std::optional<uint32_t>* index) {
+  index->reset();
+  StoreStatus status = execute("BEGIN IMMEDIATE");
+  if (status != StoreStatus::kOk) {
+    return status;
+  }
+  int64_t count = 0;
+  status = query_number("SELECT count(*) FROM devices", &count);
+  if (status == StoreStatus::kOk) {
+    Use use(*this, kInsertDevice);
+    use.bind(1, static_cast<uint64_t>(count));
+    use.bind_text(2, name);
+    use.bind_blob(3, key);
+    use.bind(4, now_ms);
+    const int code = use.step();
+    status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
+  }
+  const bool added = status == StoreStatus::kOk && sqlite3_changes(connection_) == 1;
+  if (status == StoreStatus::kOk) {
+    status = execute("COMMIT");
+  }
+  if (status != StoreStatus::kOk) {
+    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
+  } else if (added) {
+    *index = static_cast<uint32_t>(count);
+  }
+  return status;
+}
+
+StoreStatus SqliteDatabase::revoke_device(const std::string& name, bool* found) {
+  Use use(*this, "UPDATE devices SET revoked=1 WHERE name=?1");
+  use.bind_text(1, name);
+  const int code = use.step();
+  if (code != SQLITE_DONE) {
+    return fail(code, "revoke the device");
+  }
+  *found = sqlite3_changes(connection_) == 1;
+  return StoreStatus::kOk;
+}
+
+namespace {
+
+template <typename UseType>
+DeviceRow device_of(const UseType& use) {
+  DeviceRow row;
+  row.index = use.number32(0);
+  row.name = use.text(1);
+  const auto key = use.blob(2);
+  std::memcpy(row.key.data(), key.data(), std::min(key.size(), row.key.size()));
+  row.revoked = use.number(3) != 0;
+  row.created_ms = use.number(4);
+  return row;
+}
+
+template <typename UseType>
+RunRow run_of(const UseType& use) {
+  RunRow row;
+  row.id = use.number32(0);
+  row.name = use.text(1);
+  row.parameters = use.text(2);
+  row.source = use.text(3);
+  row.digest = use.number(4);
+  row.state = static_cast<StoredRunState>(use.number(5));
+  row.created_ms = use.number(6);
+  return row;
+}
+
+}  // namespace
+
+StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<DeviceRow>* out) {
+  out->reset();
+  Use use(*this, kSelectDevice);
+  use.bind_text(1, name);
+  const int code = use.step();
+  if (code == SQLITE_ROW) {
+    *out = device_of(use);
+    return StoreStatus::kOk;
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");
+}
+
+StoreStatus SqliteDatabase::devices(std::vector<DeviceRow>* out) {
+  out->clear();
+  Use use(*this, kSelectDevices);
+  int code = use.step();
+  for (; code == SQLITE_ROW; code = use.step()) {
+    out->push_back(device_of(use));
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the devices");
+}
+
+// ---- Runs ----------------------------------------------------------------------------------------------------------
+
+StoreStatus SqliteDatabase::create_run(RunRow* row) {
+  Use use(*this, "INSERT INTO runs (name,parameters,source,digest,state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)");
+  use.bind_text(1, row->name);
+  use.bind_text(2, row->parameters);
+  use.bind_text(3, row->source);
+  use.bind(4, row->digest);
+  use.bind(5, static_cast<uint64_t>(row->state));
+  use.bind(6, row->created_ms);
+  const int code = use.step();
+  if (code != SQLITE_DONE) {
+    return fail(code, "create the run");
+  }
+  row->id = static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_));
+  return StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::latest_run(std::optional<RunRow>* out) {
+  out->reset();
+  Use use(*this, kSelectLatestRun);
+  const int code = use.step();
+  if (code == SQLITE_ROW) {
+    *out = run_of(use);
+    return StoreStatus::kOk;
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the run");
+}
+
+StoreStatus SqliteDatabase::runs(std::vector<RunRow>* out) {
+  out->clear();
+  Use use(*this, kSelectRuns);
+  int code = use.step();
+  for (; code == SQLITE_ROW; code = use.step()) {
+    out->push_back(run_of(use));
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the runs");
+}
+
+StoreStatus SqliteDatabase::set_run_state(uint32_t run, StoredRunState state) {
+  Use use(*this, "UPDATE runs SET state=?2 WHERE id=?1");
+  use.bind(1, run);
+  use.bind(2, static_cast<uint64_t>(state));
+  const int code = use.step();
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
+}
+
+StoreStatus SqliteDatabase::data_version(uint64_t* out) {
+  int64_t version = 0;
+  const StoreStatus status = query_number("PRAGMA data_version", &version);
+  *out = static_cast<uint64_t>(version);
+  return status;
+}
+
+// ---- The journal ---------------------------------------------------------------------------------------------------
+
+StoreStatus SqliteDatabase::append(uint32_t run, std::span<const JournalRecord> batch) {
+  StoreStatus status = execute("BEGIN IMMEDIATE");
+  if (status != StoreStatus::kOk) {
+    return status;
+  }
+  for (const JournalRecord& record : batch) {
+    Use use(*this, kInsertRecord);
+    int at = 1;
+    for (const uint64_t value :
+         {uint64_t{run}, record.sequence, static_cast<uint64_t>(record.kind), uint64_t{record.device},
+          uint64_t{record.task_sequence}, uint64_t{record.version}, uint64_t{record.base_version},
+          uint64_t{record.steps_done}, uint64_t{record.weight}, uint64_t{record.verdict}, uint64_t{record.reason},
+          uint64_t{record.detail}}) {
+      use.bind(at++, value);
+    }
+    use.bind_real(13, static_cast<double>(record.step_scale));
+    use.bind_real(14, static_cast<double>(record.loss_before));
+    use.bind_real(15, static_cast<double>(record.loss_after));
+    use.bind(16, record.digest);
+    use.bind(17, record.time_ms);
+    use.bind_blob(18, record.payload);
+    use.bind(19, checksum_of(run, record));
+    const int code = use.step();
+    if (code != SQLITE_DONE) {
+      status = fail(code, "append to the journal");
+      break;
+    }
+  }
+  if (status == StoreStatus::kOk) {
+    status = execute("COMMIT");
+  }
+  if (status != StoreStatus::kOk) {
+    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  return status;
+}
+
+StoreStatus SqliteDatabase::read(uint32_t run, const std::function<bool(const JournalRecord&)>& visit) {
+  Use use(*this, kSelectRecords);
+  use.bind(1, run);
+  uint64_t expected = 1;
+  int code = use.step();
+  for (; code == SQLITE_ROW; code = use.step(), ++expected) {
+    JournalRecord r;
+    r.sequence = use.number(0);
+    r.kind = static_cast<RecordKind>(use.number(1));
+    r.device = use.number32(2);
+    r.task_sequence = use.number32(3);
+    r.version = use.number32(4);
+    r.base_version = use.number32(5);
+    r.steps_done = use.number32(6);
+    r.weight = use.number32(7);
+    r.verdict = use.number32(8);
+    r.reason = use.number32(9);
+    r.detail = use.number32(10);
+    r.step_scale = use.real(11);
+    r.loss_before = use.real(12);
+    r.loss_after = use.real(13);
+    r.digest = use.number(14);
+    r.time_ms = use.number(15);
+    const auto payload = use.blob(16);
+    r.payload.assign(payload.begin(), payload.end());
+    if (r.sequence != expected || checksum_of(run, r) != use.number32(17)) {
+      return fail_with(StoreStatus::kCorrupt, "database " + path_ + ": the journal of run " + std::to_string(run) +
+                                                  " is damaged at sequence " + std::to_string(expected) + "; " +
+                                                  remedy_of(StoreStatus::kCorrupt));
+    }
+    if (!visit(r)) {
+      return StoreStatus::kOk;
+    }
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the journal");
+}
+
+// ---- DatabaseLock --------------------------------------------------------------------------------------------------
+
+DatabaseLock::~DatabaseLock() {
+  if (file_ >= 0) {
+    ::close(file_);
+  }
+}
+
+std::string DatabaseLock::take(const std::string& database_path) {
+  const std::string path = database_path + ".lock";
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file_ < 0) {
+    return "cannot create " + path + ": " + std::strerror(errno) + "; check the folder of server.database";
+  }
+  if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    char text[32] = {};
+    const ssize_t size = ::read(file_, text, sizeof text - 1);
+    const std::string owner = size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string("unknown");
+    ::close(file_);
+    file_ = -1;
+    return "database " + database_path + " is served by another server, process " + owner +
+           "; stop that one, or set server.database to another path";
+  }
+  const std::string process = std::to_string(::getpid());
+  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, process.data(), process.size(), 0) < 0) {
+    return "cannot write " + path + ": " + std::strerror(errno) + "; free space on that disk";
+  }
+  return {};
+}
+
+}  // namespace gradstream

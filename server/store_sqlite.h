@@ -1,0 +1,144 @@
+// What must survive, in one SQLite file: the fleet, the runs and their journals.
+//
+// WAL with synchronous=FULL: append() returns when the batch is on the disk, and a power cut at any moment loses no
+// batch that had returned. Every journal row carries a CRC-32C of itself. The file has mode 0600: it holds keys.
+//
+// The server and the command-line tools open the file at the same time (SQLite's locks serialise them); two servers
+// must not: DatabaseLock.
+#ifndef GRADSTREAM_SERVER_STORE_SQLITE_H_
+#define GRADSTREAM_SERVER_STORE_SQLITE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/store.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace gradstream {
+
+struct SqliteOptions {
+  std::string path;
+  bool may_create = true;
+  // Reads every page at the opening, so that damage is named now and not in the middle of a run.
+  bool check_integrity = false;
+  // false only for the test that shows what synchronous=FULL is for.
+  bool synchronous_full = true;
+  const char* vfs = nullptr;   // null: the operating system's
+  int checkpoint_pages = 1000;  // of the WAL between two checkpoints
+};
+
+struct DeviceRow {
+  uint32_t index = 0;  // enrolment index, from 0 without gaps
+  std::string name;
+  std::array<uint8_t, 32> key = {};
+  bool revoked = false;
+  uint64_t created_ms = 0;
+};
+
+enum class StoredRunState : uint8_t { kActive = 1, kStopRequested = 2, kFinished = 3, kStopped = 4 };
+const char* stored_run_state_text(StoredRunState state);
+
+struct RunRow {
+  uint32_t id = 0;  // from 1
+  std::string name;
+  std::string parameters;  // canonical text: what the digest is of
+  std::string source;      // the [run] table in TOML: what reads back
+  uint64_t digest = 0;
+  StoredRunState state = StoredRunState::kActive;
+  uint64_t created_ms = 0;
+};
+
+// One connection; used from one thread at a time. Each call returns kOk, or what went wrong with error() as a sentence
+// that names the file, the cause and the remedy.
+class SqliteDatabase {
+ public:
+  SqliteDatabase() = default;
+  ~SqliteDatabase();
+  SqliteDatabase(const SqliteDatabase&) = delete;
+  SqliteDatabase& operator=(const SqliteDatabase&) = delete;
+
+  // kFailed: no such file or folder, no permission; kCorrupt: no gradstream database, damaged, or of a newer release.
+  StoreStatus open(const SqliteOptions& options);
+  const std::string& error() const { return error_; }
+
+  // index is empty when the name is taken.
+  StoreStatus add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
+                         std::optional<uint32_t>* index);
+  // found = false when there is no such device.
+  StoreStatus revoke_device(const std::string& name, bool* found);
+  StoreStatus find_device(const std::string& name, std::optional<DeviceRow>* out);
+  // In order of index.
+  StoreStatus devices(std::vector<DeviceRow>* out);
+
+  // Sets row.id.
+  StoreStatus create_run(RunRow* row);
+  // The run with the highest id.
+  StoreStatus latest_run(std::optional<RunRow>* out);
+  StoreStatus runs(std::vector<RunRow>* out);
+  StoreStatus set_run_state(uint32_t run, StoredRunState state);
+
+  // A number that changes when another connection has changed the file.
+  StoreStatus data_version(uint64_t* out);
+
+ private:
+  friend class SqliteStore;
+  class Use;
+
+  StoreStatus connect(const SqliteOptions& options);
+  StoreStatus prepare_file(const SqliteOptions& options);
+  StoreStatus check_format(bool* is_new);
+  StoreStatus make_schema();
+  StoreStatus check_schema();
+  StoreStatus execute(const char* sql);
+  StoreStatus query_number(const char* sql, int64_t* out);
+  StoreStatus fail(int sqlite_code, const char* what);
+  StoreStatus fail_with(StoreStatus status, std::string sentence);
+  StoreStatus append(uint32_t run, std::span<const JournalRecord> batch);
+  StoreStatus read(uint32_t run, const std::function<bool(const JournalRecord&)>& visit);
+
+  sqlite3* connection_ = nullptr;
+  std::map<const char*, sqlite3_stmt*> statements_;
+  std::string path_;
+  std::string error_;
+};
+
+// The journal of one run. The database must outlive it.
+class SqliteStore : public Store {
+ public:
+  SqliteStore(SqliteDatabase& database, uint32_t run) : database_(database), run_(run) {}
+  StoreStatus append(std::span<const JournalRecord> batch) override { return database_.append(run_, batch); }
+  StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) override {
+    return database_.read(run_, visit);
+  }
+
+ private:
+  SqliteDatabase& database_;
+  uint32_t run_;
+};
+
+// Held by the one server of a database, for as long as it lives: an advisory lock on `<path>.lock`, which the kernel
+// drops when the process ends, however it ends.
+class DatabaseLock {
+ public:
+  DatabaseLock() = default;
+  ~DatabaseLock();
+  DatabaseLock(const DatabaseLock&) = delete;
+  DatabaseLock& operator=(const DatabaseLock&) = delete;
+  // Empty, or a sentence that names the other server's process and the remedy.
+  std::string take(const std::string& database_path);
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_STORE_SQLITE_H_

@@ -1,0 +1,382 @@
+#include "server/tls_stream.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <mbedtls/error.h>
+#include <mbedtls/platform_util.h>
+#include <psa/crypto.h>
+
+namespace gradstream {
+
+namespace {
+
+// Bytes read from the socket at once: a few records, so that a pipelined upload takes few system calls.
+constexpr size_t kInSize = 4096;
+// write() takes nothing more while so much waits for the socket: bounds the stream's own memory.
+constexpr size_t kOutHighWater = 4096;
+// Identities that the log shows; longer ones cannot be enrolled.
+constexpr size_t kIdentitySizeMax = 63;
+
+// x25519 first: half the time of P-256 on a small processor. P-256 for boards whose hardware has only that.
+constexpr uint16_t kGroups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519, MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
+                                MBEDTLS_SSL_IANA_TLS_GROUP_NONE};
+// A PSK is bound to SHA-256.
+constexpr int kCiphersuites[] = {MBEDTLS_TLS1_3_AES_128_GCM_SHA256, MBEDTLS_TLS1_3_AES_128_CCM_SHA256, 0};
+
+constexpr unsigned char kAlertUnknownPskIdentity = 115;
+
+int random_bytes(void*, unsigned char* out, size_t size) {
+  return psa_generate_random(out, size) == PSA_SUCCESS ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+}
+
+std::string mbedtls_text(int code) {
+  char text[128];
+  mbedtls_strerror(code, text, sizeof text);
+  return text;
+}
+
+}  // namespace
+
+const char* tls_fault_event(TlsFault fault) {
+  switch (fault) {
+    case TlsFault::kNone: return "tls_ok";
+    case TlsFault::kNotTls: return "tls_plain_text_peer";
+    case TlsFault::kTlsVersion: return "tls_version";
+    case TlsFault::kUnknownIdentity: return "tls_unknown_identity";
+    case TlsFault::kRevoked: return "tls_revoked_identity";
+    case TlsFault::kWrongKey: return "tls_wrong_key";
+    case TlsFault::kNoPsk: return "tls_no_psk";
+    case TlsFault::kPeerAlert: return "tls_peer_alert";
+    case TlsFault::kPeerClosed: return "tls_peer_closed";
+    case TlsFault::kProtocol: return "tls_protocol";
+  }
+  return "tls_protocol";
+}
+
+const char* tls_fault_remedy(TlsFault fault) {
+  switch (fault) {
+    case TlsFault::kNone: return "";
+    case TlsFault::kNotTls: return "the peer speaks no TLS: this port takes gradstream devices over TLS 1.3 only";
+    case TlsFault::kTlsVersion: return "the peer speaks an older TLS: enable TLS 1.3 in its configuration";
+    case TlsFault::kUnknownIdentity: return "enrol it with `gradstream device add`, or correct its identity file";
+    case TlsFault::kRevoked: return "the device was revoked: enrol it under a new name to let it in again";
+    case TlsFault::kWrongKey: return "its identity file is not the one that `gradstream device add` wrote last";
+    case TlsFault::kNoPsk: return "configure the device's pre-shared key with psk_dhe_ke (x25519 or P-256)";
+    case TlsFault::kPeerAlert: return "see the device's console";
+    case TlsFault::kPeerClosed: return "none needed if the device was reset; else check the link";
+    case TlsFault::kProtocol: return "check the link for lost or foreign bytes; the device dials again";
+  }
+  return "";
+}
+
+// ---- TlsContext ----------------------------------------------------------------------------------------------------
+
+TlsContext::TlsContext(PskLookup lookup, bool allow_psk_ke) : lookup_(std::move(lookup)), allow_psk_ke_(allow_psk_ke) {
+  mbedtls_ssl_config_init(&config_);
+}
+
+TlsContext::~TlsContext() { mbedtls_ssl_config_free(&config_); }
+
+Status TlsContext::start() {
+  if (psa_crypto_init() != PSA_SUCCESS) {
+    return Status::kClosed;
+  }
+  if (mbedtls_ssl_config_defaults(&config_, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                  MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
+    return Status::kOutOfMemory;
+  }
+  int modes = MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL;
+  if (allow_psk_ke_) {
+    modes |= MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK;
+  }
+  mbedtls_ssl_conf_tls13_key_exchange_modes(&config_, modes);
+  mbedtls_ssl_conf_min_tls_version(&config_, MBEDTLS_SSL_VERSION_TLS1_3);
+  mbedtls_ssl_conf_groups(&config_, kGroups);
+  mbedtls_ssl_conf_ciphersuites(&config_, kCiphersuites);
+  mbedtls_ssl_conf_rng(&config_, random_bytes, nullptr);
+  mbedtls_ssl_conf_psk_cb(&config_, &TlsContext::on_psk, this);
+  return Status::kOk;
+}
+
+int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned char* identity, size_t identity_size) {
+  auto* const self = static_cast<TlsContext*>(context);
+  auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
+  stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kIdentitySizeMax));
+  stream->identity_known_ = identity_size <= kIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
+  if (!stream->identity_known_ || stream->entry_.revoked) {
+    // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
+    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, kAlertUnknownPskIdentity);
+    return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
+  }
+  const int code = mbedtls_ssl_set_hs_psk(ssl, stream->entry_.key.data(), stream->entry_.key.size());
+  mbedtls_platform_zeroize(stream->entry_.key.data(), stream->entry_.key.size());
+  return code;
+}
+
+// ---- TlsStream -----------------------------------------------------------------------------------------------------
+
+TlsStream::TlsStream(Tcp::socket socket, TlsContext& context, std::function<void()> on_event)
+    : socket_(std::move(socket)), context_(context), on_event_(std::move(on_event)) {
+  mbedtls_ssl_init(&ssl_);
+}
+
+TlsStream::~TlsStream() { mbedtls_ssl_free(&ssl_); }
+
+Status TlsStream::start() {
+  ErrorCode ignored;
+  socket_.set_option(Tcp::no_delay(true), ignored);  // a handshake is small flights: Nagle costs 40 ms for each
+  socket_.non_blocking(true, ignored);
+  in_.resize(kInSize);
+  if (mbedtls_ssl_setup(&ssl_, &context_.config_) != 0) {
+    return Status::kOutOfMemory;
+  }
+  mbedtls_ssl_set_user_data_p(&ssl_, this);
+  mbedtls_ssl_set_bio(&ssl_, this, &TlsStream::bio_send, &TlsStream::bio_receive, nullptr);
+  arm_read();
+  return Status::kOk;
+}
+
+Status TlsStream::handshake() {
+  if (fault_ != TlsFault::kNone) {
+    return Status::kProtocolError;
+  }
+  if (!looks_like_tls()) {
+    return Status::kProtocolError;
+  }
+  for (;;) {
+    starved_ = false;
+    const int code = mbedtls_ssl_handshake(&ssl_);
+    if (code == 0) {
+      established_ = true;
+      flush();
+      return Status::kOk;
+    }
+    if (code == MBEDTLS_ERR_SSL_WANT_READ && !starved_) {
+      continue;  // it stopped between two messages although bytes are there
+    }
+    flush();
+    if (code == MBEDTLS_ERR_SSL_WANT_READ || code == MBEDTLS_ERR_SSL_WANT_WRITE) {
+      arm_read();
+      return Status::kWouldBlock;
+    }
+    return fail(code);
+  }
+}
+
+Result<size_t> TlsStream::read(uint8_t* out, size_t size) {
+  if (fault_ != TlsFault::kNone) {
+    return Status::kProtocolError;
+  }
+  for (;;) {
+    starved_ = false;
+    const int code = mbedtls_ssl_read(&ssl_, out, size);
+    if (code > 0) {
+      return static_cast<size_t>(code);
+    }
+    if (code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
+      continue;  // not an error
+    }
+    if (code == MBEDTLS_ERR_SSL_WANT_READ && !starved_) {
+      continue;  // seen with data pending
+    }
+    if (code == MBEDTLS_ERR_SSL_WANT_READ || code == MBEDTLS_ERR_SSL_WANT_WRITE) {
+      flush();
+      arm_read();
+      return Status::kWouldBlock;
+    }
+    if (code == 0 || code == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || code == MBEDTLS_ERR_SSL_CONN_EOF) {
+      return Status::kClosed;
+    }
+    flush();
+    return fail(code);
+  }
+}
+
+Status TlsStream::write(std::span<const uint8_t> bytes) {
+  if (shut_ || peer_gone_ || !established_ || fault_ != TlsFault::kNone) {
+    return Status::kClosed;
+  }
+  if (out_.size() >= kOutHighWater) {
+    return Status::kWouldBlock;
+  }
+  // The BIO takes everything, so that a write never stops half-way and no bytes need to be repeated. A peer's
+  // record_size_limit below ours makes several records of one frame.
+  while (!bytes.empty()) {
+    const int code = mbedtls_ssl_write(&ssl_, bytes.data(), bytes.size());
+    if (code <= 0) {
+      return fail(code);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(code));
+  }
+  return Status::kOk;
+}
+
+void TlsStream::flush() {
+  if (writing_ || out_.empty() || !socket_.is_open()) {
+    return;
+  }
+  writing_ = true;
+  in_flight_.swap(out_);
+  out_.clear();
+  const auto self = shared_from_this();
+  asio::async_write(socket_, asio::buffer(in_flight_),
+                    [self](const ErrorCode& error, size_t size) { self->on_written(error, size); });
+}
+
+void TlsStream::on_written(const ErrorCode& error, size_t size) {
+  writing_ = false;
+  wire_bytes_sent_ += size;
+  if (error) {
+    peer_gone_ = true;
+    out_.clear();
+  }
+  flush();
+  if (shut_ && !writing_ && !fin_sent_ && socket_.is_open()) {
+    fin_sent_ = true;
+    ErrorCode ignored;
+    socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  }
+  notify();
+}
+
+void TlsStream::shut_down() {
+  if (shut_) {
+    return;
+  }
+  if (established_ && fault_ == TlsFault::kNone && !peer_gone_) {
+    mbedtls_ssl_close_notify(&ssl_);
+  }
+  shut_ = true;
+  in_begin_ = in_end_ = 0;
+  flush();
+  if (!writing_ && socket_.is_open()) {
+    fin_sent_ = true;
+    ErrorCode ignored;
+    socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  }
+  arm_read();
+}
+
+void TlsStream::close() {
+  on_event_ = nullptr;
+  ErrorCode ignored;
+  socket_.close(ignored);
+}
+
+void TlsStream::arm_read() {
+  if (reading_ || peer_gone_ || in_begin_ != in_end_ || !socket_.is_open()) {
+    return;
+  }
+  reading_ = true;
+  socket_.async_read_some(asio::buffer(in_), [self = shared_from_this()](const ErrorCode& error, size_t size) {
+    self->on_read(error, size);
+  });
+}
+
+void TlsStream::on_read(const ErrorCode& error, size_t size) {
+  reading_ = false;
+  wire_bytes_received_ += size;
+  if (error) {
+    peer_gone_ = true;
+  } else if (shut_) {
+    arm_read();
+    return;
+  } else {
+    in_begin_ = 0;
+    in_end_ = size;
+  }
+  notify();
+}
+
+void TlsStream::notify() {
+  if (on_event_) {
+    on_event_();
+  }
+}
+
+// The first two bytes of a TLS record are 22 (handshake) and 3. Whatever else begins a connection is named as what it
+// is, instead of as an invalid record.
+bool TlsStream::looks_like_tls() {
+  const size_t size = in_end_ - in_begin_;
+  if (size == 0 || wire_bytes_received_ != size) {
+    return true;  // nothing yet, or no longer at the beginning
+  }
+  const uint8_t* const first = in_.data() + in_begin_;
+  if (first[0] == MBEDTLS_SSL_MSG_HANDSHAKE && (size < 2 || first[1] == 3)) {
+    return true;
+  }
+  fault_ = TlsFault::kNotTls;
+  fault_detail_.assign(reinterpret_cast<const char*>(first), std::min<size_t>(size, 16));
+  return false;
+}
+
+int TlsStream::bio_send(void* context, const unsigned char* bytes, size_t size) {
+  auto* const self = static_cast<TlsStream*>(context);
+  if (self->peer_gone_) {
+    return MBEDTLS_ERR_SSL_CONN_EOF;
+  }
+  self->out_.insert(self->out_.end(), bytes, bytes + size);
+  return static_cast<int>(size);
+}
+
+int TlsStream::bio_receive(void* context, unsigned char* out, size_t size) {
+  auto* const self = static_cast<TlsStream*>(context);
+  const size_t have = self->in_end_ - self->in_begin_;
+  if (have == 0) {
+    self->starved_ = true;
+    return self->peer_gone_ ? MBEDTLS_ERR_SSL_CONN_EOF : MBEDTLS_ERR_SSL_WANT_READ;
+  }
+  const size_t taken = std::min(have, size);
+  std::memcpy(out, self->in_.data() + self->in_begin_, taken);
+  self->in_begin_ += taken;
+  self->track_records(out, taken);
+  return static_cast<int>(taken);
+}
+
+void TlsStream::track_records(const unsigned char* bytes, size_t size) {
+  while (size > 0) {
+    if (record_left_ > 0) {
+      const size_t taken = std::min(record_left_, size);
+      record_left_ -= taken;
+      bytes += taken;
+      size -= taken;
+      continue;
+    }
+    record_header_[record_header_size_++] = *bytes++;
+    --size;
+    if (record_header_size_ == sizeof record_header_) {
+      record_left_ = static_cast<size_t>(record_header_[3]) << 8 | record_header_[4];
+      record_header_size_ = 0;
+    }
+  }
+}
+
+Status TlsStream::fail(int code) {
+  if (fault_ != TlsFault::kNone) {
+    return Status::kProtocolError;
+  }
+  fault_detail_ = mbedtls_text(code);
+  if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION) {
+    fault_ = TlsFault::kTlsVersion;
+  } else if (!established_ && !identity_.empty() && !identity_known_) {
+    fault_ = TlsFault::kUnknownIdentity;
+  } else if (!established_ && !identity_.empty() && entry_.revoked) {
+    fault_ = TlsFault::kRevoked;
+  } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
+    fault_ = TlsFault::kWrongKey;
+  } else if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+    fault_ = TlsFault::kPeerAlert;
+  } else if (code == MBEDTLS_ERR_SSL_CONN_EOF || code == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {
+    fault_ = TlsFault::kPeerClosed;
+  } else if (!established_ && identity_.empty() &&
+             (code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER || code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE)) {
+    fault_ = TlsFault::kNoPsk;
+  } else {
+    fault_ = TlsFault::kProtocol;
+  }
+  return Status::kProtocolError;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,160 @@
+// A TLS 1.3 server session (Mbed TLS) over an Asio socket, with error codes.
+//
+//            socket --async_read_some--> in_ --BIO--> Mbed TLS --read()--> caller
+//   caller --write()--> Mbed TLS --BIO--> out_ --one async_write per flight--> socket
+//
+// A pump, not a coroutine: Mbed TLS may want to write in order to read. The stream calls on_event whenever bytes came,
+// bytes left or the peer is gone; the owner then calls handshake(), read() and write() until they would block.
+//
+// Trust: the identity is the one of the pre-shared key that both ends proved (psk_dhe_ke with x25519 or P-256; psk_ke
+// where the context allows it). No certificates, no tickets, no renegotiation; records of at most 1,024 bytes.
+// A peer offers one identity: an unknown one is answered at once with the alert unknown_psk_identity.
+//
+// Mbed TLS is used from one thread only: all streams of a process live on one io_context thread.
+#ifndef GRADSTREAM_SERVER_TLS_STREAM_H_
+#define GRADSTREAM_SERVER_TLS_STREAM_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mbedtls/ssl.h>
+
+#include "runtime/base/status.h"
+#include "server/asio_alias.h"
+
+namespace gradstream {
+
+inline constexpr size_t kPskSize = 32;  // bytes
+using PskKey = std::array<uint8_t, kPskSize>;
+
+// What the fleet says of an identity.
+struct PskEntry {
+  PskKey key = {};
+  uint32_t device = 0;  // enrolment index
+  bool revoked = false;
+};
+// false: no such identity. Called on the io_context thread, in the middle of a handshake: it must not wait.
+using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
+
+enum class TlsFault : uint8_t {
+  kNone,
+  kNotTls,           // the first bytes are no TLS record
+  kTlsVersion,       // the peer speaks TLS, but not 1.3
+  kUnknownIdentity,  // nobody of that name is enrolled
+  kRevoked,          // enrolled once, revoked since
+  kWrongKey,         // the identity is known, its key differs
+  kNoPsk,            // the peer offers no pre-shared key or no key exchange of ours
+  kPeerAlert,        // the peer ended it with an alert
+  kPeerClosed,       // the peer closed the connection
+  kProtocol,         // anything else that is no TLS 1.3
+};
+// Stable identifier for log lines ("tls_wrong_key"), and a sentence with the remedy.
+const char* tls_fault_event(TlsFault fault);
+const char* tls_fault_remedy(TlsFault fault);
+
+// What all sessions share. Must outlive them.
+class TlsContext {
+ public:
+  // allow_psk_ke: also the key exchange without forward secrecy, for the smallest boards.
+  TlsContext(PskLookup lookup, bool allow_psk_ke);
+  ~TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+  // kOk, or kClosed when the random generator cannot be seeded, kOutOfMemory. Once, before the first stream.
+  Status start();
+
+ private:
+  friend class TlsStream;
+  static int on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned char* identity, size_t identity_size);
+
+  PskLookup lookup_;
+  bool allow_psk_ke_;
+  mbedtls_ssl_config config_;
+};
+
+class TlsStream : public std::enable_shared_from_this<TlsStream> {
+ public:
+  TlsStream(Tcp::socket socket, TlsContext& context, std::function<void()> on_event);
+  ~TlsStream();
+  TlsStream(const TlsStream&) = delete;
+  TlsStream& operator=(const TlsStream&) = delete;
+
+  // Sets TCP_NODELAY and begins to read. kOutOfMemory.
+  Status start();
+  // kOk: established. kWouldBlock: call again on the next event. Any other: dead, see fault().
+  Status handshake();
+  // At least one byte. kWouldBlock; kClosed: the peer is gone; kProtocolError: see fault().
+  Result<size_t> read(uint8_t* out, size_t size);
+  // Takes all of the bytes (at most one record's worth) or none (kWouldBlock: call again on the next event). flush()
+  // hands what was taken to the socket, in one write if none is under way.
+  Status write(std::span<const uint8_t> bytes);
+  void flush();
+  // Sends what was taken and close_notify, then FIN, then discards input until the peer closes: closing at once would
+  // reset the connection and lose the last words. on_event is called when that is done; call close() then, or when the
+  // owner's patience ends.
+  void shut_down();
+  bool shut_down_done() const { return shut_ && !writing_ && peer_gone_; }
+  // Frees the socket and never calls on_event again.
+  void close();
+
+  bool is_writing() const { return writing_; }
+  // The peer has begun a TLS record and not finished it.
+  bool in_record() const { return record_header_size_ > 0 || record_left_ > 0; }
+  TlsFault fault() const { return fault_; }
+  // What the peer sent first, for kNotTls; the Mbed TLS error in words otherwise.
+  const std::string& fault_detail() const { return fault_detail_; }
+  // The identity offered, proven once handshake() returned kOk; its enrolment index.
+  const std::string& identity() const { return identity_; }
+  uint32_t device() const { return entry_.device; }
+  uint64_t wire_bytes_sent() const { return wire_bytes_sent_; }
+  uint64_t wire_bytes_received() const { return wire_bytes_received_; }
+
+ private:
+  friend class TlsContext;
+  static int bio_send(void* context, const unsigned char* bytes, size_t size);
+  static int bio_receive(void* context, unsigned char* out, size_t size);
+  void arm_read();
+  void on_read(const ErrorCode& error, size_t size);
+  void on_written(const ErrorCode& error, size_t size);
+  bool looks_like_tls();
+  void track_records(const unsigned char* bytes, size_t size);
+  Status fail(int mbedtls_code);
+  void notify();
+
+  Tcp::socket socket_;
+  TlsContext& context_;
+  std::function<void()> on_event_;
+  mbedtls_ssl_context ssl_;
+  std::vector<uint8_t> in_;
+  size_t in_begin_ = 0;
+  size_t in_end_ = 0;
+  std::vector<uint8_t> out_;
+  std::vector<uint8_t> in_flight_;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool starved_ = false;    // the BIO had nothing to give since the last call into Mbed TLS
+  bool peer_gone_ = false;  // EOF or an error of the socket
+  bool shut_ = false;
+  bool fin_sent_ = false;
+  bool established_ = false;
+  uint8_t record_header_[5] = {};
+  size_t record_header_size_ = 0;
+  size_t record_left_ = 0;
+  TlsFault fault_ = TlsFault::kNone;
+  std::string fault_detail_;
+  std::string identity_;
+  PskEntry entry_;
+  bool identity_known_ = false;
+  uint64_t wire_bytes_sent_ = 0;
+  uint64_t wire_bytes_received_ = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_TLS_STREAM_H_
