@@ -18,10 +18,12 @@ void multiply_columns(Shape shape, const Real* z, const Real* x, uint32_t first,
   const Real* row = x + first;
   for (uint32_t r = 0; r < shape.rows; ++r, row += shape.cols) {
     const Real value = z[r];
+#pragma GCC unroll 4
     for (uint32_t c = 0; c < count; ++c) {
       sums[c] += value * row[c];
     }
   }
+#pragma GCC unroll 4
   for (uint32_t c = 0; c < count; ++c) {
     products[c] = sums[c];
   }
