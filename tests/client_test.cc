@@ -614,6 +614,16 @@ TEST(Client, ARunBeyondItsMemoryOrItsImageIsRefused) {
   EXPECT_EQ(server.refusals[0].task_sequence, 0U);
   EXPECT_EQ(server.refusals[0].reason, gs_REASON_OUT_OF_MEMORY);
   EXPECT_EQ(link.client().counters().sessions, 2U);
+  server.intercept = [&](const DeviceMessage& message) {  // a server that answers with its own window
+    if (message.which_body == gs_DeviceMessage_task_refused_tag) {
+      server.run.retry = {30000, 30000};
+      server.send(server.make_wait(gs_WAIT_CAUSE_NOT_CAPABLE));
+    }
+    return false;
+  };
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().sessions == 4; }));
+  EXPECT_GE(link.connect_times[3] - link.connect_times[2], 30000U);
+  EXPECT_EQ(link.client().counters().malformed_frames, 0U);
   FakeDevice other;
   other.config.registry.manifolds = other.config.registry.manifolds.first(1);
   FakeServer second{FakeRun{}};

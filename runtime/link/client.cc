@@ -124,9 +124,13 @@ ClientAction Client::poll_idle(uint64_t now_ms) {
   if (now_ms < wake_ms_) {
     return wait_until(wake_ms_);
   }
-  if (is_connected_) {
+  if (is_connected_ && has_run_) {
     resume(now_ms);
     return poll_exchange(now_ms);
+  }
+  if (is_connected_) {  // only a new Welcome can name a run that this image can do
+    close_session();
+    return disconnect();
   }
   state_ = ClientState::kConnect;
   await_ = Await::kConnection;
@@ -241,7 +245,7 @@ ClientAction Client::send_refusal(uint64_t now_ms) {
   message.which_body = gs_DeviceMessage_task_refused_tag;
   message.body.task_refused.task_sequence = refused_sequence_;
   message.body.task_refused.reason = last_refusal_;
-  is_refusal_open_ = has_run_;
+  is_refusal_open_ = true;
   return send(message, Sent::kRefusal, now_ms);
 }
 
@@ -886,9 +890,6 @@ void Client::end_refusal(uint64_t now_ms) {
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;
   wake_ms_ = now_ms + draw(config_.min_retry_ms, config_.min_retry_ms << kBackOffDoublingMax);
-  if (!has_run_) {
-    close_session();
-  }
 }
 
 // ---- Sessions and time ----
