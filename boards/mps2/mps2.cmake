@@ -2,7 +2,7 @@
 #   gradstream_client.elf            for silicon; no semihosting in it
 #   gradstream_client_emulator.elf   for QEMU (GS_EMULATOR)
 function(gs_add_mps2_image target)
-  add_executable(${target} EXCLUDE_FROM_ALL
+  add_executable(${target}
     ${PROJECT_SOURCE_DIR}/boards/mps2/startup.cc
     ${PROJECT_SOURCE_DIR}/boards/mps2/board.cc
     ${PROJECT_SOURCE_DIR}/firmware/main.cc
