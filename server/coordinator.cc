@@ -26,6 +26,8 @@ constexpr uint32_t kHeldMax = 64;
 constexpr uint32_t kRefusedTasksMax = 3;
 // Retry windows are so much wider for a peer that was refused or that waits for a stalled run.
 constexpr uint32_t kRefusedWindowFactor = 4;
+// Retry window of a run that is over. Reason: nothing changes any more but by an operator.
+constexpr gs_RetryWindow kOverWindow = {30'000, 60'000};
 
 std::string hex(uint64_t value) {
   std::array<char, 16> text;
@@ -236,6 +238,7 @@ void Coordinator::State::refuse(SessionId id, gs_Reason reason) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_refuse_tag;
   message.body.refuse.reason = reason;
+  message.body.refuse.has_retry = true;
   message.body.refuse.retry = window(kRefusedWindowFactor);
   respond(id, message, 0);
   close(id, reason);
@@ -254,7 +257,8 @@ void Coordinator::State::wait(SessionId id, gs_WaitCause cause, uint32_t factor,
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_wait_tag;
   message.body.wait.cause = cause;
-  message.body.wait.retry = window(factor);
+  message.body.wait.has_retry = true;
+  message.body.wait.retry = ledger.is_over() ? kOverWindow : window(factor);
   respond(id, message, required);
 }
 
@@ -713,6 +717,7 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
   message.body.ack.task_sequence = task_sequence;
   message.body.ack.verdict = verdict;
   message.body.ack.reason = reason;
+  message.body.ack.has_retry = true;
   message.body.ack.retry = window(kRefusedWindowFactor);
   respond(id, message, 0);
 }
@@ -730,6 +735,7 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, bool is_d
   ack.duplicate = is_duplicate;
   ack.version = judged.version;
   ack.staleness_weight = judged.staleness_weight;
+  ack.has_retry = true;
   ack.retry = window(is_refused ? kRefusedWindowFactor : 1);
   respond(id, message, judged.record_sequence);
 }
