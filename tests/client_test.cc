@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "runtime/base/config.h"
@@ -806,6 +808,43 @@ TEST(Client, NoiseOnTheLinkEndsTheSession) {
   ASSERT_TRUE(link.run_to_end());
   EXPECT_EQ(link.client().replica().digest(), server.model().digest());
   EXPECT_EQ(link.client().counters().tasks_done, server.run.round_count);
+}
+
+// ---- The document ----
+
+// The conversation printed in docs/wire.md is the one that takes place. Samples and start need no libm, so that it is the
+// same on every machine.
+TEST(Client, TheExampleOfTheDocument) {
+  FakeRun run;
+  run.manifold = &kSphereOps;
+  run.shape = {3, 1};
+  run.start = {1, 0, 0};
+  run.seed = 7;
+  run.direction_count = 2;
+  run.local_step_count = 1;
+  run.round_count = 1;
+  run.ghost_scale = 0;
+  run.step_size = 0.25F;
+  FakeDevice device(3, 12288);
+  device.samples.values = {1, 2, 0, 0, 1, 2};
+  device.samples.source.count = 2;
+  device.config.firmware_version = "0.1.0";
+  device.config.has_storage = false;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  std::vector<std::string> printed;
+  std::ifstream file(GS_SOURCE_DIR "/docs/wire.md");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("device 4753") || line.starts_with("server 4753")) {
+      printed.push_back(line);
+    } else if (line.starts_with("       ") && !printed.empty()) {  // a long frame goes on
+      printed.back() += line.substr(line.find_first_not_of(' '));
+    }
+  }
+  EXPECT_EQ(printed, link.transcript);
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+  EXPECT_EQ(server.model().digest(), 0xa53aeaf89611a1bdULL);  // as printed there
 }
 
 // ---- Memory ----

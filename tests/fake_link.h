@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/link/client.h"
@@ -67,6 +68,7 @@ class FakeLink {
   std::vector<ClientActionKind> actions;
   std::vector<Bytes> saves;
   std::vector<uint64_t> connect_times;
+  std::vector<std::string> transcript;  // every frame that passed whole: who sent it, and its bytes in hexadecimal
 
   Client& client() { return *device_.client; }
   FakeServer& server() { return server_; }
@@ -168,6 +170,9 @@ class FakeLink {
     bool drops_now = false;
     const size_t count = pass(bytes.size(), bytes_up, drop_after_up, drops_now);
     const Bytes copy(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+    if (count == bytes.size()) {
+      write_down("device ", bytes.subspan(kFramePrefixSize));
+    }
     server_.on_bytes(copy);
     if (drops_now) {
       ++drops;
@@ -190,6 +195,7 @@ class FakeLink {
         client().on_malformed(now_ms);
       }
       if (reader_.has_frame()) {
+        write_down("server ", reader_.payload());
         client().on_frame(reader_.payload(), now_ms);
         reader_.pop();
       }
@@ -198,6 +204,20 @@ class FakeLink {
       ++drops;
       break_connection();
     }
+  }
+
+  void write_down(const char* sender, std::span<const uint8_t> payload) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    uint8_t prefix[kFramePrefixSize];
+    write_frame_prefix(payload.size(), prefix);
+    std::string line = sender;
+    for (const std::span<const uint8_t> part : {std::span<const uint8_t>(prefix), payload}) {
+      for (const uint8_t byte : part) {
+        line += kDigits[byte >> 4];
+        line += kDigits[byte & 15];
+      }
+    }
+    transcript.push_back(line);
   }
 
   void save(std::span<const StoragePiece> pieces) {

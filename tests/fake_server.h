@@ -37,13 +37,15 @@ struct FakeRun {
   uint32_t round_count = 4;
   gs_RetryWindow retry = {10, 50};
   uint32_t log_length_max = 1000;  // versions behind beyond which a snapshot is sent
+  std::vector<Real> start;         // empty: a random point
+  Real ghost_scale = static_cast<Real>(0.05);
 };
 
 class FakeServer {
  public:
   explicit FakeServer(const FakeRun& parameters) : run(parameters) {
     static_cast<void>(replica_.prepare(*run.manifold, run.shape, memory_.arena));
-    const std::vector<Real> start = random_point(*run.manifold, run.shape, run.seed);
+    const std::vector<Real> start = run.start.empty() ? random_point(*run.manifold, run.shape, run.seed) : run.start;
     std::copy(start.begin(), start.end(), replica_.begin_snapshot());
     replica_.adopt_snapshot(0);
     digests_.push_back(replica_.digest());
@@ -342,7 +344,7 @@ class FakeServer {
     const uint32_t count = run.local_step_count * run.direction_count;
     std::vector<Real> folded = random_values(count, 1000 + version);
     for (uint32_t q = 0; q < count; ++q) {
-      folded[q] *= static_cast<Real>(0.05);
+      folded[q] *= run.ghost_scale;
       if (q < update.values.size()) {
         folded[q] += static_cast<Real>(0.5) * update.values[q] / static_cast<Real>(update.steps_done);
       }
