@@ -1,7 +1,6 @@
 # Flags of every target, in one place.
 #
 #   gs_runtime_flags(target)   code that also runs on a board: runtime, firmware, boards
-#   gs_small(target)           such code where size counts for more than speed: not the mathematics
 #   gs_host_flags(target)      code of the host: server, sim
 #   gs_test_flags(target)      tests, benchmarks
 
@@ -35,13 +34,6 @@ function(gs_runtime_flags target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wsign-conversion -Wvla
       -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-math-errno>)
-endfunction()
-
-# Measured on a Cortex-M4F: -Os takes 16 KB from Mbed TLS and nanopb (C, by the presets), 4 KB from link and firmware.
-function(gs_small target)
-  if(GS_BARE_METAL)
-    target_compile_options(${target} PRIVATE -Os)
-  endif()
 endfunction()
 
 function(gs_host_flags target)

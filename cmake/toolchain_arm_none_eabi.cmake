@@ -1,7 +1,8 @@
 # Cortex-M with GCC and newlib nano. GS_CPU_FLAGS (from the preset) names the processor and its floating point unit.
 #
 # Nothing links a heap: _sbrk stays undefined, so that an allocation anywhere is a link error. Start-up code and the
-# linker script come from the board (-nostartfiles). -O2, because -Os made the images bigger.
+# linker script come from the board (-nostartfiles). The presets say -Os: with -O2 the client does not keep within the
+# flash that ./run footprint allows.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)

@@ -9,7 +9,6 @@ function(gs_add_mps2_image target)
     ${ARGN})
   set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS ${PROJECT_SOURCE_DIR}/boards/mps2/mps2.ld)
   gs_runtime_flags(${target})
-  gs_small(${target})
   target_link_options(${target} PRIVATE
     -T${PROJECT_SOURCE_DIR}/boards/mps2/mps2.ld -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   target_link_libraries(${target} PRIVATE gs_firmware)

@@ -37,16 +37,17 @@ const uint16_t kGroups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519, MBEDTLS_SSL_IANA_
 constexpr uint32_t kAttemptsMax = 300;
 
 #if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
-// tls_start() paints the pool: what still has the colour at its end was never used.
+// tls_start() paints the pool behind the allocator's first header: what has still the colour at its end was never used.
 constexpr uint8_t kPaint = 0xa5;
+constexpr size_t kHeaderSizeMax = 64;
 uint8_t* pool_begin = nullptr;
 size_t pool_size_total = 0;
 
 Status start_pool(void* pool, size_t pool_size) {
   pool_begin = static_cast<uint8_t*>(pool);
   pool_size_total = pool_size;
-  std::memset(pool, kPaint, pool_size);
   mbedtls_memory_buffer_alloc_init(pool_begin, pool_size);
+  std::memset(pool_begin + kHeaderSizeMax, kPaint, pool_size - kHeaderSizeMax);
   return Status::kOk;
 }
 #endif
