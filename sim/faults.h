@@ -1,0 +1,65 @@
+// What the simulator does to a fleet, and how often it did.
+#ifndef GRADSTREAM_SIM_FAULTS_H_
+#define GRADSTREAM_SIM_FAULTS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/base/random.h"
+
+namespace gradstream {
+
+enum class Fault : uint8_t {
+  kLoss,               // a connection drops: what is on its way is lost
+  kDuplicate,          // the frames of an update arrive twice
+  kReorder,            // a frame of one session overtakes those of another
+  kDelay,              // a frame takes a hundred times its usual time
+  kSlow,               // a device computes twenty times slower for a task
+  kDeviceCrash,        // between any two actions of a device, its storage stays
+  kServerCrash,        // between any two actions of the server
+  kCrashBeforeCommit,  // the server crashes with records on their way to the disk; they are lost
+  kCrashAfterCommit,   // the server crashes with records on the disk that it does not know to be there
+  kBitFlip,            // one bit of a device's model turns over between two exchanges
+  kStorageFull,        // the disk takes nothing for a while
+};
+inline constexpr size_t kFaultCount = 11;
+inline constexpr std::array<const char*, kFaultCount> kFaultNames = {"loss",
+                                                                     "duplicate",
+                                                                     "reorder",
+                                                                     "delay",
+                                                                     "slow",
+                                                                     "device_crash",
+                                                                     "server_crash",
+                                                                     "crash_before_commit",
+                                                                     "crash_after_commit",
+                                                                     "bit_flip",
+                                                                     "storage_full"};
+
+using FaultCounts = std::array<uint64_t, kFaultCount>;
+
+// The dice of one schedule.
+class Dice {
+ public:
+  Dice(uint32_t seed, uint32_t schedule) : stream_(key(seed, schedule)) {}
+  // Uniform in [low, high].
+  uint64_t between(uint64_t low, uint64_t high) {
+    return low + ((static_cast<uint64_t>(stream_.next()) * (high - low + 1)) >> 32);
+  }
+  // True once in `odds` draws.
+  bool one_in(uint32_t odds) { return between(1, odds) == 1; }
+
+ private:
+  static RandomKey key(uint32_t seed, uint32_t schedule) {
+    RandomKey key;
+    key.seed = seed;
+    key.version = schedule;
+    key.owner = 0x51d1ce;  // apart from the samples, which are drawn from the same domain
+    return key;
+  }
+  RandomStream stream_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SIM_FAULTS_H_

@@ -1,0 +1,194 @@
+#include "sim/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace gradstream {
+namespace {
+
+constexpr size_t kArenaSize = size_t{1} << 18;
+
+std::string at(const JournalRecord& record) {
+  return " (record " + std::to_string(record.sequence) + ", device " + std::to_string(record.device) + ", task " +
+         std::to_string(record.task_sequence) + ", version " + std::to_string(record.version) + ")";
+}
+
+int64_t rounded_quotient(int64_t sum, int64_t divisor) {
+  const int64_t half = divisor / 2;
+  // Half away from zero; an odd divisor has no exact half.
+  const int64_t magnitude = (std::abs(sum) + half) / divisor;
+  return sum < 0 ? -magnitude : magnitude;
+}
+
+}  // namespace
+
+Oracle::Oracle(const RunParameters& parameters)
+    : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
+  GS_ASSERT(replica_.prepare(*server_manifold(parameters.manifold), parameters.shape, arena_) == Status::kOk);
+}
+
+std::string Oracle::on_record(const JournalRecord& record) {
+  if (record.sequence != last_sequence_ + 1) {
+    return "the journal has a gap" + at(record);
+  }
+  last_sequence_ = record.sequence;
+  const std::pair task(record.device, record.task_sequence);
+  switch (record.kind) {
+    case RecordKind::kTaskIssued:
+      return issued_.emplace(task, record.version).second ? "" : "a task sequence was issued twice" + at(record);
+    case RecordKind::kUpdate:
+      return on_update(record);
+    case RecordKind::kVerdict:
+      return judged_.emplace(task, Judged{record.verdict, 0}).second ? "" : "a task was judged twice" + at(record);
+    case RecordKind::kVersion:
+      return on_version(record);
+    case RecordKind::kRunState:
+      return "";
+  }
+  return "a record of unknown kind" + at(record);
+}
+
+std::string Oracle::on_update(const JournalRecord& record) {
+  const std::pair task(record.device, record.task_sequence);
+  if (!issued_.contains(task)) {
+    return "an update of a task that was never issued is in the journal" + at(record);
+  }
+  if (!judged_.emplace(task, Judged{record.verdict, record.version}).second) {
+    return "an update was folded twice" + at(record);
+  }
+  Share& share = shares_.emplace_back();
+  share.owner = parameters_.owner_of(record.device);
+  share.base_version = record.base_version;
+  share.steps_done = record.steps_done;
+  share.weight = record.weight;
+  share.values.resize(record.payload.size() / sizeof(float));
+  const Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
+                                      share.values.data());
+  return status == Status::kOk ? "" : "the values of an update do not decode" + at(record);
+}
+
+std::string Oracle::on_version(const JournalRecord& record) {
+  VersionRecord next;
+  next.version = record.version;
+  next.step_scale = record.step_scale;
+  if (record.version != (has_version_ ? replica_.version() + 1 : 0) ||
+      decode_payload(parameters_, record.payload, &next) != Status::kOk) {
+    return "a version does not follow" + at(record);
+  }
+  std::string fault = !has_version_ ? "" : next.blocks.empty() ? check_model(next) : check_blocks(next);
+  if (!fault.empty()) {
+    return fault + at(record);
+  }
+  if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest) {
+    return "the digest of a version is not that of its record" + at(record);
+  }
+  has_version_ = true;
+  shares_.clear();
+  return "";
+}
+
+// Every coefficient again, from the updates in the journal, in plain integers.
+std::string Oracle::check_blocks(const VersionRecord& record) const {
+  std::set<std::pair<uint32_t, uint32_t>> keys;
+  for (const Share& share : shares_) {
+    keys.emplace(share.base_version, share.owner);
+  }
+  if (keys.size() != record.blocks.size()) {
+    return "a version has not one block for each base version and owner";
+  }
+  for (const RecordBlock& block : record.blocks) {
+    std::string fault = check_block(block);
+    if (!fault.empty()) {
+      return fault;
+    }
+  }
+  return "";
+}
+
+// The mean, under the weights of the whole version, of the shares of one block (all of them in a tangent run).
+std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t count) const {
+  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold_scale_log2));
+  const bool is_scalar = parameters_.stream() == StreamKind::kScalarStream;
+  int64_t total_weight = 0;
+  std::vector<int64_t> sums(count);
+  for (const Share& share : shares_) {
+    total_weight += share.weight;
+    if (is_scalar && (share.base_version != base_version || share.owner != owner)) {
+      continue;
+    }
+    for (size_t q = 0; q < share.values.size() && q < count; ++q) {
+      const Real part = share.values[q] / static_cast<Real>(share.steps_done);
+      sums[q] += share.weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
+    }
+  }
+  std::vector<Real> means(count);
+  for (size_t q = 0; q < count; ++q) {
+    means[q] = static_cast<Real>(rounded_quotient(sums[q], total_weight)) / static_cast<Real>(scale);
+  }
+  return means;
+}
+
+std::string Oracle::check_block(const RecordBlock& block) const {
+  const std::vector<Real> means = fold(block.base_version, block.owner, block.value_count);
+  std::vector<uint8_t> bytes(encoded_size(block.encoding, means.size()));
+  const Status status = encode_values(block.encoding, means.size(), means.data(), bytes.data());
+  return status == Status::kOk && bytes == block.bytes ? "" : "a version is not the fold of the journal's updates";
+}
+
+// A1 again: X <- R_X(step mean), everybody in time.
+std::string Oracle::check_model(const VersionRecord& record) {
+  std::vector<Real> v = fold(0, 0, parameters_.shape.size());
+  const ManifoldOps& manifold = replica_.manifold();
+  Status status = manifold.project_tangent(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+  scale(v.size(), record.step_scale, v.data());
+  if (status == Status::kOk) {
+    status = manifold.retract(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+  }
+  return status == Status::kOk && model_bytes(parameters_.shape, v.data()) == record.model
+             ? ""
+             : "a version is not the fold of the journal's updates";
+}
+
+std::string Oracle::on_message(uint32_t device, const ServerMessage& message) const {
+  switch (message.which_body) {
+    case gs_ServerMessage_task_tag: {
+      const auto issued = issued_.find({device, message.body.task.task_sequence});
+      const bool is_durable = issued != issued_.end() && issued->second == message.body.task.version;
+      return is_durable ? "" : "a Task left before its record was durable";
+    }
+    case gs_ServerMessage_log_chunk_tag:
+      return has_version_ && message.body.log_chunk.version <= version() ? ""
+                                                                         : "a Log left before its version was durable";
+    case gs_ServerMessage_snapshot_chunk_tag:
+      return has_version_ && message.body.snapshot_chunk.version <= version()
+                 ? ""
+                 : "a snapshot left before its version was durable";
+    case gs_ServerMessage_ack_tag: {
+      const gs_Ack& ack = message.body.ack;
+      if (ack.verdict == gs_Verdict_VERDICT_TRY_LATER || ack.verdict == gs_Verdict_VERDICT_SUPERSEDED ||
+          ack.reason == gs_Reason_REASON_UNKNOWN_TASK) {
+        return "";
+      }
+      const auto judged = judged_.find({device, ack.task_sequence});
+      if (judged == judged_.end()) {
+        return "an Ack left before its verdict was durable";
+      }
+      return judged->second.verdict == static_cast<uint32_t>(ack.verdict) && judged->second.version == ack.version
+                 ? ""
+                 : "an Ack says something else than the journal";
+    }
+    default:
+      return "";
+  }
+}
+
+std::string Oracle::on_state(const Coordinator& coordinator) const {
+  const Replica& model = coordinator.model();
+  if (has_version_ && model.has_model() && model.version() == version() && model.digest() != digest()) {
+    return "the server's model is not that of the journal, version " + std::to_string(version());
+  }
+  return "";
+}
+
+}  // namespace gradstream

@@ -1,0 +1,66 @@
+// The oracle: reads the journal as it grows and holds the run to the invariants of the design (section 5). It computes
+// every fold and every model again by itself, from the kUpdate records alone.
+#ifndef GRADSTREAM_SIM_ORACLE_H_
+#define GRADSTREAM_SIM_ORACLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/coordinator.h"
+#include "server/record.h"
+
+namespace gradstream {
+
+class Oracle {
+ public:
+  explicit Oracle(const RunParameters& parameters);
+
+  // Each returns a sentence on the first invariant that is broken, or nothing.
+  // A record that has become durable, in order.
+  std::string on_record(const JournalRecord& record);
+  // A message that leaves the server for a device: everything it says must be durable (output commit rule), and an Ack
+  // must repeat the journal's verdict.
+  std::string on_message(uint32_t device, const ServerMessage& message) const;
+  // The coordinator's model must be that of the journal.
+  std::string on_state(const Coordinator& coordinator) const;
+
+  uint32_t version() const { return replica_.version(); }
+  uint64_t digest() const { return replica_.digest(); }
+
+ private:
+  struct Judged {
+    uint32_t verdict = 0;
+    uint32_t version = 0;
+  };
+  struct Share {
+    uint32_t owner = 0;
+    uint32_t base_version = 0;
+    uint32_t steps_done = 0;
+    uint32_t weight = 0;
+    std::vector<Real> values;
+  };
+
+  std::string on_update(const JournalRecord& record);
+  std::string on_version(const JournalRecord& record);
+  std::string check_blocks(const VersionRecord& record) const;
+  std::string check_model(const VersionRecord& record);
+  std::vector<Real> fold(uint32_t base_version, uint32_t owner, size_t count) const;
+  std::string check_block(const RecordBlock& block) const;
+
+  RunParameters parameters_;
+  std::vector<uint64_t> memory_;
+  Arena arena_;
+  Replica replica_;
+  bool has_version_ = false;
+  uint64_t last_sequence_ = 0;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> issued_;  // (device, task) -> version
+  std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
+  std::vector<Share> shares_;  // of the open version
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SIM_ORACLE_H_

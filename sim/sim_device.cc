@@ -1,0 +1,77 @@
+#include "sim/sim_device.h"
+
+#include <algorithm>
+#include <array>
+
+namespace gradstream {
+namespace {
+
+constexpr size_t kArenaSize = size_t{1} << 16;
+constexpr uint32_t kSampleCountMin = 6;
+constexpr uint32_t kSampleCountSpread = 5;
+
+constexpr std::array<const ManifoldOps*, 3> kManifolds = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
+constexpr std::array<const EstimatorOps*, 3> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
+                                                            &kProjectionTwoSidedOps};
+constexpr std::array<const SolverOps*, 2> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+
+}  // namespace
+
+SimDevice::SimDevice(uint32_t index, uint32_t seed, uint32_t dimension)
+    : index_(index), memory_(kArenaSize / sizeof(uint64_t)) {
+  const uint32_t count = kSampleCountMin + index % kSampleCountSpread;
+  RandomKey key;
+  key.seed = seed;
+  key.owner = index;
+  RandomStream stream(key);
+  samples_.resize(static_cast<size_t>(count) * dimension);
+  for (size_t i = 0; i < samples_.size(); ++i) {
+    // No libm: the run's digest is the same on every machine. Every device has a strong direction of its own.
+    const Real uniform = static_cast<Real>(stream.next_uniform() - 0.5);
+    samples_[i] = i % dimension == index % dimension ? 3 * uniform : uniform;
+  }
+  source_ = {this, count, dimension, read};
+  problem_ = {&kKpcaOps, &source_};
+}
+
+Status SimDevice::read(const void* context, uint32_t index, Real* out) {
+  const SimDevice& device = *static_cast<const SimDevice*>(context);
+  const uint32_t dimension = device.source_.dimension;
+  std::copy_n(device.samples_.data() + static_cast<size_t>(index) * dimension, dimension, out);
+  return Status::kOk;
+}
+
+void SimDevice::boot() {
+  ClientConfig config;
+  config.registry = {kManifolds, kEstimators, kSolvers, {&problem_, 1}};
+  config.firmware_version = "sim";
+  config.jitter_seed = index_ * 1000 + boot_count_++;
+  config.has_storage = true;
+  config.min_retry_ms = 100;
+  client_.reset();
+  arena_ = std::make_unique<Arena>(memory_.data(), kArenaSize);
+  client_ = std::make_unique<Client>(config, *arena_);
+  if (!saved_.empty()) {
+    GS_ASSERT(client_->restore(saved_) == Status::kOk);  // storage is whole: old or new
+  }
+  reader_.reset();
+  session = 0;
+}
+
+void SimDevice::save(const ClientAction& action) {
+  std::vector<uint8_t> bytes;
+  for (const StoragePiece& piece : action.pieces) {
+    bytes.insert(bytes.end(), piece.bytes, piece.bytes + piece.size);
+  }
+  saved_ = std::move(bytes);
+}
+
+bool SimDevice::flip_bit(uint64_t draw) {
+  if (!is_alive() || client_->state() != ClientState::kIdle || !client_->replica().has_model()) {
+    return false;
+  }
+  client_->replica_for_test().flip_bit_for_test(draw % (client_->replica().shape().size() * 8 * sizeof(Real)));
+  return true;
+}
+
+}  // namespace gradstream

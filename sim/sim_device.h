@@ -1,0 +1,55 @@
+// One device of the simulated fleet: the real client, samples of a small k-PCA problem, storage that survives a crash.
+#ifndef GRADSTREAM_SIM_SIM_DEVICE_H_
+#define GRADSTREAM_SIM_SIM_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/link/client.h"
+#include "runtime/link/frame.h"
+
+namespace gradstream {
+
+class SimDevice {
+ public:
+  // Samples of `dimension` values, drawn from the seed and skewed by the index, so that devices differ.
+  SimDevice(uint32_t index, uint32_t seed, uint32_t dimension);
+  SimDevice(const SimDevice&) = delete;
+  SimDevice& operator=(const SimDevice&) = delete;
+
+  bool is_alive() const { return client_ != nullptr; }
+  Client& client() { return *client_; }
+  const Client& client() const { return *client_; }
+  void crash() { client_.reset(); }
+  // Boots from what was saved last.
+  void boot();
+  void save(const ClientAction& action);
+  FrameReader& reader() { return reader_; }
+  // Turns one bit of the model over; false when the client is not between two exchanges or has no model.
+  bool flip_bit(uint64_t draw);
+
+  uint32_t step_ms = 1;       // of one local step
+  uint64_t session = 0;       // 0: none
+  uint64_t poll_ms = 0;       // of the next poll
+  uint64_t last_down_ms = 0;  // frames of one session stay in order
+  uint64_t last_up_ms = 0;
+
+ private:
+  static Status read(const void* context, uint32_t index, Real* out);
+
+  uint32_t index_;
+  uint32_t boot_count_ = 0;
+  std::vector<Real> samples_;
+  SampleSource source_;
+  Problem problem_;
+  std::vector<uint64_t> memory_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Client> client_;
+  std::vector<uint8_t> saved_;
+  FrameReader reader_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SIM_SIM_DEVICE_H_

@@ -1,0 +1,531 @@
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace gradstream {
+namespace {
+
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+// After the last fault every device stands at the last version within so much virtual time. Reason: the longest chain
+// is an answer deadline, a back-off, a session and a round's slowest device.
+constexpr uint64_t kCalmMaxMs = 180'000;
+constexpr uint64_t kEventCountMax = 2'000'000;
+constexpr uint32_t kRun = 7;
+
+// Odds of a spontaneous fault at each event, and of those that belong to a frame, a commit or an action.
+constexpr uint32_t kFaultOdds = 70;
+constexpr uint32_t kFrameOdds = 40;
+constexpr uint32_t kCommitOdds = 40;
+constexpr uint32_t kActionOdds = 500;
+
+}  // namespace
+
+RunParameters sim_parameters(const SimOptions& options) {
+  const bool is_scalar = options.stream == StreamKind::kScalarStream;
+  RunParameters p;
+  p.name = "simulated";
+  p.seed = options.seed;
+  p.manifold = ManifoldId::kStiefel;
+  p.shape = {16, 2};
+  p.problem = kKpcaOps.name;
+  p.solver = is_scalar ? SolverId::kProjection : SolverId::kGradientStream;
+  p.estimator = is_scalar ? EstimatorId::kProjectionOneSided : EstimatorId::kAnalyticGradient;
+  p.direction_count = 4;
+  p.local_step_count = 2;
+  p.batch_size = 4;
+  p.use_correction = is_scalar;
+  p.step_size = 0.05F;
+  p.step_decay = 0.1F;
+  p.round_count = options.round_count;
+  p.device_count = options.device_count;
+  p.report_deadline_ms = 3000;
+  p.extension_count_max = 2;
+  p.retry_min_ms = 5;
+  p.retry_max_ms = 50;
+  return p;
+}
+
+Simulation::Simulation(const SimOptions& options, uint32_t schedule)
+    : options_(options), parameters_(sim_parameters(options)), dice_(options.seed, schedule), oracle_(parameters_) {
+  faulty_until_version_ = static_cast<uint32_t>(dice_.between(options.round_count / 2, options.round_count));
+  is_faulty_ = options.fault_bits != 0;
+  for (uint32_t i = 0; i < options.device_count; ++i) {
+    devices_.push_back(std::make_unique<SimDevice>(i, options.seed, parameters_.shape.rows));
+    devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
+    devices_[i]->poll_ms = kNever;
+    push(dice_.between(0, 100), EventKind::kDeviceBoot, i, 0);
+  }
+  push(dice_.between(0, 100), EventKind::kServerBoot, 0, 0);
+}
+
+// ---- Time and chance ----
+
+void Simulation::push(uint64_t at_ms, EventKind kind, uint32_t device, uint64_t session, std::vector<uint8_t> bytes) {
+  events_.push({at_ms, ++order_, kind, device, session, std::move(bytes)});
+}
+
+bool Simulation::may(Fault fault, uint32_t odds) {
+  const auto index = static_cast<uint32_t>(fault);
+  if (!is_faulty_ || (options_.fault_bits >> index & 1U) == 0 || !dice_.one_in(odds)) {
+    return false;
+  }
+  return true;
+}
+
+uint64_t Simulation::latency() {
+  uint64_t latency_ms = dice_.between(1, 10);
+  if (may(Fault::kDelay, kFrameOdds)) {
+    ++result_.faults[static_cast<size_t>(Fault::kDelay)];
+    latency_ms *= 100;
+  }
+  return latency_ms;
+}
+
+void Simulation::broken(const std::string& sentence) {
+  if (result_.fault.empty() && !sentence.empty()) {
+    result_.fault = sentence;
+  }
+}
+
+// Now and then one of the faults that need no occasion.
+void Simulation::inject() {
+  constexpr std::array<Fault, 5> kSpontaneous = {Fault::kLoss, Fault::kDeviceCrash, Fault::kServerCrash,
+                                                 Fault::kBitFlip, Fault::kSlow};
+  const Fault fault = kSpontaneous[dice_.between(0, kSpontaneous.size() - 1)];
+  if (!may(fault, kFaultOdds)) {
+    return;
+  }
+  const auto index = static_cast<uint32_t>(dice_.between(0, devices_.size() - 1));
+  SimDevice& device = *devices_[index];
+  bool has_happened = true;
+  if (fault == Fault::kLoss && device.session != 0) {
+    drop_link(device.session);
+  } else if (fault == Fault::kDeviceCrash && device.is_alive()) {
+    crash_device(index);
+  } else if (fault == Fault::kServerCrash && server_ != nullptr) {
+    crash_server();
+  } else if (fault == Fault::kBitFlip) {
+    has_happened = device.flip_bit(dice_.between(0, 1U << 20));
+  } else if (fault == Fault::kSlow) {
+    device.step_ms = device.step_ms > 100 ? device.step_ms / 20 : device.step_ms * 20;
+  } else {
+    has_happened = false;
+  }
+  result_.faults[static_cast<size_t>(fault)] += has_happened ? 1 : 0;
+}
+
+bool Simulation::is_done() const {
+  if (server_ == nullptr || oracle_.version() != options_.round_count || !pending_.empty()) {
+    return false;
+  }
+  return std::all_of(devices_.begin(), devices_.end(), [this](const auto& device) {
+    return device->is_alive() && device->client().run_finished() &&
+           device->client().replica().version() == oracle_.version() &&
+           device->client().replica().digest() == oracle_.digest();
+  });
+}
+
+SimResult Simulation::run() {
+  while (result_.fault.empty() && !events_.empty() && !is_done()) {
+    Event event = events_.top();
+    events_.pop();
+    now_ms_ = event.at_ms;
+    if (is_faulty_ && oracle_.version() >= faulty_until_version_) {
+      is_faulty_ = false;
+      calm_since_ms_ = now_ms_;
+    }
+    inject();
+    handle(event);
+    if (server_ != nullptr) {
+      broken(oracle_.on_state(*server_));
+      schedule_tick();
+    }
+    if (++result_.event_count > kEventCountMax ||
+        (!is_faulty_ && now_ms_ > calm_since_ms_ + kCalmMaxMs + kCalmMaxMs * options_.round_count / 10)) {
+      broken("the run does not come to its end: version " + std::to_string(oracle_.version()) + " after " +
+             std::to_string(now_ms_) + " ms");
+    }
+  }
+  if (result_.fault.empty()) {
+    check_end();
+  }
+  result_.digest = oracle_.digest();
+  result_.virtual_ms = now_ms_;
+  result_.record_count = store_.records().size();
+  return result_;
+}
+
+// The journal alone gives the same run once more, and holds every device's update once in every version.
+void Simulation::check_end() {
+  if (!is_done()) {
+    broken("nothing is left to happen, and the run is not at its end");
+    return;
+  }
+  Coordinator replayed(kRun, parameters_, device_names());
+  std::vector<std::vector<uint32_t>> folded(options_.round_count + 1, std::vector<uint32_t>(devices_.size()));
+  for (const JournalRecord& record : store_.records()) {
+    if (replayed.replay(record) != Status::kOk) {
+      broken("the journal does not replay");
+      return;
+    }
+    if (record.kind == RecordKind::kUpdate) {
+      ++folded[record.version][record.device];
+    }
+  }
+  if (replayed.state_text() != server_->state_text()) {
+    broken("the replayed journal gives another state");
+  }
+  for (uint32_t version = 1; version <= options_.round_count; ++version) {
+    for (const uint32_t count : folded[version]) {
+      if (count != 1) {
+        broken("a device's update is not in version " + std::to_string(version) + " exactly once");
+      }
+    }
+  }
+}
+
+void Simulation::handle(const Event& event) {
+  SimDevice& device = *devices_[event.device];
+  switch (event.kind) {
+    case EventKind::kPoll:
+      if (device.is_alive() && device.poll_ms == event.at_ms) {
+        device.poll_ms = kNever;
+        poll(event.device);
+      }
+      return;
+    case EventKind::kConnected:
+      if (device.is_alive() && device.session == event.session) {
+        device.client().on_connected(now_ms_);
+        schedule_poll(device, now_ms_);
+      }
+      return;
+    case EventKind::kConnectFailed:
+    case EventKind::kCloseDown:
+      if (device.is_alive() && device.session == event.session) {
+        device.session = 0;
+        device.client().on_connection_lost(Status::kClosed, now_ms_);
+        schedule_poll(device, now_ms_);
+      }
+      return;
+    case EventKind::kFrameUp:
+      on_frame_up(event);
+      return;
+    case EventKind::kFrameDown:
+      if (device.is_alive() && device.session == event.session) {
+        device.reader().feed(event.bytes);
+        device.client().on_frame(device.reader().payload(), now_ms_);
+        device.reader().pop();
+        schedule_poll(device, now_ms_);
+      }
+      return;
+    case EventKind::kCloseUp:
+      if (links_.erase(event.session) > 0 && server_ != nullptr) {
+        server_->on_session_closed(event.session, now_ms_);
+        take_server_actions();
+      }
+      return;
+    case EventKind::kCommit:
+      commit();
+      return;
+    case EventKind::kTick:
+      if (server_ != nullptr && event.at_ms == tick_ms_) {
+        tick_ms_ = kNever;
+        server_->on_tick(now_ms_);
+        take_server_actions();
+      }
+      return;
+    case EventKind::kDeviceBoot:
+      if (!device.is_alive()) {
+        device.boot();
+        device.poll_ms = kNever;
+        schedule_poll(device, now_ms_);
+      }
+      return;
+    case EventKind::kServerBoot:
+      boot_server();
+      return;
+  }
+}
+
+// ---- Devices ----
+
+void Simulation::schedule_poll(SimDevice& device, uint64_t at_ms) {
+  if (at_ms < device.poll_ms) {
+    device.poll_ms = at_ms;
+    const auto same = [&](const auto& other) { return other.get() == &device; };
+    const auto index = std::find_if(devices_.begin(), devices_.end(), same) - devices_.begin();
+    push(at_ms, EventKind::kPoll, static_cast<uint32_t>(index), 0);
+  }
+}
+
+void Simulation::poll(uint32_t index) {
+  SimDevice& device = *devices_[index];
+  const bool was_training = device.client().state() == ClientState::kTrain;
+  const ClientAction action = device.client().poll(now_ms_);
+  if (may(Fault::kDeviceCrash, kActionOdds)) {
+    ++result_.faults[static_cast<size_t>(Fault::kDeviceCrash)];
+    crash_device(index);
+    return;
+  }
+  do_client_action(index, action, was_training ? device.step_ms : 0);
+}
+
+void Simulation::do_client_action(uint32_t index, const ClientAction& action, uint64_t cost_ms) {
+  SimDevice& device = *devices_[index];
+  uint64_t next_ms = now_ms_ + cost_ms;
+  switch (action.kind) {
+    case ClientActionKind::kWait:
+      if (action.wake_ms == kNever) {
+        broken("a device waits without a deadline");
+      }
+      next_ms = std::max(next_ms, action.wake_ms);
+      break;
+    case ClientActionKind::kConnect:
+      device.session = next_session_++;
+      device.last_up_ms = now_ms_;
+      device.last_down_ms = now_ms_;
+      device.reader().reset();
+      if (server_ == nullptr) {
+        push(now_ms_ + latency(), EventKind::kConnectFailed, index, device.session);
+      } else {
+        links_[device.session].device = index;
+        push(now_ms_ + latency(), EventKind::kConnected, index, device.session);
+      }
+      return;
+    case ClientActionKind::kSend:
+      send_up(index, action.bytes);
+      device.client().on_sent(now_ms_);
+      break;
+    case ClientActionKind::kDisconnect:
+      if (device.session != 0) {
+        push(std::max(device.last_up_ms, now_ms_ + 1), EventKind::kCloseUp, index, device.session);
+        device.session = 0;
+      }
+      break;
+    case ClientActionKind::kSave:
+      device.save(action);
+      device.client().on_saved(Status::kOk, now_ms_);
+      break;
+  }
+  schedule_poll(device, next_ms);
+}
+
+void Simulation::send_up(uint32_t index, std::span<const uint8_t> bytes) {
+  SimDevice& device = *devices_[index];
+  const std::vector<uint8_t> frame(bytes.begin(), bytes.end());
+  device.last_up_ms = std::max(device.last_up_ms, now_ms_ + latency());
+  push(device.last_up_ms, EventKind::kFrameUp, index, device.session, frame);
+  if (device.client().state() == ClientState::kUpload && may(Fault::kDuplicate, kFrameOdds / 2)) {
+    ++result_.faults[static_cast<size_t>(Fault::kDuplicate)];
+    push(device.last_up_ms, EventKind::kFrameUp, index, device.session, frame);
+  }
+}
+
+void Simulation::crash_device(uint32_t index) {
+  SimDevice& device = *devices_[index];
+  device.crash();
+  if (device.session != 0) {
+    push(now_ms_ + latency(), EventKind::kCloseUp, index, device.session);
+    device.session = 0;
+  }
+  push(now_ms_ + dice_.between(1, 2000), EventKind::kDeviceBoot, index, 0);
+}
+
+// Both ends learn of it, each in its own time; frames that would come later are lost.
+void Simulation::drop_link(uint64_t session) {
+  const auto link = links_.find(session);
+  if (link == links_.end()) {
+    return;
+  }
+  const uint32_t index = link->second.device;
+  links_.erase(link);
+  push(now_ms_ + latency(), EventKind::kCloseDown, index, session);
+  if (server_ != nullptr) {
+    server_->on_session_closed(session, now_ms_);
+    take_server_actions();
+  }
+}
+
+// ---- Server ----
+
+std::vector<std::string> Simulation::device_names() const {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < options_.device_count; ++i) {
+    names.push_back("d" + std::to_string(i));
+  }
+  return names;
+}
+
+void Simulation::boot_server() {
+  if (server_ != nullptr) {
+    return;
+  }
+  server_ = std::make_unique<Coordinator>(kRun, parameters_, device_names());
+  if (options_.plants_double_fold) {
+    server_->plant_double_fold_for_test();
+  }
+  for (const JournalRecord& record : store_.records()) {
+    if (server_->replay(record) != Status::kOk) {
+      broken("the journal does not replay after a crash");
+      return;
+    }
+  }
+  tick_ms_ = kNever;
+  server_->start(now_ms_);
+  take_server_actions();
+}
+
+void Simulation::crash_server() {
+  server_.reset();
+  pending_.clear();
+  is_commit_due_ = false;
+  is_disk_full_ = false;
+  for (const auto& [session, link] : links_) {
+    push(now_ms_ + latency(), EventKind::kCloseDown, link.device, session);
+  }
+  links_.clear();
+  push(now_ms_ + dice_.between(1, 3000), EventKind::kServerBoot, 0, 0);
+}
+
+void Simulation::take_server_actions() {
+  if (server_ == nullptr) {
+    return;
+  }
+  const CoordinatorCounters& counters = server_->counters();
+  result_.snapshot_count = std::max(result_.snapshot_count, counters.snapshots_sent);
+  result_.log_count = std::max(result_.log_count, counters.records_sent);
+  result_.duplicate_count = std::max(result_.duplicate_count, counters.updates_duplicate);
+  for (const Action& action : server_->take_actions()) {
+    if (may(Fault::kServerCrash, kActionOdds)) {
+      ++result_.faults[static_cast<size_t>(Fault::kServerCrash)];
+      crash_server();
+      return;
+    }
+    if (!do_server_action(action)) {
+      return;
+    }
+  }
+}
+
+bool Simulation::do_server_action(const Action& action) {
+  const auto link = links_.find(action.session);
+  switch (action.kind) {
+    case ActionKind::kPersist:
+      pending_.push_back(action.record);
+      if (!is_commit_due_) {
+        is_commit_due_ = true;
+        push(now_ms_ + dice_.between(1, 10), EventKind::kCommit, 0, 0);
+      }
+      break;
+    case ActionKind::kSend:
+    case ActionKind::kClose: {
+      if (link == links_.end()) {
+        break;
+      }
+      const uint32_t index = link->second.device;
+      SimDevice& device = *devices_[index];
+      const bool is_current = device.session == action.session;
+      const uint64_t at_ms = is_current ? std::max(device.last_down_ms, now_ms_ + latency()) : now_ms_ + latency();
+      if (is_current) {
+        device.last_down_ms = at_ms;
+      }
+      if (action.kind == ActionKind::kClose) {
+        push(at_ms, EventKind::kCloseDown, index, action.session);
+        push(now_ms_, EventKind::kCloseUp, index, action.session);
+        break;
+      }
+      broken(oracle_.on_message(index, action.message));
+      std::vector<uint8_t> frame(kFrameSizeMax);
+      const Result<size_t> size = encode_frame(action.message, frame.data());
+      if (!size.ok()) {
+        broken("a message of the server does not fit a frame");
+        return false;
+      }
+      frame.resize(size.value());
+      push(at_ms, EventKind::kFrameDown, index, action.session, std::move(frame));
+      break;
+    }
+    case ActionKind::kPublish:
+      broken(action.version == oracle_.version() ? "" : "a version was published before it was durable");
+      break;
+    case ActionKind::kLog:
+      if (options_.on_log != nullptr) {
+        options_.on_log(now_ms_, "server", action.event + " " + action.text);
+      }
+      break;
+  }
+  return result_.fault.empty();
+}
+
+void Simulation::on_frame_up(const Event& event) {
+  const auto link = links_.find(event.session);
+  if (link == links_.end() || server_ == nullptr) {
+    return;
+  }
+  if (event.order < delivered_order_ && event.session != delivered_session_) {
+    ++result_.faults[static_cast<size_t>(Fault::kReorder)];
+  }
+  delivered_order_ = std::max(delivered_order_, event.order);
+  delivered_session_ = event.session;
+  link->second.reader.feed(event.bytes);
+  DeviceMessage message;
+  if (!link->second.reader.has_frame() || decode_message(link->second.reader.payload(), &message) != Status::kOk) {
+    broken("a frame of a device does not decode");
+    return;
+  }
+  link->second.reader.pop();
+  server_->on_message(event.session, link->second.device, message, now_ms_);
+  take_server_actions();
+}
+
+void Simulation::commit() {
+  if (server_ == nullptr || !is_commit_due_) {
+    return;
+  }
+  if (pending_.empty()) {
+    is_commit_due_ = false;
+    return;
+  }
+  if (may(Fault::kCrashBeforeCommit, kCommitOdds)) {
+    ++result_.faults[static_cast<size_t>(Fault::kCrashBeforeCommit)];
+    crash_server();
+    return;
+  }
+  if (may(Fault::kStorageFull, kCommitOdds)) {
+    ++result_.faults[static_cast<size_t>(Fault::kStorageFull)];
+    is_disk_full_ = true;
+    push(now_ms_ + dice_.between(1, 2000), EventKind::kCommit, 0, 0);
+    server_->on_storage_failed(now_ms_);
+    take_server_actions();
+    return;
+  }
+  GS_ASSERT(store_.append(pending_) == StoreStatus::kOk);
+  for (const JournalRecord& record : pending_) {
+    broken(oracle_.on_record(record));
+  }
+  const uint64_t sequence = pending_.back().sequence;
+  pending_.clear();
+  is_commit_due_ = false;
+  if (may(Fault::kCrashAfterCommit, kCommitOdds)) {
+    ++result_.faults[static_cast<size_t>(Fault::kCrashAfterCommit)];
+    crash_server();
+    return;
+  }
+  server_->on_persisted(sequence, now_ms_);
+  if (is_disk_full_) {
+    is_disk_full_ = false;
+    server_->on_storage_recovered(now_ms_);
+  }
+  take_server_actions();
+}
+
+void Simulation::schedule_tick() {
+  const uint64_t next_ms = server_->next_tick_ms();
+  if (next_ms < tick_ms_) {
+    tick_ms_ = std::max(next_ms, now_ms_);
+    push(tick_ms_, EventKind::kTick, 0, 0);
+  }
+}
+
+}  // namespace gradstream

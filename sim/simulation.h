@@ -1,0 +1,144 @@
+// A fleet in one thread and virtual time: the real coordinator, the real clients, frames encoded and decoded, a journal
+// in memory. Everything that chance decides comes from one seed, so that a schedule can be run again, step by step.
+//
+//   clients --frames--> [links: delay, loss, ...] --> coordinator --records--> [disk: delay, crash, full] --> journal
+//                                                                                         the oracle reads here --^
+#ifndef GRADSTREAM_SIM_SIMULATION_H_
+#define GRADSTREAM_SIM_SIMULATION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "server/coordinator.h"
+#include "server/store_memory.h"
+#include "sim/faults.h"
+#include "sim/oracle.h"
+#include "sim/sim_device.h"
+
+namespace gradstream {
+
+struct SimOptions {
+  uint32_t device_count = 4;
+  uint32_t round_count = 8;
+  uint32_t seed = 1;
+  StreamKind stream = StreamKind::kScalarStream;
+  uint32_t fault_bits = 0;  // bit n: Fault n may happen
+  bool plants_double_fold = false;
+  void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
+};
+
+// The run that every schedule of these options trains: trigger all, fixed K, so that its last digest is one.
+RunParameters sim_parameters(const SimOptions& options);
+
+struct SimResult {
+  std::string fault;  // the first invariant that was broken; empty: none
+  uint64_t digest = 0;
+  uint64_t event_count = 0;
+  uint64_t virtual_ms = 0;
+  uint64_t record_count = 0;
+  uint64_t snapshot_count = 0;
+  uint64_t log_count = 0;
+  uint64_t duplicate_count = 0;  // updates that came again
+  FaultCounts faults = {};
+};
+
+class Simulation {
+ public:
+  // schedule: which of the seed's schedules.
+  Simulation(const SimOptions& options, uint32_t schedule);
+  SimResult run();
+  const StoreMemory& store() const { return store_; }
+
+ private:
+  enum class EventKind : uint8_t {
+    kPoll,
+    kConnected,
+    kConnectFailed,
+    kFrameUp,
+    kFrameDown,
+    kCloseUp,
+    kCloseDown,
+    kCommit,
+    kTick,
+    kDeviceBoot,
+    kServerBoot
+  };
+  struct Event {
+    uint64_t at_ms = 0;
+    uint64_t order = 0;
+    EventKind kind = EventKind::kPoll;
+    uint32_t device = 0;
+    uint64_t session = 0;
+    std::vector<uint8_t> bytes;
+  };
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.at_ms != b.at_ms ? a.at_ms > b.at_ms : a.order > b.order;
+    }
+  };
+  struct Link {
+    uint32_t device = 0;
+    FrameReader reader;  // the server's
+  };
+
+  // Time and chance.
+  void push(uint64_t at_ms, EventKind kind, uint32_t device, uint64_t session, std::vector<uint8_t> bytes = {});
+  bool may(Fault fault, uint32_t odds);
+  uint64_t latency();
+  void broken(const std::string& sentence);
+  void inject();
+  bool is_done() const;
+  void check_end();
+  void handle(const Event& event);
+
+  // Devices.
+  void schedule_poll(SimDevice& device, uint64_t at_ms);
+  void poll(uint32_t index);
+  void do_client_action(uint32_t index, const ClientAction& action, uint64_t cost_ms);
+  void send_up(uint32_t index, std::span<const uint8_t> bytes);
+  void crash_device(uint32_t index);
+  void drop_link(uint64_t session);
+
+  // Server.
+  std::vector<std::string> device_names() const;
+  void boot_server();
+  void crash_server();
+  void take_server_actions();
+  bool do_server_action(const Action& action);
+  void on_frame_up(const Event& event);
+  void commit();
+  void schedule_tick();
+
+  SimOptions options_;
+  RunParameters parameters_;
+  Dice dice_;
+  SimResult result_;
+  std::priority_queue<Event, std::vector<Event>, Later> events_;
+  uint64_t now_ms_ = 0;
+  uint64_t order_ = 0;
+  uint64_t delivered_order_ = 0;
+  uint64_t delivered_session_ = 0;
+  bool is_faulty_ = true;
+  uint32_t faulty_until_version_ = 0;
+  uint64_t calm_since_ms_ = 0;
+
+  std::vector<std::unique_ptr<SimDevice>> devices_;
+  std::map<uint64_t, Link> links_;
+  uint64_t next_session_ = 1;
+
+  StoreMemory store_;
+  Oracle oracle_;
+  std::unique_ptr<Coordinator> server_;
+  std::vector<JournalRecord> pending_;  // on their way to the disk
+  bool is_commit_due_ = false;
+  bool is_disk_full_ = false;
+  uint64_t tick_ms_ = UINT64_MAX;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SIM_SIMULATION_H_
