@@ -32,6 +32,12 @@ COMPONENTS = [
 ]
 
 
+def fail(reason, word):
+    print(f"footprint: error: {reason}", file=sys.stderr)
+    print(f"result: error={word}")
+    raise SystemExit(1)
+
+
 def tool(name, *arguments):
     return subprocess.run([TOOLS + name, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -40,7 +46,8 @@ def build():
     done = subprocess.run([ROOT / "tools" / "build.sh", "mps2-an386", TARGET], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"{done.stdout}footprint: error: the image does not build\nresult: error=build")
+        print(done.stdout)
+        fail("the image does not build", "build")
 
 
 def map_entries():
@@ -86,7 +93,7 @@ def type_sizes(names):
         match = re.search(rf"DW_AT_name\s*:(?: \(indirect string, offset: 0x[0-9a-f]+\):)? {name}\s*\n"
                           r"(?:(?!DW_TAG).*\n){0,3}?.*DW_AT_byte_size\s*: (\d+)", text)
         if match is None:
-            raise SystemExit(f"footprint: error: no type {name} in the debug information\nresult: error=debug_information")
+            fail(f"no type {name} in the debug information", "debug_information")
         sizes[name] = int(match[1])
     return sizes
 
@@ -97,7 +104,7 @@ def flash_table(sizes):
         if address < RAM_BEGIN or section.startswith(".data"):
             terms[component_of(file)] += size
     total = sizes.get(".text", 0) + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
-    terms["alignment"] = total - sum(terms.values())
+    terms["alignment, less strings merged"] = total - sum(terms.values())
     return total, terms.most_common()
 
 
