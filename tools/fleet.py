@@ -1,0 +1,108 @@
+"""A server and its devices as processes: started, watched and ended by the demo and by the tests of real processes.
+
+Every process is a child of this one, is ended by its own pid, and dies with its parent. All sockets are on 127.0.0.1.
+"""
+
+import collections
+import ctypes
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "dev"
+SERVER = BUILD / "server" / "gradstream"
+CLIENT = BUILD / "boards" / "posix" / "gradstream-client"
+STOP_SECONDS = 10  # between SIGTERM and SIGKILL: the server drains, a device finishes its step
+_LINE = re.compile(r'([a-z_0-9]+)=("[^"]*"|\S+)')
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def fields(line):
+    """The key=value pairs of a log line."""
+    return {key: value.strip('"') for key, value in _LINE.findall(line)}
+
+
+def free_port():
+    """A port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Process:
+    """A child whose output lines are kept (the last 2,000) and, if wanted, handed to a listener as they come."""
+
+    def __init__(self, name, command, listener=None, cwd=ROOT):
+        self.name = name
+        self.command = [str(part) for part in command]
+        self.lines = collections.deque(maxlen=2000)
+        self._listener = listener
+        self._child = subprocess.Popen(
+            self.command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", preexec_fn=_die_with_parent)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._child.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if self._listener:
+                self._listener(line.rstrip("\n"))
+
+    @property
+    def running(self):
+        return self._child.poll() is None
+
+    def wait(self, seconds):
+        """Exit status, or None when it still runs after so long."""
+        try:
+            status = self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        self._reader.join(5)
+        return status
+
+    def kill(self):
+        """SIGKILL now."""
+        if self.running:
+            self._child.kill()
+        self._child.wait()
+        self._reader.join(5)
+
+    def stop(self):
+        """SIGTERM, then SIGKILL after STOP_SECONDS; the exit status."""
+        if self.running:
+            self._child.terminate()
+            if self.wait(STOP_SECONDS) is None:
+                self.kill()
+        self._reader.join(5)
+        return self._child.returncode
+
+    def wait_for_line(self, text, seconds):
+        """The first line so far or to come that holds text; None after so many seconds or at the process's end."""
+        deadline = time.monotonic() + seconds
+        while True:
+            for line in list(self.lines):
+                if text in line:
+                    return line
+            if time.monotonic() > deadline or (not self.running and not self._reader.is_alive()):
+                return None
+            time.sleep(0.01)
+
+
+def command(arguments, what):
+    """Runs a short command to its end; its output. Raises RuntimeError with the output when it fails."""
+    done = subprocess.run([str(part) for part in arguments], cwd=ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    if done.returncode != 0:
+        raise RuntimeError(f"{what} failed with exit status {done.returncode}:\n{done.stdout}")
+    return done.stdout
