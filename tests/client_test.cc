@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -797,6 +798,64 @@ TEST(Client, AWrongDigestBringsASnapshot) {
   EXPECT_EQ(link.client().replica().digest(), server.model().digest());
 }
 
+// Any message at any time, well-formed or nearly so.
+ServerMessage random_message(const FakeServer& server, std::mt19937& engine) {
+  const auto random = [&engine] { return static_cast<uint32_t>(engine()); };
+  const pb_size_t which = static_cast<pb_size_t>(1 + random() % 8);
+  ServerMessage message = FakeServer::make(which);
+  if (which == gs_ServerMessage_welcome_tag) {
+    message = server.make_welcome();
+    message.body.welcome.rows += random() % 4 == 0 ? 1 : 0;
+    message.body.welcome.run += random() % 4 == 0 ? 1 : 0;
+  } else if (which == gs_ServerMessage_task_tag) {
+    message = server.make_task();
+    message.body.task.task_sequence += random() % 3;
+    message.body.task.local_step_count = random() % 5;
+    message.body.task.batch_size = random() % 40;
+  } else if (which == gs_ServerMessage_log_chunk_tag) {
+    gs_LogChunk& chunk = message.body.log_chunk;
+    chunk = {server.model().version() + random() % 2, 0.1F, 0, 1 + random() % 2, 0, 1, 0, 8, gs_ENCODING_F32, {}, 0};
+    chunk.values.size = 32;
+  } else if (which == gs_ServerMessage_snapshot_chunk_tag) {
+    message.body.snapshot_chunk = {random() % 9, gs_MODEL_PART_MODEL, 0, 64, {}, 0};
+    message.body.snapshot_chunk.values.size = 64;
+  } else if (which == gs_ServerMessage_ack_tag) {
+    message.body.ack.task_sequence = 1 + random() % 5;
+    message.body.ack.verdict = static_cast<gs_Verdict>(1 + random() % 6);
+    message.body.ack.version = random() % 9;
+  } else if (which == gs_ServerMessage_wait_tag) {
+    message.body.wait = {static_cast<gs_WaitCause>(random() % 7), true, {5, 20}};  // no window would mean: stay away
+  }
+  return message;
+}
+
+TEST(Client, AnyMessageAtAnyTimeIsSurvived) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    FakeDevice device;
+    FakeServer server{FakeRun{}};
+    FakeLink link(device, server);
+    for (int i = 0; i < 400; ++i) {
+      link.step();
+      if (link.is_connected() && random() % 8 == 0) {
+        uint8_t frame[kFrameSizeMax];
+        const Result<size_t> size = encode_frame(random_message(server, random), frame);
+        ASSERT_TRUE(size.ok());
+        link.client().on_frame({frame + kFramePrefixSize, size.value() - kFramePrefixSize}, link.now_ms);
+      }
+      if (random() % 100 == 0) {
+        link.restart();
+      }
+    }
+    ASSERT_TRUE(link.run_until([&] {
+      return server.is_finished() && link.client().run_finished() &&
+             link.client().replica().version() == server.model().version();
+    }));
+    ASSERT_EQ(link.client().replica().digest(), server.model().digest());
+  }
+}
+
 TEST(Client, NoiseOnTheLinkEndsTheSession) {
   FakeDevice device;
   FakeServer server{FakeRun{}};
@@ -812,8 +871,8 @@ TEST(Client, NoiseOnTheLinkEndsTheSession) {
 
 // ---- The document ----
 
-// The conversation printed in docs/wire.md is the one that takes place. Samples and start need no libm, so that it is the
-// same on every machine.
+// The conversation printed in docs/wire.md is the one that takes place. Samples and start need no libm, so that it is
+// the same on every machine.
 TEST(Client, TheExampleOfTheDocument) {
   FakeRun run;
   run.manifold = &kSphereOps;

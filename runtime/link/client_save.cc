@@ -178,7 +178,7 @@ void Client::fill_pieces() {
 }
 
 Status Client::restore(std::span<const uint8_t> saved) {
-  SavedHeader header;
+  SavedHeader header = {};
   if (saved.size() < sizeof(header)) {
     return Status::kDataCorrupt;
   }
