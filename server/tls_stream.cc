@@ -291,8 +291,9 @@ void TlsStream::on_read(const ErrorCode& error, size_t size) {
 }
 
 void TlsStream::notify() {
-  if (on_event_) {
-    on_event_();
+  const auto on_event = on_event_;  // close() inside the call empties the member
+  if (on_event) {
+    on_event();
   }
 }
 

@@ -1,0 +1,102 @@
+// The caps of the listening socket, the occupied port, and the orderly end.
+#include "server/listener.h"
+
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server_peer.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Listener, AddressesAreParsed) {
+  Tcp::endpoint endpoint;
+  EXPECT_TRUE(parse_listen_address("127.0.0.1:7433", &endpoint));
+  EXPECT_EQ(endpoint.port(), 7433);
+  EXPECT_TRUE(parse_listen_address("[::1]:0", &endpoint));
+  EXPECT_TRUE(endpoint.address().is_v6());
+  for (const char* const wrong : {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "host:80", "127.0.0.1:8x"}) {
+    EXPECT_FALSE(parse_listen_address(wrong, &endpoint)) << wrong;
+  }
+}
+
+TEST(Listener, AnOccupiedPortIsNamedWithItsRemedy) {
+  ListenerHarness first;
+  ListenerHarness second;
+  Listener third(second.io, second.tls, {}, second.counters, second);
+  const std::string problem =
+      third.open(Tcp::endpoint(asio::ip::address_v4::loopback(), first.listener.port()));
+  EXPECT_THAT(problem, HasSubstr("127.0.0.1:" + std::to_string(first.listener.port())));
+  EXPECT_THAT(problem, HasSubstr("server.listen"));
+}
+
+TEST(Listener, ConnectionsOverTheCapAreClosedAndCounted) {
+  ListenerLimits limits;
+  limits.connection_count_max = 2;
+  ListenerHarness server(limits);
+  TlsPeer one(server.listener.port(), ListenerHarness::device(1));
+  TlsPeer two(server.listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server.until([&] { return one.established() && two.established() && server.established.size() == 2; }));
+  RawPeer third(server.listener.port());
+  EXPECT_TRUE(server.until([&] { return third.closed_by_server(); }));
+  EXPECT_EQ(server.counters.connections_over_cap, 1U);
+  EXPECT_THAT(server.log.find("connections_over_cap"), HasSubstr("connection_count_max"));
+  EXPECT_FALSE(one.gone());
+  one.raw().close();
+  ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 1; }));
+  TlsPeer fourth(server.listener.port(), ListenerHarness::device(3));
+  EXPECT_TRUE(server.until([&] { return fourth.established(); })) << "room again";
+}
+
+TEST(Listener, FiftyHalfOpenPeersKeepNobodyOut) {
+  for (const uint32_t handshake_count_max : {64U, 10U}) {
+    ListenerLimits limits;
+    limits.handshake_count_max = handshake_count_max;
+    ListenerHarness server(limits);
+    TlsPeer early(server.listener.port(), ListenerHarness::device(1));
+    ASSERT_TRUE(server.until([&] { return early.established() && !server.established.empty(); }));
+    std::vector<std::unique_ptr<RawPeer>> silent;
+    for (int i = 0; i < 50; ++i) {
+      silent.push_back(std::make_unique<RawPeer>(server.listener.port()));
+      ASSERT_TRUE(silent.back()->connected());
+    }
+    ASSERT_TRUE(server.until([&] { return server.counters.connections_accepted == 51; }));
+    EXPECT_EQ(server.listener.handshake_count(), std::min(50U, handshake_count_max));
+    ASSERT_TRUE(early.send(hello_message()));
+    EXPECT_TRUE(server.until([&] { return server.messages.size() == 1; })) << "the old session goes on";
+    TlsPeer late(server.listener.port(), ListenerHarness::device(2));
+    EXPECT_TRUE(server.until([&] { return late.established(); })) << "a new session comes in";
+    EXPECT_EQ(server.counters.handshakes_over_cap, handshake_count_max == 10U ? 41U : 0U);
+    if (handshake_count_max == 10U) {
+      EXPECT_THAT(server.log.find("handshakes_over_cap"), HasSubstr("handshake_count_max"));
+      EXPECT_LT(server.log.count("handshakes_over_cap"), 5U) << "a flood must not flood the log";
+    }
+  }
+}
+
+TEST(Listener, DrainTellsEverySessionAndEndsAll) {
+  ListenerHarness server;
+  TlsPeer one(server.listener.port(), ListenerHarness::device(1));
+  TlsPeer two(server.listener.port(), ListenerHarness::device(2));
+  RawPeer half_open(server.listener.port());
+  ASSERT_TRUE(server.until([&] { return one.established() && two.established() && server.established.size() == 2 &&
+                                        server.counters.connections_accepted == 3; }));
+  server.listener.drain(100, 900);
+  EXPECT_TRUE(server.until([&] { return half_open.closed_by_server(); }));
+  for (TlsPeer* const peer : {&one, &two}) {
+    std::optional<ServerMessage> message;
+    ASSERT_TRUE(server.until([&] { return (message = peer->next()).has_value(); }));
+    ASSERT_EQ(message->which_body, gs_ServerMessage_drain_tag);
+    EXPECT_EQ(message->body.drain.retry.max_ms, 900U);
+    EXPECT_TRUE(server.until([&] { return peer->gone(); }));
+    peer->raw().close();
+  }
+  EXPECT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
+}
+
+}  // namespace
+}  // namespace gradstream

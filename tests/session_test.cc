@@ -1,0 +1,251 @@
+// A session's deadlines, bounds and refusals, each with its name in the log and its counter.
+#include "server/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server_peer.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+// Short enough for a test, long enough for a busy machine.
+constexpr uint32_t kShortMs = 60;
+constexpr uint32_t kLongMs = 20000;
+
+ListenerLimits patient() {
+  ListenerLimits limits;
+  for (uint32_t* const limit :
+       {&limits.session.handshake_deadline_ms, &limits.session.answer_deadline_ms, &limits.session.frame_deadline_ms,
+        &limits.session.write_deadline_ms, &limits.session.close_deadline_ms, &limits.session.session_idle_max_ms}) {
+    *limit = kLongMs;
+  }
+  return limits;
+}
+
+ServerMessage task_message(uint32_t deadline_ms) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_task_tag;
+  message.body.task.task_sequence = 1;
+  message.body.task.deadline_ms = deadline_ms;
+  return message;
+}
+
+ServerMessage chunk_message() {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_snapshot_chunk_tag;
+  message.body.snapshot_chunk.total = 1U << 20;
+  message.body.snapshot_chunk.values.size = kPayloadSizeMax;
+  return message;
+}
+
+// An established session on a server with these limits.
+struct Established {
+  explicit Established(const ListenerLimits& limits, int receive_buffer_size = 0)
+      : server(limits),
+        peer(server.listener.port(), ListenerHarness::device(1), TlsKeyExchange::kPskEphemeral, receive_buffer_size) {
+    ready = server.until([&] { return peer.established() && !server.established.empty(); });
+  }
+  Session* session() { return server.listener.find(server.established[0]); }
+  bool until_refused(gs_Reason reason) {
+    return server.until([&] { return peer.refusal() == reason; });
+  }
+
+  ListenerHarness server;
+  TlsPeer peer;
+  bool ready = false;
+};
+
+TEST(Session, AStallInTheHandshakeEnds) {
+  ListenerLimits limits = patient();
+  limits.session.handshake_deadline_ms = kShortMs;
+  for (const std::string& beginning : {std::string(), std::string("\x16\x03\x01\x00\xf0\x01\x00", 7)}) {
+    ListenerHarness server(limits);
+    RawPeer peer(server.listener.port());
+    peer.send(beginning);
+    ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
+    EXPECT_EQ(server.counters.deadline_handshake, 1U);
+    EXPECT_THAT(server.log.find("deadline"), HasSubstr("limit=handshake_deadline_ms state=tls"));
+    EXPECT_THAT(server.log.find("deadline"), HasSubstr("remedy="));
+    EXPECT_EQ(server.listener.handshake_count(), 0U);
+  }
+}
+
+TEST(Session, NoHelloEnds) {
+  ListenerLimits limits = patient();
+  limits.session.answer_deadline_ms = kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
+  EXPECT_EQ(e.server.counters.deadline_hello, 1U);
+  EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("state=hello"));
+}
+
+TEST(Session, AFrameThatStallsEnds) {
+  ListenerLimits limits = patient();
+  limits.session.frame_deadline_ms = kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  uint8_t half[20] = {};
+  write_frame_prefix(100, half);
+  ASSERT_TRUE(e.peer.send_bytes(half));
+  EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
+  EXPECT_EQ(e.server.counters.deadline_frame, 1U);
+  EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=frame_deadline_ms"));
+}
+
+TEST(Session, ATlsRecordThatStallsEnds) {
+  ListenerLimits limits = patient();
+  limits.session.frame_deadline_ms = kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  e.peer.raw().send(std::string("\x17\x03\x03\x00\x64half", 9));
+  EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
+  EXPECT_EQ(e.server.counters.deadline_frame, 1U);
+}
+
+TEST(Session, MalformedBytesAreRefused) {
+  uint8_t oversize[4];
+  write_frame_prefix(kMessageSizeMax, oversize);
+  oversize[2] = 0xff;
+  oversize[3] = 0x7f;
+  uint8_t undecodable[10];
+  write_frame_prefix(6, undecodable);
+  std::memset(undecodable + 4, 0xff, 6);
+  const uint8_t text[] = {'h', 'e', 'l', 'l', 'o'};
+  for (const std::span<const uint8_t> bytes :
+       {std::span<const uint8_t>(oversize), std::span<const uint8_t>(undecodable), std::span<const uint8_t>(text)}) {
+    Established e(patient());
+    ASSERT_TRUE(e.ready);
+    ASSERT_TRUE(e.peer.send_bytes(bytes));
+    EXPECT_TRUE(e.until_refused(gs_Reason_REASON_MALFORMED));
+    EXPECT_EQ(e.server.counters.malformed_frames, 1U);
+    EXPECT_THAT(e.server.log.find("malformed_frame"), HasSubstr("device=device-1"));
+    EXPECT_TRUE(e.server.messages.empty());
+  }
+}
+
+TEST(Session, ATruncatedFrameAndACloseIsAnOrdinaryEnd) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  uint8_t half[20] = {};
+  write_frame_prefix(100, half);
+  ASSERT_TRUE(e.peer.send_bytes(half));
+  e.peer.raw().close();
+  EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
+  EXPECT_EQ(e.server.counters.malformed_frames, 0U);
+  EXPECT_EQ(e.server.ended.size(), 1U);
+}
+
+TEST(Session, FramesInAnyPiecesArrive) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  uint8_t frame[kFrameSizeMax];
+  const Result<size_t> size = encode_frame(hello_message(), frame);
+  ASSERT_TRUE(size.ok());
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < size.value(); ++i) {
+      ASSERT_TRUE(e.peer.send_bytes({frame + i, 1}));
+    }
+  }
+  EXPECT_TRUE(e.server.until([&] { return e.server.messages.size() == 3; }));
+}
+
+TEST(Session, APeerThatReadsNothingIsClosedAtTheQueuesCap) {
+  ListenerLimits limits = patient();
+  limits.session.queue_size_max = 100000;
+  limits.session.close_deadline_ms = kShortMs;
+  limits.send_buffer_size = 4096;
+  Established e(limits, 4096);
+  ASSERT_TRUE(e.ready);
+  e.peer.set_reading(false);
+  for (int i = 0; i < 1000 && e.session() != nullptr; ++i) {
+    e.session()->send(chunk_message());
+    e.server.io.poll();
+    if (e.session() != nullptr) {
+      EXPECT_LE(e.session()->queued_size(), limits.session.queue_size_max);
+    }
+  }
+  EXPECT_EQ(e.server.counters.sessions_overloaded, 1U);
+  EXPECT_THAT(e.server.log.find("session_overloaded"), HasSubstr("queue_size_max"));
+  EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
+}
+
+TEST(Session, APeerThatReadsNothingMissesTheWriteDeadline) {
+  ListenerLimits limits = patient();
+  limits.session.write_deadline_ms = kShortMs;
+  limits.send_buffer_size = 4096;
+  Established e(limits, 4096);
+  ASSERT_TRUE(e.ready);
+  e.peer.set_reading(false);
+  for (int i = 0; i < 200; ++i) {
+    e.session()->send(chunk_message());
+  }
+  EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
+  EXPECT_EQ(e.server.counters.deadline_write, 1U);
+  EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=write_deadline_ms"));
+}
+
+TEST(Session, AfterATaskTheLimitIsTheTasks) {
+  ListenerLimits limits = patient();
+  limits.session.answer_deadline_ms = kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  e.server.answer = [&](SessionId) { e.session()->send(task_message(200)); };
+  ASSERT_TRUE(e.peer.send(hello_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(200));
+  EXPECT_EQ(e.server.counters.deadline_idle, 1U);
+}
+
+TEST(Session, AfterATaskWithoutADeadlineTheSessionMayBeIdle) {
+  ListenerLimits limits = patient();
+  limits.session.answer_deadline_ms = kShortMs;
+  limits.session.session_idle_max_ms = 4 * kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  e.server.answer = [&](SessionId) { e.session()->send(task_message(0)); };
+  ASSERT_TRUE(e.peer.send(hello_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3 * kShortMs));
+}
+
+TEST(Session, WhileTheServerOwesAnAnswerThePeerIsNotLate) {
+  ListenerLimits limits = patient();
+  limits.session.answer_deadline_ms = kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  ASSERT_TRUE(e.peer.send(hello_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
+  EXPECT_FALSE(e.server.until([&] { return e.peer.gone(); }, 3 * kShortMs));
+  ServerMessage wait = {};
+  wait.which_body = gs_ServerMessage_wait_tag;
+  wait.body.wait.has_retry = true;
+  wait.body.wait.retry.max_ms = kShortMs;
+  e.session()->send(wait);
+  EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE)) << "after Wait the peer is due";
+}
+
+TEST(Session, BytesAreCountedBothWays) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  ASSERT_TRUE(e.peer.send(hello_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
+  e.session()->close(gs_Reason_REASON_NONE);
+  ASSERT_TRUE(e.server.until([&] { return e.peer.gone(); }));
+  const size_t sent_by_peer = e.peer.session().wire_bytes_sent();
+  const size_t received_by_peer = e.peer.session().wire_bytes_received();
+  e.peer.raw().close();
+  ASSERT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
+  EXPECT_EQ(e.server.counters.wire_bytes_received, sent_by_peer);
+  EXPECT_EQ(e.server.counters.wire_bytes_sent, received_by_peer);
+}
+
+}  // namespace
+}  // namespace gradstream

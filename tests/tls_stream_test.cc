@@ -1,0 +1,201 @@
+// The TLS server over a socket: who gets in, what every other peer is called, and what flights cost.
+#include "server/tls_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server_peer.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+// A TLS 1.2 ClientHello without supported_versions, as a client of that age sends it.
+std::vector<uint8_t> tls12_client_hello() {
+  std::vector<uint8_t> body = {0x03, 0x03};
+  body.insert(body.end(), 32, 0x5a);                                        // random
+  body.push_back(0);                                                        // session id
+  body.insert(body.end(), {0x00, 0x04, 0xc0, 0x2b, 0x00, 0xa8});            // two cipher suites
+  body.insert(body.end(), {0x01, 0x00});                                    // no compression
+  body.insert(body.end(), {0x00, 0x08, 0x00, 0x0a, 0x00, 0x04, 0x00, 0x02, 0x00, 0x17});  // groups: P-256
+  std::vector<uint8_t> hello = {0x01, 0x00, 0x00, static_cast<uint8_t>(body.size())};
+  hello.insert(hello.end(), body.begin(), body.end());
+  std::vector<uint8_t> record = {0x16, 0x03, 0x01, 0x00, static_cast<uint8_t>(hello.size())};
+  record.insert(record.end(), hello.begin(), hello.end());
+  return record;
+}
+
+TEST(TlsStream, BothKeyExchangesCarryFullFramesBothWays) {
+  for (const TlsKeyExchange exchange : {TlsKeyExchange::kPskEphemeral, TlsKeyExchange::kPsk}) {
+    ListenerHarness server({}, true);
+    ASSERT_EQ(server.problem, "");
+    TlsPeer peer(server.listener.port(), ListenerHarness::device(3), exchange);
+    ASSERT_TRUE(server.until([&] { return peer.established() && !server.established.empty(); }));
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_update_scalars_tag;
+    auto& update = message.body.update_scalars;
+    update.task_sequence = 1;
+    update.steps_done = 14;
+    update.direction_count = 16;
+    update.encoding = gs_Encoding_ENCODING_F32;
+    update.value_count = 224;
+    update.values.size = kPayloadSizeMax;
+    ASSERT_TRUE(peer.send(message));
+    ASSERT_TRUE(server.until([&] { return !server.messages.empty(); }));
+    EXPECT_EQ(server.messages[0].first, 2U) << "the identity that TLS proved";
+    ServerMessage chunk = {};
+    chunk.which_body = gs_ServerMessage_snapshot_chunk_tag;
+    chunk.body.snapshot_chunk.part = gs_ModelPart_MODEL_PART_MODEL;
+    chunk.body.snapshot_chunk.total = kPayloadSizeMax;
+    chunk.body.snapshot_chunk.values.size = kPayloadSizeMax;
+    server.listener.find(server.established[0])->send(chunk);
+    std::optional<ServerMessage> got;
+    ASSERT_TRUE(server.until([&] { return (got = peer.next()).has_value(); }));
+    EXPECT_EQ(got->body.snapshot_chunk.values.size, kPayloadSizeMax);
+  }
+}
+
+TEST(TlsStream, PskWithoutForwardSecrecyNeedsTheOption) {
+  ListenerHarness server;
+  TlsPeer peer(server.listener.port(), ListenerHarness::device(1), TlsKeyExchange::kPsk);
+  ASSERT_TRUE(server.until([&] { return peer.gone(); }));
+  EXPECT_TRUE(server.established.empty());
+  EXPECT_GT(server.counters.wrong_keys + server.counters.tls_other_faults, 0U);
+}
+
+TEST(TlsStream, AnUnknownIdentityIsNamedOnBothEnds) {
+  ListenerHarness server;
+  TlsPeer peer(server.listener.port(), identity_of("stranger", 1));
+  ASSERT_TRUE(server.until([&] { return peer.gone(); }));
+  peer.raw().close();
+  ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
+  EXPECT_EQ(server.counters.unknown_identities, 1U);
+  const std::string line = server.log.find("tls_unknown_identity");
+  EXPECT_THAT(line, HasSubstr("identity=stranger"));
+  EXPECT_THAT(line, HasSubstr("device add"));
+  EXPECT_EQ(peer.session().last_alert(), 115) << "unknown_psk_identity";
+}
+
+TEST(TlsStream, AWrongKeyIsNamedOnBothEnds) {
+  ListenerHarness server;
+  TlsPeer peer(server.listener.port(), identity_of("device-1", 77));
+  ASSERT_TRUE(server.until([&] { return peer.gone(); }));
+  peer.raw().close();
+  ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
+  EXPECT_EQ(server.counters.wrong_keys, 1U);
+  EXPECT_THAT(server.log.find("tls_wrong_key"), HasSubstr("identity=device-1"));
+  EXPECT_EQ(peer.session().last_alert(), 51) << "decrypt_error";
+}
+
+TEST(TlsStream, ARevokedDeviceIsNamed) {
+  ListenerHarness server;
+  TlsPeer peer(server.listener.port(), ListenerHarness::device(9));
+  ASSERT_TRUE(server.until([&] { return peer.gone(); }));
+  peer.raw().close();
+  ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
+  EXPECT_EQ(server.counters.revoked_identities, 1U);
+  EXPECT_THAT(server.log.find("tls_revoked_identity"), HasSubstr("identity=device-9"));
+}
+
+TEST(TlsStream, PlainTextIsNamedWithItsFirstBytes) {
+  for (const std::string& text : std::vector<std::string> {"GET / HTTP/1.1\r\n\r\n", "\x16\x13", "x"}) {
+    ListenerHarness server;
+    RawPeer peer(server.listener.port());
+    peer.send(text);
+    ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); })) << text;
+    EXPECT_EQ(server.counters.plain_text_peers, 1U);
+    EXPECT_THAT(server.log.find("tls_plain_text_peer"), HasSubstr("first_bytes="));
+    EXPECT_TRUE(peer.received().empty());
+  }
+}
+
+TEST(TlsStream, ATls12PeerIsNamedAndGetsTheAlert) {
+  ListenerHarness server;
+  RawPeer peer(server.listener.port());
+  peer.send(tls12_client_hello());
+  ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
+  EXPECT_EQ(server.counters.tls_version_peers, 1U);
+  EXPECT_THAT(server.log.find("tls_version"), HasSubstr("TLS 1.3"));
+  const std::vector<uint8_t> alert = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 70};  // fatal, protocol_version
+  EXPECT_EQ(peer.received(), alert);
+}
+
+TEST(TlsStream, GarbageAfterATlsRecordHeaderIsAProtocolFault) {
+  ListenerHarness server;
+  RawPeer peer(server.listener.port());
+  peer.send(std::string("\x16\x03\x01\x00\x08\x01\x00\x00\x04" "bad!", 13));
+  ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
+  EXPECT_EQ(server.counters.tls_other_faults, 1U);
+  EXPECT_THAT(server.log.find("tls_protocol"), HasSubstr("detail="));
+}
+
+TEST(TlsStream, ARecordLargerThanTheLimitIsAProtocolFault) {
+  ListenerHarness server;
+  RawPeer peer(server.listener.port());
+  peer.send(std::string("\x16\x03\x01\x40\x00", 5) + std::string(8192, 'x'));
+  ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
+  EXPECT_EQ(server.counters.tls_other_faults, 1U);
+}
+
+TEST(TlsStream, AByteAtATimeIsAsGoodAsAFlight) {
+  // A relay that hands every byte over alone, both ways.
+  ListenerHarness server;
+  RawPeer front(server.listener.port());
+  int pair[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+  (void)tls_start(nullptr, 0);
+  TransportOps ops = {};
+  ops.open = [](void*) { return Status::kOk; };
+  ops.read = [](void* context, uint8_t* out, size_t) -> Result<size_t> {
+    return ::recv(*static_cast<int*>(context), out, 1, 0) == 1 ? Result<size_t>(1)
+                                                               : Result<size_t>(Status::kWouldBlock);
+  };
+  ops.write = [](void* context, const uint8_t* bytes, size_t) -> Result<size_t> {
+    return ::send(*static_cast<int*>(context), bytes, 1, 0) == 1 ? Result<size_t>(1)
+                                                                 : Result<size_t>(Status::kWouldBlock);
+  };
+  ops.close = [](void*) {};
+  const Identity identity = ListenerHarness::device(1);
+  TlsSession session;
+  ASSERT_EQ(session.begin(Transport{&ops, &pair[0]}, identity, TlsKeyExchange::kPskEphemeral), Status::kOk);
+  Status status = Status::kWouldBlock;
+  size_t forwarded = 0;
+  EXPECT_TRUE(server.until([&] {
+    if (status == Status::kWouldBlock) {
+      status = session.handshake();
+    } else {
+      (void)session.flush();
+    }
+    uint8_t byte = 0;
+    if (::recv(pair[1], &byte, 1, 0) == 1) {
+      front.send(std::span<const uint8_t>(&byte, 1));
+    }
+    front.closed_by_server();
+    if (forwarded < front.received().size()) {
+      forwarded += ::send(pair[1], &front.received()[forwarded], 1, 0) == 1 ? 1 : 0;
+    }
+    return !server.established.empty();
+  }));
+  EXPECT_EQ(status, Status::kOk) << session.last_fault_text();
+  ::close(pair[0]);
+  ::close(pair[1]);
+}
+
+TEST(TlsStream, TheLastWordsArriveBeforeTheClose) {
+  ListenerHarness server;
+  TlsPeer peer(server.listener.port(), ListenerHarness::device(1));
+  ASSERT_TRUE(server.until([&] { return peer.established() && !server.established.empty(); }));
+  // Input that the server will not read would make a careless close reset the connection.
+  peer.send(hello_message());
+  peer.send(hello_message());
+  server.listener.find(server.established[0])->close(gs_Reason_REASON_NEWER_SESSION);
+  ASSERT_TRUE(server.until([&] { return peer.refusal() == gs_Reason_REASON_NEWER_SESSION; }));
+  ASSERT_TRUE(server.until([&] { return peer.gone(); }));
+  peer.raw().close();
+  EXPECT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
+  EXPECT_EQ(server.ended, server.established);
+}
+
+}  // namespace
+}  // namespace gradstream
