@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -274,6 +275,10 @@ std::string read_override(const std::string& text, Config* out) {
 }  // namespace
 
 std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return "configuration " + path + " cannot be read: it is a folder; give the path of a TOML file with --config\n";
+  }
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   if (file) {

@@ -1,0 +1,135 @@
+// The configuration file: what it may hold, and how every error names the key, its line and the remedy.
+#include "server/config.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kRun = "[run]\nname = \"t\"\nrows = 8\ncols = 2\nproblem = \"kpca\"\ndevice_count = 2\n";
+
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) : path_(testing::TempDir() + "config_XXXXXX") {
+    close(mkstemp(path_.data()));
+    std::ofstream(path_) << text;
+  }
+  ~ConfigFile() { unlink(path_.c_str()); }
+  ConfigFile(const ConfigFile&) = delete;
+  ConfigFile& operator=(const ConfigFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  Config config;
+  return load_config(ConfigFile(text).path(), overrides, &config);
+}
+
+TEST(Config, TheDemoIsTheIssuesDemo) {
+  Config config;
+  ASSERT_EQ(load_config(GS_SOURCE_DIR "/experiments/demo.toml", {}, &config), "");
+  const RunParameters& run = config.run;
+  EXPECT_EQ(run.manifold, ManifoldId::kStiefel);
+  EXPECT_EQ(run.shape, (Shape{64, 4}));
+  EXPECT_EQ(run.problem, "kpca");
+  EXPECT_EQ(run.solver, SolverId::kProjection);
+  EXPECT_EQ(run.estimator, EstimatorId::kProjectionOneSided);
+  EXPECT_EQ(run.directions, DirectionKind::kSign);
+  EXPECT_EQ(run.direction_count, 16U);
+  EXPECT_EQ(run.group_count, 1U);
+  EXPECT_EQ(run.local_step_count, 5U);
+  EXPECT_FLOAT_EQ(run.smoothing, 1e-2F);
+  EXPECT_EQ(run.batch_mode, BatchMode::kCommon);
+  EXPECT_EQ(run.batch_size, 32U);
+  EXPECT_TRUE(run.use_correction);
+  EXPECT_FLOAT_EQ(run.step_decay, 0.1F);
+  EXPECT_EQ(run.server_step, 1.0F);
+  EXPECT_EQ(run.round_count, 300U);
+  EXPECT_EQ(run.device_count, 9U);
+  EXPECT_EQ(run.update_goal, 0U) << "all";
+  EXPECT_EQ(config.server.export_dir, "build/demo/models");
+}
+
+TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
+  Config config;
+  ASSERT_EQ(load_config(GS_SOURCE_DIR "/experiments/demo.toml",
+                        {"run.step_size=0.03725", "server.listen=127.0.0.1:0", "server.limits.frame_deadline_ms=77",
+                         "run.upload_encoding=int8", "server.database=/tmp/a b.db", "run.update_goal=7"},
+                        &config),
+            "");
+  EXPECT_FLOAT_EQ(config.run.step_size, 0.03725F);
+  EXPECT_EQ(config.run.upload_encoding, Encoding::kInt8);
+  EXPECT_EQ(config.run.update_goal, 7U);
+  EXPECT_EQ(config.server.listener.session.frame_deadline_ms, 77U);
+  EXPECT_EQ(config.server.database, "/tmp/a b.db");
+  const std::string text = config_text(config);
+  Config again;
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again), "");
+  EXPECT_EQ(config_text(again), text);
+  RunParameters run;
+  ASSERT_EQ(parse_run_source(run_source(config.run), &run), "");
+  EXPECT_EQ(parameters_digest(run), parameters_digest(config.run));
+}
+
+TEST(Config, UnknownKeysAreNamedWithTheirLineAndTheNearestKnownOne) {
+  const std::string errors = errors_of(std::string("[server]\nlisten = \"127.0.0.1:1\"\nlog_levle = \"info\"\n") +
+                                       "[server.limits]\nconection_count_max = 3\n" + kRun + "steps_size = 0.1\n" +
+                                       "[servers]\nx = 1\n");
+  EXPECT_THAT(errors, HasSubstr(":3: unknown key server.log_levle; the nearest known one is log_level"));
+  EXPECT_THAT(errors, HasSubstr(":5: unknown key server.limits.conection_count_max; the nearest known one is "
+                                "connection_count_max"));
+  EXPECT_THAT(errors, HasSubstr(":12: unknown key run.steps_size; the nearest known one is step_size"));
+  EXPECT_THAT(errors, HasSubstr("unknown section [servers]; the nearest known one is server"));
+  EXPECT_EQ(errors_of(std::string(kRun) + "[demo]\nanything = [1, 2]\n"), "");
+}
+
+TEST(Config, WrongTypesAndRangesAreNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"run.rows=\"8\"", "run.rows: expected a whole number"},
+      {"run.rows=-1", "run.rows: expected a whole number from 0"},
+      {"run.rows=2.5", "run.rows: expected a whole number"},
+      {"run.step_size=fast", "run.step_size: expected a finite number"},
+      {"run.step_size=1e99", "run.step_size: expected a finite number"},
+      {"run.step_size=nan", "run.step_size: expected a finite number"},
+      {"run.use_correction=1", "run.use_correction: expected true or false"},
+      {"run.manifold=torus", "run.manifold: expected one of \"euclidean\", \"sphere\", \"stiefel\""},
+      {"server.limits.frame_deadline_ms=0", "frame_deadline_ms: expected a whole number from 1"},
+      {"server.listen=localhost", "server.listen: expected ADDRESS:PORT"},
+      {"server.log_level=loud", "server.log_level: expected one of"},
+      {"server.database=5", "server.database: expected a text in quotes"},
+      {"server=5", "expected SECTION.KEY=VALUE"},
+      {"run.rows", "expected SECTION.KEY=VALUE"},
+      {"run.update_goal=most", "run.update_goal: expected a whole number"},
+      {"run.solver=projection_two_sided", "run.solver: expected one of"},
+  };
+  for (const auto& [override_text, expected] : cases) {
+    const std::string errors = errors_of(kRun, {override_text});
+    EXPECT_THAT(errors, HasSubstr(expected));
+    EXPECT_THAT(errors, HasSubstr(std::string("--set ") + override_text));
+  }
+}
+
+TEST(Config, WhatDoesNotGoTogetherIsRefused) {
+  EXPECT_THAT(errors_of(kRun, {"run.estimator=analytic_gradient"}), HasSubstr("[run] estimator"));
+  EXPECT_THAT(errors_of(kRun, {"run.cols=9"}), HasSubstr("rows, cols"));
+  EXPECT_THAT(errors_of(kRun, {"server.limits.refusal_retry_min_ms=99999"}), HasSubstr("refusal_retry_min_ms"));
+}
+
+TEST(Config, AFileThatCannotBeReadOrParsedIsNamed) {
+  Config config;
+  EXPECT_THAT(load_config("/nonexistent/x.toml", {}, &config), HasSubstr("/nonexistent/x.toml cannot be read"));
+  EXPECT_THAT(load_config("/tmp", {}, &config), HasSubstr("cannot be read"));
+  EXPECT_THAT(errors_of("[server]\nlisten = \n"), HasSubstr(":2: "));
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,41 @@
+#include "server/log.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+TEST(Log, LevelsHaveWords) {
+  LogLevel level = LogLevel::kInfo;
+  for (const char* const word : {"debug", "info", "warn", "error"}) {
+    ASSERT_TRUE(parse_log_level(word, &level));
+    EXPECT_EQ(log_level_text(level), word);
+  }
+  EXPECT_FALSE(parse_log_level("loud", &level));
+}
+
+TEST(Log, NothingThatAPeerSendsCanForgeALine) {
+  Fields fields;
+  fields.add("n", uint64_t{5}).add("plain", "abc/1.2:3").add("empty", "").add("text", "a b\"c\\").add_hex("d", 255);
+  fields.add("forged", "x\n2026 error event=y").add_pairs("k=v");
+  EXPECT_EQ(fields.text(),
+            "n=5 plain=abc/1.2:3 empty=\"\" text=\"a b\\\"c\\\\\" d=00000000000000ff "
+            "forged=\"x\\x0a2026 error event=y\" k=v");
+}
+
+TEST(Log, ASinkGetsEveryLine) {
+  std::vector<std::string> lines;
+  set_log_sink([&](LogLevel level, std::string_view event, std::string_view text) {
+    lines.push_back(std::string(log_level_text(level)) + " " + std::string(event) + " " + std::string(text));
+  });
+  log_event(LogLevel::kWarn, "thing", Fields().add("a", uint64_t{1}));
+  set_log_sink({});
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0], "warn thing a=1");
+}
+
+}  // namespace
+}  // namespace gradstream
