@@ -1,0 +1,65 @@
+#include "server/fleet.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(Fleet, WhatASequenceIsWorth) {
+  Fleet fleet({"a"});
+  Device& device = fleet.at(0);
+  EXPECT_EQ(fleet.sequence_state(0, 0), SequenceState::kUnknown);
+  EXPECT_EQ(fleet.sequence_state(0, 1), SequenceState::kUnknown);
+  device.task_sequence = 5;
+  device.is_task_open = true;
+  device.judged.task_sequence = 3;
+  EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kOpen);
+  EXPECT_EQ(fleet.sequence_state(0, 4), SequenceState::kSuperseded);  // a newer task was issued over it
+  EXPECT_EQ(fleet.sequence_state(0, 3), SequenceState::kJudged);
+  EXPECT_EQ(fleet.sequence_state(0, 2), SequenceState::kSuperseded);
+  EXPECT_EQ(fleet.sequence_state(0, 6), SequenceState::kUnknown);
+  device.judged.task_sequence = 5;
+  device.is_task_open = false;
+  EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kJudged);
+  EXPECT_EQ(fleet.sequence_state(0, 3), SequenceState::kSuperseded);
+}
+
+TEST(Fleet, NamesWhoIsMissing) {
+  Fleet fleet({"a", "b", "c"});
+  EXPECT_EQ(fleet.add("d"), 3U);
+  EXPECT_EQ(fleet.active_count(), 4U);
+  fleet.at(1).answered_version = 2;
+  fleet.at(2).is_revoked = true;
+  EXPECT_EQ(fleet.active_count(), 3U);
+  EXPECT_EQ(fleet.missing(2), "a,d");
+  fleet.at(0).answered_version = 2;
+  fleet.at(3).answered_version = 2;
+  EXPECT_EQ(fleet.missing(2), "none");
+  EXPECT_FALSE(fleet.contains(4));
+}
+
+TEST(Fleet, CapabilitiesAreComparedOneByOne) {
+  const RunParameters p = scalar_parameters();
+  const gs_Capabilities all = good_hello(1).capabilities;
+  EXPECT_TRUE(is_capable(p, all));
+  gs_Capabilities lacking = all;
+  lacking.manifolds &= ~(1U << gs_Manifold_MANIFOLD_STIEFEL);
+  EXPECT_FALSE(is_capable(p, lacking));
+  lacking = all;
+  lacking.solvers &= ~(1U << gs_Solver_SOLVER_PROJECTION);
+  EXPECT_FALSE(is_capable(p, lacking));
+  lacking = all;
+  lacking.estimators &= ~(1U << gs_Estimator_ESTIMATOR_PROJECTION_ONE_SIDED);
+  EXPECT_FALSE(is_capable(p, lacking));
+  lacking = all;
+  lacking.encodings &= ~(1U << gs_Encoding_ENCODING_F32);
+  EXPECT_FALSE(is_capable(p, lacking));
+  lacking = all;
+  lacking.problems_count = 0;
+  EXPECT_FALSE(is_capable(p, lacking));
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,173 @@
+#include "server/run_parameters.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(RunParameters, GoodOnesPass) {
+  EXPECT_EQ(check_parameters(scalar_parameters()), "");
+  EXPECT_EQ(check_parameters(tangent_parameters()), "");
+}
+
+TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
+  struct Case {
+    const char* sentence;  // its begin
+    void (*spoil)(RunParameters*);
+  };
+  const Case cases[] = {
+      {"name:", [](RunParameters* p) { p->name = ""; }},
+      {"name:", [](RunParameters* p) { p->name = "a\nb"; }},
+      {"manifold:", [](RunParameters* p) { p->manifold = ManifoldId::kNone; }},
+      {"rows, cols: both", [](RunParameters* p) { p->shape.rows = 0; }},
+      {"rows, cols: manifold stiefel",
+       [](RunParameters* p) {
+         p->shape = {2, 3};
+       }},
+      {"problem:", [](RunParameters* p) { p->problem = "a name that is too long"; }},
+      {"solver:", [](RunParameters* p) { p->solver = SolverId::kNone; }},
+      {"estimator: solver projection", [](RunParameters* p) { p->estimator = EstimatorId::kAnalyticGradient; }},
+      {"estimator: solver gradient_stream", [](RunParameters* p) { p->solver = SolverId::kGradientStream; }},
+      {"directions: sphere is not reproducible", [](RunParameters* p) { p->directions = DirectionKind::kSphere; }},
+      {"direction_count:", [](RunParameters* p) { p->direction_count = 0; }},
+      {"local_step_count:", [](RunParameters* p) { p->local_step_count = 257; }},
+      {"local_step_count, direction_count:",
+       [](RunParameters* p) {
+         p->local_step_count = 64;
+         p->direction_count = 65;
+       }},
+      {"smoothing:", [](RunParameters* p) { p->smoothing = 0; }},
+      {"batch_mode:", [](RunParameters* p) { p->batch_mode = BatchMode::kNone; }},
+      {"batch_size:", [](RunParameters* p) { p->batch_size = 0; }},
+      {"step_size", [](RunParameters* p) { p->step_size = -1; }},
+      {"upload_encoding:", [](RunParameters* p) { p->upload_encoding = Encoding::kF64; }},
+      {"record_encoding:", [](RunParameters* p) { p->record_encoding = Encoding::kNone; }},
+      {"fold_scale_log2:", [](RunParameters* p) { p->fold_scale_log2 = 49; }},
+      {"fold_weight_max:", [](RunParameters* p) { p->fold_weight_max = 0; }},
+      {"round_count:", [](RunParameters* p) { p->round_count = 0; }},
+      {"device_count:", [](RunParameters* p) { p->device_count = 0; }},
+      {"update_goal, device_count:", [](RunParameters* p) { p->update_goal = 5; }},
+      {"update_min, update_goal:",
+       [](RunParameters* p) {
+         p->update_goal = 2;
+         p->update_min = 3;
+       }},
+      {"report_deadline_ms:", [](RunParameters* p) { p->report_deadline_ms = 0; }},
+      {"steps_min, local_step_count:", [](RunParameters* p) { p->steps_min = 4; }},
+      {"task_deadline_ms, steps_min:", [](RunParameters* p) { p->task_deadline_ms = 10; }},
+      {"task_deadline_ms, report_deadline_ms:",
+       [](RunParameters* p) {
+         p->steps_min = 1;
+         p->task_deadline_ms = 5000;
+       }},
+      {"late, update_goal", [](RunParameters* p) { p->late = LatePolicy::kWeight; }},
+      {"staleness_max:",
+       [](RunParameters* p) {
+         p->late = LatePolicy::kWeight;
+         p->update_goal = 2;
+         p->staleness_max = 65;
+       }},
+      {"staleness_exponent:",
+       [](RunParameters* p) {
+         p->late = LatePolicy::kWeight;
+         p->update_goal = 2;
+         p->staleness_exponent = 0;
+       }},
+      {"retry_min_ms", [](RunParameters* p) { p->retry_min_ms = p->retry_max_ms + 1; }},
+  };
+  for (const Case& spoilt : cases) {
+    RunParameters p = scalar_parameters();
+    spoilt.spoil(&p);
+    EXPECT_THAT(check_parameters(p), testing::StartsWith(spoilt.sentence));
+  }
+  RunParameters tangent = tangent_parameters();
+  tangent.use_correction = true;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("use_correction:"));
+  tangent = tangent_parameters();
+  tangent.batch_mode = BatchMode::kPerDirection;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
+}
+
+TEST(RunParameters, CanonicalTextNamesEveryFieldOnce) {
+  const std::string text = canonical_text(scalar_parameters());
+  EXPECT_THAT(text, testing::HasSubstr("manifold = stiefel\n"));
+  EXPECT_THAT(text, testing::HasSubstr("estimator = projection_one_sided\n"));
+  EXPECT_THAT(text, testing::HasSubstr("step_size = 0.05\n"));
+  EXPECT_THAT(text, testing::HasSubstr("use_correction = true\n"));
+  std::set<std::string> keys;
+  size_t fields = 0;
+  RunParameters p;
+  visit_fields(p, [&](const char* key, const auto&) {
+    keys.insert(key);
+    ++fields;
+  });
+  EXPECT_EQ(keys.size(), fields);
+  EXPECT_EQ(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), fields);
+}
+
+struct Change {
+  size_t index;
+  size_t seen = 0;
+  void operator()(const char*, std::string& field) {
+    bump([&] { field += "x"; });
+  }
+  void operator()(const char*, bool& field) {
+    bump([&] { field = !field; });
+  }
+  void operator()(const char*, uint32_t& field) {
+    bump([&] { ++field; });
+  }
+  void operator()(const char*, float& field) {
+    bump([&] { field += 0.25F; });
+  }
+  template <typename Enum>
+  void operator()(const char*, Enum& field) {
+    bump([&] {
+      field =
+          names_of<Enum>().front().second == field ? names_of<Enum>().back().second : names_of<Enum>().front().second;
+    });
+  }
+  template <typename Do>
+  void bump(Do change) {
+    if (seen++ == index) {
+      change();
+    }
+  }
+};
+
+TEST(RunParameters, EveryFieldCountsForTheDigestAndIsNamed) {
+  const RunParameters p = scalar_parameters();
+  size_t fields = 0;
+  visit_fields(p, [&](const char*, const auto&) { ++fields; });
+  for (size_t index = 0; index < fields; ++index) {
+    RunParameters changed = p;
+    Change change{index};
+    visit_fields(changed, change);
+    EXPECT_NE(parameters_digest(changed), parameters_digest(p)) << index;
+    EXPECT_EQ(differing_keys(canonical_text(p), canonical_text(changed)).size(), 1U) << index;
+  }
+  EXPECT_THAT(differing_keys("a = 1\nb = 2\n", "b = 2\nc = 3\n"), testing::ElementsAre("a", "c"));
+}
+
+TEST(RunParameters, OwnersAndSteps) {
+  RunParameters p = scalar_parameters();
+  EXPECT_EQ(p.owner_of(3), 0U);
+  p.group_count = 2;
+  EXPECT_EQ(p.owner_of(3), 1U);
+  p.group_count = 0;
+  EXPECT_FALSE(p.shared_directions());
+  EXPECT_EQ(p.owner_of(3), 3U);
+  EXPECT_EQ(p.step_size_at(0), 0.05F);
+  EXPECT_FLOAT_EQ(p.step_size_at(10), 0.025F);
+  EXPECT_EQ(p.value_count(), 12U);
+  EXPECT_EQ(tangent_parameters().value_count(), 32U);
+  EXPECT_EQ(p.least_steps(), 3U);
+}
+
+}  // namespace
+}  // namespace gradstream

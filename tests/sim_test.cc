@@ -1,0 +1,104 @@
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "sim/simulation.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kAllFaults = (1U << kFaultCount) - 1;
+
+TEST(Simulation, OneDigestWhateverGoesWrong) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    const SimResult calm = Simulation(options, 0).run();
+    ASSERT_EQ(calm.fault, "");
+    options.fault_bits = kAllFaults;
+    FaultCounts faults = {};
+    for (uint32_t schedule = 0; schedule < 100; ++schedule) {
+      const SimResult result = Simulation(options, schedule).run();
+      ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+      ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+      for (size_t i = 0; i < kFaultCount; ++i) {
+        faults[i] += result.faults[i];
+      }
+    }
+    for (size_t i = 0; i < kFaultCount; ++i) {
+      EXPECT_GT(faults[i], 0U) << kFaultNames[i];
+    }
+  }
+}
+
+TEST(Simulation, AScheduleCanBeRunAgain) {
+  SimOptions options;
+  options.fault_bits = kAllFaults;
+  Simulation first(options, 3);
+  Simulation second(options, 3);
+  const SimResult a = first.run();
+  const SimResult b = second.run();
+  EXPECT_EQ(a.event_count, b.event_count);
+  EXPECT_EQ(a.faults, b.faults);
+  EXPECT_EQ(first.store().records(), second.store().records());
+}
+
+TEST(Simulation, ManyDevicesAndRounds) {
+  SimOptions options;
+  options.device_count = 9;
+  options.round_count = 40;
+  options.fault_bits = kAllFaults;
+  std::set<uint64_t> digests;
+  for (uint32_t schedule = 0; schedule < 3; ++schedule) {
+    const SimResult result = Simulation(options, schedule).run();
+    ASSERT_EQ(result.fault, "");
+    digests.insert(result.digest);
+  }
+  EXPECT_EQ(digests.size(), 1U);
+}
+
+TEST(Simulation, FindsAPlantedDoubleFold) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    options.fault_bits = kAllFaults;
+    options.plants_double_fold = true;
+    uint32_t schedule = 0;
+    while (schedule < 100 && Simulation(options, schedule).run().fault.empty()) {
+      ++schedule;
+    }
+    EXPECT_LT(schedule, 100U);
+  }
+}
+
+TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
+  SimOptions options;
+  options.round_count = 2;
+  Simulation simulation(options, 0);
+  ASSERT_EQ(simulation.run().fault, "");
+  Oracle oracle(sim_parameters(options));
+  JournalRecord update;
+  ServerMessage ack = {};
+  ack.which_body = gs_ServerMessage_ack_tag;
+  for (const JournalRecord& record : simulation.store().records()) {
+    if (record.kind == RecordKind::kUpdate) {
+      ack.body.ack.task_sequence = record.task_sequence;
+      ack.body.ack.verdict = gs_Verdict_VERDICT_FOLDED;
+      ack.body.ack.version = record.version;
+      EXPECT_NE(oracle.on_message(record.device, ack), "");  // not durable yet
+      EXPECT_EQ(oracle.on_record(record), "");
+      EXPECT_EQ(oracle.on_message(record.device, ack), "");
+      ack.body.ack.verdict = gs_Verdict_VERDICT_LATE;
+      EXPECT_NE(oracle.on_message(record.device, ack), "");
+      update = record;
+    } else {
+      EXPECT_EQ(oracle.on_record(record), "");
+    }
+  }
+  EXPECT_EQ(oracle.version(), 2U);
+  update.sequence = simulation.store().records().back().sequence + 1;
+  EXPECT_NE(oracle.on_record(update).find("folded twice"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gradstream

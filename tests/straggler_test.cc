@@ -1,0 +1,97 @@
+#include "server/straggler.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(Straggler, InverseSquareRootIsTheRoundedTable) {
+  const RunParameters p = scalar_parameters();
+  for (uint32_t s = 0; s <= 64; ++s) {
+    EXPECT_EQ(staleness_weight(p, s), static_cast<uint32_t>(std::lround(32768.0 / std::sqrt(1.0 + s)))) << s;
+  }
+}
+
+TEST(Straggler, TheOtherTables) {
+  RunParameters p = scalar_parameters();
+  p.staleness_table = StalenessTable::kConstant;
+  EXPECT_EQ(staleness_weight(p, 9), kStalenessOne);
+  p.staleness_table = StalenessTable::kPolynomial;
+  p.staleness_exponent = 2;
+  EXPECT_EQ(staleness_weight(p, 3), kStalenessOne / 16);
+  p.staleness_exponent = 16;
+  EXPECT_EQ(staleness_weight(p, 64), 1U);  // never 0
+  p.staleness_table = StalenessTable::kHinge;
+  p.staleness_hinge = 4;
+  p.staleness_exponent = 1;
+  EXPECT_EQ(staleness_weight(p, 4), kStalenessOne);
+  EXPECT_EQ(staleness_weight(p, 5), kStalenessOne / 2);
+  EXPECT_EQ(staleness_weight(p, 7), kStalenessOne / 4);
+}
+
+TEST(Straggler, WeightsAreCappedAndNeverZero) {
+  RunParameters p = scalar_parameters();
+  EXPECT_EQ(fold_weight(p, 0, 0), 1U);
+  EXPECT_EQ(fold_weight(p, 200, 0), 200U);
+  EXPECT_EQ(fold_weight(p, 200, 3), 100U);
+  EXPECT_EQ(fold_weight(p, 1, 60), 1U);
+  p.fold_weight_max = 150;
+  EXPECT_EQ(fold_weight(p, 200, 0), 150U);
+  p.fold_weight_max = 65535;
+  EXPECT_EQ(fold_weight(p, 65535, 0), 65535U);
+  p.fold_weight = FoldWeight::kUniform;
+  EXPECT_EQ(fold_weight(p, 200, 0), 32768U);
+  EXPECT_EQ(fold_weight(p, 5, 1), 23170U);
+}
+
+TEST(Straggler, GoalsFollowTheFleet) {
+  RunParameters p = scalar_parameters();
+  EXPECT_EQ(update_goal(p, 4), 4U);
+  EXPECT_EQ(update_goal(p, 3), 3U);
+  EXPECT_EQ(update_least(p, 3), 3U);
+  p.update_goal = 3;
+  p.update_min = 2;
+  EXPECT_EQ(update_goal(p, 4), 3U);
+  EXPECT_EQ(update_goal(p, 2), 2U);
+  EXPECT_EQ(update_least(p, 1), 1U);
+}
+
+TEST(Straggler, TheWholeDecisionTable) {
+  RunParameters p = scalar_parameters();
+  p.update_goal = 3;
+  p.update_min = 2;
+  p.extension_count_max = 1;
+  struct Case {
+    uint32_t on_time;
+    uint32_t extensions;
+    bool is_stalled;
+    bool is_past;
+    RoundDecision decision;
+    Trigger trigger;
+  };
+  const Case cases[] = {
+      {0, 0, false, false, RoundDecision::kWait, Trigger::kNone},
+      {2, 0, false, false, RoundDecision::kWait, Trigger::kNone},
+      {3, 0, false, false, RoundDecision::kClose, Trigger::kGoal},
+      {2, 0, false, true, RoundDecision::kClose, Trigger::kDeadline},
+      {1, 0, false, true, RoundDecision::kExtend, Trigger::kNone},
+      {1, 1, false, true, RoundDecision::kStall, Trigger::kNone},
+      {1, 1, true, true, RoundDecision::kWait, Trigger::kNone},
+      {2, 1, true, false, RoundDecision::kClose, Trigger::kStallEnded},
+      {3, 1, true, false, RoundDecision::kClose, Trigger::kStallEnded},
+  };
+  for (const Case& c : cases) {
+    const RoundVerdict verdict = judge_round(p, {4, c.on_time, c.extensions, c.is_stalled, c.is_past});
+    EXPECT_EQ(verdict.decision, c.decision) << c.on_time;
+    EXPECT_EQ(verdict.trigger, c.trigger) << c.on_time;
+  }
+  // Nobody left and nobody answered: no step to make.
+  EXPECT_EQ(judge_round(p, {0, 0, 0, false, false}).decision, RoundDecision::kWait);
+}
+
+}  // namespace
+}  // namespace gradstream
