@@ -54,6 +54,7 @@ int start(const ClientMainOptions& options, const Shard& shard) {
   config.has_storage = !options.restore_buffer.empty();
   config.restore_buffer = options.restore_buffer.data();
   config.restore_size = options.restore_buffer.size();
+  config.retry_ms = options.retry_ms;
   config.step_delay_ms = options.step_delay_ms;
   switch (gs_init(&config)) {
     case GS_OK:

@@ -18,6 +18,7 @@ struct ClientMainOptions {
   std::span<uint8_t> restore_buffer;  // empty: no storage
   gs_key_exchange key_exchange = GS_PSK_DHE_KE;
   uint32_t run = 0;
+  uint32_t retry_ms = 0;
   uint32_t step_delay_ms = 0;
   bool until_finished = false;  // return when the run is finished and the last version is held
   bool once = false;            // return after one upload was answered, or the first session that failed

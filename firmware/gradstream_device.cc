@@ -121,6 +121,9 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
+  if (config.retry_ms != 0) {
+    client.min_retry_ms = config.retry_ms;
+  }
   return client;
 }
 

@@ -25,6 +25,7 @@ struct Arguments {
   std::string key_exchange = "psk_dhe_ke";
   std::string problem = "kpca";
   uint32_t run = 0;
+  uint32_t retry_ms = 1000;
   uint32_t step_delay_ms = 0;
   uint32_t arena_kib = 4096;
   bool once = false;
@@ -81,6 +82,9 @@ void define(CLI::App& app, Arguments* arguments) {
       ->check(CLI::IsMember({"kpca"}))
       ->capture_default_str();
   app.add_option("--run", arguments->run, "number of the run; 0: whichever this device is enrolled in")
+      ->capture_default_str();
+  app.add_option("--retry-ms", arguments->retry_ms, "wait after a failed session; doubles with each further one")
+      ->check(CLI::Range(1, 3600000))
       ->capture_default_str();
   app.add_option("--step-delay-ms", arguments->step_delay_ms, "added to every local step, to mimic a slower device")
       ->capture_default_str();
@@ -171,6 +175,7 @@ int main(int argc, char** argv) {
   options.restore_buffer = restore_buffer;
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
   options.run = arguments.run;
+  options.retry_ms = arguments.retry_ms;
   options.step_delay_ms = arguments.step_delay_ms;
   options.until_finished = arguments.until_finished;
   options.once = arguments.once;
