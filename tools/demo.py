@@ -1,7 +1,7 @@
 """./run demo: one model, a server, native clients of unequal speed and one emulated board, over TLS, on real data.
 
-All settings stand in experiments/demo.toml: [server] and [run] are the server's, [demo] is this tool's. The server knows
-no data; gap and picture come from here, from the model that it exports for each version.
+All settings stand in experiments/demo.toml: [server] and [run] are the server's, [demo] is this tool's. The server
+knows no data; gap and picture come from here, from the model that it exports for each version.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def parse_arguments(settings):
     parser.add_argument("--groups", type=int, metavar="N", help="directions shared inside N groups (default 1: by all)")
     parser.add_argument("--trigger", metavar="K", default="all", help="close a round when K devices have answered")
     parser.add_argument("--partial", type=int, metavar="STEPS",
-                        help="accept work from STEPS local steps on; devices send what they have at the task's deadline")
+                        help="accept work from STEPS local steps on; devices send what they have at the deadline")
     parser.add_argument("--seed", type=int, default=1, help="of directions, minibatches and first model (default 1)")
     parser.add_argument("--rounds", type=int, default=settings["run"]["round_count"], metavar="R")
     parser.add_argument("--board", choices=BOARDS, default=BOARDS[0],

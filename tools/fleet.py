@@ -5,6 +5,7 @@ Every process is a child of this one, is ended by its own pid, and dies with its
 
 import collections
 import ctypes
+import os
 import pathlib
 import re
 import signal
@@ -14,7 +15,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "dev"
+BUILD = pathlib.Path(os.environ.get("GS_BUILD_DIR", ROOT / "build" / "dev"))  # ctest names the tree under test
 SERVER = BUILD / "server" / "gradstream"
 CLIENT = BUILD / "boards" / "posix" / "gradstream-client"
 STOP_SECONDS = 10  # between SIGTERM and SIGKILL: the server drains, a device finishes its step
