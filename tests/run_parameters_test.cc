@@ -1,6 +1,7 @@
 #include "server/run_parameters.h"
 
 #include <set>
+#include <span>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,11 +16,20 @@ TEST(RunParameters, GoodOnesPass) {
   EXPECT_EQ(check_parameters(tangent_parameters()), "");
 }
 
+struct Case {
+  const char* sentence;  // its begin
+  void (*spoil)(RunParameters*);
+};
+
+void expect_refused(const RunParameters& good, std::span<const Case> cases) {
+  for (const Case& spoilt : cases) {
+    RunParameters p = good;
+    spoilt.spoil(&p);
+    EXPECT_THAT(check_parameters(p), testing::StartsWith(spoilt.sentence));
+  }
+}
+
 TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
-  struct Case {
-    const char* sentence;  // its begin
-    void (*spoil)(RunParameters*);
-  };
   const Case cases[] = {
       {"name:", [](RunParameters* p) { p->name = ""; }},
       {"name:", [](RunParameters* p) { p->name = "a\nb"; }},
@@ -45,6 +55,12 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
       {"batch_mode:", [](RunParameters* p) { p->batch_mode = BatchMode::kNone; }},
       {"batch_size:", [](RunParameters* p) { p->batch_size = 0; }},
       {"step_size", [](RunParameters* p) { p->step_size = -1; }},
+  };
+  expect_refused(scalar_parameters(), cases);
+}
+
+TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
+  const Case cases[] = {
       {"upload_encoding:", [](RunParameters* p) { p->upload_encoding = Encoding::kF64; }},
       {"record_encoding:", [](RunParameters* p) { p->record_encoding = Encoding::kNone; }},
       {"fold_scale_log2:", [](RunParameters* p) { p->fold_scale_log2 = 49; }},
@@ -80,11 +96,7 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
        }},
       {"retry_min_ms", [](RunParameters* p) { p->retry_min_ms = p->retry_max_ms + 1; }},
   };
-  for (const Case& spoilt : cases) {
-    RunParameters p = scalar_parameters();
-    spoilt.spoil(&p);
-    EXPECT_THAT(check_parameters(p), testing::StartsWith(spoilt.sentence));
-  }
+  expect_refused(scalar_parameters(), cases);
   RunParameters tangent = tangent_parameters();
   tangent.use_correction = true;
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("use_correction:"));
