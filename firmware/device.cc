@@ -188,8 +188,12 @@ void Device::begin_handshake(uint64_t now_ms) {
 }
 
 void Device::drive_handshake(uint64_t now_ms) {
+  const size_t sent = session_.wire_bytes_sent();
   const Status status = session_.handshake();
   if (status == Status::kWouldBlock) {
+    if (session_.wire_bytes_sent() != sent) {
+      handshake_since_ms_ = now_ms;  // a slow link is not a silent one
+    }
     const bool silent = session_.wire_bytes_received() == 0 && now_ms - handshake_since_ms_ >= kLinkSilenceMs;
     if (silent && !config_.transport.ops->can_dial) {
       lose(Status::kDeadlineExceeded, kSilent, now_ms);

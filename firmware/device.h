@@ -80,10 +80,10 @@ class Device {
   const char* fault_text_ = "";
   std::span<const uint8_t> sending_;  // what of the client's frame the session has not taken
   uint64_t quiet_since_ms_ = 0;
-  uint64_t handshake_since_ms_ = 0;
-  uint64_t frame_since_ms_ = 0;  // when the frame in progress began
-  size_t discarded_size_ = 0;    // of the reader, when the session began
-  uint64_t held_until_ms_ = 0;   // the delay of a local step runs
+  uint64_t handshake_since_ms_ = 0;  // begun, or last byte sent in it
+  uint64_t frame_since_ms_ = 0;      // when the frame in progress began
+  size_t discarded_size_ = 0;        // of the reader, when the session began
+  uint64_t held_until_ms_ = 0;       // the delay of a local step runs
   DeviceCounters counters_;
 };
 

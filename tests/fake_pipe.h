@@ -19,10 +19,10 @@ class FakePipe {
 
   std::deque<uint8_t> to_device;
   std::deque<uint8_t> to_peer;
-  size_t piece_size_max = kNever;   // bytes moved by one call of the device's end
-  bool blocks_every_other = false;  // every second call moves nothing
-  size_t drop_after = kNever;       // bytes, both directions together; then the connection is gone
-  bool stalled = false;             // nothing moves, and nobody says why
+  size_t piece_size_max = kNever;  // bytes moved by one call of the device's end
+  bool blocks_often = false;       // every second call or so moves nothing, without a rhythm
+  size_t drop_after = kNever;      // bytes, both directions together; then the connection is gone
+  bool stalled = false;            // nothing moves, and nobody says why
   bool can_dial = true;
   uint32_t opened = 0;
   uint32_t closed = 0;
@@ -49,8 +49,8 @@ class FakePipe {
     return Status::kOk;
   }
   bool blocks() {
-    turn_ = !turn_;
-    return stalled || (blocks_every_other && turn_);
+    turn_ = turn_ * 1664525 + 1013904223;
+    return stalled || (blocks_often && (turn_ >> 31) != 0);
   }
   // Bytes that one call may move of `size`; a board without dialling does not see that the peer is gone.
   size_t allowance(size_t size) const {
@@ -89,7 +89,7 @@ class FakePipe {
   static constexpr TransportOps kDialOps{open, read, write, close, true};
   static constexpr TransportOps kFixedOps{open, read, write, close, false};
 
-  bool turn_ = false;
+  uint32_t turn_ = 0;
   size_t moved_ = 0;
 };
 

@@ -55,7 +55,7 @@ TEST_P(Tls, CarriesFramesBothWays) {
   for (const size_t piece : {FakePipe::kNever, size_t{1}, size_t{2}, size_t{7}, size_t{100}}) {
     FakePipe pipe;
     pipe.piece_size_max = piece;
-    pipe.blocks_every_other = piece != FakePipe::kNever;
+    pipe.blocks_often = piece != FakePipe::kNever;
     FakeTlsServer server(pipe, identity_);
     TlsSession session;
     ASSERT_EQ(session.begin(pipe.transport(), identity_, GetParam()), Status::kOk);
@@ -94,7 +94,7 @@ TEST_P(Tls, CarriesFramesBothWays) {
     EXPECT_TRUE(std::equal(frame.begin(), frame.end(), got.begin()));
     EXPECT_EQ(session.wire_bytes_sent() + session.wire_bytes_received(), pipe.moved());
     pipe.piece_size_max = FakePipe::kNever;
-    pipe.blocks_every_other = false;
+    pipe.blocks_often = false;
     session.end();
     server.pump();
     EXPECT_EQ(server.fault(), MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY);

@@ -67,7 +67,7 @@ def command(arguments, image):
         raise Failure(f"--server wants HOST:PORT, not {arguments.server}")
     shard = page(arguments.shard, SHARD_SIZE, "shard", "name a shard with --shard")
     identity = page(arguments.identity, IDENTITY_SIZE, "identity", "`gradstream device add` writes one")
-    # nodelay: 40 to 95 ms a round trip otherwise. reconnect: the board dials by its chardev, also after the server's end.
+    # nodelay: 40 to 95 ms a round trip otherwise. reconnect: the chardev dials again when the server was gone.
     link = f"socket,id=link,host={match[1].strip('[]')},port={match[2]},nodelay=on,reconnect=1"
     words = "target=native,arg=client" + ("" if arguments.forever else ",arg=until-finished")
     return [QEMU, "-M", arguments.board.replace("_", "-"), "-display", "none", "-monitor", "none",

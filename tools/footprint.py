@@ -28,7 +28,8 @@ FORBIDDEN = re.compile(
 # Component of an archive or object in the map; what is not named is the toolchain's.
 COMPONENTS = [
     ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("nanopb", r"libgs_proto\.a"),
-    ("mbedtls", r"libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"), ("board", r"(startup|board|silicon)\.cc"),
+    ("mbedtls", r"libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
+    ("board", r"(startup|board|silicon)\.cc"),
 ]
 
 

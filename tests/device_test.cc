@@ -1,0 +1,173 @@
+// A whole device against a whole server in one process: client, TLS and framing over a pipe with faults.
+#include "firmware/device.h"
+
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/fake_link.h"
+#include "tests/fake_world.h"
+
+namespace gradstream {
+namespace {
+
+struct Bench {
+  explicit Bench(bool can_dial, const FakeRun& run = {}) : world(run) {
+    EXPECT_EQ(tls_start(nullptr, 0), Status::kOk);
+    world.pipe.can_dial = can_dial;
+    parts.config.can_dial = can_dial;
+    parts.config.has_storage = false;
+    boot(test_identity());
+  }
+  void boot(const Identity& identity, uint32_t step_delay_ms = 0) {
+    device.reset();
+    parts.memory.arena.reset();
+    DeviceConfig config;
+    config.client = parts.config;
+    config.transport = world.pipe.transport();
+    config.identity = identity;
+    config.step_delay_ms = step_delay_ms;
+    device = std::make_unique<Device>(config, parts.memory.arena);
+  }
+  bool run_until(const std::function<bool()>& is_done, int turns_max = 20000) {
+    for (int turn = 0; turn < turns_max && !is_done(); ++turn) {
+      world.pass(device->poll(fake_port().now_ms));
+    }
+    return is_done();
+  }
+  bool run_to_end() {
+    return run_until([this] { return device->client().run_finished(); });
+  }
+  uint64_t digest() const { return device->client().replica().digest(); }
+
+  FakeWorld world;
+  FakeDevice parts;
+  std::unique_ptr<Device> device;
+};
+
+std::string lines() {
+  std::string all;
+  for (size_t i = 0; i < std::min<size_t>(fake_port().lines.size(), 20); ++i) {
+    all += "\n" + fake_port().lines[i];
+  }
+  return all;
+}
+
+class DeviceLink : public testing::TestWithParam<bool> {};
+
+TEST_P(DeviceLink, TrainsOverOneSession) {
+  Bench bench(GetParam());
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_EQ(bench.device->client().counters().sessions, 1u);
+  EXPECT_EQ(bench.device->client().counters().updates_folded, 4u);
+  EXPECT_EQ(bench.device->counters().link_faults, 0u);
+  EXPECT_EQ(bench.device->counters().bytes_sent + bench.device->counters().bytes_received, bench.world.pipe.moved());
+}
+
+TEST_P(DeviceLink, RecoversFromADropAtEveryByte) {
+  size_t total = 0;
+  uint64_t digest = 0;
+  {
+    Bench bench(GetParam());
+    ASSERT_TRUE(bench.run_to_end());
+    total = bench.world.pipe.moved();
+    digest = bench.digest();
+  }
+  ASSERT_GT(total, 2000u);
+  for (size_t cut = 0; cut < total; cut += 29) {
+    Bench bench(GetParam());
+    bench.world.pipe.drop_after = cut;
+    ASSERT_TRUE(bench.run_to_end()) << cut << lines();
+    EXPECT_EQ(bench.digest(), digest) << cut;
+    EXPECT_LE(fake_port().now_ms, 60000u) << cut << ": recovered, but late";
+    EXPECT_EQ(bench.device->client().counters().updates_folded, 4u) << cut;
+  }
+}
+
+TEST_P(DeviceLink, WorksByteByByte) {
+  Bench bench(GetParam());
+  bench.world.pipe.piece_size_max = 1;
+  bench.world.pipe.blocks_often = true;
+  ASSERT_TRUE(bench.run_to_end());
+}
+
+TEST_P(DeviceLink, NamesWrongKeyAndUnknownIdentity) {
+  for (const auto& [identity, word] : {std::pair{test_identity(8), "wrong key"},
+                                       std::pair{test_identity(7, "stranger"), "does not know this identity"}}) {
+    Bench bench(GetParam());
+    bench.boot(identity);
+    ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().link_faults >= 2; })) << "it tries again";
+    EXPECT_TRUE(bench.world.has_line(word)) << fake_port().lines.front();
+    EXPECT_NE(std::string(bench.device->last_fault_text()), "");
+    EXPECT_EQ(bench.device->client().counters().sessions, 0u);
+  }
+}
+
+TEST_P(DeviceLink, StalledFrameMissesItsDeadline) {
+  Bench bench(GetParam());
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->is_connected(); }));
+  bench.world.tls.send({'G', 'S', 100, 0, 1, 2, 3});
+  bench.world.silent = true;
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().frame_deadlines == 1; }));
+  EXPECT_TRUE(bench.world.has_line("stalled inside a frame"));
+  bench.world.silent = false;
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+TEST_P(DeviceLink, BytesThatAreNoFrameEndTheSession) {
+  Bench bench(GetParam());
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->is_connected(); }));
+  bench.world.tls.send({'n', 'o', ' ', 'f', 'r', 'a', 'm', 'e'});
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().malformed_frames == 1; }));
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+  EXPECT_EQ(bench.device->client().counters().sessions, 2u);
+}
+
+TEST_P(DeviceLink, SlowStepsLeaveTheLinkAlive) {
+  Bench bench(GetParam());
+  bench.boot(test_identity(), 300);
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_GE(fake_port().now_ms, 1000u + 8 * 300u);  // 4 rounds of 2 steps
+  EXPECT_EQ(bench.device->client().counters().sessions, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, DeviceLink, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "dials" : "cannot_dial"; });
+
+TEST(Device, UnreachableServerIsNamed) {
+  Bench bench(true);
+  bench.world.pipe.refuses = true;
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().link_faults == 3; }));
+  EXPECT_TRUE(bench.world.has_line("cannot be reached"));
+  bench.world.pipe.refuses = false;
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+// Without dialling nobody says that nobody is there.
+TEST(Device, SilentLinkStartsTheHandshakeAgain) {
+  Bench bench(false);
+  bench.world.silent = true;
+  bench.world.pipe.drop_after = 0;
+  bench.world.back_ms = UINT64_MAX;
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().handshakes == 3; }));
+  EXPECT_TRUE(bench.world.has_line("no answer to the handshake"));
+  bench.world.silent = false;
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+// What is left of an old session must not be taken for an answer.
+TEST(Device, NoiseBeforeTheHandshakeIsDiscarded) {
+  Bench bench(false);
+  for (int i = 0; i < 50; ++i) {
+    bench.world.pipe.to_device.push_back(static_cast<uint8_t>(i));
+  }
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_EQ(bench.device->counters().link_faults, 0u);
+}
+
+}  // namespace
+}  // namespace gradstream

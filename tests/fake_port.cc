@@ -1,0 +1,46 @@
+#include "tests/fake_port.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "runtime/link/port.h"
+
+namespace gradstream {
+
+FakePort& fake_port() {
+  static FakePort port;
+  return port;
+}
+
+uint64_t port_now_ms() { return fake_port().now_ms; }
+
+void port_sleep_until_ms(uint64_t when_ms) { fake_port().now_ms = std::max(fake_port().now_ms, when_ms); }
+
+Status port_random_bytes(uint8_t*, size_t) { return Status::kClosed; }
+
+Transport port_transport() { return fake_port().transport; }
+
+void port_log_line(const char* text) { fake_port().lines.emplace_back(text); }
+
+Status port_storage_write(const StoragePiece* pieces, size_t count) {
+  if (!fake_port().has_storage) {
+    return Status::kUnimplemented;
+  }
+  fake_port().storage.clear();
+  for (size_t i = 0; i < count; ++i) {
+    fake_port().storage.insert(fake_port().storage.end(), pieces[i].bytes, pieces[i].bytes + pieces[i].size);
+  }
+  return Status::kOk;
+}
+
+Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
+  if (!fake_port().has_storage) {
+    return Status::kUnimplemented;
+  }
+  std::copy_n(fake_port().storage.begin(), std::min(capacity, fake_port().storage.size()), out);
+  return fake_port().storage.size();
+}
+
+void port_reboot() { std::abort(); }
+
+}  // namespace gradstream

@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""gradstream-client as a process: bad input gets a clear error, its own exit status, and no stack trace.
+
+Usage: posix_client_test.py CLIENT [EMULATOR...]
+"""
+
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+CLIENT = sys.argv[1:2]
+EMULATOR = sys.argv[2:]
+IDENTITY = "identity = device-1\nkey = " + "07" * 32 + "\n"
+SHARD = struct.pack("<4sIIf", b"GSD1", 4, 2, 0.5) + struct.pack("<2f", 0, 0) + bytes(range(8))
+
+
+def run(arguments, seconds=60):
+    return subprocess.run([*EMULATOR, *CLIENT, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=seconds)
+
+
+class Files:
+    """Good files in a folder of their own, and the arguments that name them."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.identity = self.write("identity", IDENTITY.encode(), 0o600)
+        self.data = self.write("data.gsd", SHARD)
+
+    def write(self, name, content, mode=0o644):
+        path = self.folder / name
+        path.write_bytes(content)
+        path.chmod(mode)
+        return path
+
+    def arguments(self, **changes):
+        chosen = {"server": "127.0.0.1:9", "identity": self.identity, "data": self.data} | changes
+        return [part for key, value in chosen.items() if value is not None for part in (f"--{key}", value)]
+
+
+def expect(done, status, *words):
+    assert done.returncode == status, f"exit status {done.returncode}, not {status}:\n{done.stdout}"
+    for word in words:
+        assert word in done.stdout, f"'{word}' is missing in:\n{done.stdout}"
+
+
+def check_command_line(files):
+    expect(run(["--help"]), 0, "--identity", "exit status")
+    expect(run(files.arguments(server=None)), 2, "--server")
+    expect(run(files.arguments() + ["--nonsense"]), 2, "--nonsense")
+    for server in ("localhost", ":1", "host:", "host:port", "host:70000"):
+        expect(run(files.arguments(server=server)), 2, "HOST:PORT", server)
+    expect(run(files.arguments(problem="magic")), 2, "magic")
+    expect(run(files.arguments(**{"key-exchange": "rsa"})), 2, "rsa")
+
+
+def check_files(files):
+    expect(run(files.arguments(identity=files.folder / "none")), 3, "none", "device add")
+    expect(run(files.arguments(identity=files.folder)), 3, "device add")
+    bad = files.write("bad", b"identity = device-1\nkey = 12\n", 0o600)
+    expect(run(files.arguments(identity=bad)), 3, "line 2", "device add")
+    short = files.write("short", b"# nothing\n", 0o600)
+    expect(run(files.arguments(identity=short)), 3, "lacks")
+    expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd")
+    for content in (b"", b"GSD1", SHARD[:-1], b"PNG" + SHARD):
+        expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard")
+    expect(run(files.arguments(state=files.identity)), 2, "state")
+    expect(run(files.arguments(**{"arena-kib": "0"})), 2, "arena-kib")
+
+
+def check_servers(files):
+    """Nobody there; a plain-text peer; a peer that hangs up."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = f"127.0.0.1:{probe.getsockname()[1]}"
+    expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached")
+    expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "cannot be reached")
+    for answer, word in ((b"220 mail ready\r\n", "no TLS"), (b"", "closed the connection"),
+                         (bytes([0x15, 3, 3, 0, 2, 2, 70]), "not TLS 1.3")):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = f"127.0.0.1:{listener.getsockname()[1]}"
+            client = subprocess.Popen([*EMULATOR, *CLIENT, *map(str, files.arguments(server=server)), "--once"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            listener.settimeout(30)
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+            output, _ = client.communicate(timeout=60)
+            assert client.returncode == 7 and word in output, f"exit {client.returncode}, '{word}' in:\n{output}"
+    readable = files.write("readable", IDENTITY.encode(), 0o644)
+    expect(run(files.arguments(server=free, identity=readable) + ["--once"]), 7, "chmod 600")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(folder)
+        check_command_line(files)
+        check_files(files)
+        check_servers(files)
+
+
+if __name__ == "__main__":
+    main()
