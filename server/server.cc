@@ -38,7 +38,8 @@ const char* cause_of(StoreStatus status) {
 }
 
 LogLevel level_of(const std::string& event) {
-  const bool is_trouble = event.find("refused") != std::string::npos || event.find("stalled") != std::string::npos ||
+  const bool is_trouble = event.find("refused") != std::string::npos || event.find("failed") != std::string::npos ||
+                          event.find("capable") != std::string::npos || event.find("stalled") != std::string::npos ||
                           event.find("extended") != std::string::npos || event.find("mismatch") != std::string::npos ||
                           event.find("unexpected") != std::string::npos || event.find("replaced") != std::string::npos;
   return is_trouble ? LogLevel::kWarn : LogLevel::kInfo;
@@ -211,8 +212,6 @@ void Server::mark_run_state() {
   }
   marked_state_ = state;
   const bool is_finished = state == gs_RunState_RUN_STATE_FINISHED;
-  log_event(LogLevel::kInfo, is_finished ? "run_finished" : "run_stopped",
-            Fields().add("run", uint64_t{run_.id}).add("version", uint64_t{coordinator_->durable_version()}));
   log_counters();
   store_->run_after([mark = parts_.mark_run_state, is_finished] {
     mark(is_finished ? StoredRunState::kFinished : StoredRunState::kStopped);
@@ -251,7 +250,7 @@ StoreThread::Reports Server::make_reports() {
   };
   reports.on_failed = [this](StoreStatus status) { on_store_failed(status); };
   reports.on_recovered = [this] {
-    log_event(LogLevel::kInfo, "storage_recovered", Fields().add("database", config_.server.database));
+    log_event(LogLevel::kInfo, "store_recovered", Fields().add("database", config_.server.database));
     coordinator_->on_storage_recovered(now_ms());
     execute();
   };
@@ -260,7 +259,7 @@ StoreThread::Reports Server::make_reports() {
 
 void Server::on_store_failed(StoreStatus status) {
   ++counters_.store_failures;
-  log_event(LogLevel::kError, "storage_failed",
+  log_event(LogLevel::kError, "store_failed",
             Fields().add("database", config_.server.database).add("cause", cause_of(status))
                 .add("retry_ms", uint64_t{config_.server.store.retry_ms})
                 .add("remedy", status == StoreStatus::kCorrupt
@@ -300,7 +299,6 @@ void Server::refresh_fleet() {
       coordinator_->on_device_added(row.name, now_ms());
     }
     if (row.revoked && (is_new || !devices_[row.index].revoked)) {
-      log_event(LogLevel::kInfo, "device_revoked", Fields().add("device", row.name));
       coordinator_->on_device_revoked(row.index, now_ms());
     }
   }

@@ -1,0 +1,311 @@
+// The shell around the real coordinator, over real sockets and a real database, with devices that follow a script.
+#include "server/server.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/commands.h"
+#include "tests/server_peer.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kSteps = 2;
+constexpr uint32_t kDirections = 4;
+
+// The database's journal, with a disk that can fill up.
+class FillingStore : public Store {
+ public:
+  explicit FillingStore(Store& store) : store_(store) {}
+  StoreStatus append(std::span<const JournalRecord> batch) override {
+    return full ? StoreStatus::kFull : store_.append(batch);
+  }
+  StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) override { return store_.read(visit); }
+  std::atomic<bool> full = false;
+
+ private:
+  Store& store_;
+};
+
+Config test_config(const std::string& folder) {
+  Config config;
+  config.server.listen = "127.0.0.1:0";
+  config.server.database = folder + "/test.db";
+  config.server.export_dir = folder;
+  config.server.store = {64, 0, 5};
+  config.has_run = true;
+  RunParameters& run = config.run;
+  run.name = "test";
+  run.shape = {8, 2};
+  run.problem = "kpca";
+  run.direction_count = kDirections;
+  run.local_step_count = kSteps;
+  run.device_count = 2;
+  run.round_count = 5;
+  run.fold_weight = FoldWeight::kUniform;
+  return config;
+}
+
+// A server process's life, from the database to the sockets.
+class Life {
+ public:
+  explicit Life(const Config& config) : config_(config) {
+    SqliteOptions options;
+    options.path = config.server.database;
+    EXPECT_EQ(fleet.open(options), StoreStatus::kOk) << fleet.error();
+    EXPECT_EQ(journal_.open(options), StoreStatus::kOk) << journal_.error();
+    std::vector<DeviceRow> devices;
+    std::optional<RunRow> latest;
+    EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
+    for (uint8_t number = 1; devices.size() < 2; ++number) {
+      enrol(number);
+      EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
+    }
+    EXPECT_EQ(fleet.latest_run(&latest), StoreStatus::kOk);
+    RunRow run;
+    if (latest) {
+      run = *latest;
+    } else {
+      EXPECT_EQ(create_run(fleet, config, &run), kExitOk);
+    }
+    sqlite_store_ = std::make_unique<SqliteStore>(journal_, run.id);
+    store = std::make_unique<FillingStore>(*sqlite_store_);
+    std::string error;
+    auto coordinator = replay_journal(run, config.run, devices, *store, UINT32_MAX, &error);
+    EXPECT_NE(coordinator, nullptr) << error;
+    const auto mark = [this, id = run.id](StoredRunState state) {
+      EXPECT_EQ(journal_.set_run_state(id, state), StoreStatus::kOk);
+    };
+    server = std::make_unique<Server>(io, config_, run, Server::Parts{fleet, *store, mark}, std::move(coordinator),
+                                      devices);
+    EXPECT_EQ(server->start(), "");
+  }
+  void enrol(uint8_t number) {
+    std::array<uint8_t, 32> key;
+    key.fill(number);
+    std::optional<uint32_t> index;
+    EXPECT_EQ(fleet.add_device("device-" + std::to_string(number), key, 1, &index), StoreStatus::kOk);
+  }
+  bool until(const std::function<bool()>& condition) { return run_until(io, condition); }
+
+  asio::io_context io;
+  LogCapture log;
+  SqliteDatabase fleet;
+  std::unique_ptr<FillingStore> store;
+
+ private:
+  const Config config_;
+  SqliteDatabase journal_;
+  std::unique_ptr<SqliteStore> sqlite_store_;
+
+ public:
+  std::unique_ptr<Server> server;  // last: ends first
+};
+
+// A device that speaks the protocol and sends made-up scalars.
+class Script {
+ public:
+  Script(Life& life, int number)
+      : life_(life), peer_(life.server->port(), ListenerHarness::device(number)) {}
+
+  bool say_hello() {
+    DeviceMessage hello = hello_message();
+    auto& capabilities = hello.body.hello.capabilities;
+    hello.body.hello.has_capabilities = true;
+    capabilities.manifolds = capabilities.solvers = capabilities.estimators = capabilities.encodings = ~0U;
+    capabilities.problems_count = 1;
+    std::strcpy(capabilities.problems[0], "kpca");
+    if (!life_.until([&] { return peer_.established(); }) || !peer_.send(hello)) {
+      return false;
+    }
+    return wait_for(gs_ServerMessage_welcome_tag);
+  }
+  bool get_task() {
+    DeviceMessage pull = {};
+    pull.which_body = gs_DeviceMessage_pull_tag;
+    if (!peer_.send(pull) || !wait_for(gs_ServerMessage_task_tag)) {
+      return false;
+    }
+    task_ = last.body.task;
+    return true;
+  }
+  bool send_update(float value) {
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_update_scalars_tag;
+    auto& update = message.body.update_scalars;
+    update.task_sequence = task_.task_sequence;
+    update.base_version = task_.version;
+    update.steps_done = kSteps;
+    update.direction_count = kDirections;
+    update.encoding = gs_Encoding_ENCODING_F32;
+    update.value_count = kSteps * kDirections;
+    for (uint32_t i = 0; i < update.value_count; ++i) {
+      std::memcpy(update.values.bytes + 4 * i, &value, 4);
+    }
+    update.values.size = static_cast<pb_size_t>(4 * update.value_count);
+    update.crc32c = crc32c(0, update.values.bytes, update.values.size);
+    return peer_.send(message);
+  }
+  // Skips to the next message of this kind; `last` is then that message.
+  bool wait_for(pb_size_t tag) {
+    return life_.until([&] {
+      for (std::optional<ServerMessage> message = peer_.next(); message; message = peer_.next()) {
+        last = *message;
+        if (last.which_body == tag) {
+          return true;
+        }
+      }
+      return false;
+    });
+  }
+  bool send_and_get_verdict(float value, gs_Verdict verdict) {
+    return send_update(value) && wait_for(gs_ServerMessage_ack_tag) && last.body.ack.verdict == verdict;
+  }
+  TlsPeer& peer() { return peer_; }
+  ServerMessage last = {};
+
+ private:
+  Life& life_;
+  TlsPeer peer_;
+  gs_Task task_ = {};
+};
+
+class ServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "server_XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  Config config() const { return test_config(folder_); }
+  std::string folder_;
+};
+
+TEST_F(ServerTest, ARoundClosesIsExportedAndSurvivesARestart) {
+  uint64_t digest = 0;
+  {
+    Life life(config());
+    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/v000000.npy"); }));
+    Script one(life, 1);
+    Script two(life, 2);
+    ASSERT_TRUE(one.say_hello() && two.say_hello());
+    ASSERT_TRUE(one.get_task() && two.get_task());
+    ASSERT_TRUE(one.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_FOLDED));
+    ASSERT_TRUE(two.send_and_get_verdict(-0.25F, gs_Verdict_VERDICT_FOLDED));
+    ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
+    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/v000001.npy"); }));
+    digest = life.server->coordinator().model().digest();
+    life.server->drain();
+    one.peer().raw().close();
+    two.peer().raw().close();
+    EXPECT_TRUE(life.until([&] { return life.io.stopped(); }));
+    EXPECT_TRUE(life.server->finish());
+    EXPECT_THAT(life.log.find("counters"), HasSubstr("updates_folded=2"));
+  }
+  Life again(config());
+  EXPECT_EQ(again.server->coordinator().durable_version(), 1U);
+  EXPECT_EQ(again.server->coordinator().model().digest(), digest);
+  Script one(again, 1);
+  ASSERT_TRUE(one.say_hello());
+  EXPECT_EQ(one.last.body.welcome.version, 1U);
+  EXPECT_TRUE(one.get_task());
+}
+
+TEST_F(ServerTest, OfTwoLiveSessionsOfOneIdentityTheNewerWins) {
+  Life life(config());
+  Script old(life, 1);
+  ASSERT_TRUE(old.say_hello());
+  Script young(life, 1);
+  ASSERT_TRUE(young.say_hello());
+  EXPECT_TRUE(life.until([&] { return old.peer().refusal() == gs_Reason_REASON_NEWER_SESSION; }));
+  EXPECT_TRUE(life.until([&] { return old.peer().gone(); }));
+  EXPECT_EQ(life.server->coordinator().counters().sessions_replaced, 1U);
+  Script other(life, 2);
+  ASSERT_TRUE(other.say_hello());
+  EXPECT_TRUE(young.get_task());
+}
+
+TEST_F(ServerTest, AFullDiskDelaysButLosesNothing) {
+  Life life(config());
+  Script one(life, 1);
+  Script two(life, 2);
+  ASSERT_TRUE(one.say_hello() && two.say_hello());
+  ASSERT_TRUE(one.get_task() && two.get_task());
+  life.store->full = true;
+  ASSERT_TRUE(one.send_update(0.5F));
+  ASSERT_TRUE(life.until([&] { return life.log.count("store_failed") == 1; }));
+  EXPECT_THAT(life.log.find("store_failed"), HasSubstr("the disk is full"));
+  EXPECT_THAT(life.log.find("store_failed"), HasSubstr("remedy="));
+  EXPECT_TRUE(two.send_and_get_verdict(0.25F, gs_Verdict_VERDICT_TRY_LATER));
+  life.store->full = false;
+  ASSERT_TRUE(life.until([&] { return life.log.count("store_recovered") == 1; }));
+  EXPECT_TRUE(two.send_and_get_verdict(0.25F, gs_Verdict_VERDICT_FOLDED));
+  ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
+  EXPECT_EQ(life.server->coordinator().counters().updates_folded, 2U) << "the one that met the full disk counts";
+  EXPECT_EQ(life.server->counters().store_failures, 1U);
+}
+
+TEST_F(ServerTest, DevicesComeAndGoWhileItRuns) {
+  Life life(config());
+  SqliteDatabase other;  // as another process would
+  SqliteOptions options;
+  options.path = folder_ + "/test.db";
+  ASSERT_EQ(other.open(options), StoreStatus::kOk);
+  std::array<uint8_t, 32> key;
+  key.fill(3);
+  std::optional<uint32_t> index;
+  ASSERT_EQ(other.add_device("device-3", key, 1, &index), StoreStatus::kOk);
+  Script three(life, 3);
+  EXPECT_TRUE(three.say_hello()) << "at once, not at the next poll";
+  EXPECT_EQ(three.last.body.welcome.client_index, 2U);
+  bool found = false;
+  ASSERT_EQ(other.revoke_device("device-3", &found), StoreStatus::kOk);
+  EXPECT_TRUE(life.until([&] { return three.peer().refusal() == gs_Reason_REASON_REVOKED; }));
+  Script again(life, 3);
+  EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
+  EXPECT_EQ(life.server->counters().revoked_identities, 1U);
+}
+
+TEST_F(ServerTest, TheOperatorStopsTheRun) {
+  Life life(config());
+  Script one(life, 1);
+  ASSERT_TRUE(one.say_hello());
+  SqliteDatabase other;
+  SqliteOptions options;
+  options.path = folder_ + "/test.db";
+  ASSERT_EQ(other.open(options), StoreStatus::kOk);
+  ASSERT_EQ(other.set_run_state(1, StoredRunState::kStopRequested), StoreStatus::kOk);
+  EXPECT_TRUE(life.until([&] { return life.log.count("run_stopped") == 1; }));
+  std::optional<RunRow> run;
+  EXPECT_TRUE(life.until([&] {
+    return other.latest_run(&run) == StoreStatus::kOk && run && run->state == StoredRunState::kStopped;
+  }));
+}
+
+TEST_F(ServerTest, TheSecondRunOfAPortIsRefusedWithItsRemedy) {
+  Life life(config());
+  Config occupied = config();
+  occupied.server.listen = "127.0.0.1:" + std::to_string(life.server->port());
+  occupied.server.database = folder_ + "/second.db";
+  asio::io_context io;
+  SqliteDatabase fleet;
+  SqliteOptions options;
+  options.path = occupied.server.database;
+  ASSERT_EQ(fleet.open(options), StoreStatus::kOk);
+  RunRow run;
+  ASSERT_EQ(create_run(fleet, occupied, &run), kExitOk);
+  SqliteStore store(fleet, run.id);
+  Server second(io, occupied, run, {fleet, store, [](StoredRunState) {}},
+                std::make_unique<Coordinator>(run.id, occupied.run, std::vector<std::string>()), {});
+  EXPECT_THAT(second.start(), HasSubstr("server.listen"));
+}
+
+}  // namespace
+}  // namespace gradstream
