@@ -111,6 +111,14 @@ class Fleet {
     return digits_.relative_gap(replica_);
   }
 
+  // As run(), with every device's mean gradient also uploaded densely in `dense` and folded beside its scalars. Returns
+  // the largest ratio, over all rounds, of the difference between the two next models to what rounding allows.
+  double run_beside_dense(Encoding dense) {
+    dense_ = dense;
+    run();
+    return worst_dense_ratio_;
+  }
+
  private:
   bool is_zeroth_order() const { return solver_ == SolverId::kProjection; }
   size_t value_count() const { return is_zeroth_order() ? kSteps * kDirections : kShape.size(); }
@@ -152,7 +160,66 @@ class Fleet {
     memory_.arena.release(mark);
   }
 
+  // The device's mean estimate as a dense upload, decoded; its rounding is added to *bound, entry by entry at worst.
+  std::vector<Real> dense_upload(uint32_t device, double* bound) {
+    std::vector<Real> mean(kShape.size());
+    std::vector<Real> scalars(value_count());
+    EXPECT_EQ(
+        decode_values(encoding_, scalars.size(), uploads_[device].data(), uploads_[device].size(), scalars.data()),
+        Status::kOk);
+    for (Real& scalar : scalars) {
+      scalar *= estimate_factor(kShape, kDirections) / kSteps;
+    }
+    EXPECT_EQ(
+        accumulate_directions(directions_, kShape, 0, kSteps * kDirections, scalars.data(), mean.data(), memory_.arena),
+        Status::kOk);
+    std::vector<uint8_t> bytes(encoded_size(dense_, mean.size()));
+    EXPECT_EQ(encode_values(dense_, mean.size(), mean.data(), bytes.data()), Status::kOk);
+    double largest = 0;
+    for (const Real entry : mean) {
+      largest = std::max(largest, std::fabs(static_cast<double>(entry)));
+    }
+    // Half a unit in the last place: f32 2^-24 (and as much again for each of about 80 sums), bf16 2^-9, and int8 half
+    // of a scale that is at most 2^-7 above largest / 127.
+    const double unit = dense_ == Encoding::kF32 ? 81 * 0x1p-24 : dense_ == Encoding::kBf16 ? 0x1p-9 : 0.51 / 127;
+    *bound += largest * unit / kDeviceCount;
+    EXPECT_EQ(decode_values(dense_, mean.size(), bytes.data(), bytes.size(), mean.data()), Status::kOk);
+    return mean;
+  }
+
+  // The next model by the dense form, before the scalar form moves the replica.
+  std::vector<Real> dense_step(double* bound) {
+    std::vector<int64_t> slots(kShape.size());
+    Fold fold(slots, kFoldScaleLog2);
+    for (uint32_t i = 0; i < kDeviceCount; ++i) {
+      EXPECT_EQ(fold.add(dense_upload(i, bound).data(), kShape.size(), 1, 0), Status::kOk);
+    }
+    std::vector<Real> mean(kShape.size());
+    EXPECT_EQ(fold.finish(kDeviceCount, mean.data()), Status::kOk);
+    TestArena memory;
+    Replica replica;
+    EXPECT_EQ(replica.prepare(kStiefelOps, kShape, memory.arena), Status::kOk);
+    std::copy_n(replica_.model(), kShape.size(), replica.begin_snapshot());
+    replica.adopt_snapshot(replica_.version());
+    EXPECT_EQ(replica.step_gradient(mean.data(), step_size() * kSteps, memory.arena), Status::kOk);
+    return {replica.model(), replica.model() + kShape.size()};
+  }
+
+  // P_M is 1-Lipschitz to first order on its tangent and normal parts, so the models differ by at most the step times
+  // the uploads' rounding in the Frobenius norm, plus the fold's and the model's own rounding.
+  void compare_with_dense(const std::vector<Real>& dense_model, double bound) {
+    double square = 0;
+    for (size_t e = 0; e < kShape.size(); ++e) {
+      square += std::pow(static_cast<double>(dense_model[e]) - replica_.model()[e], 2);
+    }
+    const double norm = std::sqrt(static_cast<double>(kShape.size()));
+    const double step = static_cast<double>(step_of_round_) * kSteps;
+    const double allowed = norm * (1.1 * step * (bound + 0x1p-24) + 4 * 0x1p-24);
+    worst_dense_ratio_ = std::max(worst_dense_ratio_, std::sqrt(square) / allowed);
+  }
+
   void round() {
+    step_of_round_ = step_size();
     std::vector<int64_t> slots(value_count());
     Fold fold(slots, kFoldScaleLog2);
     std::vector<Real> values(value_count());
@@ -167,6 +234,8 @@ class Fleet {
     }
     const Real step = step_size();
     ASSERT_EQ(fold.finish(kDeviceCount, values.data()), Status::kOk);
+    double bound = 0;
+    const std::vector<Real> dense_model = dense_ == Encoding::kNone ? std::vector<Real>() : dense_step(&bound);
     if (!is_zeroth_order()) {
       ASSERT_EQ(replica_.step_tangent(values.data(), 1, memory_.arena), Status::kOk);
       return;
@@ -174,6 +243,9 @@ class Fleet {
     ASSERT_EQ(replica_.begin_record(), Status::kOk);
     ASSERT_EQ(replica_.add_to_record(directions_, 0, kSteps * kDirections, values.data(), memory_.arena), Status::kOk);
     ASSERT_EQ(replica_.finish_record(kDirections, step * kSteps, memory_.arena), Status::kOk);
+    if (dense_ != Encoding::kNone) {
+      compare_with_dense(dense_model, bound);
+    }
     for (uint32_t i = 0; i < kDeviceCount; ++i) {
       ASSERT_EQ(fill_correction(directions_, kShape, replica_.record_sum(), kSteps, encoding_, uploads_[i].data(),
                                 uploads_[i].size(), corrections_[i].data(), memory_.arena),
@@ -185,6 +257,9 @@ class Fleet {
   SolverId solver_;
   uint32_t seed_;
   Encoding encoding_;
+  Encoding dense_ = Encoding::kNone;
+  double worst_dense_ratio_ = 0;
+  Real step_of_round_ = 0;
   TestArena memory_;
   Replica replica_;
   DirectionSpec directions_;
@@ -203,6 +278,16 @@ TEST(DigitsConvergence, ZerothOrderWithSharedDirections) {
   std::sort(gaps.begin(), gaps.end());
   EXPECT_LE(gaps[2], 1e-3);
   EXPECT_GE(gaps[0], 0);
+}
+
+TEST(DigitsConvergence, ScalarAndDenseUploadsAgreeWithinTheirRounding) {
+  const Digits digits;
+  for (const Encoding dense : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {
+    const double ratio = Fleet(digits, SolverId::kProjection, 1, Encoding::kF32).run_beside_dense(dense);
+    std::printf("dense encoding %d: largest difference / rounding %.2f\n", static_cast<int>(dense), ratio);
+    EXPECT_GT(ratio, 0) << "nothing was compared";
+    EXPECT_LE(ratio, 1);
+  }
 }
 
 TEST(DigitsConvergence, GradientStream) {
