@@ -30,14 +30,14 @@ constexpr uint32_t kRefusedWindowFactor = 4;
 constexpr gs_RetryWindow kOverWindow = {30'000, 60'000};
 
 std::string hex(uint64_t value) {
-  std::array<char, 16> text;
+  std::array<char, 16> text = {};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
   const std::string digits(text.data(), end);
   return std::string(16 - digits.size(), '0') + digits;
 }
 
 std::string number(double value) {
-  std::array<char, 32> text;
+  std::array<char, 32> text = {};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 6).ptr;
   return {text.data(), end};
 }
@@ -763,7 +763,7 @@ const char* reason_name(gs_Reason reason) {
 
 // ---- The interface -----------------------------------------------------------------------------------------------
 
-Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, std::vector<std::string> devices) {
+Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices) {
   GS_ASSERT(check_parameters(parameters).empty());
   state_ = std::make_unique<State>(run, parameters, devices);
 }

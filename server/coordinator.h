@@ -97,7 +97,7 @@ struct DeviceStatus {
 class Coordinator {
  public:
   // devices: names in order of enrolment index. Parameters must have passed check_parameters() (GS_ASSERT).
-  Coordinator(uint32_t run, const RunParameters& parameters, std::vector<std::string> devices);
+  Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices);
   ~Coordinator();
 
   // kDataCorrupt: the record does not follow from those before it, or the digest it names is not reached.

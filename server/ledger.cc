@@ -20,7 +20,7 @@ size_t arena_words(const RunParameters& parameters) {
 }
 
 std::string hex(uint64_t value) {
-  std::array<char, 16> text;
+  std::array<char, 16> text = {};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
   return {text.data(), end};
 }
@@ -252,7 +252,7 @@ JournalRecord Ledger::open_first_version() {
   VersionRecord record;
   record.model = model_bytes(shape, point.data());
   record.digest = digest_values(kDigestStart, shape.size(), point.data());
-  const JournalRecord out = journal_record(record, Trigger::kNone);
+  JournalRecord out = journal_record(record, Trigger::kNone);
   GS_ASSERT(apply(out) == Status::kOk);
   return out;
 }

@@ -91,8 +91,8 @@ class Ledger {
  private:
   struct LoggedRecord {
     VersionRecord record;
-    uint64_t digest_before;
-    size_t size;  // on the wire
+    uint64_t digest_before = 0;
+    size_t size = 0;  // on the wire
   };
   // The records from `held` to version(), none if one of them is forgotten; digest_before: of the model at `held`.
   std::vector<const VersionRecord*> records_after(uint32_t held, uint64_t* digest_before) const;

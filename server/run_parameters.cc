@@ -22,7 +22,7 @@ std::string text_of(const std::string& value) { return value; }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(uint32_t value) { return std::to_string(value); }
 std::string text_of(float value) {
-  std::array<char, 32> text;
+  std::array<char, 32> text = {};
   // Shortest text that reads back as the same float, whatever the locale.
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return {text.data(), end};
