@@ -38,6 +38,8 @@ def parse_arguments(settings):
     parser.add_argument("--trigger", metavar="K", default="all", help="close a round when K devices have answered")
     parser.add_argument("--partial", type=int, metavar="STEPS",
                         help="accept work from STEPS local steps on; devices send what they have at the deadline")
+    parser.add_argument("--encoding", choices=("f32", "bf16", "int8"), default="f32",
+                        help="of what travels, up and down (default f32)")
     parser.add_argument("--seed", type=int, default=1, help="of directions, minibatches and first model (default 1)")
     parser.add_argument("--rounds", type=int, default=settings["run"]["round_count"], metavar="R")
     parser.add_argument("--board", choices=BOARDS, default=BOARDS[0],
@@ -82,10 +84,12 @@ class Demo:
         step = self.settings["step_over_largest_eigenvalue"][chosen.solver] / self.exact.largest
         values = {"server.listen": f"127.0.0.1:{self.port}", "server.database": self.home / "gradstream.db",
                   "server.export_dir": self.home / "models", "run.seed": chosen.seed, "run.round_count": chosen.rounds,
-                  "run.step_size": f"{step:.9g}"}
+                  "run.step_size": f"{step:.9g}", "run.upload_encoding": chosen.encoding}
         if chosen.solver == "gradient_stream":
             values |= {"run.solver": "gradient_stream", "run.estimator": "analytic_gradient", "run.batch_mode": "all",
                        "run.use_correction": "false"}
+        else:
+            values["run.record_encoding"] = chosen.encoding
         if chosen.groups is not None:
             values["run.group_count"] = chosen.groups
         if chosen.trigger != "all":
