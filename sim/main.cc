@@ -34,10 +34,11 @@ struct Arguments {
 
 const char kUsage[] =
     "usage: gradstream-sim [--devices N] [--rounds R] [--seed S] [--schedules COUNT] [--schedule INDEX]\n"
-    "                      [--faults all|none|NAME,NAME...] [--stream scalar|tangent] [--planted-double-fold]\n"
-    "                      [--verbose]\n"
+    "                      [--faults all|none|NAME,NAME...] [--stream scalar|tangent] [--stragglers]\n"
+    "                      [--planted-double-fold] [--verbose]\n"
     "  --schedules COUNT      run COUNT schedules of faults; all must end in one digest\n"
     "  --schedule INDEX       run one of them again\n"
+    "  --stragglers           close rounds early, weigh late updates, accept partial work: one digest is not wanted\n"
     "  --planted-double-fold  fold repeated updates twice; must be found within 100 schedules\n";
 
 bool parse_number(const char* text, uint32_t low, uint32_t high, uint32_t* out) {
@@ -115,13 +116,15 @@ std::string parse(int argc, char** argv, Arguments* out) {
       out->options.plants_double_fold = true;
     } else if (option == "--help" || option == "-h") {
       out->wants_help = true;
+    } else if (option == "--stragglers") {
+      out->options.has_stragglers = true;
     } else if (option == "--verbose") {
       out->is_verbose = true;
     } else if (i + 1 == argc) {
       return "unknown option, or its value is missing: " + option;
     } else {
       has_faults = has_faults || option == "--faults";
-      const std::string fault = parse_value(option, argv[++i], out);
+      std::string fault = parse_value(option, argv[++i], out);
       if (!fault.empty()) {
         return fault;
       }
@@ -161,6 +164,8 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
   total->sum.snapshot_count += result.snapshot_count;
   total->sum.log_count += result.log_count;
   total->sum.duplicate_count += result.duplicate_count;
+  total->sum.late_count += result.late_count;
+  total->sum.partial_count += result.partial_count;
   for (size_t i = 0; i < kFaultCount; ++i) {
     total->sum.faults[i] += result.faults[i];
   }
@@ -191,7 +196,8 @@ void run_schedules(const Arguments& arguments, Total* total) {
 
 int report(const Arguments& arguments, const Total& total) {
   const bool is_planted = arguments.options.plants_double_fold;
-  bool holds = is_planted ? total.broken > 0 : total.broken == 0 && total.digests.size() == 1;
+  bool holds = is_planted ? total.broken > 0
+                          : total.broken == 0 && (total.digests.size() == 1 || arguments.options.has_stragglers);
   if (arguments.schedules >= 100 && !is_planted) {
     for (size_t i = 0; i < kFaultCount; ++i) {
       if ((arguments.options.fault_bits >> i & 1U) != 0 && total.sum.faults[i] == 0) {
@@ -210,10 +216,11 @@ int report(const Arguments& arguments, const Total& total) {
     std::printf(" planted_found=%u", total.broken > 0 ? 1 : 0);
   }
   std::printf(
-      " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu%s\n",
+      " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu%s\n",
       static_cast<unsigned long long>(total.sum.event_count), static_cast<unsigned long long>(total.sum.record_count),
       static_cast<unsigned long long>(total.sum.snapshot_count), static_cast<unsigned long long>(total.sum.log_count),
-      static_cast<unsigned long long>(total.sum.duplicate_count), faults_text(total.sum.faults).c_str());
+      static_cast<unsigned long long>(total.sum.duplicate_count), static_cast<unsigned long long>(total.sum.late_count),
+      static_cast<unsigned long long>(total.sum.partial_count), faults_text(total.sum.faults).c_str());
   return holds ? 0 : 1;
 }
 

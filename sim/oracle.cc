@@ -15,6 +15,7 @@ std::string at(const JournalRecord& record) {
 }
 
 int64_t rounded_quotient(int64_t sum, int64_t divisor) {
+  GS_ASSERT(divisor > 0);
   const int64_t half = divisor / 2;
   // Half away from zero; an odd divisor has no exact half.
   const int64_t magnitude = (std::abs(sum) + half) / divisor;
@@ -63,8 +64,12 @@ std::string Oracle::on_update(const JournalRecord& record) {
   share.steps_done = record.steps_done;
   share.weight = record.weight;
   share.values.resize(record.payload.size() / sizeof(float));
-  const Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
-                                      share.values.data());
+  Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
+                                share.values.data());
+  if (status == Status::kOk && parameters_.stream() == StreamKind::kTangentBlock && record.base_version < version()) {
+    status = replica_.manifold().transport(parameters_.shape, models_[record.base_version].data(), replica_.model(),
+                                           share.values.data(), share.values.data(), arena_);
+  }
   return status == Status::kOk ? "" : "the values of an update do not decode" + at(record);
 }
 
@@ -76,6 +81,9 @@ std::string Oracle::on_version(const JournalRecord& record) {
       decode_payload(parameters_, record.payload, &next) != Status::kOk) {
     return "a version does not follow" + at(record);
   }
+  if (has_version_ && shares_.empty()) {
+    return "a version closed without updates" + at(record);
+  }
   std::string fault = !has_version_ ? "" : next.blocks.empty() ? check_model(next) : check_blocks(next);
   if (!fault.empty()) {
     return fault + at(record);
@@ -84,6 +92,7 @@ std::string Oracle::on_version(const JournalRecord& record) {
     return "the digest of a version is not that of its record" + at(record);
   }
   has_version_ = true;
+  models_.emplace_back(replica_.model(), replica_.model() + parameters_.shape.size());
   shares_.clear();
   return "";
 }
@@ -136,7 +145,7 @@ std::string Oracle::check_block(const RecordBlock& block) const {
   return status == Status::kOk && bytes == block.bytes ? "" : "a version is not the fold of the journal's updates";
 }
 
-// A1 again: X <- R_X(step mean), everybody in time.
+// A1 again: X <- R_X(step mean).
 std::string Oracle::check_model(const VersionRecord& record) {
   std::vector<Real> v = fold(0, 0, parameters_.shape.size());
   const ManifoldOps& manifold = replica_.manifold();

@@ -58,7 +58,8 @@ class Oracle {
   uint64_t last_sequence_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> issued_;  // (device, task) -> version
   std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
-  std::vector<Share> shares_;  // of the open version
+  std::vector<Share> shares_;              // of the open version
+  std::vector<std::vector<Real>> models_;  // of every version
 };
 
 }  // namespace gradstream

@@ -43,6 +43,16 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.extension_count_max = 2;
   p.retry_min_ms = 5;
   p.retry_max_ms = 50;
+  if (options.has_stragglers) {
+    p.local_step_count = 6;
+    p.steps_min = 1;
+    p.task_deadline_ms = 60;
+    p.report_deadline_ms = 300;
+    p.update_goal = options.device_count > 1 ? options.device_count - 1 : 1;
+    p.update_min = 1;
+    p.late = LatePolicy::kWeight;
+    p.staleness_max = 3;
+  }
   return p;
 }
 
@@ -138,7 +148,7 @@ SimResult Simulation::run() {
     inject();
     handle(event);
     if (server_ != nullptr) {
-      broken(oracle_.on_state(*server_));
+      check_server();
       schedule_tick();
     }
     if (++result_.event_count > kEventCountMax ||
@@ -156,7 +166,21 @@ SimResult Simulation::run() {
   return result_;
 }
 
-// The journal alone gives the same run once more, and holds every device's update once in every version.
+// What must hold of the server whenever it stands still.
+void Simulation::check_server() {
+  broken(oracle_.on_state(*server_));
+  // One record for each device's task or verdict, a version and a run event: more would be a queue without a bound.
+  if (pending_.size() > 2 * devices_.size() + 2) {
+    broken("more records wait for the disk than the fleet can cause");
+  }
+  const bool is_open = server_->run_state() == gs_RunState_RUN_STATE_ACTIVE && pending_.empty() && !is_disk_full_;
+  if (is_open && server_->next_tick_ms() == kNever) {
+    broken("the open round has no deadline");
+  }
+}
+
+// The journal alone gives the same run once more and, where all are waited for, holds every device's update once in
+// every version.
 void Simulation::check_end() {
   if (!is_done()) {
     broken("nothing is left to happen, and the run is not at its end");
@@ -171,12 +195,14 @@ void Simulation::check_end() {
     }
     if (record.kind == RecordKind::kUpdate) {
       ++folded[record.version][record.device];
+      result_.late_count += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
+      result_.partial_count += record.steps_done < parameters_.local_step_count ? 1 : 0;
     }
   }
   if (replayed.state_text() != server_->state_text()) {
     broken("the replayed journal gives another state");
   }
-  for (uint32_t version = 1; version <= options_.round_count; ++version) {
+  for (uint32_t version = 1; version <= options_.round_count && !options_.has_stragglers; ++version) {
     for (const uint32_t count : folded[version]) {
       if (count != 1) {
         broken("a device's update is not in version " + std::to_string(version) + " exactly once");

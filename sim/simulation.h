@@ -27,11 +27,14 @@ struct SimOptions {
   uint32_t seed = 1;
   StreamKind stream = StreamKind::kScalarStream;
   uint32_t fault_bits = 0;  // bit n: Fault n may happen
+  bool has_stragglers =
+      false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
   bool plants_double_fold = false;
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
 };
 
-// The run that every schedule of these options trains: trigger all, fixed K, so that its last digest is one.
+// The run that every schedule of these options trains: trigger all and fixed K, so that its last digest is one, unless
+// the options ask for stragglers.
 RunParameters sim_parameters(const SimOptions& options);
 
 struct SimResult {
@@ -43,6 +46,8 @@ struct SimResult {
   uint64_t snapshot_count = 0;
   uint64_t log_count = 0;
   uint64_t duplicate_count = 0;  // updates that came again
+  uint64_t late_count = 0;       // updates of an older version, folded
+  uint64_t partial_count = 0;    // updates of fewer steps, folded
   FaultCounts faults = {};
 };
 
@@ -92,6 +97,7 @@ class Simulation {
   void broken(const std::string& sentence);
   void inject();
   bool is_done() const;
+  void check_server();
   void check_end();
   void handle(const Event& event);
 

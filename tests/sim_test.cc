@@ -31,6 +31,25 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
   }
 }
 
+TEST(Simulation, TheInvariantsHoldWithStragglersToo) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    options.has_stragglers = true;
+    options.fault_bits = kAllFaults;
+    uint64_t late = 0;
+    uint64_t partial = 0;
+    for (uint32_t schedule = 0; schedule < 50; ++schedule) {
+      const SimResult result = Simulation(options, schedule).run();
+      ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+      late += result.late_count;
+      partial += result.partial_count;
+    }
+    EXPECT_GT(late, 0U);
+    EXPECT_GT(partial, 0U);
+  }
+}
+
 TEST(Simulation, AScheduleCanBeRunAgain) {
   SimOptions options;
   options.fault_bits = kAllFaults;
