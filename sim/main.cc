@@ -34,8 +34,8 @@ struct Arguments {
 
 const char kUsage[] =
     "usage: gradstream-sim [--devices N] [--rounds R] [--seed S] [--schedules COUNT] [--schedule INDEX]\n"
-    "                      [--faults all|none|NAME,NAME...] [--stream scalar|tangent] [--stragglers]\n"
-    "                      [--planted-double-fold] [--verbose]\n"
+    "                      [--faults all|none|NAME,NAME...] [--stream scalar|tangent]\n"
+    "                      [--encoding f32|bf16|int8] [--stragglers] [--planted-double-fold] [--verbose]\n"
     "  --schedules COUNT      run COUNT schedules of faults; all must end in one digest\n"
     "  --schedule INDEX       run one of them again\n"
     "  --stragglers           close rounds early, weigh late updates, accept partial work: one digest is not wanted\n"
@@ -67,6 +67,16 @@ bool parse_faults(const std::string& text, uint32_t* bits) {
     begin = end + 1;
   }
   return true;
+}
+
+bool parse_encoding(const std::string& text, Encoding* out) {
+  for (const Encoding encoding : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {
+    if (text == name_of(encoding)) {
+      *out = encoding;
+      return true;
+    }
+  }
+  return false;
 }
 
 int usage(const std::string& fault) {
@@ -103,6 +113,9 @@ std::string parse_value(const std::string& option, const char* value, Arguments*
   }
   if (option == "--stream" && (std::strcmp(value, "scalar") == 0 || std::strcmp(value, "tangent") == 0)) {
     out->options.stream = value[0] == 's' ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
+    return "";
+  }
+  if (option == "--encoding" && parse_encoding(value, &out->options.encoding)) {
     return "";
   }
   return "unknown option or value: " + option + " " + value;

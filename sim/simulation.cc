@@ -37,6 +37,8 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.use_correction = is_scalar;
   p.step_size = 0.05F;
   p.step_decay = 0.1F;
+  p.upload_encoding = options.encoding;
+  p.record_encoding = options.encoding;
   p.round_count = options.round_count;
   p.device_count = options.device_count;
   p.report_deadline_ms = 3000;

@@ -26,7 +26,8 @@ struct SimOptions {
   uint32_t round_count = 8;
   uint32_t seed = 1;
   StreamKind stream = StreamKind::kScalarStream;
-  uint32_t fault_bits = 0;  // bit n: Fault n may happen
+  Encoding encoding = Encoding::kF32;  // of uploads and records
+  uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
   bool plants_double_fold = false;

@@ -31,6 +31,26 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
   }
 }
 
+TEST(Simulation, OneDigestInEveryEncoding) {
+  std::set<uint64_t> digests;
+  for (const Encoding encoding : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {
+    for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+      SimOptions options;
+      options.stream = stream;
+      options.encoding = encoding;
+      const uint64_t calm = Simulation(options, 0).run().digest;
+      options.fault_bits = kAllFaults;
+      for (uint32_t schedule = 0; schedule < 10; ++schedule) {
+        const SimResult result = Simulation(options, schedule).run();
+        ASSERT_EQ(result.fault, "");
+        ASSERT_EQ(result.digest, calm);
+      }
+      digests.insert(calm);
+    }
+  }
+  EXPECT_EQ(digests.size(), 6U);
+}
+
 TEST(Simulation, TheInvariantsHoldWithStragglersToo) {
   for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
     SimOptions options;
