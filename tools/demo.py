@@ -206,7 +206,7 @@ class Demo:
             set format y '10^{{%L}}'
             set grid
             set xlabel 'round'
-            set title 'federated PCA on Digits, {self.count} devices, {self.arguments.solver}'
+            set title 'federated PCA on Digits, {self.count} devices, {self.arguments.solver}' noenhanced
             plot '{table}' skip 1 using 1:2 with lines lw 2 title 'relative gap to the exact PCA', \\
                  '' skip 1 using 1:3 with lines lw 2 title 'largest principal angle, rad'
         """
