@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+"""The program `gradstream` as a user meets it: verbs, exit codes, files, signals, and peers that speak something else.
+
+    commands_test.py PROGRAM
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+PROGRAM = None
+OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE = 0, 2, 3, 4, 5, 6, 7, 8
+SECONDS_MAX = 20
+
+CONFIG_TEXT = """
+[server]
+listen = "127.0.0.1:0"
+database = "{home}/test.db"
+export_dir = "{home}/models"
+[server.limits]
+handshake_deadline_ms = 300
+close_deadline_ms = 300
+[run]
+name = "test"
+rows = 8
+cols = 2
+problem = "kpca"
+direction_count = 4
+device_count = 2
+round_count = 3
+"""
+
+
+class Server:
+    """`gradstream serve` until its port is known; lines of its log."""
+
+    def __init__(self, *arguments):
+        self.child = subprocess.Popen([PROGRAM, "serve", *arguments], stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        line = self.wait_for("event=listening")
+        self.port = int(re.search(r"port=(\d+)", line)[1])
+
+    def wait_for(self, text):
+        """Reads the log up to the first line that holds text; a server that hangs is ended by a watchdog."""
+        watchdog = threading.Timer(SECONDS_MAX, self.child.kill)
+        watchdog.start()
+        try:
+            return self._read_to(text)
+        finally:
+            watchdog.cancel()
+
+    def _read_to(self, text):
+        for line in self.child.stderr:
+            self.lines.append(line)
+            if text in line:
+                return line
+        raise AssertionError(f"no {text!r} in:\n" + "".join(self.lines))
+
+    def stop(self, number=signal.SIGTERM):
+        self.child.send_signal(number)
+        self.lines += self.child.stderr.readlines()
+        self.child.stderr.close()
+        return self.child.wait(SECONDS_MAX)
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="gradstream_"))
+        self.addCleanup(shutil.rmtree, self.home)
+        (self.home / "models").mkdir()
+        self.config = self.home / "test.toml"
+        self.config.write_text(CONFIG_TEXT.format(home=self.home))
+
+    def run_program(self, *arguments, code=OK):
+        words = [PROGRAM, *map(str, arguments)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def verb(self, *arguments, code=OK):
+        return self.run_program(*arguments, "--config", self.config, code=code)
+
+    def serve(self, *arguments):
+        server = Server("--config", str(self.config), *arguments)
+        self.addCleanup(lambda: server.child.poll() is None and server.child.kill())
+        return server
+
+    def enrol(self):
+        """The two devices that the run waits for."""
+        for name in ("a", "b"):
+            self.verb("device", "add", name, "--out", self.home / f"{name}.id")
+
+    def test_usage(self):
+        self.assertIn("exit codes", self.run_program("--help"))
+        self.run_program(code=USAGE)
+        self.run_program("fly", code=USAGE)
+        self.run_program("serve", code=USAGE)
+        self.run_program("status", code=USAGE)
+        self.verb("device", "add", "two words", "--out", self.home / "x", code=USAGE)
+        self.verb("model", "export", "--version", "last", "--out", self.home / "x", code=USAGE)
+        self.verb("model", "export", "--format", "xml", "--out", self.home / "x", code=USAGE)
+
+    def test_check_config(self):
+        text = self.run_program("serve", "--check-config", self.config, "--set", "run.seed=77")
+        self.assertIn("seed = 77", text)
+        self.assertIn("[server.limits]", text)
+        again = self.home / "again.toml"
+        again.write_text(text)
+        self.assertEqual(self.verb("serve", "--check-config", "--set", "run.seed=77"), text)
+        self.assertEqual(self.run_program("serve", "--check-config", again), text)
+        self.assertIn("the nearest known one is seed", self.verb("serve", "--set", "run.sead=1", code=CONFIG))
+        self.assertIn("cannot be read", self.run_program("status", "--config", self.home / "none.toml", code=CONFIG))
+
+    def test_devices(self):
+        out = self.home / "a.id"
+        text = self.verb("device", "add", "a", "--out", out)
+        identity = out.read_text()
+        key = re.search(r"^key = ([0-9a-f]{64})$", identity, re.M)[1]
+        self.assertRegex(identity, r"(?m)^identity = a$")
+        self.assertNotIn(key, text)
+        self.assertEqual(stat.S_IMODE(out.stat().st_mode), 0o600)
+        self.assertEqual(stat.S_IMODE((self.home / "test.db").stat().st_mode), 0o600)
+        self.assertIn("exists already", self.verb("device", "add", "b", "--out", out, code=FILE))
+        self.assertEqual(out.read_text(), identity)
+        other = self.home / "other.id"
+        self.assertIn("enrolled already", self.verb("device", "add", "a", "--out", other, code=NOT_FOUND))
+        self.assertFalse(other.exists())
+        self.verb("device", "add", "b", "--out", other)
+        self.assertNotIn(key, other.read_text())
+        self.verb("device", "revoke", "a")
+        self.verb("device", "revoke", "c", code=NOT_FOUND)
+        listed = self.verb("device", "list")
+        self.assertRegex(listed, r"device=a index=0 state=revoked")
+        self.assertRegex(listed, r"device=b index=1 state=enrolled")
+        self.assertNotIn(key, listed)
+
+    def test_run_life(self):
+        self.verb("status", code=DATABASE)
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertIn("state=\"active\" version=0", self.verb("status"))
+        self.assertIn("served=yes", self.verb("status"))
+        self.assertIn("served by another server", self.verb("serve", code=DATABASE))
+        self.assertIn("is active", self.verb("run", "start", code=NOT_FOUND))
+        self.assertIn("stop requested", self.verb("run", "stop"))
+        server.wait_for("event=run_stopped")
+        self.assertEqual(server.stop(), OK)
+        self.assertIn('state="stopped"', self.verb("run", "list"))
+        frozen = self.verb("serve", "--set", "run.step_size=0.5", "--set", "run.seed=9", code=FROZEN)
+        self.assertIn("run.seed, run.step_size", frozen)
+        self.assertIn("run start", frozen)
+        self.assertIn("run=2", self.verb("run", "start", "--set", "run.seed=9"))
+        self.verb("serve", code=FROZEN)
+        again = self.serve("--set", "run.seed=9")
+        self.assertEqual(again.stop(signal.SIGINT), OK)
+
+    def test_kill_leaves_a_database_that_serves_again(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        server.stop(signal.SIGKILL)
+        again = self.serve()
+        again.wait_for("event=version version=0")
+        self.assertEqual(again.stop(), OK)
+
+    def test_model_export(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        npy, csv = self.home / "m.npy", self.home / "m.csv"
+        self.assertIn("version=0", self.verb("model", "export", "--out", npy))
+        self.assertEqual(npy.read_bytes(), (self.home / "models" / "v000000.npy").read_bytes())
+        self.verb("model", "export", "--version", "0", "--format", "csv", "--out", csv)
+        rows = csv.read_text().splitlines()
+        self.assertEqual([len(row.split(",")) for row in rows], [2] * 8)
+        self.assertIn("the latest is 0", self.verb("model", "export", "--version", "7", "--out", csv, code=NOT_FOUND))
+        self.verb("model", "export", "--out", self.home / "none" / "m.npy", code=FILE)
+
+    def test_what_cannot_start_says_why(self):
+        with socket.create_server(("127.0.0.1", 0)) as holder:
+            port = holder.getsockname()[1]
+            text = self.verb("serve", "--set", f"server.listen=127.0.0.1:{port}", code=NETWORK)
+            self.assertIn(f"127.0.0.1:{port}", text)
+        self.assertIn("mkdir -p", self.verb("serve", "--set", "server.export_dir=/nonexistent/x", code=FILE))
+        self.assertIn("folder", self.verb("serve", "--set", "server.database=/nonexistent/x.db", code=DATABASE))
+        (self.home / "text.db").write_text("not a database " * 500)
+        text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
+        self.assertIn("no SQLite database", text)
+
+    def test_a_damaged_database_is_named(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        with sqlite3.connect(self.home / "test.db") as database:
+            database.execute("UPDATE journal SET payload = zeroblob(length(payload))")
+        database.close()
+        text = self.verb("serve", code=DATABASE)
+        self.assertRegex(text, r"journal of run 1 is damaged at sequence 1; restore")
+        self.verb("status", code=DATABASE)
+        content = bytearray((self.home / "test.db").read_bytes())
+        content[:100] = os.urandom(100)
+        (self.home / "test.db").write_bytes(content)
+        self.assertIn("restore the file", self.verb("serve", code=DATABASE))
+
+    def test_peers_that_speak_something_else(self):
+        server = self.serve()
+        with socket.create_connection(("127.0.0.1", server.port), 10) as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertEqual(peer.recv(100), b"")
+        self.assertIn("GET / HTTP", server.wait_for("event=tls_plain_text_peer"))
+        with socket.create_connection(("127.0.0.1", server.port), 10) as peer:
+            peer.sendall(b"\x16\x03\x01\x00\xf0\x01\x00")
+            self.assertEqual(peer.recv(100), b"")
+        self.assertIn("handshake_deadline_ms", server.wait_for("event=deadline"))
+        self.assertEqual(server.stop(), OK)
+        self.assertIn("plain_text_peers=1", "".join(server.lines))
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs the openssl program")
+    def test_openssl_as_a_peer(self):
+        self.verb("device", "add", "a", "--out", self.home / "a.id")
+        key = re.search(r"^key = (.*)$", (self.home / "a.id").read_text(), re.M)[1]
+        server = self.serve()
+
+        def connect(*arguments):
+            words = ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-quiet", *arguments]
+            return subprocess.run(words, input=b"", capture_output=True, timeout=SECONDS_MAX, check=False)
+
+        connect("-tls1_2")
+        self.assertIn("remedy=", server.wait_for("event=tls_version"))
+        connect("-tls1_3")
+        self.assertIn("psk_dhe_ke", server.wait_for("event=tls_no_psk"))
+        connect("-tls1_3", "-psk_identity", "nobody", "-psk", key)
+        self.assertIn("identity=nobody", server.wait_for("event=tls_unknown_identity"))
+        connect("-tls1_3", "-psk_identity", "a", "-psk", "00" * 32)
+        self.assertIn("identity=a", server.wait_for("event=tls_wrong_key"))
+        connect("-tls1_3", "-psk_identity", "a", "-psk", key, "-ciphersuites", "TLS_AES_128_GCM_SHA256")
+        self.assertEqual(server.stop(), OK)
+        self.assertIn("sessions_established=1", "".join(server.lines))
+        self.assertNotIn(key, "".join(server.lines))
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
