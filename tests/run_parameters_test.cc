@@ -22,6 +22,7 @@ struct Case {
 };
 
 void expect_refused(const RunParameters& good, std::span<const Case> cases) {
+  GS_ASSERT(check_parameters(good).empty());
   for (const Case& spoilt : cases) {
     RunParameters p = good;
     spoilt.spoil(&p);
