@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The board's image keeps within its bars and links no allocator, exceptions or semihosting, as ./run footprint says."""
+"""The board's image keeps within its bars and links no allocator, exceptions or semihosting: ./run footprint."""
 
 import pathlib
 import re

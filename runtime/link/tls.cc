@@ -61,7 +61,7 @@ struct FaultText {
 constexpr char kOlderTls[] = "the peer speaks TLS but not TLS 1.3: check address and port, or update the peer";
 constexpr char kUnknownIdentity[] =
     "the server does not know this identity (`gradstream device add`, then give the device the new file), or it does "
-    "not allow this key exchange";
+    "not allow psk_ke (allow_psk_ke in its [server])";
 // Mbed TLS has no name for it. Its server says so when no key matches and it has no certificate to fall back on.
 constexpr int kAlertMissingExtension = 109;
 
