@@ -47,6 +47,8 @@ class Process:
         self.command = [str(part) for part in command]
         self.lines = collections.deque(maxlen=2000)
         self._listener = listener
+        self._news = threading.Condition()
+        self._ended = False  # no further line will come
         self._child = subprocess.Popen(
             self.command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", preexec_fn=_die_with_parent)
@@ -55,9 +57,15 @@ class Process:
 
     def _read(self):
         for line in self._child.stdout:
-            self.lines.append(line.rstrip("\n"))
+            line = line.rstrip("\n")
+            with self._news:
+                self.lines.append(line)
+                self._news.notify_all()
             if self._listener:
-                self._listener(line.rstrip("\n"))
+                self._listener(line)
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
 
     @property
     def running(self):
@@ -91,13 +99,13 @@ class Process:
     def wait_for_line(self, text, seconds):
         """The first line so far or to come that holds text; None after so many seconds or at the process's end."""
         deadline = time.monotonic() + seconds
-        while True:
-            for line in list(self.lines):
-                if text in line:
-                    return line
-            if time.monotonic() > deadline or (not self.running and not self._reader.is_alive()):
-                return None
-            time.sleep(0.01)
+        with self._news:
+            while True:
+                found = next((line for line in self.lines if text in line), None)
+                left = deadline - time.monotonic()
+                if found is not None or self._ended or left <= 0:
+                    return found
+                self._news.wait(left)
 
 
 def command(arguments, what):
