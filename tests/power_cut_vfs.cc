@@ -38,7 +38,9 @@ int file_read(sqlite3_file* base, void* out, int size, sqlite3_int64 offset) {
   const auto begin = std::min<uint64_t>(static_cast<uint64_t>(offset), bytes.size());
   const auto count = std::min<uint64_t>(static_cast<uint64_t>(size), bytes.size() - begin);
   std::memset(out, 0, static_cast<size_t>(size));
-  std::memcpy(out, bytes.data() + begin, count);
+  if (count > 0) {
+    std::memcpy(out, bytes.data() + begin, count);
+  }
   return count == static_cast<uint64_t>(size) ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
 }
 int file_write(sqlite3_file* base, const void* bytes, int size, sqlite3_int64 offset) {

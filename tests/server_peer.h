@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ class LogCapture {
  public:
   LogCapture() {
     set_log_sink([this](LogLevel, std::string_view event, std::string_view fields) {
+      const std::lock_guard<std::mutex> lock(mutex_);
       lines_.push_back(std::string(event) + " " + std::string(fields));
     });
   }
@@ -43,6 +45,7 @@ class LogCapture {
   LogCapture& operator=(const LogCapture&) = delete;
   // The first line with this event, or "".
   std::string find(const std::string& event) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
     for (const std::string& line : lines_) {
       if (line.compare(0, event.size() + 1, event + " ") == 0) {
         return line;
@@ -51,6 +54,7 @@ class LogCapture {
     return "";
   }
   size_t count(const std::string& event) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
     size_t count = 0;
     for (const std::string& line : lines_) {
       count += line.compare(0, event.size() + 1, event + " ") == 0 ? 1 : 0;
@@ -59,6 +63,7 @@ class LogCapture {
   }
 
  private:
+  mutable std::mutex mutex_;  // the store thread logs too
   std::vector<std::string> lines_;
 };
 
