@@ -43,7 +43,7 @@
 #endif
 #endif
 #if defined(GS_HAS_SANITIZER_ALLOCATOR)
-#include <sanitizer/allocator_interface.h>
+extern "C" size_t __sanitizer_get_current_allocated_bytes();  // GCC ships the function without its header
 #endif
 
 namespace gradstream::testing {

@@ -39,7 +39,7 @@ int file_read(sqlite3_file* base, void* out, int size, sqlite3_int64 offset) {
   const auto count = std::min<uint64_t>(static_cast<uint64_t>(size), bytes.size() - begin);
   std::memset(out, 0, static_cast<size_t>(size));
   if (count > 0) {
-    std::memcpy(out, bytes.data() + begin, count);
+    std::copy_n(bytes.data() + begin, count, static_cast<uint8_t*>(out));
   }
   return count == static_cast<uint64_t>(size) ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
 }
