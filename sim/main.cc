@@ -2,13 +2,15 @@
 //
 // One run (default), or --schedules N runs of the same training under different faults, which must all end in one
 // digest. Exit status 0: everything held; 1: an invariant was broken (the line names seed and schedule); 2: usage.
-#include <charconv>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
+
+#include <CLI/CLI.hpp>
 
 #include "sim/simulation.h"
 
@@ -23,131 +25,53 @@ namespace {
 
 // Schedules within which a planted fault must be found.
 constexpr uint32_t kPlantedMax = 100;
+// Devices of one simulation. Reason: each has an arena, a store and its links; thousands still fit a laptop.
+constexpr uint32_t kDeviceCountMax = 4096;
 
 struct Arguments {
   SimOptions options;
   uint32_t schedules = 0;            // 0: one run
   std::optional<uint32_t> schedule;  // only this one
+  std::string faults;                // empty: all with schedules, else none
+  std::string stream = "scalar";
+  std::string encoding = "f32";
   bool is_verbose = false;
-  bool wants_help = false;
 };
 
-const char kUsage[] =
-    "usage: gradstream-sim [--devices N] [--rounds R] [--seed S] [--schedules COUNT] [--schedule INDEX]\n"
-    "                      [--faults all|none|NAME,NAME...] [--stream scalar|tangent]\n"
-    "                      [--encoding f32|bf16|int8] [--stragglers] [--planted-double-fold] [--verbose]\n"
-    "  --schedules COUNT      run COUNT schedules of faults; all must end in one digest\n"
-    "  --schedule INDEX       run one of them again\n"
-    "  --stragglers           close rounds early, weigh late updates, accept partial work: one digest is not wanted\n"
-    "  --planted-double-fold  fold repeated updates twice; must be found within 100 schedules\n";
-
-bool parse_number(const char* text, uint32_t low, uint32_t high, uint32_t* out) {
-  const char* end = text + std::strlen(text);
-  const auto [last, error] = std::from_chars(text, end, *out);
-  return error == std::errc() && last == end && *out >= low && *out <= high;
-}
-
-bool parse_faults(const std::string& text, uint32_t* bits) {
+uint32_t parse_faults(const std::string& text) {
   if (text == "all" || text == "none") {
-    *bits = text == "all" ? (1U << kFaultCount) - 1 : 0;
-    return true;
+    return text == "all" ? (1U << kFaultCount) - 1 : 0;
   }
-  *bits = 0;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string name = text.substr(begin, end - begin);
-    size_t index = 0;
-    while (index < kFaultCount && name != kFaultNames[index]) {
-      ++index;
+  uint32_t bits = 0;
+  for (const std::string& name : CLI::detail::split(text, ',')) {
+    const auto* const found = std::find(std::begin(kFaultNames), std::end(kFaultNames), name);
+    if (found == std::end(kFaultNames)) {
+      throw CLI::ValidationError(
+          "--faults", "no fault is called '" + name + "'; known: all, none, " + CLI::detail::join(kFaultNames, ", "));
     }
-    if (index == kFaultCount) {
-      return false;
-    }
-    *bits |= 1U << index;
-    begin = end + 1;
+    bits |= 1U << (found - std::begin(kFaultNames));
   }
-  return true;
+  return bits;
 }
 
-bool parse_encoding(const std::string& text, Encoding* out) {
-  for (const Encoding encoding : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {
-    if (text == name_of(encoding)) {
-      *out = encoding;
-      return true;
-    }
-  }
-  return false;
-}
-
-int usage(const std::string& fault) {
-  std::fprintf(stderr, "gradstream-sim: %s\n%s", fault.c_str(), kUsage);
-  for (const char* name : kFaultNames) {
-    std::fprintf(stderr, " %s", name);
-  }
-  std::fprintf(stderr, "\n");
-  std::printf("result: verb=simulate error=usage\n");
-  return 2;
-}
-
-// Empty: fine.
-std::string parse_value(const std::string& option, const char* value, Arguments* out) {
-  uint32_t number = 0;
-  if (option == "--devices" && parse_number(value, 1, 64, &out->options.device_count)) {
-    return "";
-  }
-  if (option == "--rounds" && parse_number(value, 1, 10000, &out->options.round_count)) {
-    return "";
-  }
-  if (option == "--seed" && parse_number(value, 0, UINT32_MAX, &out->options.seed)) {
-    return "";
-  }
-  if (option == "--schedules" && parse_number(value, 1, 1000000, &out->schedules)) {
-    return "";
-  }
-  if (option == "--schedule" && parse_number(value, 0, UINT32_MAX, &number)) {
-    out->schedule = number;
-    return "";
-  }
-  if (option == "--faults" && parse_faults(value, &out->options.fault_bits)) {
-    return "";
-  }
-  if (option == "--stream" && (std::strcmp(value, "scalar") == 0 || std::strcmp(value, "tangent") == 0)) {
-    out->options.stream = value[0] == 's' ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
-    return "";
-  }
-  if (option == "--encoding" && parse_encoding(value, &out->options.encoding)) {
-    return "";
-  }
-  return "unknown option or value: " + option + " " + value;
-}
-
-std::string parse(int argc, char** argv, Arguments* out) {
-  bool has_faults = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string option = argv[i];
-    if (option == "--planted-double-fold") {
-      out->options.plants_double_fold = true;
-    } else if (option == "--help" || option == "-h") {
-      out->wants_help = true;
-    } else if (option == "--stragglers") {
-      out->options.has_stragglers = true;
-    } else if (option == "--verbose") {
-      out->is_verbose = true;
-    } else if (i + 1 == argc) {
-      return "unknown option, or its value is missing: " + option;
-    } else {
-      has_faults = has_faults || option == "--faults";
-      std::string fault = parse_value(option, argv[++i], out);
-      if (!fault.empty()) {
-        return fault;
-      }
-    }
-  }
-  const bool has_schedules = out->schedules > 0 || out->schedule.has_value() || out->options.plants_double_fold;
-  if (!has_faults && has_schedules) {
-    static_cast<void>(parse_faults("all", &out->options.fault_bits));
-  }
-  return "";
+void define(CLI::App& app, Arguments* out) {
+  app.description("A fleet in one thread and virtual time, from one seed.");
+  SimOptions& options = out->options;
+  app.add_option("--devices", options.device_count, "devices")->check(CLI::Range(1U, kDeviceCountMax));
+  app.add_option("--rounds", options.round_count, "versions of the run")->check(CLI::Range(1U, 10000U));
+  app.add_option("--seed", options.seed, "of everything");
+  app.add_option("--schedules", out->schedules, "run so many schedules of faults; all must end in one digest")
+      ->check(CLI::Range(1U, 1000000U));
+  app.add_option("--schedule", out->schedule, "run this one of them again");
+  app.add_option("--faults", out->faults, "all, none, or names with commas: " + CLI::detail::join(kFaultNames, ","));
+  app.add_option("--stream", out->stream, "what devices upload")->check(CLI::IsMember({"scalar", "tangent"}));
+  app.add_option("--encoding", out->encoding, "of what travels")->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  app.add_flag("--stragglers", options.has_stragglers,
+               "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
+  app.add_flag("--planted-double-fold", options.plants_double_fold,
+               "fold repeated updates twice; must be found within 100 schedules");
+  app.add_flag("--verbose", out->is_verbose, "print what happens");
+  app.footer("Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage.");
 }
 
 void print_log(uint64_t now_ms, const char* who, const std::string& text) {
@@ -239,14 +163,22 @@ int report(const Arguments& arguments, const Total& total) {
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  const std::string fault = parse(argc, argv, &arguments);
-  if (!fault.empty()) {
-    return usage(fault);
-  }
-  if (arguments.wants_help) {
-    std::printf("%s", kUsage);
-    std::printf("result: verb=simulate help=1\n");
-    return 0;
+  CLI::App app;
+  define(app, &arguments);
+  try {
+    app.parse(argc, argv);
+    arguments.options.stream = arguments.stream == "scalar" ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
+    arguments.options.encoding = arguments.encoding == "f32"    ? Encoding::kF32
+                                 : arguments.encoding == "bf16" ? Encoding::kBf16
+                                                                : Encoding::kInt8;
+    const bool has_schedules =
+        arguments.schedules > 0 || arguments.schedule.has_value() || arguments.options.plants_double_fold;
+    const std::string by_default = has_schedules ? "all" : "none";
+    arguments.options.fault_bits = parse_faults(arguments.faults.empty() ? by_default : arguments.faults);
+  } catch (const CLI::ParseError& error) {
+    const bool is_help = app.exit(error) == 0;
+    std::printf("result: verb=simulate %s\n", is_help ? "help=1" : "error=usage");
+    return is_help ? 0 : 2;
   }
   const bool is_single = arguments.schedules == 0 && !arguments.options.plants_double_fold;
   if (is_single || arguments.is_verbose) {
