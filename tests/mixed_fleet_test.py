@@ -1,0 +1,135 @@
+"""One run on six processors: native, AArch64 and ARMv7 clients (qemu-user), and Cortex-M3, M4F and M7 boards (QEMU,
+link by UART), all over TLS against the real server. Half-way the server is killed and started again, the M4F board is
+unplugged and plugged in again; the run must still end with one digest on all, computed by each device itself.
+
+Usage: mixed_fleet_test.py [--rounds N]       exit status 0: one digest, no device missing from a version
+"""
+
+import argparse
+import contextlib
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import digits  # noqa: E402
+import fleet  # noqa: E402
+
+CONFIG = fleet.ROOT / "experiments" / "demo.toml"
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500")
+CROSS = {"rpi-arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
+         "rpi-armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}
+UNPLUGGED = "mps2-an386"
+DEVICES = ("native", *CROSS, *BOARDS)
+RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/store.h
+VERSION_SECONDS_MAX = 90  # a board finds the loss of its peer by a deadline of 10 s, and the emulator is slow
+END_SECONDS_MAX = 150    # the last answer may wait for a retry window
+
+
+def build(preset, target):
+    done = subprocess.run([fleet.ROOT / "tools" / "build.sh", preset, target], cwd=fleet.ROOT, check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"FAIL: {preset} does not build:\n{done.stdout[-4000:]}")
+
+
+class MixedFleet:
+    def __init__(self, home, rounds):
+        self.home = home
+        self.rounds = rounds
+        self.port = fleet.free_port()
+        self.processes = {}
+        self.config = ["--config", CONFIG]
+        for key, value in {"server.listen": f"127.0.0.1:{self.port}", "server.database": home / "gradstream.db",
+                           "server.export_dir": home, "run.round_count": rounds, "run.device_count": len(DEVICES),
+                           "run.step_size": 0.28}.items():
+            self.config += ["--set", f"{key}={value}"]
+        parts, mean = digits.shards(len(DEVICES))
+        for name, pixels in zip(DEVICES, parts):
+            digits.write_shard(self.shard(name), pixels, mean)
+            fleet.command([fleet.SERVER, "device", "add", name, *self.config, "--out", self.identity(name)],
+                          "enrolling a device")
+
+    def shard(self, name):
+        return self.home / f"{name}.gsd"
+
+    def identity(self, name):
+        return self.home / f"{name}.identity"
+
+    def start_server(self):
+        self.processes["server"] = fleet.Process("server", [fleet.SERVER, "serve", *self.config])
+
+    def start(self, name):
+        server = f"127.0.0.1:{self.port}"
+        if name in BOARDS:
+            words = [fleet.ROOT / "tools" / "emulate.py", name, "--server", server, "--shard", self.shard(name)]
+        else:
+            binary = fleet.ROOT / "build" / name if name in CROSS else fleet.BUILD
+            words = [*CROSS.get(name, []), binary / "boards" / "posix" / "gradstream-client", "--server", server,
+                     "--data", self.shard(name), "--retry-ms", 100, "--until-finished"]
+        self.processes[name] = fleet.Process(name, [*words, "--identity", self.identity(name)])
+
+    def wait_for_version(self, version):
+        closed = f"event=round_closed version={version} "
+        if self.processes["server"].wait_for_line(closed, VERSION_SECONDS_MAX) is None:
+            self.fail(f"no version {version} within {VERSION_SECONDS_MAX} s")
+
+    def fail(self, what):
+        lines = [f"    {name}: {line}" for name, process in self.processes.items()
+                 for line in list(process.lines)[-6:]]
+        raise SystemExit("FAIL: " + "\n".join([what, *lines]))
+
+    def play(self):
+        self.start_server()
+        for name in DEVICES:
+            self.start(name)
+        self.wait_for_version(self.rounds // 3)
+        self.processes["server"].kill()
+        self.start_server()
+        self.wait_for_version(self.rounds // 2)
+        self.processes[UNPLUGGED].stop()
+        self.start(UNPLUGGED)
+        ends = {name: self.processes[name].wait_for_line("event=finished", END_SECONDS_MAX) for name in DEVICES}
+        if None in ends.values():
+            self.fail("without an end: " + ", ".join(name for name, end in ends.items() if end is None))
+        return {name: fleet.fields(end) for name, end in ends.items()}
+
+    def check_journal(self):
+        with contextlib.closing(sqlite3.connect(self.home / "gradstream.db")) as database:
+            rows = database.execute("SELECT version, count(*), count(DISTINCT device) FROM journal WHERE kind = ? "
+                                    "GROUP BY version ORDER BY version", (RECORD_KIND_UPDATE,)).fetchall()
+        if rows != [(version, len(DEVICES), len(DEVICES)) for version in range(1, self.rounds + 1)]:
+            self.fail(f"the journal does not count every device once in every version: {rows}")
+
+    def stop(self):
+        for process in self.processes.values():
+            process.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--rounds", type=int, default=30)
+    arguments = parser.parse_args()
+    for name in CROSS:
+        build(name, "gradstream-client")
+    for name in BOARDS:
+        build(name, "gradstream_client_emulator")
+    with tempfile.TemporaryDirectory(prefix="gradstream-mixed-") as home:
+        mixed = MixedFleet(pathlib.Path(home), arguments.rounds)
+        try:
+            ends = mixed.play()
+        finally:
+            mixed.stop()
+        mixed.check_journal()
+    for name, end in ends.items():
+        print(f"{name:12} version {end['version']} digest {end['digest']} folded {end['folded']} "
+              f"snapshots {end['snapshots']} sessions {end['sessions']}")
+    digests = {(end["version"], end["digest"]) for end in ends.values()}
+    print(f"result: digests={len(digests)} devices={len(ends)} rounds={arguments.rounds}")
+    return 0 if len(digests) == 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
