@@ -5,9 +5,15 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C.UTF-8 CTEST_OUTPUT_ON_FAILURE=1
 
-# name | preset to build | further options of ctest
+# What the thread sanitizer watches: everything that has threads or talks to a process that has.
+readonly THREADED="store_thread_test store_sqlite_test server_test listener_test session_test"
+
+# name | preset to build | its targets (all) | further options of ctest
+# The slow tests of processes and of the tools run once, without sanitizers.
 readonly STAGES=(
-  "native|dev|"
+  "native|dev||"
+  "address|asan||-LE rules|slow|digest"
+  "threads|tsan|$THREADED gradstream gradstream-client|-R ^(${THREADED// /|}|commands|kill)\$"
 )
 
 begin=$SECONDS
@@ -15,9 +21,10 @@ tests=0 failed=0 broken=0
 
 # Runs ctest in one build tree and adds its closing line to the sums.
 run_stage() {
-  local name=$1 preset=$2 log=build/$2/ctest-$1.log summary stage_failed stage_tests
-  shift 2
-  if ! tools/build.sh "$preset" | sed '/^result: /d'; then
+  local name=$1 preset=$2 targets log=build/$2/ctest-$1.log summary stage_failed stage_tests
+  read -ra targets <<<"$3"
+  shift 3
+  if ! tools/build.sh "$preset" "${targets[@]}" | sed '/^result: /d'; then
     printf 'test: stage %s: the build of %s failed\n' "$name" "$preset" >&2
     broken=$((broken + 1))
     return
@@ -39,10 +46,10 @@ exec 8>build/.lock-test
 flock -n 8 || { printf 'test: waiting for another test run in this tree\n'; flock 8; }
 
 for stage in "${STAGES[@]}"; do
-  IFS='|' read -r name preset options <<<"$stage"
+  IFS='|' read -r name preset targets options <<<"$stage"
   printf '\n==== stage %s (preset %s) ====\n' "$name" "$preset"
   read -ra options <<<"$options"
-  run_stage "$name" "$preset" "${options[@]}"
+  run_stage "$name" "$preset" "$targets" "${options[@]}"
 done
 
 # A stage that could not be built or that ran nothing counts as one failure.
