@@ -1,8 +1,6 @@
 // A1, RFedAGS (docs/algorithms.md): zeta_i is the stream of a device, a tangent at its base model X_b,
 //   mean = sum_i W_i T_{X_b -> X}(zeta_i) / k_i / sum_i W_i;  X <- R_X(eta_g K_eff mean),  K_eff = sum W k / sum W
 // The devices' steps are inside zeta. A late tangent is transported to the open version's model before it is folded.
-// The mean is projected to T_X once more, since a retraction takes tangents only and f32 sums and foreign values are
-// not.
 #include "server/aggregator.h"
 #include "server/fold.h"
 
@@ -37,17 +35,11 @@ class AggregatorGradientStream : public Aggregator {
   Status finish(VersionRecord* record) const override {
     const Replica& replica = *context_.replica;
     const Shape shape = parameters().shape;
-    const Real* x = replica.model();
     *record = stand_still();
     record->step_scale = parameters().server_step * weights_.effective_steps();
     std::vector<Real> v(shape.size());
     GS_TRY(fold_.finish(weights_.total(), v.data()));
-    GS_TRY(replica.manifold().project_tangent(shape, x, v.data(), v.data(), *context_.arena));
-    scale(shape.size(), record->step_scale, v.data());
-    GS_TRY(replica.manifold().retract(shape, x, v.data(), v.data(), *context_.arena));
-    if (!all_finite(shape.size(), v.data())) {
-      return Status::kNotFinite;
-    }
+    GS_TRY(replica.tangent_step(v.data(), record->step_scale, v.data(), *context_.arena));
     record->model = model_bytes(shape, v.data());
     return Status::kOk;
   }

@@ -277,21 +277,25 @@ TEST(Replica, AFailedStepLeavesTheModel) {
   EXPECT_EQ(test.replica.finish_record(0, 1, test.memory.arena), Status::kInvalidArgument);
   std::vector<Real> v(kShape.size(), infinity);
   EXPECT_NE(test.replica.step_tangent(v.data(), 1, test.memory.arena), Status::kOk);
-  // From X to exactly 0, where P_M has no answer: v = -X in Euclidean coordinates of the sphere.
+  // From X to exactly 0, where P_M has no answer.
   TestReplica sphere(kSphereOps, {8, 1});
   v = sphere.start;
-  EXPECT_EQ(sphere.replica.step_tangent(v.data(), -1, sphere.memory.arena), Status::kSingular);
+  EXPECT_EQ(sphere.replica.step_gradient(v.data(), 1, sphere.memory.arena), Status::kSingular);
   EXPECT_EQ(sphere.model(), sphere.start);
   EXPECT_EQ(test.model(), test.start);
   EXPECT_EQ(test.replica.version(), 4u);
 }
 
-TEST(Replica, StepTangentRetracts) {
+TEST(Replica, StepTangentProjectsAndRetracts) {
   TestReplica test;
   TestArena memory;
   std::vector<Real> v = random_values(kShape.size(), 21);
-  ASSERT_EQ(kStiefelOps.project_tangent(kShape, test.start.data(), v.data(), v.data(), memory.arena), Status::kOk);
+  std::vector<Real> preview(kShape.size());
+  ASSERT_EQ(test.replica.tangent_step(v.data(), static_cast<Real>(0.5), preview.data(), memory.arena), Status::kOk);
+  EXPECT_EQ(test.model(), test.start);
   ASSERT_EQ(test.replica.step_tangent(v.data(), static_cast<Real>(0.5), test.memory.arena), Status::kOk);
+  EXPECT_EQ(test.model(), preview);
+  ASSERT_EQ(kStiefelOps.project_tangent(kShape, test.start.data(), v.data(), v.data(), memory.arena), Status::kOk);
   scale(v.size(), static_cast<Real>(0.5), v.data());
   std::vector<Real> expected(kShape.size());
   ASSERT_EQ(kStiefelOps.retract(kShape, test.start.data(), v.data(), expected.data(), memory.arena), Status::kOk);

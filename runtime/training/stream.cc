@@ -201,18 +201,22 @@ Status Replica::finish_record(uint32_t direction_count, Real step_scale, Arena& 
   return Status::kOk;
 }
 
-Status Replica::step_tangent(const Real* v, Real step, Arena& arena) {
+Status Replica::tangent_step(const Real* v, Real step, Real* out, Arena& arena) const {
   if (!has_model_) {
     return Status::kProtocolError;
   }
+  GS_TRY(manifold_->project_tangent(shape_, model_, v, out, arena));
+  scale(shape_.size(), step, out);
+  GS_TRY(manifold_->retract(shape_, model_, out, out, arena));
+  return all_finite(shape_.size(), out) ? Status::kOk : Status::kNotFinite;
+}
+
+Status Replica::step_tangent(const Real* v, Real step, Arena& arena) {
   ScratchScope scope(arena);
   const Result<Real*> next = arena.scratch<Real>(shape_.size());
   GS_TRY(next.status());
-  Real* z = next.value();
-  copy(shape_.size(), v, z);
-  scale(shape_.size(), step, z);
-  GS_TRY(manifold_->retract(shape_, model_, z, z, arena));
-  return take_model(z);
+  GS_TRY(tangent_step(v, step, next.value(), arena));
+  return take_model(next.value());
 }
 
 Status Replica::step_gradient(const Real* g, Real step, Arena& arena) {

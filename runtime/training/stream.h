@@ -118,8 +118,11 @@ class Replica {
   // Sum of the record last finished, without step_scale and pr/m: d = (pr/m) record_sum. Valid until the next begin_*.
   const Real* record_sum() const { return sum_; }
 
-  // X <- R_X(step v), v a tangent at X (RFedAGS's server step); version + 1. v must not be model(). kProtocolError when
-  // there is no model, kSingular, kNotFinite, kOutOfMemory: the model is untouched.
+  // out <- R_X(step v), the next model of RFedAGS's server step; the replica stays. v is projected to T_X first, since a
+  // retraction takes tangents only and sums in f32 are not; out may be v, neither may be model(). kProtocolError when
+  // there is no model, kSingular, kNotFinite.
+  Status tangent_step(const Real* v, Real step, Real* out, Arena& arena) const;
+  // X <- that; version + 1. Codes as tangent_step, kOutOfMemory: the model is untouched.
   Status step_tangent(const Real* v, Real step, Arena& arena);
 
   // X <- P_M(X - step g), g the ambient mean gradient of the dense form (A10's server step); version + 1. g must not be
