@@ -7,7 +7,7 @@
 Starts from tests/corpus and from what earlier runs found (build/fuzz/corpus). An input that breaks a rule is kept in
 build/fuzz/crashes, with the command that replays it.
 
---merge adds to tests/corpus the few inputs that reach what its files do not.
+--merge adds to tests/corpus the few inputs that reach code which its files do not.
 """
 
 import argparse
@@ -25,6 +25,7 @@ BUILD = ROOT / "build" / "fuzz"
 SEEDS = ROOT / "tests" / "corpus"
 CRASHES = BUILD / "crashes"
 START_SECONDS_MAX = 60  # beyond its time: reading the corpus, one slow input, the end
+FOUND_MAX = 500         # inputs kept from run to run, the newest ones: reading them takes of the time
 
 
 class Target(NamedTuple):
@@ -73,6 +74,8 @@ def fuzz(target, seconds):
     """One libFuzzer process; it stops at the first input that breaks a rule."""
     target.corpus.mkdir(parents=True, exist_ok=True)
     CRASHES.mkdir(parents=True, exist_ok=True)
+    for file in sorted(target.corpus.iterdir(), key=lambda file: file.stat().st_mtime)[:-FOUND_MAX]:
+        file.unlink()
     command = [target.program, f"-max_total_time={max(1, round(seconds))}", f"-max_len={target.size_max}",
                f"-artifact_prefix={CRASHES}/{target.name}-", *OPTIONS, target.corpus, SEEDS / target.name]
     try:
@@ -112,8 +115,8 @@ def fuzz_all(seconds):
 
 def merge():
     for target in TARGETS:
-        command = [target.program, "-merge=1", f"-max_len={target.size_max}", *OPTIONS, SEEDS / target.name,
-                   target.corpus]
+        command = [target.program, "-set_cover_merge=1", "-use_counters=0", f"-max_len={target.size_max}", *OPTIONS,
+                   SEEDS / target.name, target.corpus]
         subprocess.run(command, cwd=BUILD, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                        check=True)
         files = list((SEEDS / target.name).iterdir())
