@@ -6,15 +6,13 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "boards/posix/dial.h"
 #include "boards/posix/posix.h"
 #include "runtime/link/port.h"
 
@@ -31,72 +29,15 @@ char state_path[kPathSizeMax + 1] = {};
 char temporary_path[kPathSizeMax + 8] = {};
 
 // The one connection.
-struct Link {
-  int socket = -1;
-  bool connecting = false;
-  bool wants_write = false;  // a write blocked: wake when there is room
-};
-Link tcp;
+Dial tcp;
+bool wants_write = false;  // a write blocked: wake when there is room
 
 void tcp_close(void*) {
-  if (tcp.socket >= 0) {
-    ::close(tcp.socket);
-  }
-  tcp = {};
+  hang_up(&tcp);
+  wants_write = false;
 }
 
-int begin_connection(const addrinfo& address) {
-  const int made = ::socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (made < 0) {
-    return -1;
-  }
-  const int on = 1;
-  (void)::setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  (void)::setsockopt(made, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  if (::connect(made, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
-    ::close(made);
-    return -1;
-  }
-  return made;
-}
-
-// The name is looked up at each attempt, so that a server that moved is found again.
-Status begin_open() {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG;
-  addrinfo* found = nullptr;
-  if (server_host == nullptr || ::getaddrinfo(server_host, server_port, &hints, &found) != 0) {
-    return Status::kClosed;
-  }
-  for (const addrinfo* address = found; address != nullptr && tcp.socket < 0; address = address->ai_next) {
-    tcp.socket = begin_connection(*address);
-  }
-  ::freeaddrinfo(found);
-  tcp.connecting = tcp.socket >= 0;
-  return tcp.connecting ? Status::kOk : Status::kClosed;
-}
-
-Status tcp_open(void*) {
-  if (tcp.socket < 0) {
-    GS_TRY(begin_open());
-  }
-  if (!tcp.connecting) {
-    return Status::kOk;
-  }
-  pollfd wait = {tcp.socket, POLLOUT, 0};
-  if (::poll(&wait, 1, 0) <= 0) {
-    return Status::kWouldBlock;
-  }
-  int error = 0;
-  socklen_t size = sizeof(error);
-  if (::getsockopt(tcp.socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
-    tcp_close(nullptr);
-    return Status::kClosed;
-  }
-  tcp.connecting = false;
-  return Status::kOk;
-}
+Status tcp_open(void*) { return dial(&tcp, server_host, server_port); }
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -116,11 +57,11 @@ Result<size_t> tcp_write(void*, const uint8_t* bytes, size_t size) {
     return Status::kClosed;
   }
   const ssize_t count = ::send(tcp.socket, bytes, size, MSG_NOSIGNAL);
-  tcp.wants_write = count < 0 && would_block();
+  wants_write = count < 0 && would_block();
   if (count >= 0) {
     return static_cast<size_t>(count);
   }
-  return tcp.wants_write ? Status::kWouldBlock : Status::kClosed;
+  return wants_write ? Status::kWouldBlock : Status::kClosed;
 }
 
 constexpr TransportOps kTcpOps = {tcp_open, tcp_read, tcp_write, tcp_close, true};
@@ -204,7 +145,7 @@ void port_sleep_until_ms(uint64_t when_ms) {
   }
   const int timeout = static_cast<int>(std::min(when_ms - now_ms, kSleepMaxMs));
   pollfd wait = {tcp.socket, POLLIN, 0};
-  if (tcp.connecting || tcp.wants_write) {
+  if (tcp.connecting || wants_write) {
     wait.events = static_cast<short>(tcp.connecting ? POLLOUT : POLLIN | POLLOUT);
   }
   (void)::poll(&wait, tcp.socket >= 0 ? 1 : 0, timeout);
