@@ -1,5 +1,6 @@
 // gradstream-client: the client as a Linux process. Its command line and files are ordinary C++; from client_main() on
 // it is the code of the boards.
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -56,7 +57,10 @@ bool split_server(const std::string& text, std::string* host, std::string* port)
   if (host->size() > 2 && host->front() == '[' && host->back() == ']') {
     *host = host->substr(1, host->size() - 2);
   }
-  return port->find_first_not_of("0123456789") == std::string::npos && std::stoul(*port) <= 65535;
+  uint16_t number = 0;
+  const char* end = port->data() + port->size();
+  const auto [rest, error] = std::from_chars(port->data(), end, number);
+  return error == std::errc() && rest == end;
 }
 
 bool read_file(const std::string& path, std::vector<char>* out) {

@@ -51,7 +51,8 @@ def check_command_line(files):
     expect(run(["--help"]), 0, "--identity", "exit status")
     expect(run(files.arguments(server=None)), 2, "--server")
     expect(run(files.arguments() + ["--nonsense"]), 2, "--nonsense")
-    for server in ("localhost", ":1", "host:", "host:port", "host:70000"):
+    for server in ("localhost", ":1", "host:", "host:port", "host:70000", "host:-1", "host:+1", "host:1x",
+                   "host:99999999999999999999"):
         expect(run(files.arguments(server=server)), 2, "HOST:PORT", server)
     expect(run(files.arguments(problem="magic")), 2, "magic")
     expect(run(files.arguments(**{"key-exchange": "rsa"})), 2, "rsa")
