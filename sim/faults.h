@@ -13,7 +13,7 @@ namespace gradstream {
 enum class Fault : uint8_t {
   kLoss,               // a connection drops: what is on its way is lost
   kDuplicate,          // the frames of an update arrive twice
-  kReorder,            // a frame of one session overtakes those of another
+  kReorder,            // frames of one session arrive after some sent later in other sessions, also its successor
   kDelay,              // a frame takes a hundred times its usual time
   kSlow,               // a device computes twenty times slower for a task
   kDeviceCrash,        // between any two actions of a device, its storage stays

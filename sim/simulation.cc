@@ -18,6 +18,11 @@ constexpr uint32_t kFaultOdds = 70;
 constexpr uint32_t kFrameOdds = 40;
 constexpr uint32_t kCommitOdds = 40;
 constexpr uint32_t kActionOdds = 500;
+// How long reordered frames are held back: mostly a few exchanges of others, sometimes beyond the client's deadline, so
+// that the session that follows overtakes the old one.
+constexpr uint64_t kHoldShortMs = 300;
+constexpr uint64_t kHoldLongMs = 2 * kAnswerDeadlineMs;
+constexpr uint32_t kHoldLongOdds = 4;
 
 }  // namespace
 
@@ -223,35 +228,19 @@ void Simulation::handle(const Event& event) {
       }
       return;
     case EventKind::kConnected:
-      if (device.is_alive() && device.session == event.session) {
-        device.client().on_connected(now_ms_);
-        schedule_poll(device, now_ms_);
-      }
-      return;
     case EventKind::kConnectFailed:
     case EventKind::kCloseDown:
-      if (device.is_alive() && device.session == event.session) {
-        device.session = 0;
-        device.client().on_connection_lost(Status::kClosed, now_ms_);
-        schedule_poll(device, now_ms_);
-      }
+    case EventKind::kFrameDown:
+      handle_down(event);
       return;
     case EventKind::kFrameUp:
-      on_frame_up(event);
-      return;
-    case EventKind::kFrameDown:
-      if (device.is_alive() && device.session == event.session) {
-        device.reader().feed(event.bytes);
-        device.client().on_frame(device.reader().payload(), now_ms_);
-        device.reader().pop();
-        schedule_poll(device, now_ms_);
-      }
-      return;
     case EventKind::kCloseUp:
-      if (links_.erase(event.session) > 0 && server_ != nullptr) {
-        server_->on_session_closed(event.session, now_ms_);
-        take_server_actions();
+      if (!hold_back(event)) {
+        handle_up(event);
       }
+      return;
+    case EventKind::kRelease:
+      release(event.session);
       return;
     case EventKind::kCommit:
       commit();
@@ -273,6 +262,35 @@ void Simulation::handle(const Event& event) {
     case EventKind::kServerBoot:
       boot_server();
       return;
+  }
+}
+
+// What a device learns of its session.
+void Simulation::handle_down(const Event& event) {
+  SimDevice& device = *devices_[event.device];
+  if (!device.is_alive() || device.session != event.session) {
+    return;
+  }
+  if (event.kind == EventKind::kConnected) {
+    device.client().on_connected(now_ms_);
+  } else if (event.kind == EventKind::kFrameDown) {
+    device.reader().feed(event.bytes);
+    device.client().on_frame(device.reader().payload(), now_ms_);
+    device.reader().pop();
+  } else {
+    device.session = 0;
+    device.client().on_connection_lost(Status::kClosed, now_ms_);
+  }
+  schedule_poll(device, now_ms_);
+}
+
+// What the server learns of a session.
+void Simulation::handle_up(const Event& event) {
+  if (event.kind == EventKind::kFrameUp) {
+    on_frame_up(event);
+  } else if (links_.erase(event.session) > 0 && server_ != nullptr) {
+    server_->on_session_closed(event.session, now_ms_);
+    take_server_actions();
   }
 }
 
@@ -375,6 +393,34 @@ void Simulation::drop_link(uint64_t session) {
   }
 }
 
+// True: the frame, or the end of its session, comes later. Only the server can see an order between sessions, so only
+// what goes to it is held back; one session's frames stay in order.
+bool Simulation::hold_back(const Event& event) {
+  const auto held = held_.find(event.session);
+  if (held != held_.end()) {
+    held->second.push_back(event);
+    return true;
+  }
+  if (event.kind != EventKind::kFrameUp || !links_.contains(event.session) || !may(Fault::kReorder, kFrameOdds)) {
+    return false;
+  }
+  const uint64_t hold_ms = dice_.between(1, dice_.one_in(kHoldLongOdds) ? kHoldLongMs : kHoldShortMs);
+  push(now_ms_ + hold_ms, EventKind::kRelease, event.device, event.session);
+  held_[event.session].push_back(event);
+  return true;
+}
+
+void Simulation::release(uint64_t session) {
+  const std::vector<Event> events = std::move(held_.at(session));
+  held_.erase(session);
+  if (delivered_order_ > events.front().order) {  // another session's: of this one nothing has arrived since
+    ++result_.faults[static_cast<size_t>(Fault::kReorder)];
+  }
+  for (const Event& event : events) {
+    handle_up(event);
+  }
+}
+
 // ---- Server ----
 
 std::vector<std::string> Simulation::device_names() const {
@@ -460,7 +506,8 @@ bool Simulation::do_server_action(const Action& action) {
       }
       if (action.kind == ActionKind::kClose) {
         push(at_ms, EventKind::kCloseDown, index, action.session);
-        push(now_ms_, EventKind::kCloseUp, index, action.session);
+        links_.erase(link);
+        server_->on_session_closed(action.session, now_ms_);
         break;
       }
       broken(oracle_.on_message(index, action.message));
@@ -491,11 +538,7 @@ void Simulation::on_frame_up(const Event& event) {
   if (link == links_.end() || server_ == nullptr) {
     return;
   }
-  if (event.order < delivered_order_ && event.session != delivered_session_) {
-    ++result_.faults[static_cast<size_t>(Fault::kReorder)];
-  }
   delivered_order_ = std::max(delivered_order_, event.order);
-  delivered_session_ = event.session;
   link->second.reader.feed(event.bytes);
   DeviceMessage message;
   if (!link->second.reader.has_frame() || decode_message(link->second.reader.payload(), &message) != Status::kOk) {

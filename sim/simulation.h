@@ -68,6 +68,7 @@ class Simulation {
     kFrameDown,
     kCloseUp,
     kCloseDown,
+    kRelease,
     kCommit,
     kTick,
     kDeviceBoot,
@@ -101,6 +102,8 @@ class Simulation {
   void check_server();
   void check_end();
   void handle(const Event& event);
+  void handle_up(const Event& event);
+  void handle_down(const Event& event);
 
   // Devices.
   void schedule_poll(SimDevice& device, uint64_t at_ms);
@@ -109,6 +112,8 @@ class Simulation {
   void send_up(uint32_t index, std::span<const uint8_t> bytes);
   void crash_device(uint32_t index);
   void drop_link(uint64_t session);
+  bool hold_back(const Event& event);
+  void release(uint64_t session);
 
   // Server.
   std::vector<std::string> device_names() const;
@@ -127,14 +132,14 @@ class Simulation {
   std::priority_queue<Event, std::vector<Event>, Later> events_;
   uint64_t now_ms_ = 0;
   uint64_t order_ = 0;
-  uint64_t delivered_order_ = 0;
-  uint64_t delivered_session_ = 0;
+  uint64_t delivered_order_ = 0;  // highest of the frames that have arrived at the server
   bool is_faulty_ = true;
   uint32_t faulty_until_version_ = 0;
   uint64_t calm_since_ms_ = 0;
 
   std::vector<std::unique_ptr<SimDevice>> devices_;
   std::map<uint64_t, Link> links_;
+  std::map<uint64_t, std::vector<Event>> held_;  // by session: what comes to the server later than what was sent later
   uint64_t next_session_ = 1;
 
   StoreMemory store_;

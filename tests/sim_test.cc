@@ -15,6 +15,7 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
     options.stream = stream;
     const SimResult calm = Simulation(options, 0).run();
     ASSERT_EQ(calm.fault, "");
+    ASSERT_EQ(calm.faults, FaultCounts{});
     options.fault_bits = kAllFaults;
     FaultCounts faults = {};
     for (uint32_t schedule = 0; schedule < 100; ++schedule) {
