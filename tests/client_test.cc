@@ -671,6 +671,27 @@ TEST(Client, AnswersToARefusedTaskAreTaken) {
   EXPECT_EQ(link.client().counters().malformed_frames, 0U);
 }
 
+TEST(Client, ARefusalOfAnotherRunIsForgotten) {
+  FakeDevice device;
+  device.config.has_storage = false;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().local_steps == 1; }));
+  link.break_connection();
+  device.samples.read_status = Status::kNotFinite;
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().tasks_refused == 1; }));
+  ASSERT_FALSE(link.is_connected());
+  device.samples.read_status = Status::kOk;
+  server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_welcome_tag) {
+      message.body.welcome.run = 2;
+    }
+  };
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().runs_dropped, 1U);
+  EXPECT_TRUE(server.refusals.empty());
+}
+
 TEST(Client, AnotherRunBeginsAnew) {
   FakeDevice device;
   FakeServer server{FakeRun{}};

@@ -659,6 +659,8 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   pending_ = StoredUpload{};
   accepted_ = StoredUpload{};
   lost_task_sequence_ = 0;
+  is_refusal_due_ = false;
+  refused_sequence_ = 0;
   has_correction_ = false;
   correction_ = nullptr;
   slot_count_ = 0;
