@@ -1,8 +1,9 @@
-"""kill -9 of the real server, then of real clients, at seeded random moments of a run: the final model must be that of
-the run that nobody disturbed (everyone takes part, fixed K), with every device counted in every round.
+"""kill -9 of the real server, then of real clients, at seeded random moments of a run, and 50 half-open peers during a
+run: the final model must be that of the run that nobody disturbed (everyone takes part, fixed K), with every device
+counted in every round.
 
 The moments are counted in lines of the server's log, so that they spread over the whole run on a machine of any speed.
-Usage: kill_test.py [--kills N] [--seed S]       exit status 0: three runs, one digest
+Usage: kill_test.py [--kills N] [--seed S]       exit status 0: four runs, one digest
 """
 
 import argparse
@@ -10,6 +11,7 @@ import contextlib
 import os
 import pathlib
 import random
+import socket
 import sqlite3
 import sys
 import tempfile
@@ -26,6 +28,8 @@ RUN_SECONDS_MAX = 240
 RECORD_KIND_UPDATE = 2  # RecordKind::kUpdate in server/store.h
 ROUNDS_PER_KILL = 2  # a run has room for so many kills, and some rounds in peace at its end
 CALM_ROUNDS = 5
+HALF_OPEN_PEERS = 50
+TLS_RECORD_HEADER = bytes([22, 3, 1, 1, 0])  # a handshake record of 256 bytes, which never come
 
 
 class Run:
@@ -132,6 +136,25 @@ def kill_devices(source, kills):
     return disturb
 
 
+@contextlib.contextmanager
+def half_open_peers(run, count):
+    """So many TCP peers that never finish their handshake: every other one sends a record header and stops."""
+    with contextlib.ExitStack() as stack:
+        for index in range(count):
+            peer = stack.enter_context(socket.create_connection(("127.0.0.1", run.port), timeout=10))
+            if index % 2 == 0:
+                peer.sendall(TLS_RECORD_HEADER)
+        yield
+
+
+def stand_in_line(run, deadline):
+    run.wait_for_news(1, deadline)
+    with half_open_peers(run, HALF_OPEN_PEERS):
+        while run.wait_for_news(1, deadline):
+            pass
+    return HALF_OPEN_PEERS
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--kills", type=int, default=50)
@@ -141,16 +164,17 @@ def main():
     rounds = arguments.kills * ROUNDS_PER_KILL + CALM_ROUNDS
     cases = {"undisturbed": lambda run, deadline: 0,
              "server": kill_server(random.Random(arguments.seed), arguments.kills),
-             "devices": kill_devices(random.Random(arguments.seed + 1), arguments.kills)}
+             "devices": kill_devices(random.Random(arguments.seed + 1), arguments.kills),
+             "half-open": stand_in_line}
     digests = set()
     for name, disturb in cases.items():
         with tempfile.TemporaryDirectory(prefix="gradstream-kill-", dir=os.environ.get("TMPDIR")) as home:
             begin = time.monotonic()
             found, count = Run(pathlib.Path(home), rounds, shards).play(disturb)
             digests |= found
-            print(f"{name}: kills {count}, rounds {rounds}, digest {' '.join(sorted(found))}, "
+            print(f"{name}: disturbances {count}, rounds {rounds}, digest {' '.join(sorted(found))}, "
                   f"{time.monotonic() - begin:.1f} s", flush=True)
-            if name != "undisturbed" and count < arguments.kills:
+            if name in ("server", "devices") and count < arguments.kills:
                 raise SystemExit(f"FAIL: only {count} of {arguments.kills} kills found their moment")
     print(f"result: digests={len(digests)} kills_server={arguments.kills} kills_devices={arguments.kills}")
     return 0 if len(digests) == 1 else 1
