@@ -95,21 +95,16 @@ void log_finished(const gs_status_view& status, size_t stack_high_water) {
 struct Seen {
   bool connected = false;
   bool finished = false;
-  uint32_t last_reason = 0;
 };
 
 void log_changes(const gs_status_view& status, size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
     port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
   }
-  if (status.last_reason != seen->last_reason && status.last_reason != 0) {
-    // The number is that of enum Reason in proto/gradstream.proto.
-    port_log_line(Line("refused").number("reason", status.last_reason).number("version", status.version).c_str());
-  }
   if (status.run_finished && !seen->finished) {
     log_finished(status, stack_high_water);
   }
-  *seen = {status.connected, status.run_finished, status.last_reason};
+  *seen = {status.connected, status.run_finished};
 }
 
 // Whether `once` has what it asked for; *code says how it went.

@@ -20,6 +20,18 @@ constexpr char kFrameLate[] = "the peer stalled inside a frame";
 constexpr char kUnreachable[] = "the server cannot be reached: is it running, and are address and port right?";
 constexpr char kTransportClosed[] = "the connection closed";
 
+// Of ClientState, in its order.
+constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
+static_assert(sizeof(kStateNames) / sizeof(kStateNames[0]) == static_cast<size_t>(ClientState::kFinished) + 1);
+// Of enum Reason in proto/gradstream.proto, in its order; the server's log says the same words.
+constexpr const char* kReasonNames[] = {
+    "none",          "protocol_version", "unknown_run",    "malformed",    "unexpected_message",
+    "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
+    "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
+    "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
+    "storage",       "singular"};
+static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
+
 }  // namespace
 
 Device::Device(const DeviceConfig& config, Arena& arena) : config_(config), client_(config.client, arena) {}
@@ -35,13 +47,16 @@ DeviceCounters Device::counters() const {
 
 uint64_t Device::poll(uint64_t now_ms) {
   drive(now_ms);
+  log_reason(client_.state());
   if (now_ms < held_until_ms_) {
     return std::min(held_until_ms_, link_wake_ms(now_ms));
   }
   uint64_t wake_ms = now_ms;
   for (int i = 0; i < kActionCountMax; ++i) {
     const uint32_t steps = client_.counters().local_steps;
+    const ClientState state = client_.state();
     const ClientAction action = client_.poll(now_ms);
+    log_reason(state);
     const bool waits = action.kind == ClientActionKind::kWait;
     wake_ms = perform(action, now_ms);
     if (config_.step_delay_ms != 0 && client_.counters().local_steps != steps) {
@@ -53,6 +68,21 @@ uint64_t Device::poll(uint64_t now_ms) {
     }
   }
   return std::min(wake_ms, link_wake_ms(now_ms));
+}
+
+// Each deadline that the client missed in that state, and each reason that either end gave since the last call.
+void Device::log_reason(ClientState state) {
+  const ClientCounters& counters = client_.counters();
+  const uint32_t version = client_.replica().has_model() ? client_.replica().version() : 0;
+  const gs_Reason reason = client_.last_reason();
+  if (counters.deadlines_missed != deadlines_logged_) {
+    const char* name = kStateNames[static_cast<size_t>(state)];
+    port_log_line(Line("deadline").word("state", name).number("version", version).c_str());
+  } else if (counters.reasons != reasons_logged_ && reason != gs_Reason_REASON_NONE) {
+    port_log_line(Line("refused").word("reason", kReasonNames[reason]).number("version", version).c_str());
+  }
+  deadlines_logged_ = counters.deadlines_missed;
+  reasons_logged_ = counters.reasons;
 }
 
 // Returns when the client wants to be polled again.

@@ -71,6 +71,7 @@ class Device {
   uint64_t link_wake_ms(uint64_t now_ms) const;
   uint64_t perform(const ClientAction& action, uint64_t now_ms);
   void fill_report();
+  void log_reason(ClientState state);
 
   DeviceConfig config_;
   Client client_;
@@ -84,6 +85,8 @@ class Device {
   uint64_t frame_since_ms_ = 0;      // when the frame in progress began
   size_t discarded_size_ = 0;        // of the reader, when the session began
   uint64_t held_until_ms_ = 0;       // the delay of a local step runs
+  uint32_t reasons_logged_ = 0;
+  uint32_t deadlines_logged_ = 0;
   DeviceCounters counters_;
 };
 

@@ -1,6 +1,7 @@
 // A whole device against a whole server in one process: client, TLS and framing over a pipe with faults.
 #include "firmware/device.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -124,6 +125,38 @@ TEST_P(DeviceLink, BytesThatAreNoFrameEndTheSession) {
   bench.world.restart();
   EXPECT_TRUE(bench.run_to_end());
   EXPECT_EQ(bench.device->client().counters().sessions, 2u);
+}
+
+TEST_P(DeviceLink, AMissedDeadlineIsLoggedEachTime) {
+  Bench bench(GetParam());
+  bench.world.server.intercept = [](const DeviceMessage&) { return true; };  // TLS is answered, Hello is not
+  const auto count = [] {
+    return std::count(fake_port().lines.begin(), fake_port().lines.end(), "event=deadline state=hello version=0");
+  };
+  ASSERT_TRUE(bench.run_until([&] { return count() == 2; })) << lines();
+  EXPECT_EQ(bench.device->client().counters().deadlines_missed, 2u);
+  EXPECT_FALSE(bench.world.has_line("event=refused"));
+  bench.world.server.intercept = nullptr;
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+TEST_P(DeviceLink, EachRefusalIsLoggedByName) {
+  Bench bench(GetParam());
+  bench.world.server.intercept = [&](const DeviceMessage&) {
+    ServerMessage message = FakeServer::make(gs_ServerMessage_refuse_tag);
+    message.body.refuse.reason = gs_REASON_OVERLOADED;
+    message.body.refuse.has_retry = true;
+    message.body.refuse.retry = {100, 200};
+    bench.world.server.send(message);
+    return true;
+  };
+  const auto count = [] {
+    return std::count(fake_port().lines.begin(), fake_port().lines.end(), "event=refused reason=overloaded version=0");
+  };
+  ASSERT_TRUE(bench.run_until([&] { return count() == 3; })) << lines();
+  EXPECT_FALSE(bench.world.has_line("event=deadline"));
+  bench.world.server.intercept = nullptr;
+  EXPECT_TRUE(bench.run_to_end());
 }
 
 TEST_P(DeviceLink, SlowStepsLeaveTheLinkAlive) {

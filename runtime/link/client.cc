@@ -155,7 +155,7 @@ ClientAction Client::poll_deadline(uint64_t now_ms) {
     return wait_until(deadline_ms_);
   }
   ++counters_.deadlines_missed;
-  last_reason_ = gs_REASON_DEADLINE;
+  give_reason(gs_REASON_DEADLINE);
   last_status_ = Status::kDeadlineExceeded;
   if (await_ == Await::kSaved) {
     ++counters_.save_failures;
@@ -572,12 +572,12 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       accept_pending(ack.version);
       break;
     case gs_VERDICT_TRY_LATER:
-      last_reason_ = ack.reason;
+      give_reason(ack.reason);
       end_exchange(ack.retry, now_ms);
       return Status::kOk;
     default:
       ++counters_.updates_refused;
-      last_reason_ = ack.reason;
+      give_reason(ack.reason);
       drop_correction();
       break;
   }
@@ -611,7 +611,7 @@ Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
 
 // In a local task the work goes on; the server is asked again when it is done, not before the window.
 void Client::handle_refuse(const gs_Refuse& refuse, uint64_t now_ms) {
-  last_reason_ = refuse.reason;
+  give_reason(refuse.reason);
   leave_server(refuse.retry, now_ms);
 }
 
@@ -879,7 +879,7 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   }
   ++counters_.tasks_refused;
   last_status_ = status;
-  last_reason_ = reason_of(status);
+  give_reason(reason_of(status));
   last_refusal_ = last_reason_;
   refused_sequence_ = task_sequence;
   is_refusal_due_ = true;
@@ -957,9 +957,14 @@ void Client::lose_session(uint64_t now_ms) {
 void Client::end_malformed(Status status, uint64_t now_ms) {
   ++counters_.malformed_frames;
   last_status_ = status;
-  last_reason_ = status == Status::kProtocolError ? gs_REASON_UNEXPECTED_MESSAGE : gs_REASON_MALFORMED;
+  give_reason(status == Status::kProtocolError ? gs_REASON_UNEXPECTED_MESSAGE : gs_REASON_MALFORMED);
   lose_session(now_ms);
   is_closing_ = true;
+}
+
+void Client::give_reason(gs_Reason reason) {
+  last_reason_ = reason;
+  ++counters_.reasons;
 }
 
 void Client::back_off(uint64_t now_ms) {

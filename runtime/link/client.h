@@ -78,6 +78,7 @@ struct ClientCounters {
   uint32_t corrections = 0;    // computed from a record
   uint32_t runs_dropped = 0;   // all state of a run given up because the server named another one
   uint32_t save_failures = 0;
+  uint32_t reasons = 0;  // how often last_reason() was given, the same one again included
   uint32_t frame_bytes_sent = 0;
   uint32_t frame_bytes_received = 0;
 };
@@ -224,6 +225,7 @@ class Client {
   void lose_session(uint64_t now_ms);
   void end_malformed(Status status, uint64_t now_ms);
   void back_off(uint64_t now_ms);
+  void give_reason(gs_Reason reason);
   uint32_t draw(uint32_t min_ms, uint32_t max_ms);
 
   ClientConfig config_;
