@@ -3,6 +3,7 @@
 #include "boards/board.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -55,7 +56,9 @@ constexpr uint64_t kTickNumerator = 32, kTickDenominator = 3125;
 // Longest single wait; the clock's 32 bits wrap after 12 hours and must be read in between.
 constexpr uint64_t kSleepMaxMs = 60000;
 
-// One writer, one reader, one of the two an interrupt.
+// One writer, one reader, one of the two an interrupt. The indices are volatile, the bytes are not: without the fences
+// the compiler may move a byte's store behind the index that hands it over, or its load behind the index that frees its
+// place. One core sees its own accesses in order, so that the processor needs no barrier.
 template <size_t N>
 class Ring {
  public:
@@ -64,10 +67,13 @@ class Ring {
   size_t size() const { return end_ - begin_; }
   void push(uint8_t byte) {
     bytes_[end_ % N] = byte;
+    std::atomic_signal_fence(std::memory_order_release);
     end_ = end_ + 1;
   }
   uint8_t pop() {
+    std::atomic_signal_fence(std::memory_order_acquire);  // not before is_empty() has said that there is one
     const uint8_t byte = bytes_[begin_ % N];
+    std::atomic_signal_fence(std::memory_order_release);
     begin_ = begin_ + 1;
     return byte;
   }
