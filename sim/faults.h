@@ -22,8 +22,9 @@ enum class Fault : uint8_t {
   kCrashAfterCommit,   // the server crashes with records on the disk that it does not know to be there
   kBitFlip,            // one bit of a device's model turns over between two exchanges
   kStorageFull,        // the disk takes nothing for a while
+  kSilence,            // from now on nothing of one session arrives, in one direction or both, and nobody is told
 };
-inline constexpr size_t kFaultCount = 11;
+inline constexpr size_t kFaultCount = 12;
 inline constexpr std::array<const char*, kFaultCount> kFaultNames = {"loss",
                                                                      "duplicate",
                                                                      "reorder",
@@ -34,7 +35,8 @@ inline constexpr std::array<const char*, kFaultCount> kFaultNames = {"loss",
                                                                      "crash_before_commit",
                                                                      "crash_after_commit",
                                                                      "bit_flip",
-                                                                     "storage_full"};
+                                                                     "storage_full",
+                                                                     "silence"};
 
 using FaultCounts = std::array<uint64_t, kFaultCount>;
 

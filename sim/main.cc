@@ -103,6 +103,8 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
   total->sum.duplicate_count += result.duplicate_count;
   total->sum.late_count += result.late_count;
   total->sum.partial_count += result.partial_count;
+  total->sum.client_deadline_count += result.client_deadline_count;
+  total->sum.session_deadline_count += result.session_deadline_count;
   for (size_t i = 0; i < kFaultCount; ++i) {
     total->sum.faults[i] += result.faults[i];
   }
@@ -153,11 +155,14 @@ int report(const Arguments& arguments, const Total& total) {
     std::printf(" planted_found=%u", total.broken > 0 ? 1 : 0);
   }
   std::printf(
-      " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu%s\n",
+      " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu client_deadlines=%llu "
+      "session_deadlines=%llu%s\n",
       static_cast<unsigned long long>(total.sum.event_count), static_cast<unsigned long long>(total.sum.record_count),
       static_cast<unsigned long long>(total.sum.snapshot_count), static_cast<unsigned long long>(total.sum.log_count),
       static_cast<unsigned long long>(total.sum.duplicate_count), static_cast<unsigned long long>(total.sum.late_count),
-      static_cast<unsigned long long>(total.sum.partial_count), faults_text(total.sum.faults).c_str());
+      static_cast<unsigned long long>(total.sum.partial_count),
+      static_cast<unsigned long long>(total.sum.client_deadline_count),
+      static_cast<unsigned long long>(total.sum.session_deadline_count), faults_text(total.sum.faults).c_str());
   return holds ? 0 : 1;
 }
 

@@ -23,6 +23,8 @@ constexpr uint32_t kActionOdds = 500;
 constexpr uint64_t kHoldShortMs = 300;
 constexpr uint64_t kHoldLongMs = 2 * kAnswerDeadlineMs;
 constexpr uint32_t kHoldLongOdds = 4;
+// The session_idle_max_ms of the simulated shell. Reason: the default is ten minutes, longer than a run here.
+constexpr uint64_t kSessionIdleMaxMs = 60'000;
 
 }  // namespace
 
@@ -107,17 +109,23 @@ void Simulation::broken(const std::string& sentence) {
 
 // Now and then one of the faults that need no occasion.
 void Simulation::inject() {
-  constexpr std::array<Fault, 5> kSpontaneous = {Fault::kLoss, Fault::kDeviceCrash, Fault::kServerCrash,
-                                                 Fault::kBitFlip, Fault::kSlow};
+  constexpr std::array<Fault, 6> kSpontaneous = {Fault::kLoss,    Fault::kDeviceCrash, Fault::kServerCrash,
+                                                 Fault::kBitFlip, Fault::kSlow,        Fault::kSilence};
   const Fault fault = kSpontaneous[dice_.between(0, kSpontaneous.size() - 1)];
   if (!may(fault, kFaultOdds)) {
     return;
   }
-  const auto index = static_cast<uint32_t>(dice_.between(0, devices_.size() - 1));
+  const bool has_happened = inject_into(fault, static_cast<uint32_t>(dice_.between(0, devices_.size() - 1)));
+  result_.faults[static_cast<size_t>(fault)] += has_happened ? 1 : 0;
+}
+
+bool Simulation::inject_into(Fault fault, uint32_t index) {
   SimDevice& device = *devices_[index];
   bool has_happened = true;
-  if (fault == Fault::kLoss && device.session != 0) {
-    drop_link(device.session);
+  if (fault == Fault::kLoss) {
+    has_happened = drop_link(device.session);
+  } else if (fault == Fault::kSilence) {
+    has_happened = silence(device.session);
   } else if (fault == Fault::kDeviceCrash && device.is_alive()) {
     crash_device(index);
   } else if (fault == Fault::kServerCrash && server_ != nullptr) {
@@ -129,7 +137,7 @@ void Simulation::inject() {
   } else {
     has_happened = false;
   }
-  result_.faults[static_cast<size_t>(fault)] += has_happened ? 1 : 0;
+  return has_happened;
 }
 
 bool Simulation::is_done() const {
@@ -166,6 +174,9 @@ SimResult Simulation::run() {
   }
   if (result_.fault.empty()) {
     check_end();
+  }
+  for (const auto& device : devices_) {
+    result_.client_deadline_count += device->is_alive() ? device->client().counters().deadlines_missed : 0;
   }
   result_.digest = oracle_.digest();
   result_.virtual_ms = now_ms_;
@@ -242,6 +253,9 @@ void Simulation::handle(const Event& event) {
     case EventKind::kRelease:
       release(event.session);
       return;
+    case EventKind::kSessionDue:
+      on_session_due(event);
+      return;
     case EventKind::kCommit:
       commit();
       return;
@@ -268,7 +282,7 @@ void Simulation::handle(const Event& event) {
 // What a device learns of its session.
 void Simulation::handle_down(const Event& event) {
   SimDevice& device = *devices_[event.device];
-  if (!device.is_alive() || device.session != event.session) {
+  if (!device.is_alive() || device.session != event.session || vanishes(event)) {
     return;
   }
   if (event.kind == EventKind::kConnected) {
@@ -286,9 +300,13 @@ void Simulation::handle_down(const Event& event) {
 
 // What the server learns of a session.
 void Simulation::handle_up(const Event& event) {
+  if (server_ == nullptr || !links_.contains(event.session) || vanishes(event)) {
+    return;
+  }
   if (event.kind == EventKind::kFrameUp) {
     on_frame_up(event);
-  } else if (links_.erase(event.session) > 0 && server_ != nullptr) {
+  } else {
+    links_.erase(event.session);
     server_->on_session_closed(event.session, now_ms_);
     take_server_actions();
   }
@@ -336,9 +354,10 @@ void Simulation::do_client_action(uint32_t index, const ClientAction& action, ui
         push(now_ms_ + latency(), EventKind::kConnectFailed, index, device.session);
       } else {
         links_[device.session].device = index;
+        expect_device(device.session, kHandshakeDeadlineMs + kAnswerDeadlineMs);
         push(now_ms_ + latency(), EventKind::kConnected, index, device.session);
       }
-      return;
+      break;
     case ClientActionKind::kSend:
       send_up(index, action.bytes);
       device.client().on_sent(now_ms_);
@@ -370,6 +389,7 @@ void Simulation::send_up(uint32_t index, std::span<const uint8_t> bytes) {
 
 void Simulation::crash_device(uint32_t index) {
   SimDevice& device = *devices_[index];
+  result_.client_deadline_count += device.client().counters().deadlines_missed;
   device.crash();
   if (device.session != 0) {
     push(now_ms_ + latency(), EventKind::kCloseUp, index, device.session);
@@ -379,10 +399,10 @@ void Simulation::crash_device(uint32_t index) {
 }
 
 // Both ends learn of it, each in its own time; frames that would come later are lost.
-void Simulation::drop_link(uint64_t session) {
+bool Simulation::drop_link(uint64_t session) {
   const auto link = links_.find(session);
-  if (link == links_.end()) {
-    return;
+  if (link == links_.end() || silences_.contains(session)) {
+    return false;
   }
   const uint32_t index = link->second.device;
   links_.erase(link);
@@ -391,6 +411,35 @@ void Simulation::drop_link(uint64_t session) {
     server_->on_session_closed(session, now_ms_);
     take_server_actions();
   }
+  return true;
+}
+
+// Neither end learns of it: deadlines must end the session. False: nothing has happened yet, vanishes() counts it.
+bool Simulation::silence(uint64_t session) {
+  if (session != 0) {
+    const uint64_t directions = dice_.between(1, 3);
+    Silence& silence = silences_[session];
+    silence.is_up = silence.is_up || (directions & 1U) != 0;
+    silence.is_down = silence.is_down || (directions & 2U) != 0;
+  }
+  return false;
+}
+
+// Also the end of a session that one end sees does not come through to the other, and connecting takes both directions.
+bool Simulation::vanishes(const Event& event) {
+  const auto found = silences_.find(event.session);
+  if (found == silences_.end()) {
+    return false;
+  }
+  Silence& silence = found->second;
+  const bool is_up = event.kind == EventKind::kFrameUp || event.kind == EventKind::kCloseUp;
+  const bool is_down = event.kind == EventKind::kFrameDown || event.kind == EventKind::kCloseDown;
+  const bool has_vanished = is_up ? silence.is_up : silence.is_down || (!is_down && silence.is_up);
+  if (has_vanished && !silence.is_counted) {
+    silence.is_counted = true;
+    ++result_.faults[static_cast<size_t>(Fault::kSilence)];
+  }
+  return has_vanished;
 }
 
 // True: the frame, or the end of its session, comes later. Only the server can see an order between sessions, so only
@@ -498,12 +547,7 @@ bool Simulation::do_server_action(const Action& action) {
         break;
       }
       const uint32_t index = link->second.device;
-      SimDevice& device = *devices_[index];
-      const bool is_current = device.session == action.session;
-      const uint64_t at_ms = is_current ? std::max(device.last_down_ms, now_ms_ + latency()) : now_ms_ + latency();
-      if (is_current) {
-        device.last_down_ms = at_ms;
-      }
+      const uint64_t at_ms = arrival_down(action.session);
       if (action.kind == ActionKind::kClose) {
         push(at_ms, EventKind::kCloseDown, index, action.session);
         links_.erase(link);
@@ -511,14 +555,8 @@ bool Simulation::do_server_action(const Action& action) {
         break;
       }
       broken(oracle_.on_message(index, action.message));
-      std::vector<uint8_t> frame(kFrameSizeMax);
-      const Result<size_t> size = encode_frame(action.message, frame.data());
-      if (!size.ok()) {
-        broken("a message of the server does not fit a frame");
-        return false;
-      }
-      frame.resize(size.value());
-      push(at_ms, EventKind::kFrameDown, index, action.session, std::move(frame));
+      send_down(action.session, at_ms, action.message);
+      note_sent(action.session, action.message);
       break;
     }
     case ActionKind::kPublish:
@@ -546,7 +584,75 @@ void Simulation::on_frame_up(const Event& event) {
     return;
   }
   link->second.reader.pop();
+  expect_device(event.session, kSessionIdleMaxMs);  // until this end has answered
   server_->on_message(event.session, link->second.device, message, now_ms_);
+  take_server_actions();
+}
+
+// When what leaves the server now is there; the frames of one session stay in order.
+uint64_t Simulation::arrival_down(uint64_t session) {
+  SimDevice& device = *devices_[links_.at(session).device];
+  uint64_t at_ms = now_ms_ + latency();
+  if (device.session == session) {
+    at_ms = std::max(device.last_down_ms, at_ms);
+    device.last_down_ms = at_ms;
+  }
+  return at_ms;
+}
+
+void Simulation::send_down(uint64_t session, uint64_t at_ms, const ServerMessage& message) {
+  std::vector<uint8_t> frame(kFrameSizeMax);
+  const Result<size_t> size = encode_frame(message, frame.data());
+  if (!size.ok()) {
+    broken("a message of the server does not fit a frame");
+    return;
+  }
+  frame.resize(size.value());
+  push(at_ms, EventKind::kFrameDown, links_.at(session).device, session, std::move(frame));
+}
+
+// The bounds of the server's shell: see server/session.h.
+void Simulation::expect_device(uint64_t session, uint64_t patience_ms) {
+  Link& link = links_.at(session);
+  link.due_ms = now_ms_ + patience_ms;
+  if (link.due_ms < link.timer_ms) {
+    link.timer_ms = link.due_ms;
+    push(link.due_ms, EventKind::kSessionDue, link.device, session);
+  }
+}
+
+void Simulation::note_sent(uint64_t session, const ServerMessage& message) {
+  uint64_t patience_ms = kAnswerDeadlineMs;
+  if (message.which_body == gs_ServerMessage_task_tag) {
+    const uint32_t deadline_ms = message.body.task.deadline_ms;
+    patience_ms = deadline_ms == 0 ? kSessionIdleMaxMs : patience_ms + deadline_ms;
+  } else if (message.which_body == gs_ServerMessage_ack_tag) {
+    patience_ms += message.body.ack.retry.max_ms;
+  } else if (message.which_body == gs_ServerMessage_wait_tag) {
+    patience_ms += message.body.wait.retry.max_ms;
+  }
+  expect_device(session, patience_ms);
+}
+
+void Simulation::on_session_due(const Event& event) {
+  const auto link = links_.find(event.session);
+  if (link == links_.end() || server_ == nullptr || link->second.timer_ms != event.at_ms) {
+    return;
+  }
+  link->second.timer_ms = kNever;
+  if (now_ms_ < link->second.due_ms) {
+    expect_device(event.session, link->second.due_ms - now_ms_);
+    return;
+  }
+  ++result_.session_deadline_count;
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_refuse_tag;
+  message.body.refuse.reason = gs_Reason_REASON_DEADLINE;
+  const uint64_t at_ms = arrival_down(event.session);
+  send_down(event.session, at_ms, message);
+  push(at_ms, EventKind::kCloseDown, event.device, event.session);
+  links_.erase(link);
+  server_->on_session_closed(event.session, now_ms_);
   take_server_actions();
 }
 

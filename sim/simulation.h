@@ -49,6 +49,8 @@ struct SimResult {
   uint64_t duplicate_count = 0;  // updates that came again
   uint64_t late_count = 0;       // updates of an older version, folded
   uint64_t partial_count = 0;    // updates of fewer steps, folded
+  uint64_t client_deadline_count = 0;   // of the clients, that fired
+  uint64_t session_deadline_count = 0;  // of the server's sessions
   FaultCounts faults = {};
 };
 
@@ -69,6 +71,7 @@ class Simulation {
     kCloseUp,
     kCloseDown,
     kRelease,
+    kSessionDue,
     kCommit,
     kTick,
     kDeviceBoot,
@@ -90,6 +93,14 @@ class Simulation {
   struct Link {
     uint32_t device = 0;
     FrameReader reader;  // the server's
+    uint64_t due_ms = 0;             // when the device must have said something, as in server/session.h
+    uint64_t timer_ms = UINT64_MAX;  // of the next kSessionDue
+  };
+
+  struct Silence {
+    bool is_up = false;
+    bool is_down = false;
+    bool is_counted = false;  // something has vanished
   };
 
   // Time and chance.
@@ -98,6 +109,7 @@ class Simulation {
   uint64_t latency();
   void broken(const std::string& sentence);
   void inject();
+  bool inject_into(Fault fault, uint32_t index);
   bool is_done() const;
   void check_server();
   void check_end();
@@ -111,7 +123,9 @@ class Simulation {
   void do_client_action(uint32_t index, const ClientAction& action, uint64_t cost_ms);
   void send_up(uint32_t index, std::span<const uint8_t> bytes);
   void crash_device(uint32_t index);
-  void drop_link(uint64_t session);
+  bool drop_link(uint64_t session);
+  bool silence(uint64_t session);
+  bool vanishes(const Event& event);
   bool hold_back(const Event& event);
   void release(uint64_t session);
 
@@ -122,6 +136,11 @@ class Simulation {
   void take_server_actions();
   bool do_server_action(const Action& action);
   void on_frame_up(const Event& event);
+  void expect_device(uint64_t session, uint64_t patience_ms);
+  void note_sent(uint64_t session, const ServerMessage& message);
+  void on_session_due(const Event& event);
+  void send_down(uint64_t session, uint64_t at_ms, const ServerMessage& message);
+  uint64_t arrival_down(uint64_t session);
   void commit();
   void schedule_tick();
 
@@ -140,6 +159,7 @@ class Simulation {
   std::vector<std::unique_ptr<SimDevice>> devices_;
   std::map<uint64_t, Link> links_;
   std::map<uint64_t, std::vector<Event>> held_;  // by session: what comes to the server later than what was sent later
+  std::map<uint64_t, Silence> silences_;        // by session
   uint64_t next_session_ = 1;
 
   StoreMemory store_;

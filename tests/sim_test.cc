@@ -71,6 +71,25 @@ TEST(Simulation, TheInvariantsHoldWithStragglersToo) {
   }
 }
 
+TEST(Simulation, DeadlinesEndWhatNobodyIsToldOf) {
+  SimOptions options;
+  const SimResult calm = Simulation(options, 0).run();
+  EXPECT_EQ(calm.client_deadline_count, 0U);
+  EXPECT_EQ(calm.session_deadline_count, 0U);
+  options.fault_bits = 1U << static_cast<uint32_t>(Fault::kSilence);
+  uint64_t client_deadlines = 0;
+  uint64_t session_deadlines = 0;
+  for (uint32_t schedule = 0; schedule < 50; ++schedule) {
+    const SimResult result = Simulation(options, schedule).run();
+    ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+    ASSERT_EQ(result.digest, calm.digest);
+    client_deadlines += result.client_deadline_count;
+    session_deadlines += result.session_deadline_count;
+  }
+  EXPECT_GT(client_deadlines, 0U);
+  EXPECT_GT(session_deadlines, 0U);
+}
+
 TEST(Simulation, AScheduleCanBeRunAgain) {
   SimOptions options;
   options.fault_bits = kAllFaults;
