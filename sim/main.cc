@@ -38,6 +38,8 @@ struct Arguments {
   bool is_verbose = false;
 };
 
+bool is_planted(const SimOptions& options) { return options.plants_double_fold || options.plants_step; }
+
 uint32_t parse_faults(const std::string& text) {
   if (text == "all" || text == "none") {
     return text == "all" ? (1U << kFaultCount) - 1 : 0;
@@ -70,6 +72,8 @@ void define(CLI::App& app, Arguments* out) {
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
   app.add_flag("--planted-double-fold", options.plants_double_fold,
                "fold repeated updates twice; must be found within 100 schedules");
+  app.add_flag("--planted-step", options.plants_step,
+               "take server steps of another length than the run's; must be found within 100 schedules");
   app.add_flag("--verbose", out->is_verbose, "print what happens");
   app.footer("Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage.");
 }
@@ -116,17 +120,17 @@ void add(const SimResult& result, uint32_t schedule, Total* total) {
 }
 
 void run_schedules(const Arguments& arguments, Total* total) {
-  const bool is_planted = arguments.options.plants_double_fold;
+  const bool has_plant = is_planted(arguments.options);
   const uint32_t first = arguments.schedule.value_or(0);
   const uint32_t count = arguments.schedule.has_value() ? 1
-                         : is_planted                   ? kPlantedMax
+                         : has_plant                    ? kPlantedMax
                                                         : std::max(1U, arguments.schedules);
   for (uint32_t schedule = first; schedule < first + count; ++schedule) {
     const SimResult result = Simulation(arguments.options, schedule).run();
     add(result, schedule, total);
     if (!result.fault.empty()) {
       std::printf("seed %u schedule %u: %s\n", arguments.options.seed, schedule, result.fault.c_str());
-      if (is_planted || total->broken >= 10) {
+      if (has_plant || total->broken >= 10) {
         return;
       }
     }
@@ -134,10 +138,10 @@ void run_schedules(const Arguments& arguments, Total* total) {
 }
 
 int report(const Arguments& arguments, const Total& total) {
-  const bool is_planted = arguments.options.plants_double_fold;
-  bool holds = is_planted ? total.broken > 0
-                          : total.broken == 0 && (total.digests.size() == 1 || arguments.options.has_stragglers);
-  if (arguments.schedules >= 100 && !is_planted) {
+  const bool has_plant = is_planted(arguments.options);
+  bool holds = has_plant ? total.broken > 0
+                         : total.broken == 0 && (total.digests.size() == 1 || arguments.options.has_stragglers);
+  if (arguments.schedules >= 100 && !has_plant) {
     for (size_t i = 0; i < kFaultCount; ++i) {
       if ((arguments.options.fault_bits >> i & 1U) != 0 && total.sum.faults[i] == 0) {
         std::printf("%s was never injected\n", kFaultNames[i]);
@@ -151,7 +155,7 @@ int report(const Arguments& arguments, const Total& total) {
   if (total.broken > 0) {
     std::printf(" seed=%u first_broken=%u", arguments.options.seed, total.first_broken);
   }
-  if (is_planted) {
+  if (has_plant) {
     std::printf(" planted_found=%u", total.broken > 0 ? 1 : 0);
   }
   std::printf(
@@ -177,7 +181,7 @@ int run(int argc, char** argv) {
                                  : arguments.encoding == "bf16" ? Encoding::kBf16
                                                                 : Encoding::kInt8;
     const bool has_schedules =
-        arguments.schedules > 0 || arguments.schedule.has_value() || arguments.options.plants_double_fold;
+        arguments.schedules > 0 || arguments.schedule.has_value() || is_planted(arguments.options);
     const std::string by_default = has_schedules ? "all" : "none";
     arguments.options.fault_bits = parse_faults(arguments.faults.empty() ? by_default : arguments.faults);
   } catch (const CLI::ParseError& error) {
@@ -185,7 +189,7 @@ int run(int argc, char** argv) {
     std::printf("result: verb=simulate %s\n", is_help ? "help=1" : "error=usage");
     return is_help ? 0 : 2;
   }
-  const bool is_single = arguments.schedules == 0 && !arguments.options.plants_double_fold;
+  const bool is_single = arguments.schedules == 0 && !is_planted(arguments.options);
   if (is_single || arguments.is_verbose) {
     arguments.options.on_log = print_log;
   }

@@ -1,6 +1,7 @@
 #include "sim/oracle.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -84,6 +85,9 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (has_version_ && shares_.empty()) {
     return "a version closed without updates" + at(record);
   }
+  if (std::bit_cast<uint32_t>(record.step_scale) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
+    return "the step of a version is not that of its updates" + at(record);
+  }
   std::string fault = !has_version_ ? "" : next.blocks.empty() ? check_model(next) : check_blocks(next);
   if (!fault.empty()) {
     return fault + at(record);
@@ -95,6 +99,22 @@ std::string Oracle::on_version(const JournalRecord& record) {
   models_.emplace_back(replica_.model(), replica_.model() + parameters_.shape.size());
   shares_.clear();
   return "";
+}
+
+// eta_g eta_k K_eff, K_eff = sum W k / sum W; the steps of a tangent run are inside its values.
+float Oracle::step_scale() const {
+  uint64_t weight = 0;
+  uint64_t weighted_steps = 0;
+  for (const Share& share : shares_) {
+    weight += share.weight;
+    weighted_steps += uint64_t{share.weight} * share.steps_done;
+  }
+  const auto effective_steps = static_cast<float>(static_cast<double>(weighted_steps) / static_cast<double>(weight));
+  if (parameters_.stream() == StreamKind::kTangentBlock) {
+    return parameters_.server_step * effective_steps;
+  }
+  const float step_size = parameters_.step_size / (1.0F + parameters_.step_decay * static_cast<float>(version()));
+  return parameters_.server_step * step_size * effective_steps;
 }
 
 // Every coefficient again, from the updates in the journal, in plain integers.

@@ -45,6 +45,7 @@ class Oracle {
 
   std::string on_update(const JournalRecord& record);
   std::string on_version(const JournalRecord& record);
+  float step_scale() const;
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
   std::vector<Real> fold(uint32_t base_version, uint32_t owner, size_t count) const;

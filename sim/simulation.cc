@@ -484,7 +484,9 @@ void Simulation::boot_server() {
   if (server_ != nullptr) {
     return;
   }
-  server_ = std::make_unique<Coordinator>(kRun, parameters_, device_names());
+  RunParameters served = parameters_;
+  served.server_step *= options_.plants_step ? 1.25F : 1.0F;
+  server_ = std::make_unique<Coordinator>(kRun, served, device_names());
   if (options_.plants_double_fold) {
     server_->plant_double_fold_for_test();
   }

@@ -31,6 +31,7 @@ struct SimOptions {
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
   bool plants_double_fold = false;
+  bool plants_step = false;  // the server's step is another than the run's
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
 };
 

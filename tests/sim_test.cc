@@ -130,6 +130,15 @@ TEST(Simulation, FindsAPlantedDoubleFold) {
   }
 }
 
+TEST(Simulation, FindsAPlantedStep) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    options.plants_step = true;
+    EXPECT_NE(Simulation(options, 0).run().fault.find("the step of a version"), std::string::npos);
+  }
+}
+
 TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
   SimOptions options;
   options.round_count = 2;
