@@ -34,7 +34,7 @@ std::string errors_of(const std::string& text, const std::vector<std::string>& o
   return load_config(ConfigFile(text).path(), overrides, &config);
 }
 
-TEST(Config, TheDemoIsTheIssuesDemo) {
+TEST(Config, TheDemoFileIsTheDocumentedDemo) {
   Config config;
   ASSERT_EQ(load_config(GS_SOURCE_DIR "/experiments/demo.toml", {}, &config), "");
   const RunParameters& run = config.run;

@@ -2,11 +2,14 @@
 
 A shard holds the pixels as bytes (0..16) with a scale of 1/16 and the global mean, so that a device with 13 KB of flash
 holds 200 samples (firmware/shard.h has the format). Sorted by class before the cut: each device sees about one digit.
+
+Usage: tools/digits.py DEVICES FOLDER       writes FOLDER/0.gsd, 1.gsd, ...
 """
 
 import gzip
 import pathlib
 import struct
+import sys
 
 import numpy as np
 
@@ -62,3 +65,19 @@ class ExactPca:
         orthonormal, _ = np.linalg.qr(model)
         rest = orthonormal - self.basis @ (self.basis.T @ orthonormal)
         return float(np.arcsin(min(1.0, np.linalg.norm(rest, 2))))
+
+
+def main():
+    if len(sys.argv) != 3 or not sys.argv[1].isdigit() or not 1 <= int(sys.argv[1]) <= 1797:
+        print(__doc__.strip().splitlines()[-1], file=sys.stderr)
+        return 2
+    folder = pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    parts, mean = shards(int(sys.argv[1]))
+    for index, pixels in enumerate(parts):
+        write_shard(folder / f"{index}.gsd", pixels, mean)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

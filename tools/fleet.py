@@ -27,6 +27,11 @@ def _die_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def end_with_parent():
+    """SIGTERM to this process when its parent dies, so that a killed ./run leaves nothing behind."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def fields(line):
     """The key=value pairs of a log line."""
     return {key: value.strip('"') for key, value in _LINE.findall(line)}
