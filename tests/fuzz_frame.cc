@@ -16,7 +16,7 @@ namespace {
 
 template <typename Message>
 void check_decode(std::span<const uint8_t> payload) {
-  Message message;
+  Message message = {};
   if (decode_message(payload, &message) != Status::kOk) {
     return;
   }
@@ -25,7 +25,7 @@ void check_decode(std::span<const uint8_t> payload) {
   const Result<size_t> size = encode_frame(message, first);
   FUZZ_CHECK(size.ok());  // an encoder writes nothing longer than what it came from
   FUZZ_CHECK(size.value() <= kFrameSizeMax);
-  Message again;
+  Message again = {};
   FUZZ_CHECK(decode_message({first + kFramePrefixSize, size.value() - kFramePrefixSize}, &again) == Status::kOk);
   const Result<size_t> size_again = encode_frame(again, second);
   FUZZ_CHECK(size_again.ok() && size_again.value() == size.value());
