@@ -13,6 +13,11 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # Replicas compare their models bit for bit, so no compiler may fuse a multiplication with an addition, in any target.
 add_compile_options(-ffp-contract=off)
 
+# An image must not depend on where it was built, and its asserts name files from the root.
+if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
+  add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+endif()
+
 if(GS_SANITIZE)
   add_compile_options(-fsanitize=${GS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${GS_SANITIZE})
