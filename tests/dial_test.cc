@@ -66,11 +66,11 @@ struct Port {
 
 class DialTest : public testing::Test {
  protected:
-  DialTest() {
+  void SetUp() override {
     answers.clear();
     lookups = 0;
   }
-  ~DialTest() override { hang_up(&connection); }
+  void TearDown() override { hang_up(&connection); }
   Status dial_to_end() {
     Status status = Status::kWouldBlock;
     for (int turn = 0; turn < 1000 && status == Status::kWouldBlock; ++turn) {
