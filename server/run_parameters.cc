@@ -148,6 +148,9 @@ std::string check_fold(const RunParameters& p) {
   if (p.fold_weight_max == 0 || p.fold_weight_max > kSampleCountMax) {
     return "fold_weight_max: from 1 to " + std::to_string(kSampleCountMax);
   }
+  if (p.log_size_max > kLogSizeMax) {
+    return "log_size_max: at most " + std::to_string(kLogSizeMax) + " bytes; a snapshot is shorter than such a log";
+  }
   if (p.round_count == 0) {
     return "round_count: at least 1";
   }

@@ -20,6 +20,9 @@ enum class LatePolicy : uint8_t { kDrop, kWeight };
 enum class StalenessTable : uint8_t { kConstant, kInverseSqrt, kPolynomial, kHinge };
 enum class FoldWeight : uint8_t { kUniform, kSampleCount };
 
+// A Log that one device may get at once, in bytes. Reason: the queue of its session must hold it.
+inline constexpr uint32_t kLogSizeMax = 1U << 28;
+
 struct RunParameters {
   std::string name;
   uint32_t seed = 1;

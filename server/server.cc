@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/model_export.h"
+#include "server/record.h"
 
 namespace gradstream {
 
@@ -19,11 +20,14 @@ uint64_t milliseconds_of(std::chrono::nanoseconds duration) {
 
 uint64_t steady_ms() { return milliseconds_of(std::chrono::steady_clock::now().time_since_epoch()); }
 
-// A device that is brought up to date gets a whole snapshot at once: the queue must hold it, however large the model.
+// A device that is brought up to date gets a whole snapshot, a whole Log, or both at once: the queue must hold them,
+// however large the model and however many versions it missed. Both sizes count whole frames, of 52 bytes at least:
+// with kQueuedFrameOverhead for each they stay below two and a half times as much.
 ListenerLimits limits_for(const Config& config) {
   ListenerLimits limits = config.server.listener;
-  const uint64_t snapshot_size = uint64_t{config.run.shape.size()} * sizeof(Real);
-  const uint64_t least = std::min<uint64_t>(snapshot_size * 5 / 2 + 65536, 1ULL << 31);
+  const uint64_t snapshot = snapshot_size(config.run.shape);
+  const uint64_t log = config.run.log_size_max == 0 ? snapshot : config.run.log_size_max;
+  const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);
   limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));
   return limits;
 }

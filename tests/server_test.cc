@@ -127,9 +127,10 @@ class Script {
     }
     return wait_for(gs_ServerMessage_welcome_tag);
   }
-  bool get_task() {
+  bool get_task(const gs_Pull& held = {}) {
     DeviceMessage pull = {};
     pull.which_body = gs_DeviceMessage_pull_tag;
+    pull.body.pull = held;
     if (!peer_.send(pull) || !wait_for(gs_ServerMessage_task_tag)) {
       return false;
     }
@@ -143,9 +144,9 @@ class Script {
     update.task_sequence = task_.task_sequence;
     update.base_version = task_.version;
     update.steps_done = kSteps;
-    update.direction_count = kDirections;
+    update.direction_count = directions;
     update.encoding = gs_Encoding_ENCODING_F32;
-    update.value_count = kSteps * kDirections;
+    update.value_count = kSteps * directions;
     for (uint32_t i = 0; i < update.value_count; ++i) {
       std::memcpy(update.values.bytes + 4 * i, &value, 4);
     }
@@ -158,6 +159,7 @@ class Script {
     return life_.until([&] {
       for (std::optional<ServerMessage> message = peer_.next(); message; message = peer_.next()) {
         last = *message;
+        log_chunk_count += last.which_body == gs_ServerMessage_log_chunk_tag ? 1 : 0;
         if (last.which_body == tag) {
           return true;
         }
@@ -170,6 +172,8 @@ class Script {
   }
   TlsPeer& peer() { return peer_; }
   ServerMessage last = {};
+  uint32_t log_chunk_count = 0;
+  uint32_t directions = kDirections;
 
  private:
   Life& life_;
@@ -250,6 +254,32 @@ TEST_F(ServerTest, AFullDiskDelaysButLosesNothing) {
   ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
   EXPECT_EQ(life.server->coordinator().counters().updates_folded, 2U) << "the one that met the full disk counts";
   EXPECT_EQ(life.server->counters().store_failures, 1U);
+}
+
+TEST_F(ServerTest, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
+  constexpr uint32_t kRounds = 150;
+  Config far = config();
+  far.server.listener.session.queue_size_max = 4096;
+  far.run.direction_count = 64;
+  far.run.round_count = 2 * kRounds;
+  far.run.update_goal = 1;
+  far.run.log_size_max = 1 << 20;
+  Life life(far);
+  ASSERT_TRUE(life.until([&] { return life.log.count("version") == 1; }));
+  const gs_Pull at_zero = {true, 0, life.server->coordinator().model().digest()};
+  Script one(life, 1);
+  one.directions = far.run.direction_count;
+  ASSERT_TRUE(one.say_hello());
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    ASSERT_TRUE(one.get_task({true, round, life.server->coordinator().model().digest()}));
+    ASSERT_TRUE(one.send_and_get_verdict(0.01F, gs_Verdict_VERDICT_FOLDED));
+    ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == round + 1; }));
+  }
+  Script two(life, 2);
+  ASSERT_TRUE(two.say_hello());
+  EXPECT_TRUE(two.get_task(at_zero));
+  EXPECT_EQ(two.log_chunk_count, kRounds);
+  EXPECT_EQ(life.server->counters().sessions_overloaded, 0U);
 }
 
 TEST_F(ServerTest, DevicesComeAndGoWhileItRuns) {
