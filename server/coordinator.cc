@@ -147,7 +147,7 @@ struct Coordinator::State {
   gs_Reason find_fault(const Device& device, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
-  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason);
+  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
   void send_judged_ack(SessionId id, uint32_t device, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
@@ -594,12 +594,16 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
                                 .add("device", ledger.fleet().at(index).name)
                                 .add("task", upload.task_sequence)
                                 .add("reason", reason_name(gs_Reason_REASON_UNKNOWN_TASK)));
-      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_REFUSED, gs_Reason_REASON_UNKNOWN_TASK);
+      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_REFUSED, gs_Reason_REASON_UNKNOWN_TASK, 0);
       return;
-    case SequenceState::kSuperseded:
+    case SequenceState::kSuperseded: {
+      // A crash before these are durable would make the older task the last one again, with a verdict of its own.
+      const Device& device = ledger.fleet().at(index);
       ++counters.updates_superseded;
-      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE);
+      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE,
+               std::max(device.task_record_sequence, device.judged.record_sequence));
       return;
+    }
     case SequenceState::kJudged:
       ++counters.updates_duplicate;
       if (folds_duplicates) {
@@ -615,7 +619,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
 
 void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload& upload, uint64_t now_ms) {
   if (is_storage_failed) {
-    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_STORAGE);
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_STORAGE, 0);
     return;
   }
   std::vector<Real> values;
@@ -710,8 +714,9 @@ void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, g
       Line().add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason)));
 }
 
-// An answer that depends on no record.
-void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason) {
+// An answer beside the last verdict. required: the record that it depends on; 0: none.
+void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason,
+                                  uint64_t required) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_ack_tag;
   message.body.ack.task_sequence = task_sequence;
@@ -719,7 +724,7 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
   message.body.ack.reason = reason;
   message.body.ack.has_retry = true;
   message.body.ack.retry = window(kRefusedWindowFactor);
-  respond(id, message, 0);
+  respond(id, message, required);
 }
 
 // The verdict of the device's last judged task, once its record is durable.

@@ -258,6 +258,25 @@ TEST(Coordinator, DuplicatesGetTheFirstVerdict) {
   EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_UNKNOWN_TASK);
 }
 
+TEST(Coordinator, ASupersededVerdictWaitsForTheRecordsThatSupersede) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = upload_of(server, 0);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+  server.pull(0);
+  server.is_auto_persist = false;
+  server.upload(0, upload_of(server, 0));
+  server.hello(0);
+  server.upload(0, first);
+  EXPECT_EQ(server.ack(0), nullptr) << "the record of task 2 is not durable";
+  server.persist();
+  ASSERT_NE(server.ack(0), nullptr);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_SUPERSEDED);
+}
+
 TEST(Coordinator, RefusesEachBadUploadByItsName) {
   struct Case {
     gs_Reason reason;
