@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/training/encoding.h"
 #include "server/log.h"
 
 namespace gradstream {
@@ -28,6 +29,18 @@ uint64_t* counter_of(TlsFault fault, ShellCounters& counters) {
     case TlsFault::kWrongKey: return &counters.wrong_keys;
     default: return &counters.tls_other_faults;
   }
+}
+
+// A piece of an upload: where it stands.
+struct Piece {
+  bool is_first = false;
+  bool is_last = false;
+};
+
+template <typename Update>
+Piece piece_of(const Update& update) {
+  const uint32_t left = update.value_count - std::min(update.first_value, update.value_count);
+  return {update.first_value == 0, encoded_size(static_cast<Encoding>(update.encoding), left) <= update.values.size};
 }
 
 }  // namespace
@@ -92,8 +105,30 @@ void Session::send(const ServerMessage& message) {
   }
 }
 
+// While this end owes an answer the peer is not late; where the peer owes the next frame it is due as after an answer.
+void Session::note_received(const DeviceMessage& message) {
+  Piece piece;
+  switch (message.which_body) {
+    case gs_DeviceMessage_update_scalars_tag: piece = piece_of(message.body.update_scalars); break;
+    case gs_DeviceMessage_update_tangent_tag: piece = piece_of(message.body.update_tangent); break;
+    case gs_DeviceMessage_status_report_tag: break;
+    default:
+      owes_answer_ = true;
+      upload_begun_ = false;  // what it had begun to send it has given up
+  }
+  upload_begun_ = upload_begun_ || piece.is_first;
+  owes_answer_ = owes_answer_ || piece.is_last;
+  if (owes_answer_) {
+    peer_due_ms_ = now_ms() + limits_.session_idle_max_ms;
+  } else if (upload_begun_ || message.which_body == gs_DeviceMessage_status_report_tag) {
+    peer_due_ms_ = now_ms() + limits_.answer_deadline_ms;
+  }  // else a piece that crossed its Ack on the way: the device has the Ack's window
+}
+
 // When the peer is due depends on the last thing that this end told it.
 void Session::note_sent(const ServerMessage& message) {
+  owes_answer_ = false;
+  upload_begun_ = upload_begun_ && message.which_body != gs_ServerMessage_ack_tag;
   uint64_t patience_ms = limits_.answer_deadline_ms;
   switch (message.which_body) {
     case gs_ServerMessage_task_tag:
@@ -270,8 +305,7 @@ void Session::on_frame(std::span<const uint8_t> payload) {
   if (state_ == State::kHello) {
     state_ = State::kOpen;
   }
-  // From here this end owes an answer; send() sets the peer's next due time.
-  peer_due_ms_ = now_ms() + limits_.session_idle_max_ms;
+  note_received(message);
   owner_->on_session_message(id_, device(), message);
 }
 

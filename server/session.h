@@ -9,7 +9,8 @@
 //   after a Task              within the task's own deadline plus answer_deadline_ms (session_idle_max_ms without one)
 //   after Ack, Wait           within the retry window plus answer_deadline_ms
 //   after anything else sent  within answer_deadline_ms
-//   while this end owes it an answer: session_idle_max_ms
+//   while this end owes it an answer: session_idle_max_ms (not after StatusReport, nor before an update's last piece:
+//   then the next frame within answer_deadline_ms)
 // A deadline that fires is logged with its name, counted, answered with REASON_DEADLINE and ends in a close.
 //
 // Malformed bytes are answered REASON_MALFORMED; a queue over its cap ends the session with REASON_OVERLOADED.
@@ -118,6 +119,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void pump_output();
   void on_frame(std::span<const uint8_t> payload);
   void refuse_malformed(const char* what);
+  void note_received(const DeviceMessage& message);
   void note_sent(const ServerMessage& message);
   void fail_tls();
   void begin_closing();
@@ -146,6 +148,8 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t frame_begin_ms_ = 0;
   uint64_t write_begin_ms_ = 0;
   uint64_t peer_due_ms_ = 0;
+  bool owes_answer_ = false;   // this end, to the last frame of the peer
+  bool upload_begun_ = false;  // a first piece came, its Ack has not left
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;
 };

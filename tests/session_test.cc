@@ -232,6 +232,54 @@ TEST(Session, WhileTheServerOwesAnAnswerThePeerIsNotLate) {
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE)) << "after Wait the peer is due";
 }
 
+DeviceMessage report_message() {
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_status_report_tag;
+  return message;
+}
+
+// A piece of an upload of 64 values.
+DeviceMessage piece_message(uint32_t first_value, uint32_t count) {
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_update_scalars_tag;
+  auto& piece = message.body.update_scalars;
+  piece.task_sequence = 1;
+  piece.encoding = gs_Encoding_ENCODING_F32;
+  piece.first_value = first_value;
+  piece.steps_done = 2;
+  piece.direction_count = 32;
+  piece.value_count = 64;
+  piece.values.size = static_cast<pb_size_t>(4 * count);
+  return message;
+}
+
+TEST(Session, WhereTheDeviceOwesTheNextFrameItIsLate) {
+  ListenerLimits limits = patient();
+  limits.session.answer_deadline_ms = kShortMs;
+  for (const DeviceMessage& message : {report_message(), piece_message(0, 32)}) {
+    Established e(limits);
+    ASSERT_TRUE(e.ready);
+    e.server.answer = [&](SessionId) {
+      if (e.server.messages.size() == 1) {
+        e.session()->send(task_message(0));
+      }
+    };
+    ASSERT_TRUE(e.peer.send(hello_message()) && e.peer.send(message));
+    EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE)) << message.which_body;
+  }
+}
+
+TEST(Session, AfterTheLastPieceTheServerOwesTheAnswer) {
+  ListenerLimits limits = patient();
+  limits.session.answer_deadline_ms = kShortMs;
+  Established e(limits);
+  ASSERT_TRUE(e.ready);
+  ASSERT_TRUE(e.peer.send(hello_message()) && e.peer.send(piece_message(0, 32)) && e.peer.send(piece_message(32, 32)));
+  ASSERT_TRUE(e.peer.send(report_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 4; }));
+  EXPECT_FALSE(e.server.until([&] { return e.peer.gone(); }, 3 * kShortMs));
+}
+
 TEST(Session, BytesAreCountedBothWays) {
   Established e(patient());
   ASSERT_TRUE(e.ready);
