@@ -24,8 +24,6 @@ constexpr uint32_t kHeldMax = 64;
 // Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
 // the same way would fail for ever.
 constexpr uint32_t kRefusedTasksMax = 3;
-// Retry windows are so much wider for a peer that was refused or that waits for a stalled run.
-constexpr uint32_t kRefusedWindowFactor = 4;
 // Retry window of a run that is over. Reason: nothing changes any more but by an operator.
 constexpr gs_RetryWindow kOverWindow = {30'000, 60'000};
 

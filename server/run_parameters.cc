@@ -192,6 +192,10 @@ std::string check_straggler(const RunParameters& p) {
       return "staleness_exponent: above 0, at most 16";
     }
   }
+  if (p.retry_max_ms > kRetryMaxMs / kRefusedWindowFactor) {
+    return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) +
+           "; refused devices wait " + std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";
+  }
   if (p.retry_min_ms > p.retry_max_ms || p.retry_max_ms == 0) {
     return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
   }

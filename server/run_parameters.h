@@ -23,6 +23,11 @@ enum class FoldWeight : uint8_t { kUniform, kSampleCount };
 // A Log that one device may get at once, in bytes. Reason: the queue of its session must hold it.
 inline constexpr uint32_t kLogSizeMax = 1U << 28;
 
+// Retry windows are so much wider for a peer that was refused or that waits for a stalled run.
+inline constexpr uint32_t kRefusedWindowFactor = 4;
+// The longest wait that a device takes from a window (docs/wire.md).
+inline constexpr uint32_t kRetryMaxMs = 86'400'000;
+
 struct RunParameters {
   std::string name;
   uint32_t seed = 1;

@@ -96,6 +96,7 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
          p->staleness_exponent = 0;
        }},
       {"retry_min_ms", [](RunParameters* p) { p->retry_min_ms = p->retry_max_ms + 1; }},
+      {"retry_max_ms:", [](RunParameters* p) { p->retry_max_ms = 21600001; }},
       {"log_size_max:", [](RunParameters* p) { p->log_size_max = (1U << 28) + 1; }},
   };
   expect_refused(scalar_parameters(), cases);
