@@ -411,7 +411,9 @@ void Session::on_deadline(Deadline deadline) {
   Row row = {};
   switch (deadline) {
     case Deadline::kNone: return;
-    case Deadline::kClose: end(); return;
+    case Deadline::kClose:
+      row = {"close_deadline_ms", "close", &counters_.deadline_close, "none: the peer keeps its end open, or is gone"};
+      break;
     case Deadline::kHandshake:
       row = {"handshake_deadline_ms", "tls", &counters_.deadline_handshake, "check the link: the handshake stalled"};
       break;
@@ -432,7 +434,7 @@ void Session::on_deadline(Deadline deadline) {
   log_event(LogLevel::kWarn, "deadline",
             Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", peer_)
                 .add("device", identity()).add("remedy", row.remedy));
-  if (deadline == Deadline::kHandshake || deadline == Deadline::kWrite) {
+  if (deadline == Deadline::kHandshake || deadline == Deadline::kWrite || deadline == Deadline::kClose) {
     end();  // nothing that could be said would arrive
   } else {
     close(gs_Reason_REASON_DEADLINE);

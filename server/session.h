@@ -67,6 +67,7 @@ struct ShellCounters {
   uint64_t deadline_frame = 0;
   uint64_t deadline_write = 0;
   uint64_t deadline_idle = 0;
+  uint64_t deadline_close = 0;
   uint64_t sessions_overloaded = 0;
   uint64_t frames_received = 0;
   uint64_t frames_sent = 0;

@@ -171,6 +171,8 @@ TEST(Session, APeerThatReadsNothingIsClosedAtTheQueuesCap) {
   EXPECT_EQ(e.server.counters.sessions_overloaded, 1U);
   EXPECT_THAT(e.server.log.find("session_overloaded"), HasSubstr("queue_size_max"));
   EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
+  EXPECT_EQ(e.server.counters.deadline_close, 1U);
+  EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=close_deadline_ms state=close"));
 }
 
 TEST(Session, APeerThatReadsNothingMissesTheWriteDeadline) {
