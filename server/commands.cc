@@ -315,9 +315,12 @@ int run_stop(const CommonOptions& options) {
                 "run " + std::to_string(run.id) + " is " + stored_run_state_text(run.state) + " already");
   }
   // A server that holds the database stops the run itself, within a second; else nobody is left to.
-  DatabaseLock lock;
-  const bool no_server = lock.take(config.server.database).empty();
-  const StoredRunState state = no_server ? StoredRunState::kStopped : StoredRunState::kStopRequested;
+  bool is_served = false;
+  const std::string problem = DatabaseLock::probe(config.server.database, &is_served);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
+  const StoredRunState state = is_served ? StoredRunState::kStopRequested : StoredRunState::kStopped;
   if (database.set_run_state(run.id, state) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -450,8 +453,11 @@ int status(const CommonOptions& options) {
   if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
   }
-  DatabaseLock lock;
-  const bool is_served = !lock.take(config.server.database).empty();
+  bool is_served = false;
+  const std::string problem = DatabaseLock::probe(config.server.database, &is_served);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
   std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu served=%s\n", run.id,
               run.name.c_str(), stored_run_state_text(run.state), version, static_cast<unsigned long long>(digest),
               static_cast<unsigned long long>(records), devices.size(), is_served ? "yes" : "no");

@@ -9,6 +9,9 @@ namespace gradstream {
 
 namespace {
 
+// A command that probes for a server holds the lock for microseconds; another server holds it for ever.
+constexpr uint32_t kLockPatienceMs = 1000;
+
 // The run to serve: the latest one if its frozen parameters are those of the file, a new one if there is none.
 int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
   std::optional<RunRow> latest;
@@ -102,7 +105,7 @@ int serve(const CommonOptions& options) {
   SqliteDatabase fleet;
   SqliteDatabase journal;
   DatabaseLock lock;
-  const std::string problem = lock.take(config.server.database);
+  const std::string problem = lock.take(config.server.database, kLockPatienceMs);
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }

@@ -1,7 +1,9 @@
 #include "server/store_sqlite.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -21,6 +23,7 @@ constexpr int64_t kApplicationId = 0x47536462;
 constexpr int64_t kSchemaVersion = 1;
 // How long a command waits for the server's transaction, or the server for a command's. Each lasts milliseconds.
 constexpr int kBusyTimeoutMs = 5000;
+constexpr uint32_t kLockRetryMs = 20;
 constexpr int kPageSize = 4096;  // SQLite's default
 
 constexpr const char* kSchema[] = {
@@ -596,13 +599,38 @@ DatabaseLock::~DatabaseLock() {
   }
 }
 
-std::string DatabaseLock::take(const std::string& database_path) {
+std::string DatabaseLock::probe(const std::string& database_path, bool* is_held) {
+  *is_held = false;
+  const std::string path = database_path + ".lock";
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return errno == ENOENT ? std::string() : "cannot read " + path + ": " + std::strerror(errno) +
+                                                 "; check its permissions";
+  }
+  const int cause = ::flock(file, LOCK_SH | LOCK_NB) == 0 ? 0 : errno;
+  ::close(file);
+  *is_held = cause == EWOULDBLOCK;
+  return cause == 0 || *is_held ? std::string()
+                                : "cannot lock " + path + ": " + std::strerror(cause) + "; check its file system";
+}
+
+std::string DatabaseLock::take(const std::string& database_path, uint32_t patience_ms) {
   const std::string path = database_path + ".lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file_ < 0) {
     return "cannot create " + path + ": " + std::strerror(errno) + "; check the folder of server.database";
   }
-  if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+  int cause = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  for (uint32_t waited = 0; cause == EWOULDBLOCK && waited < patience_ms; waited += kLockRetryMs) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kLockRetryMs));
+    cause = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  }
+  if (cause != 0 && cause != EWOULDBLOCK) {
+    ::close(file_);
+    file_ = -1;
+    return "cannot lock " + path + ": " + std::strerror(cause) + "; set server.database to a path on a local disk";
+  }
+  if (cause != 0) {
     char text[32] = {};
     const ssize_t size = ::read(file_, text, sizeof text - 1);
     const std::string owner = size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string("unknown");

@@ -132,8 +132,11 @@ class DatabaseLock {
   ~DatabaseLock();
   DatabaseLock(const DatabaseLock&) = delete;
   DatabaseLock& operator=(const DatabaseLock&) = delete;
-  // Empty, or a sentence that names the other server's process and the remedy.
-  std::string take(const std::string& database_path);
+  // Empty, or a sentence that names the other server's process and the remedy. Tries for patience_ms: a command that
+  // probes holds the lock for a moment.
+  std::string take(const std::string& database_path, uint32_t patience_ms = 0);
+  // Whether a server holds it. A sentence when that cannot be known. Leaves nothing held.
+  static std::string probe(const std::string& database_path, bool* is_held);
 
  private:
   int file_ = -1;

@@ -4,6 +4,7 @@
     commands_test.py PROGRAM
 """
 
+import fcntl
 import os
 import pathlib
 import re
@@ -173,6 +174,16 @@ class Commands(unittest.TestCase):
         again = self.serve()
         again.wait_for("event=version version=0")
         self.assertEqual(again.stop(), OK)
+
+    def test_a_probe_of_the_lock_does_not_stop_a_server_from_starting(self):
+        self.enrol()
+        with open(self.home / "test.db.lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            release = threading.Timer(0.3, fcntl.flock, (lock, fcntl.LOCK_UN))
+            release.start()
+            server = self.serve()
+            release.join()
+        self.assertEqual(server.stop(), OK)
 
     def test_model_export(self):
         self.enrol()

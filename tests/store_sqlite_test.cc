@@ -204,6 +204,23 @@ TEST(StoreSqlite, OneServerPerDatabase) {
   EXPECT_THAT(problem, HasSubstr("stop that one"));
 }
 
+TEST(StoreSqlite, AProbeOfTheLockLeavesItFree) {
+  const Folder folder;
+  bool is_held = true;
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
+  EXPECT_FALSE(is_held) << "no lock file yet";
+  {
+    DatabaseLock server;
+    ASSERT_EQ(server.take(folder.file("a.db")), "");
+    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
+    EXPECT_TRUE(is_held);
+  }
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
+  EXPECT_FALSE(is_held);
+  DatabaseLock next;
+  EXPECT_EQ(next.take(folder.file("a.db")), "");
+}
+
 TEST(StoreSqlite, WhatCannotBeOpenedIsNamedWithItsRemedy) {
   const Folder folder;
   {
