@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "server/model_export.h"
+#include "server/straggler.h"
 
 namespace gradstream {
 
@@ -421,6 +423,52 @@ void tally(const JournalRecord& record, DeviceTally* device) {
   device->last_version = record.version;
 }
 
+// The open round, from the records after the last version.
+struct RoundView {
+  bool has_version = false;
+  uint32_t version = 0;
+  uint64_t digest = 0;
+  RunEvent event = RunEvent::kNone;
+  std::set<uint32_t> answered;
+
+  void take(const JournalRecord& record) {
+    if (record.kind == RecordKind::kVersion) {
+      *this = {true, record.version, record.digest, RunEvent::kNone, {}};
+    } else if (record.kind == RecordKind::kRunState) {
+      event = static_cast<RunEvent>(record.detail);
+    } else if (record.kind == RecordKind::kUpdate && record.verdict == gs_Verdict_VERDICT_FOLDED) {
+      answered.insert(record.device);
+    }
+  }
+  const char* state() const {
+    switch (event) {
+      case RunEvent::kNone: return has_version ? "active" : "waiting";
+      case RunEvent::kExtended: return "extended";
+      case RunEvent::kStalled: return "stalled";
+      case RunEvent::kFinished: return "finished";
+      case RunEvent::kStopped: return "stopped";
+    }
+    return "unknown";
+  }
+};
+
+// wanted: the goal before the deadline, after it the least number that closes the round.
+void print_round(const RoundView& round, const RunParameters& parameters, const std::vector<DeviceRow>& devices) {
+  uint32_t active_count = 0;
+  std::string missing;
+  for (const DeviceRow& device : devices) {
+    active_count += device.revoked ? 0 : 1;
+    if (!device.revoked && !round.answered.contains(device.index)) {
+      missing += (missing.empty() ? "" : ",") + device.name;
+    }
+  }
+  const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
+  const uint32_t wanted =
+      is_past_deadline ? update_least(parameters, active_count) : update_goal(parameters, active_count);
+  std::printf("round=%u state=%s answers=%zu wanted=%u missing=%s\n", round.version, round.state(),
+              round.answered.size(), wanted, missing.empty() ? "none" : missing.c_str());
+}
+
 }  // namespace
 
 int status(const CommonOptions& options) {
@@ -434,17 +482,19 @@ int status(const CommonOptions& options) {
   if (code != kExitOk) {
     return code;
   }
-  uint32_t version = 0;
-  uint64_t digest = 0;
+  RunParameters parameters;
+  const std::string error = parse_run_source(run.source, &parameters);
+  if (!error.empty()) {
+    return fail(kExitDatabase, error + "use the release that wrote it");
+  }
+  RoundView round;
   uint64_t records = 0;
   std::map<uint32_t, DeviceTally> tallies;
   SqliteStore journal(database, run.id);
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     ++records;
-    if (record.kind == RecordKind::kVersion) {
-      version = record.version;
-      digest = record.digest;
-    } else if (record.kind != RecordKind::kRunState) {
+    round.take(record);
+    if (record.kind != RecordKind::kVersion && record.kind != RecordKind::kRunState) {
       tally(record, &tallies[record.device]);
     }
     return true;
@@ -459,8 +509,10 @@ int status(const CommonOptions& options) {
     return fail(kExitDatabase, problem);
   }
   std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu served=%s\n", run.id,
-              run.name.c_str(), stored_run_state_text(run.state), version, static_cast<unsigned long long>(digest),
-              static_cast<unsigned long long>(records), devices.size(), is_served ? "yes" : "no");
+              run.name.c_str(), stored_run_state_text(run.state), round.version,
+              static_cast<unsigned long long>(round.digest), static_cast<unsigned long long>(records),
+              devices.size(), is_served ? "yes" : "no");
+  print_round(round, parameters, devices);
   for (const DeviceRow& device : devices) {
     const DeviceTally& t = tallies[device.index];
     std::printf("device=%s index=%u state=%s tasks=%llu folded=%llu late=%llu refused=%llu last_task=%u "

@@ -166,6 +166,25 @@ class Commands(unittest.TestCase):
         again = self.serve("--set", "run.seed=9")
         self.assertEqual(again.stop(signal.SIGINT), OK)
 
+    def test_status_names_the_missing(self):
+        self.enrol()
+        quick = ("--set", "run.report_deadline_ms=50", "--set", "run.extension_count_max=1")
+        server = self.serve(*quick)
+        server.wait_for("event=run_stalled")
+        text = self.verb("status")
+        for _ in range(100):  # the line in the log comes before the record in the database
+            text = self.verb("status") if "state=stalled" not in text else text
+        self.assertIn("round=0 state=stalled answers=0 wanted=2 missing=a,b", text)
+        self.verb("device", "revoke", "a")
+        server.wait_for("event=device_revoked")
+        self.assertIn("wanted=1 missing=b", self.verb("status"))
+        self.assertIn("stop requested", self.verb("run", "stop"))
+        server.wait_for("event=run_stopped")
+        self.assertEqual(server.stop(), OK)
+        self.assertIn("round=0 state=stopped", self.verb("status"))
+        self.verb("run", "start")
+        self.assertIn("round=0 state=waiting answers=0 wanted=1 missing=b", self.verb("status"))
+
     def test_kill_leaves_a_database_that_serves_again(self):
         self.enrol()
         server = self.serve()
