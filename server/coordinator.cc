@@ -54,6 +54,17 @@ class Line {
   std::string text_;
 };
 
+// Text of a peer, fit for a log line: what could end the value or the line is replaced.
+std::string safe(const std::string& text) {
+  std::string out = text.empty() ? "none" : text;
+  for (char& c : out) {
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
+                          c == '_' || c == '+' || c == '-';
+    c = is_plain ? c : '?';
+  }
+  return out;
+}
+
 gs_Reason reason_of(Status status) {
   switch (status) {
     case Status::kNotFinite:
@@ -85,6 +96,7 @@ struct Coordinator::State {
     Intake intake;
     std::optional<gs_Pull> waiting_pull;
     uint32_t held_count = 0;
+    bool has_report = false;
   };
   // An action that waits until the journal up to `required` is durable.
   struct Held {
@@ -149,6 +161,7 @@ struct Coordinator::State {
   void send_judged_ack(SessionId id, uint32_t device, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
+  void on_report(SessionId id, const gs_StatusReport& report);
   void drop_session(SessionId id);
 };
 
@@ -581,6 +594,26 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
        kRefusedWindowFactor, device.judged.record_sequence);
 }
 
+// The last one is kept; the first one of a session is logged.
+void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) {
+  Session& session = sessions.at(id);
+  Device& device = ledger.fleet().at(session.device);
+  device.report = report;
+  if (std::exchange(session.has_report, true)) {
+    return;
+  }
+  log("device_report", Line()
+                           .add("device", device.name)
+                           .add("firmware_version", safe(device.firmware_version))
+                           .add("uptime_s", report.uptime_s)
+                           .add("arena_high_water", report.arena_high_water)
+                           .add("stack_high_water", report.stack_high_water)
+                           .add("tls_high_water", report.tls_high_water)
+                           .add("sessions", report.sessions)
+                           .add("digest_mismatches", report.digest_mismatches)
+                           .add("tasks_done", report.tasks_done));
+}
+
 // ---- Uploads -----------------------------------------------------------------------------------------------------
 
 void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t now_ms) {
@@ -811,7 +844,8 @@ void Coordinator::start(uint64_t now_ms) {
 void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
   State& state = *state_;
   const auto [entry, is_new] =
-      state.sessions.try_emplace(session, State::Session{device, false, Intake(state.parameters.value_count()), {}, 0});
+      state.sessions.try_emplace(session, State::Session{device, false, Intake(state.parameters.value_count()), {}, 0,
+                                                         false});
   if (!state.ledger.fleet().contains(device)) {
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
@@ -846,7 +880,7 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
       state.on_task_refused(session, message.body.task_refused, now_ms);
       return;
     case gs_DeviceMessage_status_report_tag:
-      known.report = message.body.status_report;
+      state.on_report(session, message.body.status_report);
       return;
     default:
       taken = IntakeResult::kBroken;

@@ -194,6 +194,29 @@ TEST(Coordinator, AFloodOfHeldAnswersEndsTheSession) {
   EXPECT_EQ(server.closed[0].reason, gs_Reason_REASON_OVERLOADED);
 }
 
+TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
+  TestServer server(scalar_parameters());
+  server.start();
+  gs_Hello hello = good_hello(1);
+  std::strcpy(hello.firmware_version, "1.2-a\" event=\nx");
+  server.hello(0, hello);
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_status_report_tag;
+  message.body.status_report.uptime_s = 5;
+  message.body.status_report.stack_high_water = 900;
+  message.body.status_report.tasks_done = 3;
+  server.send(0, message);
+  EXPECT_TRUE(server.has_log("device_report device=d0 firmware_version=1.2-a??event??x uptime_s=5"));
+  EXPECT_TRUE(server.has_log("stack_high_water=900"));
+  EXPECT_TRUE(server.has_log("tasks_done=3"));
+  server.logs.clear();
+  server.send(0, message);
+  EXPECT_FALSE(server.has_log("device_report"));
+  server.hello(0, hello);
+  server.send(0, message);
+  EXPECT_TRUE(server.has_log("device_report"));
+}
+
 // ---- Exactly once ----
 
 TEST(Coordinator, AnOpenTaskIsIssuedAgainWithItsSequence) {
