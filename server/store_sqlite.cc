@@ -315,6 +315,21 @@ StoreStatus SqliteDatabase::check_schema() {
   return StoreStatus::kOk;
 }
 
+// Where SQLite cannot, it goes on in another mode without an error: readers would then stop the server's commits.
+StoreStatus SqliteDatabase::use_wal() {
+  Use use(*this, "PRAGMA journal_mode=WAL");
+  const int code = use.step();
+  if (code != SQLITE_ROW) {
+    return fail(code, "use a write-ahead log");
+  }
+  const std::string mode = use.text(0);
+  if (mode == "wal") {
+    return StoreStatus::kOk;
+  }
+  return fail_with(StoreStatus::kFailed, "database " + path_ + " has no write-ahead log, journal_mode is " + mode +
+                                             "; set server.database to a path on a local disk");
+}
+
 StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (options.vfs != nullptr ? SQLITE_OPEN_CREATE : 0);
   const int code = sqlite3_open_v2(path_.c_str(), &connection_, flags, options.vfs);
@@ -326,7 +341,7 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   bool is_new = false;
   StoreStatus status = check_format(&is_new);
   if (status == StoreStatus::kOk) {
-    status = execute("PRAGMA journal_mode=WAL");
+    status = use_wal();
   }
   if (status == StoreStatus::kOk) {
     status = execute(options.synchronous_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");

@@ -94,6 +94,7 @@ class SqliteDatabase {
 
   StoreStatus connect(const SqliteOptions& options);
   StoreStatus prepare_file(const SqliteOptions& options);
+  StoreStatus use_wal();
   StoreStatus check_format(bool* is_new);
   StoreStatus make_schema();
   StoreStatus check_schema();

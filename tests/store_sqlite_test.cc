@@ -252,6 +252,15 @@ TEST(StoreSqlite, WhatCannotBeOpenedIsNamedWithItsRemedy) {
   }
 }
 
+TEST(StoreSqlite, WithoutAWriteAheadLogItDoesNotOpen) {
+  const Folder folder;
+  SqliteDatabase database;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.vfs = "unix-none";  // no shared memory, as on some network disks
+  EXPECT_EQ(database.open(options), StoreStatus::kFailed);
+  EXPECT_THAT(database.error(), HasSubstr("no write-ahead log, journal_mode is delete"));
+}
+
 TEST(StoreSqlite, ANewerFormatIsNamed) {
   const Folder folder;
   {
