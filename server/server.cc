@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include <mbedtls/platform_util.h>
+
 #include "server/model_export.h"
 #include "server/record.h"
 
@@ -116,6 +118,7 @@ bool Server::find_psk(std::string_view identity, PskEntry* out) {
     return false;
   }
   out->key = row->key;
+  mbedtls_platform_zeroize(row->key.data(), row->key.size());
   out->device = row->index;
   out->revoked = row->revoked;
   return true;

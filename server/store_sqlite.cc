@@ -47,8 +47,8 @@ constexpr const char* kSelectRecords =
     "loss_before,loss_after,digest,time_ms,payload,crc32c FROM journal WHERE run=?1 ORDER BY sequence";
 constexpr const char* kInsertDevice =
     "INSERT INTO devices SELECT ?1,?2,?3,0,?4 WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
-constexpr const char* kSelectDevice = "SELECT device_index,name,key,revoked,created_ms FROM devices WHERE name=?1";
-constexpr const char* kSelectDevices = "SELECT device_index,name,key,revoked,created_ms FROM devices ORDER BY 1";
+constexpr const char* kSelectDevice = "SELECT device_index,name,revoked,created_ms,key FROM devices WHERE name=?1";
+constexpr const char* kSelectDevices = "SELECT device_index,name,revoked,created_ms FROM devices ORDER BY 1";
 constexpr const char* kSelectLatestRun =
     "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id DESC LIMIT 1";
 constexpr const char* kSelectRuns =
@@ -432,10 +432,8 @@ DeviceRow device_of(const UseType& use) {
   DeviceRow row;
   row.index = use.number32(0);
   row.name = use.text(1);
-  const auto key = use.blob(2);
-  std::memcpy(row.key.data(), key.data(), std::min(key.size(), row.key.size()));
-  row.revoked = use.number(3) != 0;
-  row.created_ms = use.number(4);
+  row.revoked = use.number(2) != 0;
+  row.created_ms = use.number(3);
   return row;
 }
 
@@ -461,6 +459,8 @@ StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<D
   const int code = use.step();
   if (code == SQLITE_ROW) {
     *out = device_of(use);
+    const auto key = use.blob(4);
+    std::memcpy((*out)->key.data(), key.data(), std::min(key.size(), (*out)->key.size()));
     return StoreStatus::kOk;
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");

@@ -75,7 +75,7 @@ class SqliteDatabase {
   // found = false when there is no such device.
   StoreStatus revoke_device(const std::string& name, bool* found);
   StoreStatus find_device(const std::string& name, std::optional<DeviceRow>* out);
-  // In order of index.
+  // In order of index, without their keys.
   StoreStatus devices(std::vector<DeviceRow>* out);
 
   // Sets row.id.

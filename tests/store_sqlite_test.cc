@@ -179,6 +179,9 @@ TEST(StoreSqlite, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   ASSERT_EQ(other.devices(&rows), StoreStatus::kOk);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[1].name, "b");
+  EXPECT_TRUE(rows[0].revoked);
+  EXPECT_EQ(rows[1].created_ms, 7U);
+  EXPECT_EQ(rows[1].key, decltype(key){}) << "a list holds no keys";
 }
 
 TEST(StoreSqlite, OnlyTheOwnerCanReadTheFiles) {
