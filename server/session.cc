@@ -80,15 +80,14 @@ void Session::send(const ServerMessage& message) {
   if (!is_open()) {
     return;
   }
-  std::vector<uint8_t> frame(kFrameSizeMax);
-  const Result<size_t> size = encode_frame(message, frame.data());
+  uint8_t frame[kFrameSizeMax];
+  const Result<size_t> size = encode_frame(message, frame);
   if (!size.ok()) {
     log_event(LogLevel::kError, "message_not_encoded",
               Fields().add("session", id_).add("body", uint64_t{message.which_body}));
     return;
   }
-  frame.resize(size.value());
-  if (queued_size_ + frame.size() > limits_.queue_size_max) {
+  if (queued_size_ + size.value() + kQueuedFrameOverhead > limits_.queue_size_max) {
     ++counters_.sessions_overloaded;
     log_event(LogLevel::kWarn, "session_overloaded",
               Fields().add("session", id_).add("device", identity()).add("queued", uint64_t{queued_size_})
@@ -96,13 +95,18 @@ void Session::send(const ServerMessage& message) {
     close(gs_Reason_REASON_OVERLOADED);
     return;
   }
-  queued_size_ += frame.size();
-  queue_.push_back(std::move(frame));
+  queue_frame({frame, size.value()});
   note_sent(message);
   if (!pumping_) {
     pump_output();
     arm_timer();
   }
+}
+
+// Copies the frame: a buffer of the frame's own size, not of the largest one's.
+void Session::queue_frame(std::span<const uint8_t> frame) {
+  queued_size_ += frame.size() + kQueuedFrameOverhead;
+  queue_.emplace_back(frame.begin(), frame.end());
 }
 
 // While this end owes an answer the peer is not late; where the peer owes the next frame it is due as after an answer.
@@ -158,12 +162,10 @@ void Session::close(gs_Reason reason) {
     message.body.refuse.has_retry = true;
     message.body.refuse.retry.min_ms = limits_.refusal_retry_min_ms;
     message.body.refuse.retry.max_ms = limits_.refusal_retry_max_ms;
-    std::vector<uint8_t> frame(kFrameSizeMax);
-    const Result<size_t> size = encode_frame(message, frame.data());
+    uint8_t frame[kFrameSizeMax];
+    const Result<size_t> size = encode_frame(message, frame);
     if (size.ok()) {
-      frame.resize(size.value());
-      queued_size_ += frame.size();
-      queue_.push_back(std::move(frame));
+      queue_frame({frame, size.value()});
     }
   }
   begin_closing();
@@ -332,7 +334,7 @@ void Session::pump_output() {
       break;
     }
     ++counters_.frames_sent;
-    queued_size_ -= queue_.front().size();
+    queued_size_ -= queue_.front().size() + kQueuedFrameOverhead;
     queue_.pop_front();
   }
   stream_->flush();

@@ -33,6 +33,9 @@ namespace gradstream {
 
 using SessionId = uint64_t;  // never reused
 
+// What keeping a frame costs beyond its bytes: its vector, its share of the queue, the heap's own bookkeeping.
+inline constexpr size_t kQueuedFrameOverhead = 64;
+
 // All in milliseconds unless the name says otherwise. Set from the configuration file.
 struct SessionLimits {
   uint32_t handshake_deadline_ms = kHandshakeDeadlineMs;
@@ -41,7 +44,7 @@ struct SessionLimits {
   uint32_t write_deadline_ms = kAnswerDeadlineMs;
   uint32_t close_deadline_ms = kFrameDeadlineMs;
   uint32_t session_idle_max_ms = 600000;
-  // Bytes of frames that wait for one peer. Reason: two snapshots of a model of 64 K values.
+  // Bytes of frames that wait for one peer, and what keeping them costs. Reason: two snapshots of a model of 64 K values.
   uint32_t queue_size_max = 1U << 20;
   // Window sent with a refusal: wider than the ordinary one.
   uint32_t refusal_retry_min_ms = 1000;
@@ -120,6 +123,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void pump_output();
   void on_frame(std::span<const uint8_t> payload);
   void refuse_malformed(const char* what);
+  void queue_frame(std::span<const uint8_t> frame);
   void note_received(const DeviceMessage& message);
   void note_sent(const ServerMessage& message);
   void fail_tls();

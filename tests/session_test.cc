@@ -282,6 +282,22 @@ TEST(Session, AfterTheLastPieceTheServerOwesTheAnswer) {
   EXPECT_FALSE(e.server.until([&] { return e.peer.gone(); }, 3 * kShortMs));
 }
 
+TEST(Session, AFrameInTheQueueCountsWithWhatKeepingItCosts) {
+  ListenerLimits limits = patient();
+  limits.send_buffer_size = 4096;
+  Established e(limits, 4096);
+  ASSERT_TRUE(e.ready);
+  e.peer.set_reading(false);
+  for (int i = 0; i < 200; ++i) {
+    e.session()->send(chunk_message());
+  }
+  ServerMessage wait = {};
+  wait.which_body = gs_ServerMessage_wait_tag;
+  const size_t before = e.session()->queued_size();
+  e.session()->send(wait);
+  EXPECT_GE(e.session()->queued_size(), before + 64) << "a few bytes of frame, a block of the heap";
+}
+
 TEST(Session, BytesAreCountedBothWays) {
   Established e(patient());
   ASSERT_TRUE(e.ready);
