@@ -74,6 +74,15 @@ Server::~Server() {
   executing_ = true;  // sessions that end now have nobody to tell
   listener_.close_accepting();
   listener_.abort_all();
+  for (SteadyTimer* const timer : {&tick_, &fleet_poll_, &drain_timer_}) {
+    timer->cancel();
+  }
+  if (store_) {
+    store_->stop();  // what it reports comes into this loop too
+  }
+  // The cancelled handlers hold TLS streams, which must end before the TLS context that they share.
+  io_.restart();
+  io_.poll();
 }
 
 uint64_t Server::now_ms() const { return epoch_offset_ms_ + steady_ms(); }

@@ -319,6 +319,15 @@ TEST_F(ServerTest, TheOperatorStopsTheRun) {
   }));
 }
 
+TEST_F(ServerTest, NothingOfItIsLeftInTheLoopThatOutlivesIt) {
+  Life life(config());
+  Script one(life, 1);
+  ASSERT_TRUE(one.say_hello());
+  life.server.reset();
+  life.io.restart();
+  EXPECT_EQ(life.io.poll(), 0U) << "a handler that holds a TLS stream";
+}
+
 TEST_F(ServerTest, TheSecondRunOfAPortIsRefusedWithItsRemedy) {
   Life life(config());
   Config occupied = config();
