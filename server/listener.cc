@@ -120,8 +120,7 @@ void Listener::drain(uint32_t retry_min_ms, uint32_t retry_max_ms) {
     if (session->is_half_open()) {
       session->abort();
     } else {
-      session->send(message);
-      session->close(gs_Reason_REASON_NONE);
+      session->drain(message);
     }
   }
 }

@@ -42,7 +42,7 @@ class Listener : public SessionOwner {
   // The session, or null once it has ended.
   Session* find(SessionId session) const;
   void close_accepting();
-  // Drain to every session, then a close of each.
+  // Drain to every session, then a close of each; a session with an update that has no Ack yet gets that first.
   void drain(uint32_t retry_min_ms, uint32_t retry_max_ms);
   void abort_all();
 

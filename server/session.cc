@@ -97,6 +97,10 @@ void Session::send(const ServerMessage& message) {
   }
   queue_frame({frame, size.value()});
   note_sent(message);
+  if (drain_message_ && !upload_begun_) {
+    drain(*std::exchange(drain_message_, std::nullopt));
+    return;
+  }
   if (!pumping_) {
     pump_output();
     arm_timer();
@@ -144,6 +148,15 @@ void Session::note_sent(const ServerMessage& message) {
     default: break;
   }
   peer_due_ms_ = now_ms() + patience_ms;
+}
+
+void Session::drain(const ServerMessage& message) {
+  if (upload_begun_) {
+    drain_message_ = message;
+    return;
+  }
+  send(message);
+  close(gs_Reason_REASON_NONE);
 }
 
 void Session::close(gs_Reason reason) {

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,6 +101,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void start();
   // Queues a message. Nothing happens when the session is closing.
   void send(const ServerMessage& message);
+  // Sends a Drain and ends the session; where an update has begun to come, after its Ack.
+  void drain(const ServerMessage& message);
   // Ends the session after what was queued. reason: sent in a Refuse unless REASON_NONE.
   void close(gs_Reason reason);
   // Ends it at once, without a word; on_session_ended() is still called.
@@ -154,6 +157,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t write_begin_ms_ = 0;
   uint64_t peer_due_ms_ = 0;
   bool owes_answer_ = false;   // this end, to the last frame of the peer
+  std::optional<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;  // a first piece came, its Ack has not left
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;

@@ -328,6 +328,28 @@ TEST_F(ServerTest, NothingOfItIsLeftInTheLoopThatOutlivesIt) {
   EXPECT_EQ(life.io.poll(), 0U) << "a handler that holds a TLS stream";
 }
 
+TEST_F(ServerTest, AnUpdateThatHasComeGetsItsAckBeforeTheDrain) {
+  Life life(config());
+  Script one(life, 1);
+  Script two(life, 2);
+  ASSERT_TRUE(one.say_hello() && two.say_hello());
+  ASSERT_TRUE(one.get_task() && two.get_task());
+  life.store->full = true;
+  ASSERT_TRUE(one.send_update(0.5F));
+  ASSERT_TRUE(life.until([&] { return life.log.count("store_failed") == 1; }));
+  life.server->drain();
+  EXPECT_TRUE(two.wait_for(gs_ServerMessage_drain_tag)) << "it owes nothing";
+  EXPECT_FALSE(one.peer().gone());
+  life.store->full = false;
+  ASSERT_TRUE(one.wait_for(gs_ServerMessage_ack_tag));
+  EXPECT_EQ(one.last.body.ack.verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_TRUE(one.wait_for(gs_ServerMessage_drain_tag));
+  one.peer().raw().close();
+  two.peer().raw().close();
+  EXPECT_TRUE(life.until([&] { return life.io.stopped(); }));
+  EXPECT_TRUE(life.server->finish());
+}
+
 TEST_F(ServerTest, TheSecondRunOfAPortIsRefusedWithItsRemedy) {
   Life life(config());
   Config occupied = config();
