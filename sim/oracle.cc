@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <set>
 
 namespace gradstream {
 namespace {
@@ -46,6 +45,12 @@ std::string Oracle::on_record(const JournalRecord& record) {
     case RecordKind::kVersion:
       return on_version(record);
     case RecordKind::kRunState:
+      if (record.detail != static_cast<uint32_t>(RunEvent::kExtended)) {
+        states_.push_back(record.detail == static_cast<uint32_t>(RunEvent::kStalled) ? gs_RunState_RUN_STATE_STALLED
+                          : record.detail == static_cast<uint32_t>(RunEvent::kFinished)
+                              ? gs_RunState_RUN_STATE_FINISHED
+                              : gs_RunState_RUN_STATE_STOPPED);
+      }
       return "";
   }
   return "a record of unknown kind" + at(record);
@@ -58,6 +63,9 @@ std::string Oracle::on_update(const JournalRecord& record) {
   }
   if (!judged_.emplace(task, Judged{record.verdict, record.version}).second) {
     return "an update was folded twice" + at(record);
+  }
+  if (record.verdict == gs_Verdict_VERDICT_FOLDED) {
+    answered_.emplace(record.device, record.base_version);
   }
   Share& share = shares_.emplace_back();
   share.owner = parameters_.owner_of(record.device);
@@ -96,6 +104,7 @@ std::string Oracle::on_version(const JournalRecord& record) {
     return "the digest of a version is not that of its record" + at(record);
   }
   has_version_ = true;
+  states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
   models_.emplace_back(replica_.model(), replica_.model() + parameters_.shape.size());
   shares_.clear();
   return "";
@@ -179,7 +188,7 @@ std::string Oracle::check_model(const VersionRecord& record) {
              : "a version is not the fold of the journal's updates";
 }
 
-std::string Oracle::on_message(uint32_t device, const ServerMessage& message) const {
+std::string Oracle::on_message(uint32_t device, const ServerMessage& message, const Request& request) const {
   switch (message.which_body) {
     case gs_ServerMessage_task_tag: {
       const auto issued = issued_.find({device, message.body.task.task_sequence});
@@ -193,23 +202,69 @@ std::string Oracle::on_message(uint32_t device, const ServerMessage& message) co
       return has_version_ && message.body.snapshot_chunk.version <= version()
                  ? ""
                  : "a snapshot left before its version was durable";
-    case gs_ServerMessage_ack_tag: {
-      const gs_Ack& ack = message.body.ack;
-      if (ack.verdict == gs_Verdict_VERDICT_TRY_LATER || ack.verdict == gs_Verdict_VERDICT_SUPERSEDED ||
-          ack.reason == gs_Reason_REASON_UNKNOWN_TASK) {
-        return "";
-      }
-      const auto judged = judged_.find({device, ack.task_sequence});
-      if (judged == judged_.end()) {
-        return "an Ack left before its verdict was durable";
-      }
-      return judged->second.verdict == static_cast<uint32_t>(ack.verdict) && judged->second.version == ack.version
-                 ? ""
-                 : "an Ack says something else than the journal";
-    }
+    case gs_ServerMessage_ack_tag:
+      return on_ack(device, message.body.ack);
+    case gs_ServerMessage_welcome_tag:
+      return on_welcome(device, message.body.welcome, request);
+    case gs_ServerMessage_wait_tag:
+      return on_wait(device, message.body.wait, request);
     default:
       return "";
   }
+}
+
+std::string Oracle::on_ack(uint32_t device, const gs_Ack& ack) const {
+  const std::pair task(device, ack.task_sequence);
+  if (ack.verdict == gs_Verdict_VERDICT_TRY_LATER || ack.verdict == gs_Verdict_VERDICT_SUPERSEDED) {
+    return "";
+  }
+  if (ack.reason == gs_Reason_REASON_UNKNOWN_TASK) {
+    return issued_.contains(task) ? "an Ack does not know a task of the journal" : "";
+  }
+  const auto judged = judged_.find(task);
+  if (judged == judged_.end()) {
+    return "an Ack left before its verdict was durable";
+  }
+  return judged->second.verdict == static_cast<uint32_t>(ack.verdict) && judged->second.version == ack.version
+             ? ""
+             : "an Ack says something else than the journal";
+}
+
+std::string Oracle::on_welcome(uint32_t device, const gs_Welcome& welcome, const Request& request) const {
+  if (welcome.version > (has_version_ ? version() : 0)) {
+    return "a Welcome left before its version was durable";
+  }
+  // Not held to it yet: that a stalled run is active again, while the version that ends the stall is on its way to the
+  // disk. The coordinator says so too early.
+  const bool ends_stall = welcome.run_state == gs_RunState_RUN_STATE_ACTIVE &&
+                          states_.back() == gs_RunState_RUN_STATE_STALLED;
+  if (!ends_stall && !was_state(welcome.run_state, request)) {
+    return "a Welcome names a run state that is not durable";
+  }
+  const auto judged = judged_.find({device, request.lost_task_sequence});
+  const bool is_abandoned = judged != judged_.end() && judged->second.verdict == gs_Verdict_VERDICT_ABANDONED;
+  return is_abandoned || !welcome.abandoned ? "" : "a Welcome left before the task that it gives up was judged durably";
+}
+
+std::string Oracle::on_wait(uint32_t device, const gs_Wait& wait, const Request& request) const {
+  switch (wait.cause) {
+    case gs_WaitCause_WAIT_CAUSE_ANSWERED: {
+      const auto answered = answered_.lower_bound({device, request.version});
+      const bool is_durable = answered != answered_.end() && answered->first == device;
+      return is_durable ? "" : "a Wait left before the answer that it names was durable";
+    }
+    case gs_WaitCause_WAIT_CAUSE_STALLED:
+      return was_state(gs_RunState_RUN_STATE_STALLED, request) ? "" : "a Wait names a stall that is not durable";
+    case gs_WaitCause_WAIT_CAUSE_FINISHED:
+      return was_state(gs_RunState_RUN_STATE_FINISHED, request) ? "" : "a Wait names an end that is not durable";
+    default:
+      return "";
+  }
+}
+
+bool Oracle::was_state(gs_RunState state, const Request& request) const {
+  return std::find(states_.begin() + static_cast<std::ptrdiff_t>(request.state_index), states_.end(), state) !=
+         states_.end();
 }
 
 std::string Oracle::on_state(const Coordinator& coordinator) const {

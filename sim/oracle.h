@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,17 +17,28 @@ namespace gradstream {
 
 class Oracle {
  public:
+  // A Hello or Pull as it reached the server. What its answer claims must have held in the durable journal at some time
+  // from then on.
+  struct Request {
+    uint32_t version = 0;    // durable then
+    size_t state_index = 0;  // of the durable run state then
+    uint32_t lost_task_sequence = 0;
+  };
+
   explicit Oracle(const RunParameters& parameters);
 
   // Each returns a sentence on the first invariant that is broken, or nothing.
   // A record that has become durable, in order.
   std::string on_record(const JournalRecord& record);
   // A message that leaves the server for a device: everything it says must be durable (output commit rule), and an Ack
-  // must repeat the journal's verdict.
-  std::string on_message(uint32_t device, const ServerMessage& message) const;
+  // must repeat the journal's verdict. request: what it answers, as far as it is a Welcome or a Wait.
+  std::string on_message(uint32_t device, const ServerMessage& message, const Request& request) const;
   // The coordinator's model must be that of the journal.
   std::string on_state(const Coordinator& coordinator) const;
 
+  Request request(uint32_t lost_task_sequence) const {
+    return {has_version_ ? version() : 0, states_.size() - 1, lost_task_sequence};
+  }
   uint32_t version() const { return replica_.version(); }
   uint64_t digest() const { return replica_.digest(); }
 
@@ -43,6 +55,10 @@ class Oracle {
     std::vector<Real> values;
   };
 
+  std::string on_ack(uint32_t device, const gs_Ack& ack) const;
+  std::string on_welcome(uint32_t device, const gs_Welcome& welcome, const Request& request) const;
+  std::string on_wait(uint32_t device, const gs_Wait& wait, const Request& request) const;
+  bool was_state(gs_RunState state, const Request& request) const;
   std::string on_update(const JournalRecord& record);
   std::string on_version(const JournalRecord& record);
   float step_scale() const;
@@ -59,6 +75,8 @@ class Oracle {
   uint64_t last_sequence_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> issued_;  // (device, task) -> version
   std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
+  std::set<std::pair<uint32_t, uint32_t>> answered_;              // (device, version), in time
+  std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other
   std::vector<Share> shares_;              // of the open version
   std::vector<std::vector<Real>> models_;  // of every version
 };

@@ -556,7 +556,8 @@ bool Simulation::do_server_action(const Action& action) {
         server_->on_session_closed(action.session, now_ms_);
         break;
       }
-      broken(oracle_.on_message(index, action.message));
+      const bool is_welcome = action.message.which_body == gs_ServerMessage_welcome_tag;
+      broken(oracle_.on_message(index, action.message, is_welcome ? link->second.hello : link->second.pull));
       send_down(action.session, at_ms, action.message);
       note_sent(action.session, action.message);
       break;
@@ -586,6 +587,11 @@ void Simulation::on_frame_up(const Event& event) {
     return;
   }
   link->second.reader.pop();
+  if (message.which_body == gs_DeviceMessage_hello_tag) {
+    link->second.hello = oracle_.request(message.body.hello.lost_task_sequence);
+  } else if (message.which_body == gs_DeviceMessage_pull_tag) {
+    link->second.pull = oracle_.request(0);
+  }
   expect_device(event.session, kSessionIdleMaxMs);  // until this end has answered
   server_->on_message(event.session, link->second.device, message, now_ms_);
   take_server_actions();

@@ -94,6 +94,8 @@ class Simulation {
   struct Link {
     uint32_t device = 0;
     FrameReader reader;  // the server's
+    Oracle::Request hello;  // of which a Welcome comes
+    Oracle::Request pull;   // of which a Wait comes
     uint64_t due_ms = 0;             // when the device must have said something, as in server/session.h
     uint64_t timer_ms = UINT64_MAX;  // of the next kSessionDue
   };

@@ -146,6 +146,12 @@ TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
   ASSERT_EQ(simulation.run().fault, "");
   Oracle oracle(sim_parameters(options));
   JournalRecord update;
+  ServerMessage welcome = {};
+  welcome.which_body = gs_ServerMessage_welcome_tag;
+  welcome.body.welcome.run_state = gs_RunState_RUN_STATE_FINISHED;
+  ServerMessage answered = {};
+  answered.which_body = gs_ServerMessage_wait_tag;
+  answered.body.wait.cause = gs_WaitCause_WAIT_CAUSE_ANSWERED;
   ServerMessage ack = {};
   ack.which_body = gs_ServerMessage_ack_tag;
   for (const JournalRecord& record : simulation.store().records()) {
@@ -153,17 +159,24 @@ TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
       ack.body.ack.task_sequence = record.task_sequence;
       ack.body.ack.verdict = gs_Verdict_VERDICT_FOLDED;
       ack.body.ack.version = record.version;
-      EXPECT_NE(oracle.on_message(record.device, ack), "");  // not durable yet
+      EXPECT_NE(oracle.on_message(record.device, ack, {}), "");  // not durable yet
+      const Oracle::Request pull = oracle.request(0);
+      EXPECT_NE(oracle.on_message(record.device, answered, pull), "");
       EXPECT_EQ(oracle.on_record(record), "");
-      EXPECT_EQ(oracle.on_message(record.device, ack), "");
+      EXPECT_EQ(oracle.on_message(record.device, answered, pull), "");
+      EXPECT_EQ(oracle.on_message(record.device, ack, {}), "");
       ack.body.ack.verdict = gs_Verdict_VERDICT_LATE;
-      EXPECT_NE(oracle.on_message(record.device, ack), "");
+      EXPECT_NE(oracle.on_message(record.device, ack, {}), "");
       update = record;
     } else {
+      EXPECT_NE(oracle.on_message(0, welcome, oracle.request(0)), "");
       EXPECT_EQ(oracle.on_record(record), "");
     }
   }
   EXPECT_EQ(oracle.version(), 2U);
+  EXPECT_EQ(oracle.on_message(0, welcome, oracle.request(0)), "");
+  welcome.body.welcome.abandoned = true;
+  EXPECT_NE(oracle.on_message(0, welcome, oracle.request(1)), "");  // that one was folded
   update.sequence = simulation.store().records().back().sequence + 1;
   EXPECT_NE(oracle.on_record(update).find("folded twice"), std::string::npos);
 }
