@@ -2,6 +2,7 @@
 
 #include "firmware/line.h"
 #include "firmware/shard.h"
+#include "runtime/link/codec.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {
@@ -113,8 +114,8 @@ bool is_once_over(const gs_status_view& status, int* code) {
     *code = kExitOk;
     return true;
   }
-  *code = kExitSession;
-  return status.connection_failures > 0;
+  *code = status.last_reason == gs_Reason_REASON_OUT_OF_MEMORY ? kExitMemory : kExitSession;
+  return status.connection_failures > 0 || status.last_reason != gs_Reason_REASON_NONE;
 }
 
 }  // namespace

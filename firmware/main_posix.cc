@@ -1,5 +1,7 @@
 // gradstream-client: the client as a Linux process. Its command line and files are ordinary C++; from client_main() on
 // it is the code of the boards.
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -136,10 +138,10 @@ int open_state(const std::string& folder, const std::string& name) {
   if (gradstream::posix_set_state_file(path.c_str()) != gradstream::Status::kOk) {
     return fail(gradstream::kExitUsage, "the path of the state folder is too long");
   }
-  std::ofstream probe(path + ".new", std::ios::app);
-  return probe ? gradstream::kExitOk
-               : fail(gradstream::kExitUsage,
-                      "cannot write " + path + ".new: give the folder the right owner, or --state none");
+  return ::access(folder.c_str(), W_OK | X_OK) == 0
+             ? gradstream::kExitOk
+             : fail(gradstream::kExitUsage,
+                    "cannot write in " + folder + ": give the folder the right owner, or --state none");
 }
 
 }  // namespace
