@@ -25,7 +25,8 @@ GAP_MAX = 0.2  # of 0.88 at the beginning: every mode is far below after 20 roun
 def run(options):
     board = [] if "--board" in options else ["--board", "none"]
     length = [] if "--rounds" in options else ["--rounds", str(ROUNDS_SHORT)]
-    return subprocess.run(["/usr/bin/python3", "-B", ROOT / "tools" / "demo.py", *length, *board, *options], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    command = ["/usr/bin/python3", "-B", ROOT / "tools" / "demo.py", *length, *board, *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
 
 
 def fault(mode, options):

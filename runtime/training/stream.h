@@ -118,9 +118,9 @@ class Replica {
   // Sum of the record last finished, without step_scale and pr/m: d = (pr/m) record_sum. Valid until the next begin_*.
   const Real* record_sum() const { return sum_; }
 
-  // out <- R_X(step v), the next model of RFedAGS's server step; the replica stays. v is projected to T_X first, since a
-  // retraction takes tangents only and sums in f32 are not; out may be v, neither may be model(). kProtocolError when
-  // there is no model, kSingular, kNotFinite.
+  // out <- R_X(step v), the next model of RFedAGS's server step; the replica stays. v is projected to T_X first, since
+  // a retraction takes tangents only and sums in f32 are not; out may be v, neither may be model(). kProtocolError
+  // when there is no model, kSingular, kNotFinite.
   Status tangent_step(const Real* v, Real step, Real* out, Arena& arena) const;
   // X <- that; version + 1. Codes as tangent_step, kOutOfMemory: the model is untouched.
   Status step_tangent(const Real* v, Real step, Arena& arena);
