@@ -45,7 +45,7 @@ struct SessionLimits {
   uint32_t write_deadline_ms = kAnswerDeadlineMs;
   uint32_t close_deadline_ms = kFrameDeadlineMs;
   uint32_t session_idle_max_ms = 600000;
-  // Bytes of frames that wait for one peer, and what keeping them costs. Reason: two snapshots of a model of 64 K values.
+  // Frames that wait for one peer, in bytes of memory. Reason: two snapshots of a model of 64 K values.
   uint32_t queue_size_max = 1U << 20;
   // Window sent with a refusal: wider than the ordinary one.
   uint32_t refusal_retry_min_ms = 1000;
