@@ -215,8 +215,13 @@ std::string Oracle::on_message(uint32_t device, const ServerMessage& message, co
 
 std::string Oracle::on_ack(uint32_t device, const gs_Ack& ack) const {
   const std::pair task(device, ack.task_sequence);
-  if (ack.verdict == gs_Verdict_VERDICT_TRY_LATER || ack.verdict == gs_Verdict_VERDICT_SUPERSEDED) {
+  if (ack.verdict == gs_Verdict_VERDICT_TRY_LATER) {
     return "";
+  }
+  if (ack.verdict == gs_Verdict_VERDICT_SUPERSEDED) {
+    const auto higher = issued_.upper_bound(task);
+    const bool is_durable = higher != issued_.end() && higher->first.first == device;
+    return is_durable ? "" : "an Ack left before the task that supersedes its own was durable";
   }
   if (ack.reason == gs_Reason_REASON_UNKNOWN_TASK) {
     return issued_.contains(task) ? "an Ack does not know a task of the journal" : "";

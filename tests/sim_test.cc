@@ -174,6 +174,10 @@ TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
     }
   }
   EXPECT_EQ(oracle.version(), 2U);
+  ack.body.ack.verdict = gs_Verdict_VERDICT_SUPERSEDED;
+  EXPECT_NE(oracle.on_message(update.device, ack, {}), "");  // the last one
+  --ack.body.ack.task_sequence;
+  EXPECT_EQ(oracle.on_message(update.device, ack, {}), "");
   EXPECT_EQ(oracle.on_message(0, welcome, oracle.request(0)), "");
   welcome.body.welcome.abandoned = true;
   EXPECT_NE(oracle.on_message(0, welcome, oracle.request(1)), "");  // that one was folded
