@@ -181,7 +181,7 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (code != kExitOk) {
     return code;
   }
-  std::array<uint8_t, 32> key;
+  std::array<uint8_t, 32> key = {};
   if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
     return fail(kExitInternal, std::string("no random bytes: ") + std::strerror(errno));
   }

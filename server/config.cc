@@ -101,7 +101,7 @@ std::string text_of(const std::string& value) { return quoted(value); }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(uint32_t value) { return std::to_string(value); }
 std::string text_of(float value) {
-  std::array<char, 32> text;
+  std::array<char, 32> text = {};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 template <typename Enum>
@@ -170,7 +170,8 @@ class Reader {
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
       if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
-        const std::string what = section.empty() ? "section [" + name + "]" : "key " + section + "." + name;
+        std::string what = section.empty() ? "section [" : "key " + section + ".";
+        what += section.empty() ? name + "]" : name;
         error(&node, "unknown " + what + "; the nearest known one is " + nearest_of(name, known_));
       }
     }
@@ -315,7 +316,7 @@ std::string run_source(const RunParameters& run) {
 
 std::string parse_run_source(const std::string& source, RunParameters* out) {
   Config config;
-  const std::string errors = read_text(source, "stored run", true, &config);
+  std::string errors = read_text(source, "stored run", true, &config);
   *out = config.run;
   return errors;
 }

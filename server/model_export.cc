@@ -47,7 +47,7 @@ std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model) {
 
 std::string csv_text(Shape shape, std::span<const Real> model) {
   std::string text;
-  std::array<char, 32> number;
+  std::array<char, 32> number = {};
   for (size_t i = 0; i < shape.size(); ++i) {
     text.append(number.data(), std::to_chars(number.data(), number.data() + number.size(), model[i]).ptr);
     text.push_back((i + 1) % shape.cols == 0 ? '\n' : ',');

@@ -93,7 +93,7 @@ std::string Server::start() {
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config_.server.listen, &endpoint);  // load_config() has checked it
-  const std::string problem = listener_.open(endpoint);
+  std::string problem = listener_.open(endpoint);
   if (!problem.empty()) {
     return problem;
   }

@@ -75,7 +75,7 @@ class TlsContext {
 
   PskLookup lookup_;
   bool allow_psk_ke_;
-  mbedtls_ssl_config config_;
+  mbedtls_ssl_config config_ = {};
 };
 
 class TlsStream : public std::enable_shared_from_this<TlsStream> {
@@ -130,7 +130,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   Tcp::socket socket_;
   TlsContext& context_;
   std::function<void()> on_event_;
-  mbedtls_ssl_context ssl_;
+  mbedtls_ssl_context ssl_ = {};
   std::vector<uint8_t> in_;
   size_t in_begin_ = 0;
   size_t in_end_ = 0;

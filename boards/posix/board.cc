@@ -83,7 +83,7 @@ bool write_all(int file, const uint8_t* bytes, size_t size) {
 // A rename is durable once its folder is.
 bool sync_folder() {
   char folder[sizeof(state_path)];
-  std::strcpy(folder, state_path);
+  std::memcpy(folder, state_path, sizeof(folder));
   char* slash = std::strrchr(folder, '/');
   if (slash == nullptr) {
     std::strcpy(folder, ".");
@@ -126,9 +126,8 @@ Status posix_set_state_file(const char* path) {
   if (std::strlen(path) > kPathSizeMax) {
     return Status::kInvalidArgument;
   }
-  std::strcpy(state_path, path);
-  std::strcpy(temporary_path, path);
-  std::strcat(temporary_path, ".new");
+  static_cast<void>(std::snprintf(state_path, sizeof(state_path), "%s", path));
+  static_cast<void>(std::snprintf(temporary_path, sizeof(temporary_path), "%s.new", path));
   return Status::kOk;
 }
 
