@@ -464,7 +464,13 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.client_index = index;
   welcome.group = parameters.owner_of(index);
   welcome.abandoned = is_abandoned;
-  respond(id, message, is_abandoned ? ledger.last_sequence() : run_state_sequence);
+  // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
+  const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
+  if (is_storage_failed && required > durable_sequence) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+    return;
+  }
+  respond(id, message, required);
 }
 
 void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {

@@ -239,11 +239,7 @@ std::string Oracle::on_welcome(uint32_t device, const gs_Welcome& welcome, const
   if (welcome.version > (has_version_ ? version() : 0)) {
     return "a Welcome left before its version was durable";
   }
-  // Not held to it yet: that a stalled run is active again, while the version that ends the stall is on its way to the
-  // disk. The coordinator says so too early.
-  const bool ends_stall = welcome.run_state == gs_RunState_RUN_STATE_ACTIVE &&
-                          states_.back() == gs_RunState_RUN_STATE_STALLED;
-  if (!ends_stall && !was_state(welcome.run_state, request)) {
+  if (!was_state(welcome.run_state, request)) {
     return "a Welcome names a run state that is not durable";
   }
   const auto judged = judged_.find({device, request.lost_task_sequence});

@@ -448,6 +448,25 @@ TEST(Coordinator, TooFewAnswersExtendThenStallTheRoundByName) {
   EXPECT_EQ(server.coordinator->next_tick_ms(), 5000U);
 }
 
+TEST(Coordinator, AWelcomeWaitsForTheVersionThatEndsAStall) {
+  TestServer server(deadline_parameters());
+  server.start();
+  server.join(4);
+  server.upload(0, upload_of(server, 0));
+  for (const uint64_t at_ms : {2000, 3000, 4000}) {
+    server.tick_at(at_ms);
+  }
+  ASSERT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);
+  server.is_auto_persist = false;
+  server.upload(3, upload_of(server, 3));
+  ASSERT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
+  server.hello(1);
+  EXPECT_EQ(server.last(1, gs_ServerMessage_welcome_tag), nullptr);
+  server.persist();
+  ASSERT_NE(server.last(1, gs_ServerMessage_welcome_tag), nullptr);
+  EXPECT_EQ(server.last(1, gs_ServerMessage_welcome_tag)->body.welcome.run_state, gs_RunState_RUN_STATE_ACTIVE);
+}
+
 TEST(Coordinator, LateUpdatesAreWeightedAndDoNotCount) {
   for (const bool is_scalar : {true, false}) {
     RunParameters p = deadline_parameters();
@@ -697,6 +716,21 @@ TEST(Coordinator, WithoutStorageUpdatesAreToTryLater) {
   server.upload(1, upload_of(server, 1));
   server.persist();
   EXPECT_EQ(server.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
+}
+
+TEST(Coordinator, WithoutStorageAWelcomeThatWouldHaveToWaitIsRefused) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  server.is_auto_persist = false;
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+  server.coordinator->on_storage_failed(server.now_ms);
+  server.hello(0);
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_STORAGE);
+  EXPECT_EQ(server.last(0, gs_ServerMessage_welcome_tag), nullptr);
 }
 
 // ---- Recovery ----
