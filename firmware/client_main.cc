@@ -68,6 +68,9 @@ int start(const ClientMainOptions& options, const Shard& shard) {
                   gs_identity_line());
     case GS_NO_ENTROPY:
       return fail(kExitNoEntropy, "no random numbers: this image has no source of them, or it failed its test");
+    case GS_FLUSHES_TO_ZERO:
+      return fail(kExitArithmetic, "subnormal numbers are flushed to zero, so the model would drift from the server's: "
+                                   "clear the processor's flush-to-zero mode, and link nothing with -ffast-math");
     default:
       return fail(kExitMemory, "the arena or the TLS pool is too small to start: see the board's board_config.h");
   }

@@ -35,6 +35,7 @@ enum ExitCode : int {
   kExitNoEntropy = 5,  // no random numbers, so no TLS
   kExitMemory = 6,     // the memory given is too small to start
   kExitSession = 7,    // with `once`: the session failed
+  kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
 };
 
 // Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a

@@ -7,6 +7,7 @@
 
 #include "firmware/device.h"
 #include "firmware/registry.h"
+#include "runtime/base/arithmetic.h"
 #include "runtime/link/port.h"
 #include "runtime/training/encoding.h"
 
@@ -163,6 +164,9 @@ gs_result gs_init(const gs_config* config) {
       config->firmware_version == nullptr || config->arena == nullptr || config->arena_size == 0 ||
       !are_samples_valid(*config) || !is_problem_valid(*config)) {
     return GS_BAD_ARGUMENT;
+  }
+  if (!keeps_subnormals()) {
+    return GS_FLUSHES_TO_ZERO;
   }
   DeviceConfig device_config;
   if (parse_identity({config->identity_text, config->identity_size}, &device_config.identity, &app.identity_line) !=

@@ -29,7 +29,8 @@ typedef enum gs_result {
   GS_BAD_IDENTITY = 2,  /* the identity's text does not parse: gs_identity_line() names the line */
   GS_NO_ENTROPY = 3,    /* the board has no source of random numbers that passed its test: no TLS without */
   GS_OUT_OF_MEMORY = 4, /* the TLS pool is too small to begin with */
-  GS_BAD_SAMPLE = 5     /* a value that is NaN or infinite */
+  GS_BAD_SAMPLE = 5,    /* a value that is NaN or infinite */
+  GS_FLUSHES_TO_ZERO = 6 /* the processor flushes subnormal numbers: its model would drift from the server's */
 } gs_result;
 
 /* Samples that the application has: in flash, in RAM, behind a driver. */

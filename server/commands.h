@@ -24,6 +24,7 @@ enum ExitCode : int {
   kExitFrozen = 6,     // the configuration differs from the run's frozen parameters
   kExitNotFound = 7,   // no such device, run or version; or the name is taken
   kExitFile = 8,       // an output file or folder cannot be written
+  kExitArithmetic = 9,  // the processor flushes subnormal numbers to zero: its replica would drift
 };
 
 struct CommonOptions {

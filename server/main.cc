@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
 #include "server/commands.h"
 
@@ -20,7 +21,7 @@ namespace {
 constexpr const char* kFooter =
     "exit codes: 0 done; 1 internal error; 2 command line; 3 configuration; 4 database missing, damaged, full or\n"
     "in use; 5 network; 6 configuration differs from the run's frozen parameters; 7 no such device, run or version,\n"
-    "or the name is taken; 8 an output file cannot be written.";
+    "or the name is taken; 8 an output file cannot be written; 9 this process flushes subnormal numbers to zero.";
 
 struct Arguments {
   CommonOptions common;
@@ -105,6 +106,11 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
 }
 
 int run_program(int argc, char** argv) {
+  if (!keeps_subnormals()) {
+    return fail(kExitArithmetic,
+                "this process flushes subnormal numbers to zero, so its model would drift from the devices'; find what "
+                "sets that mode: a library linked with -ffast-math, often one named in LD_PRELOAD");
+  }
   CLI::App app("gradstream: federated learning that fits on microcontrollers");
   app.footer(kFooter);
   Arguments arguments;

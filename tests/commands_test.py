@@ -20,7 +20,8 @@ import threading
 import unittest
 
 PROGRAM = None
-OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE = 0, 2, 3, 4, 5, 6, 7, 8
+OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE, ARITHMETIC = 0, 2, 3, 4, 5, 6, 7, 8, 9
+FLUSH_TO_ZERO = os.environ.get("GS_FLUSH_TO_ZERO")  # a library that sets that mode when it is preloaded
 SECONDS_MAX = 20
 
 CONFIG_TEXT = """
@@ -110,6 +111,13 @@ class Commands(unittest.TestCase):
         self.verb("device", "add", "two words", "--out", self.home / "x", code=USAGE)
         self.verb("model", "export", "--version", "last", "--out", self.home / "x", code=USAGE)
         self.verb("model", "export", "--format", "xml", "--out", self.home / "x", code=USAGE)
+
+    @unittest.skipUnless(FLUSH_TO_ZERO, "needs the library that the build makes")
+    def test_flush_to_zero_is_refused(self):
+        done = subprocess.run([PROGRAM, "--help"], env={**os.environ, "LD_PRELOAD": FLUSH_TO_ZERO},
+                              capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        self.assertEqual(done.returncode, ARITHMETIC, done.stderr)
+        self.assertIn("-ffast-math", done.stderr)
 
     def test_check_config(self):
         text = self.run_program("serve", "--check-config", self.config, "--set", "run.seed=77")

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/base/arithmetic.h"
 #include "runtime/base/linalg.h"
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
@@ -117,7 +118,7 @@ void fill_point(const ManifoldOps& ops, Shape shape, uint32_t seed, Real* out) {
 // ---- What replicas share -----------------------------------------------------------------------------------------
 
 // Results of single operations on numbers near the ends of the range. volatile keeps the compiler from answering.
-bool check_numbers(Report& report) {
+void hash_numbers(Report& report) {
   volatile float smallest_normal = 0x1p-126F;
   volatile float smallest = 0x1p-149F;
   volatile float third = 3;
@@ -127,7 +128,6 @@ bool check_numbers(Report& report) {
   Hash hash;
   hash.add(sizeof(results) / sizeof(results[0]), results);
   report.line("numbers", hash);
-  return std::bit_cast<uint32_t>(results[0]) == 0x00400000 && std::bit_cast<uint32_t>(results[1]) == 2;
 }
 
 void hash_random(Report& report) {
@@ -390,11 +390,12 @@ void hash_local_steps(Report& report) {
 }
 
 int run_all() {
-  Report report;
-  if (!check_numbers(report)) {
+  if (!keeps_subnormals()) {
     console_write("error: this processor flushes subnormal numbers to zero: its replica would drift\n");
     return 1;
   }
+  Report report;
+  hash_numbers(report);
   hash_random(report);
   hash_directions(report);
   hash_encoding(report, "encoding_f32", Encoding::kF32);

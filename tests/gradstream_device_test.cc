@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fake_world.h"
+#include "tests/float_mode.h"
 
 extern "C" {
 gs_sample_source gs_test_c_samples(const float* samples, uint32_t count);
@@ -83,6 +84,10 @@ TEST(GradstreamDevice, RefusesWhatItCannotStartWith) {
   config.identity_text = "identity = x\nkey = 1\n";
   config.identity_size = std::strlen(config.identity_text);
   EXPECT_EQ(gs_init(&config), GS_BAD_IDENTITY);
+  {
+    const FloatModeScope scope(kFlushingModes[0]);
+    EXPECT_EQ(gs_init(&config), GS_FLUSHES_TO_ZERO);
+  }
   EXPECT_EQ(gs_identity_line(), 2u);
   gs_model_view model;
   EXPECT_FALSE(gs_model(&model));

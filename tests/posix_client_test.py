@@ -4,6 +4,7 @@
 Usage: posix_client_test.py CLIENT [EMULATOR...]
 """
 
+import os
 import pathlib
 import socket
 import struct
@@ -96,12 +97,23 @@ def check_servers(files):
     expect(run(files.arguments(server=free, identity=readable) + ["--once"]), 7, "chmod 600")
 
 
+def check_arithmetic(files):
+    """A library that makes the processor flush subnormal numbers to zero."""
+    library = os.environ.get("GS_FLUSH_TO_ZERO")
+    if library:
+        done = subprocess.run([*CLIENT, *map(str, files.arguments()), "--once"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, env={**os.environ, "LD_PRELOAD": library}, text=True,
+                              timeout=60)
+        expect(done, 8, "-ffast-math")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         files = Files(folder)
         check_command_line(files)
         check_files(files)
         check_servers(files)
+        check_arithmetic(files)
 
 
 if __name__ == "__main__":
