@@ -48,6 +48,7 @@ const char* tls_fault_event(TlsFault fault) {
     case TlsFault::kRevoked: return "tls_revoked_identity";
     case TlsFault::kWrongKey: return "tls_wrong_key";
     case TlsFault::kNoPsk: return "tls_no_psk";
+    case TlsFault::kKeyExchange: return "tls_key_exchange";
     case TlsFault::kPeerAlert: return "tls_peer_alert";
     case TlsFault::kPeerClosed: return "tls_peer_closed";
     case TlsFault::kProtocol: return "tls_protocol";
@@ -64,6 +65,9 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kRevoked: return "the device was revoked: enrol it under a new name to let it in again";
     case TlsFault::kWrongKey: return "its identity file is not the one that `gradstream device add` wrote last";
     case TlsFault::kNoPsk: return "configure the device's pre-shared key with psk_dhe_ke (x25519 or P-256)";
+    case TlsFault::kKeyExchange:
+      return "it asks for psk_ke, which is not allowed here: give the device psk_dhe_ke, or set server.allow_psk_ke = "
+             "true (no forward secrecy)";
     case TlsFault::kPeerAlert: return "see the device's console";
     case TlsFault::kPeerClosed: return "none needed if the device was reset; else check the link";
     case TlsFault::kProtocol: return "check the link for lost or foreign bytes; the device dials again";
@@ -367,6 +371,10 @@ Status TlsStream::fail(int code) {
     fault_ = TlsFault::kRevoked;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
     fault_ = TlsFault::kWrongKey;
+  } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER &&
+             !context_.allow_psk_ke_) {
+    // Mbed TLS looks for a key exchange after the identity, and calls the one that is not allowed a missing extension.
+    fault_ = TlsFault::kKeyExchange;
   } else if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
     fault_ = TlsFault::kPeerAlert;
   } else if (code == MBEDTLS_ERR_SSL_CONN_EOF || code == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {

@@ -50,6 +50,7 @@ enum class TlsFault : uint8_t {
   kRevoked,          // enrolled once, revoked since
   kWrongKey,         // the identity is known, its key differs
   kNoPsk,            // the peer offers no pre-shared key or no key exchange of ours
+  kKeyExchange,      // the identity is known, but offered with psk_ke alone, which the context does not allow
   kPeerAlert,        // the peer ended it with an alert
   kPeerClosed,       // the peer closed the connection
   kProtocol,         // anything else that is no TLS 1.3
