@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/fields.h"
 #include "server/intake.h"
 #include "server/ledger.h"
 #include "server/straggler.h"
@@ -27,42 +28,10 @@ constexpr uint32_t kRefusedTasksMax = 3;
 // Retry window of a run that is over. Reason: nothing changes any more but by an operator.
 constexpr gs_RetryWindow kOverWindow = {30'000, 60'000};
 
-std::string hex(uint64_t value) {
-  std::array<char, 16> text = {};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
-  const std::string digits(text.data(), end);
-  return std::string(16 - digits.size(), '0') + digits;
-}
-
 std::string number(double value) {
   std::array<char, 32> text = {};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 6).ptr;
   return {text.data(), end};
-}
-
-// key=value pairs of a log line.
-class Line {
- public:
-  Line& add(const char* key, const std::string& value) {
-    text_ += (text_.empty() ? "" : " ") + std::string(key) + "=" + value;
-    return *this;
-  }
-  Line& add(const char* key, uint64_t value) { return add(key, std::to_string(value)); }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-// Text of a peer, fit for a log line: what could end the value or the line is replaced.
-std::string safe(const std::string& text) {
-  std::string out = text.empty() ? "none" : text;
-  for (char& c : out) {
-    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
-                          c == '_' || c == '+' || c == '-';
-    c = is_plain ? c : '?';
-  }
-  return out;
 }
 
 gs_Reason reason_of(Status status) {
@@ -125,7 +94,7 @@ struct Coordinator::State {
   bool folds_duplicates = false;
 
   // ---- Out ----
-  void log(const char* event, const Line& line);
+  void log(const char* event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
   void close(SessionId id, gs_Reason reason);
   void hold_or_act(Action action, uint64_t required);
@@ -167,11 +136,11 @@ struct Coordinator::State {
 
 // ---- Out ---------------------------------------------------------------------------------------------------------
 
-void Coordinator::State::log(const char* event, const Line& line) {
+void Coordinator::State::log(const char* event, const Fields& fields) {
   Action action;
   action.kind = ActionKind::kLog;
   action.event = event;
-  action.text = line.text();
+  action.text = fields.text();
   actions.push_back(std::move(action));
 }
 
@@ -293,7 +262,7 @@ void Coordinator::State::open_run(uint64_t now_ms) {
     return;
   }
   if (ledger.fleet().active_count() < parameters.device_count) {
-    log("run_waiting", Line()
+    log("run_waiting", Fields()
                            .add("enrolled", ledger.fleet().active_count())
                            .add("wanted", parameters.device_count)
                            .add("remedy", "device_add"));
@@ -344,11 +313,11 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   ++counters.rounds_closed;
   if (step_status != Status::kOk) {
     ++counters.steps_failed;
-    log("step_failed", Line().add("version", record.version).add("status", status_text(step_status)));
+    log("step_failed", Fields().add("version", record.version).add("status", status_text(step_status)));
   }
-  log("round_closed", Line()
+  log("round_closed", Fields()
                           .add("version", record.version)
-                          .add("digest", hex(record.digest))
+                          .add_hex("digest", record.digest)
                           .add("trigger", trigger_name(trigger))
                           .add("folded", tally.on_time_count)
                           .add("late", tally.late_count)
@@ -370,7 +339,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
                      : event == RunEvent::kStalled  ? "run_stalled"
                      : event == RunEvent::kFinished ? "run_finished"
                                                     : "run_stopped";
-  Line line;
+  Fields line;
   line.add("version", ledger.has_version() ? ledger.version() : 0);
   if (event == RunEvent::kExtended || event == RunEvent::kStalled) {
     line.add("answers", ledger.tally().on_time_count)
@@ -411,7 +380,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   if (device.session != 0 && device.session != id) {
     ++counters.sessions_replaced;
-    log("session_replaced", Line().add("device", device.name).add("old", device.session).add("new", id));
+    log("session_replaced", Fields().add("device", device.name).add("old", device.session).add("new", id));
     refuse(device.session, gs_Reason_REASON_NEWER_SESSION);
   }
   session.has_hello = true;
@@ -421,7 +390,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
   if (!device.is_capable) {
-    log("device_not_capable", Line().add("device", device.name).add("remedy", "link_what_the_run_names"));
+    log("device_not_capable", Fields().add("device", device.name).add("remedy", "link_what_the_run_names"));
   }
   if (is_lost) {
     abandon(index, now_ms);
@@ -441,7 +410,7 @@ void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   decide(std::move(record), now_ms);
   ++counters.tasks_abandoned;
   log("task_abandoned",
-      Line().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version));
+      Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version));
 }
 
 void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_abandoned, uint64_t now_ms) {
@@ -498,10 +467,10 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
   if (plan.cause == SyncCause::kMismatch) {
     ++counters.digest_mismatches;
-    log("digest_mismatch", Line()
+    log("digest_mismatch", Fields()
                                .add("device", device.name)
                                .add("version", pull.version)
-                               .add("digest", hex(pull.digest))
+                               .add_hex("digest", pull.digest)
                                .add("current", ledger.version()));
   }
   if (plan.snapshot != nullptr) {
@@ -511,7 +480,7 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     }
     ++counters.snapshots_sent;
     ++device.snapshots_sent;
-    log("snapshot_sent", Line()
+    log("snapshot_sent", Fields()
                              .add("device", device.name)
                              .add("version", plan.snapshot_version)
                              .add("cause", sync_cause_name(plan.cause)));
@@ -586,8 +555,10 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   const uint32_t index = sessions.at(id).device;
   Device& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
-  log("task_refused",
-      Line().add("device", device.name).add("task", refused.task_sequence).add("reason", reason_name(refused.reason)));
+  log("task_refused", Fields()
+                          .add("device", device.name)
+                          .add("task", refused.task_sequence)
+                          .add("reason", reason_name(refused.reason)));
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
     refuse_upload(index, refused.task_sequence, refused.reason, now_ms);
@@ -608,9 +579,9 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) 
   if (std::exchange(session.has_report, true)) {
     return;
   }
-  log("device_report", Line()
+  log("device_report", Fields()
                            .add("device", device.name)
-                           .add("firmware_version", safe(device.firmware_version))
+                           .add("firmware_version", device.firmware_version)
                            .add("uptime_s", report.uptime_s)
                            .add("arena_high_water", report.arena_high_water)
                            .add("stack_high_water", report.stack_high_water)
@@ -627,7 +598,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
   switch (ledger.fleet().sequence_state(index, upload.task_sequence)) {
     case SequenceState::kUnknown:
       ++counters.updates_refused;
-      log("update_refused", Line()
+      log("update_refused", Fields()
                                 .add("device", ledger.fleet().at(index).name)
                                 .add("task", upload.task_sequence)
                                 .add("reason", reason_name(gs_Reason_REASON_UNKNOWN_TASK)));
@@ -748,7 +719,7 @@ void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, g
   decide(std::move(record), now_ms);
   ++counters.updates_refused;
   log("update_refused",
-      Line().add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason)));
+      Fields().add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason)));
 }
 
 // An answer beside the last verdict. required: the record that it depends on; 0: none.
@@ -832,9 +803,9 @@ void Coordinator::start(uint64_t now_ms) {
     state.open_run(now_ms);
     return;
   }
-  state.log("run_recovered", Line()
+  state.log("run_recovered", Fields()
                                  .add("version", state.ledger.version())
-                                 .add("digest", hex(state.ledger.digest()))
+                                 .add_hex("digest", state.ledger.digest())
                                  .add("records", state.ledger.last_sequence())
                                  .add("answers", state.ledger.tally().on_time_count));
   state.publish();  // once more: the process may have ended between the record and the export
@@ -942,7 +913,7 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
 void Coordinator::on_storage_failed(uint64_t) {
   State& state = *state_;
   if (!std::exchange(state.is_storage_failed, true)) {
-    state.log("storage_failed", Line().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
+    state.log("storage_failed", Fields().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
   }
   std::vector<SessionId> waiting;
   for (const auto& [id, session] : state.sessions) {
@@ -957,7 +928,7 @@ void Coordinator::on_storage_failed(uint64_t) {
 
 void Coordinator::on_storage_recovered(uint64_t now_ms) {
   if (std::exchange(state_->is_storage_failed, false)) {
-    state_->log("storage_recovered", Line().add("durable", state_->durable_sequence));
+    state_->log("storage_recovered", Fields().add("durable", state_->durable_sequence));
     state_->judge_open_round(now_ms);
   }
 }
@@ -974,7 +945,7 @@ void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
     return;
   }
   revoked.is_revoked = true;
-  state.log("device_revoked", Line().add("device", revoked.name));
+  state.log("device_revoked", Fields().add("device", revoked.name));
   if (revoked.session != 0) {
     state.refuse(revoked.session, gs_Reason_REASON_REVOKED);
   }

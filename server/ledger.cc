@@ -1,8 +1,8 @@
 #include "server/ledger.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+
+#include "server/fields.h"
 
 namespace gradstream {
 namespace {
@@ -17,12 +17,6 @@ size_t arena_words(const RunParameters& parameters) {
   const size_t bytes = Replica::persistent_size(parameters.shape) + Replica::scratch_size(manifold, parameters.shape) +
                        2 * arena_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
-}
-
-std::string hex(uint64_t value) {
-  std::array<char, 16> text = {};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
-  return {text.data(), end};
 }
 
 float staleness_of(const RunParameters& parameters, const JournalRecord& record) {

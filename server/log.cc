@@ -1,6 +1,5 @@
 #include "server/log.h"
 
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -38,32 +37,6 @@ GuardedSink& sink_of_tests() {
   return guarded;
 }
 
-bool needs_quotes(std::string_view value) {
-  for (const char c : value) {
-    if (c <= ' ' || c == '"' || c == '\\' || c > '~') {
-      return true;
-    }
-  }
-  return value.empty();
-}
-
-void append_quoted(std::string_view value, std::string* out) {
-  out->push_back('"');
-  for (const char c : value) {
-    if (c == '"' || c == '\\') {
-      out->push_back('\\');
-      out->push_back(c);
-    } else if (c < ' ' || c > '~') {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      out->append(escaped);
-    } else {
-      out->push_back(c);
-    }
-  }
-  out->push_back('"');
-}
-
 }  // namespace
 
 bool parse_log_level(std::string_view text, LogLevel* out) {
@@ -83,36 +56,6 @@ void set_log_level(LogLevel level) { logger().set_level(kSpdlogLevels[static_cas
 void set_log_sink(LogSink sink) {
   const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);
   sink_of_tests().sink = std::move(sink);
-}
-
-Fields& Fields::add(std::string_view key, std::string_view value) {
-  if (!text_.empty()) {
-    text_.push_back(' ');
-  }
-  text_.append(key);
-  text_.push_back('=');
-  if (needs_quotes(value)) {
-    append_quoted(value, &text_);
-  } else {
-    text_.append(value);
-  }
-  return *this;
-}
-
-Fields& Fields::add(std::string_view key, uint64_t value) { return add(key, std::string_view(std::to_string(value))); }
-
-Fields& Fields::add_hex(std::string_view key, uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return add(key, std::string_view(text));
-}
-
-Fields& Fields::add_pairs(std::string_view pairs) {
-  if (!text_.empty() && !pairs.empty()) {
-    text_.push_back(' ');
-  }
-  text_.append(pairs);
-  return *this;
 }
 
 void log_event(LogLevel level, std::string_view event, const Fields& fields) {

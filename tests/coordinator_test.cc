@@ -206,7 +206,7 @@ TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   message.body.status_report.stack_high_water = 900;
   message.body.status_report.tasks_done = 3;
   server.send(0, message);
-  EXPECT_TRUE(server.has_log("device_report device=d0 firmware_version=1.2-a??event??x uptime_s=5"));
+  EXPECT_TRUE(server.has_log("device_report device=d0 firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
   EXPECT_TRUE(server.has_log("stack_high_water=900"));
   EXPECT_TRUE(server.has_log("tasks_done=3"));
   server.logs.clear();

@@ -17,15 +17,6 @@ TEST(Log, LevelsHaveWords) {
   EXPECT_FALSE(parse_log_level("loud", &level));
 }
 
-TEST(Log, NothingThatAPeerSendsCanForgeALine) {
-  Fields fields;
-  fields.add("n", uint64_t{5}).add("plain", "abc/1.2:3").add("empty", "").add("text", "a b\"c\\").add_hex("d", 255);
-  fields.add("forged", "x\n2026 error event=y").add_pairs("k=v");
-  EXPECT_EQ(fields.text(),
-            "n=5 plain=abc/1.2:3 empty=\"\" text=\"a b\\\"c\\\\\" d=00000000000000ff "
-            "forged=\"x\\x0a2026 error event=y\" k=v");
-}
-
 TEST(Log, ASinkGetsEveryLine) {
   std::vector<std::string> lines;
   set_log_sink([&](LogLevel level, std::string_view event, std::string_view text) {
