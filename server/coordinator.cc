@@ -94,7 +94,7 @@ struct Coordinator::State {
   bool folds_duplicates = false;
 
   // ---- Out ----
-  void log(const char* event, const Fields& fields);
+  void log(LogLevel level, const char* event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
   void close(SessionId id, gs_Reason reason);
   void hold_or_act(Action action, uint64_t required);
@@ -136,9 +136,10 @@ struct Coordinator::State {
 
 // ---- Out ---------------------------------------------------------------------------------------------------------
 
-void Coordinator::State::log(const char* event, const Fields& fields) {
+void Coordinator::State::log(LogLevel level, const char* event, const Fields& fields) {
   Action action;
   action.kind = ActionKind::kLog;
+  action.level = level;
   action.event = event;
   action.text = fields.text();
   actions.push_back(std::move(action));
@@ -262,10 +263,11 @@ void Coordinator::State::open_run(uint64_t now_ms) {
     return;
   }
   if (ledger.fleet().active_count() < parameters.device_count) {
-    log("run_waiting", Fields()
-                           .add("enrolled", ledger.fleet().active_count())
-                           .add("wanted", parameters.device_count)
-                           .add("remedy", "device_add"));
+    log(LogLevel::kInfo, "run_waiting",
+        Fields()
+            .add("enrolled", ledger.fleet().active_count())
+            .add("wanted", parameters.device_count)
+            .add("remedy", "device_add"));
     return;
   }
   JournalRecord record = ledger.open_first_version();
@@ -313,20 +315,22 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   ++counters.rounds_closed;
   if (step_status != Status::kOk) {
     ++counters.steps_failed;
-    log("step_failed", Fields().add("version", record.version).add("status", status_text(step_status)));
+    log(LogLevel::kWarn, "step_failed",
+        Fields().add("version", record.version).add("status", status_text(step_status)));
   }
-  log("round_closed", Fields()
-                          .add("version", record.version)
-                          .add_hex("digest", record.digest)
-                          .add("trigger", trigger_name(trigger))
-                          .add("folded", tally.on_time_count)
-                          .add("late", tally.late_count)
-                          .add("partial", tally.partial_count)
-                          .add("missing", missing)
-                          .add("loss_before", number(tally.loss_before_sum / count))
-                          .add("loss_after", number(tally.loss_after_sum / count))
-                          .add("upload_bytes", upload_bytes)
-                          .add("record_bytes", record.payload.size()));
+  log(LogLevel::kInfo, "round_closed",
+      Fields()
+          .add("version", record.version)
+          .add_hex("digest", record.digest)
+          .add("trigger", trigger_name(trigger))
+          .add("folded", tally.on_time_count)
+          .add("late", tally.late_count)
+          .add("partial", tally.partial_count)
+          .add("missing", missing)
+          .add("loss_before", number(tally.loss_before_sum / count))
+          .add("loss_after", number(tally.loss_after_sum / count))
+          .add("upload_bytes", upload_bytes)
+          .add("record_bytes", record.payload.size()));
   upload_bytes = 0;
   persist(std::move(record), now_ms);
   if (ledger.version() >= parameters.round_count) {
@@ -339,9 +343,10 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
                      : event == RunEvent::kStalled  ? "run_stalled"
                      : event == RunEvent::kFinished ? "run_finished"
                                                     : "run_stopped";
+  const bool is_late = event == RunEvent::kExtended || event == RunEvent::kStalled;
   Fields line;
   line.add("version", ledger.has_version() ? ledger.version() : 0);
-  if (event == RunEvent::kExtended || event == RunEvent::kStalled) {
+  if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
         .add("wanted", update_least(parameters, ledger.fleet().active_count()))
         .add("missing", ledger.fleet().missing(ledger.version()));
@@ -351,7 +356,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
   record.version = ledger.has_version() ? ledger.version() : 0;
   record.detail = static_cast<uint32_t>(event);
   run_state_sequence = decide(std::move(record), now_ms);
-  log(name, line);
+  log(is_late ? LogLevel::kWarn : LogLevel::kInfo, name, line);
 }
 
 // ---- Sessions and tasks ------------------------------------------------------------------------------------------
@@ -380,7 +385,8 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   if (device.session != 0 && device.session != id) {
     ++counters.sessions_replaced;
-    log("session_replaced", Fields().add("device", device.name).add("old", device.session).add("new", id));
+    log(LogLevel::kWarn, "session_replaced",
+        Fields().add("device", device.name).add("old", device.session).add("new", id));
     refuse(device.session, gs_Reason_REASON_NEWER_SESSION);
   }
   session.has_hello = true;
@@ -390,7 +396,8 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
   if (!device.is_capable) {
-    log("device_not_capable", Fields().add("device", device.name).add("remedy", "link_what_the_run_names"));
+    log(LogLevel::kWarn, "device_not_capable",
+        Fields().add("device", device.name).add("remedy", "link_what_the_run_names"));
   }
   if (is_lost) {
     abandon(index, now_ms);
@@ -409,7 +416,7 @@ void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   record.verdict = gs_Verdict_VERDICT_ABANDONED;
   decide(std::move(record), now_ms);
   ++counters.tasks_abandoned;
-  log("task_abandoned",
+  log(LogLevel::kInfo, "task_abandoned",
       Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version));
 }
 
@@ -467,11 +474,12 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
   if (plan.cause == SyncCause::kMismatch) {
     ++counters.digest_mismatches;
-    log("digest_mismatch", Fields()
-                               .add("device", device.name)
-                               .add("version", pull.version)
-                               .add_hex("digest", pull.digest)
-                               .add("current", ledger.version()));
+    log(LogLevel::kWarn, "digest_mismatch",
+        Fields()
+            .add("device", device.name)
+            .add("version", pull.version)
+            .add_hex("digest", pull.digest)
+            .add("current", ledger.version()));
   }
   if (plan.snapshot != nullptr) {
     const std::vector<uint8_t> model = model_bytes(parameters.shape, plan.snapshot);
@@ -480,10 +488,11 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     }
     ++counters.snapshots_sent;
     ++device.snapshots_sent;
-    log("snapshot_sent", Fields()
-                             .add("device", device.name)
-                             .add("version", plan.snapshot_version)
-                             .add("cause", sync_cause_name(plan.cause)));
+    log(LogLevel::kInfo, "snapshot_sent",
+        Fields()
+            .add("device", device.name)
+            .add("version", plan.snapshot_version)
+            .add("cause", sync_cause_name(plan.cause)));
   }
   for (const VersionRecord* record : plan.records) {
     for (const ServerMessage& chunk : log_chunks(*record)) {
@@ -555,10 +564,11 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   const uint32_t index = sessions.at(id).device;
   Device& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
-  log("task_refused", Fields()
-                          .add("device", device.name)
-                          .add("task", refused.task_sequence)
-                          .add("reason", reason_name(refused.reason)));
+  log(LogLevel::kWarn, "task_refused",
+      Fields()
+          .add("device", device.name)
+          .add("task", refused.task_sequence)
+          .add("reason", reason_name(refused.reason)));
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
     refuse_upload(index, refused.task_sequence, refused.reason, now_ms);
@@ -579,16 +589,17 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) 
   if (std::exchange(session.has_report, true)) {
     return;
   }
-  log("device_report", Fields()
-                           .add("device", device.name)
-                           .add("firmware_version", device.firmware_version)
-                           .add("uptime_s", report.uptime_s)
-                           .add("arena_high_water", report.arena_high_water)
-                           .add("stack_high_water", report.stack_high_water)
-                           .add("tls_high_water", report.tls_high_water)
-                           .add("sessions", report.sessions)
-                           .add("digest_mismatches", report.digest_mismatches)
-                           .add("tasks_done", report.tasks_done));
+  log(LogLevel::kInfo, "device_report",
+      Fields()
+          .add("device", device.name)
+          .add("firmware_version", device.firmware_version)
+          .add("uptime_s", report.uptime_s)
+          .add("arena_high_water", report.arena_high_water)
+          .add("stack_high_water", report.stack_high_water)
+          .add("tls_high_water", report.tls_high_water)
+          .add("sessions", report.sessions)
+          .add("digest_mismatches", report.digest_mismatches)
+          .add("tasks_done", report.tasks_done));
 }
 
 // ---- Uploads -----------------------------------------------------------------------------------------------------
@@ -598,10 +609,11 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
   switch (ledger.fleet().sequence_state(index, upload.task_sequence)) {
     case SequenceState::kUnknown:
       ++counters.updates_refused;
-      log("update_refused", Fields()
-                                .add("device", ledger.fleet().at(index).name)
-                                .add("task", upload.task_sequence)
-                                .add("reason", reason_name(gs_Reason_REASON_UNKNOWN_TASK)));
+      log(LogLevel::kWarn, "update_refused",
+          Fields()
+              .add("device", ledger.fleet().at(index).name)
+              .add("task", upload.task_sequence)
+              .add("reason", reason_name(gs_Reason_REASON_UNKNOWN_TASK)));
       send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_REFUSED, gs_Reason_REASON_UNKNOWN_TASK, 0);
       return;
     case SequenceState::kSuperseded: {
@@ -718,7 +730,7 @@ void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, g
   record.reason = reason;
   decide(std::move(record), now_ms);
   ++counters.updates_refused;
-  log("update_refused",
+  log(LogLevel::kWarn, "update_refused",
       Fields().add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason)));
 }
 
@@ -803,11 +815,12 @@ void Coordinator::start(uint64_t now_ms) {
     state.open_run(now_ms);
     return;
   }
-  state.log("run_recovered", Fields()
-                                 .add("version", state.ledger.version())
-                                 .add_hex("digest", state.ledger.digest())
-                                 .add("records", state.ledger.last_sequence())
-                                 .add("answers", state.ledger.tally().on_time_count));
+  state.log(LogLevel::kInfo, "run_recovered",
+            Fields()
+                .add("version", state.ledger.version())
+                .add_hex("digest", state.ledger.digest())
+                .add("records", state.ledger.last_sequence())
+                .add("answers", state.ledger.tally().on_time_count));
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
   if (is_active && state.ledger.version() >= state.parameters.round_count) {
@@ -820,9 +833,8 @@ void Coordinator::start(uint64_t now_ms) {
 
 void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
   State& state = *state_;
-  const auto [entry, is_new] =
-      state.sessions.try_emplace(session, State::Session{device, false, Intake(state.parameters.value_count()), {}, 0,
-                                                         false});
+  const auto [entry, is_new] = state.sessions.try_emplace(
+      session, State::Session{device, false, Intake(state.parameters.value_count()), {}, 0, false});
   if (!state.ledger.fleet().contains(device)) {
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
@@ -913,7 +925,8 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
 void Coordinator::on_storage_failed(uint64_t) {
   State& state = *state_;
   if (!std::exchange(state.is_storage_failed, true)) {
-    state.log("storage_failed", Fields().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
+    state.log(LogLevel::kWarn, "storage_failed",
+              Fields().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
   }
   std::vector<SessionId> waiting;
   for (const auto& [id, session] : state.sessions) {
@@ -928,7 +941,7 @@ void Coordinator::on_storage_failed(uint64_t) {
 
 void Coordinator::on_storage_recovered(uint64_t now_ms) {
   if (std::exchange(state_->is_storage_failed, false)) {
-    state_->log("storage_recovered", Fields().add("durable", state_->durable_sequence));
+    state_->log(LogLevel::kInfo, "storage_recovered", Fields().add("durable", state_->durable_sequence));
     state_->judge_open_round(now_ms);
   }
 }
@@ -945,7 +958,7 @@ void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
     return;
   }
   revoked.is_revoked = true;
-  state.log("device_revoked", Fields().add("device", revoked.name));
+  state.log(LogLevel::kInfo, "device_revoked", Fields().add("device", revoked.name));
   if (revoked.session != 0) {
     state.refuse(revoked.session, gs_Reason_REASON_REVOKED);
   }

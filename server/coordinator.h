@@ -25,6 +25,7 @@
 
 #include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
+#include "server/fields.h"
 #include "server/run_parameters.h"
 #include "server/store.h"
 
@@ -37,7 +38,7 @@ enum class ActionKind : uint8_t {
   kClose,    // end the session after what was sent to it
   kPersist,  // record; the shell calls on_persisted(record.sequence) once it is durable, in order
   kPublish,  // version (with model and digest) is durable: export it, tell watchers; also once at a recovering start()
-  kLog,      // one structured line: event, text
+  kLog,      // one structured line: level, event, text
 };
 
 struct Action {
@@ -47,6 +48,7 @@ struct Action {
   gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
   JournalRecord record;
   uint32_t version = 0;  // kPublish
+  LogLevel level = LogLevel::kInfo;  // kLog
   std::string event;     // kLog: stable id, e.g. "round_closed"
   std::string text;      // kLog: key=value pairs
 };

@@ -43,14 +43,6 @@ const char* cause_of(StoreStatus status) {
   }
 }
 
-LogLevel level_of(const std::string& event) {
-  const bool is_trouble = event.find("refused") != std::string::npos || event.find("failed") != std::string::npos ||
-                          event.find("capable") != std::string::npos || event.find("stalled") != std::string::npos ||
-                          event.find("extended") != std::string::npos || event.find("mismatch") != std::string::npos ||
-                          event.find("unexpected") != std::string::npos || event.find("replaced") != std::string::npos;
-  return is_trouble ? LogLevel::kWarn : LogLevel::kInfo;
-}
-
 }  // namespace
 
 Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
@@ -191,9 +183,7 @@ void Server::execute(Action& action) {
       break;
     case ActionKind::kPersist: store_->append(std::move(action.record)); break;
     case ActionKind::kPublish: publish(action.version); break;
-    case ActionKind::kLog:
-      log_event(level_of(action.event), action.event, Fields().add_pairs(action.text));
-      break;
+    case ActionKind::kLog: log_event(action.level, action.event, Fields().add_pairs(action.text)); break;
   }
 }
 

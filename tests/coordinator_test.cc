@@ -11,6 +11,16 @@
 namespace gradstream {
 namespace {
 
+RunParameters deadline_parameters() {
+  RunParameters p = scalar_parameters();
+  p.update_goal = 3;
+  p.update_min = 2;
+  p.late = LatePolicy::kWeight;
+  p.staleness_max = 2;
+  p.steps_min = 1;
+  return p;
+}
+
 TestUpload upload_of(const TestServer& server, uint32_t device) { return server.good_upload(device); }
 
 // ---- Opening, sessions ----
@@ -217,6 +227,29 @@ TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   EXPECT_TRUE(server.has_log("device_report"));
 }
 
+TEST(Coordinator, AnEventSaysItsOwnLevel) {
+  TestServer server(deadline_parameters());
+  server.start();
+  server.join(4);
+  server.hello(1);
+  TestUpload corrupt = upload_of(server, 0);
+  corrupt.crc_error = 1;
+  server.upload(0, corrupt);
+  for (const uint64_t at_ms : {2000, 3000, 4000}) {
+    server.tick_at(at_ms);
+  }
+  server.coordinator->stop(server.now_ms);
+  server.collect();
+  for (const char* const event : {"session_replaced", "update_refused", "round_extended", "run_stalled"}) {
+    ASSERT_EQ(server.levels.count(event), 1U) << event;
+    EXPECT_EQ(server.levels[event], LogLevel::kWarn) << event;
+  }
+  for (const char* const event : {"snapshot_sent", "run_stopped"}) {
+    ASSERT_EQ(server.levels.count(event), 1U) << event;
+    EXPECT_EQ(server.levels[event], LogLevel::kInfo) << event;
+  }
+}
+
 // ---- Exactly once ----
 
 TEST(Coordinator, AnOpenTaskIsIssuedAgainWithItsSequence) {
@@ -399,16 +432,6 @@ TEST(Coordinator, OneDigestForAnyOrderOfArrival) {
     EXPECT_EQ(digests.size(), 24U);
     EXPECT_EQ(std::count(digests.begin(), digests.end(), digests[0]), 24);
   }
-}
-
-RunParameters deadline_parameters() {
-  RunParameters p = scalar_parameters();
-  p.update_goal = 3;
-  p.update_min = 2;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 2;
-  p.steps_min = 1;
-  return p;
 }
 
 TEST(Coordinator, AtTheDeadlineEnoughAnswersCloseTheRound) {

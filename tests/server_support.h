@@ -200,6 +200,7 @@ class TestServer {
           break;
         case ActionKind::kLog:
           logs.push_back(action.event + " " + action.text);
+          levels[action.event] = action.level;
           break;
       }
     }
@@ -323,6 +324,7 @@ class TestServer {
   std::vector<Action> closed;
   std::vector<uint32_t> published;
   std::vector<std::string> logs;
+  std::map<std::string, LogLevel> levels;  // of each event that was logged
   std::map<size_t, std::string> states;  // of the coordinator, by how many records were durable when it stood still
   uint64_t now_ms = 1000;
   bool is_auto_persist = true;
