@@ -1,25 +1,7 @@
 #include "server/intake.h"
 
-#include <algorithm>
-
 namespace gradstream {
 namespace {
-
-// Values that `size` bytes hold; 0 when they hold no whole number of them.
-uint32_t count_values(Encoding encoding, size_t size) {
-  const size_t one = encoded_size(encoding, 1);
-  if (one == 0 || size == 0) {
-    return 0;
-  }
-  size_t count = size / one;
-  if (encoding == Encoding::kInt8) {
-    const size_t block = encoded_size(encoding, kInt8BlockSize);
-    const size_t rest = size % block;
-    const size_t scale_size = block - kInt8BlockSize;
-    count = size / block * kInt8BlockSize + (rest > scale_size ? rest - scale_size : 0);
-  }
-  return encoded_size(encoding, count) == size ? static_cast<uint32_t>(count) : 0;
-}
 
 bool is_same_upload(const Upload& a, const Upload& b) {
   return a.kind == b.kind && a.task_sequence == b.task_sequence && a.base_version == b.base_version &&
@@ -62,7 +44,7 @@ IntakeResult Intake::take(const Upload& head, uint32_t first_value, std::span<co
     upload_.is_oversize = head.value_count > value_count_max_;
     received_count_ = 0;
   }
-  const uint32_t count = count_values(head.encoding, bytes.size());
+  const uint32_t count = piece_value_count(head.encoding, bytes.size());
   if (!is_same_upload(head, upload_) || count == 0 || count > head.value_count ||
       first_value > head.value_count - count) {
     received_count_ = 0;
