@@ -15,7 +15,7 @@ constexpr uint32_t kRepairModelCount = 2;
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters.manifold);
   const size_t bytes = Replica::persistent_size(parameters.shape) + Replica::scratch_size(manifold, parameters.shape) +
-                       2 * arena_size<Real>(parameters.shape.size()) + kArenaAlignment;
+                       2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
 }
 

@@ -33,7 +33,7 @@ Status check_batch(const EstimateInput& input) {
 }
 
 size_t batch_scratch_size(const EstimateInput& input) {
-  return draws(input) ? arena_size<uint16_t>(sample_count(input)) : 0;
+  return draws(input) ? Arena::taken_size<uint16_t>(sample_count(input)) : 0;
 }
 
 RandomKey minibatch_key(const EstimateInput& input) {

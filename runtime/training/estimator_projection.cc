@@ -101,7 +101,7 @@ size_t scratch_size(const EstimateInput& input) {
   const size_t accumulate_size = accumulate_scratch_size(input.parameters->directions, input.shape);
   inner = problem_size > inner ? problem_size : inner;
   inner = accumulate_size > inner ? accumulate_size : inner;
-  return arena_size<Real>(input.shape.size()) + batch_scratch_size(input) + inner;
+  return Arena::taken_size<Real>(input.shape.size()) + batch_scratch_size(input) + inner;
 }
 
 Status estimate(const EstimateInput& input, bool two_sided, Real* scalars, Real* g, Real* loss, Arena& arena) {

@@ -25,13 +25,13 @@ size_t scalar_count(const SolverRun& run) {
 StreamKind stream(const EstimatorOps&) { return StreamKind::kTangentBlock; }
 
 size_t persistent_size(const SolverRun& run) {
-  return arena_size<State>(1) + 3 * arena_size<Real>(run.task.shape.size());
+  return Arena::taken_size<State>(1) + 3 * Arena::taken_size<Real>(run.task.shape.size());
 }
 
 size_t scratch_size(const SolverRun& run) {
   const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
   const size_t manifold_size = run.manifold->scratch_size(run.task.shape);
-  return arena_size<Real>(run.task.shape.size()) + arena_size<Real>(scalar_count(run)) +
+  return Arena::taken_size<Real>(run.task.shape.size()) + Arena::taken_size<Real>(scalar_count(run)) +
          (estimate_size > manifold_size ? estimate_size : manifold_size);
 }
 

@@ -26,14 +26,14 @@ StreamKind stream(const EstimatorOps& estimator) {
 }
 
 size_t persistent_size(const SolverRun& run) {
-  const size_t tensor_size = arena_size<Real>(run.task.shape.size());
-  const size_t stream_size = run.estimator->uses_scalars ? arena_size<Real>(scalar_count(run)) : tensor_size;
-  return arena_size<State>(1) + 2 * tensor_size + stream_size;
+  const size_t tensor_size = Arena::taken_size<Real>(run.task.shape.size());
+  const size_t stream_size = run.estimator->uses_scalars ? Arena::taken_size<Real>(scalar_count(run)) : tensor_size;
+  return Arena::taken_size<State>(1) + 2 * tensor_size + stream_size;
 }
 
 // G; above it first what the estimator takes, then the next zhat and what P_M takes.
 size_t scratch_size(const SolverRun& run) {
-  const size_t tensor_size = arena_size<Real>(run.task.shape.size());
+  const size_t tensor_size = Arena::taken_size<Real>(run.task.shape.size());
   const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
   const size_t project_size = tensor_size + run.manifold->scratch_size(run.task.shape);
   return tensor_size + (estimate_size > project_size ? estimate_size : project_size);

@@ -107,7 +107,7 @@ Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t fi
 }
 
 size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape) {
-  return spec.kind == DirectionKind::kSphere ? arena_size<Real>(shape.size()) : 0;
+  return spec.kind == DirectionKind::kSphere ? Arena::taken_size<Real>(shape.size()) : 0;
 }
 
 Real estimate_factor(Shape shape, uint32_t direction_count) {

@@ -41,12 +41,6 @@ struct DirectionSpec {
   uint32_t direction_count = 0;  // m
 };
 
-// Arena bytes of `count` objects of T: what persistent<T>() and scratch<T>() take.
-template <typename T>
-constexpr size_t arena_size(size_t count) {
-  return (count * sizeof(T) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
 // out <- u[step, j]; shape.size() values. The kind must be a known one.
 void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);
 
@@ -90,9 +84,9 @@ class Replica {
   // kInvalidArgument when the manifold has no such shape; kOutOfMemory.
   Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena);
   // Arena bytes of prepare, and of the hungriest of the other calls (kSphere directions come on top).
-  static size_t persistent_size(Shape shape) { return 2 * arena_size<Real>(shape.size()); }
+  static size_t persistent_size(Shape shape) { return 2 * Arena::taken_size<Real>(shape.size()); }
   static size_t scratch_size(const ManifoldOps& manifold, Shape shape) {
-    return arena_size<Real>(shape.size()) + manifold.scratch_size(shape);
+    return Arena::taken_size<Real>(shape.size()) + manifold.scratch_size(shape);
   }
 
   const ManifoldOps& manifold() const { return *manifold_; }
