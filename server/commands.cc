@@ -63,17 +63,28 @@ std::string write_secret_file(const std::string& path, const std::string& text) 
   return {};
 }
 
-int open_latest_run(const Config& config, SqliteDatabase* database, RunRow* run) {
-  const int code = open_database(config, false, database);
+// What a verb works with.
+struct Opened {
+  Config config;
+  SqliteDatabase database;
+};
+
+int open_both(const CommonOptions& options, bool may_create, Opened* out) {
+  const int code = load(options, &out->config);
+  return code == kExitOk ? open_database(out->config, may_create, &out->database) : code;
+}
+
+int open_latest_run(const CommonOptions& options, Opened* out, RunRow* run) {
+  const int code = open_both(options, false, out);
   if (code != kExitOk) {
     return code;
   }
   std::optional<RunRow> latest;
-  if (database->latest_run(&latest) != StoreStatus::kOk) {
-    return fail_database(*database);
+  if (out->database.latest_run(&latest) != StoreStatus::kOk) {
+    return fail_database(out->database);
   }
   if (!latest) {
-    return fail(kExitNotFound, "database " + config.server.database +
+    return fail(kExitNotFound, "database " + out->config.server.database +
                                    " holds no run; `gradstream serve` or `gradstream run start` begins one");
   }
   *run = *latest;
@@ -172,15 +183,11 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (!is_device_name(name)) {
     return fail(kExitUsage, "device name '" + name + "': 1 to 63 printable characters without spaces");
   }
-  Config config;
-  SqliteDatabase database;
-  int code = load(options, &config);
-  if (code == kExitOk) {
-    code = open_database(config, true, &database);
-  }
-  if (code != kExitOk) {
+  Opened opened;
+  if (const int code = open_both(options, true, &opened); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = opened.database;
   std::array<uint8_t, 32> key = {};
   if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
     return fail(kExitInternal, std::string("no random bytes: ") + std::strerror(errno));
@@ -206,15 +213,11 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 }
 
 int device_list(const CommonOptions& options) {
-  Config config;
-  SqliteDatabase database;
-  int code = load(options, &config);
-  if (code == kExitOk) {
-    code = open_database(config, false, &database);
-  }
-  if (code != kExitOk) {
+  Opened opened;
+  if (const int code = open_both(options, false, &opened); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = opened.database;
   std::vector<DeviceRow> devices;
   if (database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
@@ -227,15 +230,11 @@ int device_list(const CommonOptions& options) {
 }
 
 int device_revoke(const CommonOptions& options, const std::string& name) {
-  Config config;
-  SqliteDatabase database;
-  int code = load(options, &config);
-  if (code == kExitOk) {
-    code = open_database(config, false, &database);
-  }
-  if (code != kExitOk) {
+  Opened opened;
+  if (const int code = open_both(options, false, &opened); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = opened.database;
   bool found = false;
   if (database.revoke_device(name, &found) != StoreStatus::kOk) {
     return fail_database(database);
@@ -280,15 +279,11 @@ int run_start(const CommonOptions& options) {
 }
 
 int run_list(const CommonOptions& options) {
-  Config config;
-  SqliteDatabase database;
-  int code = load(options, &config);
-  if (code == kExitOk) {
-    code = open_database(config, false, &database);
-  }
-  if (code != kExitOk) {
+  Opened opened;
+  if (const int code = open_both(options, false, &opened); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = opened.database;
   std::vector<RunRow> runs;
   if (database.runs(&runs) != StoreStatus::kOk) {
     return fail_database(database);
@@ -302,23 +297,19 @@ int run_list(const CommonOptions& options) {
 }
 
 int run_stop(const CommonOptions& options) {
-  Config config;
-  SqliteDatabase database;
+  Opened opened;
   RunRow run;
-  int code = load(options, &config);
-  if (code == kExitOk) {
-    code = open_latest_run(config, &database, &run);
-  }
-  if (code != kExitOk) {
+  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = opened.database;
   if (!is_active(run)) {
     return fail(kExitNotFound,
                 "run " + std::to_string(run.id) + " is " + stored_run_state_text(run.state) + " already");
   }
   // A server that holds the database stops the run itself, within a second; else nobody is left to.
   bool is_served = false;
-  const std::string problem = DatabaseLock::probe(config.server.database, &is_served);
+  const std::string problem = DatabaseLock::probe(opened.config.server.database, &is_served);
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }
@@ -355,16 +346,12 @@ int model_export(const CommonOptions& options, const std::string& version, const
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
   }
-  Config config;
-  SqliteDatabase database;
+  Opened opened;
   RunRow run;
-  int code = load(options, &config);
-  if (code == kExitOk) {
-    code = open_latest_run(config, &database, &run);
-  }
-  if (code != kExitOk) {
+  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = opened.database;
   RunParameters parameters;
   std::string error = parse_run_source(run.source, &parameters);
   std::vector<DeviceRow> devices;
@@ -472,16 +459,12 @@ void print_round(const RoundView& round, const RunParameters& parameters, const 
 }  // namespace
 
 int status(const CommonOptions& options) {
-  Config config;
-  SqliteDatabase database;
+  Opened opened;
   RunRow run;
-  int code = load(options, &config);
-  if (code == kExitOk) {
-    code = open_latest_run(config, &database, &run);
-  }
-  if (code != kExitOk) {
+  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
     return code;
   }
+  SqliteDatabase& database = opened.database;
   RunParameters parameters;
   const std::string error = parse_run_source(run.source, &parameters);
   if (!error.empty()) {
@@ -504,7 +487,7 @@ int status(const CommonOptions& options) {
     return fail_database(database);
   }
   bool is_served = false;
-  const std::string problem = DatabaseLock::probe(config.server.database, &is_served);
+  const std::string problem = DatabaseLock::probe(opened.config.server.database, &is_served);
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }
