@@ -1,5 +1,6 @@
 #include "server/commands.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -364,7 +365,13 @@ int model_export(const CommonOptions& options, const std::string& version, const
     return error.empty() ? fail_database(database) : fail(kExitDatabase, error);
   }
   const Replica& model = coordinator->model();
-  if (!model.has_model() || (wanted != UINT32_MAX && model.version() != wanted)) {
+  if (!model.has_model()) {
+    const auto enrolled = std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return !d.revoked; });
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
+                                   "served and " + std::to_string(parameters.device_count) +
+                                   " devices are enrolled; " + std::to_string(enrolled) + " are");
+  }
+  if (wanted != UINT32_MAX && model.version() != wanted) {
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
                                    std::to_string(model.version()));
   }

@@ -213,8 +213,14 @@ class Commands(unittest.TestCase):
         self.assertEqual(server.stop(), OK)
 
     def test_model_export(self):
+        self.verb("device", "add", "first", "--out", self.home / "first.id")
+        self.verb("run", "start")
+        early = self.verb("model", "export", "--out", self.home / "early.npy", code=NOT_FOUND)
+        self.assertRegex(early, r"run 1 has no version yet: .* 2 devices are enrolled; 1 are")
+        self.verb("run", "stop")
+        self.verb("run", "start", "--set", "run.device_count=3")
         self.enrol()
-        server = self.serve()
+        server = self.serve("--set", "run.device_count=3")
         server.wait_for("event=version version=0")
         self.assertEqual(server.stop(), OK)
         npy, csv = self.home / "m.npy", self.home / "m.csv"
