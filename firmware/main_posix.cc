@@ -2,8 +2,10 @@
 // it is the code of the boards.
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -63,13 +65,18 @@ bool split_server(const std::string& text, std::string* host, std::string* port)
   return error == std::errc() && rest == end;
 }
 
-bool read_file(const std::string& path, std::vector<char>* out) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path)) {
-    return false;
+// Empty, or what the system says is wrong.
+std::string read_file(const std::string& path, std::vector<char>* out) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    return std::strerror(EISDIR);
   }
-  out->assign(std::istreambuf_iterator<char>(file), {});
-  return !file.bad();
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (file) {
+    out->assign(std::istreambuf_iterator<char>(file), {});
+  }
+  return file && !file.bad() ? "" : std::strerror(errno != 0 ? errno : EIO);
 }
 
 void define(CLI::App& app, Arguments* arguments) {
@@ -101,9 +108,9 @@ void define(CLI::App& app, Arguments* arguments) {
 
 // 0, or the exit status.
 int load_identity(const std::string& path, std::vector<char>* text, std::string* name) {
-  if (!read_file(path, text)) {
-    return fail(gradstream::kExitIdentity, "cannot read the identity " + path +
-                                               ": `gradstream device add NAME --out FILE` writes one (mode 0600)");
+  if (const std::string problem = read_file(path, text); !problem.empty()) {
+    return fail(gradstream::kExitIdentity, "cannot read the identity " + path + ": " + problem +
+                                               "; `gradstream device add NAME --out FILE` writes one (mode 0600)");
   }
   gradstream::Identity identity;
   uint32_t line = 0;
@@ -163,8 +170,9 @@ int main(int argc, char** argv) {
   if (const int code = load_identity(arguments.identity, &identity, &name); code != 0) {
     return code;
   }
-  if (!read_file(arguments.data, &data)) {
-    return fail(gradstream::kExitData, "cannot read the data " + arguments.data + ": name a shard (*.gsd) with --data");
+  if (const std::string problem = read_file(arguments.data, &data); !problem.empty()) {
+    return fail(gradstream::kExitData,
+                "cannot read the data " + arguments.data + ": " + problem + "; name a shard (*.gsd) with --data");
   }
   if (const int code = open_state(arguments.state, name); code != 0) {
     return code;

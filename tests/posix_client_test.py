@@ -60,13 +60,13 @@ def check_command_line(files):
 
 
 def check_files(files):
-    expect(run(files.arguments(identity=files.folder / "none")), 3, "none", "device add")
-    expect(run(files.arguments(identity=files.folder)), 3, "device add")
+    expect(run(files.arguments(identity=files.folder / "none")), 3, "none", "No such file", "device add")
+    expect(run(files.arguments(identity=files.folder)), 3, "Is a directory", "device add")
     bad = files.write("bad", b"identity = device-1\nkey = 12\n", 0o600)
     expect(run(files.arguments(identity=bad)), 3, "line 2", "device add")
     short = files.write("short", b"# nothing\n", 0o600)
     expect(run(files.arguments(identity=short)), 3, "lacks")
-    expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd")
+    expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd", "No such file")
     for content in (b"", b"GSD1", SHARD[:-1], b"PNG" + SHARD):
         expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard")
     expect(run(files.arguments(state=files.identity)), 2, "state")
