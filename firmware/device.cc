@@ -154,6 +154,9 @@ void Device::lose(Status reason, const char* text, uint64_t now_ms) {
   if (session_.is_begun() && session_.last_alert() >= 0) {
     line.number("alert", static_cast<uint64_t>(session_.last_alert()));
   }
+  if (config_.transport.peer != nullptr) {
+    line.word("server", config_.transport.peer);
+  }
   port_log_line(line.c_str());
   drop();
   client_.on_connection_lost(reason, now_ms);

@@ -191,6 +191,7 @@ TEST(Device, UnreachableServerIsNamed) {
   bench.world.pipe.refuses = true;
   ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().link_faults == 3; }));
   EXPECT_TRUE(bench.world.has_line("cannot be reached"));
+  EXPECT_TRUE(bench.world.has_line("server=server.test:7433"));
   bench.world.pipe.refuses = false;
   EXPECT_TRUE(bench.run_to_end());
 }

@@ -29,7 +29,7 @@ class FakePipe {
   uint32_t writes = 0;   // calls that moved bytes to the peer
   bool refuses = false;  // open() fails
 
-  Transport transport() { return {can_dial ? &kDialOps : &kFixedOps, this}; }
+  Transport transport() { return {can_dial ? &kDialOps : &kFixedOps, this, can_dial ? "server.test:7433" : nullptr}; }
   size_t moved() const { return moved_; }
   bool dropped() const { return moved_ >= drop_after; }
   // A new connection over the same pipe.

@@ -20,11 +20,14 @@ namespace gradstream {
 namespace {
 
 constexpr size_t kPathSizeMax = 4000;
+// Of HOST:PORT in log lines: the longest DNS name, brackets, colon and port.
+constexpr size_t kServerTextSizeMax = 253 + 2 + 1 + 5;
 // Longest single wait: a clock that stands still during a system's sleep is read again.
 constexpr uint64_t kSleepMaxMs = 60000;
 
 const char* server_host = nullptr;
 const char* server_port = nullptr;
+char server_text[kServerTextSizeMax + 1] = {};
 char state_path[kPathSizeMax + 1] = {};
 char temporary_path[kPathSizeMax + 8] = {};
 
@@ -116,6 +119,8 @@ bool write_temporary(const StoragePiece* pieces, size_t count) {
 void posix_set_server(const char* host, const char* port) {
   server_host = host;
   server_port = port;
+  const bool is_v6 = std::strchr(host, ':') != nullptr;
+  (void)std::snprintf(server_text, sizeof(server_text), is_v6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 Status posix_set_state_file(const char* path) {
@@ -164,7 +169,7 @@ Status port_random_bytes(uint8_t* out, size_t size) {
   return Status::kOk;
 }
 
-Transport port_transport() { return {&kTcpOps, nullptr}; }
+Transport port_transport() { return {&kTcpOps, nullptr, server_text}; }
 
 void port_log_line(const char* text) { std::fprintf(stderr, "%s\n", text); }
 

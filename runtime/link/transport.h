@@ -25,6 +25,7 @@ struct TransportOps {
 struct Transport {
   const TransportOps* ops = nullptr;
   void* context = nullptr;
+  const char* peer = nullptr;  // whom it dials, "HOST:PORT", for log lines; null: it cannot dial
 };
 
 }  // namespace gradstream
