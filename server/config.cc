@@ -200,16 +200,20 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
   visit_server_fields(*out, [&](const char* key, auto& value) { reader.field(table, "server", key, value); });
   reader.know("limits");
   reader.finish(table, "server");
+  // Only what this table sets: what was wrong before is not the fault of an override of another key.
   LogLevel ignored_level;
-  if (!parse_log_level(out->log_level, &ignored_level)) {
-    reader.error(table.get("log_level"), "server.log_level: expected one of \"debug\", \"info\", \"warn\", \"error\"");
+  const toml::node* const level = table.get("log_level");
+  if (level != nullptr && !parse_log_level(out->log_level, &ignored_level)) {
+    reader.error(level, "server.log_level: expected one of \"debug\", \"info\", \"warn\", \"error\"");
   }
   Tcp::endpoint ignored_endpoint;
-  if (!parse_listen_address(out->listen, &ignored_endpoint)) {
-    reader.error(table.get("listen"), "server.listen: expected ADDRESS:PORT, such as \"127.0.0.1:7433\"");
+  const toml::node* const listen = table.get("listen");
+  if (listen != nullptr && !parse_listen_address(out->listen, &ignored_endpoint)) {
+    reader.error(listen, "server.listen: expected ADDRESS:PORT, such as \"127.0.0.1:7433\"");
   }
-  if (out->database.empty()) {
-    reader.error(table.get("database"), "server.database: expected the path of a file");
+  const toml::node* const database = table.get("database");
+  if (database != nullptr && out->database.empty()) {
+    reader.error(database, "server.database: expected the path of a file");
   }
   if (const toml::table* const limits = reader.section(table, "limits", "server.limits")) {
     visit_limits(*out, [&](const char* key, uint32_t& value, uint32_t least, uint32_t most) {

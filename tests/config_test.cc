@@ -118,6 +118,14 @@ TEST(Config, WrongTypesAndRangesAreNamed) {
   }
 }
 
+TEST(Config, AnOverrideIsNotBlamedForWhatTheFileSays) {
+  const std::string file = std::string("[server]\nlisten = \"nowhere\"\nlog_level = \"loud\"\n") + kRun;
+  const std::string errors = errors_of(file, {"server.database=other.db", "server.limits.store_delay_ms=1"});
+  EXPECT_THAT(errors, HasSubstr(":2: server.listen"));
+  EXPECT_THAT(errors, HasSubstr(":3: server.log_level"));
+  EXPECT_THAT(errors, testing::Not(HasSubstr("--set")));
+}
+
 TEST(Config, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(errors_of(kRun, {"run.estimator=analytic_gradient"}), HasSubstr("[run] estimator"));
   EXPECT_THAT(errors_of(kRun, {"run.cols=9"}), HasSubstr("rows, cols"));
