@@ -22,6 +22,31 @@ std::string text_of(const Tcp::endpoint& endpoint) {
   return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
 }
 
+std::string open_acceptor(const Tcp::endpoint& endpoint, Tcp::acceptor* out) {
+  ErrorCode error;
+  out->open(endpoint.protocol(), error);
+  if (!error) {
+    out->set_option(Tcp::acceptor::reuse_address(true), error);
+    out->bind(endpoint, error);
+  }
+  if (!error) {
+    out->listen(Tcp::acceptor::max_listen_connections, error);
+  }
+  if (!error) {
+    return {};
+  }
+  ErrorCode ignored;
+  out->close(ignored);
+  const std::string where = "cannot listen on " + text_of(endpoint) + ": " + error.message();
+  if (error == asio::error::address_in_use) {
+    return where + "; stop the program that holds the port, or set server.listen to another one (port 0: any)";
+  }
+  if (error == asio::error::access_denied) {
+    return where + "; ports below 1024 need privileges: set server.listen to a higher one";
+  }
+  return where + "; set server.listen to an address of this machine";
+}
+
 }  // namespace
 
 bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
@@ -46,6 +71,12 @@ bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
   return true;
 }
 
+std::string check_listen_address(const Tcp::endpoint& endpoint) {
+  asio::io_context io;
+  Tcp::acceptor acceptor(io);
+  return open_acceptor(endpoint, &acceptor);
+}
+
 Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
                    SessionOwner& owner)
     : io_(io),
@@ -62,29 +93,11 @@ Listener::~Listener() {
 }
 
 std::string Listener::open(const Tcp::endpoint& endpoint) {
-  ErrorCode error;
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) {
-    acceptor_.set_option(Tcp::acceptor::reuse_address(true), error);
-    acceptor_.bind(endpoint, error);
+  std::string problem = open_acceptor(endpoint, &acceptor_);
+  if (problem.empty()) {
+    accept();
   }
-  if (!error) {
-    acceptor_.listen(Tcp::acceptor::max_listen_connections, error);
-  }
-  if (error) {
-    ErrorCode ignored;
-    acceptor_.close(ignored);
-    const std::string where = "cannot listen on " + text_of(endpoint) + ": " + error.message();
-    if (error == asio::error::address_in_use) {
-      return where + "; stop the program that holds the port, or set server.listen to another one (port 0: any)";
-    }
-    if (error == asio::error::access_denied) {
-      return where + "; ports below 1024 need privileges: set server.listen to a higher one";
-    }
-    return where + "; set server.listen to an address of this machine";
-  }
-  accept();
-  return {};
+  return problem;
 }
 
 uint16_t Listener::port() const {

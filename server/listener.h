@@ -26,6 +26,8 @@ struct ListenerLimits {
 
 // Splits "host:port" ("127.0.0.1:7433", "[::1]:7433", "0.0.0.0:0"); false when it is none.
 bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
+// Whether the address can be listened on now: empty, or a sentence as that of Listener::open(). Nothing stays open.
+std::string check_listen_address(const Tcp::endpoint& endpoint);
 
 class Listener : public SessionOwner {
  public:

@@ -109,6 +109,12 @@ int serve(const CommonOptions& options) {
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }
+  Tcp::endpoint endpoint;
+  parse_listen_address(config.server.listen, &endpoint);  // load_config() has checked it
+  const std::string occupied = check_listen_address(endpoint);  // before a run is made that nobody could serve
+  if (!occupied.empty()) {
+    return fail(kExitNetwork, occupied);
+  }
   code = open_databases(config, &fleet, &journal);
   RunRow run;
   if (code == kExitOk) {

@@ -233,10 +233,12 @@ class Commands(unittest.TestCase):
         self.verb("model", "export", "--out", self.home / "none" / "m.npy", code=FILE)
 
     def test_what_cannot_start_says_why(self):
+        self.enrol()
         with socket.create_server(("127.0.0.1", 0)) as holder:
             port = holder.getsockname()[1]
             text = self.verb("serve", "--set", f"server.listen=127.0.0.1:{port}", code=NETWORK)
             self.assertIn(f"127.0.0.1:{port}", text)
+            self.assertNotIn("run=", self.verb("run", "list"))
         self.assertIn("mkdir -p", self.verb("serve", "--set", "server.export_dir=/nonexistent/x", code=FILE))
         self.assertIn("folder", self.verb("serve", "--set", "server.database=/nonexistent/x.db", code=DATABASE))
         (self.home / "text.db").write_text("not a database " * 500)

@@ -32,6 +32,8 @@ TEST(Listener, AnOccupiedPortIsNamedWithItsRemedy) {
       third.open(Tcp::endpoint(asio::ip::address_v4::loopback(), first.listener.port()));
   EXPECT_THAT(problem, HasSubstr("127.0.0.1:" + std::to_string(first.listener.port())));
   EXPECT_THAT(problem, HasSubstr("server.listen"));
+  EXPECT_EQ(check_listen_address(Tcp::endpoint(asio::ip::address_v4::loopback(), first.listener.port())), problem);
+  EXPECT_EQ(check_listen_address(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)), "");
 }
 
 TEST(Listener, ConnectionsOverTheCapAreClosedAndCounted) {
