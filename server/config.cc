@@ -322,7 +322,8 @@ std::string parse_run_source(const std::string& source, RunParameters* out) {
   Config config;
   std::string errors = read_text(source, "stored run", true, &config);
   *out = config.run;
-  return errors;
+  const std::string problem = errors.empty() ? check_parameters(config.run) : "";
+  return problem.empty() ? errors : "stored run: " + problem + "\n";
 }
 
 std::string config_text(const Config& config) {

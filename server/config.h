@@ -73,7 +73,7 @@ std::string load_config(const std::string& path, const std::vector<std::string>&
 
 // The whole configuration as TOML that load_config() reads back to the same.
 std::string config_text(const Config& config);
-// Its section [run], what a database keeps of a run; and back (an error line, or empty).
+// Its section [run], what a database keeps of a run; and back (an error line, or empty), checked as load_config() does.
 std::string run_source(const RunParameters& run);
 std::string parse_run_source(const std::string& source, RunParameters* out);
 

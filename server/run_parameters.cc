@@ -160,6 +160,14 @@ std::string check_fold(const RunParameters& p) {
   return "";
 }
 
+std::string check_groups(const RunParameters& p) {
+  if (p.group_count > p.device_count) {
+    return "group_count, device_count: more groups than devices would leave some without a device; at most " +
+           std::to_string(p.device_count) + ", or 0 for each device's own directions";
+  }
+  return "";
+}
+
 std::string check_straggler(const RunParameters& p) {
   const uint32_t goal = p.update_goal == 0 ? p.device_count : p.update_goal;
   if (goal > p.device_count) {
@@ -327,7 +335,7 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 }
 
 std::string check_parameters(const RunParameters& parameters) {
-  for (const auto check : {check_local_work, check_model, check_fold, check_straggler}) {
+  for (const auto check : {check_local_work, check_model, check_fold, check_groups, check_straggler}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

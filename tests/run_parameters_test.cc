@@ -56,6 +56,7 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
       {"batch_mode:", [](RunParameters* p) { p->batch_mode = BatchMode::kNone; }},
       {"batch_size:", [](RunParameters* p) { p->batch_size = 0; }},
       {"step_size", [](RunParameters* p) { p->step_size = -1; }},
+      {"group_count, device_count:", [](RunParameters* p) { p->group_count = p->device_count + 1; }},
   };
   expect_refused(scalar_parameters(), cases);
 }
