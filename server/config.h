@@ -20,7 +20,7 @@ namespace gradstream {
 struct ServerConfig {
   std::string listen = "127.0.0.1:7433";  // address:port; port 0: any free one, named in the log
   std::string database = "gradstream.db";
-  std::string export_dir;                 // empty: no files; else vNNNNNN.npy for each version
+  std::string export_dir;                 // empty: no files; else runN_vNNNNNN.npy for each version
   std::string log_level = "info";
   bool allow_psk_ke = false;              // also the key exchange without forward secrecy
   ListenerLimits listener;

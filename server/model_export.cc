@@ -55,9 +55,9 @@ std::string csv_text(Shape shape, std::span<const Real> model) {
   return text;
 }
 
-std::string version_file_name(uint32_t version) {
-  char name[24];
-  std::snprintf(name, sizeof name, "v%06u.npy", version);
+std::string version_file_name(uint32_t run, uint32_t version) {
+  char name[40];
+  std::snprintf(name, sizeof name, "run%u_v%06u.npy", run, version);
   return name;
 }
 

@@ -19,8 +19,8 @@ std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model);
 // One line a row; each value in the fewest digits that read back as the same float.
 std::string csv_text(Shape shape, std::span<const Real> model);
 
-// "v000012.npy"
-std::string version_file_name(uint32_t version);
+// "run3_v000012.npy": runs that share a folder never mix.
+std::string version_file_name(uint32_t run, uint32_t version);
 
 // Empty, or a sentence that names the file, the cause and the remedy.
 std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);

@@ -198,7 +198,7 @@ void Server::publish(uint32_t version) {
     return;
   }
   const std::span<const Real> values(model.model(), model.shape().size());
-  store_->run_after([version, digest = model.digest(), path = folder + "/" + version_file_name(version),
+  store_->run_after([version, digest = model.digest(), path = folder + "/" + version_file_name(run_.id, version),
                      bytes = npy_bytes(model.shape(), values)] {
     const std::string problem = write_file_atomically(path, bytes);
     if (problem.empty()) {

@@ -225,7 +225,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(server.stop(), OK)
         npy, csv = self.home / "m.npy", self.home / "m.csv"
         self.assertIn("version=0", self.verb("model", "export", "--out", npy))
-        self.assertEqual(npy.read_bytes(), (self.home / "models" / "v000000.npy").read_bytes())
+        self.assertEqual(npy.read_bytes(), (self.home / "models" / "run2_v000000.npy").read_bytes())
         self.verb("model", "export", "--version", "0", "--format", "csv", "--out", csv)
         rows = csv.read_text().splitlines()
         self.assertEqual([len(row.split(",")) for row in rows], [2] * 8)

@@ -42,7 +42,7 @@ def fault(mode, options):
     if not float(result["relative_gap"]) < GAP_MAX:
         return f"relative gap {result['relative_gap']}, it learns nothing"
     progress = len(re.findall(r"^round ", done.stdout, re.MULTILINE))
-    models = len(list((ROOT / "build" / "demo" / "models").glob("v*.npy")))
+    models = len(list((ROOT / "build" / "demo" / "models").glob("run1_v*.npy")))
     if progress != rounds + 1 or models != rounds + 1:
         return f"{progress} progress lines and {models} models for {rounds} rounds"
     if "<svg" not in (ROOT / "build" / "demo" / "curve.svg").read_text():

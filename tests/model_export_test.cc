@@ -34,12 +34,12 @@ TEST(ModelExport, CsvReadsBackToTheSameFloats) {
 TEST(ModelExport, FilesAppearWholeOrNotAtAll) {
   std::string folder = testing::TempDir() + "export_XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  EXPECT_EQ(version_file_name(12), "v000012.npy");
-  const std::string path = folder + "/" + version_file_name(12);
+  EXPECT_EQ(version_file_name(3, 12), "run3_v000012.npy");
+  const std::string path = folder + "/" + version_file_name(3, 12);
   const std::vector<uint8_t> bytes = npy_bytes({3, 2}, kModel);
   EXPECT_EQ(check_export_folder(folder), "");
   EXPECT_EQ(write_file_atomically(path, bytes), "");
-  EXPECT_EQ(write_file_atomically(path, bytes), "") << "a file of an earlier run is replaced";
+  EXPECT_EQ(write_file_atomically(path, bytes), "") << "a file from before a restart is replaced";
   std::ifstream file(path, std::ios::binary);
   std::stringstream content;
   content << file.rdbuf();

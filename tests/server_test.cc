@@ -196,7 +196,7 @@ TEST_F(ServerTest, ARoundClosesIsExportedAndSurvivesARestart) {
   uint64_t digest = 0;
   {
     Life life(config());
-    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/v000000.npy"); }));
+    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/run1_v000000.npy"); }));
     Script one(life, 1);
     Script two(life, 2);
     ASSERT_TRUE(one.say_hello() && two.say_hello());
@@ -204,7 +204,7 @@ TEST_F(ServerTest, ARoundClosesIsExportedAndSurvivesARestart) {
     ASSERT_TRUE(one.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_FOLDED));
     ASSERT_TRUE(two.send_and_get_verdict(-0.25F, gs_Verdict_VERDICT_FOLDED));
     ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
-    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/v000001.npy"); }));
+    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/run1_v000001.npy"); }));
     digest = life.server->coordinator().model().digest();
     life.server->drain();
     one.peer().raw().close();

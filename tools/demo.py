@@ -167,7 +167,7 @@ class Demo:
     def watch(self):
         """Reads the model of every version as it appears; prints one line each."""
         for version in range(self.arguments.rounds + 1):
-            path = self.home / "models" / f"v{version:06d}.npy"
+            path = self.home / "models" / f"run1_v{version:06d}.npy"
             patience = START_SECONDS_MAX if version == 0 else ROUND_SECONDS_MAX
             deadline = time.monotonic() + patience
             while not path.exists():
