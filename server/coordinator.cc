@@ -102,9 +102,10 @@ struct Coordinator::State {
   void persist(JournalRecord record, uint64_t now_ms);
   uint64_t decide(JournalRecord record, uint64_t now_ms);
   gs_RetryWindow window(uint32_t factor) const;
+  gs_RetryWindow refused_window() const;
   void refuse(SessionId id, gs_Reason reason);
   void publish();
-  void wait(SessionId id, gs_WaitCause cause, uint32_t factor, uint64_t required);
+  void wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required);
 
   // ---- Rounds ----
   void open_run(uint64_t now_ms);
@@ -215,12 +216,18 @@ gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
   return {parameters.retry_min_ms * factor, parameters.retry_max_ms * factor};
 }
 
+// Of a device that comes back for nothing until something is changed.
+gs_RetryWindow Coordinator::State::refused_window() const {
+  const gs_RetryWindow wide = window(kRefusedWindowFactor);
+  return {std::max(wide.min_ms, kRefusedRetryMinMs), std::max(wide.max_ms, 2 * kRefusedRetryMinMs)};
+}
+
 void Coordinator::State::refuse(SessionId id, gs_Reason reason) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_refuse_tag;
   message.body.refuse.reason = reason;
   message.body.refuse.has_retry = true;
-  message.body.refuse.retry = window(kRefusedWindowFactor);
+  message.body.refuse.retry = refused_window();
   respond(id, message, 0);
   close(id, reason);
   drop_session(id);
@@ -234,12 +241,12 @@ void Coordinator::State::publish() {
 }
 
 // required: the record that the cause depends on.
-void Coordinator::State::wait(SessionId id, gs_WaitCause cause, uint32_t factor, uint64_t required) {
+void Coordinator::State::wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_wait_tag;
   message.body.wait.cause = cause;
   message.body.wait.has_retry = true;
-  message.body.wait.retry = ledger.is_over() ? kOverWindow : window(factor);
+  message.body.wait.retry = ledger.is_over() ? kOverWindow : retry;
   respond(id, message, required);
 }
 
@@ -453,7 +460,7 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
   Session& session = sessions.at(id);
   const uint32_t device = session.device;
   if (!ledger.has_version()) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, kRefusedWindowFactor, 0);
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(kRefusedWindowFactor), 0);
     return;
   }
   if (!is_version_durable() || session.held_count > 0) {
@@ -509,15 +516,15 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   if (ledger.is_over()) {
     const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
-    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, kRefusedWindowFactor,
+    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, kOverWindow,
          run_state_sequence);
   } else if (!device.is_capable) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, kRefusedWindowFactor, 0);
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), 0);
   } else if (device.answered_version == version) {
     wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
-         is_stalled ? kRefusedWindowFactor : 1, std::max(run_state_sequence, device.judged.record_sequence));
+         window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
   } else if (device.refused_version == version && device.refused_count >= kRefusedTasksMax) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, kRefusedWindowFactor, device.judged.record_sequence);
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.is_task_open && device.task_version == version && pull.has_model) {
     send_task(id, index);
   } else if (is_storage_failed) {
@@ -578,7 +585,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
     device.is_capable = false;
   }
   wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
-       kRefusedWindowFactor, device.judged.record_sequence);
+       device.is_capable ? window(kRefusedWindowFactor) : refused_window(), device.judged.record_sequence);
 }
 
 // The last one is kept; the first one of a session is logged.

@@ -23,7 +23,8 @@ enum class FoldWeight : uint8_t { kUniform, kSampleCount };
 // A Log that one device may get at once, in bytes. Reason: the queue of its session must hold it.
 inline constexpr uint32_t kLogSizeMax = 1U << 28;
 
-// Retry windows are so much wider for a peer that was refused or that waits for a stalled run.
+// Retry windows are so much wider for a peer that was refused or that waits for a stalled run. For a refused device
+// they also begin at kRefusedRetryMinMs, however narrow those of the run.
 inline constexpr uint32_t kRefusedWindowFactor = 4;
 // The longest wait that a device takes from a window (docs/wire.md).
 inline constexpr uint32_t kRetryMaxMs = 86'400'000;

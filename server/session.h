@@ -48,7 +48,7 @@ struct SessionLimits {
   // Frames that wait for one peer, in bytes of memory. Reason: two snapshots of a model of 64 K values.
   uint32_t queue_size_max = 1U << 20;
   // Window sent with a refusal: wider than the ordinary one.
-  uint32_t refusal_retry_min_ms = 1000;
+  uint32_t refusal_retry_min_ms = kRefusedRetryMinMs;
   uint32_t refusal_retry_max_ms = 10000;
 };
 

@@ -129,6 +129,42 @@ TEST(Coordinator, AnImageWithoutTheSolverGetsNoTask) {
   EXPECT_EQ(server.coordinator->counters().tasks_refused, 1U);
 }
 
+TEST(Coordinator, ARefusedDeviceStaysAwayHoweverShortTheWindowsOfTheRun) {
+  RunParameters p = scalar_parameters();
+  p.retry_min_ms = 5;
+  p.retry_max_ms = 10;
+  TestServer server(p);
+  server.start();
+  const auto is_long = [](const gs_RetryWindow& window) {
+    return window.min_ms >= kRefusedRetryMinMs && window.max_ms >= 2 * kRefusedRetryMinMs;
+  };
+  gs_Hello hello = good_hello(1);
+  hello.capabilities.solvers = 0;
+  server.hello(0, hello);
+  server.pull(0, false, 0, 0);
+  ASSERT_NE(server.wait(0), nullptr);
+  EXPECT_TRUE(is_long(server.wait(0)->retry)) << "an image that cannot do the run";
+  hello.run = 8;
+  server.hello(0, hello);
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_TRUE(is_long(server.refuse(0)->retry)) << "a run that is not here";
+  server.hello(1);
+  server.pull(1, false, 0, 0);
+  for (int i = 0; i < 3; ++i) {
+    TestUpload upload = upload_of(server, 1);
+    upload.crc_error = 1;
+    server.upload(1, upload);
+    EXPECT_LT(server.ack(1)->retry.max_ms, kRefusedRetryMinMs) << "the next task may go well";
+    server.pull(1);
+  }
+  ASSERT_NE(server.wait(1), nullptr);
+  EXPECT_TRUE(is_long(server.wait(1)->retry)) << "three refusals in one version";
+  server.hello(2);
+  server.pull(2, false, 0, 0);
+  server.upload(2, upload_of(server, 2));
+  EXPECT_EQ(server.ack(2)->retry.max_ms, 10U) << "nobody else waits longer";
+}
+
 // ---- The output commit rule ----
 
 TEST(Coordinator, NothingLeavesBeforeItsRecordIsDurable) {

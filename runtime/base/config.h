@@ -66,6 +66,9 @@ inline constexpr uint32_t kLinkQuietMs = 200;
 // Reason: several times what a server takes to answer, far below kHandshakeDeadlineMs.
 inline constexpr uint32_t kLinkSilenceMs = 2000;
 static_assert(kLinkQuietMs + kLinkSilenceMs < kHandshakeDeadlineMs);
+// A device that the server has refused is told to stay away for at least so long. Reason: it comes back for nothing
+// until somebody changes its image, its identity or the run; a handshake a second is what that may cost a server.
+inline constexpr uint32_t kRefusedRetryMinMs = 1000;
 // A device keeps its session open across a wait that is at most so long. Reason: a handshake costs more than this idle.
 inline constexpr uint32_t kSessionKeepMs = 2000;
 
