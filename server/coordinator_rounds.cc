@@ -1,0 +1,121 @@
+// Rounds: when a version opens and closes, and the events of the run.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "server/coordinator_state.h"
+
+namespace gradstream {
+namespace {
+
+std::string number(double value) {
+  std::array<char, 32> text = {};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 6).ptr;
+  return {text.data(), end};
+}
+
+}  // namespace
+
+void Coordinator::State::open_run(uint64_t now_ms) {
+  if (!is_started || ledger.has_version() || ledger.is_over()) {
+    return;
+  }
+  if (ledger.fleet().active_count() < parameters.device_count) {
+    log(LogLevel::kInfo, "run_waiting",
+        Fields()
+            .add("enrolled", ledger.fleet().active_count())
+            .add("wanted", parameters.device_count)
+            .add("remedy", "device_add"));
+    return;
+  }
+  JournalRecord record = ledger.open_first_version();
+  version_sequence = record.sequence;
+  persist(std::move(record), now_ms);
+}
+
+void Coordinator::State::judge_open_round(uint64_t now_ms) {
+  if (!is_started || !ledger.has_version() || ledger.is_over() || is_storage_failed) {
+    return;
+  }
+  RoundProgress progress;
+  progress.active_count = ledger.fleet().active_count();
+  progress.on_time_count = ledger.tally().on_time_count;
+  progress.extension_count = ledger.extension_count();
+  progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  progress.is_past_deadline = now_ms >= deadline_ms;
+  const RoundVerdict verdict = judge_round(parameters, progress);
+  switch (verdict.decision) {
+    case RoundDecision::kWait:
+      return;
+    case RoundDecision::kClose:
+      close_round(verdict.trigger, now_ms);
+      return;
+    case RoundDecision::kExtend:
+      deadline_ms = now_ms + parameters.report_deadline_ms;
+      ++counters.rounds_extended;
+      run_event(RunEvent::kExtended, now_ms);
+      return;
+    case RoundDecision::kStall:
+      deadline_ms = kNever;
+      run_event(RunEvent::kStalled, now_ms);
+      return;
+  }
+}
+
+void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
+  const RoundTally tally = ledger.tally();
+  const std::string missing = ledger.fleet().missing(ledger.version());
+  const double count = std::max(1U, tally.on_time_count + tally.late_count);
+  Status step_status = Status::kOk;
+  JournalRecord record = ledger.close_version(trigger, &step_status);
+  version_sequence = record.sequence;
+  deadline_ms = kNever;  // runs from the moment when the version is durable
+  ++counters.rounds_closed;
+  if (step_status != Status::kOk) {
+    ++counters.steps_failed;
+    log(LogLevel::kWarn, "step_failed",
+        Fields().add("version", record.version).add("status", status_text(step_status)));
+  }
+  log(LogLevel::kInfo, "round_closed",
+      Fields()
+          .add("version", record.version)
+          .add_hex("digest", record.digest)
+          .add("trigger", trigger_name(trigger))
+          .add("folded", tally.on_time_count)
+          .add("late", tally.late_count)
+          .add("partial", tally.partial_count)
+          .add("missing", missing)
+          .add("loss_before", number(tally.loss_before_sum / count))
+          .add("loss_after", number(tally.loss_after_sum / count))
+          .add("upload_bytes", upload_bytes)
+          .add("record_bytes", record.payload.size()));
+  upload_bytes = 0;
+  persist(std::move(record), now_ms);
+  if (ledger.version() >= parameters.round_count) {
+    run_event(RunEvent::kFinished, now_ms);
+  }
+}
+
+void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
+  const char* name = event == RunEvent::kExtended   ? "round_extended"
+                     : event == RunEvent::kStalled  ? "run_stalled"
+                     : event == RunEvent::kFinished ? "run_finished"
+                                                    : "run_stopped";
+  const bool is_late = event == RunEvent::kExtended || event == RunEvent::kStalled;
+  Fields line;
+  line.add("version", ledger.has_version() ? ledger.version() : 0);
+  if (is_late) {
+    line.add("answers", ledger.tally().on_time_count)
+        .add("wanted", update_least(parameters, ledger.fleet().active_count()))
+        .add("missing", ledger.fleet().missing(ledger.version()));
+  }
+  JournalRecord record;
+  record.kind = RecordKind::kRunState;
+  record.version = ledger.has_version() ? ledger.version() : 0;
+  record.detail = static_cast<uint32_t>(event);
+  run_state_sequence = decide(std::move(record), now_ms);
+  log(is_late ? LogLevel::kWarn : LogLevel::kInfo, name, line);
+}
+
+}  // namespace gradstream

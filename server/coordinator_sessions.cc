@@ -1,0 +1,265 @@
+// Sessions and tasks: Hello, Pull and what answers it, refused tasks, reports.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "server/coordinator_state.h"
+
+namespace gradstream {
+namespace {
+
+// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
+// the same way would fail for ever.
+constexpr uint32_t kRefusedTasksMax = 3;
+
+template <size_t N>
+void copy_text(const std::string& text, char (&out)[N]) {
+  const size_t size = std::min(text.size(), N - 1);
+  std::memcpy(out, text.data(), size);
+  out[size] = '\0';
+}
+
+}  // namespace
+
+void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  if (session.has_hello) {
+    ++counters.messages_unexpected;
+    refuse(id, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+    return;
+  }
+  if (hello.protocol_version != kProtocolVersion) {
+    refuse(id, gs_Reason_REASON_PROTOCOL_VERSION);
+    return;
+  }
+  if (hello.run != 0 && hello.run != run) {
+    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
+    return;
+  }
+  Device& device = ledger.fleet().at(index);
+  const bool is_lost = hello.lost_task_sequence != 0 &&
+                       ledger.fleet().sequence_state(index, hello.lost_task_sequence) == SequenceState::kOpen;
+  if (is_lost && is_storage_failed) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+    return;
+  }
+  if (device.session != 0 && device.session != id) {
+    ++counters.sessions_replaced;
+    log(LogLevel::kWarn, "session_replaced",
+        Fields().add("device", device.name).add("old", device.session).add("new", id));
+    refuse(device.session, gs_Reason_REASON_NEWER_SESSION);
+  }
+  session.has_hello = true;
+  device.session = id;
+  device.is_capable = is_capable(parameters, hello.capabilities);
+  device.sample_count = hello.sample_count;
+  device.version_held = hello.has_model ? hello.version : 0;
+  device.firmware_version = hello.firmware_version;
+  if (!device.is_capable) {
+    log(LogLevel::kWarn, "device_not_capable",
+        Fields().add("device", device.name).add("remedy", "link_what_the_run_names"));
+  }
+  if (is_lost) {
+    abandon(index, now_ms);
+  }
+  send_welcome(id, index, is_lost, now_ms);
+}
+
+// The device's open task will never be answered.
+void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
+  const Device& device = ledger.fleet().at(index);
+  JournalRecord record;
+  record.kind = RecordKind::kVerdict;
+  record.device = index;
+  record.task_sequence = device.task_sequence;
+  record.version = device.task_version;
+  record.verdict = gs_Verdict_VERDICT_ABANDONED;
+  decide(std::move(record), now_ms);
+  ++counters.tasks_abandoned;
+  log(LogLevel::kInfo, "task_abandoned",
+      Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version));
+}
+
+void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_abandoned, uint64_t now_ms) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_welcome_tag;
+  gs_Welcome& welcome = message.body.welcome;
+  welcome.server_time_ms = now_ms;
+  welcome.run = run;
+  welcome.run_state = ledger.run_state();
+  welcome.parameters_digest = parameters_digest(parameters);
+  welcome.version = durable_version;
+  welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
+  welcome.rows = parameters.shape.rows;
+  welcome.cols = parameters.shape.cols;
+  welcome.stream = static_cast<gs_StreamKind>(parameters.stream());
+  welcome.directions = static_cast<gs_Directions>(parameters.directions);
+  welcome.shared_directions = parameters.shared_directions();
+  welcome.seed = parameters.seed;
+  welcome.direction_count = parameters.direction_count;
+  welcome.client_index = index;
+  welcome.group = parameters.owner_of(index);
+  welcome.abandoned = is_abandoned;
+  // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
+  const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
+  if (is_storage_failed && required > durable_sequence) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+    return;
+  }
+  respond(id, message, required);
+}
+
+void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  const uint32_t device = session.device;
+  if (!ledger.has_version()) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(kRefusedWindowFactor), 0);
+    return;
+  }
+  if (!is_version_durable() || session.held_count > 0) {
+    if (is_storage_failed) {
+      refuse(id, gs_Reason_REASON_STORAGE);
+    } else {
+      session.waiting_pull = pull;
+    }
+    return;
+  }
+  session.waiting_pull.reset();
+  send_sync(id, device, pull);
+  send_task_or_wait(id, device, pull, now_ms);
+}
+
+void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull) {
+  Device& device = ledger.fleet().at(index);
+  const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
+  if (plan.cause == SyncCause::kMismatch) {
+    ++counters.digest_mismatches;
+    log(LogLevel::kWarn, "digest_mismatch",
+        Fields()
+            .add("device", device.name)
+            .add("version", pull.version)
+            .add_hex("digest", pull.digest)
+            .add("current", ledger.version()));
+  }
+  if (plan.snapshot != nullptr) {
+    const std::vector<uint8_t> model = model_bytes(parameters.shape, plan.snapshot);
+    for (const ServerMessage& chunk : snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, model)) {
+      respond(id, chunk, 0);
+    }
+    ++counters.snapshots_sent;
+    ++device.snapshots_sent;
+    log(LogLevel::kInfo, "snapshot_sent",
+        Fields()
+            .add("device", device.name)
+            .add("version", plan.snapshot_version)
+            .add("cause", sync_cause_name(plan.cause)));
+  }
+  for (const VersionRecord* record : plan.records) {
+    for (const ServerMessage& chunk : log_chunks(*record)) {
+      respond(id, chunk, 0);
+    }
+    ++counters.records_sent;
+  }
+  device.version_held = ledger.version();
+}
+
+void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
+  const Device& device = ledger.fleet().at(index);
+  const uint32_t version = ledger.version();
+  const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  if (ledger.is_over()) {
+    const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
+    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, kOverWindow,
+         run_state_sequence);
+  } else if (!device.is_capable) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), 0);
+  } else if (device.answered_version == version) {
+    wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
+         window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
+  } else if (device.refused_version == version && device.refused_count >= kRefusedTasksMax) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
+  } else if (device.is_task_open && device.task_version == version && pull.has_model) {
+    send_task(id, index);
+  } else if (is_storage_failed) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+  } else {
+    if (device.is_task_open && device.task_version == version) {
+      abandon(index, now_ms);
+    }
+    JournalRecord record;
+    record.kind = RecordKind::kTaskIssued;
+    record.device = index;
+    record.task_sequence = device.task_sequence + 1;
+    record.version = version;
+    decide(std::move(record), now_ms);
+    ++counters.tasks_issued;
+    send_task(id, index);
+  }
+}
+
+void Coordinator::State::send_task(SessionId id, uint32_t index) {
+  const Device& device = ledger.fleet().at(index);
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_task_tag;
+  gs_Task& task = message.body.task;
+  task.task_sequence = device.task_sequence;
+  task.version = device.task_version;
+  task.digest = ledger.digest();
+  task.solver = static_cast<gs_Solver>(parameters.solver);
+  task.estimator = static_cast<gs_Estimator>(parameters.estimator);
+  task.encoding = static_cast<gs_Encoding>(parameters.upload_encoding);
+  task.local_step_count = parameters.local_step_count;
+  task.steps_min = parameters.least_steps();
+  task.step_size = parameters.step_size_at(device.task_version);
+  task.smoothing = parameters.smoothing;
+  task.batch_mode = static_cast<gs_BatchMode>(parameters.batch_mode);
+  task.batch_size = parameters.batch_size;
+  task.use_correction = parameters.use_correction;
+  task.deadline_ms = parameters.task_deadline_ms;
+  copy_text(parameters.problem, task.problem);
+  respond(id, message, device.task_record_sequence);
+}
+
+void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms) {
+  const uint32_t index = sessions.at(id).device;
+  Device& device = ledger.fleet().at(index);
+  ++counters.tasks_refused;
+  log(LogLevel::kWarn, "task_refused",
+      Fields()
+          .add("device", device.name)
+          .add("task", refused.task_sequence)
+          .add("reason", reason_name(refused.reason)));
+  const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
+  if (is_open && !is_storage_failed) {
+    refuse_upload(index, refused.task_sequence, refused.reason, now_ms);
+  }
+  // Another task of the run would be refused for the same reason; a new image says so in its Hello.
+  if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY) {
+    device.is_capable = false;
+  }
+  wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
+       device.is_capable ? window(kRefusedWindowFactor) : refused_window(), device.judged.record_sequence);
+}
+
+// The last one is kept; the first one of a session is logged.
+void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) {
+  Session& session = sessions.at(id);
+  Device& device = ledger.fleet().at(session.device);
+  device.report = report;
+  if (std::exchange(session.has_report, true)) {
+    return;
+  }
+  log(LogLevel::kInfo, "device_report",
+      Fields()
+          .add("device", device.name)
+          .add("firmware_version", device.firmware_version)
+          .add("uptime_s", report.uptime_s)
+          .add("arena_high_water", report.arena_high_water)
+          .add("stack_high_water", report.stack_high_water)
+          .add("tls_high_water", report.tls_high_water)
+          .add("sessions", report.sessions)
+          .add("digest_mismatches", report.digest_mismatches)
+          .add("tasks_done", report.tasks_done));
+}
+
+}  // namespace gradstream

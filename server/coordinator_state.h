@@ -1,0 +1,110 @@
+// The coordinator's inside, for the files that it is cut into:
+//
+//   coordinator.cc           its interface: what comes in, recovery, what others may read
+//   coordinator_sessions.cc  Hello, Pull, tasks and their refusals, reports
+//   coordinator_uploads.cc   what an upload is worth, and its Ack
+//   coordinator_rounds.cc    when a version opens, closes, is extended or stalls
+//   coordinator_output.cc    actions, and what is held back until its record is durable
+#ifndef GRADSTREAM_SERVER_COORDINATOR_STATE_H_
+#define GRADSTREAM_SERVER_COORDINATOR_STATE_H_
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/coordinator.h"
+#include "server/fields.h"
+#include "server/intake.h"
+#include "server/ledger.h"
+#include "server/straggler.h"
+
+namespace gradstream {
+
+struct Coordinator::State {
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  // Retry window of a run that is over. Reason: nothing changes any more but by an operator.
+  static constexpr gs_RetryWindow kOverWindow = {30'000, 60'000};
+
+  struct Session {
+    uint32_t device = 0;
+    bool has_hello = false;
+    Intake intake;
+    std::optional<gs_Pull> waiting_pull;
+    uint32_t held_count = 0;
+    bool has_report = false;
+  };
+  // An action that waits until the journal up to `required` is durable.
+  struct Held {
+    Action action;
+    uint64_t required;
+  };
+
+  State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names)
+      : run(run_id), parameters(run_parameters), ledger(run_parameters, names) {}
+
+  uint32_t run;
+  RunParameters parameters;
+  Ledger ledger;
+  CoordinatorCounters counters;
+  std::vector<Action> actions;
+  std::deque<Held> held;
+  std::map<SessionId, Session> sessions;
+  uint64_t durable_sequence = 0;
+  uint32_t durable_version = 0;
+  uint64_t version_sequence = 0;    // of the journal record of the version last decided
+  uint64_t run_state_sequence = 0;  // of the last kRunState record
+  uint64_t deadline_ms = kNever;    // of the open version
+  uint64_t upload_bytes = 0;        // of the open version, as encoded
+  bool is_started = false;
+  bool is_storage_failed = false;
+  bool folds_duplicates = false;
+
+  // ---- Out ----
+  void log(LogLevel level, const char* event, const Fields& fields);
+  void respond(SessionId id, const ServerMessage& message, uint64_t required);
+  void close(SessionId id, gs_Reason reason);
+  void hold_or_act(Action action, uint64_t required);
+  void release_held();
+  void persist(JournalRecord record, uint64_t now_ms);
+  uint64_t decide(JournalRecord record, uint64_t now_ms);
+  gs_RetryWindow window(uint32_t factor) const;
+  gs_RetryWindow refused_window() const;
+  void refuse(SessionId id, gs_Reason reason);
+  void publish();
+  void wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required);
+
+  // ---- Rounds ----
+  void open_run(uint64_t now_ms);
+  void judge_open_round(uint64_t now_ms);
+  void close_round(Trigger trigger, uint64_t now_ms);
+  void run_event(RunEvent event, uint64_t now_ms);
+  bool is_version_durable() const { return durable_sequence >= version_sequence; }
+
+  // ---- In ----
+  void on_hello(SessionId id, uint32_t device, const gs_Hello& hello, uint64_t now_ms);
+  void abandon(uint32_t device, uint64_t now_ms);
+  void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
+  void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void send_sync(SessionId id, uint32_t device, const gs_Pull& pull);
+  void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
+  void send_task(SessionId id, uint32_t device);
+  void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
+  void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
+  gs_Reason find_fault(const Device& device, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
+  void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
+  void refuse_upload(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
+  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
+  void send_judged_ack(SessionId id, uint32_t device, bool is_duplicate);
+  void fold_duplicate(uint32_t device, const Upload& upload);
+  void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
+  void on_report(SessionId id, const gs_StatusReport& report);
+  void drop_session(SessionId id);
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_COORDINATOR_STATE_H_

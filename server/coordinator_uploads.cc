@@ -1,0 +1,198 @@
+// Uploads: what is wrong with one, what it is worth, and its Ack.
+#include <algorithm>
+#include <utility>
+
+#include "server/coordinator_state.h"
+
+namespace gradstream {
+namespace {
+
+gs_Reason reason_of(Status status) {
+  switch (status) {
+    case Status::kNotFinite:
+      return gs_Reason_REASON_NOT_FINITE;
+    case Status::kOutOfRange:
+      return gs_Reason_REASON_OUT_OF_RANGE;
+    case Status::kSingular:
+      return gs_Reason_REASON_TOO_STALE;
+    case Status::kInvalidArgument:
+      return gs_Reason_REASON_WRONG_SHAPE;
+    default:
+      return gs_Reason_REASON_MALFORMED;
+  }
+}
+
+}  // namespace
+
+void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t now_ms) {
+  const uint32_t index = sessions.at(id).device;
+  switch (ledger.fleet().sequence_state(index, upload.task_sequence)) {
+    case SequenceState::kUnknown:
+      ++counters.updates_refused;
+      log(LogLevel::kWarn, "update_refused",
+          Fields()
+              .add("device", ledger.fleet().at(index).name)
+              .add("task", upload.task_sequence)
+              .add("reason", reason_name(gs_Reason_REASON_UNKNOWN_TASK)));
+      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_REFUSED, gs_Reason_REASON_UNKNOWN_TASK, 0);
+      return;
+    case SequenceState::kSuperseded: {
+      // A crash before these are durable would make the older task the last one again, with a verdict of its own.
+      const Device& device = ledger.fleet().at(index);
+      ++counters.updates_superseded;
+      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE,
+               std::max(device.task_record_sequence, device.judged.record_sequence));
+      return;
+    }
+    case SequenceState::kJudged:
+      ++counters.updates_duplicate;
+      if (folds_duplicates) {
+        fold_duplicate(index, upload);
+      }
+      send_judged_ack(id, index, true);
+      return;
+    case SequenceState::kOpen:
+      judge_upload(id, index, upload, now_ms);
+      return;
+  }
+}
+
+void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload& upload, uint64_t now_ms) {
+  if (is_storage_failed) {
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_STORAGE, 0);
+    return;
+  }
+  std::vector<Real> values;
+  FoldInput input;
+  const gs_Reason fault = find_fault(ledger.fleet().at(index), upload, &values, &input);
+  if (fault == gs_Reason_REASON_NONE) {
+    accept_upload(index, upload, input, now_ms);
+  } else {
+    refuse_upload(index, upload.task_sequence, fault, now_ms);
+  }
+  send_judged_ack(id, index, false);
+  judge_open_round(now_ms);
+}
+
+// The first thing wrong with an upload of an open task, or REASON_NONE with its decoded values and what to fold.
+gs_Reason Coordinator::State::find_fault(const Device& device, const Upload& upload, std::vector<Real>* values,
+                                         FoldInput* input) const {
+  const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
+  if (upload.base_version != device.task_version) {
+    return gs_Reason_REASON_WRONG_VERSION;
+  }
+  if (upload.encoding != parameters.upload_encoding) {
+    return gs_Reason_REASON_WRONG_ENCODING;
+  }
+  const size_t value_count =
+      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.shape.size();
+  if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
+      upload.steps_done > parameters.local_step_count ||
+      (is_scalar && upload.direction_count != parameters.direction_count)) {
+    return gs_Reason_REASON_WRONG_SHAPE;
+  }
+  if (upload.steps_done < parameters.least_steps()) {
+    return gs_Reason_REASON_TOO_FEW_STEPS;
+  }
+  if (crc32c(0, upload.bytes.data(), upload.bytes.size()) != upload.crc32c) {
+    return gs_Reason_REASON_CORRUPT;
+  }
+  const uint32_t staleness = ledger.version() - upload.base_version;
+  if (ledger.is_over() ||
+      (staleness > 0 && (parameters.late == LatePolicy::kDrop || staleness > parameters.staleness_max))) {
+    return gs_Reason_REASON_TOO_STALE;
+  }
+  values->resize(upload.value_count);
+  const Status decoded =
+      decode_values(upload.encoding, upload.value_count, upload.bytes.data(), upload.bytes.size(), values->data());
+  if (decoded != Status::kOk) {
+    return reason_of(decoded);
+  }
+  input->base_version = upload.base_version;
+  input->steps_done = upload.steps_done;
+  input->weight = fold_weight(parameters, device.sample_count, staleness);
+  input->values = *values;
+  const Status folds = ledger.check_fold(*input);
+  return folds == Status::kOk ? gs_Reason_REASON_NONE : reason_of(folds);
+}
+
+void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, const FoldInput& input, uint64_t now_ms) {
+  const bool is_late = upload.base_version < ledger.version();
+  JournalRecord record;
+  record.kind = RecordKind::kUpdate;
+  record.device = index;
+  record.task_sequence = upload.task_sequence;
+  record.base_version = upload.base_version;
+  record.version = ledger.version() + 1;
+  record.steps_done = upload.steps_done;
+  record.weight = input.weight;
+  record.verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED;
+  record.loss_before = upload.loss_before;
+  record.loss_after = upload.loss_after;
+  record.payload.resize(encoded_size(Encoding::kF32, input.values.size()));
+  const Status status = encode_values(Encoding::kF32, input.values.size(), input.values.data(), record.payload.data());
+  GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
+  decide(std::move(record), now_ms);
+  ledger.fleet().at(index).step_time_us = upload.step_time_us;
+  upload_bytes += upload.bytes.size();
+  ++(is_late ? counters.updates_late : counters.updates_folded);
+  counters.updates_partial += upload.steps_done < parameters.local_step_count ? 1 : 0;
+}
+
+void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms) {
+  const Device& device = ledger.fleet().at(index);
+  JournalRecord record;
+  record.kind = RecordKind::kVerdict;
+  record.device = index;
+  record.task_sequence = task_sequence;
+  record.version = device.task_version;
+  record.verdict = gs_Verdict_VERDICT_REFUSED;
+  record.reason = reason;
+  decide(std::move(record), now_ms);
+  ++counters.updates_refused;
+  log(LogLevel::kWarn, "update_refused",
+      Fields().add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason)));
+}
+
+// An answer beside the last verdict. required: the record that it depends on; 0: none.
+void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason,
+                                  uint64_t required) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_ack_tag;
+  message.body.ack.task_sequence = task_sequence;
+  message.body.ack.verdict = verdict;
+  message.body.ack.reason = reason;
+  message.body.ack.has_retry = true;
+  message.body.ack.retry = window(kRefusedWindowFactor);
+  respond(id, message, required);
+}
+
+// The verdict of the device's last judged task, once its record is durable.
+void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, bool is_duplicate) {
+  const JudgedTask& judged = ledger.fleet().at(index).judged;
+  const bool is_refused = judged.verdict == gs_Verdict_VERDICT_REFUSED;
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_ack_tag;
+  gs_Ack& ack = message.body.ack;
+  ack.task_sequence = judged.task_sequence;
+  ack.verdict = judged.verdict;
+  ack.reason = judged.reason;
+  ack.duplicate = is_duplicate;
+  ack.version = judged.version;
+  ack.staleness_weight = judged.staleness_weight;
+  ack.has_retry = true;
+  ack.retry = window(is_refused ? kRefusedWindowFactor : 1);
+  respond(id, message, judged.record_sequence);
+}
+
+void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload) {
+  std::vector<Real> values;
+  FoldInput input;
+  if (ledger.fleet().at(index).answered_version == ledger.version() &&
+      find_fault(ledger.fleet().at(index), upload, &values, &input) == gs_Reason_REASON_NONE) {
+    input.owner = parameters.owner_of(index);
+    ledger.fold_again_for_test(input);
+  }
+}
+
+}  // namespace gradstream
