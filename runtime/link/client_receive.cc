@@ -1,0 +1,286 @@
+// What the client makes of the server's messages. Anything that does not belong here ends the session.
+#include "runtime/base/config.h"
+#include "runtime/link/client.h"
+#include "runtime/training/encoding.h"
+
+namespace gradstream {
+namespace {
+
+// Mismatches of the digest within a session, none proven between them, that end it: a snapshot did not help.
+constexpr uint8_t kMismatchMax = 2;
+
+}  // namespace
+
+Status Client::handle(const ServerMessage& message, uint64_t now_ms) {
+  switch (message.which_body) {
+    case gs_ServerMessage_welcome_tag:
+      return handle_welcome(message.body.welcome, now_ms);
+    case gs_ServerMessage_task_tag:
+      return handle_task(message.body.task, now_ms);
+    case gs_ServerMessage_log_chunk_tag:
+      return handle_log(message.body.log_chunk);
+    case gs_ServerMessage_snapshot_chunk_tag:
+      return handle_snapshot(message.body.snapshot_chunk);
+    case gs_ServerMessage_ack_tag:
+      return handle_ack(message.body.ack, now_ms);
+    case gs_ServerMessage_wait_tag:
+      return handle_wait(message.body.wait, now_ms);
+    case gs_ServerMessage_refuse_tag:
+      handle_refuse(message.body.refuse, now_ms);
+      return Status::kOk;
+    default:
+      handle_drain(message.body.drain, now_ms);
+      return Status::kOk;
+  }
+}
+
+Status Client::handle_welcome(const gs_Welcome& welcome, uint64_t now_ms) {
+  if (state_ != ClientState::kHello) {
+    return Status::kProtocolError;
+  }
+  Status status = Status::kOk;
+  if (has_run_ && is_same_run(welcome)) {
+    welcome_ = welcome;
+  } else {
+    counters_.runs_dropped += has_run_ ? 1 : 0;
+    status = begin_run(welcome);
+  }
+  if (welcome.abandoned) {
+    lost_task_sequence_ = 0;
+  }
+  is_status_due_ = true;
+  if (status == Status::kOk) {
+    resume(now_ms);
+  } else {
+    refuse_task(0, status, now_ms);
+  }
+  return Status::kOk;
+}
+
+Status Client::handle_log(const gs_LogChunk& chunk) {
+  if (!may_answer_pull()) {
+    return Status::kProtocolError;
+  }
+  if (is_skipping_) {
+    return Status::kOk;
+  }
+  if (chunk.version != replica_.version() + 1 || snapshot_.is_open || !has_scalar_stream()) {
+    return Status::kProtocolError;
+  }
+  if (!record_.is_open) {
+    GS_TRY(replica_.begin_record());
+    record_ = RecordProgress{};
+    record_.is_open = true;
+    record_.block_count = chunk.block_count;
+    record_.step_scale = chunk.step_scale;
+  }
+  if (chunk.block_index != record_.block_index || chunk.first_value != record_.first_value ||
+      chunk.block_count != record_.block_count || chunk.step_scale != record_.step_scale) {
+    return Status::kDataCorrupt;
+  }
+  GS_TRY(check_block(chunk));
+  GS_TRY(add_values(chunk));
+  if (record_.first_value < record_.value_count) {
+    return Status::kOk;
+  }
+  record_.first_value = 0;
+  ++record_.block_index;
+  return record_.block_index < record_.block_count ? Status::kOk : finish_record(chunk.digest);
+}
+
+// The first piece of a block says what the block is; the others repeat it.
+Status Client::check_block(const gs_LogChunk& chunk) {
+  if (chunk.first_value == 0) {
+    record_.value_count = chunk.value_count;
+    record_.base_version = chunk.base_version;
+    record_.owner = chunk.owner;
+    const uint32_t m = welcome_.direction_count;
+    const bool whole_steps = chunk.value_count % m == 0 && chunk.value_count / m <= kLocalStepCountMax;
+    return whole_steps ? Status::kOk : Status::kDataCorrupt;
+  }
+  const bool same = chunk.value_count == record_.value_count && chunk.base_version == record_.base_version &&
+                    chunk.owner == record_.owner;
+  return same ? Status::kOk : Status::kDataCorrupt;
+}
+
+// Decodes in blocks that fit a small stack; the sum does not depend on where the values are cut.
+Status Client::add_values(const gs_LogChunk& chunk) {
+  const Encoding encoding = static_cast<Encoding>(chunk.encoding);
+  const size_t count = piece_value_count(encoding, chunk.values.size);
+  DirectionSpec directions = to_directions(welcome_, chunk.base_version);
+  directions.owner = chunk.owner;
+  Real values[kInt8BlockSize];
+  for (size_t done = 0; done < count; done += kInt8BlockSize) {
+    const size_t size = count - done < kInt8BlockSize ? count - done : kInt8BlockSize;
+    GS_TRY(decode_values(encoding, size, chunk.values.bytes + encoded_size(encoding, done),
+                         encoded_size(encoding, size), values));
+    GS_TRY(replica_.add_to_record(directions, record_.first_value, static_cast<uint32_t>(size), values, arena_));
+    record_.first_value += static_cast<uint32_t>(size);
+  }
+  return Status::kOk;
+}
+
+Status Client::finish_record(uint64_t digest) {
+  GS_TRY(replica_.finish_record(welcome_.direction_count, static_cast<Real>(record_.step_scale), arena_));
+  record_.is_open = false;
+  ++counters_.records_applied;
+  if (!prove_model(digest)) {
+    is_skipping_ = true;
+    return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
+  }
+  settle_correction();
+  return Status::kOk;
+}
+
+Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
+  if (!may_answer_pull()) {
+    return Status::kProtocolError;
+  }
+  if (is_skipping_) {
+    return Status::kOk;
+  }
+  if (record_.is_open || chunk.total != 4 * static_cast<uint64_t>(replica_.shape().size())) {
+    return Status::kDataCorrupt;
+  }
+  if (!snapshot_.is_open) {
+    snapshot_ = SnapshotProgress{true, chunk.version, 0, chunk.digest};
+  }
+  if (chunk.version != snapshot_.version || chunk.digest != snapshot_.digest || chunk.offset != snapshot_.offset) {
+    return Status::kDataCorrupt;
+  }
+  Real* model = replica_.begin_snapshot();
+  const size_t count = chunk.values.size / 4;
+  GS_TRY(decode_values(Encoding::kF32, count, chunk.values.bytes, chunk.values.size, model + chunk.offset / 4));
+  snapshot_.offset += chunk.values.size;
+  if (snapshot_.offset < chunk.total) {
+    return Status::kOk;
+  }
+  snapshot_.is_open = false;
+  replica_.adopt_snapshot(chunk.version);
+  ++counters_.snapshots;
+  if (accepted_.task_sequence != 0 && accepted_record_ <= chunk.version) {
+    drop_correction();  // the record that it needs will not come
+  }
+  if (!prove_model(chunk.digest)) {
+    is_skipping_ = true;
+    return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
+  }
+  return Status::kOk;
+}
+
+Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
+  if (!may_answer_pull() && !is_refusal_open_) {
+    return Status::kProtocolError;
+  }
+  if (end_skipping()) {
+    return Status::kOk;
+  }
+  if (record_.is_open || snapshot_.is_open || !replica_.has_model() || task.version != replica_.version()) {
+    return Status::kProtocolError;
+  }
+  is_refusal_open_ = false;
+  is_refusal_due_ = false;
+  await_ = Await::kNothing;
+  state_ = ClientState::kSync;
+  if (pending_.task_sequence != 0) {  // an upload in hand goes first, whatever the server offers
+    resume(now_ms);
+    return Status::kOk;
+  }
+  if (!prove_model(task.digest)) {
+    return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;  // pulls again, without a model
+  }
+  mismatches_ = 0;
+  failures_ = 0;
+  run_finished_ = false;
+  lost_task_sequence_ = 0;
+  run_.task = to_task(task, welcome_);
+  task_received_ms_ = now_ms;
+  is_task_begun_ = false;
+  state_ = ClientState::kTrain;
+  if (is_draining_) {
+    close_session();
+  }
+  return Status::kOk;
+}
+
+Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
+  if (state_ != ClientState::kUpload || sent_ != Sent::kPiece || ack.task_sequence != pending_.task_sequence) {
+    return Status::kProtocolError;
+  }
+  switch (ack.verdict) {
+    case gs_VERDICT_FOLDED:
+      ++counters_.updates_folded;
+      accept_pending(ack.version);
+      break;
+    case gs_VERDICT_LATE:
+      ++counters_.updates_late;
+      accept_pending(ack.version);
+      break;
+    case gs_VERDICT_TRY_LATER:
+      give_reason(ack.reason);
+      end_exchange(ack.retry, now_ms);
+      return Status::kOk;
+    default:
+      ++counters_.updates_refused;
+      give_reason(ack.reason);
+      drop_correction();
+      break;
+  }
+  pending_ = StoredUpload{};
+  end_exchange(ack.retry, now_ms);
+  return Status::kOk;
+}
+
+Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
+  if (!may_answer_pull() && !is_refusal_open_) {
+    return Status::kProtocolError;
+  }
+  if (end_skipping()) {
+    return Status::kOk;
+  }
+  if (record_.is_open || snapshot_.is_open) {
+    return Status::kProtocolError;
+  }
+  is_refusal_open_ = false;
+  is_refusal_due_ = false;
+  mismatches_ = 0;
+  run_finished_ = wait.cause == gs_WAIT_CAUSE_FINISHED || wait.cause == gs_WAIT_CAUSE_STOPPED;
+  end_exchange(wait.retry, now_ms);
+  if (run_finished_) {
+    state_ = ClientState::kFinished;
+    wake_ms_ = wait.retry.max_ms == 0 ? UINT64_MAX : wake_ms_;
+    close_session();
+  }
+  return Status::kOk;
+}
+
+// In a local task the work goes on; the server is asked again when it is done, not before the window.
+void Client::handle_refuse(const gs_Refuse& refuse, uint64_t now_ms) {
+  give_reason(refuse.reason);
+  leave_server(refuse.retry, now_ms);
+}
+
+void Client::handle_drain(const gs_Drain& drain, uint64_t now_ms) {
+  if (state_ != ClientState::kSync && state_ != ClientState::kUpload) {
+    leave_server(drain.retry, now_ms);
+    return;
+  }
+  is_draining_ = true;
+  not_before_ms_ = now_ms + draw(drain.retry.min_ms, drain.retry.max_ms);
+}
+
+void Client::leave_server(const gs_RetryWindow& window, uint64_t now_ms) {
+  close_session();
+  not_before_ms_ = now_ms + draw(window.min_ms, window.max_ms);
+  if (state_ == ClientState::kTrain || state_ == ClientState::kSave) {
+    return;
+  }
+  if (window.max_ms == 0) {
+    back_off(now_ms);
+  }
+  state_ = ClientState::kIdle;
+  await_ = Await::kNothing;
+  wake_ms_ = wake_ms_ > not_before_ms_ ? wake_ms_ : not_before_ms_;
+}
+
+}  // namespace gradstream

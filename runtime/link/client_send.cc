@@ -1,0 +1,167 @@
+// What the client says to the server.
+#include <cstring>
+
+#include "runtime/base/config.h"
+#include "runtime/link/client.h"
+#include "runtime/training/encoding.h"
+
+namespace gradstream {
+namespace {
+
+void copy_text(const char* text, char* out, size_t capacity) {
+  size_t size = 0;
+  while (size + 1 < capacity && text[size] != '\0') {
+    out[size] = text[size];
+    ++size;
+  }
+  out[size] = '\0';
+}
+
+gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
+  gs_Capabilities out = {};
+  for (const ManifoldOps* ops : registry.manifolds) {
+    out.manifolds |= 1U << static_cast<uint32_t>(ops->id);
+  }
+  for (const SolverOps* ops : registry.solvers) {
+    out.solvers |= 1U << static_cast<uint32_t>(ops->id);
+  }
+  for (const EstimatorOps* ops : registry.estimators) {
+    out.estimators |= 1U << static_cast<uint32_t>(ops->id);
+  }
+  for (uint32_t id = 1; id <= static_cast<uint32_t>(Encoding::kF64); ++id) {
+    out.encodings |= encoded_size(static_cast<Encoding>(id), 1) != 0 ? 1U << id : 0;
+  }
+  out.arena_size = static_cast<uint32_t>(arena_size);
+  constexpr size_t kProblemCountMax = sizeof(out.problems) / sizeof(out.problems[0]);
+  for (const Problem& problem : registry.problems) {
+    if (out.problems_count < kProblemCountMax) {
+      copy_text(problem.ops->name, out.problems[out.problems_count], sizeof(out.problems[0]));
+      ++out.problems_count;
+    }
+  }
+  return out;
+}
+
+// The fields that both kinds of update share.
+template <typename Update>
+void fill_update(const StoredUpload& upload, uint32_t first_value, Update& out) {
+  out.task_sequence = upload.task_sequence;
+  out.base_version = upload.base_version;
+  out.steps_done = upload.steps_done;
+  out.encoding = static_cast<gs_Encoding>(upload.encoding);
+  out.first_value = first_value;
+  out.value_count = upload.value_count;
+  out.crc32c = upload.crc;
+  out.loss_before = upload.loss_before;
+  out.loss_after = upload.loss_after;
+  out.step_time_us = upload.step_time_us;
+}
+
+}  // namespace
+
+ClientAction Client::send(const DeviceMessage& message, Sent sent, uint64_t now_ms) {
+  const Result<size_t> size = encode_frame(message, frame_);
+  GS_ASSERT(size.ok());  // every field is bounded by the codec or by config.h
+  sent_ = sent;
+  is_sending_ = true;
+  await_ = Await::kSent;
+  deadline_ms_ = now_ms + kAnswerDeadlineMs;
+  counters_.frame_bytes_sent += static_cast<uint32_t>(size.value());
+  ClientAction action;
+  action.kind = ClientActionKind::kSend;
+  action.bytes = {frame_, size.value()};
+  return action;
+}
+
+ClientAction Client::send_hello(uint64_t now_ms) {
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_hello_tag;
+  gs_Hello& hello = message.body.hello;
+  hello.protocol_version = kProtocolVersion;
+  copy_text(config_.firmware_version, hello.firmware_version, sizeof(hello.firmware_version));
+  hello.has_capabilities = true;
+  hello.capabilities = capabilities_of(config_.registry, arena_.size());
+  hello.run = config_.run;
+  hello.has_model = replica_.has_model();
+  if (hello.has_model) {
+    hello.version = replica_.version();
+    hello.digest = replica_.digest();
+  }
+  hello.pending_task_sequence = pending_.task_sequence;
+  hello.lost_task_sequence = lost_task_sequence_;
+  hello.reset_cause = config_.reset_cause;
+  if (!config_.registry.problems.empty()) {
+    const Problem& problem = config_.registry.problems[0];
+    const uint32_t count = problem.ops->sample_count(problem.context);
+    hello.sample_count = count < kSampleCountMax ? count : kSampleCountMax;
+  }
+  return send(message, Sent::kHello, now_ms);
+}
+
+ClientAction Client::send_status(uint64_t now_ms) {
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_status_report_tag;
+  report_.uptime_s = static_cast<uint32_t>(now_ms / 1000);
+  report_.arena_high_water = static_cast<uint32_t>(arena_.high_water_size());
+  report_.sessions = counters_.sessions;
+  report_.digest_mismatches = counters_.digest_mismatches;
+  report_.snapshots = counters_.snapshots;
+  report_.tasks_done = counters_.tasks_done;
+  gs_StatusReport& report = message.body.status_report;
+  report = report_;
+  report.bytes_sent = report.bytes_sent == 0 ? counters_.frame_bytes_sent : report.bytes_sent;
+  report.bytes_received = report.bytes_received == 0 ? counters_.frame_bytes_received : report.bytes_received;
+  return send(message, Sent::kStatus, now_ms);
+}
+
+ClientAction Client::send_refusal(uint64_t now_ms) {
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_task_refused_tag;
+  message.body.task_refused.task_sequence = refused_sequence_;
+  message.body.task_refused.reason = last_refusal_;
+  is_refusal_open_ = true;
+  return send(message, Sent::kRefusal, now_ms);
+}
+
+ClientAction Client::send_piece(uint64_t now_ms) {
+  if (piece_next_ == 0 && is_pending_sent_) {
+    ++counters_.updates_resent;
+  }
+  is_pending_sent_ = true;
+  const size_t most = values_per_message(pending_.encoding);
+  const size_t rest = pending_.value_count - piece_next_;
+  const size_t count = rest < most ? rest : most;
+  const size_t size = encoded_size(pending_.encoding, count);
+  const uint8_t* bytes = pending_bytes() + encoded_size(pending_.encoding, piece_next_);
+  DeviceMessage message = {};
+  if (pending_.kind == StreamKind::kScalarStream) {
+    message.which_body = gs_DeviceMessage_update_scalars_tag;
+    fill_update(pending_, piece_next_, message.body.update_scalars);
+    message.body.update_scalars.direction_count = pending_.direction_count;
+    message.body.update_scalars.values.size = static_cast<pb_size_t>(size);
+    std::memcpy(message.body.update_scalars.values.bytes, bytes, size);
+  } else {
+    message.which_body = gs_DeviceMessage_update_tangent_tag;
+    fill_update(pending_, piece_next_, message.body.update_tangent);
+    message.body.update_tangent.values.size = static_cast<pb_size_t>(size);
+    std::memcpy(message.body.update_tangent.values.bytes, bytes, size);
+  }
+  piece_next_ += static_cast<uint32_t>(count);
+  return send(message, Sent::kPiece, now_ms);
+}
+
+ClientAction Client::send_pull(uint64_t now_ms) {
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_pull_tag;
+  gs_Pull& pull = message.body.pull;
+  pull.has_model = replica_.has_model();
+  if (pull.has_model) {
+    pull.version = replica_.version();
+    pull.digest = replica_.digest();
+  }
+  record_.is_open = false;
+  snapshot_.is_open = false;
+  return send(message, Sent::kPull, now_ms);
+}
+
+}  // namespace gradstream

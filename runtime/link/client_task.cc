@@ -1,0 +1,249 @@
+// The run that the client takes part in, its model, and the tasks it is given.
+#include "runtime/base/config.h"
+#include "runtime/link/client.h"
+#include "runtime/training/encoding.h"
+
+namespace gradstream {
+namespace {
+
+gs_Reason reason_of(Status status) {
+  switch (status) {
+    case Status::kUnimplemented:
+      return gs_REASON_TASK_UNIMPLEMENTED;
+    case Status::kOutOfMemory:
+      return gs_REASON_OUT_OF_MEMORY;
+    case Status::kNotFinite:
+      return gs_REASON_NOT_FINITE;
+    case Status::kSingular:
+      return gs_REASON_SINGULAR;
+    case Status::kOutOfRange:
+      return gs_REASON_OUT_OF_RANGE;
+    default:
+      return gs_REASON_MALFORMED;
+  }
+}
+
+}  // namespace
+
+// ---- Runs and models ----
+
+bool Client::has_scalar_stream() const {
+  return welcome_.stream == gs_STREAM_KIND_SCALAR && welcome_.direction_count > 0;
+}
+
+bool Client::is_same_run(const gs_Welcome& welcome) const {
+  return welcome.run == welcome_.run && welcome.parameters_digest == welcome_.parameters_digest &&
+         welcome.manifold == welcome_.manifold && welcome.rows == welcome_.rows && welcome.cols == welcome_.cols &&
+         welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
+         welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
+         welcome.direction_count == welcome_.direction_count;
+}
+
+Status Client::begin_run(const gs_Welcome& welcome) {
+  arena_.reset();
+  has_run_ = false;
+  replica_ = Replica();
+  pending_ = StoredUpload{};
+  accepted_ = StoredUpload{};
+  lost_task_sequence_ = 0;
+  is_refusal_due_ = false;
+  refused_sequence_ = 0;
+  has_correction_ = false;
+  correction_ = nullptr;
+  slot_count_ = 0;
+  slot_size_ = 0;
+  task_duration_ms_ = 0;
+  welcome_ = welcome;
+  const bool is_scalar = welcome.stream == gs_STREAM_KIND_SCALAR;
+  if (welcome.stream == gs_STREAM_KIND_NONE ||
+      (is_scalar && (welcome.direction_count == 0 || welcome.directions == gs_DIRECTIONS_NONE))) {
+    return Status::kInvalidArgument;
+  }
+  const ManifoldOps* manifold =
+      find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(welcome.manifold));
+  if (manifold == nullptr) {
+    return Status::kUnimplemented;
+  }
+  const Shape shape{welcome.rows, welcome.cols};
+  GS_TRY(replica_.prepare(*manifold, shape, arena_));
+  if (is_scalar) {
+    const Result<Real*> correction = arena_.persistent<Real>(shape.size());
+    GS_TRY(correction.status());
+    correction_ = correction.value();
+  }
+  run_mark_ = arena_.mark();
+  has_run_ = true;
+  return Status::kOk;
+}
+
+// Compares the model in RAM with what the server says of it; a wrong one is dropped, and a snapshot will replace it.
+bool Client::prove_model(uint64_t digest) {
+  if (replica_.digest() == digest) {
+    return true;
+  }
+  ++counters_.digest_mismatches;
+  ++mismatches_;
+  static_cast<void>(replica_.begin_snapshot());
+  return false;
+}
+
+// The frames of an answer that come after its model proved wrong are of no use; its last one makes the client ask
+// again.
+bool Client::end_skipping() {
+  if (!is_skipping_) {
+    return false;
+  }
+  is_skipping_ = false;
+  await_ = Await::kNothing;
+  return true;
+}
+
+void Client::drop_correction() {
+  accepted_ = StoredUpload{};
+  has_correction_ = false;
+}
+
+// The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
+void Client::accept_pending(uint32_t record_version) {
+  const bool is_wanted = pending_.use_correction && pending_.kind == StreamKind::kScalarStream && slot_count_ == 2;
+  if (!is_wanted || record_version <= replica_.version()) {
+    drop_correction();
+    return;
+  }
+  accepted_ = pending_;
+  accepted_record_ = record_version;
+  pending_slot_ ^= 1;
+}
+
+// c = d - Gbar_i, once the record that this device's update went into has been applied.
+void Client::settle_correction() {
+  if (accepted_.task_sequence == 0 || accepted_record_ > replica_.version()) {
+    return;
+  }
+  const StoredUpload upload = accepted_;
+  drop_correction();
+  if (accepted_record_ != replica_.version()) {
+    return;
+  }
+  const DirectionSpec directions = to_directions(welcome_, upload.base_version);
+  const Status status =
+      fill_correction(directions, replica_.shape(), replica_.record_sum(), upload.steps_done, upload.encoding,
+                      accepted_bytes(), upload.size, correction_, arena_);
+  has_correction_ = status == Status::kOk;
+  counters_.corrections += has_correction_ ? 1 : 0;
+}
+
+// ---- Tasks ----
+
+// Room for `count` uploads of `size` bytes, kept from task to task.
+Status Client::prepare_slots(size_t size, uint32_t count) {
+  if (size <= slot_size_ && count <= slot_count_) {
+    return Status::kOk;
+  }
+  if (count * Arena::taken_size<uint8_t>(size) > arena_.size() - run_mark_) {
+    return Status::kOutOfMemory;
+  }
+  if (accepted_.task_sequence != 0) {
+    drop_correction();
+  }
+  arena_.release(run_mark_);
+  slot_count_ = 0;
+  slot_size_ = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Result<uint8_t*> slot = arena_.persistent<uint8_t>(size);
+    GS_TRY(slot.status());
+    slots_[i] = slot.value();
+  }
+  slot_size_ = static_cast<uint32_t>(size);
+  slot_count_ = static_cast<uint8_t>(count);
+  pending_slot_ = 0;
+  return Status::kOk;
+}
+
+Status Client::begin_task(uint64_t now_ms) {
+  const Task& task = run_.task;
+  const bool is_scalar = has_scalar_stream();
+  if (task.local_step_count == 0 || task.local_step_count > kLocalStepCountMax) {
+    return Status::kInvalidArgument;
+  }
+  const size_t scalar_count = static_cast<size_t>(task.local_step_count) * welcome_.direction_count;
+  if (is_scalar && scalar_count > kScalarCountMax) {
+    return Status::kInvalidArgument;
+  }
+  const size_t size = encoded_size(task.encoding, is_scalar ? scalar_count : task.shape.size());
+  if (size == 0) {
+    return Status::kInvalidArgument;
+  }
+  GS_TRY(prepare_slots(size, is_scalar ? 2 : 1));
+  task_mark_ = arena_.mark();
+  GS_TRY(begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_));
+  is_task_begun_ = true;
+  task_begun_ms_ = now_ms;
+  return run_.ops->stream(*run_.estimator) == static_cast<StreamKind>(welcome_.stream) ? Status::kOk
+                                                                                      : Status::kInvalidArgument;
+}
+
+// All steps are done, or the deadline would probably pass within the next one and what is there is worth sending.
+bool Client::is_task_over(uint64_t now_ms) const {
+  const Task& task = run_.task;
+  if (run_.steps_done >= task.local_step_count) {
+    return true;
+  }
+  if (task.deadline_ms == 0 || run_.steps_done == 0 || run_.steps_done < task.steps_min) {
+    return false;
+  }
+  const uint64_t mean_ms = (now_ms - task_begun_ms_) / run_.steps_done;
+  return now_ms + mean_ms > task_received_ms_ + task.deadline_ms;
+}
+
+Status Client::finish_task(uint64_t now_ms) {
+  const Task& task = run_.task;
+  GradientStream stream;
+  GS_TRY(run_.ops->finish(run_, &stream));
+  StoredUpload upload;
+  upload.task_sequence = task.sequence;
+  upload.base_version = task.version;
+  upload.steps_done = stream.steps_done;
+  upload.direction_count = welcome_.direction_count;
+  upload.value_count = stream.value_count;
+  upload.size = static_cast<uint32_t>(encoded_size(task.encoding, stream.value_count));
+  upload.encoding = task.encoding;
+  upload.kind = stream.kind;
+  upload.use_correction = task.use_correction;
+  upload.loss_before = static_cast<float>(stream.loss_before);
+  upload.loss_after = static_cast<float>(stream.loss_after);
+  const uint64_t duration_ms = now_ms - task_begun_ms_;
+  const uint64_t step_time_us = duration_ms * 1000 / stream.steps_done;
+  upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
+  GS_ASSERT(upload.size <= slot_size_);
+  GS_TRY(encode_values(task.encoding, stream.value_count, stream.values, pending_bytes()));
+  upload.crc = crc32c(0, pending_bytes(), upload.size);
+  arena_.release(task_mark_);
+  is_task_begun_ = false;
+  task_duration_ms_ = duration_ms * task.local_step_count / stream.steps_done;
+  pending_ = upload;
+  is_pending_sent_ = false;
+  ++counters_.tasks_done;
+  if (config_.has_storage) {
+    state_ = ClientState::kSave;
+  } else {
+    resume(now_ms);
+  }
+  return Status::kOk;
+}
+
+void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
+  if (is_task_begun_) {
+    arena_.release(task_mark_);
+    is_task_begun_ = false;
+  }
+  ++counters_.tasks_refused;
+  last_status_ = status;
+  give_reason(reason_of(status));
+  last_refusal_ = last_reason_;
+  refused_sequence_ = task_sequence;
+  is_refusal_due_ = true;
+  resume(now_ms);
+}
+
+}  // namespace gradstream
