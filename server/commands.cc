@@ -92,6 +92,20 @@ int open_latest_run(const CommonOptions& options, Opened* out, RunRow* run) {
   return kExitOk;
 }
 
+int probe_server(const Config& config, DatabaseOwner* out) {
+  const std::string problem = DatabaseLock::probe(config.server.database, out);
+  return problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
+}
+
+// What makes a server serve a run that was just begun: a server keeps to the run that it chose at its start.
+std::string next_step(const DatabaseOwner& owner, uint32_t run) {
+  if (!owner.is_held || owner.may_serve(run)) {
+    return "gradstream serve";
+  }
+  return "stop the server of run " + std::to_string(owner.run) + " (process " + std::to_string(owner.process) +
+         "), then gradstream serve";
+}
+
 bool is_active(const RunRow& run) {
   return run.state == StoredRunState::kActive || run.state == StoredRunState::kStopRequested;
 }
@@ -272,9 +286,13 @@ int run_start(const CommonOptions& options) {
   }
   RunRow run;
   code = create_run(database, config, &run);
+  DatabaseOwner owner;
   if (code == kExitOk) {
-    std::printf("run=%u name=%s parameters=%016llx state=active next=\"gradstream serve\"\n", run.id, run.name.c_str(),
-                static_cast<unsigned long long>(run.digest));
+    code = probe_server(config, &owner);
+  }
+  if (code == kExitOk) {
+    std::printf("run=%u name=%s parameters=%016llx state=active next=\"%s\"\n", run.id, run.name.c_str(),
+                static_cast<unsigned long long>(run.digest), next_step(owner, run.id).c_str());
   }
   return code;
 }
@@ -308,13 +326,12 @@ int run_stop(const CommonOptions& options) {
     return fail(kExitNotFound,
                 "run " + std::to_string(run.id) + " is " + stored_run_state_text(run.state) + " already");
   }
-  // A server that holds the database stops the run itself, within a second; else nobody is left to.
-  bool is_served = false;
-  const std::string problem = DatabaseLock::probe(opened.config.server.database, &is_served);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  DatabaseOwner owner;
+  if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
+    return code;
   }
-  const StoredRunState state = is_served ? StoredRunState::kStopRequested : StoredRunState::kStopped;
+  // The server of the run stops it itself, within a second; without one nobody else would.
+  const StoredRunState state = owner.may_serve(run.id) ? StoredRunState::kStopRequested : StoredRunState::kStopped;
   if (database.set_run_state(run.id, state) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -493,11 +510,11 @@ int status(const CommonOptions& options) {
   if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
   }
-  bool is_served = false;
-  const std::string problem = DatabaseLock::probe(opened.config.server.database, &is_served);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  DatabaseOwner owner;
+  if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
+    return code;
   }
+  const bool is_served = owner.is_held && owner.run == run.id;
   std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu served=%s\n", run.id,
               run.name.c_str(), stored_run_state_text(run.state), round.version,
               static_cast<unsigned long long>(round.digest), static_cast<unsigned long long>(records),

@@ -309,14 +309,31 @@ void Server::refresh_fleet() {
     }
   }
   devices_ = std::move(rows);
+  refresh_runs();
+  execute();
+}
+
+// What `run stop` and `run start` have changed.
+void Server::refresh_runs() {
   std::optional<RunRow> run;
+  std::optional<RunRow> latest;
+  if (parts_.fleet.find_run(run_.id, &run) != StoreStatus::kOk ||
+      parts_.fleet.latest_run(&latest) != StoreStatus::kOk) {
+    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", parts_.fleet.error()));
+    return;
+  }
   const bool is_over = marked_state_ != gs_RunState_RUN_STATE_NONE;
-  if (!is_over && parts_.fleet.latest_run(&run) == StoreStatus::kOk && run && run->id == run_.id &&
+  if (!is_over && run &&
       (run->state == StoredRunState::kStopRequested || run->state == StoredRunState::kStopped)) {
     log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{run_.id}));
     coordinator_->stop(now_ms());
   }
-  execute();
+  if (latest && latest->id > run_.id && latest->id != newer_run_) {
+    newer_run_ = latest->id;
+    log_event(LogLevel::kWarn, "newer_run",
+              Fields().add("run", uint64_t{newer_run_}).add("served", uint64_t{run_.id})
+                  .add("remedy", "restart the server to serve it"));
+  }
 }
 
 // ---- The end -------------------------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ class Server : public SessionOwner {
   void arm_tick();
   void poll_fleet();
   void refresh_fleet();
+  void refresh_runs();
   void log_counters();
   uint64_t now_ms() const;
 
@@ -82,6 +83,7 @@ class Server : public SessionOwner {
   SteadyTimer drain_timer_;
   uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
   uint64_t data_version_ = 0;
+  uint32_t newer_run_ = 0;  // named in the log already
   gs_RunState marked_state_ = gs_RunState_RUN_STATE_NONE;
   bool executing_ = false;
   bool draining_ = false;

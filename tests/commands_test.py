@@ -174,6 +174,28 @@ class Commands(unittest.TestCase):
         again = self.serve("--set", "run.seed=9")
         self.assertEqual(again.stop(signal.SIGINT), OK)
 
+    def test_a_server_keeps_to_its_run(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertIn("stop requested", self.verb("run", "stop"))
+        server.wait_for("event=run_stopped")
+        server.wait_for("event=counters")
+        for _ in range(100):  # the line in the log comes before the state in the database
+            if 'state="stopped"' in self.verb("run", "list"):
+                break
+        self.assertIn("served=yes", self.verb("status"))
+        begun = self.verb("run", "start")
+        self.assertIn(f"stop the server of run 1 (process {server.child.pid})", begun)
+        self.assertIn("run=2 served=1", server.wait_for("event=newer_run"))
+        self.assertRegex(self.verb("status"), r"run=2 .* served=no")
+        self.assertIn('run=2 state="stopped"', self.verb("run", "stop"))
+        self.assertEqual(server.stop(), OK)
+        self.verb("run", "start")
+        again = self.serve()
+        self.assertRegex(self.verb("status"), r"run=3 .* served=yes")
+        self.assertEqual(again.stop(), OK)
+
     def test_status_names_the_missing(self):
         self.enrol()
         quick = ("--set", "run.report_deadline_ms=50", "--set", "run.extension_count_max=1")

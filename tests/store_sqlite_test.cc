@@ -209,17 +209,23 @@ TEST(StoreSqlite, OneServerPerDatabase) {
 
 TEST(StoreSqlite, AProbeOfTheLockLeavesItFree) {
   const Folder folder;
-  bool is_held = true;
-  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
-  EXPECT_FALSE(is_held) << "no lock file yet";
+  DatabaseOwner owner = {true, 0, 0};
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+  EXPECT_FALSE(owner.is_held) << "no lock file yet";
   {
     DatabaseLock server;
     ASSERT_EQ(server.take(folder.file("a.db")), "");
-    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
-    EXPECT_TRUE(is_held);
+    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+    EXPECT_TRUE(owner.is_held);
+    EXPECT_TRUE(owner.may_serve(7)) << "it has not chosen yet";
+    ASSERT_EQ(server.name_run(12), "");
+    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+    EXPECT_EQ(owner.process, static_cast<uint32_t>(getpid()));
+    EXPECT_EQ(owner.run, 12U);
+    EXPECT_FALSE(owner.may_serve(7));
   }
-  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
-  EXPECT_FALSE(is_held);
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+  EXPECT_FALSE(owner.is_held || owner.may_serve(12));
   DatabaseLock next;
   EXPECT_EQ(next.take(folder.file("a.db")), "");
 }
