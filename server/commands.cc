@@ -75,20 +75,25 @@ int open_both(const CommonOptions& options, bool may_create, Opened* out) {
   return code == kExitOk ? open_database(out->config, may_create, &out->database) : code;
 }
 
-int open_latest_run(const CommonOptions& options, Opened* out, RunRow* run) {
+// id: 0 for the latest run.
+int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run) {
   const int code = open_both(options, false, out);
   if (code != kExitOk) {
     return code;
   }
-  std::optional<RunRow> latest;
-  if (out->database.latest_run(&latest) != StoreStatus::kOk) {
+  std::optional<RunRow> found;
+  const StoreStatus status = id == 0 ? out->database.latest_run(&found) : out->database.find_run(id, &found);
+  if (status != StoreStatus::kOk) {
     return fail_database(out->database);
   }
-  if (!latest) {
+  if (!found && id != 0) {
+    return fail(kExitNotFound, "no run " + std::to_string(id) + "; `gradstream run list` shows all");
+  }
+  if (!found) {
     return fail(kExitNotFound, "database " + out->config.server.database +
                                    " holds no run; `gradstream serve` or `gradstream run start` begins one");
   }
-  *run = *latest;
+  *run = *found;
   return kExitOk;
 }
 
@@ -318,7 +323,7 @@ int run_list(const CommonOptions& options) {
 int run_stop(const CommonOptions& options) {
   Opened opened;
   RunRow run;
-  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
+  if (const int code = open_run(options, 0, &opened, &run); code != kExitOk) {
     return code;
   }
   SqliteDatabase& database = opened.database;
@@ -358,7 +363,7 @@ bool parse_version(const std::string& text, uint32_t* out) {
 
 }  // namespace
 
-int model_export(const CommonOptions& options, const std::string& version, const std::string& format,
+int model_export(const CommonOptions& options, uint32_t run_id, const std::string& version, const std::string& format,
                  const std::string& out) {
   uint32_t wanted = 0;
   if (!parse_version(version, &wanted)) {
@@ -366,7 +371,7 @@ int model_export(const CommonOptions& options, const std::string& version, const
   }
   Opened opened;
   RunRow run;
-  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
+  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
     return code;
   }
   SqliteDatabase& database = opened.database;
@@ -482,10 +487,10 @@ void print_round(const RoundView& round, const RunParameters& parameters, const 
 
 }  // namespace
 
-int status(const CommonOptions& options) {
+int status(const CommonOptions& options, uint32_t run_id) {
   Opened opened;
   RunRow run;
-  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
+  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
     return code;
   }
   SqliteDatabase& database = opened.database;

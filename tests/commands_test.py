@@ -253,6 +253,13 @@ class Commands(unittest.TestCase):
         self.assertEqual([len(row.split(",")) for row in rows], [2] * 8)
         self.assertIn("the latest is 0", self.verb("model", "export", "--version", "7", "--out", csv, code=NOT_FOUND))
         self.verb("model", "export", "--out", self.home / "none" / "m.npy", code=FILE)
+        self.verb("run", "stop")
+        self.verb("run", "start")
+        self.verb("model", "export", "--out", npy, code=NOT_FOUND)
+        self.assertIn("run=2 version=0", self.verb("model", "export", "--run", "2", "--out", npy))
+        self.assertIn("run=2 ", self.verb("status", "--run", "2"))
+        self.assertIn("run=3 ", self.verb("status"))
+        self.assertIn("no run 4", self.verb("status", "--run", "4", code=NOT_FOUND))
 
     def test_what_cannot_start_says_why(self):
         self.enrol()
