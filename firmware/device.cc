@@ -19,6 +19,7 @@ constexpr char kSilent[] = "no answer to the handshake: is the server running, a
 constexpr char kFrameLate[] = "the peer stalled inside a frame";
 constexpr char kUnreachable[] = "the server cannot be reached: is it running, and are address and port right?";
 constexpr char kTransportClosed[] = "the connection closed";
+constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server's log says what it lacks";
 
 // Of ClientState, in its order.
 constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
@@ -70,7 +71,8 @@ uint64_t Device::poll(uint64_t now_ms) {
   return std::min(wake_ms, link_wake_ms(now_ms));
 }
 
-// Each deadline that the client missed in that state, and each reason that either end gave since the last call.
+// Each deadline that the client missed in that state, each reason that either end gave since the last call, and that the
+// image lacks something for the run.
 void Device::log_reason(ClientState state) {
   const ClientCounters& counters = client_.counters();
   const uint32_t version = client_.replica().has_model() ? client_.replica().version() : 0;
@@ -81,6 +83,11 @@ void Device::log_reason(ClientState state) {
   } else if (counters.reasons != reasons_logged_ && reason != gs_Reason_REASON_NONE) {
     port_log_line(Line("refused").word("reason", kReasonNames[reason]).number("version", version).c_str());
   }
+  const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+  if (is_incapable && !is_incapacity_logged_) {
+    port_log_line(Line("not_capable").quoted("reason", kNotCapable).c_str());
+  }
+  is_incapacity_logged_ = is_incapable;
   deadlines_logged_ = counters.deadlines_missed;
   reasons_logged_ = counters.reasons;
 }

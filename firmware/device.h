@@ -87,6 +87,7 @@ class Device {
   uint64_t held_until_ms_ = 0;       // the delay of a local step runs
   uint32_t reasons_logged_ = 0;
   uint32_t deadlines_logged_ = 0;
+  bool is_incapacity_logged_ = false;
   DeviceCounters counters_;
 };
 

@@ -51,13 +51,14 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   session.has_hello = true;
   device.session = id;
-  device.is_capable = is_capable(parameters, hello.capabilities);
+  const std::string lacks = lacking(parameters, hello.capabilities);
+  device.is_capable = lacks.empty();
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
   if (!device.is_capable) {
     log(LogLevel::kWarn, "device_not_capable",
-        Fields().add("device", device.name).add("remedy", "link_what_the_run_names"));
+        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks_or_start_another_run"));
   }
   if (is_lost) {
     abandon(index, now_ms);

@@ -60,13 +60,21 @@ SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) cons
                                                                       : SequenceState::kSuperseded;
 }
 
-bool is_capable(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+  std::string list;
+  const auto check = [&list](bool has, const char* kind, const std::string& name) {
+    list += has ? "" : std::string(list.empty() ? "" : ",") + kind + ":" + name;
+  };
   const auto* begin = capabilities.problems;
   const auto* end = begin + capabilities.problems_count;
-  return has_bit(capabilities.manifolds, parameters.manifold) && has_bit(capabilities.solvers, parameters.solver) &&
-         has_bit(capabilities.estimators, parameters.estimator) &&
-         has_bit(capabilities.encodings, parameters.upload_encoding) &&
-         std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
+  const bool has_problem =
+      std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
+  check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
+  check(has_problem, "problem", parameters.problem);
+  check(has_bit(capabilities.solvers, parameters.solver), "solver", name_of(parameters.solver));
+  check(has_bit(capabilities.estimators, parameters.estimator), "estimator", name_of(parameters.estimator));
+  check(has_bit(capabilities.encodings, parameters.upload_encoding), "encoding", name_of(parameters.upload_encoding));
+  return list;
 }
 
 }  // namespace gradstream

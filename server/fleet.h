@@ -82,8 +82,9 @@ class Fleet {
   std::vector<Device> devices_;
 };
 
-// Whether an image with these capabilities can do the run's tasks.
-bool is_capable(const RunParameters& parameters, const gs_Capabilities& capabilities);
+// What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as
+// "manifold:sphere,problem:kpca"; empty: nothing.
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities);
 
 }  // namespace gradstream
 

@@ -175,6 +175,20 @@ TEST_P(DeviceLink, EachRefusalIsLoggedByName) {
   EXPECT_TRUE(bench.run_to_end());
 }
 
+TEST_P(DeviceLink, AnImageThatLacksSomethingSaysSoOnce) {
+  Bench bench(GetParam());
+  bench.world.server.wait_count = 3;
+  bench.world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_wait_tag) {
+      message.body.wait.cause = gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+    }
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().tasks_done == 1; })) << lines();
+  EXPECT_EQ(std::count_if(fake_port().lines.begin(), fake_port().lines.end(),
+                          [](const std::string& line) { return line.starts_with("event=not_capable"); }),
+            1);
+}
+
 TEST_P(DeviceLink, SlowStepsLeaveTheLinkAlive) {
   Bench bench(GetParam());
   bench.boot(test_identity(), 300);

@@ -40,25 +40,19 @@ TEST(Fleet, NamesWhoIsMissing) {
   EXPECT_FALSE(fleet.contains(4));
 }
 
-TEST(Fleet, CapabilitiesAreComparedOneByOne) {
+TEST(Fleet, NamesWhatAnImageLacks) {
   const RunParameters p = scalar_parameters();
-  const gs_Capabilities all = good_hello(1).capabilities;
-  EXPECT_TRUE(is_capable(p, all));
-  gs_Capabilities lacking = all;
-  lacking.manifolds &= ~(1U << gs_Manifold_MANIFOLD_STIEFEL);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.solvers &= ~(1U << gs_Solver_SOLVER_PROJECTION);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.estimators &= ~(1U << gs_Estimator_ESTIMATOR_PROJECTION_ONE_SIDED);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.encodings &= ~(1U << gs_Encoding_ENCODING_F32);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.problems_count = 0;
-  EXPECT_FALSE(is_capable(p, lacking));
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  capabilities.problems_count = 0;
+  EXPECT_EQ(lacking(p, capabilities), "problem:kpca");
+  capabilities.manifolds &= ~(1U << gs_Manifold_MANIFOLD_STIEFEL);
+  EXPECT_EQ(lacking(p, capabilities), "manifold:stiefel,problem:kpca");
+  capabilities.solvers &= ~(1U << gs_Solver_SOLVER_PROJECTION);
+  capabilities.estimators &= ~(1U << gs_Estimator_ESTIMATOR_PROJECTION_ONE_SIDED);
+  capabilities.encodings &= ~(1U << gs_Encoding_ENCODING_F32);
+  EXPECT_EQ(lacking(p, capabilities),
+            "manifold:stiefel,problem:kpca,solver:projection,estimator:projection_one_sided,encoding:f32");
 }
 
 }  // namespace
