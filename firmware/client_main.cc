@@ -84,8 +84,10 @@ void log_started(const Shard& shard) {
                     .c_str());
 }
 
-void log_finished(const gs_status_view& status, size_t stack_high_water) {
-  Line line("finished");
+bool is_stopped(const gs_status_view& status) { return status.last_wait == gs_WaitCause_WAIT_CAUSE_STOPPED; }
+
+void log_over(const gs_status_view& status, size_t stack_high_water) {
+  Line line(is_stopped(status) ? "stopped" : "finished");
   line.number("version", status.version).hex("digest", status.digest).number("folded", status.updates_folded);
   line.number("late", status.updates_late).number("snapshots", status.snapshots);
   line.number("records", status.records_applied).number("local_steps", status.local_steps);
@@ -106,7 +108,7 @@ void log_changes(const gs_status_view& status, size_t stack_high_water, Seen* se
     port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
   }
   if (status.run_finished && !seen->finished) {
-    log_finished(status, stack_high_water);
+    log_over(status, stack_high_water);
   }
   *seen = {status.connected, status.run_finished};
 }
@@ -115,6 +117,10 @@ void log_changes(const gs_status_view& status, size_t stack_high_water, Seen* se
 bool is_once_over(const gs_status_view& status, int* code) {
   if (status.updates_folded + status.updates_late + status.updates_refused > 0) {
     *code = kExitOk;
+    return true;
+  }
+  if (status.run_finished || status.last_wait == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE) {
+    *code = kExitNoTask;
     return true;
   }
   *code = status.last_reason == gs_Reason_REASON_OUT_OF_MEMORY ? kExitMemory : kExitSession;

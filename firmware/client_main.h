@@ -21,7 +21,7 @@ struct ClientMainOptions {
   uint32_t retry_ms = 0;
   uint32_t step_delay_ms = 0;
   bool until_finished = false;  // return when the run is finished and the last version is held
-  bool once = false;            // return after one upload was answered, or the first session that failed
+  bool once = false;            // return after one upload was answered, or as soon as none will be
   // Bytes of stack ever used; null: not measured.
   size_t (*stack_high_water_size)() = nullptr;
 };
@@ -36,10 +36,12 @@ enum ExitCode : int {
   kExitMemory = 6,     // the memory given is too small to start
   kExitSession = 7,    // with `once`: the session failed
   kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
+  kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it
 };
 
 // Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a
-// good start. Lines: event=started, connected, link_lost, finished (with version, digest and the counters), failed.
+// good start. Lines: event=started, connected, link_lost, finished or stopped (with version, digest and the counters),
+// failed.
 int client_main(const ClientMainOptions& options);
 
 }  // namespace gradstream

@@ -235,6 +235,7 @@ void gs_status(gs_status_view* out) {
   out->connected = device.is_connected();
   out->version = has_model ? client.replica().version() : 0;
   out->digest = has_model ? client.replica().digest() : 0;
+  out->last_wait = static_cast<uint32_t>(client.last_wait());
   out->last_reason = static_cast<uint32_t>(client.last_reason());
   out->last_fault = device.last_fault_text();
   out->sessions = counters.sessions;

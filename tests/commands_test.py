@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The program `gradstream` as a user meets it: verbs, exit codes, files, signals, and peers that speak something else.
 
-    commands_test.py PROGRAM
+    commands_test.py PROGRAM CLIENT
 """
 
 import fcntl
@@ -13,6 +13,7 @@ import signal
 import socket
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ import threading
 import unittest
 
 PROGRAM = None
+CLIENT = None
+SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
 OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE, ARITHMETIC = 0, 2, 3, 4, 5, 6, 7, 8, 9
 FLUSH_TO_ZERO = os.environ.get("GS_FLUSH_TO_ZERO")  # a library that sets that mode when it is preloaded
 SECONDS_MAX = 20
@@ -196,6 +199,44 @@ class Commands(unittest.TestCase):
         self.assertRegex(self.verb("status"), r"run=3 .* served=yes")
         self.assertEqual(again.stop(), OK)
 
+    def run_once(self, server, code, shard=SHARD):
+        """A client of device a with --once; its output."""
+        (self.home / "a.gsd").write_bytes(shard)
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
+                 self.home / "a.gsd", "--once"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_once_ends_when_there_is_no_task(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.verb("run", "stop")
+        server.wait_for("event=run_stopped")
+        over = self.run_once(server, 9)
+        self.assertIn("event=stopped version=", over)
+        self.assertNotIn("event=finished", over)
+        self.assertEqual(server.stop(), OK)
+        self.verb("run", "start", "--set", "run.problem=mnist")
+        server = self.serve("--set", "run.problem=mnist")
+        server.wait_for("event=version version=0")
+        self.assertIn("event=not_capable", self.run_once(server, 9))
+        self.assertIn("lacks=problem:mnist", server.wait_for("event=device_not_capable"))
+        self.assertEqual(server.stop(), OK)
+
+    def test_data_of_another_shape(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        shard = struct.pack("<4sIIf", b"GSD1", 4, 2, 0.5) + struct.pack("<2f", 0, 0) + bytes(8)
+        self.assertIn("dimension=2 rows=8", self.run_once(server, 7, shard))
+        self.assertIn("reason=wrong_shape", server.wait_for("event=task_refused"))
+        self.assertEqual(server.stop(), OK)
+        log = "".join(server.lines)
+        self.assertNotIn("event=update_refused", log)
+        self.assertIn("updates_refused=0", log)
+
     def test_status_names_the_missing(self):
         self.enrol()
         quick = ("--set", "run.report_deadline_ms=50", "--set", "run.extension_count_max=1")
@@ -329,4 +370,5 @@ class Commands(unittest.TestCase):
 
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
+    CLIENT = sys.argv.pop(1)
     unittest.main()
