@@ -101,16 +101,31 @@ void log_over(const gs_status_view& status, size_t stack_high_water) {
 struct Seen {
   bool connected = false;
   bool finished = false;
+  uint32_t tasks_refused = 0;
 };
 
-void log_changes(const gs_status_view& status, size_t stack_high_water, Seen* seen) {
+void log_wrong_shape(const Shard& shard) {
+  gs_model_view model = {};
+  gs_model(&model);
+  port_log_line(Line("wrong_shape")
+                    .number("dimension", shard.dimension)
+                    .number("rows", model.rows)
+                    .quoted("reason", "a sample of the shard must have as many values as the run's model has rows: "
+                                      "give the device the data of this run")
+                    .c_str());
+}
+
+void log_changes(const gs_status_view& status, const Shard& shard, size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
     port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
   }
   if (status.run_finished && !seen->finished) {
     log_over(status, stack_high_water);
   }
-  *seen = {status.connected, status.run_finished};
+  if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_WRONG_SHAPE) {
+    log_wrong_shape(shard);
+  }
+  *seen = {status.connected, status.run_finished, status.tasks_refused};
 }
 
 // Whether `once` has what it asked for; *code says how it went.
@@ -149,7 +164,7 @@ int client_main(const ClientMainOptions& options) {
     gs_note_stack_high_water(static_cast<uint32_t>(stack));
     gs_status_view status;
     gs_status(&status);
-    log_changes(status, stack, &seen);
+    log_changes(status, shard, stack, &seen);
     int code = kExitOk;
     if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
       return code;

@@ -232,10 +232,11 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
           .add("reason", reason_name(refused.reason)));
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
-    refuse_upload(index, refused.task_sequence, refused.reason, now_ms);
+    end_task_refused(index, refused.task_sequence, refused.reason, now_ms);
   }
-  // Another task of the run would be refused for the same reason; a new image says so in its Hello.
-  if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY) {
+  // Another task of the run would be refused for the same reason; a new image or new data begin with a Hello.
+  if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+      refused.reason == gs_Reason_REASON_WRONG_SHAPE) {
     device.is_capable = false;
   }
   wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,

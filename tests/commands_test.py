@@ -218,11 +218,11 @@ class Commands(unittest.TestCase):
         self.assertIn("event=stopped version=", over)
         self.assertNotIn("event=finished", over)
         self.assertEqual(server.stop(), OK)
-        self.verb("run", "start", "--set", "run.problem=mnist")
-        server = self.serve("--set", "run.problem=mnist")
+        self.verb("run", "start", "--set", "run.problem=own_loss")
+        server = self.serve("--set", "run.problem=own_loss")
         server.wait_for("event=version version=0")
         self.assertIn("event=not_capable", self.run_once(server, 9))
-        self.assertIn("lacks=problem:mnist", server.wait_for("event=device_not_capable"))
+        self.assertIn("lacks=problem:own_loss", server.wait_for("event=device_not_capable"))
         self.assertEqual(server.stop(), OK)
 
     def test_data_of_another_shape(self):

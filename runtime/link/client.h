@@ -217,6 +217,7 @@ class Client {
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
+  bool do_data_fit() const;
   void end_refusal(uint64_t now_ms);
 
   // Sessions and time.
