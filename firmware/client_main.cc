@@ -92,6 +92,7 @@ void log_over(const gs_status_view& status, size_t stack_high_water) {
   line.number("late", status.updates_late).number("snapshots", status.snapshots);
   line.number("records", status.records_applied).number("local_steps", status.local_steps);
   line.number("sessions", status.sessions).number("mismatches", status.digest_mismatches);
+  line.number("save_failures", status.save_failures);
   line.number("sent", status.bytes_sent).number("received", status.bytes_received);
   line.number("arena", status.arena_high_water).number("tls", status.tls_high_water);
   port_log_line(line.number("stack", stack_high_water).c_str());

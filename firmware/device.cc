@@ -19,6 +19,8 @@ constexpr char kSilent[] = "no answer to the handshake: is the server running, a
 constexpr char kFrameLate[] = "the peer stalled inside a frame";
 constexpr char kUnreachable[] = "the server cannot be reached: is it running, and are address and port right?";
 constexpr char kTransportClosed[] = "the connection closed";
+constexpr char kNotSaved[] =
+    "the state cannot be stored: training goes on, but a reset now loses the work in progress; look at the storage";
 constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server's log says what it lacks";
 
 // Of ClientState, in its order.
@@ -112,10 +114,23 @@ uint64_t Device::perform(const ClientAction& action, uint64_t now_ms) {
       drop();
       break;
     case ClientActionKind::kSave:
-      client_.on_saved(port_storage_write(action.pieces.data(), action.pieces.size()), now_ms);
+      client_.on_saved(save(action), now_ms);
       break;
   }
   return now_ms;
+}
+
+// The first failure and the recovery from it are logged; the client counts all.
+Status Device::save(const ClientAction& action) {
+  const Status status = port_storage_write(action.pieces.data(), action.pieces.size());
+  const bool is_failed = status != Status::kOk;
+  if (is_failed && !is_storage_failed_) {
+    port_log_line(Line("state_not_saved").quoted("reason", kNotSaved).c_str());
+  } else if (!is_failed && is_storage_failed_) {
+    port_log_line(Line("state_saved").number("failures", client_.counters().save_failures).c_str());
+  }
+  is_storage_failed_ = is_failed;
+  return status;
 }
 
 void Device::fill_report() {

@@ -133,11 +133,19 @@ void restore(const gs_config& config) {
     return;
   }
   const Result<size_t> size = port_storage_read(config.restore_buffer, config.restore_size);
-  if (!size.ok() || size.value() == 0) {
+  if (!size.ok()) {
+    port_log_line("event=state_dropped reason=\"the storage cannot be read; starting afresh\"");
     return;
   }
-  if (size.value() > config.restore_size ||
-      device().client().restore({config.restore_buffer, size.value()}) != Status::kOk) {
+  if (size.value() == 0) {
+    return;
+  }
+  const Status status = size.value() > config.restore_size
+                            ? Status::kOutOfMemory
+                            : device().client().restore({config.restore_buffer, size.value()});
+  if (status == Status::kDataCorrupt) {
+    port_log_line("event=state_dropped reason=\"the saved state is damaged, or of another release; starting afresh\"");
+  } else if (status != Status::kOk) {
     port_log_line("event=state_dropped reason=\"the saved state does not fit this image; starting afresh\"");
   }
 }

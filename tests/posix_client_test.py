@@ -93,6 +93,10 @@ def check_servers(files):
                 connection.sendall(answer)
             output, _ = client.communicate(timeout=60)
             assert client.returncode == 7 and word in output, f"exit {client.returncode}, '{word}' in:\n{output}"
+    state = files.folder / "state"
+    state.mkdir()
+    (state / "device-1.state").write_bytes(b"SGSS" + bytes(400))
+    expect(run(files.arguments(server=free, state=state) + ["--once"]), 7, "state_dropped", "damaged")
     readable = files.write("readable", IDENTITY.encode(), 0o644)
     expect(run(files.arguments(server=free, identity=readable) + ["--once"]), 7, "chmod 600")
 
