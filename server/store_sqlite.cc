@@ -386,45 +386,66 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
 
 // ---- The fleet -----------------------------------------------------------------------------------------------------
 
-StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                                       std::optional<uint32_t>* index) {
-  index->reset();
+// One transaction that changes the fleet or the runs, and counts itself.
+StoreStatus SqliteDatabase::change(const std::function<StoreStatus()>& body) {
   StoreStatus status = execute("BEGIN IMMEDIATE");
   if (status != StoreStatus::kOk) {
     return status;
   }
-  int64_t count = 0;
-  status = query_number("SELECT count(*) FROM devices", &count);
+  status = body();
   if (status == StoreStatus::kOk) {
+    status = execute("INSERT INTO meta VALUES ('change_count',1) ON CONFLICT(key) DO UPDATE SET value=value+1");
+  }
+  if (status == StoreStatus::kOk) {
+    status = execute("COMMIT");
+  }
+  if (status != StoreStatus::kOk) {
+    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  return status;
+}
+
+StoreStatus SqliteDatabase::change_count(uint64_t* out) {
+  int64_t count = 0;
+  const StoreStatus status =
+      query_number("SELECT coalesce((SELECT value FROM meta WHERE key='change_count'),0)", &count);
+  *out = static_cast<uint64_t>(count);
+  return status;
+}
+
+StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
+                                       std::optional<uint32_t>* index) {
+  index->reset();
+  bool added = false;
+  int64_t count = 0;
+  const StoreStatus status = change([&] {
+    const StoreStatus counted = query_number("SELECT count(*) FROM devices", &count);
+    if (counted != StoreStatus::kOk) {
+      return counted;
+    }
     Use use(*this, kInsertDevice);
     use.bind(1, static_cast<uint64_t>(count));
     use.bind_text(2, name);
     use.bind_blob(3, key);
     use.bind(4, now_ms);
     const int code = use.step();
-    status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
-  }
-  const bool added = status == StoreStatus::kOk && sqlite3_changes(connection_) == 1;
-  if (status == StoreStatus::kOk) {
-    status = execute("COMMIT");
-  }
-  if (status != StoreStatus::kOk) {
-    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
-  } else if (added) {
+    added = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
+  });
+  if (status == StoreStatus::kOk && added) {
     *index = static_cast<uint32_t>(count);
   }
   return status;
 }
 
 StoreStatus SqliteDatabase::revoke_device(const std::string& name, bool* found) {
-  Use use(*this, "UPDATE devices SET revoked=1 WHERE name=?1");
-  use.bind_text(1, name);
-  const int code = use.step();
-  if (code != SQLITE_DONE) {
-    return fail(code, "revoke the device");
-  }
-  *found = sqlite3_changes(connection_) == 1;
-  return StoreStatus::kOk;
+  return change([&] {
+    Use use(*this, "UPDATE devices SET revoked=1 WHERE name=?1");
+    use.bind_text(1, name);
+    const int code = use.step();
+    *found = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "revoke the device");
+  });
 }
 
 namespace {
@@ -481,19 +502,18 @@ StoreStatus SqliteDatabase::devices(std::vector<DeviceRow>* out) {
 // ---- Runs ----------------------------------------------------------------------------------------------------------
 
 StoreStatus SqliteDatabase::create_run(RunRow* row) {
-  Use use(*this, "INSERT INTO runs (name,parameters,source,digest,state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)");
-  use.bind_text(1, row->name);
-  use.bind_text(2, row->parameters);
-  use.bind_text(3, row->source);
-  use.bind(4, row->digest);
-  use.bind(5, static_cast<uint64_t>(row->state));
-  use.bind(6, row->created_ms);
-  const int code = use.step();
-  if (code != SQLITE_DONE) {
-    return fail(code, "create the run");
-  }
-  row->id = static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_));
-  return StoreStatus::kOk;
+  return change([&] {
+    Use use(*this, "INSERT INTO runs (name,parameters,source,digest,state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)");
+    use.bind_text(1, row->name);
+    use.bind_text(2, row->parameters);
+    use.bind_text(3, row->source);
+    use.bind(4, row->digest);
+    use.bind(5, static_cast<uint64_t>(row->state));
+    use.bind(6, row->created_ms);
+    const int code = use.step();
+    row->id = static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_));
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "create the run");
+  });
 }
 
 StoreStatus SqliteDatabase::latest_run(std::optional<RunRow>* out) {
@@ -530,18 +550,13 @@ StoreStatus SqliteDatabase::runs(std::vector<RunRow>* out) {
 }
 
 StoreStatus SqliteDatabase::set_run_state(uint32_t run, StoredRunState state) {
-  Use use(*this, "UPDATE runs SET state=?2 WHERE id=?1");
-  use.bind(1, run);
-  use.bind(2, static_cast<uint64_t>(state));
-  const int code = use.step();
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
-}
-
-StoreStatus SqliteDatabase::data_version(uint64_t* out) {
-  int64_t version = 0;
-  const StoreStatus status = query_number("PRAGMA data_version", &version);
-  *out = static_cast<uint64_t>(version);
-  return status;
+  return change([&] {
+    Use use(*this, "UPDATE runs SET state=?2 WHERE id=?1");
+    use.bind(1, run);
+    use.bind(2, static_cast<uint64_t>(state));
+    const int code = use.step();
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
+  });
 }
 
 // ---- The journal ---------------------------------------------------------------------------------------------------

@@ -86,8 +86,8 @@ class SqliteDatabase {
   StoreStatus runs(std::vector<RunRow>* out);
   StoreStatus set_run_state(uint32_t run, StoredRunState state);
 
-  // A number that changes when another connection has changed the file.
-  StoreStatus data_version(uint64_t* out);
+  // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
+  StoreStatus change_count(uint64_t* out);
 
  private:
   friend class SqliteStore;
@@ -100,6 +100,7 @@ class SqliteDatabase {
   StoreStatus make_schema();
   StoreStatus check_schema();
   StoreStatus execute(const char* sql);
+  StoreStatus change(const std::function<StoreStatus()>& body);
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence);
