@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/fleet.h"
 #include "server/model_export.h"
 #include "server/straggler.h"
 
@@ -471,18 +472,18 @@ struct RoundView {
 // wanted: the goal before the deadline, after it the least number that closes the round.
 void print_round(const RoundView& round, const RunParameters& parameters, const std::vector<DeviceRow>& devices) {
   uint32_t active_count = 0;
-  std::string missing;
+  NameList missing;
   for (const DeviceRow& device : devices) {
     active_count += device.revoked ? 0 : 1;
     if (!device.revoked && !round.answered.contains(device.index)) {
-      missing += (missing.empty() ? "" : ",") + device.name;
+      missing.add(device.name);
     }
   }
   const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
   const uint32_t wanted =
       is_past_deadline ? update_least(parameters, active_count) : update_goal(parameters, active_count);
   std::printf("round=%u state=%s answers=%zu wanted=%u missing=%s\n", round.version, round.state(),
-              round.answered.size(), wanted, missing.empty() ? "none" : missing.c_str());
+              round.answered.size(), wanted, missing.text().c_str());
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
   if (revoked.is_revoked) {
     return;
   }
-  revoked.is_revoked = true;
+  state.ledger.fleet().revoke(device);
   state.log(LogLevel::kInfo, "device_revoked", Fields().add("device", revoked.name));
   if (revoked.session != 0) {
     state.refuse(revoked.session, gs_Reason_REASON_REVOKED);

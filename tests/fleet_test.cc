@@ -31,13 +31,23 @@ TEST(Fleet, NamesWhoIsMissing) {
   EXPECT_EQ(fleet.add("d"), 3U);
   EXPECT_EQ(fleet.active_count(), 4U);
   fleet.at(1).answered_version = 2;
-  fleet.at(2).is_revoked = true;
+  fleet.revoke(2);
   EXPECT_EQ(fleet.active_count(), 3U);
   EXPECT_EQ(fleet.missing(2), "a,d");
   fleet.at(0).answered_version = 2;
   fleet.at(3).answered_version = 2;
   EXPECT_EQ(fleet.missing(2), "none");
   EXPECT_FALSE(fleet.contains(4));
+}
+
+TEST(Fleet, NamesAFewOfManyMissing) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    names.push_back("d" + std::to_string(i));
+  }
+  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7,+92");
+  names.resize(NameList::kNameCountMax);
+  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7");
 }
 
 TEST(Fleet, NamesWhatAnImageLacks) {
