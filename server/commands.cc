@@ -470,7 +470,8 @@ struct RoundView {
 };
 
 // wanted: the goal before the deadline, after it the least number that closes the round.
-void print_round(const RoundView& round, const RunParameters& parameters, const std::vector<DeviceRow>& devices) {
+void print_round(const RunRow& run, const RoundView& round, const RunParameters& parameters,
+                 const std::vector<DeviceRow>& devices) {
   uint32_t active_count = 0;
   NameList missing;
   for (const DeviceRow& device : devices) {
@@ -482,6 +483,10 @@ void print_round(const RoundView& round, const RunParameters& parameters, const 
   const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
   const uint32_t wanted =
       is_past_deadline ? update_least(parameters, active_count) : update_goal(parameters, active_count);
+  if (!is_active(run)) {  // nobody is waited for
+    std::printf("round=%u state=%s\n", round.version, stored_run_state_text(run.state));
+    return;
+  }
   std::printf("round=%u state=%s answers=%zu wanted=%u missing=%s\n", round.version, round.state(),
               round.answered.size(), wanted, missing.text().c_str());
 }
@@ -521,11 +526,12 @@ int status(const CommonOptions& options, uint32_t run_id) {
     return code;
   }
   const bool is_served = owner.is_held && owner.run == run.id;
-  std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu served=%s\n", run.id,
-              run.name.c_str(), stored_run_state_text(run.state), round.version,
+  const auto revoked = std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return d.revoked; });
+  std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu revoked=%zu served=%s\n",
+              run.id, run.name.c_str(), stored_run_state_text(run.state), round.version,
               static_cast<unsigned long long>(round.digest), static_cast<unsigned long long>(records),
-              devices.size(), is_served ? "yes" : "no");
-  print_round(round, parameters, devices);
+              devices.size() - static_cast<size_t>(revoked), static_cast<size_t>(revoked), is_served ? "yes" : "no");
+  print_round(run, round, parameters, devices);
   for (const DeviceRow& device : devices) {
     const DeviceTally& t = tallies[device.index];
     std::printf("device=%s index=%u state=%s tasks=%llu folded=%llu late=%llu refused=%llu last_task=%u "

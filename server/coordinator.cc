@@ -188,7 +188,9 @@ void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
     return;
   }
   state.ledger.fleet().revoke(device);
-  state.log(LogLevel::kInfo, "device_revoked", Fields().add("device", revoked.name));
+  if (state.is_started) {  // else it is old news
+    state.log(LogLevel::kInfo, "device_revoked", Fields().add("device", revoked.name));
+  }
   if (revoked.session != 0) {
     state.refuse(revoked.session, gs_Reason_REASON_REVOKED);
   }

@@ -249,12 +249,16 @@ class Commands(unittest.TestCase):
         self.verb("device", "revoke", "a")
         server.wait_for("event=device_revoked")
         self.assertIn("wanted=1 missing=b", self.verb("status"))
+        self.assertIn("devices=1 revoked=1 served=yes", self.verb("status"))
         self.assertIn("stop requested", self.verb("run", "stop"))
         server.wait_for("event=run_stopped")
         self.assertEqual(server.stop(), OK)
-        self.assertIn("round=0 state=stopped", self.verb("status"))
+        self.assertIn("round=0 state=stopped\n", self.verb("status"))
         self.verb("run", "start")
         self.assertIn("round=0 state=waiting answers=0 wanted=1 missing=b", self.verb("status"))
+        again = self.serve()
+        self.assertEqual(again.stop(), OK)
+        self.assertNotIn("event=device_revoked", "".join(again.lines), "old news")
 
     def test_kill_leaves_a_database_that_serves_again(self):
         self.enrol()
