@@ -73,8 +73,8 @@ uint64_t Device::poll(uint64_t now_ms) {
   return std::min(wake_ms, link_wake_ms(now_ms));
 }
 
-// Each deadline that the client missed in that state, each reason that either end gave since the last call, and that the
-// image lacks something for the run.
+// Each deadline that the client missed in that state, each reason that either end gave since the last call, and that
+// the image lacks something for the run.
 void Device::log_reason(ClientState state) {
   const ClientCounters& counters = client_.counters();
   const uint32_t version = client_.replica().has_model() ? client_.replica().version() : 0;

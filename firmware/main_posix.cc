@@ -40,9 +40,9 @@ struct Arguments {
 constexpr char kFooter[] =
     "exit status: 0 the run is over (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
     "or state folder; 3 no identity or a bad one; 4 no data or bad data; 5 no random numbers; 6 too little memory;\n"
-    "7 the session failed (--once); 8 this process flushes subnormal numbers to zero; 9 there is no task, since the run\n"
-    "is over or this image cannot do it (--once). Without these two options it runs until it is ended by a signal; work\n"
-    "under way is taken up again from --state.";
+    "7 the session failed (--once); 8 this process flushes subnormal numbers to zero; 9 there is no task, since the\n"
+    "run is over or this image cannot do it (--once). Without these two options it runs until it is ended by a\n"
+    "signal; work under way is taken up again from --state.";
 
 int fail(int code, const std::string& reason) {
   std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());

@@ -400,7 +400,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const std::strin
   }
   const std::span<const Real> values(model.model(), model.shape().size());
   std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
-  if (format == "csv") {
+  if (format == "csv" || (format.empty() && out.ends_with(".csv"))) {
     const std::string text = csv_text(model.shape(), values);
     bytes.assign(text.begin(), text.end());
   }

@@ -58,7 +58,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.firmware_version = hello.firmware_version;
   if (!device.is_capable) {
     log(LogLevel::kWarn, "device_not_capable",
-        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks_or_start_another_run"));
+        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
   }
   if (is_lost) {
     abandon(index, now_ms);

@@ -30,7 +30,7 @@ struct Arguments {
   std::string out;
   uint32_t run = 0;
   std::string version = "latest";
-  std::string format = "npy";
+  std::string format;
 };
 
 void add_common(CLI::App* verb, Arguments* arguments, bool config_required = true) {
@@ -101,7 +101,8 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   add_common(verb, arguments);
   add_run_number(verb, arguments);
   verb->add_option("--version", arguments->version, "a number, or latest");
-  verb->add_option("--format", arguments->format, "npy or csv")->check(CLI::IsMember({"npy", "csv"}));
+  verb->add_option("--format", arguments->format, "npy or csv; without it by the file's ending, else npy")
+      ->check(CLI::IsMember({"npy", "csv"}));
   verb->add_option("--out", arguments->out, "the file to write")->required();
   verb->callback([arguments, code] {
     *code = model_export(arguments->common, arguments->run, arguments->version, arguments->format, arguments->out);

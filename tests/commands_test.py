@@ -131,6 +131,9 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.verb("serve", "--check-config", "--set", "run.seed=77"), text)
         self.assertEqual(self.run_program("serve", "--check-config", again), text)
         self.assertIn("the nearest known one is seed", self.verb("serve", "--set", "run.sead=1", code=CONFIG))
+        conflict = self.verb("serve", "--check-config", "--set", "run.cols=9", code=CONFIG)
+        self.assertIn("--set run.cols=9: [run]", conflict)
+        self.assertIn("0 to 65535", self.verb("serve", "--set", "server.listen=localhost:1", code=CONFIG))
         self.assertIn("cannot be read", self.run_program("status", "--config", self.home / "none.toml", code=CONFIG))
 
     def test_devices(self):
@@ -293,7 +296,7 @@ class Commands(unittest.TestCase):
         npy, csv = self.home / "m.npy", self.home / "m.csv"
         self.assertIn("version=0", self.verb("model", "export", "--out", npy))
         self.assertEqual(npy.read_bytes(), (self.home / "models" / "run2_v000000.npy").read_bytes())
-        self.verb("model", "export", "--version", "0", "--format", "csv", "--out", csv)
+        self.verb("model", "export", "--version", "0", "--out", csv)
         rows = csv.read_text().splitlines()
         self.assertEqual([len(row.split(",")) for row in rows], [2] * 8)
         self.assertIn("the latest is 0", self.verb("model", "export", "--version", "7", "--out", csv, code=NOT_FOUND))
