@@ -26,14 +26,6 @@ constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server
 // Of ClientState, in its order.
 constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
 static_assert(sizeof(kStateNames) / sizeof(kStateNames[0]) == static_cast<size_t>(ClientState::kFinished) + 1);
-// Of enum Reason in proto/gradstream.proto, in its order; the server's log says the same words.
-constexpr const char* kReasonNames[] = {
-    "none",          "protocol_version", "unknown_run",    "malformed",    "unexpected_message",
-    "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
-    "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
-    "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-    "storage",       "singular"};
-static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
 
 }  // namespace
 
@@ -83,7 +75,7 @@ void Device::log_reason(ClientState state) {
     const char* name = kStateNames[static_cast<size_t>(state)];
     port_log_line(Line("deadline").word("state", name).number("version", version).c_str());
   } else if (counters.reasons != reasons_logged_ && reason != gs_Reason_REASON_NONE) {
-    port_log_line(Line("refused").word("reason", kReasonNames[reason]).number("version", version).c_str());
+    port_log_line(Line("refused").word("reason", reason_name(reason)).number("version", version).c_str());
   }
   const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
   if (is_incapable && !is_incapacity_logged_) {
