@@ -15,9 +15,12 @@ int read_sample(const void* shard, uint32_t index, float* out) {
   return 0;
 }
 
-int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
+int fail(ExitCode code, const char* reason, uint64_t line_number = 0, const char* file = nullptr) {
   Line line("failed");
   line.quoted("reason", reason);
+  if (file != nullptr) {
+    line.quoted("file", file);
+  }
   if (line_number != 0) {
     line.number("line", line_number);
   }
@@ -26,16 +29,17 @@ int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
 }
 
 // 0: the shard is in *out.
-int open_shard(std::span<const uint8_t> bytes, Shard* out) {
-  switch (parse_shard(bytes, out)) {
+int open_shard(const ClientMainOptions& options, Shard* out) {
+  const char* const name = options.shard_name;
+  switch (parse_shard(options.shard, out)) {
     case Status::kOk:
       return kExitOk;
     case Status::kOutOfRange:
-      return fail(kExitData, "the shard's count or dimension is 0 or beyond its limit: make it anew");
+      return fail(kExitData, "the shard's count or dimension is 0 or beyond its limit: make it anew", 0, name);
     case Status::kNotFinite:
-      return fail(kExitData, "the shard's scale or mean is not a number: make it anew");
+      return fail(kExitData, "the shard's scale or mean is not a number: make it anew", 0, name);
     default:
-      return fail(kExitData, "no shard, or a truncated one: firmware/shard.h tells the format");
+      return fail(kExitData, "no shard, or a truncated one: firmware/shard.h tells the format", 0, name);
   }
 }
 
@@ -116,7 +120,16 @@ void log_wrong_shape(const Shard& shard) {
                     .c_str());
 }
 
-void log_changes(const gs_status_view& status, const Shard& shard, size_t stack_high_water, Seen* seen) {
+void log_out_of_memory(const ClientMainOptions& options) {
+  port_log_line(Line("out_of_memory")
+                    .number("arena", options.arena.size())
+                    .quoted("reason", "the arena is too small for this run")
+                    .quoted("remedy", options.arena_remedy)
+                    .c_str());
+}
+
+void log_changes(const gs_status_view& status, const ClientMainOptions& options, const Shard& shard,
+                 size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
     port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
   }
@@ -125,6 +138,9 @@ void log_changes(const gs_status_view& status, const Shard& shard, size_t stack_
   }
   if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_WRONG_SHAPE) {
     log_wrong_shape(shard);
+  }
+  if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_OUT_OF_MEMORY) {
+    log_out_of_memory(options);
   }
   *seen = {status.connected, status.run_finished, status.tasks_refused};
 }
@@ -147,7 +163,7 @@ bool is_once_over(const gs_status_view& status, int* code) {
 
 int client_main(const ClientMainOptions& options) {
   Shard shard;
-  if (const int code = open_shard(options.shard, &shard); code != kExitOk) {
+  if (const int code = open_shard(options, &shard); code != kExitOk) {
     return code;
   }
   if (const int code = start(options, shard); code != kExitOk) {
@@ -165,7 +181,7 @@ int client_main(const ClientMainOptions& options) {
     gs_note_stack_high_water(static_cast<uint32_t>(stack));
     gs_status_view status;
     gs_status(&status);
-    log_changes(status, shard, stack, &seen);
+    log_changes(status, options, shard, stack, &seen);
     int code = kExitOk;
     if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
       return code;

@@ -13,7 +13,9 @@ namespace gradstream {
 struct ClientMainOptions {
   std::span<const char> identity_text;
   std::span<const uint8_t> shard;
+  const char* shard_name = nullptr;  // its file, for error lines; null: the board has but one
   std::span<uint8_t> arena;
+  const char* arena_remedy = "enlarge it in the board's board_config.h";  // for error lines
   std::span<uint8_t> tls_pool;        // empty on a host
   std::span<uint8_t> restore_buffer;  // empty: no storage
   gs_key_exchange key_exchange = GS_PSK_DHE_KE;

@@ -17,6 +17,8 @@ constexpr uint64_t kFarMs = UINT64_MAX;
 
 constexpr char kSilent[] = "no answer to the handshake: is the server running, and is the link plugged in?";
 constexpr char kFrameLate[] = "the peer stalled inside a frame";
+constexpr char kNoAddress[] = "the server's name has no address: is it spelled right, and does the name service work?";
+constexpr char kNoAnswer[] = "nothing answers there: is the address right, and does a firewall let it through?";
 constexpr char kUnreachable[] = "the server cannot be reached: is it running, and are address and port right?";
 constexpr char kTransportClosed[] = "the connection closed";
 constexpr char kNotSaved[] =
@@ -26,6 +28,17 @@ constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server
 // Of ClientState, in its order.
 constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
 static_assert(sizeof(kStateNames) / sizeof(kStateNames[0]) == static_cast<size_t>(ClientState::kFinished) + 1);
+
+const char* text_of_opening(Status status) {
+  switch (status) {
+    case Status::kInvalidArgument:
+      return kNoAddress;
+    case Status::kDeadlineExceeded:
+      return kNoAnswer;
+    default:
+      return kUnreachable;
+  }
+}
 
 }  // namespace
 
@@ -73,7 +86,12 @@ void Device::log_reason(ClientState state) {
   const gs_Reason reason = client_.last_reason();
   if (counters.deadlines_missed != deadlines_logged_) {
     const char* name = kStateNames[static_cast<size_t>(state)];
-    port_log_line(Line("deadline").word("state", name).number("version", version).c_str());
+    Line line("deadline");
+    line.word("state", name).number("version", version);
+    if (state == ClientState::kConnect && config_.transport.peer != nullptr) {
+      line.word("server", config_.transport.peer).quoted("reason", kNoAnswer);
+    }
+    port_log_line(line.c_str());
   } else if (counters.reasons != reasons_logged_ && reason != gs_Reason_REASON_NONE) {
     port_log_line(Line("refused").word("reason", reason_name(reason)).number("version", version).c_str());
   }
@@ -216,7 +234,7 @@ void Device::drive_opening(uint64_t now_ms) {
     return;
   }
   if (status != Status::kOk) {
-    lose(status, kUnreachable, now_ms);
+    lose(status, text_of_opening(status), now_ms);
     return;
   }
   begin_handshake(now_ms);

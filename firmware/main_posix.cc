@@ -184,7 +184,9 @@ int main(int argc, char** argv) {
   gradstream::ClientMainOptions options;
   options.identity_text = identity;
   options.shard = {reinterpret_cast<const uint8_t*>(data.data()), data.size()};
+  options.shard_name = arguments.data.c_str();
   options.arena = arena;
+  options.arena_remedy = "give more with --arena-kib";
   options.restore_buffer = restore_buffer;
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
   options.run = arguments.run;

@@ -202,11 +202,11 @@ class Commands(unittest.TestCase):
         self.assertRegex(self.verb("status"), r"run=3 .* served=yes")
         self.assertEqual(again.stop(), OK)
 
-    def run_once(self, server, code, shard=SHARD):
+    def run_once(self, server, code, shard=SHARD, options=()):
         """A client of device a with --once; its output."""
         (self.home / "a.gsd").write_bytes(shard)
         words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
-                 self.home / "a.gsd", "--once"]
+                 self.home / "a.gsd", "--once", *options]
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
@@ -234,6 +234,7 @@ class Commands(unittest.TestCase):
         server.wait_for("event=version version=0")
         shard = struct.pack("<4sIIf", b"GSD1", 4, 2, 0.5) + struct.pack("<2f", 0, 0) + bytes(8)
         self.assertIn("dimension=2 rows=8", self.run_once(server, 7, shard))
+        self.assertIn("--arena-kib", self.run_once(server, 6, options=("--arena-kib", "1")))
         self.assertIn("reason=wrong_shape", server.wait_for("event=task_refused"))
         self.assertEqual(server.stop(), OK)
         log = "".join(server.lines)

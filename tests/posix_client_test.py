@@ -68,7 +68,7 @@ def check_files(files):
     expect(run(files.arguments(identity=short)), 3, "lacks")
     expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd", "No such file")
     for content in (b"", b"GSD1", SHARD[:-1], b"PNG" + SHARD):
-        expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard")
+        expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard", "bad.gsd")
     expect(run(files.arguments(state=files.identity)), 2, "state")
     expect(run(files.arguments(**{"arena-kib": "0"})), 2, "arena-kib")
 
@@ -79,7 +79,8 @@ def check_servers(files):
         probe.bind(("127.0.0.1", 0))
         free = f"127.0.0.1:{probe.getsockname()[1]}"
     expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached", f"server={free}")
-    expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "server=no-such-host.invalid:1")
+    expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "has no address",
+           "server=no-such-host.invalid:1")
     for answer, word in ((b"220 mail ready\r\n", "no TLS"), (b"", "closed the connection"),
                          (bytes([0x15, 3, 3, 0, 2, 2, 70]), "not TLS 1.3")):
         with socket.create_server(("127.0.0.1", 0)) as listener:
