@@ -15,8 +15,8 @@ struct Dial {
 };
 
 // kOk: connected. kWouldBlock: on its way; call again when the socket can be written. kInvalidArgument: the name has no
-// address, or cannot be looked up now. kDeadlineExceeded, kClosed: the last address did not answer, or refused; the next
-// call starts with the first one. The name is looked up before each address, so that a server that moved is found.
+// address, or cannot be looked up now. kDeadlineExceeded, kClosed: the last address did not answer, or refused; the
+// next call starts with the first one. The name is looked up before each address, so that a server that moved is found.
 Status dial(Dial* link, const char* host, const char* port);
 
 // An attempt under way is given up; the next call of dial() goes on with the address after it.
