@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 #include "boards/posix/posix.h"
 #include "firmware/client_main.h"
