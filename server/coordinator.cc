@@ -114,6 +114,7 @@ struct Coordinator::State {
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
+  std::vector<Real> first_model;  // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;
   uint64_t version_sequence = 0;    // of the journal record of the version last decided
@@ -299,7 +300,7 @@ void Coordinator::State::open_run(uint64_t now_ms) {
                            .add("remedy", "device_add"));
     return;
   }
-  JournalRecord record = ledger.open_first_version();
+  JournalRecord record = ledger.open_first_version(first_model);
   version_sequence = record.sequence;
   persist(std::move(record), now_ms);
 }
@@ -720,8 +721,8 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   record.verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED;
   record.loss_before = upload.loss_before;
   record.loss_after = upload.loss_after;
-  record.payload.resize(encoded_size(Encoding::kF32, input.values.size()));
-  const Status status = encode_values(Encoding::kF32, input.values.size(), input.values.data(), record.payload.data());
+  record.payload.resize(encoded_size(kRealEncoding, input.values.size()));
+  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
   decide(std::move(record), now_ms);
   ledger.fleet().at(index).step_time_us = upload.step_time_us;
@@ -815,6 +816,18 @@ Status Coordinator::replay(const JournalRecord& record) {
     state.version_sequence = record.sequence;
     state.durable_version = record.version;
   }
+  return Status::kOk;
+}
+
+Status Coordinator::set_first_model(std::span<const Real> model) {
+  GS_ASSERT(!state_->is_started);
+  if (model.size() != state_->parameters.shape.size()) {
+    return Status::kInvalidArgument;
+  }
+  if (!all_finite(model.size(), model.data())) {
+    return Status::kNotFinite;
+  }
+  state_->first_model.assign(model.begin(), model.end());
   return Status::kOk;
 }
 
