@@ -38,7 +38,7 @@ class HyperbolicMean : public ::testing::Test {
     samples_.values.push_back(static_cast<Real>(weight));
   }
   TestSamples samples_{5, 4, weighted_points()};
-  ProblemCase case_{{&kHyperbolicOps, &samples_.source}, {3, 1}, point()};
+  ProblemCase case_{{&kHyperbolicMeanOps, &samples_.source}, {3, 1}, point()};
 };
 
 TEST_F(HyperbolicMean, HasTheReferencesFigures) {
@@ -91,10 +91,10 @@ TEST_F(HyperbolicMean, KeepsToItsMemoryAndItsStatuses) {
 }
 
 TEST_F(HyperbolicMean, TakesShapesOfItsSamplesOnly) {
-  EXPECT_EQ(kHyperbolicOps.check_shape(&samples_.source, {3, 2}), Status::kInvalidArgument);
-  EXPECT_EQ(kHyperbolicOps.check_shape(&samples_.source, {4, 1}), Status::kInvalidArgument);
+  EXPECT_EQ(kHyperbolicMeanOps.check_shape(&samples_.source, {3, 2}), Status::kInvalidArgument);
+  EXPECT_EQ(kHyperbolicMeanOps.check_shape(&samples_.source, {4, 1}), Status::kInvalidArgument);
   const SampleSource flat = {nullptr, 1, 2, nullptr};
-  EXPECT_EQ(kHyperbolicOps.check_shape(&flat, {1, 1}), Status::kInvalidArgument) << "no space";
+  EXPECT_EQ(kHyperbolicMeanOps.check_shape(&flat, {1, 1}), Status::kInvalidArgument) << "no space";
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ TEST(Problem, IsFoundByItsWholeName) {
 
 TEST(Problem, NamesFitTheWireAndDiffer) {
   const ProblemOps* all[] = {&kKpcaOps,       &kBrockettOps,     &kSpdMeanOps, &kMultitaskOps,
-                             &kHyperbolicOps, &kLeastSquaresOps, &kLogisticOps};
+                             &kHyperbolicMeanOps, &kLeastSquaresOps, &kLogisticOps};
   std::set<std::string> names;
   for (const ProblemOps* ops : all) {
     EXPECT_LE(std::strlen(ops->name), kProblemNameSizeMax);

@@ -104,7 +104,7 @@ extern const ProblemOps kMultitaskOps;
 // with <x, x>_L = -1; f(x) = 1/B sum_b weight_b d(x, z_b)^2; weights may be negative. The gradient is
 // J grad f, J = diag(-1, 1, ..), for the Riemannian gradient grad f = -2/B sum_b weight_b log_x(z_b), in the form
 // without cancellation: of all extensions of f to the ambient space the one whose projection loses nothing in float.
-extern const ProblemOps kHyperbolicOps;
+extern const ProblemOps kHyperbolicMeanOps;
 
 // Least squares, context = SampleSource, a sample is (a, y), a of rows values and y of cols: f(x) = 1/(2 B) sum_b
 // |x' a_b - y_b|^2, gradient 1/B sum_b a_b (x' a_b - y_b)'. On Stiefel it is the orthogonal Procrustes problem.
