@@ -40,7 +40,7 @@ struct Coordinator::State {
   // An action that waits until the journal up to `required` is durable.
   struct Held {
     Action action;
-    uint64_t required;
+    uint64_t required = 0;
   };
 
   State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names)
