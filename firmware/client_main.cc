@@ -15,9 +15,12 @@ int read_sample(const void* shard, uint32_t index, float* out) {
   return 0;
 }
 
-int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
+int fail(ExitCode code, const char* reason, uint64_t line_number = 0, const char* file = nullptr) {
   Line line("failed");
   line.quoted("reason", reason);
+  if (file != nullptr) {
+    line.quoted("file", file);
+  }
   if (line_number != 0) {
     line.number("line", line_number);
   }
@@ -26,16 +29,17 @@ int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
 }
 
 // 0: the shard is in *out.
-int open_shard(std::span<const uint8_t> bytes, Shard* out) {
-  switch (parse_shard(bytes, out)) {
+int open_shard(const ClientMainOptions& options, Shard* out) {
+  const char* const name = options.shard_name;
+  switch (parse_shard(options.shard, out)) {
     case Status::kOk:
       return kExitOk;
     case Status::kOutOfRange:
-      return fail(kExitData, "the shard's count or dimension is 0 or beyond its limit: make it anew");
+      return fail(kExitData, "the shard's count or dimension is 0 or beyond its limit: make it anew", 0, name);
     case Status::kNotFinite:
-      return fail(kExitData, "the shard's scale or mean is not a number: make it anew");
+      return fail(kExitData, "the shard's scale or mean is not a number: make it anew", 0, name);
     default:
-      return fail(kExitData, "no shard, or a truncated one: firmware/shard.h tells the format");
+      return fail(kExitData, "no shard, or a truncated one: firmware/shard.h tells the format", 0, name);
   }
 }
 
@@ -84,12 +88,15 @@ void log_started(const gs_sample_source& samples) {
                     .c_str());
 }
 
-void log_finished(const gs_status_view& status, size_t stack_high_water) {
-  Line line("finished");
+bool is_stopped(const gs_status_view& status) { return status.last_wait == gs_WaitCause_WAIT_CAUSE_STOPPED; }
+
+void log_over(const gs_status_view& status, size_t stack_high_water) {
+  Line line(is_stopped(status) ? "stopped" : "finished");
   line.number("version", status.version).hex("digest", status.digest).number("folded", status.updates_folded);
   line.number("late", status.updates_late).number("snapshots", status.snapshots);
   line.number("records", status.records_applied).number("local_steps", status.local_steps);
   line.number("sessions", status.sessions).number("mismatches", status.digest_mismatches);
+  line.number("save_failures", status.save_failures);
   line.number("sent", status.bytes_sent).number("received", status.bytes_received);
   line.number("arena", status.arena_high_water).number("tls", status.tls_high_water);
   port_log_line(line.number("stack", stack_high_water).c_str());
@@ -99,22 +106,53 @@ void log_finished(const gs_status_view& status, size_t stack_high_water) {
 struct Seen {
   bool connected = false;
   bool finished = false;
+  uint32_t tasks_refused = 0;
 };
 
-void log_changes(const gs_status_view& status, size_t stack_high_water, Seen* seen) {
+void log_wrong_shape(const gs_sample_source& samples) {
+  gs_model_view model = {};
+  gs_model(&model);
+  port_log_line(Line("wrong_shape")
+                    .number("dimension", samples.dimension)
+                    .number("rows", model.rows)
+                    .quoted("reason", "a sample of the shard must have as many values as the run's model has rows: "
+                                      "give the device the data of this run")
+                    .c_str());
+}
+
+void log_out_of_memory(const ClientMainOptions& options) {
+  port_log_line(Line("out_of_memory")
+                    .number("arena", options.arena.size())
+                    .quoted("reason", "the arena is too small for this run")
+                    .quoted("remedy", options.arena_remedy)
+                    .c_str());
+}
+
+void log_changes(const gs_status_view& status, const ClientMainOptions& options, const gs_sample_source& samples,
+                 size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
     port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
   }
   if (status.run_finished && !seen->finished) {
-    log_finished(status, stack_high_water);
+    log_over(status, stack_high_water);
   }
-  *seen = {status.connected, status.run_finished};
+  if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_WRONG_SHAPE) {
+    log_wrong_shape(samples);
+  }
+  if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_OUT_OF_MEMORY) {
+    log_out_of_memory(options);
+  }
+  *seen = {status.connected, status.run_finished, status.tasks_refused};
 }
 
 // Whether `once` has what it asked for; *code says how it went.
 bool is_once_over(const gs_status_view& status, int* code) {
   if (status.updates_folded + status.updates_late + status.updates_refused > 0) {
     *code = kExitOk;
+    return true;
+  }
+  if (status.run_finished || status.last_wait == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE) {
+    *code = kExitNoTask;
     return true;
   }
   *code = status.last_reason == gs_Reason_REASON_OUT_OF_MEMORY ? kExitMemory : kExitSession;
@@ -126,7 +164,7 @@ bool is_once_over(const gs_status_view& status, int* code) {
 int client_main(const ClientMainOptions& options) {
   Shard shard;
   if (options.samples == nullptr) {
-    if (const int code = open_shard(options.shard, &shard); code != kExitOk) {
+    if (const int code = open_shard(options, &shard); code != kExitOk) {
       return code;
     }
   }
@@ -147,7 +185,7 @@ int client_main(const ClientMainOptions& options) {
     gs_note_stack_high_water(static_cast<uint32_t>(stack));
     gs_status_view status;
     gs_status(&status);
-    log_changes(status, stack, &seen);
+    log_changes(status, options, samples, stack, &seen);
     int code = kExitOk;
     if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
       return code;

@@ -13,10 +13,12 @@ namespace gradstream {
 struct ClientMainOptions {
   std::span<const char> identity_text;
   std::span<const uint8_t> shard;
+  const char* shard_name = nullptr;  // its file, for error lines; null: the board has but one
   // For images whose samples or problem are others: samples take the place of the shard, the problem that of "kpca".
   const gs_sample_source* samples = nullptr;
   const gs_linked_problem* problem = nullptr;
   std::span<uint8_t> arena;
+  const char* arena_remedy = "enlarge it in the board's board_config.h";  // for error lines
   std::span<uint8_t> tls_pool;        // empty on a host
   std::span<uint8_t> restore_buffer;  // empty: no storage
   gs_key_exchange key_exchange = GS_PSK_DHE_KE;
@@ -24,7 +26,7 @@ struct ClientMainOptions {
   uint32_t retry_ms = 0;
   uint32_t step_delay_ms = 0;
   bool until_finished = false;  // return when the run is finished and the last version is held
-  bool once = false;            // return after one upload was answered, or the first session that failed
+  bool once = false;            // return after one upload was answered, or as soon as none will be
   // Bytes of stack ever used; null: not measured.
   size_t (*stack_high_water_size)() = nullptr;
 };
@@ -39,10 +41,12 @@ enum ExitCode : int {
   kExitMemory = 6,     // the memory given is too small to start
   kExitSession = 7,    // with `once`: the session failed
   kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
+  kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it
 };
 
 // Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a
-// good start. Lines: event=started, connected, link_lost, finished (with version, digest and the counters), failed.
+// good start. Lines: event=started, connected, link_lost, finished or stopped (with version, digest and the counters),
+// failed.
 int client_main(const ClientMainOptions& options);
 
 }  // namespace gradstream

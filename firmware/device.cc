@@ -17,20 +17,28 @@ constexpr uint64_t kFarMs = UINT64_MAX;
 
 constexpr char kSilent[] = "no answer to the handshake: is the server running, and is the link plugged in?";
 constexpr char kFrameLate[] = "the peer stalled inside a frame";
+constexpr char kNoAddress[] = "the server's name has no address: is it spelled right, and does the name service work?";
+constexpr char kNoAnswer[] = "nothing answers there: is the address right, and does a firewall let it through?";
 constexpr char kUnreachable[] = "the server cannot be reached: is it running, and are address and port right?";
 constexpr char kTransportClosed[] = "the connection closed";
+constexpr char kNotSaved[] =
+    "the state cannot be stored: training goes on, but a reset now loses the work in progress; look at the storage";
+constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server's log says what it lacks";
 
 // Of ClientState, in its order.
 constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
 static_assert(sizeof(kStateNames) / sizeof(kStateNames[0]) == static_cast<size_t>(ClientState::kFinished) + 1);
-// Of enum Reason in proto/gradstream.proto, in its order; the server's log says the same words.
-constexpr const char* kReasonNames[] = {
-    "none",          "protocol_version", "unknown_run",    "malformed",    "unexpected_message",
-    "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
-    "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
-    "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-    "storage",       "singular"};
-static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
+
+const char* text_of_opening(Status status) {
+  switch (status) {
+    case Status::kInvalidArgument:
+      return kNoAddress;
+    case Status::kDeadlineExceeded:
+      return kNoAnswer;
+    default:
+      return kUnreachable;
+  }
+}
 
 }  // namespace
 
@@ -70,17 +78,28 @@ uint64_t Device::poll(uint64_t now_ms) {
   return std::min(wake_ms, link_wake_ms(now_ms));
 }
 
-// Each deadline that the client missed in that state, and each reason that either end gave since the last call.
+// Each deadline that the client missed in that state, each reason that either end gave since the last call, and that
+// the image lacks something for the run.
 void Device::log_reason(ClientState state) {
   const ClientCounters& counters = client_.counters();
   const uint32_t version = client_.replica().has_model() ? client_.replica().version() : 0;
   const gs_Reason reason = client_.last_reason();
   if (counters.deadlines_missed != deadlines_logged_) {
     const char* name = kStateNames[static_cast<size_t>(state)];
-    port_log_line(Line("deadline").word("state", name).number("version", version).c_str());
+    Line line("deadline");
+    line.word("state", name).number("version", version);
+    if (state == ClientState::kConnect && config_.transport.peer != nullptr) {
+      line.word("server", config_.transport.peer).quoted("reason", kNoAnswer);
+    }
+    port_log_line(line.c_str());
   } else if (counters.reasons != reasons_logged_ && reason != gs_Reason_REASON_NONE) {
-    port_log_line(Line("refused").word("reason", kReasonNames[reason]).number("version", version).c_str());
+    port_log_line(Line("refused").word("reason", reason_name(reason)).number("version", version).c_str());
   }
+  const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+  if (is_incapable && !is_incapacity_logged_) {
+    port_log_line(Line("not_capable").quoted("reason", kNotCapable).c_str());
+  }
+  is_incapacity_logged_ = is_incapable;
   deadlines_logged_ = counters.deadlines_missed;
   reasons_logged_ = counters.reasons;
 }
@@ -105,10 +124,23 @@ uint64_t Device::perform(const ClientAction& action, uint64_t now_ms) {
       drop();
       break;
     case ClientActionKind::kSave:
-      client_.on_saved(port_storage_write(action.pieces.data(), action.pieces.size()), now_ms);
+      client_.on_saved(save(action), now_ms);
       break;
   }
   return now_ms;
+}
+
+// The first failure and the recovery from it are logged; the client counts all.
+Status Device::save(const ClientAction& action) {
+  const Status status = port_storage_write(action.pieces.data(), action.pieces.size());
+  const bool is_failed = status != Status::kOk;
+  if (is_failed && !is_storage_failed_) {
+    port_log_line(Line("state_not_saved").quoted("reason", kNotSaved).c_str());
+  } else if (!is_failed && is_storage_failed_) {
+    port_log_line(Line("state_saved").number("failures", client_.counters().save_failures).c_str());
+  }
+  is_storage_failed_ = is_failed;
+  return status;
 }
 
 void Device::fill_report() {
@@ -202,7 +234,7 @@ void Device::drive_opening(uint64_t now_ms) {
     return;
   }
   if (status != Status::kOk) {
-    lose(status, kUnreachable, now_ms);
+    lose(status, text_of_opening(status), now_ms);
     return;
   }
   begin_handshake(now_ms);

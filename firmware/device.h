@@ -70,6 +70,7 @@ class Device {
   bool take_frames(std::span<const uint8_t> bytes, uint64_t now_ms);
   uint64_t link_wake_ms(uint64_t now_ms) const;
   uint64_t perform(const ClientAction& action, uint64_t now_ms);
+  Status save(const ClientAction& action);
   void fill_report();
   void log_reason(ClientState state);
 
@@ -87,6 +88,8 @@ class Device {
   uint64_t held_until_ms_ = 0;       // the delay of a local step runs
   uint32_t reasons_logged_ = 0;
   uint32_t deadlines_logged_ = 0;
+  bool is_incapacity_logged_ = false;
+  bool is_storage_failed_ = false;
   DeviceCounters counters_;
 };
 

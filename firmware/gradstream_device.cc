@@ -111,11 +111,19 @@ void restore(const gs_config& config) {
     return;
   }
   const Result<size_t> size = port_storage_read(config.restore_buffer, config.restore_size);
-  if (!size.ok() || size.value() == 0) {
+  if (!size.ok()) {
+    port_log_line("event=state_dropped reason=\"the storage cannot be read; starting afresh\"");
     return;
   }
-  if (size.value() > config.restore_size ||
-      device().client().restore({config.restore_buffer, size.value()}) != Status::kOk) {
+  if (size.value() == 0) {
+    return;
+  }
+  const Status status = size.value() > config.restore_size
+                            ? Status::kOutOfMemory
+                            : device().client().restore({config.restore_buffer, size.value()});
+  if (status == Status::kDataCorrupt) {
+    port_log_line("event=state_dropped reason=\"the saved state is damaged, or of another release; starting afresh\"");
+  } else if (status != Status::kOk) {
     port_log_line("event=state_dropped reason=\"the saved state does not fit this image; starting afresh\"");
   }
 }
@@ -213,6 +221,7 @@ void gs_status(gs_status_view* out) {
   out->connected = device.is_connected();
   out->version = has_model ? client.replica().version() : 0;
   out->digest = has_model ? client.replica().digest() : 0;
+  out->last_wait = static_cast<uint32_t>(client.last_wait());
   out->last_reason = static_cast<uint32_t>(client.last_reason());
   out->last_fault = device.last_fault_text();
   out->sessions = counters.sessions;

@@ -41,10 +41,11 @@ struct Arguments {
 };
 
 constexpr char kFooter[] =
-    "exit status: 0 the run is finished (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
+    "exit status: 0 the run is over (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
     "or state folder; 3 no identity or a bad one; 4 no data or bad data; 5 no random numbers; 6 too little memory;\n"
-    "7 the session failed (--once); 8 this process flushes subnormal numbers to zero. Without these two options it\n"
-    "runs until it is ended by a signal; work under way is taken up again from --state.";
+    "7 the session failed (--once); 8 this process flushes subnormal numbers to zero; 9 there is no task, since the\n"
+    "run is over or this image cannot do it (--once). Without these two options it runs until it is ended by a\n"
+    "signal; work under way is taken up again from --state.";
 
 int fail(int code, const std::string& reason) {
   std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());
@@ -108,8 +109,8 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--arena-kib", arguments->arena_kib, "memory for model and training")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  app.add_flag("--once", arguments->once, "end after one upload was answered, or the first session that failed");
-  app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished");
+  app.add_flag("--once", arguments->once, "end after one upload was answered, or as soon as none will be");
+  app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished or stopped");
 }
 
 // 0, or the exit status.
@@ -274,7 +275,9 @@ int main(int argc, char** argv) {
     return code;
   }
   options.identity_text = identity;
+  options.shard_name = arguments.data.c_str();
   options.arena = arena;
+  options.arena_remedy = "give more with --arena-kib";
   options.restore_buffer = restore_buffer;
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
   options.run = arguments.run;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/fleet.h"
 #include "server/model_export.h"
 #include "server/straggler.h"
 
@@ -75,21 +76,40 @@ int open_both(const CommonOptions& options, bool may_create, Opened* out) {
   return code == kExitOk ? open_database(out->config, may_create, &out->database) : code;
 }
 
-int open_latest_run(const CommonOptions& options, Opened* out, RunRow* run) {
+// id: 0 for the latest run.
+int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run) {
   const int code = open_both(options, false, out);
   if (code != kExitOk) {
     return code;
   }
-  std::optional<RunRow> latest;
-  if (out->database.latest_run(&latest) != StoreStatus::kOk) {
+  std::optional<RunRow> found;
+  const StoreStatus status = id == 0 ? out->database.latest_run(&found) : out->database.find_run(id, &found);
+  if (status != StoreStatus::kOk) {
     return fail_database(out->database);
   }
-  if (!latest) {
+  if (!found && id != 0) {
+    return fail(kExitNotFound, "no run " + std::to_string(id) + "; `gradstream run list` shows all");
+  }
+  if (!found) {
     return fail(kExitNotFound, "database " + out->config.server.database +
                                    " holds no run; `gradstream serve` or `gradstream run start` begins one");
   }
-  *run = *latest;
+  *run = *found;
   return kExitOk;
+}
+
+int probe_server(const Config& config, DatabaseOwner* out) {
+  const std::string problem = DatabaseLock::probe(config.server.database, out);
+  return problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
+}
+
+// What makes a server serve a run that was just begun: a server keeps to the run that it chose at its start.
+std::string next_step(const DatabaseOwner& owner, uint32_t run) {
+  if (!owner.is_held || owner.may_serve(run)) {
+    return "gradstream serve";
+  }
+  return "stop the server of run " + std::to_string(owner.run) + " (process " + std::to_string(owner.process) +
+         "), then gradstream serve";
 }
 
 bool is_active(const RunRow& run) {
@@ -272,9 +292,13 @@ int run_start(const CommonOptions& options) {
   }
   RunRow run;
   code = create_run(database, config, &run);
+  DatabaseOwner owner;
   if (code == kExitOk) {
-    std::printf("run=%u name=%s parameters=%016llx state=active next=\"gradstream serve\"\n", run.id, run.name.c_str(),
-                static_cast<unsigned long long>(run.digest));
+    code = probe_server(config, &owner);
+  }
+  if (code == kExitOk) {
+    std::printf("run=%u name=%s parameters=%016llx state=active next=\"%s\"\n", run.id, run.name.c_str(),
+                static_cast<unsigned long long>(run.digest), next_step(owner, run.id).c_str());
   }
   return code;
 }
@@ -300,7 +324,7 @@ int run_list(const CommonOptions& options) {
 int run_stop(const CommonOptions& options) {
   Opened opened;
   RunRow run;
-  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
+  if (const int code = open_run(options, 0, &opened, &run); code != kExitOk) {
     return code;
   }
   SqliteDatabase& database = opened.database;
@@ -308,13 +332,12 @@ int run_stop(const CommonOptions& options) {
     return fail(kExitNotFound,
                 "run " + std::to_string(run.id) + " is " + stored_run_state_text(run.state) + " already");
   }
-  // A server that holds the database stops the run itself, within a second; else nobody is left to.
-  bool is_served = false;
-  const std::string problem = DatabaseLock::probe(opened.config.server.database, &is_served);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  DatabaseOwner owner;
+  if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
+    return code;
   }
-  const StoredRunState state = is_served ? StoredRunState::kStopRequested : StoredRunState::kStopped;
+  // The server of the run stops it itself, within a second; without one nobody else would.
+  const StoredRunState state = owner.may_serve(run.id) ? StoredRunState::kStopRequested : StoredRunState::kStopped;
   if (database.set_run_state(run.id, state) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -341,7 +364,7 @@ bool parse_version(const std::string& text, uint32_t* out) {
 
 }  // namespace
 
-int model_export(const CommonOptions& options, const std::string& version, const std::string& format,
+int model_export(const CommonOptions& options, uint32_t run_id, const std::string& version, const std::string& format,
                  const std::string& out) {
   uint32_t wanted = 0;
   if (!parse_version(version, &wanted)) {
@@ -349,7 +372,7 @@ int model_export(const CommonOptions& options, const std::string& version, const
   }
   Opened opened;
   RunRow run;
-  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
+  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
     return code;
   }
   SqliteDatabase& database = opened.database;
@@ -377,7 +400,7 @@ int model_export(const CommonOptions& options, const std::string& version, const
   }
   const std::span<const Real> values(model.model(), model.shape().size());
   std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
-  if (format == "csv") {
+  if (format == "csv" || (format.empty() && out.ends_with(".csv"))) {
     const std::string text = csv_text(model.shape(), values);
     bytes.assign(text.begin(), text.end());
   }
@@ -447,28 +470,33 @@ struct RoundView {
 };
 
 // wanted: the goal before the deadline, after it the least number that closes the round.
-void print_round(const RoundView& round, const RunParameters& parameters, const std::vector<DeviceRow>& devices) {
+void print_round(const RunRow& run, const RoundView& round, const RunParameters& parameters,
+                 const std::vector<DeviceRow>& devices) {
   uint32_t active_count = 0;
-  std::string missing;
+  NameList missing;
   for (const DeviceRow& device : devices) {
     active_count += device.revoked ? 0 : 1;
     if (!device.revoked && !round.answered.contains(device.index)) {
-      missing += (missing.empty() ? "" : ",") + device.name;
+      missing.add(device.name);
     }
   }
   const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
   const uint32_t wanted =
       is_past_deadline ? update_least(parameters, active_count) : update_goal(parameters, active_count);
+  if (!is_active(run)) {  // nobody is waited for
+    std::printf("round=%u state=%s\n", round.version, stored_run_state_text(run.state));
+    return;
+  }
   std::printf("round=%u state=%s answers=%zu wanted=%u missing=%s\n", round.version, round.state(),
-              round.answered.size(), wanted, missing.empty() ? "none" : missing.c_str());
+              round.answered.size(), wanted, missing.text().c_str());
 }
 
 }  // namespace
 
-int status(const CommonOptions& options) {
+int status(const CommonOptions& options, uint32_t run_id) {
   Opened opened;
   RunRow run;
-  if (const int code = open_latest_run(options, &opened, &run); code != kExitOk) {
+  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
     return code;
   }
   SqliteDatabase& database = opened.database;
@@ -493,16 +521,17 @@ int status(const CommonOptions& options) {
   if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
   }
-  bool is_served = false;
-  const std::string problem = DatabaseLock::probe(opened.config.server.database, &is_served);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  DatabaseOwner owner;
+  if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
+    return code;
   }
-  std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu served=%s\n", run.id,
-              run.name.c_str(), stored_run_state_text(run.state), round.version,
+  const bool is_served = owner.is_held && owner.run == run.id;
+  const auto revoked = std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return d.revoked; });
+  std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu revoked=%zu served=%s\n",
+              run.id, run.name.c_str(), stored_run_state_text(run.state), round.version,
               static_cast<unsigned long long>(round.digest), static_cast<unsigned long long>(records),
-              devices.size(), is_served ? "yes" : "no");
-  print_round(round, parameters, devices);
+              devices.size() - static_cast<size_t>(revoked), static_cast<size_t>(revoked), is_served ? "yes" : "no");
+  print_round(run, round, parameters, devices);
   for (const DeviceRow& device : devices) {
     const DeviceTally& t = tallies[device.index];
     std::printf("device=%s index=%u state=%s tasks=%llu folded=%llu late=%llu refused=%llu last_task=%u "

@@ -43,9 +43,10 @@ int run_start(const CommonOptions& options);
 int run_list(const CommonOptions& options);
 int run_stop(const CommonOptions& options);
 
-int model_export(const CommonOptions& options, const std::string& version, const std::string& format,
+// run: its number; 0: the latest one. format: "npy", "csv" or "", which means csv for a file *.csv and else npy.
+int model_export(const CommonOptions& options, uint32_t run, const std::string& version, const std::string& format,
                  const std::string& out);
-int status(const CommonOptions& options);
+int status(const CommonOptions& options, uint32_t run);
 
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------
 

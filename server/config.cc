@@ -209,7 +209,8 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
   Tcp::endpoint ignored_endpoint;
   const toml::node* const listen = table.get("listen");
   if (listen != nullptr && !parse_listen_address(out->listen, &ignored_endpoint)) {
-    reader.error(listen, "server.listen: expected ADDRESS:PORT, such as \"127.0.0.1:7433\"");
+    reader.error(listen, "server.listen: expected ADDRESS:PORT with a numeric address and a port from 0 to 65535, such "
+                         "as \"127.0.0.1:7433\" or \"[::]:7433\"");
   }
   const toml::node* const database = table.get("database");
   if (database != nullptr && out->database.empty()) {
@@ -277,6 +278,18 @@ std::string read_override(const std::string& text, Config* out) {
   return read_text(head + (is_toml ? value : quoted(value)) + "\n", where, false, out);
 }
 
+// What is wrong with values that are each in range; empty: nothing.
+std::string find_conflict(const Config& config) {
+  const std::string problem = config.has_run ? check_parameters(config.run) : "";
+  if (!problem.empty()) {
+    return "[run] " + problem;
+  }
+  const SessionLimits& session = config.server.listener.session;
+  return session.refusal_retry_min_ms > session.refusal_retry_max_ms
+             ? "server.limits.refusal_retry_min_ms must not be above refusal_retry_max_ms"
+             : "";
+}
+
 }  // namespace
 
 std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
@@ -294,20 +307,14 @@ std::string load_config(const std::string& path, const std::vector<std::string>&
            "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
   }
   std::string errors = read_text(text.str(), path, true, out);
+  const bool was_good = find_conflict(*out).empty();  // if not, the file is to blame
+  std::string where;
   for (const std::string& override_text : overrides) {
     errors += read_override(override_text, out);
+    where += (where.empty() ? "--set " : ", --set ") + override_text;
   }
-  if (errors.empty() && out->has_run) {
-    const std::string problem = check_parameters(out->run);
-    if (!problem.empty()) {
-      errors = path + ": [run] " + problem + "\n";
-    }
-  }
-  const SessionLimits& session = out->server.listener.session;
-  if (errors.empty() && session.refusal_retry_min_ms > session.refusal_retry_max_ms) {
-    errors = path + ": server.limits.refusal_retry_min_ms must not be above refusal_retry_max_ms\n";
-  }
-  return errors;
+  const std::string conflict = errors.empty() ? find_conflict(*out) : "";
+  return conflict.empty() ? errors : (was_good && !where.empty() ? where : path) + ": " + conflict + "\n";
 }
 
 std::string run_source(const RunParameters& run) {

@@ -1,22 +1,10 @@
 #include "server/coordinator.h"
 
-#include <array>
 #include <utility>
 
 #include "server/coordinator_state.h"
 
 namespace gradstream {
-
-const char* reason_name(gs_Reason reason) {
-  static constexpr std::array<const char*, 22> kNames = {
-      "none",          "protocol_version", "unknown_run",    "malformed",    "unexpected_message",
-      "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
-      "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
-      "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-      "storage",       "singular"};
-  const auto index = static_cast<size_t>(reason);
-  return index < kNames.size() ? kNames[index] : "unknown";
-}
 
 Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices) {
   GS_ASSERT(check_parameters(parameters).empty());
@@ -199,8 +187,10 @@ void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
   if (revoked.is_revoked) {
     return;
   }
-  revoked.is_revoked = true;
-  state.log(LogLevel::kInfo, "device_revoked", Fields().add("device", revoked.name));
+  state.ledger.fleet().revoke(device);
+  if (state.is_started) {  // else it is old news
+    state.log(LogLevel::kInfo, "device_revoked", Fields().add("device", revoked.name));
+  }
   if (revoked.session != 0) {
     state.refuse(revoked.session, gs_Reason_REASON_REVOKED);
   }
@@ -247,10 +237,6 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
 }
 
 uint32_t Coordinator::answers_in() const { return state_->ledger.tally().on_time_count; }
-
-uint32_t Coordinator::answers_wanted() const {
-  return update_goal(state_->parameters, state_->ledger.fleet().active_count());
-}
 
 std::string Coordinator::state_text() const { return state_->ledger.state_text(); }
 void Coordinator::plant_double_fold_for_test() { state_->folds_duplicates = true; }

@@ -54,9 +54,6 @@ struct Action {
   std::string text;      // kLog: key=value pairs
 };
 
-// Static text of a reason for log lines, e.g. "wrong_shape".
-const char* reason_name(gs_Reason reason);
-
 // Counters, each of something an operator can act on. Names are stable.
 struct CoordinatorCounters {
   uint64_t updates_folded = 0;
@@ -138,9 +135,8 @@ class Coordinator {
   uint32_t durable_version() const;
   const CoordinatorCounters& counters() const;
   std::vector<DeviceStatus> device_statuses() const;
-  // Answers in for the open version / wanted, for progress lines.
+  // Answers in for the open version.
   uint32_t answers_in() const;
-  uint32_t answers_wanted() const;
 
   // All that the journal decides, one line for each part, for tests that compare two coordinators.
   std::string state_text() const;

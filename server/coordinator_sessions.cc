@@ -51,13 +51,14 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   session.has_hello = true;
   device.session = id;
-  device.is_capable = is_capable(parameters, hello.capabilities);
+  const std::string lacks = lacking(parameters, hello.capabilities);
+  device.is_capable = lacks.empty();
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
   if (!device.is_capable) {
     log(LogLevel::kWarn, "device_not_capable",
-        Fields().add("device", device.name).add("remedy", "link_what_the_run_names"));
+        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
   }
   if (is_lost) {
     abandon(index, now_ms);
@@ -233,10 +234,11 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
           .add("reason", reason_name(refused.reason)));
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
-    refuse_upload(index, refused.task_sequence, refused.reason, now_ms);
+    end_task_refused(index, refused.task_sequence, refused.reason, now_ms);
   }
-  // Another task of the run would be refused for the same reason; a new image says so in its Hello.
-  if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY) {
+  // Another task of the run would be refused for the same reason; a new image or new data begin with a Hello.
+  if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+      refused.reason == gs_Reason_REASON_WRONG_SHAPE) {
     device.is_capable = false;
   }
   wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,

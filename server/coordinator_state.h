@@ -98,6 +98,7 @@ struct Coordinator::State {
   gs_Reason find_fault(const Device& device, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
+  void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
   void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
   void send_judged_ack(SessionId id, uint32_t device, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload);

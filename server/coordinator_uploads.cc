@@ -140,6 +140,17 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
 }
 
 void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms) {
+  end_task_refused(index, task_sequence, reason, now_ms);
+  ++counters.updates_refused;
+  log(LogLevel::kWarn, "update_refused",
+      Fields()
+          .add("device", ledger.fleet().at(index).name)
+          .add("task", task_sequence)
+          .add("reason", reason_name(reason)));
+}
+
+// The verdict of a task that ends without an update, by whichever end.
+void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms) {
   const Device& device = ledger.fleet().at(index);
   JournalRecord record;
   record.kind = RecordKind::kVerdict;
@@ -149,9 +160,6 @@ void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, g
   record.verdict = gs_Verdict_VERDICT_REFUSED;
   record.reason = reason;
   decide(std::move(record), now_ms);
-  ++counters.updates_refused;
-  log(LogLevel::kWarn, "update_refused",
-      Fields().add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason)));
 }
 
 // An answer beside the last verdict. required: the record that it depends on; 0: none.

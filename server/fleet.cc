@@ -12,6 +12,19 @@ bool has_bit(uint32_t bitmap, Enum value) {
 
 }  // namespace
 
+void NameList::add(const std::string& name) {
+  if (count_++ < kNameCountMax) {
+    names_ += (names_.empty() ? "" : ",") + name;
+  }
+}
+
+std::string NameList::text() const {
+  if (count_ > kNameCountMax) {
+    return names_ + ",+" + std::to_string(count_ - kNameCountMax);
+  }
+  return names_.empty() ? "none" : names_;
+}
+
 Fleet::Fleet(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     add(name);
@@ -20,7 +33,14 @@ Fleet::Fleet(const std::vector<std::string>& names) {
 
 uint32_t Fleet::add(const std::string& name) {
   devices_.emplace_back().name = name;
+  ++active_count_;
   return size() - 1;
+}
+
+void Fleet::revoke(uint32_t index) {
+  GS_ASSERT(!at(index).is_revoked);
+  at(index).is_revoked = true;
+  --active_count_;
 }
 
 Device& Fleet::at(uint32_t index) {
@@ -33,19 +53,14 @@ const Device& Fleet::at(uint32_t index) const {
   return devices_[index];
 }
 
-uint32_t Fleet::active_count() const {
-  return static_cast<uint32_t>(
-      std::count_if(devices_.begin(), devices_.end(), [](const Device& device) { return !device.is_revoked; }));
-}
-
 std::string Fleet::missing(uint32_t version) const {
-  std::string names;
+  NameList names;
   for (const Device& device : devices_) {
     if (!device.is_revoked && device.answered_version != version) {
-      names += (names.empty() ? "" : ",") + device.name;
+      names.add(device.name);
     }
   }
-  return names.empty() ? "none" : names;
+  return names.text();
 }
 
 SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {
@@ -60,13 +75,21 @@ SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) cons
                                                                       : SequenceState::kSuperseded;
 }
 
-bool is_capable(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+  std::string list;
+  const auto check = [&list](bool has, const char* kind, const std::string& name) {
+    list += has ? "" : std::string(list.empty() ? "" : ",") + kind + ":" + name;
+  };
   const auto* begin = capabilities.problems;
   const auto* end = begin + capabilities.problems_count;
-  return has_bit(capabilities.manifolds, parameters.manifold) && has_bit(capabilities.solvers, parameters.solver) &&
-         has_bit(capabilities.estimators, parameters.estimator) &&
-         has_bit(capabilities.encodings, parameters.upload_encoding) &&
-         std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
+  const bool has_problem =
+      std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
+  check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
+  check(has_problem, "problem", parameters.problem);
+  check(has_bit(capabilities.solvers, parameters.solver), "solver", name_of(parameters.solver));
+  check(has_bit(capabilities.estimators, parameters.estimator), "estimator", name_of(parameters.estimator));
+  check(has_bit(capabilities.encodings, parameters.upload_encoding), "encoding", name_of(parameters.upload_encoding));
+  return list;
 }
 
 }  // namespace gradstream

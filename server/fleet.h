@@ -62,6 +62,20 @@ enum class SequenceState : uint8_t {
   kSuperseded,  // lower than one of these
 };
 
+// Names for one line of a log: the first kNameCountMax of them and how many more there are, "a,b,c,+997"; "none".
+class NameList {
+ public:
+  // Reason: 8 names of 63 characters keep a line below 1 KiB, and who repairs devices begins with a few.
+  static constexpr uint32_t kNameCountMax = 8;
+
+  void add(const std::string& name);
+  std::string text() const;
+
+ private:
+  std::string names_;
+  uint32_t count_ = 0;
+};
+
 class Fleet {
  public:
   explicit Fleet(const std::vector<std::string>& names);
@@ -71,19 +85,23 @@ class Fleet {
   bool contains(uint32_t index) const { return index < devices_.size(); }
   Device& at(uint32_t index);
   const Device& at(uint32_t index) const;
+  // Once for a device.
+  void revoke(uint32_t index);
   // Enrolled and not revoked.
-  uint32_t active_count() const;
-  // Names of the active devices that have not answered the version in time, joined by commas; "none".
+  uint32_t active_count() const { return active_count_; }
+  // Names of the active devices that have not answered the version in time, as a NameList.
   std::string missing(uint32_t version) const;
 
   SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
 
  private:
   std::vector<Device> devices_;
+  uint32_t active_count_ = 0;
 };
 
-// Whether an image with these capabilities can do the run's tasks.
-bool is_capable(const RunParameters& parameters, const gs_Capabilities& capabilities);
+// What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as
+// "manifold:sphere,problem:kpca"; empty: nothing.
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities);
 
 }  // namespace gradstream
 

@@ -11,11 +11,21 @@ namespace gradstream {
 namespace {
 
 constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
-constexpr uint64_t kCapLogPeriodMs = 1000;
+// Between two lines of one kind that a flood of connections makes.
+constexpr uint64_t kLogPeriodMs = 1000;
 
 uint64_t steady_ms() {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count());
+}
+
+bool is_log_due(uint64_t* last_ms) {
+  const uint64_t now = steady_ms();
+  if (*last_ms != 0 && now < *last_ms + kLogPeriodMs) {
+    return false;
+  }
+  *last_ms = now;
+  return true;
 }
 
 std::string text_of(const Tcp::endpoint& endpoint) {
@@ -157,9 +167,12 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
   if (error) {
     // Out of descriptors or kernel memory: asking again at once would only burn the processor.
     ++counters_.accept_failures;
-    log_event(LogLevel::kError, "accept_failed",
-              Fields().add("cause", error.message()).add("connections", uint64_t{sessions_.size()})
-                  .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
+    if (is_log_due(&accept_failure_logged_ms_)) {
+      log_event(LogLevel::kError, "accept_failed",
+                Fields().add("cause", error.message()).add("count", counters_.accept_failures)
+                    .add("connections", uint64_t{sessions_.size()})
+                    .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
+    }
     accept_retry_.expires_after(kAcceptRetry);
     accept_retry_.async_wait([this](const ErrorCode& cancelled) {
       if (!cancelled) {
@@ -206,11 +219,9 @@ void Listener::make_room_for_handshake() {
 }
 
 void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
-  const uint64_t now = steady_ms();
-  if (*last_ms != 0 && now < *last_ms + kCapLogPeriodMs) {
+  if (!is_log_due(last_ms)) {
     return;
   }
-  *last_ms = now;
   log_event(LogLevel::kWarn, event, Fields().add("count", count).add("connections", uint64_t{sessions_.size()})
                                         .add("half_open", uint64_t{half_open_count_}).add("remedy", remedy));
 }

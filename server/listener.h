@@ -77,6 +77,7 @@ class Listener : public SessionOwner {
   SessionId next_id_ = 1;
   uint64_t connection_cap_logged_ms_ = 0;
   uint64_t handshake_cap_logged_ms_ = 0;
+  uint64_t accept_failure_logged_ms_ = 0;
 };
 
 }  // namespace gradstream

@@ -28,8 +28,9 @@ struct Arguments {
   std::string check_config;
   std::string name;
   std::string out;
+  uint32_t run = 0;
   std::string version = "latest";
-  std::string format = "npy";
+  std::string format;
 };
 
 void add_common(CLI::App* verb, Arguments* arguments, bool config_required = true) {
@@ -37,6 +38,10 @@ void add_common(CLI::App* verb, Arguments* arguments, bool config_required = tru
   config->required(config_required);
   verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
       ->allow_extra_args(false);
+}
+
+void add_run_number(CLI::App* verb, Arguments* arguments) {
+  verb->add_option("--run", arguments->run, "its number; without it the latest run")->check(CLI::PositiveNumber);
 }
 
 void add_serve(CLI::App& app, Arguments* arguments, int* code) {
@@ -94,15 +99,18 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   model->require_subcommand(1);
   auto* const verb = model->add_subcommand("export", "rebuild a version from the journal and write it to a file");
   add_common(verb, arguments);
+  add_run_number(verb, arguments);
   verb->add_option("--version", arguments->version, "a number, or latest");
-  verb->add_option("--format", arguments->format, "npy or csv")->check(CLI::IsMember({"npy", "csv"}));
+  verb->add_option("--format", arguments->format, "npy or csv; without it by the file's ending, else npy")
+      ->check(CLI::IsMember({"npy", "csv"}));
   verb->add_option("--out", arguments->out, "the file to write")->required();
   verb->callback([arguments, code] {
-    *code = model_export(arguments->common, arguments->version, arguments->format, arguments->out);
+    *code = model_export(arguments->common, arguments->run, arguments->version, arguments->format, arguments->out);
   });
-  auto* const state = app.add_subcommand("status", "the latest run and what each device did in it, from the database");
+  auto* const state = app.add_subcommand("status", "a run and what each device did in it, from the database");
   add_common(state, arguments);
-  state->callback([arguments, code] { *code = status(arguments->common); });
+  add_run_number(state, arguments);
+  state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
 }
 
 int run_program(int argc, char** argv) {

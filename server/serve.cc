@@ -120,7 +120,11 @@ int serve(const CommonOptions& options) {
   if (code == kExitOk) {
     code = choose_run(fleet, config, options.config, &run);
   }
-  return code == kExitOk ? serve_run(config, run, fleet, journal) : code;
+  if (code == kExitOk) {
+    const std::string unnamed = lock.name_run(run.id);
+    code = unnamed.empty() ? serve_run(config, run, fleet, journal) : fail(kExitDatabase, unnamed);
+  }
+  return code;
 }
 
 }  // namespace gradstream

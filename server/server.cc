@@ -13,7 +13,7 @@ namespace gradstream {
 
 namespace {
 
-// How often a change of the fleet by another process is looked for: a counter in shared memory, no disk.
+// How often a change of the fleet by another process is looked for: one row, from the page cache.
 constexpr auto kFleetPoll = std::chrono::milliseconds(250);
 
 uint64_t milliseconds_of(std::chrono::nanoseconds duration) {
@@ -90,7 +90,6 @@ std::string Server::start() {
     return problem;
   }
   store_.emplace(io_, parts_.journal, config_.server.store, make_reports());
-  parts_.fleet.data_version(&data_version_);
   log_event(LogLevel::kInfo, "listening",
             Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
                 .add("run", uint64_t{run_.id}).add("name", run_.name).add_hex("parameters", run_.digest)
@@ -102,8 +101,7 @@ std::string Server::start() {
   }
   coordinator_->start(now_ms());
   execute();
-  refresh_fleet();  // a stop may have been asked for while no server ran
-  poll_fleet();
+  poll_fleet();  // a stop may have been asked for while no server ran
   return {};
 }
 
@@ -113,7 +111,7 @@ bool Server::find_psk(std::string_view identity, PskEntry* out) {
   std::optional<DeviceRow> row;
   const StoreStatus status = parts_.fleet.find_device(std::string(identity), &row);
   if (status != StoreStatus::kOk) {
-    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", parts_.fleet.error()));
+    fleet_unreadable();
   }
   if (!row) {
     return false;
@@ -278,10 +276,12 @@ void Server::on_store_failed(StoreStatus status) {
 // ---- The fleet -----------------------------------------------------------------------------------------------------
 
 void Server::poll_fleet() {
-  uint64_t version = 0;
-  if (parts_.fleet.data_version(&version) == StoreStatus::kOk && version != data_version_) {
-    data_version_ = version;
-    refresh_fleet();
+  uint64_t count = 0;
+  if (parts_.fleet.change_count(&count) != StoreStatus::kOk) {
+    fleet_unreadable();
+  } else if (count == change_count_ || refresh_fleet()) {
+    change_count_ = count;  // only now: what could not be read is looked for again
+    is_fleet_unreadable_ = false;
   }
   fleet_poll_.expires_after(kFleetPoll);
   fleet_poll_.async_wait([this](const ErrorCode& error) {
@@ -291,12 +291,19 @@ void Server::poll_fleet() {
   });
 }
 
-// What `device add`, `device revoke` and `run stop` have changed.
-void Server::refresh_fleet() {
+// Logged once until it can be read again. Returns false.
+bool Server::fleet_unreadable() {
+  if (!std::exchange(is_fleet_unreadable_, true)) {
+    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", parts_.fleet.error()));
+  }
+  return false;
+}
+
+// What `device add` and `device revoke` have changed, and the runs. False when it could not be read.
+bool Server::refresh_fleet() {
   std::vector<DeviceRow> rows;
   if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
-    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", parts_.fleet.error()));
-    return;
+    return fleet_unreadable();
   }
   for (DeviceRow& row : rows) {
     const bool is_new = row.index >= devices_.size();
@@ -309,14 +316,32 @@ void Server::refresh_fleet() {
     }
   }
   devices_ = std::move(rows);
+  const bool has_runs = refresh_runs();
+  execute();
+  return has_runs;
+}
+
+// What `run stop` and `run start` have changed.
+bool Server::refresh_runs() {
   std::optional<RunRow> run;
+  std::optional<RunRow> latest;
+  if (parts_.fleet.find_run(run_.id, &run) != StoreStatus::kOk ||
+      parts_.fleet.latest_run(&latest) != StoreStatus::kOk) {
+    return fleet_unreadable();
+  }
   const bool is_over = marked_state_ != gs_RunState_RUN_STATE_NONE;
-  if (!is_over && parts_.fleet.latest_run(&run) == StoreStatus::kOk && run && run->id == run_.id &&
+  if (!is_over && run &&
       (run->state == StoredRunState::kStopRequested || run->state == StoredRunState::kStopped)) {
     log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{run_.id}));
     coordinator_->stop(now_ms());
   }
-  execute();
+  if (latest && latest->id > run_.id && latest->id != newer_run_) {
+    newer_run_ = latest->id;
+    log_event(LogLevel::kWarn, "newer_run",
+              Fields().add("run", uint64_t{newer_run_}).add("served", uint64_t{run_.id})
+                  .add("remedy", "restart the server to serve it"));
+  }
+  return true;
 }
 
 // ---- The end -------------------------------------------------------------------------------------------------------

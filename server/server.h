@@ -62,7 +62,9 @@ class Server : public SessionOwner {
   void mark_run_state();
   void arm_tick();
   void poll_fleet();
-  void refresh_fleet();
+  bool refresh_fleet();
+  bool refresh_runs();
+  bool fleet_unreadable();
   void log_counters();
   uint64_t now_ms() const;
 
@@ -81,7 +83,9 @@ class Server : public SessionOwner {
   SteadyTimer fleet_poll_;
   SteadyTimer drain_timer_;
   uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
-  uint64_t data_version_ = 0;
+  std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
+  bool is_fleet_unreadable_ = false;      // and the log says so
+  uint32_t newer_run_ = 0;  // named in the log already
   gs_RunState marked_state_ = gs_RunState_RUN_STATE_NONE;
   bool executing_ = false;
   bool draining_ = false;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -51,6 +52,7 @@ constexpr const char* kSelectDevice = "SELECT device_index,name,revoked,created_
 constexpr const char* kSelectDevices = "SELECT device_index,name,revoked,created_ms FROM devices ORDER BY 1";
 constexpr const char* kSelectLatestRun =
     "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id DESC LIMIT 1";
+constexpr const char* kSelectRun = "SELECT id,name,parameters,source,digest,state,created_ms FROM runs WHERE id=?1";
 constexpr const char* kSelectRuns =
     "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id";
 
@@ -384,45 +386,66 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
 
 // ---- The fleet -----------------------------------------------------------------------------------------------------
 
-StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                                       std::optional<uint32_t>* index) {
-  index->reset();
+// One transaction that changes the fleet or the runs, and counts itself.
+StoreStatus SqliteDatabase::change(const std::function<StoreStatus()>& body) {
   StoreStatus status = execute("BEGIN IMMEDIATE");
   if (status != StoreStatus::kOk) {
     return status;
   }
-  int64_t count = 0;
-  status = query_number("SELECT count(*) FROM devices", &count);
+  status = body();
   if (status == StoreStatus::kOk) {
+    status = execute("INSERT INTO meta VALUES ('change_count',1) ON CONFLICT(key) DO UPDATE SET value=value+1");
+  }
+  if (status == StoreStatus::kOk) {
+    status = execute("COMMIT");
+  }
+  if (status != StoreStatus::kOk) {
+    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  return status;
+}
+
+StoreStatus SqliteDatabase::change_count(uint64_t* out) {
+  int64_t count = 0;
+  const StoreStatus status =
+      query_number("SELECT coalesce((SELECT value FROM meta WHERE key='change_count'),0)", &count);
+  *out = static_cast<uint64_t>(count);
+  return status;
+}
+
+StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
+                                       std::optional<uint32_t>* index) {
+  index->reset();
+  bool added = false;
+  int64_t count = 0;
+  const StoreStatus status = change([&] {
+    const StoreStatus counted = query_number("SELECT count(*) FROM devices", &count);
+    if (counted != StoreStatus::kOk) {
+      return counted;
+    }
     Use use(*this, kInsertDevice);
     use.bind(1, static_cast<uint64_t>(count));
     use.bind_text(2, name);
     use.bind_blob(3, key);
     use.bind(4, now_ms);
     const int code = use.step();
-    status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
-  }
-  const bool added = status == StoreStatus::kOk && sqlite3_changes(connection_) == 1;
-  if (status == StoreStatus::kOk) {
-    status = execute("COMMIT");
-  }
-  if (status != StoreStatus::kOk) {
-    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
-  } else if (added) {
+    added = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
+  });
+  if (status == StoreStatus::kOk && added) {
     *index = static_cast<uint32_t>(count);
   }
   return status;
 }
 
 StoreStatus SqliteDatabase::revoke_device(const std::string& name, bool* found) {
-  Use use(*this, "UPDATE devices SET revoked=1 WHERE name=?1");
-  use.bind_text(1, name);
-  const int code = use.step();
-  if (code != SQLITE_DONE) {
-    return fail(code, "revoke the device");
-  }
-  *found = sqlite3_changes(connection_) == 1;
-  return StoreStatus::kOk;
+  return change([&] {
+    Use use(*this, "UPDATE devices SET revoked=1 WHERE name=?1");
+    use.bind_text(1, name);
+    const int code = use.step();
+    *found = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "revoke the device");
+  });
 }
 
 namespace {
@@ -479,24 +502,35 @@ StoreStatus SqliteDatabase::devices(std::vector<DeviceRow>* out) {
 // ---- Runs ----------------------------------------------------------------------------------------------------------
 
 StoreStatus SqliteDatabase::create_run(RunRow* row) {
-  Use use(*this, "INSERT INTO runs (name,parameters,source,digest,state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)");
-  use.bind_text(1, row->name);
-  use.bind_text(2, row->parameters);
-  use.bind_text(3, row->source);
-  use.bind(4, row->digest);
-  use.bind(5, static_cast<uint64_t>(row->state));
-  use.bind(6, row->created_ms);
-  const int code = use.step();
-  if (code != SQLITE_DONE) {
-    return fail(code, "create the run");
-  }
-  row->id = static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_));
-  return StoreStatus::kOk;
+  return change([&] {
+    Use use(*this, "INSERT INTO runs (name,parameters,source,digest,state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)");
+    use.bind_text(1, row->name);
+    use.bind_text(2, row->parameters);
+    use.bind_text(3, row->source);
+    use.bind(4, row->digest);
+    use.bind(5, static_cast<uint64_t>(row->state));
+    use.bind(6, row->created_ms);
+    const int code = use.step();
+    row->id = static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_));
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "create the run");
+  });
 }
 
 StoreStatus SqliteDatabase::latest_run(std::optional<RunRow>* out) {
   out->reset();
   Use use(*this, kSelectLatestRun);
+  const int code = use.step();
+  if (code == SQLITE_ROW) {
+    *out = run_of(use);
+    return StoreStatus::kOk;
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the run");
+}
+
+StoreStatus SqliteDatabase::find_run(uint32_t id, std::optional<RunRow>* out) {
+  out->reset();
+  Use use(*this, kSelectRun);
+  use.bind(1, id);
   const int code = use.step();
   if (code == SQLITE_ROW) {
     *out = run_of(use);
@@ -516,18 +550,13 @@ StoreStatus SqliteDatabase::runs(std::vector<RunRow>* out) {
 }
 
 StoreStatus SqliteDatabase::set_run_state(uint32_t run, StoredRunState state) {
-  Use use(*this, "UPDATE runs SET state=?2 WHERE id=?1");
-  use.bind(1, run);
-  use.bind(2, static_cast<uint64_t>(state));
-  const int code = use.step();
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
-}
-
-StoreStatus SqliteDatabase::data_version(uint64_t* out) {
-  int64_t version = 0;
-  const StoreStatus status = query_number("PRAGMA data_version", &version);
-  *out = static_cast<uint64_t>(version);
-  return status;
+  return change([&] {
+    Use use(*this, "UPDATE runs SET state=?2 WHERE id=?1");
+    use.bind(1, run);
+    use.bind(2, static_cast<uint64_t>(state));
+    const int code = use.step();
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
+  });
 }
 
 // ---- The journal ---------------------------------------------------------------------------------------------------
@@ -614,8 +643,25 @@ DatabaseLock::~DatabaseLock() {
   }
 }
 
-std::string DatabaseLock::probe(const std::string& database_path, bool* is_held) {
-  *is_held = false;
+namespace {
+
+// The line "PROCESS RUN" of a lock's file; zeros for what is not there yet.
+DatabaseOwner read_owner(int file) {
+  char text[32] = {};
+  DatabaseOwner owner;
+  const ssize_t size = ::pread(file, text, sizeof text - 1, 0);
+  if (size > 0) {
+    char* rest = nullptr;
+    owner.process = static_cast<uint32_t>(std::strtoul(text, &rest, 10));
+    owner.run = static_cast<uint32_t>(std::strtoul(rest, nullptr, 10));
+  }
+  return owner;
+}
+
+}  // namespace
+
+std::string DatabaseLock::probe(const std::string& database_path, DatabaseOwner* out) {
+  *out = DatabaseOwner();
   const std::string path = database_path + ".lock";
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
@@ -623,40 +669,46 @@ std::string DatabaseLock::probe(const std::string& database_path, bool* is_held)
                                                  "; check its permissions";
   }
   const int cause = ::flock(file, LOCK_SH | LOCK_NB) == 0 ? 0 : errno;
+  if (cause == EWOULDBLOCK) {
+    *out = read_owner(file);
+    out->is_held = true;
+  }
   ::close(file);
-  *is_held = cause == EWOULDBLOCK;
-  return cause == 0 || *is_held ? std::string()
-                                : "cannot lock " + path + ": " + std::strerror(cause) + "; check its file system";
+  return cause == 0 || out->is_held ? std::string()
+                                    : "cannot lock " + path + ": " + std::strerror(cause) + "; check its file system";
 }
 
 std::string DatabaseLock::take(const std::string& database_path, uint32_t patience_ms) {
-  const std::string path = database_path + ".lock";
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  path_ = database_path + ".lock";
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file_ < 0) {
-    return "cannot create " + path + ": " + std::strerror(errno) + "; check the folder of server.database";
+    return "cannot create " + path_ + ": " + std::strerror(errno) + "; check the folder of server.database";
   }
   int cause = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
   for (uint32_t waited = 0; cause == EWOULDBLOCK && waited < patience_ms; waited += kLockRetryMs) {
     std::this_thread::sleep_for(std::chrono::milliseconds(kLockRetryMs));
     cause = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
   }
-  if (cause != 0 && cause != EWOULDBLOCK) {
-    ::close(file_);
-    file_ = -1;
-    return "cannot lock " + path + ": " + std::strerror(cause) + "; set server.database to a path on a local disk";
+  if (cause == 0) {
+    return write_owner(0);
   }
-  if (cause != 0) {
-    char text[32] = {};
-    const ssize_t size = ::read(file_, text, sizeof text - 1);
-    const std::string owner = size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string("unknown");
-    ::close(file_);
-    file_ = -1;
-    return "database " + database_path + " is served by another server, process " + owner +
-           "; stop that one, or set server.database to another path";
+  const DatabaseOwner owner = read_owner(file_);
+  ::close(file_);
+  file_ = -1;
+  if (cause != EWOULDBLOCK) {
+    return "cannot lock " + path_ + ": " + std::strerror(cause) + "; set server.database to a path on a local disk";
   }
-  const std::string process = std::to_string(::getpid());
-  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, process.data(), process.size(), 0) < 0) {
-    return "cannot write " + path + ": " + std::strerror(errno) + "; free space on that disk";
+  return "database " + database_path + " is served by another server, process " + std::to_string(owner.process) +
+         "; stop that one, or set server.database to another path";
+}
+
+std::string DatabaseLock::name_run(uint32_t run) { return write_owner(run); }
+
+// The new line is never shorter than the old one of the same process, so that a probe reads no mixture of two.
+std::string DatabaseLock::write_owner(uint32_t run) {
+  const std::string line = std::to_string(::getpid()) + " " + std::to_string(run) + "\n";
+  if ((run == 0 && ::ftruncate(file_, 0) != 0) || ::pwrite(file_, line.data(), line.size(), 0) < 0) {
+    return "cannot write " + path_ + ": " + std::strerror(errno) + "; free space on that disk";
   }
   return {};
 }

@@ -82,11 +82,12 @@ class SqliteDatabase {
   StoreStatus create_run(RunRow* row);
   // The run with the highest id.
   StoreStatus latest_run(std::optional<RunRow>* out);
+  StoreStatus find_run(uint32_t id, std::optional<RunRow>* out);
   StoreStatus runs(std::vector<RunRow>* out);
   StoreStatus set_run_state(uint32_t run, StoredRunState state);
 
-  // A number that changes when another connection has changed the file.
-  StoreStatus data_version(uint64_t* out);
+  // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
+  StoreStatus change_count(uint64_t* out);
 
  private:
   friend class SqliteStore;
@@ -99,6 +100,7 @@ class SqliteDatabase {
   StoreStatus make_schema();
   StoreStatus check_schema();
   StoreStatus execute(const char* sql);
+  StoreStatus change(const std::function<StoreStatus()>& body);
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence);
@@ -125,8 +127,17 @@ class SqliteStore : public Store {
   uint32_t run_;
 };
 
+// Who holds the lock of a database.
+struct DatabaseOwner {
+  bool is_held = false;
+  uint32_t process = 0;
+  uint32_t run = 0;  // that it serves; 0: it has not chosen one yet
+  // Whether a request to this run reaches a server: that has chosen it, or is about to.
+  bool may_serve(uint32_t id) const { return is_held && (run == id || run == 0); }
+};
+
 // Held by the one server of a database, for as long as it lives: an advisory lock on `<path>.lock`, which the kernel
-// drops when the process ends, however it ends.
+// drops when the process ends, however it ends. The file holds the owner's process and run.
 class DatabaseLock {
  public:
   DatabaseLock() = default;
@@ -136,11 +147,16 @@ class DatabaseLock {
   // Empty, or a sentence that names the other server's process and the remedy. Tries for patience_ms: a command that
   // probes holds the lock for a moment.
   std::string take(const std::string& database_path, uint32_t patience_ms = 0);
-  // Whether a server holds it. A sentence when that cannot be known. Leaves nothing held.
-  static std::string probe(const std::string& database_path, bool* is_held);
+  // After take(): the run that this server serves. Empty, or a sentence.
+  std::string name_run(uint32_t run);
+  // Which server holds it. A sentence when that cannot be known. Leaves nothing held.
+  static std::string probe(const std::string& database_path, DatabaseOwner* out);
 
  private:
+  std::string write_owner(uint32_t run);
+
   int file_ = -1;
+  std::string path_;
 };
 
 }  // namespace gradstream

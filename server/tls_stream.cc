@@ -111,7 +111,9 @@ int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned c
   stream->identity_known_ = identity_size <= kIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
   if (!stream->identity_known_ || stream->entry_.revoked) {
     // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
-    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, kAlertUnknownPskIdentity);
+    const bool is_revoked = stream->identity_known_;
+    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
+                                   is_revoked ? MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED : kAlertUnknownPskIdentity);
     return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
   }
   const int code = mbedtls_ssl_set_hs_psk(ssl, stream->entry_.key.data(), stream->entry_.key.size());

@@ -603,6 +603,14 @@ TEST(Client, RefusesTasksByName) {
   EXPECT_EQ(reason(uploads_a_tangent), gs_REASON_MALFORMED);  // the run is of scalars
 }
 
+TEST(Client, DataThatDoNotHaveTheRunsRowsAreNamed) {
+  FakeDevice device(7);  // the run has 8
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+  EXPECT_EQ(server.refusals[0].reason, gs_REASON_WRONG_SHAPE);
+}
+
 TEST(Client, ATaskBeyondItsMemoryIsRefused) {
   FakeDevice device(8, 2000);
   device.config.has_storage = false;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The program `gradstream` as a user meets it: verbs, exit codes, files, signals, and peers that speak something else.
 
-    commands_test.py PROGRAM
+    commands_test.py PROGRAM CLIENT
 """
 
 import fcntl
@@ -13,6 +13,7 @@ import signal
 import socket
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ import threading
 import unittest
 
 PROGRAM = None
+CLIENT = None
+SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
 OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE, ARITHMETIC = 0, 2, 3, 4, 5, 6, 7, 8, 9
 FLUSH_TO_ZERO = os.environ.get("GS_FLUSH_TO_ZERO")  # a library that sets that mode when it is preloaded
 SECONDS_MAX = 20
@@ -128,6 +131,9 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.verb("serve", "--check-config", "--set", "run.seed=77"), text)
         self.assertEqual(self.run_program("serve", "--check-config", again), text)
         self.assertIn("the nearest known one is seed", self.verb("serve", "--set", "run.sead=1", code=CONFIG))
+        conflict = self.verb("serve", "--check-config", "--set", "run.cols=9", code=CONFIG)
+        self.assertIn("--set run.cols=9: [run]", conflict)
+        self.assertIn("0 to 65535", self.verb("serve", "--set", "server.listen=localhost:1", code=CONFIG))
         self.assertIn("cannot be read", self.run_program("status", "--config", self.home / "none.toml", code=CONFIG))
 
     def test_devices(self):
@@ -174,6 +180,67 @@ class Commands(unittest.TestCase):
         again = self.serve("--set", "run.seed=9")
         self.assertEqual(again.stop(signal.SIGINT), OK)
 
+    def test_a_server_keeps_to_its_run(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertIn("stop requested", self.verb("run", "stop"))
+        server.wait_for("event=run_stopped")
+        server.wait_for("event=counters")
+        for _ in range(100):  # the line in the log comes before the state in the database
+            if 'state="stopped"' in self.verb("run", "list"):
+                break
+        self.assertIn("served=yes", self.verb("status"))
+        begun = self.verb("run", "start")
+        self.assertIn(f"stop the server of run 1 (process {server.child.pid})", begun)
+        self.assertIn("run=2 served=1", server.wait_for("event=newer_run"))
+        self.assertRegex(self.verb("status"), r"run=2 .* served=no")
+        self.assertIn('run=2 state="stopped"', self.verb("run", "stop"))
+        self.assertEqual(server.stop(), OK)
+        self.verb("run", "start")
+        again = self.serve()
+        self.assertRegex(self.verb("status"), r"run=3 .* served=yes")
+        self.assertEqual(again.stop(), OK)
+
+    def run_once(self, server, code, shard=SHARD, options=()):
+        """A client of device a with --once; its output."""
+        (self.home / "a.gsd").write_bytes(shard)
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
+                 self.home / "a.gsd", "--once", *options]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_once_ends_when_there_is_no_task(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.verb("run", "stop")
+        server.wait_for("event=run_stopped")
+        over = self.run_once(server, 9)
+        self.assertIn("event=stopped version=", over)
+        self.assertNotIn("event=finished", over)
+        self.assertEqual(server.stop(), OK)
+        self.verb("run", "start", "--set", "run.problem=own_loss")
+        server = self.serve("--set", "run.problem=own_loss")
+        server.wait_for("event=version version=0")
+        self.assertIn("event=not_capable", self.run_once(server, 9))
+        self.assertIn("lacks=problem:own_loss", server.wait_for("event=device_not_capable"))
+        self.assertEqual(server.stop(), OK)
+
+    def test_data_of_another_shape(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        shard = struct.pack("<4sIIf", b"GSD1", 4, 2, 0.5) + struct.pack("<2f", 0, 0) + bytes(8)
+        self.assertIn("dimension=2 rows=8", self.run_once(server, 7, shard))
+        self.assertIn("--arena-kib", self.run_once(server, 6, options=("--arena-kib", "1")))
+        self.assertIn("reason=wrong_shape", server.wait_for("event=task_refused"))
+        self.assertEqual(server.stop(), OK)
+        log = "".join(server.lines)
+        self.assertNotIn("event=update_refused", log)
+        self.assertIn("updates_refused=0", log)
+
     def test_status_names_the_missing(self):
         self.enrol()
         quick = ("--set", "run.report_deadline_ms=50", "--set", "run.extension_count_max=1")
@@ -186,12 +253,16 @@ class Commands(unittest.TestCase):
         self.verb("device", "revoke", "a")
         server.wait_for("event=device_revoked")
         self.assertIn("wanted=1 missing=b", self.verb("status"))
+        self.assertIn("devices=1 revoked=1 served=yes", self.verb("status"))
         self.assertIn("stop requested", self.verb("run", "stop"))
         server.wait_for("event=run_stopped")
         self.assertEqual(server.stop(), OK)
-        self.assertIn("round=0 state=stopped", self.verb("status"))
+        self.assertIn("round=0 state=stopped\n", self.verb("status"))
         self.verb("run", "start")
         self.assertIn("round=0 state=waiting answers=0 wanted=1 missing=b", self.verb("status"))
+        again = self.serve()
+        self.assertEqual(again.stop(), OK)
+        self.assertNotIn("event=device_revoked", "".join(again.lines), "old news")
 
     def test_kill_leaves_a_database_that_serves_again(self):
         self.enrol()
@@ -226,11 +297,18 @@ class Commands(unittest.TestCase):
         npy, csv = self.home / "m.npy", self.home / "m.csv"
         self.assertIn("version=0", self.verb("model", "export", "--out", npy))
         self.assertEqual(npy.read_bytes(), (self.home / "models" / "run2_v000000.npy").read_bytes())
-        self.verb("model", "export", "--version", "0", "--format", "csv", "--out", csv)
+        self.verb("model", "export", "--version", "0", "--out", csv)
         rows = csv.read_text().splitlines()
         self.assertEqual([len(row.split(",")) for row in rows], [2] * 8)
         self.assertIn("the latest is 0", self.verb("model", "export", "--version", "7", "--out", csv, code=NOT_FOUND))
         self.verb("model", "export", "--out", self.home / "none" / "m.npy", code=FILE)
+        self.verb("run", "stop")
+        self.verb("run", "start")
+        self.verb("model", "export", "--out", npy, code=NOT_FOUND)
+        self.assertIn("run=2 version=0", self.verb("model", "export", "--run", "2", "--out", npy))
+        self.assertIn("run=2 ", self.verb("status", "--run", "2"))
+        self.assertIn("run=3 ", self.verb("status"))
+        self.assertIn("no run 4", self.verb("status", "--run", "4", code=NOT_FOUND))
 
     def test_what_cannot_start_says_why(self):
         self.enrol()
@@ -300,4 +378,5 @@ class Commands(unittest.TestCase):
 
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
+    CLIENT = sys.argv.pop(1)
     unittest.main()

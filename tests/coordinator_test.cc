@@ -143,6 +143,8 @@ TEST(Coordinator, AnImageWithoutTheSolverGetsNoTask) {
   server.send(1, refused);
   EXPECT_EQ(server.wait(1)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
   EXPECT_EQ(server.coordinator->counters().tasks_refused, 1U);
+  EXPECT_EQ(server.coordinator->counters().updates_refused, 0U) << "no update has come";
+  EXPECT_FALSE(server.has_log("update_refused"));
 }
 
 TEST(Coordinator, ARefusedDeviceStaysAwayHoweverShortTheWindowsOfTheRun) {

@@ -175,6 +175,36 @@ TEST_P(DeviceLink, EachRefusalIsLoggedByName) {
   EXPECT_TRUE(bench.run_to_end());
 }
 
+TEST_P(DeviceLink, AnImageThatLacksSomethingSaysSoOnce) {
+  Bench bench(GetParam());
+  bench.world.server.wait_count = 3;
+  bench.world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_wait_tag) {
+      message.body.wait.cause = gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+    }
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().tasks_done == 1; })) << lines();
+  EXPECT_EQ(std::count_if(fake_port().lines.begin(), fake_port().lines.end(),
+                          [](const std::string& line) { return line.starts_with("event=not_capable"); }),
+            1);
+}
+
+TEST_P(DeviceLink, StorageThatFailsIsNamedAtItsFirstFailureAndItsRecovery) {
+  Bench bench(GetParam());
+  bench.parts.config.has_storage = true;  // of which the port has none yet
+  bench.boot(test_identity());
+  const auto count = [](const char* start) {
+    return std::count_if(fake_port().lines.begin(), fake_port().lines.end(),
+                         [start](const std::string& line) { return line.starts_with(start); });
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().save_failures == 2; })) << lines();
+  EXPECT_EQ(count("event=state_not_saved"), 1);
+  fake_port().has_storage = true;
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_EQ(count("event=state_saved failures=2"), 1);
+  EXPECT_EQ(count("event=state_not_saved"), 1);
+}
+
 TEST_P(DeviceLink, SlowStepsLeaveTheLinkAlive) {
   Bench bench(GetParam());
   bench.boot(test_identity(), 300);

@@ -128,8 +128,8 @@ TEST_F(DialTest, AShorterAnswerStartsOver) {
 }
 
 TEST_F(DialTest, AnUnknownNameFails) {
-  EXPECT_EQ(dial_to_end(), Status::kClosed);
-  EXPECT_EQ(dial(&connection, nullptr, "1"), Status::kClosed);
+  EXPECT_EQ(dial_to_end(), Status::kInvalidArgument);
+  EXPECT_EQ(dial(&connection, nullptr, "1"), Status::kInvalidArgument);
 }
 
 }  // namespace

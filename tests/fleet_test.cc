@@ -31,7 +31,7 @@ TEST(Fleet, NamesWhoIsMissing) {
   EXPECT_EQ(fleet.add("d"), 3U);
   EXPECT_EQ(fleet.active_count(), 4U);
   fleet.at(1).answered_version = 2;
-  fleet.at(2).is_revoked = true;
+  fleet.revoke(2);
   EXPECT_EQ(fleet.active_count(), 3U);
   EXPECT_EQ(fleet.missing(2), "a,d");
   fleet.at(0).answered_version = 2;
@@ -40,25 +40,29 @@ TEST(Fleet, NamesWhoIsMissing) {
   EXPECT_FALSE(fleet.contains(4));
 }
 
-TEST(Fleet, CapabilitiesAreComparedOneByOne) {
+TEST(Fleet, NamesAFewOfManyMissing) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    names.push_back("d" + std::to_string(i));
+  }
+  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7,+92");
+  names.resize(NameList::kNameCountMax);
+  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7");
+}
+
+TEST(Fleet, NamesWhatAnImageLacks) {
   const RunParameters p = scalar_parameters();
-  const gs_Capabilities all = good_hello(1).capabilities;
-  EXPECT_TRUE(is_capable(p, all));
-  gs_Capabilities lacking = all;
-  lacking.manifolds &= ~(1U << gs_Manifold_MANIFOLD_STIEFEL);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.solvers &= ~(1U << gs_Solver_SOLVER_PROJECTION);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.estimators &= ~(1U << gs_Estimator_ESTIMATOR_PROJECTION_ONE_SIDED);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.encodings &= ~(1U << gs_Encoding_ENCODING_F32);
-  EXPECT_FALSE(is_capable(p, lacking));
-  lacking = all;
-  lacking.problems_count = 0;
-  EXPECT_FALSE(is_capable(p, lacking));
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  capabilities.problems_count = 0;
+  EXPECT_EQ(lacking(p, capabilities), "problem:kpca");
+  capabilities.manifolds &= ~(1U << gs_Manifold_MANIFOLD_STIEFEL);
+  EXPECT_EQ(lacking(p, capabilities), "manifold:stiefel,problem:kpca");
+  capabilities.solvers &= ~(1U << gs_Solver_SOLVER_PROJECTION);
+  capabilities.estimators &= ~(1U << gs_Estimator_ESTIMATOR_PROJECTION_ONE_SIDED);
+  capabilities.encodings &= ~(1U << gs_Encoding_ENCODING_F32);
+  EXPECT_EQ(lacking(p, capabilities),
+            "manifold:stiefel,problem:kpca,solver:projection,estimator:projection_one_sided,encoding:f32");
 }
 
 }  // namespace

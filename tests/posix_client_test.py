@@ -70,7 +70,7 @@ def check_files(files):
     expect(run(files.arguments(identity=short)), 3, "lacks")
     expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd", "No such file")
     for content in (b"", b"GSD1", SHARD[:-1], b"PNG" + SHARD):
-        expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard")
+        expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard", "bad.gsd")
     check_float_data(files)
     expect(run(files.arguments(state=files.identity)), 2, "state")
     expect(run(files.arguments(**{"arena-kib": "0"})), 2, "arena-kib")
@@ -100,7 +100,8 @@ def check_servers(files):
         probe.bind(("127.0.0.1", 0))
         free = f"127.0.0.1:{probe.getsockname()[1]}"
     expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached", f"server={free}")
-    expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "server=no-such-host.invalid:1")
+    expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "has no address",
+           "server=no-such-host.invalid:1")
     for answer, word in ((b"220 mail ready\r\n", "no TLS"), (b"", "closed the connection"),
                          (bytes([0x15, 3, 3, 0, 2, 2, 70]), "not TLS 1.3")):
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -114,6 +115,10 @@ def check_servers(files):
                 connection.sendall(answer)
             output, _ = client.communicate(timeout=60)
             assert client.returncode == 7 and word in output, f"exit {client.returncode}, '{word}' in:\n{output}"
+    state = files.folder / "state"
+    state.mkdir()
+    (state / "device-1.state").write_bytes(b"SGSS" + bytes(400))
+    expect(run(files.arguments(server=free, state=state) + ["--once"]), 7, "state_dropped", "damaged")
     readable = files.write("readable", IDENTITY.encode(), 0o644)
     expect(run(files.arguments(server=free, identity=readable) + ["--once"]), 7, "chmod 600")
 

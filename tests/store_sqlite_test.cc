@@ -152,7 +152,7 @@ TEST(StoreSqlite, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   ASSERT_EQ(other.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
   uint64_t before = 0;
   uint64_t after = 0;
-  ASSERT_EQ(other.data_version(&before), StoreStatus::kOk);
+  ASSERT_EQ(other.change_count(&before), StoreStatus::kOk);
   std::array<uint8_t, 32> key = {1, 2, 3};
   std::optional<uint32_t> index;
   ASSERT_EQ(database.add_device("a", key, 7, &index), StoreStatus::kOk);
@@ -161,7 +161,7 @@ TEST(StoreSqlite, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   EXPECT_EQ(index, 1U);
   ASSERT_EQ(database.add_device("a", key, 7, &index), StoreStatus::kOk);
   EXPECT_FALSE(index);
-  ASSERT_EQ(other.data_version(&after), StoreStatus::kOk);
+  ASSERT_EQ(other.change_count(&after), StoreStatus::kOk);
   EXPECT_NE(before, after);
   bool found = false;
   ASSERT_EQ(database.revoke_device("a", &found), StoreStatus::kOk);
@@ -182,6 +182,35 @@ TEST(StoreSqlite, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   EXPECT_TRUE(rows[0].revoked);
   EXPECT_EQ(rows[1].created_ms, 7U);
   EXPECT_EQ(rows[1].key, decltype(key){}) << "a list holds no keys";
+}
+
+TEST(StoreSqlite, ChangesOfFleetAndRunsAreCountedAndRecordsAreNot) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  uint64_t last = 0;
+  const auto is_counted = [&] {
+    uint64_t count = 0;
+    EXPECT_EQ(database.change_count(&count), StoreStatus::kOk);
+    return std::exchange(last, count) != count;
+  };
+  EXPECT_FALSE(is_counted()) << "of an empty database";
+  std::optional<uint32_t> index;
+  ASSERT_EQ(database.add_device("a", std::array<uint8_t, 32>{}, 7, &index), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
+  bool found = false;
+  ASSERT_EQ(database.revoke_device("a", &found), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
+  RunRow run = run_row();
+  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
+  JournalRecord record;
+  record.sequence = 1;
+  SqliteStore journal(database, run.id);
+  ASSERT_EQ(journal.append({&record, 1}), StoreStatus::kOk);
+  EXPECT_FALSE(is_counted());
+  ASSERT_EQ(database.set_run_state(run.id, StoredRunState::kStopped), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
 }
 
 TEST(StoreSqlite, OnlyTheOwnerCanReadTheFiles) {
@@ -209,17 +238,23 @@ TEST(StoreSqlite, OneServerPerDatabase) {
 
 TEST(StoreSqlite, AProbeOfTheLockLeavesItFree) {
   const Folder folder;
-  bool is_held = true;
-  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
-  EXPECT_FALSE(is_held) << "no lock file yet";
+  DatabaseOwner owner = {true, 0, 0};
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+  EXPECT_FALSE(owner.is_held) << "no lock file yet";
   {
     DatabaseLock server;
     ASSERT_EQ(server.take(folder.file("a.db")), "");
-    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
-    EXPECT_TRUE(is_held);
+    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+    EXPECT_TRUE(owner.is_held);
+    EXPECT_TRUE(owner.may_serve(7)) << "it has not chosen yet";
+    ASSERT_EQ(server.name_run(12), "");
+    EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+    EXPECT_EQ(owner.process, static_cast<uint32_t>(getpid()));
+    EXPECT_EQ(owner.run, 12U);
+    EXPECT_FALSE(owner.may_serve(7));
   }
-  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &is_held), "");
-  EXPECT_FALSE(is_held);
+  EXPECT_EQ(DatabaseLock::probe(folder.file("a.db"), &owner), "");
+  EXPECT_FALSE(owner.is_held || owner.may_serve(12));
   DatabaseLock next;
   EXPECT_EQ(next.take(folder.file("a.db")), "");
 }

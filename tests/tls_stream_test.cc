@@ -99,6 +99,7 @@ TEST(TlsStream, ARevokedDeviceIsNamed) {
   ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
   EXPECT_EQ(server.counters.revoked_identities, 1U);
   EXPECT_THAT(server.log.find("tls_revoked_identity"), HasSubstr("identity=device-9"));
+  EXPECT_EQ(peer.session().last_alert(), 49) << "access_denied";
 }
 
 TEST(TlsStream, PlainTextIsNamedWithItsFirstBytes) {

@@ -36,7 +36,7 @@ Status begin(Dial* link, const char* host, const char* port) {
   const size_t first = link->next_address;
   link->next_address = 0;
   if (host == nullptr || ::getaddrinfo(host, port, &hints, &found) != 0) {
-    return Status::kClosed;
+    return Status::kInvalidArgument;
   }
   size_t index = 0;
   for (const addrinfo* address = found; address != nullptr && link->socket < 0; address = address->ai_next, ++index) {
@@ -50,7 +50,7 @@ Status begin(Dial* link, const char* host, const char* port) {
   return link->connecting ? Status::kOk : Status::kClosed;
 }
 
-// kClosed: this address does not answer.
+// kClosed, kDeadlineExceeded: nothing comes of this address.
 Status finish(Dial* link) {
   pollfd wait = {link->socket, POLLOUT, 0};
   if (::poll(&wait, 1, 0) <= 0) {
@@ -60,7 +60,7 @@ Status finish(Dial* link) {
   socklen_t size = sizeof(error);
   if (::getsockopt(link->socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
     hang_up(link);
-    return Status::kClosed;
+    return error == ETIMEDOUT ? Status::kDeadlineExceeded : Status::kClosed;
   }
   link->connecting = false;
   link->next_address = 0;
@@ -78,7 +78,8 @@ Status dial(Dial* link, const char* host, const char* port) {
       return Status::kOk;
     }
     const Status status = finish(link);
-    if (status != Status::kClosed || link->next_address == 0) {
+    const bool is_over = status == Status::kClosed || status == Status::kDeadlineExceeded;
+    if (!is_over || link->next_address == 0) {
       return status;
     }
   }

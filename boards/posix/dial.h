@@ -14,7 +14,8 @@ struct Dial {
   size_t next_address = 0;  // where the next attempt starts; 0 also behind the last one
 };
 
-// kOk: connected. kWouldBlock: on its way; call again when the socket can be written. kClosed: no address answered; the
+// kOk: connected. kWouldBlock: on its way; call again when the socket can be written. kInvalidArgument: the name has no
+// address, or cannot be looked up now. kDeadlineExceeded, kClosed: the last address did not answer, or refused; the
 // next call starts with the first one. The name is looked up before each address, so that a server that moved is found.
 Status dial(Dial* link, const char* host, const char* port);
 

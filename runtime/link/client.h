@@ -136,6 +136,8 @@ class Client {
   gs_Reason last_reason() const { return last_reason_; }
   Status last_status() const { return last_status_; }
   bool run_finished() const { return run_finished_; }
+  // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
+  gs_WaitCause last_wait() const { return last_wait_; }
   // The correction that the next task starts with, or null for none.
   const Real* correction() const { return has_correction_ ? correction_ : nullptr; }
   // Figures of the device for StatusReport. The shell fills stack_high_water, tls_high_water and, where it knows the
@@ -215,6 +217,7 @@ class Client {
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
+  bool do_data_fit() const;
   void end_refusal(uint64_t now_ms);
 
   // Sessions and time.
@@ -236,6 +239,7 @@ class Client {
   gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   Status last_status_ = Status::kOk;
   bool run_finished_ = false;
+  gs_WaitCause last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
 
   // Session.
   bool is_connected_ = false;

@@ -193,6 +193,7 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   mismatches_ = 0;
   failures_ = 0;
   run_finished_ = false;
+  last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
   lost_task_sequence_ = 0;
   run_.task = to_task(task, welcome_);
   task_received_ms_ = now_ms;
@@ -245,6 +246,7 @@ Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
   is_refusal_open_ = false;
   is_refusal_due_ = false;
   mismatches_ = 0;
+  last_wait_ = wait.cause;
   run_finished_ = wait.cause == gs_WAIT_CAUSE_FINISHED || wait.cause == gs_WAIT_CAUSE_STOPPED;
   end_exchange(wait.retry, now_ms);
   if (run_finished_) {

@@ -235,6 +235,12 @@ Status Client::finish_task(uint64_t now_ms) {
   return Status::kOk;
 }
 
+// Whether the task's problem, and the data that it is bound to here, take the run's shape.
+bool Client::do_data_fit() const {
+  const Problem* problem = find_problem(config_.registry.problems, run_.task.problem);
+  return problem == nullptr || problem->ops->check_shape(problem->context, run_.task.shape) == Status::kOk;
+}
+
 void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
   if (is_task_begun_) {
     arena_.release(task_mark_);
@@ -242,7 +248,8 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   }
   ++counters_.tasks_refused;
   last_status_ = status;
-  give_reason(reason_of(status));
+  const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
+  give_reason(is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
   last_refusal_ = last_reason_;
   refused_sequence_ = task_sequence;
   is_refusal_due_ = true;

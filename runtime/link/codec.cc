@@ -33,6 +33,15 @@ static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
 static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kF64));
 static_assert(_gs_StreamKind_MAX == static_cast<int>(StreamKind::kTangentBlock));
 
+// Of enum Reason, in its order.
+constexpr const char* kReasonNames[] = {
+    "none",          "protocol_version", "unknown_run",    "malformed",    "unexpected_message",
+    "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
+    "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
+    "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
+    "storage",       "singular"};
+static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
+
 Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {
   pb_ostream_t stream = pb_ostream_from_buffer(out + kFramePrefixSize, kMessageSizeMax);
   if (!pb_encode(&stream, fields, message) || stream.bytes_written == 0) {
@@ -200,6 +209,10 @@ Status decode_any(const pb_msgdesc_t* fields, std::span<const uint8_t> payload, 
 }
 
 }  // namespace
+
+const char* reason_name(gs_Reason reason) {
+  return static_cast<size_t>(reason) < _gs_Reason_ARRAYSIZE ? kReasonNames[reason] : "unknown";
+}
 
 Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out) {
   return encode_any(gs_DeviceMessage_fields, &message, out);

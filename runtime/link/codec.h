@@ -20,6 +20,9 @@ inline constexpr uint32_t kProtocolVersion = 1;
 using DeviceMessage = gs_DeviceMessage;
 using ServerMessage = gs_ServerMessage;
 
+// Static text of a reason, the same word in the logs of both ends, e.g. "wrong_shape"; "unknown" beyond the last.
+const char* reason_name(gs_Reason reason);
+
 // Encodes a whole frame (prefix and payload) into out (kFrameSizeMax bytes); its size. kInvalidArgument when the
 // message has no body or does not fit: a fault of our own caller, but reported, since sizes depend on the run.
 Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out);

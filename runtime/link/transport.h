@@ -10,7 +10,8 @@
 namespace gradstream {
 
 struct TransportOps {
-  // Begins or continues to open; kWouldBlock until open, kClosed when the peer cannot be reached.
+  // Begins or continues to open; kWouldBlock until open. kClosed when the peer refuses or cannot be reached,
+  // kDeadlineExceeded when it does not answer, kInvalidArgument when its name has no address.
   Status (*open)(void* context);
   // At least one byte, or kWouldBlock, or kClosed.
   Result<size_t> (*read)(void* context, uint8_t* out, size_t size);
