@@ -39,8 +39,7 @@ int open_shard(std::span<const uint8_t> bytes, Shard* out) {
   }
 }
 
-int start(const ClientMainOptions& options, const Shard& shard) {
-  const gs_sample_source samples = {&shard, shard.count, shard.dimension, read_sample};
+int start(const ClientMainOptions& options, const gs_sample_source& samples) {
   gs_config config = {};
   config.firmware_version = kFirmwareVersion;
   config.identity_text = options.identity_text.data();
@@ -48,6 +47,7 @@ int start(const ClientMainOptions& options, const Shard& shard) {
   config.key_exchange = options.key_exchange;
   config.run = options.run;
   config.samples = &samples;
+  config.problem = options.problem;
   config.arena = options.arena.data();
   config.arena_size = options.arena.size();
   config.tls_pool = options.tls_pool.data();
@@ -76,11 +76,11 @@ int start(const ClientMainOptions& options, const Shard& shard) {
   }
 }
 
-void log_started(const Shard& shard) {
+void log_started(const gs_sample_source& samples) {
   port_log_line(Line("started")
                     .word("firmware", kFirmwareVersion)
-                    .number("samples", shard.count)
-                    .number("dimension", shard.dimension)
+                    .number("samples", samples.count)
+                    .number("dimension", samples.dimension)
                     .c_str());
 }
 
@@ -125,13 +125,17 @@ bool is_once_over(const gs_status_view& status, int* code) {
 
 int client_main(const ClientMainOptions& options) {
   Shard shard;
-  if (const int code = open_shard(options.shard, &shard); code != kExitOk) {
+  if (options.samples == nullptr) {
+    if (const int code = open_shard(options.shard, &shard); code != kExitOk) {
+      return code;
+    }
+  }
+  const gs_sample_source of_shard = {&shard, shard.count, shard.dimension, read_sample};
+  const gs_sample_source& samples = options.samples != nullptr ? *options.samples : of_shard;
+  if (const int code = start(options, samples); code != kExitOk) {
     return code;
   }
-  if (const int code = start(options, shard); code != kExitOk) {
-    return code;
-  }
-  log_started(shard);
+  log_started(samples);
   Seen seen;
   for (;;) {
     const uint64_t now_ms = port_now_ms();

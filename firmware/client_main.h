@@ -13,6 +13,9 @@ namespace gradstream {
 struct ClientMainOptions {
   std::span<const char> identity_text;
   std::span<const uint8_t> shard;
+  // For images whose samples or problem are others: samples take the place of the shard, the problem that of "kpca".
+  const gs_sample_source* samples = nullptr;
+  const gs_linked_problem* problem = nullptr;
   std::span<uint8_t> arena;
   std::span<uint8_t> tls_pool;        // empty on a host
   std::span<uint8_t> restore_buffer;  // empty: no storage
