@@ -90,6 +90,8 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.parameters_digest = parameters_digest(parameters);
   welcome.version = durable_version;
   welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
+  welcome.retraction = static_cast<gs_Retraction>(parameters.retraction);
+  welcome.transport = static_cast<gs_Transport>(parameters.transport);
   welcome.rows = parameters.shape.rows;
   welcome.cols = parameters.shape.cols;
   welcome.stream = static_cast<gs_StreamKind>(parameters.stream());

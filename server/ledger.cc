@@ -13,7 +13,7 @@ constexpr uint32_t kRepairModelCount = 2;
 
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
-  const ManifoldOps& manifold = *server_manifold(parameters.manifold);
+  const ManifoldOps& manifold = *server_manifold(parameters);
   const size_t bytes = Replica::persistent_size(parameters.shape) + Replica::scratch_size(manifold, parameters.shape) +
                        2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
@@ -49,7 +49,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
       log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape) : parameters.log_size_max) {
-  const Status status = replica_.prepare(*server_manifold(parameters_.manifold), parameters_.shape, arena_);
+  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_);
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
   aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_});
 }

@@ -52,6 +52,18 @@ bool is_wire_encoding(Encoding encoding) {
   return encoding == Encoding::kF32 || encoding == Encoding::kBf16 || encoding == Encoding::kInt8;
 }
 
+// "polar with projection, qr with projection, ..."
+std::string variants_of(ManifoldId id) {
+  std::string text;
+  for (const ManifoldOps* ops : all_manifolds()) {
+    if (ops->id == id) {
+      text += (text.empty() ? "" : ", ") + std::string(name_of(ops->retraction_kind)) + " with " +
+              name_of(ops->transport_kind);
+    }
+  }
+  return text;
+}
+
 std::string check_model(const RunParameters& p) {
   if (p.name.empty() || p.name.size() > kNameSizeMax) {
     return "name: a run needs a name of 1 to 63 characters";
@@ -59,9 +71,13 @@ std::string check_model(const RunParameters& p) {
   if (p.name.find_first_of("\n=\"") != std::string::npos) {
     return "name: no line breaks, quotes or '='";
   }
-  const ManifoldOps* manifold = server_manifold(p.manifold);
+  if (find_manifold(all_manifolds(), p.manifold) == nullptr) {
+    return "manifold: this server knows none of that number";
+  }
+  const ManifoldOps* manifold = server_manifold(p);
   if (manifold == nullptr) {
-    return "manifold: this server links euclidean, sphere and stiefel";
+    return "retraction, transport: manifold " + std::string(name_of(p.manifold)) + " has no retraction " +
+           name_of(p.retraction) + " with transport " + name_of(p.transport) + "; it has " + variants_of(p.manifold);
   }
   if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
     return "rows, cols: both from 1 to " + std::to_string(kDimensionMax);
@@ -75,6 +91,7 @@ std::string check_model(const RunParameters& p) {
   }
   if (p.stream() == StreamKind::kScalarStream && !manifold->reproducible) {
     return "manifold: " + std::string(manifold->name) +
+           " with retraction " + name_of(manifold->retraction_kind) +
            " is not reproducible bit for bit, so that records of scalars cannot be replayed; use solver "
            "gradient_stream";
   }
@@ -220,6 +237,26 @@ const EnumNames<ManifoldId>& names_of() {
 }
 
 template <>
+const EnumNames<RetractionKind>& names_of() {
+  static const EnumNames<RetractionKind> names = {{"default", RetractionKind::kDefault},
+                                                  {"polar", RetractionKind::kPolar},
+                                                  {"qr", RetractionKind::kQr},
+                                                  {"projection", RetractionKind::kProjection},
+                                                  {"exponential", RetractionKind::kExponential}};
+  return names;
+}
+
+template <>
+const EnumNames<TransportKind>& names_of() {
+  static const EnumNames<TransportKind> names = {{"default", TransportKind::kDefault},
+                                                 {"projection", TransportKind::kProjection},
+                                                 {"parallel", TransportKind::kParallel},
+                                                 {"smooth", TransportKind::kSmooth},
+                                                 {"householder", TransportKind::kHouseholder}};
+  return names;
+}
+
+template <>
 const EnumNames<SolverId>& names_of() {
   static const EnumNames<SolverId> names = {{"projection", SolverId::kProjection},
                                             {"gradient_stream", SolverId::kGradientStream}};
@@ -276,9 +313,8 @@ const EnumNames<StalenessTable>& names_of() {
   return names;
 }
 
-const ManifoldOps* server_manifold(ManifoldId id) {
-  static constexpr std::array<const ManifoldOps*, 3> kLinked = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
-  return find_manifold(kLinked, id);
+const ManifoldOps* server_manifold(const RunParameters& parameters) {
+  return find_manifold(all_manifolds(), parameters.manifold, parameters.retraction, parameters.transport);
 }
 
 StreamKind RunParameters::stream() const {

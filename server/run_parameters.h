@@ -34,6 +34,8 @@ struct RunParameters {
   uint32_t seed = 1;
   // Model.
   ManifoldId manifold = ManifoldId::kStiefel;
+  RetractionKind retraction = RetractionKind::kDefault;
+  TransportKind transport = TransportKind::kDefault;
   Shape shape;
   std::string problem;
   // Local work.
@@ -99,6 +101,8 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("name", p.name);
   visit("seed", p.seed);
   visit("manifold", p.manifold);
+  visit("retraction", p.retraction);
+  visit("transport", p.transport);
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
@@ -146,6 +150,10 @@ const EnumNames<Enum>& names_of();
 template <>
 const EnumNames<ManifoldId>& names_of();
 template <>
+const EnumNames<RetractionKind>& names_of();
+template <>
+const EnumNames<TransportKind>& names_of();
+template <>
 const EnumNames<SolverId>& names_of();
 template <>
 const EnumNames<EstimatorId>& names_of();
@@ -173,8 +181,8 @@ const char* name_of(Enum value) {
   return "none";
 }
 
-// What the server links; null for an id that it does not know.
-const ManifoldOps* server_manifold(ManifoldId id);
+// The table that the run computes with; null where the manifold has no such retraction and transport.
+const ManifoldOps* server_manifold(const RunParameters& parameters);
 
 // Canonical text, one `key = value` line for each field in a fixed order: what is stored, shown and hashed.
 std::string canonical_text(const RunParameters& parameters);

@@ -26,7 +26,7 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 
 Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
-  GS_ASSERT(replica_.prepare(*server_manifold(parameters.manifold), parameters.shape, arena_) == Status::kOk);
+  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.shape, arena_) == Status::kOk);
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {

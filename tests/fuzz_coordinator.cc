@@ -332,7 +332,7 @@ class Disk {
 class Device {
  public:
   Device(const RunParameters& parameters, uint32_t index) : parameters_(parameters), memory_(1 << 14) {
-    FUZZ_CHECK(replica_.prepare(*server_manifold(parameters.manifold), parameters.shape, memory_.arena) == Status::kOk);
+    FUZZ_CHECK(replica_.prepare(*server_manifold(parameters), parameters.shape, memory_.arena) == Status::kOk);
     index_ = index;
   }
 

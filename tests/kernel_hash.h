@@ -71,7 +71,7 @@ class KernelHasher {
       add(ops.retract(shape, x_, v_, y_, arena_));
       add(ops.transport(shape, x_, y_, w_, w_, arena_));
       add(ops.inverse_retract(shape, x_, y_, v_, arena_));
-      const Real product = ops.inner(shape, y_, v_, w_);
+      const Real product = ops.inner(shape, y_, v_, w_, arena_).value();
       add(1, &product);
       add(size, v_);
       add(size, w_);

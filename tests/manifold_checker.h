@@ -32,6 +32,8 @@ struct ManifoldCheck {
   int retraction_order = 2;
   // 0: inverse_retract inverts to rounding. k: it differs from the inverse by at most 2 |v|^k.
   int inverse_order = 0;
+  // Another table of the same manifold whose exp_map is what this one's retraction is held against; null: its own.
+  const ManifoldOps* reference = nullptr;
 };
 
 class ManifoldChecker {
@@ -57,8 +59,10 @@ class ManifoldChecker {
     if (check_.retraction_order >= 2) {
       check_second_order();
     }
+    check_slope();
     check_inverse(static_cast<Real>(0.3));
     check_inverse(static_cast<Real>(0.01));
+    check_exponential();
     check_transport();
     check_distance();
     check_aliasing();
@@ -109,7 +113,13 @@ class ManifoldChecker {
     });
   }
   Real inner(const Vector& x, const Vector& v, const Vector& w) {
-    return ops_.inner(shape_, x.data(), v.data(), w.data());
+    Real value = 0;
+    call("inner", [&](Real*, Arena& arena) {
+      const Result<Real> result = ops_.inner(shape_, x.data(), v.data(), w.data(), arena);
+      value = result.ok() ? result.value() : std::numeric_limits<Real>::quiet_NaN();
+      return result.status();
+    });
+    return value;
   }
   Real distance(const Vector& x, const Vector& y) {
     Real value = 0;
@@ -144,7 +154,7 @@ class ManifoldChecker {
   static Real largest(const Vector& x) {
     Real most = 0;
     for (const Real value : x) {
-      most = std::fabs(value) <= most ? most : std::fabs(value);  // a NaN is kept
+      most = std::isnan(most) || std::fabs(value) <= most ? most : std::fabs(value);  // a NaN is kept
     }
     return most;
   }
@@ -175,7 +185,7 @@ class ManifoldChecker {
 
   void check_inner() {
     const Vector v = unit_tangent(x_, 4), w = unit_tangent(x_, 5);
-    EXPECT_EQ(inner(x_, v, w), inner(x_, w, v));
+    EXPECT_NEAR(inner(x_, v, w), inner(x_, w, v), check_.tolerance);
     EXPECT_GT(inner(x_, v, v), 0);
     EXPECT_GT(inner(x_, w, w), 0);
     const Vector sum = combine(2, v, -3, w);
@@ -234,6 +244,59 @@ class ManifoldChecker {
     }
   }
 
+  // A retraction of order k leaves the geodesic by O(t^(k + 1)): the slope of log error over log t says k.
+  void check_slope() {
+    const ManifoldOps& reference = check_.reference == nullptr ? ops_ : *check_.reference;
+    if (reference.exp_map == nullptr) {
+      return;
+    }
+    std::vector<uint64_t> memory(reference.scratch_size(shape_) / sizeof(uint64_t));
+    Arena arena(memory.data(), memory.size() * sizeof(uint64_t));
+    const Vector unit = unit_tangent(x_, 19);
+    const auto error = [&](Real t) {
+      const Vector v = combine(t, unit, 0, unit);
+      Vector geodesic(size_);
+      EXPECT_EQ(reference.exp_map(shape_, x_.data(), v.data(), geodesic.data(), arena), Status::kOk);
+      const Vector gap = combine(1, retract(x_, v), -1, geodesic);
+      return std::sqrt(dot(size_, gap.data(), gap.data()));
+    };
+    const Real t = kIsDouble ? static_cast<Real>(0.01) : static_cast<Real>(0.2);
+    const Real near = error(t), far = error(2 * t);
+    if (ops_.retraction_kind == RetractionKind::kExponential) {
+      EXPECT_LE(far, check_.tolerance) << "the exponential retraction is not exp_map";
+      return;
+    }
+    EXPECT_GE(std::log2(far / near), static_cast<Real>(check_.retraction_order) + static_cast<Real>(0.7))
+        << "of lower order than stated: errors " << near << " and " << far;
+  }
+
+  // exp and log undo each other, and both agree with the metric and the distance.
+  void check_exponential() {
+    if (ops_.exp_map == nullptr || ops_.log_map == nullptr) {
+      return;
+    }
+    const auto exp_map = [&](const Vector& x, const Vector& v) {
+      return call("exp_map",
+                  [&](Real* out, Arena& arena) { return ops_.exp_map(shape_, x.data(), v.data(), out, arena); });
+    };
+    const auto log_map = [&](const Vector& x, const Vector& y) {
+      return call("log_map",
+                  [&](Real* out, Arena& arena) { return ops_.log_map(shape_, x.data(), y.data(), out, arena); });
+    };
+    expect_near(exp_map(x_, Vector(size_, 0)), x_, "Exp_x(0) = x");
+    EXPECT_LE(largest(log_map(x_, x_)), check_.tolerance) << "Log_x(x) = 0";
+    const Vector unit = unit_tangent(x_, 20);
+    for (const Real length : {Real(0.01), Real(0.5), Real(1)}) {
+      const Vector v = combine(length, unit, 0, unit), y = exp_map(x_, v), found = log_map(x_, y);
+      expect_near(project_point(y), y, "Exp lands on the manifold");
+      expect_near(project_tangent(x_, found), found, "Log is tangent");
+      expect_near(found, v, "Log undoes Exp", 2);
+      EXPECT_NEAR(distance(x_, y), length, check_.tolerance) << "distance is not the length of Log";
+      EXPECT_NEAR(distance(x_, exp_map(x_, combine(2, v, 0, v))), 2 * length, 2 * check_.tolerance)
+          << "Exp does not follow a geodesic at constant speed";
+    }
+  }
+
   void check_inverse(Real length) {
     const Vector unit = unit_tangent(x_, 11), v = combine(length, unit, 0, unit);
     const Vector y = retract(x_, v), found = inverse_retract(x_, y);
@@ -254,6 +317,7 @@ class ManifoldChecker {
     if (ops_.isometric_transport) {
       EXPECT_NEAR(inner(y, moved_v, moved_w), inner(x_, v, w), check_.tolerance);
       EXPECT_NEAR(inner(y, moved_v, moved_v), inner(x_, v, v), check_.tolerance);
+      expect_near(transport(y, x_, moved_v), v, "there and back is the identity", 2);
     }
   }
 
@@ -303,7 +367,9 @@ class ManifoldChecker {
 };
 
 inline void check_manifold(const ManifoldCheck& check) {
-  SCOPED_TRACE(::testing::Message() << check.ops.name << " " << check.shape.rows << " x " << check.shape.cols
+  SCOPED_TRACE(::testing::Message() << check.ops.name << " retraction " << static_cast<int>(check.ops.retraction_kind)
+                                    << " transport " << static_cast<int>(check.ops.transport_kind) << " "
+                                    << check.shape.rows << " x " << check.shape.cols
                                     << " seed " << check.seed);
   ManifoldChecker(check).run();
 }

@@ -40,6 +40,16 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
        [](RunParameters* p) {
          p->shape = {2, 3};
        }},
+      {"retraction, transport: manifold stiefel has no retraction projection with transport default; it has polar with "
+       "projection, polar with smooth, ",
+       [](RunParameters* p) { p->retraction = RetractionKind::kProjection; }},
+      {"retraction, transport: manifold stiefel has no retraction qr with transport householder",
+       [](RunParameters* p) {
+         p->retraction = RetractionKind::kQr;
+         p->transport = TransportKind::kHouseholder;
+       }},
+      {"manifold: stiefel with retraction exponential is not reproducible",
+       [](RunParameters* p) { p->retraction = RetractionKind::kExponential; }},
       {"problem:", [](RunParameters* p) { p->problem = "a name that is too long"; }},
       {"solver:", [](RunParameters* p) { p->solver = SolverId::kNone; }},
       {"estimator: solver projection", [](RunParameters* p) { p->estimator = EstimatorId::kAnalyticGradient; }},

@@ -83,19 +83,6 @@ void multiply_transposed_rows(Shape shape, const Real* a, const Real* b, uint32_
   }
 }
 
-// out <- A' A: the upper half, mirrored.
-void gram(Shape shape, const Real* a, Real* out) {
-  const size_t cols = shape.cols;
-  for (uint32_t i = 0; i < cols; i += 2) {
-    multiply_transposed_rows(shape, a, a, i, i, out);
-  }
-  for (size_t i = 0; i < cols; ++i) {
-    for (size_t j = i + 1; j < cols; ++j) {
-      out[j * cols + i] = out[i * cols + j];
-    }
-  }
-}
-
 // Four entries of the row vector a S, s standing at their first column. Requires n >= 4.
 [[gnu::always_inline]] inline void multiply_row_tile(uint32_t n, const Real* a, const Real* s, Real product[4]) {
   Real lanes[4][kLaneCount];
@@ -322,41 +309,6 @@ void add_product_transposed(uint32_t n, Real factor, const Real* a, const Real* 
   }
 }
 
-// A <- A^(-1) by Gauss-Jordan with partial pivoting. pivots: n entries. kSingular on a zero or non-finite pivot.
-Status invert_in_place(uint32_t n, Real* a, uint32_t* pivots) {
-  for (size_t k = 0; k < n; ++k) {
-    size_t pivot = k;
-    for (size_t i = k + 1; i < n; ++i) {
-      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) {
-        pivot = i;
-      }
-    }
-    pivots[k] = static_cast<uint32_t>(pivot);
-    for (size_t j = 0; j < n && pivot != k; ++j) {
-      std::swap(a[k * n + j], a[pivot * n + j]);
-    }
-    const Real inverse = 1 / a[k * n + k];
-    if (!all_finite(1, &inverse)) {
-      return Status::kSingular;
-    }
-    a[k * n + k] = 1;
-    scale(n, inverse, a + k * n);
-    for (size_t i = 0; i < n; ++i) {
-      if (i != k) {
-        const Real factor = a[i * n + k];
-        a[i * n + k] = 0;
-        add_scaled(n, -factor, a + k * n, a + i * n);
-      }
-    }
-  }
-  for (size_t k = n; k-- > 0;) {
-    for (size_t i = 0; i < n && pivots[k] != k; ++i) {
-      std::swap(a[i * n + k], a[i * n + pivots[k]]);
-    }
-  }
-  return Status::kOk;
-}
-
 }  // namespace
 
 Real dot(size_t count, const Real* x, const Real* y) {
@@ -427,12 +379,58 @@ void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out) {
   }
 }
 
+void gram(Shape shape, const Real* a, Real* out) {
+  const size_t cols = shape.cols;
+  for (uint32_t i = 0; i < cols; i += 2) {
+    multiply_transposed_rows(shape, a, a, i, i, out);
+  }
+  for (size_t i = 0; i < cols; ++i) {
+    for (size_t j = i + 1; j < cols; ++j) {
+      out[j * cols + i] = out[i * cols + j];
+    }
+  }
+}
+
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
   multiply_right_into(shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = value; });
 }
 
 void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Real* g, Real* out) {
   multiply_right_into(shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = g[i] - value; });
+}
+
+Status invert_in_place(uint32_t n, Real* a, uint32_t* pivots) {
+  for (size_t k = 0; k < n; ++k) {
+    size_t pivot = k;
+    for (size_t i = k + 1; i < n; ++i) {
+      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) {
+        pivot = i;
+      }
+    }
+    pivots[k] = static_cast<uint32_t>(pivot);
+    for (size_t j = 0; j < n && pivot != k; ++j) {
+      std::swap(a[k * n + j], a[pivot * n + j]);
+    }
+    const Real inverse = 1 / a[k * n + k];
+    if (!all_finite(1, &inverse)) {
+      return Status::kSingular;
+    }
+    a[k * n + k] = 1;
+    scale(n, inverse, a + k * n);
+    for (size_t i = 0; i < n; ++i) {
+      if (i != k) {
+        const Real factor = a[i * n + k];
+        a[i * n + k] = 0;
+        add_scaled(n, -factor, a + k * n, a + i * n);
+      }
+    }
+  }
+  for (size_t k = n; k-- > 0;) {
+    for (size_t i = 0; i < n && pivots[k] != k; ++i) {
+      std::swap(a[i * n + k], a[i * n + pivots[k]]);
+    }
+  }
+  return Status::kOk;
 }
 
 Status symmetric_eigen(uint32_t n, Real* s, Real* w, Real* q) {

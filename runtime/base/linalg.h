@@ -38,6 +38,8 @@ bool all_finite(size_t count, const Real* x);
 
 // out (cols x cols) <- A' B, both rows x cols. out aliases neither.
 void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out);
+// out (cols x cols) <- A' A: the upper half, mirrored. out may not be a.
+void gram(Shape shape, const Real* a, Real* out);
 // out (rows x cols) <- A S, A rows x cols, S cols x cols. out aliases neither.
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out);
 // out (rows x cols) <- G - A S. out may be g, aliases neither a nor s.
@@ -62,6 +64,10 @@ inline constexpr Real kPolarRankTolerance = 16 * std::numeric_limits<Real>::epsi
 // Q of the thin QR with positive diagonal R (modified Gram-Schmidt, twice), into out; out may be a. kSingular when a
 // column depends on those before it.
 Status qr_factor(Shape shape, const Real* a, Real* out);
+
+// A <- A^(-1), n x n, by Gauss-Jordan with partial pivoting. pivots: n entries of scratch. kSingular on a zero or
+// non-finite pivot; a is then spoilt.
+Status invert_in_place(uint32_t n, Real* a, uint32_t* pivots);
 
 // Symmetric X of M X + X M' = C, C symmetric; n x n; out may be c. M need not be symmetric. Solved by the doubling form
 // of Smith's iteration (R. A. Smith, "Matrix equation XA + BX = C", 1968): quadratic, fastest for M near I, convergent

@@ -34,6 +34,8 @@ struct SavedHeader {
   uint32_t run;
   uint32_t parameters_digest[2];
   uint32_t manifold;
+  uint32_t retraction;
+  uint32_t transport;
   uint32_t rows;
   uint32_t cols;
   uint32_t stream;
@@ -57,8 +59,8 @@ struct SavedHeader {
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
-constexpr uint32_t kFormat = 1;
-static_assert(sizeof(SavedHeader) == 4 * (22 + 2 * 13 + 1), "no padding: the checksum covers every byte");
+constexpr uint32_t kFormat = 2;
+static_assert(sizeof(SavedHeader) == 4 * (24 + 2 * 13 + 1), "no padding: the checksum covers every byte");
 static_assert(sizeof(SavedHeader) <= kFrameSizeMax, "the header is built in the frame's buffer");
 
 SavedUpload to_saved(const StoredUpload& upload) {
@@ -107,6 +109,8 @@ gs_Welcome to_welcome(const SavedHeader& header) {
   out.parameters_digest =
       static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
   out.manifold = static_cast<gs_Manifold>(header.manifold);
+  out.retraction = static_cast<gs_Retraction>(header.retraction);
+  out.transport = static_cast<gs_Transport>(header.transport);
   out.rows = header.rows;
   out.cols = header.cols;
   out.stream = static_cast<gs_StreamKind>(header.stream);
@@ -156,6 +160,8 @@ void Client::fill_pieces() {
   header.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
   header.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
   header.manifold = static_cast<uint32_t>(welcome_.manifold);
+  header.retraction = static_cast<uint32_t>(welcome_.retraction);
+  header.transport = static_cast<uint32_t>(welcome_.transport);
   header.rows = welcome_.rows;
   header.cols = welcome_.cols;
   header.stream = static_cast<uint32_t>(welcome_.stream);

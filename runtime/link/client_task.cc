@@ -33,7 +33,8 @@ bool Client::has_scalar_stream() const {
 
 bool Client::is_same_run(const gs_Welcome& welcome) const {
   return welcome.run == welcome_.run && welcome.parameters_digest == welcome_.parameters_digest &&
-         welcome.manifold == welcome_.manifold && welcome.rows == welcome_.rows && welcome.cols == welcome_.cols &&
+         welcome.manifold == welcome_.manifold && welcome.retraction == welcome_.retraction &&
+         welcome.transport == welcome_.transport && welcome.rows == welcome_.rows && welcome.cols == welcome_.cols &&
          welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
          welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
          welcome.direction_count == welcome_.direction_count;
@@ -60,7 +61,8 @@ Status Client::begin_run(const gs_Welcome& welcome) {
     return Status::kInvalidArgument;
   }
   const ManifoldOps* manifold =
-      find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(welcome.manifold));
+      find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(welcome.manifold),
+                    static_cast<RetractionKind>(welcome.retraction), static_cast<TransportKind>(welcome.transport));
   if (manifold == nullptr) {
     return Status::kUnimplemented;
   }

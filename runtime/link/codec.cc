@@ -24,6 +24,8 @@ static_assert(sizeof(gs_Task{}.problem) == kProblemNameSizeMax + 1, "gradstream.
 
 // Values of an enum of the runtime and of the wire are the same numbers.
 static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kStiefel));
+static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kExponential));
+static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kHouseholder));
 static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kGradientStream));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTwoSided));
 static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
@@ -97,6 +99,8 @@ Status check(const gs_UpdateTangent& m) {
 Status check(const gs_Welcome& m) {
   GS_TRY(known(m.run_state, _gs_RunState_MAX));
   GS_TRY(known(m.manifold, _gs_Manifold_MAX));
+  GS_TRY(known(m.retraction, _gs_Retraction_MAX));
+  GS_TRY(known(m.transport, _gs_Transport_MAX));
   GS_TRY(known(m.stream, _gs_StreamKind_MAX));
   GS_TRY(known(m.directions, _gs_Directions_MAX));
   GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
@@ -246,6 +250,8 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.version = task.version;
   out.solver = static_cast<SolverId>(task.solver);
   out.manifold = static_cast<ManifoldId>(welcome.manifold);
+  out.retraction = static_cast<RetractionKind>(welcome.retraction);
+  out.transport = static_cast<TransportKind>(welcome.transport);
   out.shape = Shape{welcome.rows, welcome.cols};
   out.estimator.id = static_cast<EstimatorId>(task.estimator);
   out.estimator.batch_mode = static_cast<BatchMode>(task.batch_mode);

@@ -61,7 +61,7 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   *run = fresh;  // only now: task may be run->task
   GS_TRY(check_numbers(run->task));
   run->ops = find_solver(registry.solvers, run->task.solver);
-  run->manifold = find_manifold(registry.manifolds, run->task.manifold);
+  run->manifold = find_manifold(registry.manifolds, run->task.manifold, run->task.retraction, run->task.transport);
   run->estimator = find_estimator(registry.estimators, run->task.estimator.id);
   const Problem* problem = find_problem(registry.problems, run->task.problem);
   if (run->ops == nullptr || run->manifold == nullptr || run->estimator == nullptr || problem == nullptr) {

@@ -31,6 +31,8 @@ struct Task {
   uint32_t version = 0;  // the model that it starts from
   SolverId solver = SolverId::kNone;
   ManifoldId manifold = ManifoldId::kNone;
+  RetractionKind retraction = RetractionKind::kDefault;
+  TransportKind transport = TransportKind::kDefault;
   Shape shape;
   EstimatorParameters estimator;
   uint32_t seed = 0;          // of the run
