@@ -232,7 +232,9 @@ std::string check_straggler(const RunParameters& p) {
 template <>
 const EnumNames<ManifoldId>& names_of() {
   static const EnumNames<ManifoldId> names = {
-      {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere}, {"stiefel", ManifoldId::kStiefel}};
+      {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere},       {"stiefel", ManifoldId::kStiefel},
+      {"oblique", ManifoldId::kOblique},     {"grassmann", ManifoldId::kGrassmann}, {"spd", ManifoldId::kSpd},
+      {"hyperbolic", ManifoldId::kHyperbolic}};
   return names;
 }
 
@@ -242,7 +244,8 @@ const EnumNames<RetractionKind>& names_of() {
                                                   {"polar", RetractionKind::kPolar},
                                                   {"qr", RetractionKind::kQr},
                                                   {"projection", RetractionKind::kProjection},
-                                                  {"exponential", RetractionKind::kExponential}};
+                                                  {"exponential", RetractionKind::kExponential},
+                                                  {"second_order", RetractionKind::kSecondOrder}};
   return names;
 }
 

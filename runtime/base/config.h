@@ -21,8 +21,12 @@ using Real = float;
 
 // Rows and columns of a point, each. Reason: 2^15 keeps rows * cols inside 32 bits.
 inline constexpr uint32_t kDimensionMax = 32768;
-// Columns of a Stiefel point. Reason: its polar factor works on a cols x cols matrix kept in scratch.
+// Columns of a Stiefel or Grassmann point. Reason: its polar factor works on a cols x cols matrix kept in scratch.
 inline constexpr uint32_t kStiefelColsMax = 64;
+
+// Rows (and columns) of a symmetric positive definite point. Reason: its operations keep four such matrices in scratch,
+// and an eigen-decomposition by Jacobi rotations grows with the cube.
+inline constexpr uint32_t kSpdRowsMax = 64;
 
 // ---- Local work ------------------------------------------------------------------------------------------------
 

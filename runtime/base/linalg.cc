@@ -31,6 +31,30 @@ Real strided_dot(size_t count, size_t x_stride, const Real* x, size_t y_stride, 
   return sum_lanes(s);
 }
 
+// Four entries of column_dots, a and b standing at their first columns. Requires rows >= 4.
+void column_dots_tile(Shape shape, const Real* a, const Real* b, Real* out) {
+  const size_t cols = shape.cols;
+  Real lanes[kLaneCount][4];
+  unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) {
+    unrolled<4>([&](auto c) __attribute__((always_inline)) { lanes[k][c] = a[k * cols + c] * b[k * cols + c]; });
+  });
+  const auto add_row = [&](auto k, size_t at) __attribute__((always_inline)) {
+    unrolled<4>([&](auto c) __attribute__((always_inline)) { lanes[k][c] += a[at + c] * b[at + c]; });
+  };
+  uint32_t row = kLaneCount;
+  for (; row + kLaneCount <= shape.rows; row += kLaneCount) {
+    unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { add_row(k, (row + k) * cols); });
+  }
+  unrolled<kLaneCount - 1>([&](auto k) __attribute__((always_inline)) {
+    if (row + k < shape.rows) {
+      add_row(k, (row + k) * cols);
+    }
+  });
+  unrolled<4>([&](auto c) __attribute__((always_inline)) {
+    out[c] = (lanes[0][c] + lanes[1][c]) + (lanes[2][c] + lanes[3][c]);
+  });
+}
+
 // The 2 x 2 entries of A' B at out, a and b standing at their first columns. 16 partial sums fill half of the
 // registers of a Cortex-M4F. Requires rows >= 4.
 void multiply_transposed_tile(uint32_t rows, uint32_t cols, const Real* a, const Real* b, Real* out) {
@@ -204,14 +228,6 @@ void sort_eigenpairs(uint32_t n, Real* w, Real* q_rows) {
   }
 }
 
-void transpose_square(uint32_t n, Real* s) {
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = i + 1; j < n; ++j) {
-      std::swap(s[i * n + j], s[j * n + i]);
-    }
-  }
-}
-
 // Scratch of polar_factor, from the arena. All n x n but row (n).
 struct PolarScratch {
   Real* gram;
@@ -373,6 +389,17 @@ bool all_finite(size_t count, const Real* x) {
   return true;
 }
 
+void column_dots(Shape shape, const Real* a, const Real* b, Real* out) {
+  const size_t cols = shape.cols;
+  size_t c = 0;
+  for (; shape.rows >= kLaneCount && c + 4 <= cols; c += 4) {
+    column_dots_tile(shape, a + c, b + c, out + c);
+  }
+  for (; c < cols; ++c) {
+    out[c] = strided_dot(shape.rows, cols, a + c, cols, b + c);
+  }
+}
+
 void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out) {
   for (uint32_t i = 0; i < shape.cols; i += 2) {
     multiply_transposed_rows(shape, a, b, i, 0, out);
@@ -397,6 +424,24 @@ void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
 
 void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Real* g, Real* out) {
   multiply_right_into(shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = g[i] - value; });
+}
+
+void symmetrize(uint32_t n, Real* s) {
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = i + 1; j < n; ++j) {
+      const Real mean = (s[i * n + j] + s[j * n + i]) / 2;
+      s[i * n + j] = mean;
+      s[j * n + i] = mean;
+    }
+  }
+}
+
+void transpose_square(uint32_t n, Real* s) {
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = i + 1; j < n; ++j) {
+      std::swap(s[i * n + j], s[j * n + i]);
+    }
+  }
 }
 
 Status invert_in_place(uint32_t n, Real* a, uint32_t* pivots) {

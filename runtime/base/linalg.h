@@ -36,6 +36,12 @@ void copy(size_t count, const Real* x, Real* y);
 void fill_zero(size_t count, Real* x);
 bool all_finite(size_t count, const Real* x);
 
+// out[c] <- sum over the rows of a[.][c] b[.][c]. out (cols) aliases neither.
+void column_dots(Shape shape, const Real* a, const Real* b, Real* out);
+// S <- (S + S') / 2, n x n.
+void symmetrize(uint32_t n, Real* s);
+// S <- S', n x n.
+void transpose_square(uint32_t n, Real* s);
 // out (cols x cols) <- A' B, both rows x cols. out aliases neither.
 void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out);
 // out (cols x cols) <- A' A: the upper half, mirrored. out may not be a.

@@ -23,8 +23,8 @@ static_assert(sizeof(gs_UpdateScalars{}.values.bytes) == kPayloadSizeMax &&
 static_assert(sizeof(gs_Task{}.problem) == kProblemNameSizeMax + 1, "gradstream.options repeats kProblemNameSizeMax");
 
 // Values of an enum of the runtime and of the wire are the same numbers.
-static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kStiefel));
-static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kExponential));
+static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kProduct));
+static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kSecondOrder));
 static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kHouseholder));
 static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kGradientStream));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTwoSided));

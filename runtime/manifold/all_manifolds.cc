@@ -15,6 +15,19 @@ std::span<const ManifoldOps* const> all_manifolds() {
       &kStiefelQrSmoothOps,
       &kStiefelExponentialOps,
       &kStiefelExponentialSmoothOps,
+      &kObliqueOps,
+      &kObliqueProjectionOps,
+      &kObliqueExponentialOps,
+      &kGrassmannOps,
+      &kGrassmannParallelOps,
+      &kGrassmannQrOps,
+      &kGrassmannQrParallelOps,
+      &kGrassmannExponentialOps,
+      &kGrassmannExponentialProjectionOps,
+      &kSpdOps,
+      &kSpdSecondOrderOps,
+      &kHyperbolicOps,
+      &kHyperbolicProjectionOps,
   };
   return kAll;
 }

@@ -32,6 +32,12 @@ enum class ManifoldId : uint8_t {
   kEuclidean = 1,
   kSphere = 2,
   kStiefel = 3,
+  kOblique = 4,
+  kGrassmann = 5,
+  kSpd = 6,
+  kFixedRank = 7,
+  kHyperbolic = 8,
+  kProduct = 9,
 };
 
 // Which retraction a table has. Values equal the wire's Retraction enum; never renumber.
@@ -41,6 +47,7 @@ enum class RetractionKind : uint8_t {
   kQr = 2,
   kProjection = 3,  // P_M(x + v)
   kExponential = 4,
+  kSecondOrder = 5,  // a polynomial of second order: X + V + V X^-1 V / 2 of SPD
 };
 
 // Which vector transport a table has. Values equal the wire's Transport enum; never renumber.
@@ -167,6 +174,19 @@ extern const ManifoldOps kStiefelQrOps;           // qr, projection
 extern const ManifoldOps kStiefelQrSmoothOps;     // qr, smooth
 extern const ManifoldOps kStiefelExponentialOps;  // exponential, projection
 extern const ManifoldOps kStiefelExponentialSmoothOps;  // exponential, smooth
+extern const ManifoldOps kObliqueOps;             // projection, parallel
+extern const ManifoldOps kObliqueProjectionOps;   // projection, projection
+extern const ManifoldOps kObliqueExponentialOps;  // exponential, parallel
+extern const ManifoldOps kGrassmannOps;           // polar, projection
+extern const ManifoldOps kGrassmannParallelOps;   // polar, parallel
+extern const ManifoldOps kGrassmannQrOps;         // qr, projection
+extern const ManifoldOps kGrassmannQrParallelOps;  // qr, parallel
+extern const ManifoldOps kGrassmannExponentialOps;  // exponential, parallel
+extern const ManifoldOps kGrassmannExponentialProjectionOps;  // exponential, projection
+extern const ManifoldOps kSpdOps;                   // exponential, parallel
+extern const ManifoldOps kSpdSecondOrderOps;        // second_order, parallel
+extern const ManifoldOps kHyperbolicOps;            // exponential, parallel
+extern const ManifoldOps kHyperbolicProjectionOps;  // projection, parallel
 
 // The member of `linked` with this id, retraction and transport, or null; kDefault asks for the manifold's own choice.
 // An image's registry is the list of what it links.

@@ -12,7 +12,7 @@
 //                  near points. kSingular otherwise
 // transport        projection to T_Y, the default: V - Y sym(Y'V); not isometric
 //                  smooth: with Om = skew(X'V) and orthonormal complements Xp, Yp = polar((I - YY') Xp) it is
-//                  X Om + Xp K -> Y Om + Yp K; isometric; written without the complements, below
+//                  X Om + Xp K -> Y Om + Yp K; isometric (smooth_transport.h)
 //                  householder: the same with the complements of a Householder QR of X and of Y; isometric, but it
 //                  jumps where a sign of a QR changes, and trained worse (docs/algorithms.md): for comparison only
 // distance         norm of the inverse retraction, for polar and qr that of polar: d (1 + O(d^2)) for the geodesic
@@ -22,6 +22,7 @@
 
 #include "runtime/base/decompositions.h"
 #include "runtime/manifold/manifold.h"
+#include "runtime/manifold/smooth_transport.h"
 
 namespace gradstream {
 namespace {
@@ -30,16 +31,6 @@ constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 
 constexpr size_t square_size(Shape shape) { return static_cast<size_t>(shape.cols) * shape.cols; }
 constexpr size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
-
-void symmetrize(size_t n, Real* s) {
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = i + 1; j < n; ++j) {
-      const Real mean = (s[i * n + j] + s[j * n + i]) / 2;
-      s[i * n + j] = mean;
-      s[j * n + i] = mean;
-    }
-  }
-}
 
 Status project_to_tangent(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
   ScratchScope scope(arena);
@@ -227,61 +218,6 @@ Status shoot(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena)
 
 // ---- Transports ----
 
-size_t smooth_scratch_size(Shape shape) {
-  const size_t inner = max_size(polar_scratch_size({shape.cols, shape.cols}), Arena::taken_size<uint32_t>(shape.cols));
-  return Arena::taken_size<Real>(5 * square_size(shape)) + inner;
-}
-
-// B <- (I + G)^(-1) T with G = U'M, which is symmetric; work: cols^2 Reals. B may be M.
-Status solve_beside_polar(uint32_t n, const Real* unitary, const Real* m, const Real* t, Real* work, Real* b,
-                          Arena& arena) {
-  ScratchScope scope(arena);
-  const Result<uint32_t*> pivots = arena.scratch<uint32_t>(n);
-  GS_TRY(pivots.status());
-  multiply_transposed({n, n}, unitary, m, work);
-  symmetrize(n, work);
-  for (size_t i = 0; i < n; ++i) {
-    work[i * n + i] += 1;
-  }
-  GS_TRY(invert_in_place(n, work, pivots.value()));
-  multiply_right({n, n}, work, t, b);
-  return Status::kOk;
-}
-
-// With X'Y = U G, its polar decomposition, the normal part N = V - X X'V goes to N - (Y + X U)(I + G)^(-1) Y'N: what
-// Yp Xp'N comes to when Yp is multiplied out. One column: the parallel transport of the sphere. kSingular where X'Y is.
-Status transport_smooth(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {
-  const uint32_t n = shape.cols;
-  const size_t size = square_size(shape);
-  const Shape square{n, n};
-  ScratchScope scope(arena);
-  const Result<Real*> scratch = arena.scratch<Real>(5 * size);
-  GS_TRY(scratch.status());
-  Real* const mixed = scratch.value();  // M = X'Y
-  Real* const along = mixed + size;     // A = X'V
-  Real* const unitary = along + size;
-  Real* const beside = unitary + size;  // T = Y'N = Y'V - M'A
-  Real* const work = beside + size;
-  multiply_transposed(shape, x, y, mixed);
-  GS_TRY(polar_factor(square, mixed, unitary, arena));
-  multiply_transposed(shape, x, v, along);
-  multiply_transposed(square, mixed, along, work);
-  multiply_transposed(shape, y, v, beside);
-  add_scaled(size, -1, work, beside);
-  GS_TRY(solve_beside_polar(n, unitary, mixed, beside, work, mixed, arena));
-  // Now mixed is B = (I + G)^(-1) T: out = V - X (A + U B) - Y (B - Om).
-  multiply_right(square, unitary, mixed, work);
-  add_scaled(size, 1, along, work);
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < n; ++j) {
-      mixed[i * n + j] -= (along[i * n + j] - along[j * n + i]) / 2;
-    }
-  }
-  subtract_multiply_right(shape, x, work, v, out);
-  subtract_multiply_right(shape, y, mixed, out, out);
-  return Status::kOk;
-}
-
 // Householder vectors of the QR of x, column by column, and their factors tau; LAPACK's signs.
 void reflectors(Shape shape, const Real* x, Real* out, Real* tau) {
   const size_t rows = shape.rows;
@@ -397,7 +333,7 @@ struct Stiefel {
       most = max_size(most, Arena::taken_size<Real>(shape.size()) + shooting_scratch_size(shape));
     }
     if constexpr (kT == TransportKind::kSmooth) {
-      most = max_size(most, smooth_scratch_size(shape));
+      most = max_size(most, Arena::taken_size<Real>(square_size(shape)) + smooth_transport_scratch_size(shape));
     }
     if constexpr (kT == TransportKind::kHouseholder) {
       most = max_size(most, householder_scratch_size(shape));
@@ -453,7 +389,10 @@ struct Stiefel {
   }
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {
     if constexpr (kT == TransportKind::kSmooth) {
-      return transport_smooth(shape, x, y, v, out, arena);
+      ScratchScope scope(arena);
+      const Result<Real*> unitary = arena.scratch<Real>(square_size(shape));
+      GS_TRY(unitary.status());
+      return smooth_transport(shape, x, y, v, out, unitary.value(), arena);
     }
     if constexpr (kT == TransportKind::kHouseholder) {
       return transport_householder(shape, x, y, v, out, arena);
