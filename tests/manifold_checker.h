@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -35,8 +36,15 @@ struct ManifoldCheck {
   bool is_embedded = true;
   // 0: inverse_retract inverts to rounding. k: it differs from the inverse by at most 2 |v|^k.
   int inverse_order = 0;
+  // False for a product of which a part has no exp_map or no log_map.
+  bool has_exponential = true;
   // Another table of the same manifold whose exp_map is what this one's retraction is held against; null: its own.
   const ManifoldOps* reference = nullptr;
+  // For a manifold whose numbers are factors of a matrix: that matrix, the matrix of a tangent vector v at x, and the
+  // gradient by the numbers of x from the gradient by the matrix. Empty: the numbers are the matrix.
+  std::function<std::vector<Real>(const std::vector<Real>& x)> dense = {};
+  std::function<std::vector<Real>(const std::vector<Real>& x, const std::vector<Real>& v)> dense_tangent = {};
+  std::function<std::vector<Real>(const std::vector<Real>& x, const std::vector<Real>& g)> pull_gradient = {};
 };
 
 class ManifoldChecker {
@@ -144,6 +152,8 @@ class ManifoldChecker {
     return combine(1 / std::sqrt(inner(x, v, v)), v, 0, v);
   }
 
+  Vector dense(const Vector& x) const { return check_.dense ? check_.dense(x) : x; }
+
   static bool same_bits(const Vector& a, const Vector& b) {
     return std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
   }
@@ -198,7 +208,7 @@ class ManifoldChecker {
   // f(z) = sum c_i z_i + d_i z_i^2 / 2 in double.
   double cost(const Vector& c, const Vector& d, const Vector& z) const {
     double sum = 0;
-    for (size_t i = 0; i < size_; ++i) {
+    for (size_t i = 0; i < z.size(); ++i) {
       const double value = static_cast<double>(z[i]);
       sum += static_cast<double>(c[i]) * value + static_cast<double>(d[i]) * value * value / 2;
     }
@@ -209,19 +219,22 @@ class ManifoldChecker {
   static constexpr Real kDifferenceTolerance = kIsDouble ? static_cast<Real>(1e-8) : static_cast<Real>(1e-3);
 
   void check_gradient() {
-    const Vector c = ambient(6), d = ambient(7), v = unit_tangent(x_, 8);
-    Vector g(size_);
-    for (size_t i = 0; i < size_; ++i) {
-      g[i] = c[i] + d[i] * x_[i];
+    const Vector matrix = dense(x_), v = unit_tangent(x_, 8);
+    Vector c(matrix.size()), d(matrix.size()), g(matrix.size());
+    fill_normal({check_.seed, RandomDomain::kData, 0, 0, 6}, 0, c.size(), c.data());
+    fill_normal({check_.seed, RandomDomain::kData, 0, 0, 7}, 0, d.size(), d.data());
+    for (size_t i = 0; i < g.size(); ++i) {
+      g[i] = c[i] + d[i] * matrix[i];
     }
+    const double scale = 1 + std::sqrt(static_cast<double>(dot(g.size(), g.data(), g.data())));
+    g = check_.pull_gradient ? check_.pull_gradient(x_, g) : g;
     const Vector gradient = call("riemannian_gradient", [&](Real* out, Arena& arena) {
       return ops_.riemannian_gradient(shape_, x_.data(), g.data(), out, arena);
     });
     expect_near(project_tangent(x_, gradient), gradient, "riemannian_gradient is tangent");
     const double t = static_cast<double>(kDifferenceStep);
-    const double forward = cost(c, d, retract(x_, combine(kDifferenceStep, v, 0, v)));
-    const double backward = cost(c, d, retract(x_, combine(-kDifferenceStep, v, 0, v)));
-    const double scale = 1 + std::sqrt(static_cast<double>(dot(size_, g.data(), g.data())));
+    const double forward = cost(c, d, dense(retract(x_, combine(kDifferenceStep, v, 0, v))));
+    const double backward = cost(c, d, dense(retract(x_, combine(-kDifferenceStep, v, 0, v))));
     EXPECT_NEAR(static_cast<double>(inner(x_, gradient, v)), (forward - backward) / (2 * t),
                 static_cast<double>(kDifferenceTolerance) * scale)
         << "<gradient, v> is not the derivative of the cost";
@@ -233,8 +246,9 @@ class ManifoldChecker {
     const Vector y = retract(x_, v);
     expect_near(project_point(y), y, "a retraction lands on the manifold");
     const Real t = kDifferenceStep;
-    const Vector forward = retract(x_, combine(t, v, 0, v)), backward = retract(x_, combine(-t, v, 0, v));
-    EXPECT_LE(largest_difference(combine(1 / (2 * t), forward, -1 / (2 * t), backward), v), kDifferenceTolerance)
+    const Vector forward = dense(retract(x_, combine(t, v, 0, v))), backward = dense(retract(x_, combine(-t, v, 0, v)));
+    const Vector velocity = check_.dense_tangent ? check_.dense_tangent(x_, v) : v;
+    EXPECT_LE(largest_difference(combine(1 / (2 * t), forward, -1 / (2 * t), backward), velocity), kDifferenceTolerance)
         << "the derivative of R_x at 0 is not the identity";
   }
 
@@ -250,7 +264,7 @@ class ManifoldChecker {
   // A retraction of order k leaves the geodesic by O(t^(k + 1)): the slope of log error over log t says k.
   void check_slope() {
     const ManifoldOps& reference = check_.reference == nullptr ? ops_ : *check_.reference;
-    if (reference.exp_map == nullptr) {
+    if (reference.exp_map == nullptr || !check_.has_exponential) {
       return;
     }
     std::vector<uint64_t> memory(reference.scratch_size(shape_) / sizeof(uint64_t));
@@ -265,7 +279,7 @@ class ManifoldChecker {
     };
     const Real t = kIsDouble ? static_cast<Real>(0.01) : static_cast<Real>(0.2);
     const Real near = error(t), far = error(2 * t);
-    if (ops_.retraction_kind == RetractionKind::kExponential) {
+    if (ops_.retraction_kind == RetractionKind::kExponential || ops_.id == ManifoldId::kProduct) {
       EXPECT_LE(far, check_.tolerance) << "the exponential retraction is not exp_map";
       return;
     }
@@ -275,7 +289,7 @@ class ManifoldChecker {
 
   // exp and log undo each other, and both agree with the metric and the distance.
   void check_exponential() {
-    if (ops_.exp_map == nullptr || ops_.log_map == nullptr) {
+    if (ops_.exp_map == nullptr || ops_.log_map == nullptr || !check_.has_exponential) {
       return;
     }
     const auto exp_map = [&](const Vector& x, const Vector& v) {
@@ -317,7 +331,7 @@ class ManifoldChecker {
     expect_near(project_tangent(y, moved_v), moved_v, "transport is tangent");
     expect_near(transport(x_, y, combine(2, v, -1, w)), combine(2, moved_v, -1, moved_w), "transport is linear", 2);
     expect_near(transport(x_, x_, v), v, "transport from x to x is the identity");
-    if (ops_.isometric_transport) {
+    if (has_isometric_transport(ops_, shape_)) {
       EXPECT_NEAR(inner(y, moved_v, moved_w), inner(x_, v, w), check_.tolerance);
       EXPECT_NEAR(inner(y, moved_v, moved_v), inner(x_, v, v), check_.tolerance);
       expect_near(transport(y, x_, moved_v), v, "there and back is the identity", 2);

@@ -28,6 +28,11 @@ inline constexpr uint32_t kStiefelColsMax = 64;
 // and an eigen-decomposition by Jacobi rotations grows with the cube.
 inline constexpr uint32_t kSpdRowsMax = 64;
 
+// Rank of a fixed-rank point. Reason: its retraction decomposes a core of twice this order.
+inline constexpr uint32_t kFixedRankMax = 32;
+// Parts of a product. Reason: Welcome carries them all in one frame, and a device keeps the list.
+inline constexpr uint32_t kPartCountMax = 8;
+
 // ---- Local work ------------------------------------------------------------------------------------------------
 
 // Local steps of one task. Reason: with kDirectionCountMax it bounds the scalars of one update.

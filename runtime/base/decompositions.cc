@@ -56,13 +56,14 @@ void rotate_columns(Shape shape, size_t p, size_t q, Real c, Real s, Real* a) {
   }
 }
 
-// Makes columns p and q of A orthogonal; V turns along. False when they were, to rounding.
-bool orthogonalize(Shape shape, size_t p, size_t q, Real* a, Real* v) {
+// Makes columns p and q of A orthogonal; V turns along. False when they were, to rounding, or when one of them is no
+// longer than negligible (squared): such a column is rounding, and would turn for ever.
+bool orthogonalize(Shape shape, size_t p, size_t q, Real negligible, Real* a, Real* v) {
   const Real alpha = column_product(shape, a, p, p);
   const Real beta = column_product(shape, a, q, q);
   const Real gamma = column_product(shape, a, p, q);
   const Real tolerance = 4 * kEpsilon * std::sqrt(alpha) * std::sqrt(beta);
-  if (std::fabs(gamma) <= tolerance || std::fabs(gamma) < std::numeric_limits<Real>::min() / kEpsilon) {
+  if (std::fabs(gamma) <= tolerance || alpha <= negligible || beta <= negligible) {
     return false;
   }
   const Real zeta = (beta - alpha) / (2 * gamma);
@@ -172,12 +173,14 @@ Status singular_values(Shape shape, Real* a, Real* w, Real* v) {
     fill_zero(n * n, v);
     add_identity(shape.cols, v);
   }
+  const Real largest = dot(shape.size(), a, a);
+  const Real negligible = 4 * kEpsilon * kEpsilon * largest + std::numeric_limits<Real>::min() / kEpsilon;
   bool rotated = true;
   for (int sweep = 0; sweep < kSweepsMax && rotated; ++sweep) {
     rotated = false;
     for (size_t p = 0; p + 1 < n; ++p) {
       for (size_t q = p + 1; q < n; ++q) {
-        rotated = orthogonalize(shape, p, q, a, v) || rotated;
+        rotated = orthogonalize(shape, p, q, negligible, a, v) || rotated;
       }
     }
   }
@@ -185,9 +188,10 @@ Status singular_values(Shape shape, Real* a, Real* w, Real* v) {
     return Status::kSingular;
   }
   for (size_t c = 0; c < n; ++c) {
-    w[c] = std::sqrt(column_product(shape, a, c, c));
-    for (size_t at = 0; w[c] > 0 && at < shape.size(); at += n) {
-      a[at + c] /= w[c];
+    const Real squared = column_product(shape, a, c, c);
+    w[c] = squared > negligible ? std::sqrt(squared) : 0;
+    for (size_t at = 0; at < shape.size(); at += n) {
+      a[at + c] = w[c] > 0 ? a[at + c] / w[c] : 0;
     }
   }
   for (size_t i = 1; i < n; ++i) {

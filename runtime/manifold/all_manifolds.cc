@@ -28,6 +28,8 @@ std::span<const ManifoldOps* const> all_manifolds() {
       &kSpdSecondOrderOps,
       &kHyperbolicOps,
       &kHyperbolicProjectionOps,
+      &kFixedRankOps,
+      &kProductOps,
   };
   return kAll;
 }

@@ -16,6 +16,22 @@ const ManifoldOps* find_manifold(std::span<const ManifoldOps* const> linked, Man
   return nullptr;
 }
 
+bool is_reproducible(const ManifoldOps& ops, Shape shape) {
+  bool holds = ops.reproducible;
+  for (size_t i = 0; ops.id == ManifoldId::kProduct && i < shape.parts->count; ++i) {
+    holds = holds && shape.parts->part[i].ops->reproducible;
+  }
+  return holds;
+}
+
+bool has_isometric_transport(const ManifoldOps& ops, Shape shape) {
+  bool holds = ops.isometric_transport;
+  for (size_t i = 0; ops.id == ManifoldId::kProduct && i < shape.parts->count; ++i) {
+    holds = holds && shape.parts->part[i].ops->isometric_transport;
+  }
+  return holds;
+}
+
 Status random_tangent(const ManifoldOps& ops, Shape shape, const Real* x, const RandomKey& key, Real* out,
                       Arena& arena) {
   fill_normal(key, 0, shape.size(), out);

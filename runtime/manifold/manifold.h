@@ -42,7 +42,7 @@ enum class ManifoldId : uint8_t {
 
 // Which retraction a table has. Values equal the wire's Retraction enum; never renumber.
 enum class RetractionKind : uint8_t {
-  kDefault = 0,  // asks for the manifold's own choice; no table has it
+  kDefault = 0,  // asks for the manifold's own choice; only the product's table has it, whose parts have their own
   kPolar = 1,
   kQr = 2,
   kProjection = 3,  // P_M(x + v)
@@ -52,7 +52,7 @@ enum class RetractionKind : uint8_t {
 
 // Which vector transport a table has. Values equal the wire's Transport enum; never renumber.
 enum class TransportKind : uint8_t {
-  kDefault = 0,  // asks for the manifold's own choice; no table has it
+  kDefault = 0,  // asks for the manifold's own choice; only the product's table has it, whose parts have their own
   kProjection = 1,
   kParallel = 2,     // along the minimal geodesic
   kSmooth = 3,       // parallelization whose complement basis varies smoothly with the point
@@ -134,7 +134,6 @@ struct ManifoldOps {
 
 template <ManifoldType M>
 constexpr ManifoldOps make_manifold_ops() {
-  static_assert(M::kRetraction != RetractionKind::kDefault && M::kTransport != TransportKind::kDefault);
   ManifoldOps ops = {M::kId,
                      M::kName,
                      M::kRetraction,
@@ -164,6 +163,21 @@ constexpr ManifoldOps make_manifold_ops() {
   return ops;
 }
 
+// One block of a point that has several. ops is null where the manifold needs none.
+struct Part {
+  const ManifoldOps* ops = nullptr;
+  Shape shape;
+};
+struct Parts {
+  uint32_t count = 0;
+  Part part[kPartCountMax];
+  std::span<const Part> list() const { return {part, count}; }
+};
+
+// The properties of a table at a shape: a product has those that all its parts have.
+bool is_reproducible(const ManifoldOps& ops, Shape shape);
+bool has_isometric_transport(const ManifoldOps& ops, Shape shape);
+
 extern const ManifoldOps kEuclideanOps;
 extern const ManifoldOps kSphereOps;             // projection, parallel
 extern const ManifoldOps kSphereExponentialOps;  // exponential, parallel
@@ -187,6 +201,8 @@ extern const ManifoldOps kSpdOps;                   // exponential, parallel
 extern const ManifoldOps kSpdSecondOrderOps;        // second_order, parallel
 extern const ManifoldOps kHyperbolicOps;            // exponential, parallel
 extern const ManifoldOps kHyperbolicProjectionOps;  // projection, parallel
+extern const ManifoldOps kFixedRankOps;             // projection, projection; Shape::parts
+extern const ManifoldOps kProductOps;               // the parts' own; Shape::parts
 
 // The member of `linked` with this id, retraction and transport, or null; kDefault asks for the manifold's own choice.
 // An image's registry is the list of what it links.
