@@ -72,8 +72,8 @@ void WeightSum::add(uint16_t weight, uint32_t steps_done) {
   ++update_count_;
 }
 
-float WeightSum::effective_steps() const {
-  return static_cast<float>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
+Real WeightSum::effective_steps() const {
+  return static_cast<Real>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
 }
 
 Status divide_checked(const RunParameters& parameters, std::span<const Real> values, Real divisor,
@@ -81,8 +81,7 @@ Status divide_checked(const RunParameters& parameters, std::span<const Real> val
   out->resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     (*out)[i] = values[i] / divisor;
-    int64_t fixed = 0;
-    GS_TRY(to_fixed((*out)[i], parameters.fold_scale_log2, &fixed));
+    GS_TRY(check_fold_value((*out)[i], parameters.fold_scale_log2));
   }
   return Status::kOk;
 }

@@ -91,7 +91,7 @@ class WeightSum {
   uint32_t total() const { return total_; }
   uint32_t update_count() const { return update_count_; }
   // K_eff = sum W k / sum W.
-  float effective_steps() const;
+  Real effective_steps() const;
 
  private:
   uint32_t total_ = 0;

@@ -76,7 +76,7 @@ class AggregatorGradientStream : public Aggregator {
   }
 
   AggregatorContext context_;
-  std::vector<int64_t> slots_;
+  std::vector<FoldSlot> slots_;
   Fold fold_;
   WeightSum weights_;
 };

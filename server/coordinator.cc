@@ -37,6 +37,18 @@ Status Coordinator::replay(const JournalRecord& record) {
   return Status::kOk;
 }
 
+Status Coordinator::set_first_model(std::span<const Real> model) {
+  GS_ASSERT(!state_->is_started);
+  if (model.size() != state_->parameters.shape.size()) {
+    return Status::kInvalidArgument;
+  }
+  if (!all_finite(model.size(), model.data())) {
+    return Status::kNotFinite;
+  }
+  state_->first_model.assign(model.begin(), model.end());
+  return Status::kOk;
+}
+
 void Coordinator::start(uint64_t now_ms) {
   State& state = *state_;
   GS_ASSERT(!state.is_started);

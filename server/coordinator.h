@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,9 @@ class Coordinator {
   // kDataCorrupt: the record does not follow from those before it, or the digest it names is not reached.
   Status replay(const JournalRecord& record);
   void start(uint64_t now_ms);
+  // Before start(): a run without a version begins at this point of its manifold instead of one drawn from its seed.
+  // kInvalidArgument: not of the run's shape; kNotFinite.
+  Status set_first_model(std::span<const Real> model);
 
   // device: enrolment index proven by TLS. Closes an older session of the same device (REASON_NEWER_SESSION).
   void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);

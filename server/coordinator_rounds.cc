@@ -29,7 +29,7 @@ void Coordinator::State::open_run(uint64_t now_ms) {
             .add("remedy", "device_add"));
     return;
   }
-  JournalRecord record = ledger.open_first_version();
+  JournalRecord record = ledger.open_first_version(first_model);
   version_sequence = record.sequence;
   persist(std::move(record), now_ms);
 }

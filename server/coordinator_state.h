@@ -53,6 +53,7 @@ struct Coordinator::State {
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
+  std::vector<Real> first_model;  // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;
   uint64_t version_sequence = 0;    // of the journal record of the version last decided

@@ -129,8 +129,8 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   record.verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED;
   record.loss_before = upload.loss_before;
   record.loss_after = upload.loss_after;
-  record.payload.resize(encoded_size(Encoding::kF32, input.values.size()));
-  const Status status = encode_values(Encoding::kF32, input.values.size(), input.values.data(), record.payload.data());
+  record.payload.resize(encoded_size(kRealEncoding, input.values.size()));
+  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
   decide(std::move(record), now_ms);
   ledger.fleet().at(index).step_time_us = upload.step_time_us;

@@ -119,8 +119,8 @@ Status Ledger::apply_update(const JournalRecord& record) {
       record.weight == 0 || record.weight > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  std::vector<Real> values(record.payload.size() / sizeof(float));
-  GS_TRY(decode_values(Encoding::kF32, values.size(), record.payload.data(), record.payload.size(), values.data()));
+  std::vector<Real> values(record.payload.size() / sizeof(Real));
+  GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
   FoldInput input;
   input.owner = parameters_.owner_of(record.device);
   input.base_version = record.base_version;
@@ -234,15 +234,18 @@ JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigge
   return out;
 }
 
-JournalRecord Ledger::open_first_version() {
+JournalRecord Ledger::open_first_version(std::span<const Real> start) {
   GS_ASSERT(!has_version());
   const Shape shape = parameters_.shape;
-  RandomKey key;
-  key.seed = parameters_.seed;
-  key.domain = RandomDomain::kInitialPoint;
-  std::vector<Real> point(shape.size());
-  const Status status = replica_.manifold().random_point(shape, key, point.data(), arena_);
-  GS_ASSERT(status == Status::kOk);  // normals have full rank but for a set of measure zero
+  std::vector<Real> point(start.begin(), start.end());
+  if (point.empty()) {
+    RandomKey key;
+    key.seed = parameters_.seed;
+    key.domain = RandomDomain::kInitialPoint;
+    point.resize(shape.size());
+    const Status status = replica_.manifold().random_point(shape, key, point.data(), arena_);
+    GS_ASSERT(status == Status::kOk);  // normals have full rank but for a set of measure zero
+  }
   VersionRecord record;
   record.model = model_bytes(shape, point.data());
   record.digest = digest_values(kDigestStart, shape.size(), point.data());

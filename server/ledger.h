@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,8 +61,9 @@ class Ledger {
   // then of no more use.
   Status apply(const JournalRecord& record);
 
-  // The record, already applied, that opens version 0 with the point of the run's seed.
-  JournalRecord open_first_version();
+  // The record, already applied, that opens version 0 with `start`, or, where that is empty, the point of the run's
+  // seed.
+  JournalRecord open_first_version(std::span<const Real> start);
   // The record, already applied, that closes the open version with what was folded. step_status: kOk, or why these
   // updates make no step; the model then stands still for this version.
   JournalRecord close_version(Trigger trigger, Status* step_status);

@@ -112,7 +112,7 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
   record->blocks.clear();
   record->model.clear();
   if (is_model_record(parameters, record->version)) {
-    if (payload.size() != parameters.shape.size() * sizeof(float)) {
+    if (payload.size() != parameters.shape.size() * sizeof(Real)) {
       return Status::kDataCorrupt;
     }
     record->model.assign(payload.begin(), payload.end());
@@ -168,14 +168,14 @@ Status apply_record(const RunParameters& parameters, const VersionRecord& record
 }
 
 std::vector<uint8_t> model_bytes(Shape shape, const Real* model) {
-  std::vector<uint8_t> bytes(shape.size() * sizeof(float));
-  const Status status = encode_values(Encoding::kF32, shape.size(), model, bytes.data());
+  std::vector<uint8_t> bytes(shape.size() * sizeof(Real));
+  const Status status = encode_values(kRealEncoding, shape.size(), model, bytes.data());
   GS_ASSERT(status == Status::kOk);  // a replica holds finite values only
   return bytes;
 }
 
 Status read_model(Shape shape, std::span<const uint8_t> bytes, Real* out) {
-  return decode_values(Encoding::kF32, shape.size(), bytes.data(), bytes.size(), out);
+  return decode_values(kRealEncoding, shape.size(), bytes.data(), bytes.size(), out);
 }
 
 std::vector<ServerMessage> log_chunks(const VersionRecord& record) {
@@ -221,7 +221,7 @@ size_t log_size(const VersionRecord& record) {
 }
 
 size_t snapshot_size(Shape shape) {
-  const size_t bytes = shape.size() * sizeof(float);
+  const size_t bytes = shape.size() * sizeof(Real);
   return bytes + (bytes + kPayloadSizeMax - 1) / kPayloadSizeMax * kSnapshotChunkOverhead;
 }
 

@@ -6,7 +6,7 @@
 //
 // Journal form of the payload (kVersion), little-endian:
 //   scalar  block_count u32, then for each block base_version u32, owner u32, value_count u32, encoding u8, its bytes
-//   model   rows * cols f32
+//   model   rows * cols f32 (f64 in the double build)
 #ifndef GRADSTREAM_SERVER_RECORD_H_
 #define GRADSTREAM_SERVER_RECORD_H_
 
@@ -31,7 +31,7 @@ struct RecordBlock {
 
 struct VersionRecord {
   uint32_t version = 0;             // that it leads to
-  float step_scale = 0;             // eta_g eta_k K_eff
+  Real step_scale = 0;              // eta_g eta_k K_eff
   uint64_t digest = 0;              // of the model at version
   std::vector<RecordBlock> blocks;  // scalar runs; sorted by (base_version, owner)
   std::vector<uint8_t> model;       // tangent runs and version 0
@@ -50,7 +50,7 @@ DirectionSpec direction_spec(const RunParameters& parameters, uint32_t base_vers
 // kProtocolError when the replica stands elsewhere. On an error the model is untouched.
 Status apply_record(const RunParameters& parameters, const VersionRecord& record, Replica& replica, Arena& arena);
 
-// f32 bytes of a model, and back (`out` holds bytes.size() / 4 values).
+// Bytes of a model in kRealEncoding, and back (`out` holds bytes.size() / sizeof(Real) values).
 std::vector<uint8_t> model_bytes(Shape shape, const Real* model);
 Status read_model(Shape shape, std::span<const uint8_t> bytes, Real* out);
 

@@ -21,9 +21,10 @@ constexpr uint32_t kNameSizeMax = 63;
 std::string text_of(const std::string& value) { return value; }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(uint32_t value) { return std::to_string(value); }
-std::string text_of(float value) {
+template <std::floating_point Float>
+std::string text_of(Float value) {
   std::array<char, 32> text = {};
-  // Shortest text that reads back as the same float, whatever the locale.
+  // Shortest text that reads back as the same number, whatever the locale.
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return {text.data(), end};
 }
@@ -49,7 +50,7 @@ bool is_zeroth_order(EstimatorId id) {
 }
 
 bool is_wire_encoding(Encoding encoding) {
-  return encoding == Encoding::kF32 || encoding == Encoding::kBf16 || encoding == Encoding::kInt8;
+  return encoding == kRealEncoding || encoding == Encoding::kBf16 || encoding == Encoding::kInt8;
 }
 
 std::string check_model(const RunParameters& p) {
@@ -290,8 +291,8 @@ uint32_t RunParameters::owner_of(uint32_t client_index) const {
   return shared_directions() ? client_index % group_count : client_index;
 }
 
-float RunParameters::step_size_at(uint32_t version) const {
-  return step_size / (1.0F + step_decay * static_cast<float>(version));
+Real RunParameters::step_size_at(uint32_t version) const {
+  return step_size / (1 + step_decay * static_cast<Real>(version));
 }
 
 uint32_t RunParameters::value_count() const {

@@ -44,14 +44,14 @@ struct RunParameters {
   // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
   uint32_t group_count = 1;
   uint32_t local_step_count = 5;  // K
-  float smoothing = 1e-2F;
+  Real smoothing = static_cast<Real>(1e-2);
   BatchMode batch_mode = BatchMode::kCommon;
   uint32_t batch_size = 32;
   bool use_correction = true;
   // Step of version k: step_size / (1 + step_decay * k); server step eta_g.
-  float step_size = 0.1F;
-  float step_decay = 0;
-  float server_step = 1;  // eta_g
+  Real step_size = static_cast<Real>(0.1);
+  Real step_decay = 0;
+  Real server_step = 1;  // eta_g
   // Wire.
   Encoding upload_encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
@@ -85,7 +85,7 @@ struct RunParameters {
   // Whose directions a device uses: its group, or itself.
   uint32_t owner_of(uint32_t client_index) const;
   // eta_k, the step size of version k.
-  float step_size_at(uint32_t version) const;
+  Real step_size_at(uint32_t version) const;
   // Least steps worth accepting, steps_min with its default put in.
   uint32_t least_steps() const { return steps_min == 0 ? local_step_count : steps_min; }
   // Values of a complete upload.

@@ -1,6 +1,7 @@
 #include "server/coordinator.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -40,6 +41,21 @@ TEST(Coordinator, OpensVersionZeroWhenEnoughDevicesAreEnrolled) {
   EXPECT_THAT(server.published, testing::ElementsAre(0));
   server.pull(0, false, 0, 0);
   EXPECT_NE(server.task(0), nullptr);
+}
+
+TEST(Coordinator, BeginsAtTheModelThatItIsGiven) {
+  const RunParameters p = scalar_parameters();
+  TestServer server(p);
+  std::vector<Real> model(p.shape.size());
+  EXPECT_EQ(server.coordinator->set_first_model(std::span(model).first(3)), Status::kInvalidArgument);
+  model[0] = std::numeric_limits<Real>::quiet_NaN();
+  EXPECT_EQ(server.coordinator->set_first_model(model), Status::kNotFinite);
+  model[0] = 1;
+  model[3] = 1;
+  EXPECT_EQ(server.coordinator->set_first_model(model), Status::kOk);
+  server.start();
+  ASSERT_TRUE(server.coordinator->model().has_model());
+  EXPECT_TRUE(std::equal(model.begin(), model.end(), server.coordinator->model().model()));
 }
 
 TEST(Coordinator, WelcomeSaysWhatTheRunIs) {

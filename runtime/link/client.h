@@ -154,7 +154,7 @@ class Client {
     uint32_t value_count = 0;
     uint32_t base_version = 0;
     uint32_t owner = 0;
-    float step_scale = 0;
+    Real step_scale = 0;
   };
   struct SnapshotProgress {
     bool is_open = false;

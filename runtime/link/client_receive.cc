@@ -121,7 +121,7 @@ Status Client::add_values(const gs_LogChunk& chunk) {
 }
 
 Status Client::finish_record(uint64_t digest) {
-  GS_TRY(replica_.finish_record(welcome_.direction_count, static_cast<Real>(record_.step_scale), arena_));
+  GS_TRY(replica_.finish_record(welcome_.direction_count, record_.step_scale, arena_));
   record_.is_open = false;
   ++counters_.records_applied;
   if (!prove_model(digest)) {
@@ -139,7 +139,7 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (is_skipping_) {
     return Status::kOk;
   }
-  if (record_.is_open || chunk.total != 4 * static_cast<uint64_t>(replica_.shape().size())) {
+  if (record_.is_open || chunk.total != sizeof(Real) * static_cast<uint64_t>(replica_.shape().size())) {
     return Status::kDataCorrupt;
   }
   if (!snapshot_.is_open) {
@@ -149,8 +149,9 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
     return Status::kDataCorrupt;
   }
   Real* model = replica_.begin_snapshot();
-  const size_t count = chunk.values.size / 4;
-  GS_TRY(decode_values(Encoding::kF32, count, chunk.values.bytes, chunk.values.size, model + chunk.offset / 4));
+  const size_t count = chunk.values.size / sizeof(Real);
+  GS_TRY(decode_values(kRealEncoding, count, chunk.values.bytes, chunk.values.size,
+                       model + chunk.offset / sizeof(Real)));
   snapshot_.offset += chunk.values.size;
   if (snapshot_.offset < chunk.total) {
     return Status::kOk;

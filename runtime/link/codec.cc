@@ -56,7 +56,7 @@ Status known(const Enum& field, int max, int min = 0) {
 
 Status in_bounds(uint32_t value, uint32_t min, uint32_t max) { return corrupt_unless(value >= min && value <= max); }
 
-Status finite(float value) { return std::isfinite(value) ? Status::kOk : Status::kNotFinite; }
+Status finite(Real value) { return std::isfinite(value) ? Status::kOk : Status::kNotFinite; }
 
 Status check_window(const gs_RetryWindow& window) { return corrupt_unless(window.min_ms <= window.max_ms); }
 
@@ -250,13 +250,13 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.estimator.id = static_cast<EstimatorId>(task.estimator);
   out.estimator.batch_mode = static_cast<BatchMode>(task.batch_mode);
   out.estimator.batch_size = task.batch_size;
-  out.estimator.smoothing = static_cast<Real>(task.smoothing);
+  out.estimator.smoothing = task.smoothing;
   out.estimator.directions = to_directions(welcome, task.version);
   out.seed = welcome.seed;
   out.client_index = welcome.client_index;
   out.local_step_count = task.local_step_count;
   out.steps_min = task.steps_min;
-  out.step_size = static_cast<Real>(task.step_size);
+  out.step_size = task.step_size;
   out.use_correction = task.use_correction;
   out.encoding = static_cast<Encoding>(task.encoding);
   out.deadline_ms = task.deadline_ms;

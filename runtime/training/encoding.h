@@ -22,6 +22,9 @@ namespace gradstream {
 // Values equal the wire's Encoding enum; never renumber.
 enum class Encoding : uint8_t { kNone = 0, kF32 = 1, kBf16 = 2, kInt8 = 3, kF64 = 4 };
 
+// Whole models and the journal's values, which are never rounded.
+inline constexpr Encoding kRealEncoding = sizeof(Real) == 8 ? Encoding::kF64 : Encoding::kF32;
+
 inline constexpr size_t kInt8BlockSize = 32;
 
 // Bytes of `count` values that start at a block boundary; 0 for an unknown encoding.
