@@ -1,0 +1,77 @@
+#include "experiments/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace gradstream {
+namespace {
+
+constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+
+double measure_of(const Measures& measures, const std::string& name) {
+  return name == "excess" ? measures.excess : name == "grad_norm" ? measures.grad_norm : measures.other;
+}
+
+}  // namespace
+
+std::vector<ReferenceCurve> read_references(const std::string& experiment) {
+  std::vector<ReferenceCurve> references;
+  std::ifstream file(GS_SOURCE_DIR "/experiments/reference/" + experiment + ".txt");
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') {
+      continue;
+    }
+    std::istringstream words(line);
+    ReferenceCurve& reference = references.emplace_back();
+    size_t count = 0;
+    words >> reference.key >> reference.seed >> reference.measure >> count;
+    reference.points.resize(count);
+    for (ReferenceCurve::Point& point : reference.points) {
+      words >> point.round >> point.value;
+    }
+    GS_ASSERT(!words.fail());
+  }
+  return references;
+}
+
+Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum) {
+  const double first = reference.points.front().value;
+  const double last = std::fabs(reference.points.back().value);
+  const bool is_excess = reference.measure == "excess";
+  if (kIsDouble) {
+    return {1e-7, is_excess ? 1e-9 * std::fabs(optimum) : 1e-6 * first};
+  }
+  if (parameters.estimator == EstimatorId::kAnalyticGradient) {
+    return {1e-3, is_excess ? 1e-5 * std::fabs(optimum) : 3e-3 * first};
+  }
+  return {1e-2, 10 * last};
+}
+
+void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, Judgement* judgement) {
+  double worst = 0;
+  uint32_t worst_round = 0;
+  uint32_t count = 0;
+  for (const ReferenceCurve::Point& point : reference.points) {
+    if (!(point.value > tolerance.least)) {
+      continue;
+    }
+    ++count;
+    const CurvePoint& own = curve.at(point.round);
+    const double value = measure_of(own.measures, reference.measure);
+    const bool is_there = own.round == point.round;
+    const double deviation =
+        is_there ? std::fabs(value - point.value) / point.value : std::numeric_limits<double>::infinity();
+    if (!(deviation <= worst)) {
+      worst = deviation;
+      worst_round = point.round;
+    }
+  }
+  judgement->check(reference.key + " follows the reference in " + reference.measure + ": worst relative deviation " +
+                       figure(worst) + " at round " + std::to_string(worst_round) + " over " + std::to_string(count) +
+                       " points, at most " + figure(tolerance.relative),
+                   count > 0 && worst <= tolerance.relative);
+}
+
+}  // namespace gradstream

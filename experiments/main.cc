@@ -1,0 +1,139 @@
+// gradstream-experiment: the papers' experiments in the simulator. ./run experiment calls it.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "experiments/compare.h"
+#include "experiments/harness.h"
+
+namespace gradstream {
+
+void assert_failed(const char* file, int line) {
+  std::fprintf(stderr, "%s:%d: assertion failed\n", file, line);
+  std::abort();
+}
+
+namespace {
+
+constexpr const char* kPrecision = sizeof(Real) == sizeof(double) ? "double" : "float";
+
+enum class Outcome { kPassed, kFailed, kSkipped };
+
+void print_case(const Case& one, const Curve& curve) {
+  const CurvePoint last = curve.points.empty() ? CurvePoint() : curve.points.back();
+  std::printf("case %-34s rounds=%u excess=%.3e grad_norm=%.3e bytes_up=%llu bytes_down=%llu seconds=%.1f%s%s\n",
+              one.key.c_str(), last.round, last.measures.excess, last.measures.grad_norm,
+              static_cast<unsigned long long>(last.bytes_up), static_cast<unsigned long long>(last.bytes_down),
+              curve.seconds, curve.fault.empty() ? "" : " ended by: ", curve.fault.c_str());
+  std::fflush(stdout);
+}
+
+void hold_to_references(const Experiment& experiment, const std::vector<Case>& cases, const Curves& curves,
+                        const Request& request, Judgement* judgement) {
+  for (const ReferenceCurve& reference : read_references(experiment.name)) {
+    for (const Case& one : cases) {
+      if (reference.key == one.key && reference.seed == request.seed) {
+        const Curve& curve = curves.at(one.key);
+        if (curve.points.empty()) {
+          judgement->check(one.key + " runs: " + curve.fault, false);
+        } else {
+          compare(reference, curve, tolerance_of(reference, one.parameters, curve.optimum), judgement);
+        }
+      }
+    }
+  }
+}
+
+Outcome run_one(const Experiment& experiment, const HarnessOptions& options) {
+  std::printf("experiment %s: %s\n", experiment.name, experiment.title);
+  const std::vector<Case> cases = experiment.cases(options.request);
+  if (cases.empty()) {
+    std::printf("result: name=%s seed=%u skipped=1 reason=no_%s_in_the_data_folder\n", experiment.name,
+                options.request.seed, experiment.needs);
+    return Outcome::kSkipped;
+  }
+  const std::string folder =
+      options.results_folder + "/" + experiment.name + "/seed" + std::to_string(options.request.seed);
+  bool is_written = true;
+  const Curves curves = run_cases(cases, options, [&](const Case& one, const Curve& curve) {
+    print_case(one, curve);
+    is_written = is_written && write_csv(folder, one.key, curve);
+  });
+  is_written = is_written && write_picture(folder, experiment, curves);
+  Judgement judgement;
+  hold_to_references(experiment, cases, curves, options.request, &judgement);
+  experiment.judge(curves, options.request, &judgement);
+  judgement.check("results are written to " + folder, is_written);
+  double seconds = 0;
+  for (const auto& [key, curve] : curves) {
+    seconds += curve.seconds;
+  }
+  for (const std::string& line : judgement.lines()) {
+    std::printf("%s\n", line.c_str());
+  }
+  std::printf("result: name=%s seed=%u passed=%d precision=%s cases=%zu criteria=%u failed=%u seconds=%.0f\n",
+              experiment.name, options.request.seed, judgement.passed() ? 1 : 0, kPrecision, cases.size(),
+              judgement.check_count(), judgement.failed_count(), seconds);
+  std::fflush(stdout);
+  return judgement.passed() ? Outcome::kPassed : Outcome::kFailed;
+}
+
+std::vector<const Experiment*> experiments_of(const std::string& name) {
+  const auto all = all_experiments();
+  if (name == "all") {
+    return {all.begin(), all.end()};
+  }
+  return {find_experiment(name)};
+}
+
+std::string known_names() {
+  std::string names = "all";
+  for (const Experiment* experiment : all_experiments()) {
+    names += std::string(", ") + experiment->name;
+  }
+  return names;
+}
+
+int run(int argc, char** argv) {
+  HarnessOptions options;
+  std::string name;
+  options.request.data_folder = "../shared/data";
+  options.results_folder = "results";
+  CLI::App app("The papers' experiments, in the simulator, in " + std::string(kPrecision) + " arithmetic.");
+  app.add_option("name", name, "one of " + known_names())->required();
+  app.add_option("--seed", options.request.seed, "of data, start, batches and directions")->capture_default_str();
+  app.add_option("--data", options.request.data_folder, "folder of mnist/, wordnet/ and school.csv.gz")
+      ->capture_default_str();
+  app.add_option("--results", options.results_folder, "NAME/seedS/ is made in it")->capture_default_str();
+  app.add_option("--threads", options.thread_count, "cases at a time")->check(CLI::Range(1, 64))->capture_default_str();
+  app.footer("Exit status: 0 every experiment passed, or was skipped for want of data; 1 not; 2 usage.");
+  try {
+    app.parse(argc, argv);
+    if (name != "all" && find_experiment(name) == nullptr) {
+      throw CLI::ValidationError("name", "no experiment is called '" + name + "'; known: " + known_names());
+    }
+  } catch (const CLI::ParseError& error) {
+    const bool is_help = app.exit(error) == 0;
+    std::printf("result: verb=experiment %s\n", is_help ? "help=1" : "error=usage");
+    return is_help ? 0 : 2;
+  }
+  uint32_t passed = 0;
+  uint32_t failed = 0;
+  uint32_t skipped = 0;
+  for (const Experiment* experiment : experiments_of(name)) {
+    const Outcome outcome = run_one(*experiment, options);
+    ++(outcome == Outcome::kPassed ? passed : outcome == Outcome::kFailed ? failed : skipped);
+  }
+  if (name == "all") {
+    std::printf("result: name=all seed=%u passed=%d precision=%s experiments_passed=%u failed=%u skipped=%u\n",
+                options.request.seed, failed == 0 ? 1 : 0, kPrecision, passed, failed, skipped);
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gradstream
+
+int main(int argc, char** argv) { return gradstream::run(argc, argv); }

@@ -1,0 +1,116 @@
+// The harness of the experiments: it replays the reference (in double to rounding, in float as far as float follows),
+// and notices when a curve is not the reference's.
+#include "experiments/experiment.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "experiments/compare.h"
+#include "experiments/harness.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kSeed = 1;
+constexpr uint32_t kRounds = 30;
+
+const Case& case_of(const std::vector<Case>& cases, const std::string& key) {
+  const auto found = std::find_if(cases.begin(), cases.end(), [&](const Case& one) { return one.key == key; });
+  EXPECT_NE(found, cases.end()) << key;
+  return *found;
+}
+
+// The reference's points up to kRounds.
+ReferenceCurve reference_of(const std::string& experiment, const std::string& key) {
+  for (ReferenceCurve& reference : read_references(experiment)) {
+    if (reference.key == key && reference.seed == kSeed) {
+      std::erase_if(reference.points, [](const ReferenceCurve::Point& point) { return point.round > kRounds; });
+      return reference;
+    }
+  }
+  ADD_FAILURE() << "no reference " << key;
+  return {};
+}
+
+HarnessOptions short_run() {
+  HarnessOptions options;
+  options.request.seed = kSeed;
+  options.round_count_max = kRounds;
+  return options;
+}
+
+TEST(Experiment, FollowsTheReference) {
+  const std::vector<Case> cases = kX1.cases({kSeed, ""});
+  for (const char* key : {"CPESph/fixed/K1/AGS", "CPESph/fixed/K8/AGS"}) {
+    const Case& one = case_of(cases, key);
+    const Curve curve = run_case(one, short_run());
+    EXPECT_EQ(curve.fault, "");
+    const ReferenceCurve reference = reference_of("X1", key);
+    ASSERT_GE(reference.points.size(), 7u);
+    Judgement judgement;
+    compare(reference, curve, tolerance_of(reference, one.parameters, curve.optimum), &judgement);
+    EXPECT_TRUE(judgement.passed()) << judgement.lines().front();
+  }
+}
+
+TEST(Experiment, AnotherSeedIsAnotherCurve) {
+  HarnessOptions options = short_run();
+  options.request.seed = 2;
+  const std::string key = "CPESph/fixed/K8/AGS";
+  const std::vector<Case> cases = kX1.cases(options.request);
+  const Curve curve = run_case(case_of(cases, key), options);
+  const ReferenceCurve reference = reference_of("X1", key);
+  Judgement judgement;
+  compare(reference, curve, tolerance_of(reference, cases.front().parameters, curve.optimum), &judgement);
+  EXPECT_FALSE(judgement.passed());
+}
+
+TEST(Experiment, CountsWhatTravels) {
+  const std::vector<Case> cases = kX1.cases({kSeed, ""});
+  const Curve curve = run_case(case_of(cases, "CPESph/fixed/K1/AGS"), short_run());
+  ASSERT_EQ(curve.points.size(), kRounds + 1);
+  // Every round each of the ten devices sends 26 values and gets a model of 26, and a few dozen bytes around them.
+  const auto per_round = [&](uint64_t CurvePoint::*bytes) {
+    return static_cast<double>(curve.points[kRounds].*bytes - curve.points[10].*bytes) / (kRounds - 10) / 10;
+  };
+  const double values = 26 * sizeof(Real);
+  EXPECT_GT(per_round(&CurvePoint::bytes_up), values);
+  EXPECT_LT(per_round(&CurvePoint::bytes_up), values + 100);
+  EXPECT_GT(per_round(&CurvePoint::bytes_down), values);
+  EXPECT_LT(per_round(&CurvePoint::bytes_down), values + 150);
+}
+
+TEST(Experiment, SaysWhyACaseDoesNotRun) {
+  std::vector<Case> cases = kX1.cases({kSeed, ""});
+  cases.front().parameters.local_step_count = 0;
+  const Curve curve = run_case(cases.front(), short_run());
+  EXPECT_TRUE(curve.points.empty());
+  EXPECT_NE(curve.fault.find("local_step_count"), std::string::npos);
+}
+
+TEST(Judgement, OnlyCriteriaDecide) {
+  Judgement judgement;
+  EXPECT_FALSE(judgement.passed()) << "nothing was checked";
+  judgement.claim("a claim", false, "a figure");
+  judgement.check_near("a value", 2.0, 1.0, 3);
+  EXPECT_TRUE(judgement.passed());
+  judgement.check_near("a value", std::nan(""), 1.0, 3);
+  EXPECT_FALSE(judgement.passed());
+  EXPECT_EQ(judgement.lines().size(), 3u);
+}
+
+TEST(Curve, FindsRounds) {
+  Curve curve;
+  for (uint32_t round = 0; round <= 4; ++round) {
+    curve.points.push_back({round, {1.0 / (1 + round), 1.0 / (1 + round), 0}, 0, 0});
+  }
+  EXPECT_EQ(curve.rounds_to(0.5), 1u);
+  EXPECT_EQ(curve.rounds_to(0.1), UINT32_MAX);
+  EXPECT_EQ(curve.at(9).round, 4u);
+  EXPECT_EQ(curve.at(2).round, 2u);
+}
+
+}  // namespace
+}  // namespace gradstream
