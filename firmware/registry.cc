@@ -4,7 +4,8 @@ namespace gradstream {
 namespace {
 
 constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};
-constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps};
+constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps,
+                                               &kTangentRetractionOps, &kProjectionTangentOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
 
 }  // namespace

@@ -7,14 +7,15 @@
 namespace gradstream {
 namespace {
 
-// Which rule serves a run: by what its devices upload.
+// Which rule serves a run: by its devices' solver and what they upload.
 struct Rule {
+  SolverId solver;
   StreamKind stream;
   uint32_t (*model_count)(const RunParameters& parameters);
   std::unique_ptr<Aggregator> (*make)(const AggregatorContext& context);
 };
 
-// Directions of scalars are ambient: a late update needs no model but the current one, which the replica holds.
+// Directions of scalars, and mean gradients, are ambient: a late update needs no model but the current one.
 uint32_t no_models(const RunParameters&) { return 0; }
 
 // A late tangent is transported from the model it was made at.
@@ -22,15 +23,16 @@ uint32_t stale_models(const RunParameters& parameters) {
   return parameters.late == LatePolicy::kWeight ? parameters.staleness_max + 1 : 0;
 }
 
-constexpr std::array<Rule, 2> kRules = {{
-    {StreamKind::kScalarStream, no_models, make_aggregator_projection},
-    {StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+constexpr std::array<Rule, 3> kRules = {{
+    {SolverId::kProjection, StreamKind::kScalarStream, no_models, make_aggregator_projection},
+    {SolverId::kProjection, StreamKind::kTangentBlock, no_models, make_aggregator_mean_gradient},
+    {SolverId::kGradientStream, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
 }};
 
 const Rule& rule_of(const RunParameters& parameters) {
   const StreamKind stream = parameters.stream();
   for (const Rule& rule : kRules) {
-    if (rule.stream == stream) {
+    if (rule.solver == parameters.solver && rule.stream == stream) {
       return rule;
     }
   }

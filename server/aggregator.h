@@ -79,6 +79,7 @@ uint32_t aggregator_model_count(const RunParameters& parameters);
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context);
 
 // Members of the registry.
+std::unique_ptr<Aggregator> make_aggregator_mean_gradient(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
 

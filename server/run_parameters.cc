@@ -44,8 +44,15 @@ std::map<std::string, std::string> parse_lines(const std::string& text) {
   return lines;
 }
 
-bool is_zeroth_order(EstimatorId id) {
+// Estimators whose directions depend on nothing but the seed, so that scalars say all.
+bool has_scalars(EstimatorId id) {
   return id == EstimatorId::kProjectionOneSided || id == EstimatorId::kProjectionTwoSided;
+}
+
+// Estimators whose values are tangents, as RFedAGS transports them.
+bool is_tangent(EstimatorId id) {
+  return id == EstimatorId::kAnalyticGradient || id == EstimatorId::kTangentRetraction ||
+         id == EstimatorId::kProjectionTangent;
 }
 
 bool is_wire_encoding(Encoding encoding) {
@@ -89,20 +96,44 @@ std::string check_scalar_stream(const RunParameters& p) {
   if (p.directions != DirectionKind::kSign) {
     return "directions: use sign";
   }
-  if (p.direction_count == 0 || p.direction_count > kDirectionCountMax) {
-    return "direction_count: from 1 to " + std::to_string(kDirectionCountMax);
-  }
   if (p.local_step_count * p.direction_count > kScalarCountMax) {
     return "local_step_count, direction_count: their product is the scalars of an update, at most " +
-           std::to_string(kScalarCountMax) + "; use fewer of either, or solver gradient_stream";
-  }
-  if (!(p.smoothing > 0) || !std::isfinite(p.smoothing)) {
-    return "smoothing: must be above 0; about 1e-2 for data of order 1";
+           std::to_string(kScalarCountMax) + "; use fewer of either, or upload_stream tangent";
   }
   if (!is_wire_encoding(p.record_encoding)) {
     return "record_encoding: f32, bf16 or int8";
   }
   return "";
+}
+
+std::string check_directions(const RunParameters& p) {
+  if (p.directions != DirectionKind::kSign && p.directions != DirectionKind::kSphere) {
+    return "directions: sign or sphere";
+  }
+  if (p.direction_count == 0 || p.direction_count > kDirectionCountMax) {
+    return "direction_count: from 1 to " + std::to_string(kDirectionCountMax);
+  }
+  if (!(p.smoothing > 0) || !std::isfinite(p.smoothing)) {
+    return "smoothing: must be above 0; about 1e-2 for data of order 1";
+  }
+  return "";
+}
+
+std::string check_estimator(const RunParameters& p) {
+  if (name_of(p.estimator) == std::string("none")) {
+    return "estimator: name one";
+  }
+  if (p.solver == SolverId::kGradientStream && !is_tangent(p.estimator)) {
+    return "estimator: solver gradient_stream transports tangents and needs analytic_gradient, tangent_retraction or "
+           "projection_tangent";
+  }
+  const bool can_stream = p.solver == SolverId::kProjection && has_scalars(p.estimator);
+  if (p.upload_stream == StreamKind::kScalarStream && !can_stream) {
+    return std::string("upload_stream: scalars cannot carry what solver ") + name_of(p.solver) + " makes of " +
+           name_of(p.estimator) + ": nobody else could rebuild it; use auto or tangent, or solver projection with "
+           "projection_one_sided or projection_two_sided";
+  }
+  return p.estimator == EstimatorId::kAnalyticGradient ? "" : check_directions(p);
 }
 
 std::string check_local_work(const RunParameters& p) {
@@ -112,12 +143,8 @@ std::string check_local_work(const RunParameters& p) {
   if (p.local_step_count == 0 || p.local_step_count > kLocalStepCountMax) {
     return "local_step_count: from 1 to " + std::to_string(kLocalStepCountMax);
   }
-  if (p.solver == SolverId::kProjection && !is_zeroth_order(p.estimator)) {
-    return "estimator: solver projection folds scalars and needs projection_one_sided or projection_two_sided; for "
-           "gradients use solver gradient_stream";
-  }
-  if (p.solver == SolverId::kGradientStream && p.estimator != EstimatorId::kAnalyticGradient) {
-    return "estimator: solver gradient_stream needs analytic_gradient";
+  if (std::string fault = check_estimator(p); !fault.empty()) {
+    return fault;
   }
   if (p.batch_mode == BatchMode::kNone) {
     return "batch_mode: all, common or per_direction";
@@ -130,6 +157,9 @@ std::string check_local_work(const RunParameters& p) {
   }
   if (p.use_correction && p.solver == SolverId::kGradientStream) {
     return "use_correction: only solver projection has a correction; set it to false";
+  }
+  if (p.use_correction && p.stream() == StreamKind::kTangentBlock) {
+    return "use_correction: devices get no mean gradient with dense uploads; set it to false";
   }
   if (!(p.step_size > 0) || !std::isfinite(p.step_size) || !(p.step_decay >= 0) || !std::isfinite(p.step_decay) ||
       !(p.server_step > 0) || !std::isfinite(p.server_step)) {
@@ -230,7 +260,9 @@ template <>
 const EnumNames<EstimatorId>& names_of() {
   static const EnumNames<EstimatorId> names = {{"analytic_gradient", EstimatorId::kAnalyticGradient},
                                                {"projection_one_sided", EstimatorId::kProjectionOneSided},
-                                               {"projection_two_sided", EstimatorId::kProjectionTwoSided}};
+                                               {"projection_two_sided", EstimatorId::kProjectionTwoSided},
+                                               {"tangent_retraction", EstimatorId::kTangentRetraction},
+                                               {"projection_tangent", EstimatorId::kProjectionTangent}};
   return names;
 }
 
@@ -244,6 +276,13 @@ template <>
 const EnumNames<BatchMode>& names_of() {
   static const EnumNames<BatchMode> names = {
       {"all", BatchMode::kAll}, {"common", BatchMode::kCommon}, {"per_direction", BatchMode::kPerDirection}};
+  return names;
+}
+
+template <>
+const EnumNames<StreamKind>& names_of() {
+  static const EnumNames<StreamKind> names = {
+      {"auto", StreamKind::kNone}, {"scalar", StreamKind::kScalarStream}, {"tangent", StreamKind::kTangentBlock}};
   return names;
 }
 
@@ -282,8 +321,9 @@ const ManifoldOps* server_manifold(ManifoldId id) {
 }
 
 StreamKind RunParameters::stream() const {
-  return solver == SolverId::kProjection && is_zeroth_order(estimator) ? StreamKind::kScalarStream
-                                                                       : StreamKind::kTangentBlock;
+  const bool is_scalar =
+      solver == SolverId::kProjection && has_scalars(estimator) && upload_stream != StreamKind::kTangentBlock;
+  return is_scalar ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
 }
 
 uint32_t RunParameters::owner_of(uint32_t client_index) const {

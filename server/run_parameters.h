@@ -52,7 +52,8 @@ struct RunParameters {
   float step_size = 0.1F;
   float step_decay = 0;
   float server_step = 1;  // eta_g
-  // Wire.
+  // Wire. What a device uploads; kNone: scalars where they say everything, else a tangent.
+  StreamKind upload_stream = StreamKind::kNone;
   Encoding upload_encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
   // A device that missed versions gets their records up to so many bytes, else a snapshot. 0: the snapshot's own size.
@@ -115,6 +116,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("step_size", p.step_size);
   visit("step_decay", p.step_decay);
   visit("server_step", p.server_step);
+  visit("upload_stream", p.upload_stream);
   visit("upload_encoding", p.upload_encoding);
   visit("record_encoding", p.record_encoding);
   visit("log_size_max", p.log_size_max);
@@ -153,6 +155,8 @@ template <>
 const EnumNames<DirectionKind>& names_of();
 template <>
 const EnumNames<BatchMode>& names_of();
+template <>
+const EnumNames<StreamKind>& names_of();
 template <>
 const EnumNames<Encoding>& names_of();
 template <>

@@ -11,8 +11,9 @@ constexpr uint32_t kSampleCountMin = 6;
 constexpr uint32_t kSampleCountSpread = 5;
 
 constexpr std::array<const ManifoldOps*, 3> kManifolds = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
-constexpr std::array<const EstimatorOps*, 3> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
-                                                            &kProjectionTwoSidedOps};
+constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
+                                                            &kProjectionTwoSidedOps, &kTangentRetractionOps,
+                                                            &kProjectionTangentOps};
 constexpr std::array<const SolverOps*, 2> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps};
 
 }  // namespace

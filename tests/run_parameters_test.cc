@@ -42,7 +42,18 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
        }},
       {"problem:", [](RunParameters* p) { p->problem = "a name that is too long"; }},
       {"solver:", [](RunParameters* p) { p->solver = SolverId::kNone; }},
-      {"estimator: solver projection", [](RunParameters* p) { p->estimator = EstimatorId::kAnalyticGradient; }},
+      {"estimator: name one", [](RunParameters* p) { p->estimator = EstimatorId::kNone; }},
+      {"upload_stream: scalars cannot carry what solver projection makes of projection_tangent",
+       [](RunParameters* p) {
+         p->estimator = EstimatorId::kProjectionTangent;
+         p->upload_stream = StreamKind::kScalarStream;
+       }},
+      {"upload_stream: scalars cannot carry what solver projection makes of tangent_retraction",
+       [](RunParameters* p) {
+         p->estimator = EstimatorId::kTangentRetraction;
+         p->upload_stream = StreamKind::kScalarStream;
+       }},
+      {"use_correction:", [](RunParameters* p) { p->estimator = EstimatorId::kAnalyticGradient; }},
       {"estimator: solver gradient_stream", [](RunParameters* p) { p->solver = SolverId::kGradientStream; }},
       {"directions: sphere is not reproducible", [](RunParameters* p) { p->directions = DirectionKind::kSphere; }},
       {"direction_count:", [](RunParameters* p) { p->direction_count = 0; }},
@@ -107,6 +118,25 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   tangent = tangent_parameters();
   tangent.batch_mode = BatchMode::kPerDirection;
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
+}
+
+TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
+  RunParameters p = scalar_parameters();
+  EXPECT_EQ(p.stream(), StreamKind::kScalarStream);
+  p.upload_stream = StreamKind::kTangentBlock;
+  p.use_correction = false;
+  EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
+  EXPECT_EQ(p.value_count(), p.shape.size());
+  p.upload_stream = StreamKind::kNone;
+  for (const EstimatorId id :
+       {EstimatorId::kAnalyticGradient, EstimatorId::kTangentRetraction, EstimatorId::kProjectionTangent}) {
+    p.estimator = id;
+    for (const SolverId solver : {SolverId::kProjection, SolverId::kGradientStream}) {
+      p.solver = solver;
+      EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
+      EXPECT_EQ(check_parameters(p), "");
+    }
+  }
 }
 
 TEST(RunParameters, CanonicalTextNamesEveryFieldOnce) {

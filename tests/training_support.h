@@ -71,7 +71,8 @@ inline std::vector<Real> random_point(const ManifoldOps& manifold, Shape shape, 
 
 inline constexpr const ManifoldOps* kAllManifolds[] = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
 inline constexpr const EstimatorOps* kAllEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
-                                                         &kProjectionTwoSidedOps};
+                                                         &kProjectionTwoSidedOps, &kTangentRetractionOps,
+                                                         &kProjectionTangentOps};
 inline constexpr const SolverOps* kAllSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
 
 inline Registry registry_of(std::span<const Problem> problems) {

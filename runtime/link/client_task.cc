@@ -179,8 +179,9 @@ Status Client::begin_task(uint64_t now_ms) {
   GS_TRY(begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_));
   is_task_begun_ = true;
   task_begun_ms_ = now_ms;
-  return run_.ops->stream(*run_.estimator) == static_cast<StreamKind>(welcome_.stream) ? Status::kOk
-                                                                                      : Status::kInvalidArgument;
+  // What could be scalars may travel as a tangent, not the other way round.
+  const StreamKind stream = run_.ops->stream(*run_.estimator);
+  return !is_scalar || stream == StreamKind::kScalarStream ? Status::kOk : Status::kInvalidArgument;
 }
 
 // All steps are done, or the deadline would probably pass within the next one and what is there is worth sending.

@@ -25,7 +25,7 @@ static_assert(sizeof(gs_Task{}.problem) == kProblemNameSizeMax + 1, "gradstream.
 // Values of an enum of the runtime and of the wire are the same numbers.
 static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kStiefel));
 static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kGradientStream));
-static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTwoSided));
+static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
 static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
 static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
 static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kF64));
@@ -257,6 +257,7 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.local_step_count = task.local_step_count;
   out.steps_min = task.steps_min;
   out.step_size = static_cast<Real>(task.step_size);
+  out.stream = static_cast<StreamKind>(welcome.stream);
   out.use_correction = task.use_correction;
   out.encoding = static_cast<Encoding>(task.encoding);
   out.deadline_ms = task.deadline_ms;

@@ -20,8 +20,9 @@ namespace gradstream {
 // Values equal the wire's enums; never renumber.
 enum class SolverId : uint8_t {
   kNone = 0,
-  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or with
-                        // the analytic gradient (A10) the mean of its k gradients, a TangentBlock of ambient values
+  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or where
+                        // the estimator has no scalars (A10) or the run wants a dense upload the mean of its k
+                        // estimates, a TangentBlock of ambient values
   kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
 };
 
@@ -38,6 +39,7 @@ struct Task {
   uint32_t local_step_count = 0;
   uint32_t steps_min = 0;  // least steps worth sending (0 as 1); == local_step_count: partial work is refused
   Real step_size = 0;
+  StreamKind stream = StreamKind::kNone;  // of the upload; kNone: the solver's own
   bool use_correction = false;
   Encoding encoding = Encoding::kNone;  // of the upload
   uint32_t deadline_ms = 0;             // from receipt; 0: none
@@ -71,7 +73,7 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z);
 struct SolverOps {
   SolverId id;
   const char* name;
-  // What finish hands over.
+  // What finish hands over; where that is a ScalarStream, a task may ask for a TangentBlock instead.
   StreamKind (*stream)(const EstimatorOps& estimator);
   // Bytes of persistent and of scratch memory that prepare and step take. A number per (manifold, shape, solver).
   size_t (*persistent_size)(const SolverRun& run);

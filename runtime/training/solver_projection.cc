@@ -25,23 +25,34 @@ StreamKind stream(const EstimatorOps& estimator) {
   return estimator.uses_scalars ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
 }
 
+// Whether the scalars themselves are uploaded.
+bool keeps_scalars(const SolverRun& run) {
+  return run.estimator->uses_scalars && run.task.stream != StreamKind::kTangentBlock;
+}
+
+// Scalars of one step that are made and not kept.
+size_t passing_scalar_count(const SolverRun& run) {
+  return run.estimator->uses_scalars && !keeps_scalars(run) ? run.task.estimator.directions.direction_count : 0;
+}
+
 size_t persistent_size(const SolverRun& run) {
   const size_t tensor_size = Arena::taken_size<Real>(run.task.shape.size());
-  const size_t stream_size = run.estimator->uses_scalars ? Arena::taken_size<Real>(scalar_count(run)) : tensor_size;
+  const size_t stream_size = keeps_scalars(run) ? Arena::taken_size<Real>(scalar_count(run)) : tensor_size;
   return Arena::taken_size<State>(1) + 2 * tensor_size + stream_size;
 }
 
-// G; above it first what the estimator takes, then the next zhat and what P_M takes.
+// G and passing scalars; above them first what the estimator takes, then the next zhat and what P_M takes.
 size_t scratch_size(const SolverRun& run) {
   const size_t tensor_size = Arena::taken_size<Real>(run.task.shape.size());
   const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
   const size_t project_size = tensor_size + run.manifold->scratch_size(run.task.shape);
-  return tensor_size + (estimate_size > project_size ? estimate_size : project_size);
+  return tensor_size + Arena::taken_size<Real>(passing_scalar_count(run)) +
+         (estimate_size > project_size ? estimate_size : project_size);
 }
 
 Status prepare(SolverRun& run, Arena& arena) {
   const size_t size = run.task.shape.size();
-  const bool uses_scalars = run.estimator->uses_scalars;
+  const bool uses_scalars = keeps_scalars(run);
   if (uses_scalars && scalar_count(run) > kScalarCountMax) {
     return Status::kInvalidArgument;
   }
@@ -86,7 +97,9 @@ Status step(SolverRun& run, Arena& arena) {
   ScratchScope scope(arena);
   const Result<Real*> g = arena.scratch<Real>(shape.size());
   GS_TRY(g.status());
-  Real* scalars = state.scalars == nullptr ? nullptr
+  const Result<Real*> passing = arena.scratch<Real>(passing_scalar_count(run));
+  GS_TRY(passing.status());
+  Real* scalars = state.scalars == nullptr ? passing.value()
                                            : state.scalars + static_cast<size_t>(run.steps_done) *
                                                                  run.task.estimator.directions.direction_count;
   Real loss = 0;
@@ -112,7 +125,7 @@ Status finish(SolverRun& run, GradientStream* out) {
     return Status::kProtocolError;
   }
   const State& state = state_of(run);
-  out->kind = stream(*run.estimator);
+  out->kind = state.scalars != nullptr ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
   out->steps_done = run.steps_done;
   out->values = state.scalars != nullptr ? state.scalars : state.mean;
   out->value_count = state.scalars != nullptr ? run.steps_done * run.task.estimator.directions.direction_count

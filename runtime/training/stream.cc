@@ -68,6 +68,10 @@ void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint3
   add_signed(stream, shape.size(), sign_magnitude(shape), out);
 }
 
+void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out) {
+  fill_normal(direction_key(spec, step), static_cast<uint64_t>(j) * shape.size(), shape.size(), out);
+}
+
 Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
                              const Real* coefficients, Real* sum, Arena& arena) {
   if (!is_known(spec.kind) || spec.direction_count == 0) {
@@ -196,7 +200,7 @@ Status Replica::finish_record(uint32_t direction_count, Real step_scale, Arena& 
   if (direction_count == 0) {
     return Status::kInvalidArgument;
   }
-  GS_TRY(descend(sum_, step_scale * estimate_factor(shape_, direction_count), arena));
+  GS_TRY(step_gradient(sum_, step_scale * estimate_factor(shape_, direction_count), arena));
   in_record_ = false;
   return Status::kOk;
 }
@@ -219,20 +223,23 @@ Status Replica::step_tangent(const Real* v, Real step, Arena& arena) {
   return take_model(next.value());
 }
 
-Status Replica::step_gradient(const Real* g, Real step, Arena& arena) {
-  return has_model_ ? descend(g, step, arena) : Status::kProtocolError;
+Status Replica::gradient_step(const Real* g, Real step, Real* out, Arena& arena) const {
+  if (!has_model_) {
+    return Status::kProtocolError;
+  }
+  for (size_t e = 0; e < shape_.size(); ++e) {
+    out[e] = model_[e] + -step * g[e];
+  }
+  GS_TRY(manifold_->project_point(shape_, out, out, arena));
+  return all_finite(shape_.size(), out) ? Status::kOk : Status::kNotFinite;
 }
 
-// X <- P_M(X - step g).
-Status Replica::descend(const Real* g, Real step, Arena& arena) {
+Status Replica::step_gradient(const Real* g, Real step, Arena& arena) {
   ScratchScope scope(arena);
   const Result<Real*> next = arena.scratch<Real>(shape_.size());
   GS_TRY(next.status());
-  Real* z = next.value();
-  copy(shape_.size(), model_, z);
-  add_scaled(shape_.size(), -step, g, z);
-  GS_TRY(manifold_->project_point(shape_, z, z, arena));
-  return take_model(z);
+  GS_TRY(gradient_step(g, step, next.value(), arena));
+  return take_model(next.value());
 }
 
 // The only place where a version begins: all or nothing.

@@ -44,6 +44,10 @@ struct DirectionSpec {
 // out <- u[step, j]; shape.size() values. The kind must be a known one.
 void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);
 
+// out <- the standard normals number j * pr + e of the directions' stream, of which a kSphere direction is the
+// normalised form, whatever the kind (A7's directions before they are projected). libm: not reproducible.
+void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);
+
 // sum <- sum + sum over q in [first, first + count) of coefficients[q - first] * u[q / m, q % m], in the order of q.
 // For kSign: c = coefficient * (1 / sqrt(pr)), then sum[e] +- c, so that a split into chunks does not change a bit.
 // kSphere takes scratch of one direction from the arena (kOutOfMemory). kInvalidArgument for an unknown kind or m = 0.
@@ -119,15 +123,16 @@ class Replica {
   // X <- that; version + 1. Codes as tangent_step, kOutOfMemory: the model is untouched.
   Status step_tangent(const Real* v, Real step, Arena& arena);
 
-  // X <- P_M(X - step g), g the ambient mean gradient of the dense form (A10's server step); version + 1. g must not be
-  // model(). Codes as step_tangent.
+  // out <- P_M(X - step g), the next model of A10's server step, g the ambient mean gradient; the replica stays. out may
+  // be g, neither may be model(). Codes as tangent_step.
+  Status gradient_step(const Real* g, Real step, Real* out, Arena& arena) const;
+  // X <- that; version + 1. Codes as step_tangent.
   Status step_gradient(const Real* g, Real step, Arena& arena);
 
   // Makes a single bit of the model wrong; fault injection for tests and the simulator only.
   void flip_bit_for_test(size_t bit);
 
  private:
-  Status descend(const Real* g, Real step, Arena& arena);
   Status take_model(const Real* z);
 
   const ManifoldOps* manifold_ = nullptr;
