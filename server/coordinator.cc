@@ -8,12 +8,12 @@
 namespace gradstream {
 
 const char* reason_name(gs_Reason reason) {
-  static constexpr std::array<const char*, 22> kNames = {
+  static constexpr std::array<const char*, 23> kNames = {
       "none",          "protocol_version", "unknown_run",    "malformed",    "unexpected_message",
       "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
       "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
       "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-      "storage",       "singular"};
+      "storage",       "singular",         "older_update"};
   const auto index = static_cast<size_t>(reason);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

@@ -11,15 +11,14 @@ constexpr int64_t kSumLimit = static_cast<int64_t>(1) << 62;
 // 2^exponent, exact in Real.
 Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint64_t>(1) << exponent); }
 
-// The quotient rounded half away from zero; divisor > 0.
-int64_t divide_rounded(int64_t sum, uint32_t divisor) {
+}  // namespace
+
+int64_t divide_rounded(int64_t sum, uint64_t divisor) {
   const uint64_t magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
   const uint64_t rest = magnitude % divisor;
   const uint64_t quotient = magnitude / divisor + (rest >= divisor - rest ? 1 : 0);
   return sum < 0 ? -static_cast<int64_t>(quotient) : static_cast<int64_t>(quotient);
 }
-
-}  // namespace
 
 Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
   if (!std::isfinite(value)) {

@@ -34,6 +34,9 @@ inline constexpr unsigned kFoldScaleLog2Max = 48;
 // The fixed-point form of a value. kNotFinite; kOutOfRange when it is not below 2^kFoldValueBits in magnitude.
 Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed);
 
+// The quotient rounded half away from zero; divisor > 0, |sum| < 2^62.
+int64_t divide_rounded(int64_t sum, uint64_t divisor);
+
 class Fold {
  public:
   // The slots stay the caller's and outlive the fold; they are cleared. scale_log2 <= kFoldScaleLog2Max.

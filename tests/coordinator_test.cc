@@ -532,7 +532,7 @@ TEST(Coordinator, LateUpdatesAreWeightedAndDoNotCount) {
     if (!is_scalar) {
       p.solver = SolverId::kGradientStream;
       p.estimator = EstimatorId::kAnalyticGradient;
-      p.use_correction = false;
+      p.correction_form = CorrectionForm::kNone;
     }
     TestServer server(p);
     server.start();
@@ -866,7 +866,7 @@ TEST(Coordinator, RecoversAfterEveryRecordOfATangentRun) {
   RunParameters p = deadline_parameters();
   p.solver = SolverId::kGradientStream;
   p.estimator = EstimatorId::kAnalyticGradient;
-  p.use_correction = false;
+  p.correction_form = CorrectionForm::kNone;
   recover_after_every_record(p);
 }
 
