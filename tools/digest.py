@@ -20,8 +20,8 @@ BUILD = ROOT / "build" / "digest"
 RUN_SECONDS_MAX = 120
 
 SOURCES = [
-    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/linalg.cc", "runtime/base/random.cc",
-    "runtime/base/status.cc",
+    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc", "runtime/base/linalg.cc",
+    "runtime/base/random.cc", "runtime/base/status.cc",
     "runtime/manifold/euclidean.cc", "runtime/manifold/manifold.cc", "runtime/manifold/sphere.cc",
     "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",

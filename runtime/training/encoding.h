@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "runtime/base/config.h"
+#include "runtime/base/crc32c.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {
@@ -40,9 +41,6 @@ Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_
 // byte pattern that no encoder makes (int8: byte -128, a byte other than 0 under scale 0, a scale that is negative, not
 // finite or so large that 127 * scale overflows). On an error values is unspecified.
 Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values);
-
-// CRC-32C (Castagnoli), of a whole upload or snapshot. Chain by passing the previous result; start with 0.
-uint32_t crc32c(uint32_t crc, const uint8_t* bytes, size_t size);
 
 // 64-bit FNV-1a over the little-endian bytes of values (as float in the product): the digest by which replicas prove
 // their model. Against accidents, not against an adversary. Chain by passing the previous result.
