@@ -1,6 +1,7 @@
-"""One run on six processors: native, AArch64 and ARMv7 clients (qemu-user), and Cortex-M3, M4F and M7 boards (QEMU,
-link by UART), all over TLS against the real server. Half-way the server is killed and started again, the M4F board is
-unplugged and plugged in again; the run must still end with one digest on all, computed by each device itself.
+"""One run on eight machines: native, AArch64 and ARMv7 clients (qemu-user), and Cortex-M3, M4F, M7, M55 and STM32F405
+boards (QEMU, link by UART), all over TLS against the real server. Half-way the server is killed and started again, the
+M4F board is unplugged and plugged in again; the run must still end with one digest on all, computed by each device
+itself.
 
 Usage: mixed_fleet_test.py [--rounds N]       exit status 0: one digest, no device missing from a version
 """
@@ -18,7 +19,7 @@ import digits  # noqa: E402
 import fleet  # noqa: E402
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500")
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps3-an547", "stm32f405")
 CROSS = {"rpi-arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
          "rpi-armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}
 UNPLUGGED = "mps2-an386"

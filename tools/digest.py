@@ -77,6 +77,7 @@ BUILDS = [
     board("cortex-m3", "-mcpu=cortex-m3 -mfloat-abi=soft", "mps2-an385"),
     CORTEX_M4F,
     board("cortex-m7", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
+    board("cortex-m55", "-mcpu=cortex-m55+nomve -mfloat-abi=hard", "mps3-an547"),
 ]
 # Each must differ from the first: what the comparison is there to find.
 PLANTED = [
