@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""./run emulate BOARD: a board's client image in QEMU, its link UART joined to a server's TCP port.
+"""./run emulate BOARD: a board's client image in QEMU (the RP2040's in rp2040js), its link UART joined to a server.
 
 The image is the same for all units. Identity and samples are loaded into pages of its flash, as a programmer would
 write them (boards/README.md). The board's console is this command's output.
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QEMU = "qemu-system-arm"
+RP2040JS = ROOT / "third_party" / "rp2040js" / "node_modules" / "rp2040js"
 IDENTITY_SIZE = 1024
 FLASH_PAGE_SIZE = 16 * 1024  # of boards/cortex_m/emulated_flash.cc, as the layout of the file
 FLASH_COUNTERS = "<4I"       # erases of page 0, of page 1, bytes programmed, calls
@@ -25,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Machine(NamedTuple):
-    qemu: str               # QEMU's name of it
+    qemu: str               # QEMU's name of it; "": rp2040js runs it
     what: str
     shard_address: int      # of its linker script, as the next two
     shard_size: int
@@ -43,6 +44,7 @@ MACHINES = {
     "mps2-an386": mps("mps2-an386", "Cortex-M4F"),
     "mps2-an500": mps("mps2-an500", "Cortex-M7"),
     "mps3-an547": mps("mps3-an547", "Cortex-M55"),
+    "rp2040": Machine("", "Raspberry Pi Pico, Cortex-M0+", 0x10100000, 512 * 1024, 0x101DF000),
     "stm32f405": Machine("netduinoplus2", "STM32F405, Cortex-M4F", 0x08040000, 256 * 1024, 0x08020000, link=5),
 }
 
@@ -110,6 +112,12 @@ def command(arguments, image, *words):
     words = ["client", *words] + ([] if arguments.forever else ["until-finished"])
     if arguments.flash:
         words.append(f"flash={make_flash(arguments.flash)}")
+    if not machine.qemu:
+        if not RP2040JS.exists():
+            raise Failure("rp2040js is missing: install npm, then ./run setup fetches it")
+        return ["node", ROOT / "tools" / "rp2040.mjs", "--image", image, "--link", arguments.server,
+                "--words", " ".join(words), "--load", f"{shard}@{machine.shard_address:#x}",
+                "--load", f"{identity}@{machine.identity_address:#x}"]
     semihosting = ",".join(["enable=on,target=native", *(f"arg={word}" for word in words)])
     ports = {machine.console: "chardev:console", machine.link: "chardev:link"}
     serial = [word for port in range(max(ports) + 1) for word in ("-serial", ports.get(port, "none"))]

@@ -29,8 +29,9 @@ uint64_t machine_now_ms();
 inline constexpr uint64_t kSleepMaxMs = 5000;  // below the period of every watchdog
 void machine_wake_in_ms(uint64_t delta_ms);
 
-// Gives the image another kWatchdogMs. Without it the machine resets, and says why after it.
-inline constexpr uint32_t kWatchdogMs = 20000;  // several times the slowest local step of a model that fits a board
+// Gives the image another kWatchdogMs. Without it the machine resets, and says why after it. Reason: several times the
+// slowest local step of a model that fits a board, and an erase of its flash; the RP2040's counter ends at 8.3 s.
+inline constexpr uint32_t kWatchdogMs = 8000;
 static_assert(kSleepMaxMs < kWatchdogMs);
 void machine_watchdog_feed();
 
