@@ -14,7 +14,7 @@ int main() {
   options.stack_high_water_size = gradstream::board_stack_high_water_size;
   options.feed_watchdog = gradstream::board_feed_watchdog;
   options.reset_cause = static_cast<uint32_t>(gradstream::board_reset_cause());
-#if defined(GS_KEY_EXCHANGE_PSK_KE)
+#if defined(GS_SMALLEST)
   options.key_exchange = GS_PSK_KE;
 #endif
   gradstream::board_stop(gradstream::client_main(options));

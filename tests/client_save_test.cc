@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "boards/flash_log.h"
 #include "runtime/link/client.h"
 #include "tests/fake_link.h"
 #include "tests/fake_server.h"
@@ -91,6 +92,26 @@ TEST(ClientSave, StepsOfAnotherTaskAreNotReplayed) {
     EXPECT_EQ(link.client().counters().steps_replayed, 1U);
     expect_same_end(server, link.client(), undisturbed);
   }
+}
+
+// What ./run footprint says of a flash's life: the demo's model and task.
+TEST(ClientSave, FlashThatARoundTakes) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.shape = {64, 4};
+  run.direction_count = 16;
+  run.local_step_count = 5;
+  FakeServer server(run);
+  FakeDevice device(64);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 2; }));
+  uint32_t size = 0;
+  ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 4; }));
+  for (const Bytes& step : device.steps) {
+    size += FlashLog::record_size(static_cast<uint32_t>(step.size()));
+  }
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
+  size += FlashLog::record_size(static_cast<uint32_t>(link.saves.back().size()));
+  EXPECT_EQ(size, 3040U);
 }
 
 // A restart from every state ever saved, also from one that is rounds old.

@@ -32,6 +32,7 @@ CALLS_MAX = 400          # of the flash in a life, where one of them is cut; a r
 ROUNDS_PER_CUT = 8       # more than a life sees, on average
 CALM_ROUNDS = 10
 BOOT_SECONDS_MAX = 60    # without an end or a cut: the board hangs
+ROUND_SECONDS_MAX = 2    # of a life that is not cut, on a machine that does other things too
 RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/store.h
 
 
@@ -62,10 +63,11 @@ class Run:
     def boot(self, *words):
         """One life of the board: its exit status."""
         command = emulate.command(self.arguments, IMAGE, *words)
+        seconds = BOOT_SECONDS_MAX + (0 if words else ROUND_SECONDS_MAX * self.rounds)
         try:
             done = subprocess.run([*map(str, command), "-icount", "shift=0"], stdin=subprocess.DEVNULL, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                  timeout=BOOT_SECONDS_MAX)
+                                  timeout=seconds)
         except subprocess.TimeoutExpired as expired:
             raise Failure(f"the board hangs: {expired.stdout}") from expired
         self.lines = done.stdout.splitlines()

@@ -16,6 +16,9 @@ function(gs_add_cortex_m_image target script config)
   target_compile_definitions(${target} PRIVATE GS_BOARD_CONFIG="${config}")
   target_link_options(${target} PRIVATE -L${PROJECT_SOURCE_DIR}
     -T${PROJECT_SOURCE_DIR}/${script} -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
+  if(GS_SMALLEST)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/firmware/registry_smallest.cc)
+  endif()
   target_link_libraries(${target} PRIVATE gs_firmware)
 endfunction()
 
