@@ -123,8 +123,8 @@ class Replica {
   // X <- that; version + 1. Codes as tangent_step, kOutOfMemory: the model is untouched.
   Status step_tangent(const Real* v, Real step, Arena& arena);
 
-  // out <- P_M(X - step g), the next model of A10's server step, g the ambient mean gradient; the replica stays. out may
-  // be g, neither may be model(). Codes as tangent_step.
+  // out <- P_M(X - step g), the next model of A10's server step, g the ambient mean gradient; the replica stays. out
+  // may be g, neither may be model(). Codes as tangent_step.
   Status gradient_step(const Real* g, Real step, Real* out, Arena& arena) const;
   // X <- that; version + 1. Codes as step_tangent.
   Status step_gradient(const Real* g, Real step, Arena& arena);
