@@ -253,9 +253,9 @@ class Commands(unittest.TestCase):
         self.assertIn("lacks=problem:own_loss", server.wait_for("event=device_not_capable"))
         self.assertEqual(server.stop(), OK)
 
-    def test_data_of_another_shape(self):
+    def test_data_or_memory_that_do_not_fit(self):
         self.enrol()
-        server = self.serve()
+        server = self.serve("--set", "run.direction_count=100")
         server.wait_for("event=version version=0")
         shard = struct.pack("<4sIIf", b"GSD1", 4, 2, 0.5) + struct.pack("<2f", 0, 0) + bytes(8)
         self.assertIn("dimension=2 rows=8", self.run_once(server, 7, shard))
