@@ -164,7 +164,8 @@ typedef struct gs_status_view {
 } gs_status_view;
 void gs_status(gs_status_view* out);
 
-/* What the application measured itself, for the server's `status`: bytes of stack ever used. */
+/* What the application measured itself: bytes of stack ever used. The next session reports it (event=device_report in
+ * the server's log). */
 void gs_note_stack_high_water(uint32_t bytes);
 
 #ifdef __cplusplus

@@ -90,7 +90,9 @@ bool SimDevice::flip_bit(uint64_t draw) {
   if (!is_alive() || client_->state() != ClientState::kIdle || !client_->replica().has_model()) {
     return false;
   }
-  client_->replica_for_test().flip_bit_for_test(draw % (client_->replica().shape().size() * 8 * sizeof(Real)));
+  Replica& replica = client_->replica_for_test();
+  const size_t tensor_count = replica.has_mean() ? 2 : 1;
+  replica.flip_bit_for_test(draw % (tensor_count * replica.shape().size() * 8 * sizeof(Real)));
   return true;
 }
 

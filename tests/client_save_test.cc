@@ -217,7 +217,7 @@ struct SavedDevice {
   std::unique_ptr<FakeLink> link;
 };
 
-constexpr size_t kHeaderSize = 196;
+constexpr size_t kHeaderSize = 260;
 constexpr size_t kTensorSize = 64;
 
 TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {

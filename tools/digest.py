@@ -65,8 +65,8 @@ def board(machine, cpu, qemu_machine):
 AARCH64 = Build("aarch64", "aarch64", "aarch64-linux-gnu-g++", "-O2", ("qemu-aarch64-static",), "-static")
 ARMV7 = Build("armv7", "armv7", "arm-linux-gnueabihf-g++", "-O2 -Wno-psabi", ("qemu-arm-static",), "-static")
 CORTEX_M4F = board("cortex-m4f", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "mps2-an386")
-X86 = Build("x86-64-O0", "x86-64-O0", "g++", "-O0")
-X86_NATIVE = Build("x86-64-native", "x86-64-native", "g++", "-O3 -march=native")
+X86 = Build("x86-64", "x86-64-O0", "g++", "-O0")
+X86_NATIVE = Build("x86-64", "x86-64-native", "g++", "-O3 -march=native")
 BUILDS = [
     X86,
     X86_NATIVE,

@@ -1,7 +1,7 @@
 // What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum;
 // and, where the port keeps them, the local steps of the task in progress as the scalars that they were made of.
 //
-//   state:  header | model | correction | pending upload | accepted upload      (a part that is not held has no bytes)
+//   state:  header | model | mean | correction | pending, accepted, held upload   (a part not held has no bytes)
 //   step:   header | scalars
 //
 // Words as the processor keeps them: only the image that wrote a state reads it again.
@@ -53,8 +53,12 @@ struct SavedHeader {
   uint32_t slot_size;
   uint32_t slot_count;
   uint32_t accepted_record;
+  uint32_t correction;  // of the Welcome
+  uint32_t fold_scale_log2;
+  uint32_t mean_crc;
   SavedUpload pending;
   SavedUpload accepted;
+  SavedUpload held;
   uint32_t crc;  // of the words before it
 };
 
@@ -73,7 +77,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
 constexpr uint32_t kFormat = 2;
-static_assert(sizeof(SavedHeader) == 4 * (24 + 2 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (27 + 3 * 13 + 1), "no padding: the checksum covers every byte");
 static_assert(sizeof(SavedHeader) <= kFrameSizeMax, "the header is built in the frame's buffer");
 
 SavedUpload to_saved(const StoredUpload& upload) {
@@ -131,6 +135,8 @@ gs_Welcome to_welcome(const SavedHeader& header) {
   out.shared_directions = header.shared_directions != 0;
   out.seed = header.seed;
   out.direction_count = header.direction_count;
+  out.correction = static_cast<gs_Correction>(header.correction);
+  out.fold_scale_log2 = header.fold_scale_log2;
   return out;
 }
 
@@ -166,9 +172,12 @@ void Client::fill_pieces() {
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
   pieces_[0] = {frame_, sizeof(SavedHeader)};
   pieces_[1] = {reinterpret_cast<const uint8_t*>(replica_.model()), replica_.has_model() ? tensor_size : 0};
-  pieces_[2] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
-  pieces_[3] = {pending_bytes(), pending_.size};
-  pieces_[4] = {accepted_bytes(), accepted_.size};
+  pieces_[2] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
+                replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
+  pieces_[3] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
+  pieces_[4] = {pending_bytes(), pending_.size};
+  pieces_[5] = {accepted_bytes(), accepted_.size};
+  pieces_[6] = {held_bytes(), held_.size};
   SavedHeader header = {};
   header.magic = kMagic;
   header.format = kFormat;
@@ -190,12 +199,16 @@ void Client::fill_pieces() {
   header.has_model = replica_.has_model() ? 1 : 0;
   header.model_crc = crc32c(0, pieces_[1].bytes, pieces_[1].size);
   header.has_correction = has_correction_ ? 1 : 0;
-  header.correction_crc = crc32c(0, pieces_[2].bytes, pieces_[2].size);
+  header.correction_crc = crc32c(0, pieces_[3].bytes, pieces_[3].size);
+  header.correction = static_cast<uint32_t>(welcome_.correction);
+  header.fold_scale_log2 = welcome_.fold_scale_log2;
+  header.mean_crc = crc32c(0, pieces_[2].bytes, pieces_[2].size);
   header.slot_size = slot_size_;
   header.slot_count = slot_count_;
   header.accepted_record = accepted_record_;
   header.pending = to_saved(pending_);
   header.accepted = to_saved(accepted_);
+  header.held = to_saved(held_);
   header.crc = header_crc(header);
   std::memcpy(frame_, &header, sizeof(header));
 }
@@ -226,8 +239,14 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   PartReader reader(bytes);
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
   const std::span<const uint8_t> model = reader.next(header.has_model != 0 ? tensor_size : 0);
-  if (header.has_model != 0 && holds(model, tensor_size, header.model_crc)) {
+  const bool wants_mean = header.has_model != 0 && replica_.has_mean();
+  const std::span<const uint8_t> mean = reader.next(wants_mean ? tensor_size : 0);
+  const bool holds_mean = !wants_mean || holds(mean, tensor_size, header.mean_crc);
+  if (header.has_model != 0 && holds(model, tensor_size, header.model_crc) && holds_mean) {
     std::memcpy(replica_.begin_snapshot(), model.data(), tensor_size);
+    if (wants_mean) {
+      std::memcpy(replica_.mean_buffer(), mean.data(), tensor_size);
+    }
     replica_.adopt_snapshot(header.version);
   }
   const std::span<const uint8_t> correction = reader.next(header.has_correction != 0 ? tensor_size : 0);
@@ -245,13 +264,19 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
     lost_task_sequence_ = header.pending.task_sequence;
   }
   const std::span<const uint8_t> accepted = reader.next(header.accepted.size);
-  if (header.accepted.task_sequence != 0 && slot_count_ == 2 && header.accepted.size <= slot_size_ &&
+  if (header.accepted.task_sequence != 0 && slot_count_ >= 2 && header.accepted.size <= slot_size_ &&
       holds(accepted, header.accepted.size, header.accepted.crc)) {
     accepted_ = from_saved(header.accepted);
     accepted_record_ = header.accepted_record;
     std::memcpy(accepted_bytes(), accepted.data(), accepted.size());
   } else if (header.accepted.task_sequence != 0) {
     drop_correction();
+  }
+  const std::span<const uint8_t> held = reader.next(header.held.size);
+  if (header.held.task_sequence != 0 && slot_count_ == 3 && header.held.size <= slot_size_ &&
+      holds(held, header.held.size, header.held.crc)) {
+    held_ = from_saved(header.held);
+    std::memcpy(held_bytes(), held.data(), held.size());
   }
 }
 

@@ -43,6 +43,7 @@ struct Task {
   Real step_size = 0;
   StreamKind stream = StreamKind::kNone;  // of the upload; kNone: the solver's own
   bool use_correction = false;
+  uint32_t memory_stamp = 0;  // 1 + base version of the update of this device that the mean holds; 0: none
   Encoding encoding = Encoding::kNone;  // of the upload
   uint32_t deadline_ms = 0;             // from receipt; 0: none
   char problem[kProblemNameSizeMax + 1] = {};
