@@ -49,6 +49,7 @@ class Run:
         self.resumed = 0
         config = ["--config", CONFIG]
         for key, value in {"server.listen": f"127.0.0.1:{self.port}", "server.database": home / "gradstream.db",
+                           "server.limits.handshake_deadline_ms": BOOT_SECONDS_MAX * 1000,
                            "server.export_dir": home, "run.round_count": rounds, "run.device_count": 1,
                            "run.step_size": 0.28}.items():
             config += ["--set", f"{key}={value}"]
