@@ -45,12 +45,11 @@ void serve_link() {
 Status link_open(void*) { return Status::kOk; }
 
 Result<size_t> link_read(void*, uint8_t* out, size_t size) {
-  const bool was_full = receive_ring.is_full();
   size_t count = 0;
   while (count < size && !receive_ring.is_empty()) {
     out[count++] = receive_ring.pop();
   }
-  if (was_full) {
+  if (count > 0) {  // the ring may have been full, at any moment up to here, and the interrupt off
     mask_interrupts();
     serve_link();
     unmask_interrupts();
