@@ -48,6 +48,7 @@ void SimDevice::boot() {
   config.firmware_version = "sim";
   config.jitter_seed = index_ * 1000 + boot_count_++;
   config.has_storage = true;
+  config.steps = {read_step, this};
   config.min_retry_ms = 100;
   client_.reset();
   arena_ = std::make_unique<Arena>(memory_.data(), kArenaSize);
@@ -65,6 +66,24 @@ void SimDevice::save(const ClientAction& action) {
     bytes.insert(bytes.end(), piece.bytes, piece.bytes + piece.size);
   }
   saved_ = std::move(bytes);
+  steps_.clear();
+}
+
+void SimDevice::save_step(const ClientAction& action) {
+  steps_.resize(action.step_index);
+  std::vector<uint8_t>& step = steps_.emplace_back();
+  for (const StoragePiece& piece : action.pieces) {
+    step.insert(step.end(), piece.bytes, piece.bytes + piece.size);
+  }
+}
+
+Result<size_t> SimDevice::read_step(void* context, uint32_t index, uint8_t* out, size_t capacity) {
+  const std::vector<std::vector<uint8_t>>& steps = static_cast<SimDevice*>(context)->steps_;
+  if (index >= steps.size()) {
+    return size_t{0};
+  }
+  std::copy_n(steps[index].begin(), std::min(capacity, steps[index].size()), out);
+  return steps[index].size();
 }
 
 bool SimDevice::flip_bit(uint64_t draw) {

@@ -373,6 +373,9 @@ void Simulation::do_client_action(uint32_t index, const ClientAction& action, ui
       device.save(action);
       device.client().on_saved(Status::kOk, now_ms_);
       break;
+    case ClientActionKind::kSaveStep:
+      device.save_step(action);
+      break;
   }
   schedule_poll(device, next_ms);
 }

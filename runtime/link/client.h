@@ -35,6 +35,12 @@ struct SavedHeader;
 
 enum class ClientState : uint8_t { kIdle, kConnect, kHello, kSync, kTrain, kSave, kUpload, kFinished };
 
+// Where the local steps of the task in progress were kept (port_step_read); read null: nowhere.
+struct StepSource {
+  Result<size_t> (*read)(void* context, uint32_t index, uint8_t* out, size_t capacity) = nullptr;
+  void* context = nullptr;
+};
+
 struct ClientConfig {
   Registry registry;
   const char* firmware_version = "";  // at most 23 characters are sent
@@ -42,6 +48,7 @@ struct ClientConfig {
   uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
+  StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   uint32_t min_retry_ms = 1000;  // after n failed sessions in a row: [min, min 2^n], at most 8 min
 };
@@ -52,6 +59,7 @@ enum class ClientActionKind : uint8_t {
   kSend,        // bytes: one frame, valid until reported; then on_sent(), or on_connection_lost()
   kDisconnect,  // close the session; no report needed
   kSave,        // pieces: make the state durable; then on_saved()
+  kSaveStep,    // pieces: make the local step step_index durable (port_step_write); no report needed
 };
 
 struct ClientAction {
@@ -59,6 +67,7 @@ struct ClientAction {
   uint64_t wake_ms = 0;
   std::span<const uint8_t> bytes;
   std::span<const StoragePiece> pieces;
+  uint32_t step_index = 0;
 };
 
 struct ClientCounters {
@@ -69,6 +78,7 @@ struct ClientCounters {
   uint32_t tasks_done = 0;
   uint32_t tasks_refused = 0;
   uint32_t local_steps = 0;
+  uint32_t steps_replayed = 0;  // taken over from before a reset
   uint32_t updates_folded = 0;  // Ack folded
   uint32_t updates_late = 0;
   uint32_t updates_refused = 0;  // any other final verdict
@@ -173,6 +183,10 @@ class Client {
   // Saved state: client_save.cc.
   void fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
+  bool keeps_steps() const;
+  ClientAction save_step();
+  void replay_steps();
+  bool replay_step(uint8_t* record, size_t size);
 
   // Polling.
   ClientAction poll_idle(uint64_t now_ms);
@@ -298,6 +312,7 @@ class Client {
   // Task.
   SolverRun run_;
   bool is_task_begun_ = false;
+  uint32_t steps_replayed_ = 0;  // of the task
   size_t run_mark_ = 0;   // arena: end of replica and correction
   size_t task_mark_ = 0;  // arena: end of the slots
   uint64_t task_received_ms_ = 0;

@@ -1,6 +1,8 @@
-// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum.
+// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum;
+// and, where the port keeps them, the local steps of the task in progress as the scalars that they were made of.
 //
-//   header | model | mean | correction | pending, accepted, held upload     (a part that is not held has no bytes)
+//   state:  header | model | mean | correction | pending, accepted, held upload   (a part not held has no bytes)
+//   step:   header | scalars
 //
 // Words as the processor keeps them: only the image that wrote a state reads it again.
 #include <bit>
@@ -58,6 +60,17 @@ struct SavedHeader {
   SavedUpload accepted;
   SavedUpload held;
   uint32_t crc;  // of the words before it
+};
+
+struct SavedStep {
+  uint32_t run;
+  uint32_t task_sequence;
+  uint32_t version;
+  uint32_t index;
+  uint32_t value_count;
+  uint32_t loss;  // bits of the float
+  uint32_t real_size;
+  uint32_t crc;  // of the words before it and the scalars
 };
 
 namespace {
@@ -147,6 +160,10 @@ class PartReader {
 
 bool holds(std::span<const uint8_t> part, size_t size, uint32_t crc) {
   return part.size() == size && crc32c(0, part.data(), part.size()) == crc;
+}
+
+uint32_t step_crc(const SavedStep& step, const uint8_t* values, size_t size) {
+  return crc32c(crc32c(0, reinterpret_cast<const uint8_t*>(&step), offsetof(SavedStep, crc)), values, size);
 }
 
 }  // namespace
@@ -261,6 +278,62 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
     held_ = from_saved(header.held);
     std::memcpy(held_bytes(), held.data(), held.size());
   }
+}
+
+// A step that is all scalars, and not the last one: what follows that is the upload, which is saved as a whole.
+bool Client::keeps_steps() const {
+  return config_.steps.read != nullptr && run_.ops->replay != nullptr && has_scalar_stream() &&
+         run_.steps_done < run_.task.local_step_count;
+}
+
+ClientAction Client::save_step() {
+  GradientStream stream;
+  GS_ASSERT(run_.ops->finish(run_, &stream) == Status::kOk);  // a step was done
+  const uint32_t m = run_.task.estimator.directions.direction_count;
+  const uint8_t* values = reinterpret_cast<const uint8_t*>(stream.values + size_t{run_.steps_done - 1} * m);
+  SavedStep step = {};
+  step.run = welcome_.run;
+  step.task_sequence = run_.task.sequence;
+  step.version = run_.task.version;
+  step.index = run_.steps_done - 1;
+  step.value_count = m;
+  step.loss = std::bit_cast<uint32_t>(static_cast<float>(stream.loss_after));
+  step.real_size = sizeof(Real);
+  step.crc = step_crc(step, values, m * sizeof(Real));
+  std::memcpy(frame_, &step, sizeof(step));
+  pieces_[0] = {frame_, sizeof(step)};
+  pieces_[1] = {values, m * sizeof(Real)};
+  ClientAction action;
+  action.kind = ClientActionKind::kSaveStep;
+  action.pieces = {pieces_, 2};
+  action.step_index = step.index;
+  return action;
+}
+
+// Takes over what was kept of this very task. What is missing, or does not hold, is done again.
+void Client::replay_steps() {
+  steps_replayed_ = 0;
+  const size_t size = sizeof(SavedStep) + run_.task.estimator.directions.direction_count * sizeof(Real);
+  ScratchScope scope(arena_);
+  const Result<uint8_t*> record = arena_.scratch<uint8_t>(size);
+  while (record.ok() && keeps_steps() && replay_step(record.value(), size)) {
+    ++steps_replayed_;
+    ++counters_.steps_replayed;
+  }
+}
+
+bool Client::replay_step(uint8_t* record, size_t size) {
+  const Result<size_t> found = config_.steps.read(config_.steps.context, run_.steps_done, record, size);
+  SavedStep step;
+  std::memcpy(&step, record, sizeof(step));
+  const uint8_t* values = record + sizeof(step);
+  static_assert(sizeof(SavedStep) % alignof(Real) == 0);
+  const bool holds = found.ok() && found.value() == size && step.run == welcome_.run &&
+                     step.task_sequence == run_.task.sequence && step.version == run_.task.version &&
+                     step.index == run_.steps_done && step.real_size == sizeof(Real) &&
+                     step.crc == step_crc(step, values, size - sizeof(step));
+  const Real loss = static_cast<Real>(std::bit_cast<float>(step.loss));
+  return holds && run_.ops->replay(run_, reinterpret_cast<const Real*>(values), loss, arena_) == Status::kOk;
 }
 
 }  // namespace gradstream

@@ -270,6 +270,7 @@ Status Client::begin_task(uint64_t now_ms) {
   }
   is_task_begun_ = true;
   task_begun_ms_ = now_ms;
+  replay_steps();
   // What could be scalars may travel as a tangent, not the other way round.
   const StreamKind stream = run_.ops->stream(*run_.estimator);
   return !is_scalar || stream == StreamKind::kScalarStream ? Status::kOk : Status::kInvalidArgument;
@@ -281,10 +282,11 @@ bool Client::is_task_over(uint64_t now_ms) const {
   if (run_.steps_done >= task.local_step_count) {
     return true;
   }
-  if (task.deadline_ms == 0 || run_.steps_done == 0 || run_.steps_done < task.steps_min) {
+  const uint32_t steps_timed = run_.steps_done - steps_replayed_;
+  if (task.deadline_ms == 0 || steps_timed == 0 || run_.steps_done < task.steps_min) {
     return false;
   }
-  const uint64_t mean_ms = (now_ms - task_begun_ms_) / run_.steps_done;
+  const uint64_t mean_ms = (now_ms - task_begun_ms_) / steps_timed;
   return now_ms + mean_ms > task_received_ms_ + task.deadline_ms;
 }
 
@@ -305,7 +307,8 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
   const uint64_t duration_ms = now_ms - task_begun_ms_;
-  const uint64_t step_time_us = duration_ms * 1000 / stream.steps_done;
+  const uint32_t steps_timed = stream.steps_done > steps_replayed_ ? stream.steps_done - steps_replayed_ : 1;
+  const uint64_t step_time_us = duration_ms * 1000 / steps_timed;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
   GS_ASSERT(upload.size <= slot_size_);
   GS_TRY(encode_values(task.encoding, stream.value_count, stream.values, pending_bytes()));
@@ -315,7 +318,7 @@ Status Client::finish_task(uint64_t now_ms) {
   }
   arena_.release(task_mark_);
   is_task_begun_ = false;
-  task_duration_ms_ = duration_ms * task.local_step_count / stream.steps_done;
+  task_duration_ms_ = duration_ms * task.local_step_count / steps_timed;
   pending_ = upload;
   is_pending_sent_ = false;
   ++counters_.tasks_done;

@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "runtime/base/config.h"
+#include "runtime/base/crc32c.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {
@@ -58,9 +59,6 @@ void store_words(size_t count, const FixedWord* words, uint8_t* out);
 void load_words(size_t count, const uint8_t* bytes, FixedWord* words);
 // As digest_values, over the bytes of words.
 uint64_t digest_words(uint64_t digest, size_t count, const FixedWord* words);
-
-// CRC-32C (Castagnoli), of a whole upload or snapshot. Chain by passing the previous result; start with 0.
-uint32_t crc32c(uint32_t crc, const uint8_t* bytes, size_t size);
 
 // 64-bit FNV-1a over the little-endian bytes of values (as float in the product): the digest by which replicas prove
 // their model. Against accidents, not against an adversary. Chain by passing the previous result.
