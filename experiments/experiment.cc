@@ -35,7 +35,7 @@ RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_
   p.solver = SolverId::kGradientStream;
   p.estimator = EstimatorId::kAnalyticGradient;
   p.batch_mode = BatchMode::kAll;
-  p.use_correction = false;
+  p.correction_form = CorrectionForm::kNone;
   p.fold_weight = FoldWeight::kUniform;
   p.upload_encoding = kRealEncoding;
   p.record_encoding = kRealEncoding;

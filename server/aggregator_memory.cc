@@ -97,7 +97,7 @@ class AggregatorMemory : public Aggregator {
 
   Status finish(VersionRecord* record) const override {
     const uint32_t open_version = context_.replica->version();
-    const float step_size = parameters().server_step * parameters().step_size_at(open_version);
+    const Real step_size = parameters().server_step * parameters().step_size_at(open_version);
     return make_record(step_size * effective_steps(), record);
   }
 
@@ -220,12 +220,12 @@ class AggregatorMemory : public Aggregator {
     return sum;
   }
 
-  float effective_steps() const {
+  Real effective_steps() const {
     uint64_t steps = 0;
     for (const Added& added : added_) {
       steps += added.steps_done;
     }
-    return static_cast<float>(static_cast<double>(steps) / static_cast<double>(added_.size()));
+    return static_cast<Real>(static_cast<double>(steps) / static_cast<double>(added_.size()));
   }
 
   // Before the step, d - h; after it, what is missing from there to the next h.
@@ -262,7 +262,7 @@ class AggregatorMemory : public Aggregator {
   }
 
   // The record of a step of this length: blocks, or dense where that is shorter or the weights change.
-  Status make_record(float step_scale, VersionRecord* record) const {
+  Status make_record(Real step_scale, VersionRecord* record) const {
     *record = VersionRecord();
     record->version = context_.replica->version() + 1;
     record->step_scale = step_scale;
