@@ -51,16 +51,27 @@ class AggregatorMeanGradient : public Aggregator {
     record.version = context_.replica->version() + 1;
     record.model = model_bytes(parameters().shape, context_.replica->model());
     if (parameters().has_mean()) {
-      std::vector<FixedWord> d(slots_.size());
-      for (size_t e = 0; e < d.size() && weights_.total() > 0; ++e) {
-        d[e] = static_cast<FixedWord>(divide_rounded(slots_[e], weights_.total()));
-      }
-      record.mean = mean_bytes(parameters().shape, d.data());
+      record.mean = mean_bytes(parameters().shape, mean_words().data());
     }
     return record;
   }
 
  private:
+  // d as it goes down; what is beyond its words (in the double build only) as 0.
+  std::vector<FixedWord> mean_words() const {
+    std::vector<Real> d(slots_.size());
+    std::vector<FixedWord> words(slots_.size());
+    if (fold_.finish(weights_.total(), d.data()) != Status::kOk) {
+      return words;
+    }
+    for (size_t e = 0; e < d.size(); ++e) {
+      int64_t fixed = 0;
+      const Status status = to_fixed(d[e], parameters().fold_scale_log2, &fixed);
+      words[e] = status == Status::kOk ? static_cast<FixedWord>(fixed) : 0;
+    }
+    return words;
+  }
+
   const RunParameters& parameters() const { return *context_.parameters; }
 
   AggregatorContext context_;

@@ -225,7 +225,7 @@ class AggregatorMemory : public Aggregator {
     for (const Added& added : added_) {
       steps += added.steps_done;
     }
-    return static_cast<float>(static_cast<double>(steps) / static_cast<double>(added_.size()));
+    return static_cast<Real>(static_cast<double>(steps) / static_cast<double>(added_.size()));
   }
 
   // Before the step, d - h; after it, what is missing from there to the next h.

@@ -27,7 +27,7 @@ uint64_t steady_ms() { return milliseconds_of(std::chrono::steady_clock::now().t
 // with kQueuedFrameOverhead for each they stay below two and a half times as much.
 ListenerLimits limits_for(const Config& config) {
   ListenerLimits limits = config.server.listener;
-  const uint64_t snapshot = snapshot_size(config.run.shape);
+  const uint64_t snapshot = snapshot_size(config.run.shape, config.run.has_mean());
   const uint64_t log = config.run.log_size_max == 0 ? snapshot : config.run.log_size_max;
   const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);
   limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));

@@ -141,8 +141,8 @@ class Replica {
 
   // A record of the memory form: begin, blocks, take_exact_step (once), perhaps more blocks, finish. from_zero: D
   // starts at 0 instead of H. Codes as above; kProtocolError also without a mean, or where the step was or was not
-  // taken yet. On an error before or in the step X and H are untouched; what is broken off after it leaves no model
-  // (has_model()).
+  // taken yet.
+  // On an error before or in the step X and H are untouched; what is broken off after it leaves no model (has_model()).
   Status begin_exact_record(bool from_zero);
   Status add_exact(const DirectionSpec& spec, uint32_t first, uint32_t count, const FixedWord* coefficients);
   // X <- P_M(X - step_scale (pr/m) unit D), unit = exact_unit().
