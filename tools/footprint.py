@@ -3,7 +3,8 @@
 
 The images are those for silicon, with TLS 1.3 and nanopb, without semihosting and samples: mps2-an386 with psk_dhe_ke
 and both solvers, and the smallest one, for a Cortex-M3, with psk_ke and the zeroth-order projection algorithm on the
-Stiefel manifold. The exit status says whether they keep within their bars and link no allocator, exceptions or semihosting.
+Stiefel manifold. The exit status says whether they keep within their bars and link no allocator, exceptions or
+semihosting.
 """
 
 import collections

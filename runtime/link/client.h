@@ -13,8 +13,8 @@
 //
 // Memory, all in the arena, from its persistent end: the replica (two tensors, three with a mean); where the run has
 // the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
-// the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above them,
-// during a task, with a memory the correction, and the solver's state.
+// the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above
+// them, during a task, with a memory the correction, and the solver's state.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 

@@ -64,8 +64,8 @@ Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t fi
 size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape);
 
 // sum <- sum +- coefficients[q - first] for the sign of u[q / m, q % m], every entry, in words modulo their range:
-// exact in any order. Only kSign (kInvalidArgument, also for m = 0; sum is then untouched). Word: FixedWord on replicas,
-// int64_t where a sum is checked.
+// exact in any order. Only kSign (kInvalidArgument, also for m = 0; sum is then untouched). Word: FixedWord on
+// replicas, int64_t where a sum is checked.
 template <typename Word>
 Status accumulate_exact(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
                         const Word* coefficients, Word* sum);
@@ -140,7 +140,8 @@ class Replica {
   const Real* record_sum() const { return sum_; }
 
   // A record of the memory form: begin, blocks, take_exact_step (once), perhaps more blocks, finish. from_zero: D
-  // starts at 0 instead of H. Codes as above; kProtocolError also without a mean, or where the step was or was not taken yet.
+  // starts at 0 instead of H. Codes as above; kProtocolError also without a mean, or where the step was or was not
+  // taken yet.
   // On an error before or in the step X and H are untouched; what is broken off after it leaves no model (has_model()).
   Status begin_exact_record(bool from_zero);
   Status add_exact(const DirectionSpec& spec, uint32_t first, uint32_t count, const FixedWord* coefficients);
