@@ -353,5 +353,102 @@ TEST_F(LyapunovTest, PivotsWhereTheDiagonalIsZero) {
   EXPECT_LT(residual(2, m, x, c), 64 * kEpsilon);
 }
 
+// The order that linalg.h states, one entry at a time: term i goes to partial sum i % 4.
+Real ordered_dot(size_t count, const Real* x, size_t x_stride, const Real* y, size_t y_stride) {
+  Real s[4] = {};
+  for (size_t i = 0; i < count; ++i) {
+    const Real term = x[i * x_stride] * y[i * y_stride];
+    s[i % 4] = i < 4 ? term : s[i % 4] + term;
+  }
+  return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+std::vector<Real> numbers(size_t count, uint32_t seed) {
+  std::vector<Real> out(count);
+  fill_normal({.seed = seed}, 0, count, out.data());
+  return out;
+}
+
+// Modified Gram-Schmidt, twice, column after column.
+std::vector<Real> ordered_qr(Shape shape, std::vector<Real> a) {
+  const size_t cols = shape.cols;
+  for (size_t j = 0; j < cols; ++j) {
+    for (size_t i = 0; i < 2 * j; ++i) {
+      const size_t done = i % j;
+      const Real r = ordered_dot(shape.rows, &a[done], cols, &a[j], cols);
+      for (size_t at = 0; at < a.size(); at += cols) {
+        a[at + j] -= r * a[at + done];
+      }
+    }
+    const Real length = std::sqrt(ordered_dot(shape.rows, &a[j], cols, &a[j], cols));
+    for (size_t at = 0; at < a.size(); at += cols) {
+      a[at + j] /= length;
+    }
+  }
+  return a;
+}
+
+TEST(Linalg, EveryShapeKeepsTheStatedOrderOfSums) {
+  for (uint32_t rows = 1; rows <= 14; ++rows) {
+    for (uint32_t cols = 1; cols <= 11; ++cols) {
+      SCOPED_TRACE(::testing::Message() << rows << " x " << cols);
+      const Shape shape{rows, cols};
+      const std::vector<Real> a = numbers(shape.size(), rows), b = numbers(shape.size(), cols + 100);
+      const std::vector<Real> s = numbers(size_t{cols} * cols, rows + 200);
+      std::vector<Real> product(s.size()), square(s.size()), dots(cols), right(a.size()), left_over = b;
+      multiply_transposed(shape, a.data(), b.data(), product.data());
+      gram(shape, a.data(), square.data());
+      column_dots(shape, a.data(), b.data(), dots.data());
+      multiply_right(shape, a.data(), s.data(), right.data());
+      subtract_multiply_right(shape, a.data(), s.data(), left_over.data(), left_over.data());
+      for (size_t i = 0; i < cols; ++i) {
+        EXPECT_EQ(dots[i], ordered_dot(rows, &a[i], cols, &b[i], cols));
+        for (size_t j = 0; j < cols; ++j) {
+          EXPECT_EQ(product[i * cols + j], ordered_dot(rows, &a[i], cols, &b[j], cols));
+          EXPECT_EQ(square[i * cols + j], ordered_dot(rows, &a[std::min(i, j)], cols, &a[std::max(i, j)], cols));
+        }
+      }
+      for (size_t i = 0; i < a.size(); ++i) {
+        const Real entry = ordered_dot(cols, &a[i / cols * cols], 1, &s[i % cols], cols);
+        EXPECT_EQ(right[i], entry);
+        EXPECT_EQ(left_over[i], b[i] - entry);
+      }
+      if (rows >= cols) {
+        std::vector<Real> q(a.size());
+        ASSERT_EQ(qr_factor(shape, a.data(), q.data()), Status::kOk);
+        EXPECT_EQ(q, ordered_qr(shape, a));
+      }
+    }
+  }
+}
+
+TEST(Linalg, EntrywiseKernelsDoEveryEntryOnce) {
+  for (size_t count = 0; count <= 9; ++count) {
+    const std::vector<Real> x = numbers(count, 1), y = numbers(count, 2);
+    std::vector<Real> sum(count), scaled = x, added = y, copied(count);
+    add(count, x.data(), y.data(), sum.data());
+    scale(count, 3, scaled.data());
+    add_scaled(count, 3, x.data(), added.data());
+    copy(count, x.data(), copied.data());
+    EXPECT_EQ(copied, x);
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(sum[i], x[i] + y[i]);
+      EXPECT_EQ(scaled[i], x[i] * 3);
+      EXPECT_EQ(added[i], y[i] + 3 * x[i]);
+    }
+  }
+  for (uint32_t cols = 1; cols <= 9; ++cols) {
+    const Shape shape{3, cols};
+    const std::vector<Real> x = numbers(shape.size(), 3), f = numbers(cols, 4);
+    std::vector<Real> scaled = x, left_over = x;
+    scale_columns(shape, f.data(), scaled.data());
+    subtract_columns(shape, f.data(), left_over.data(), x.data(), left_over.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(scaled[i], x[i] * f[i % cols]);
+      EXPECT_EQ(left_over[i], x[i] - f[i % cols] * x[i]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gradstream

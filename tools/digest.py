@@ -20,9 +20,11 @@ BUILD = ROOT / "build" / "digest"
 RUN_SECONDS_MAX = 120
 
 SOURCES = [
-    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc", "runtime/base/linalg.cc",
-    "runtime/base/random.cc", "runtime/base/status.cc",
-    "runtime/manifold/euclidean.cc", "runtime/manifold/manifold.cc", "runtime/manifold/sphere.cc",
+    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc",
+    "runtime/base/decompositions.cc", "runtime/base/linalg.cc", "runtime/base/random.cc", "runtime/base/status.cc",
+    "runtime/manifold/euclidean.cc", "runtime/manifold/fixed_rank.cc", "runtime/manifold/grassmann.cc",
+    "runtime/manifold/hyperbolic.cc", "runtime/manifold/manifold.cc", "runtime/manifold/oblique.cc",
+    "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc", "runtime/manifold/sphere.cc",
     "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
     "runtime/training/solver.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",

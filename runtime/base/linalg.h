@@ -34,6 +34,8 @@ Real dot(size_t count, const Real* x, const Real* y);
 Real norm2(size_t count, const Real* x);
 // |y - x|, without cancellation for near points.
 Real distance2(size_t count, const Real* x, const Real* y);
+// out <- x + y. out may be either.
+void add(size_t count, const Real* x, const Real* y, Real* out);
 // y <- y + a x. x and y may be the same array.
 void add_scaled(size_t count, Real a, const Real* x, Real* y);
 // x <- a x.
@@ -44,6 +46,10 @@ bool all_finite(size_t count, const Real* x);
 
 // out[c] <- sum over the rows of a[.][c] b[.][c]. out (cols) aliases neither.
 void column_dots(Shape shape, const Real* a, const Real* b, Real* out);
+// x[.][c] <- factors[c] x[.][c].
+void scale_columns(Shape shape, const Real* factors, Real* x);
+// out[.][c] <- y[.][c] - factors[c] x[.][c]. out may be x or y.
+void subtract_columns(Shape shape, const Real* factors, const Real* x, const Real* y, Real* out);
 // S <- (S + S') / 2, n x n.
 void symmetrize(uint32_t n, Real* s);
 // S <- S', n x n.

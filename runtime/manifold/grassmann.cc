@@ -203,9 +203,7 @@ struct Grassmann {
     if constexpr (kR == RetractionKind::kExponential) {
       return exponential(shape, x, v, out, arena);
     }
-    for (size_t i = 0; i < shape.size(); ++i) {
-      out[i] = x[i] + v[i];
-    }
+    add(shape.size(), x, v, out);
     if constexpr (kR == RetractionKind::kQr) {
       return all_finite(shape.size(), out) ? qr_factor(shape, out, out) : Status::kNotFinite;
     }

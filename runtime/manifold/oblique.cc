@@ -16,24 +16,6 @@ namespace {
 
 constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 
-// x[.][c] <- factors[c] x[.][c].
-void scale_columns(Shape shape, const Real* factors, Real* x) {
-  for (size_t at = 0; at < shape.size(); at += shape.cols) {
-    for (size_t c = 0; c < shape.cols; ++c) {
-      x[at + c] *= factors[c];
-    }
-  }
-}
-
-// out[.][c] <- y[.][c] - factors[c] x[.][c]. out may be x or y.
-void subtract_columns(Shape shape, const Real* factors, const Real* x, const Real* y, Real* out) {
-  for (size_t at = 0; at < shape.size(); at += shape.cols) {
-    for (size_t c = 0; c < shape.cols; ++c) {
-      out[at + c] = y[at + c] - factors[c] * x[at + c];
-    }
-  }
-}
-
 // lengths: cols Reals.
 Status normalize_columns(Shape shape, Real* x, Real* lengths) {
   column_dots(shape, x, x, lengths);
@@ -109,9 +91,7 @@ struct Oblique {
     if constexpr (kR == RetractionKind::kExponential) {
       return exp_map(shape, x, v, out, arena);
     }
-    for (size_t i = 0; i < shape.size(); ++i) {
-      out[i] = x[i] + v[i];
-    }
+    add(shape.size(), x, v, out);
     return project_point(shape, out, out, arena);
   }
   // As the sphere's: (d + h x) / (1 - h), which does not cancel for near points.
@@ -198,11 +178,8 @@ struct Oblique {
       }
       factors.value()[c] /= sum;
     }
-    for (size_t at = 0; at < shape.size(); at += shape.cols) {
-      for (size_t c = 0; c < shape.cols; ++c) {
-        out[at + c] = v[at + c] - factors.value()[c] * (x[at + c] + y[at + c]);
-      }
-    }
+    subtract_columns(shape, factors.value(), x, v, out);
+    subtract_columns(shape, factors.value(), y, out, out);
     return Status::kOk;
   }
   static Result<Real> inner(Shape shape, const Real*, const Real* v, const Real* w, Arena&) {

@@ -65,9 +65,7 @@ struct Sphere {
     if constexpr (kKind == RetractionKind::kExponential) {
       return exp_map(shape, x, v, out, arena);
     }
-    for (size_t i = 0; i < shape.size(); ++i) {
-      out[i] = x[i] + v[i];
-    }
+    add(shape.size(), x, v, out);
     return normalize(shape.size(), out);
   }
   // With d = y - x and h = |d|^2 / 2 it is (d + h x) / (1 - h), which does not cancel for near points.

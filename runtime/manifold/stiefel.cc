@@ -42,12 +42,6 @@ Status project_to_tangent(Shape shape, const Real* x, const Real* g, Real* out, 
   return Status::kOk;
 }
 
-void add_to(Shape shape, const Real* x, const Real* v, Real* out) {
-  for (size_t i = 0; i < shape.size(); ++i) {
-    out[i] = x[i] + v[i];
-  }
-}
-
 // ---- Inverse retractions: V = D + Y E, D = Y - X ----
 // X'Y E + E'Y'X = D'D, since 2 I - X'Y - Y'X = D'D. These forms of the inverses do not cancel for near points.
 
@@ -354,7 +348,7 @@ struct Stiefel {
     if constexpr (kR == RetractionKind::kExponential) {
       return exponential(shape, x, v, out, arena);
     }
-    add_to(shape, x, v, out);
+    add(shape.size(), x, v, out);
     if constexpr (kR == RetractionKind::kQr) {
       return all_finite(shape.size(), out) ? qr_factor(shape, out, out) : Status::kNotFinite;
     }
