@@ -52,7 +52,7 @@ constexpr SchoolFigures kSchool[] = {
 
 TEST(Baselines, FollowTheReferenceOnSchool) {
   const char* const folder = std::getenv("GS_DATA_DIR");
-  if (folder == nullptr || sizeof(Real) != sizeof(double)) GTEST_SKIP() << "in double, with GS_DATA_DIR";
+  if (folder == nullptr) GTEST_SKIP() << "GS_DATA_DIR names no folder with school.csv.gz";
   for (const SchoolFigures& figures : kSchool) {
     const std::unique_ptr<Workload> workload = make_school(folder, 3, figures.seed);
     ASSERT_NE(workload, nullptr);
@@ -74,7 +74,8 @@ TEST(Baselines, FollowTheReferenceOnSchool) {
   }
 }
 
-// Brockett's cost over St(2, 25) in float and double: all methods reach the eigenvalues.
+// Brockett's cost over St(2, 25): all methods reach the eigenvalues, and the one that learns curvature a small
+// gradient.
 TEST(Baselines, FindTheMinimumOfBrockettsCost) {
   const std::unique_ptr<Workload> workload = make_brockett(3);
   const Objective objective = pooled_objective(*workload, kStiefelOps);
@@ -90,7 +91,7 @@ TEST(Baselines, FindTheMinimumOfBrockettsCost) {
           EXPECT_LE(cost, last);
           last = cost;
         });
-    EXPECT_LE(result.grad_norm, method == Baseline::kSteepestDescent ? 5e-2 : 1e-3) << static_cast<int>(method);
+    EXPECT_LE(result.grad_norm, method == Baseline::kLbfgs ? 1e-3 : 5e-2) << static_cast<int>(method);
     EXPECT_NEAR(result.cost, workload->optimum(), 1e-3) << static_cast<int>(method);
     EXPECT_LE(result.iterations, options.iteration_count);
   }

@@ -17,8 +17,8 @@ namespace {
 
 const char* const kFolder = std::getenv("GS_DATA_DIR");
 
-// Double to rounding of a few thousand terms; float data are rounded first.
-constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 1e-4;
+// Rounding of a few thousand terms.
+constexpr double kTolerance = 1e-10;
 
 std::unique_ptr<Workload> make(const std::string& name, uint32_t seed) {
   if (name == "cpesph") return make_cpesph(seed);
