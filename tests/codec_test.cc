@@ -386,13 +386,13 @@ TEST(Codec, UnknownEnumsAreRefused) {
   EXPECT_TRUE(refused(Bytes{0x2a, 0x06, 0x10, 0xff, 0xff, 0xff, 0xff, 0x0f}, DeviceMessage{}));  // = 2^32 - 1
   EXPECT_TRUE(refused(Bytes{0x0a, 0x02, 0x50, 0x06}, DeviceMessage{}));                    // Hello.reset_cause = 6
   EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x07}, ServerMessage{}));                    // Wait.cause = 7
-  EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x16}, ServerMessage{}));                    // Refuse.reason = 22
+  EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x7f}, ServerMessage{}));                    // Refuse.reason = 127
   EXPECT_TRUE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x07}, ServerMessage{}));        // Ack.verdict = 7
   EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x08, 0x01}, ServerMessage{}));                    // Ack without a verdict
   EXPECT_FALSE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x06}, ServerMessage{}));       // the last one that is known
   for (const uint8_t field : {3, 6, 9, 10}) {  // Welcome: run_state, manifold, stream, directions
     const auto key = static_cast<uint8_t>(field << 3);
-    EXPECT_TRUE(refused(Bytes{0x0a, 0x06, 0x38, 0x01, 0x40, 0x01, key, 9}, ServerMessage{}));
+    EXPECT_TRUE(refused(Bytes{0x0a, 0x06, 0x38, 0x01, 0x40, 0x01, key, 0x7f}, ServerMessage{}));
     EXPECT_FALSE(refused(Bytes{0x0a, 0x06, 0x38, 0x01, 0x40, 0x01, key, 1}, ServerMessage{}));
   }
 }
