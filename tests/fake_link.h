@@ -122,6 +122,7 @@ class FakeLink {
         break;
       case ClientActionKind::kSaveStep:
         save_step(action);
+        pass_time(0);
         break;
     }
   }
