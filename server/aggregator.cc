@@ -23,10 +23,12 @@ uint32_t stale_models(const RunParameters& parameters) {
   return parameters.late == LatePolicy::kWeight ? parameters.staleness_max + 1 : 0;
 }
 
-constexpr std::array<Rule, 3> kRules = {{
+constexpr std::array<Rule, 5> kRules = {{
     {SolverId::kProjection, StreamKind::kScalarStream, no_models, make_aggregator_projection},
     {SolverId::kProjection, StreamKind::kTangentBlock, no_models, make_aggregator_mean_gradient},
     {SolverId::kGradientStream, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+    {SolverId::kTangentMean, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+    {SolverId::kSvrg, StreamKind::kTangentBlock, no_models, make_aggregator_svrg},
 }};
 
 const Rule& rule_of(const RunParameters& parameters) {

@@ -1,13 +1,13 @@
 // An aggregation rule: what a server makes of the updates of one version. One file aggregator_<rule>.cc and one line in
 // aggregator.cc for each rule.
 //
-//   begin() -> add() for each accepted update, in any order -> finish(): the record that leads to the next version
+//   begin() -> add() for each accepted update, in any order -> finish(): the record to the next version
 //
 // A rule is a pure function of what it was given: the journal holds every accepted update with its weight, and recovery
 // adds them again. A rule declares what it wants kept (model_count); state of its own, for the run or for each device,
 // is its members, rebuilt by the same calls. A rule whose fold depends on order gets its updates in the journal's
-// order, which is that of add(). A rule that needs several phases a version closes a phase with a record whose step is
-// 0.
+// order, which is that of add(). A rule that needs several phases a round makes each a version, and closes all but the
+// last with a record whose step is 0.
 #ifndef GRADSTREAM_SERVER_AGGREGATOR_H_
 #define GRADSTREAM_SERVER_AGGREGATOR_H_
 
@@ -33,6 +33,7 @@ struct FoldInput {
   uint16_t weight = 0;        // W_i, staleness included
   std::span<const Real> values;
   uint32_t device = 0;  // enrolment index, for rules with a state for each device
+  Real inverse_participation = 1;  // 1 / q_i (server/participation.h)
 };
 
 // The last models of the run, for rules that meet updates of an older one.
@@ -105,6 +106,7 @@ std::unique_ptr<Aggregator> make_aggregator_mean_gradient(const AggregatorContex
 std::unique_ptr<Aggregator> make_aggregator_memory(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);
 
 // What the weights of a version add up to, in integers: the same in any order.
 class WeightSum {

@@ -80,6 +80,7 @@ struct DeviceStatus {
   std::string name;
   uint32_t index = 0;
   bool connected = false;
+  bool is_asked = false;  // in the open version
   bool has_task = false;
   uint32_t task_sequence = 0;
   uint32_t task_version = 0;

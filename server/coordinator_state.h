@@ -91,11 +91,12 @@ struct Coordinator::State {
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
   void send_sync(SessionId id, uint32_t device, const gs_Pull& pull);
+  std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   void send_task(SessionId id, uint32_t device);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
-  gs_Reason find_fault(const Device& device, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
+  gs_Reason find_fault(uint32_t index, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);

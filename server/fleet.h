@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/link/codec.h"
+#include "server/participation.h"
 #include "server/run_parameters.h"
 
 namespace gradstream {
@@ -42,6 +43,8 @@ struct Device {
   uint32_t refused_count = 0;
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
+  uint32_t rounds_joined = 0;  // in which it took part: accepted answers
+  bool is_member = true;       // of the open version's cohort
 
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none
@@ -89,7 +92,15 @@ class Fleet {
   void revoke(uint32_t index);
   // Enrolled and not revoked.
   uint32_t active_count() const { return active_count_; }
-  // Names of the active devices that have not answered the version in time, as a NameList.
+  // Who is asked in the open version: the members, or everyone for Cohort(). A device that is added later is asked from
+  // the next version on, where members are chosen.
+  void set_cohort(const Cohort& cohort);
+  // Enrolment indices of the active devices, ascending.
+  std::vector<uint32_t> active_devices() const;
+  // An active member of the cohort; any active device when all its members have been revoked.
+  bool is_asked(uint32_t index) const;
+  uint32_t asked_count() const { return member_count_ > 0 ? member_count_ : active_count_; }
+  // Names of the asked devices that have not answered the version in time, as a NameList.
   std::string missing(uint32_t version) const;
 
   SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
@@ -97,6 +108,8 @@ class Fleet {
  private:
   std::vector<Device> devices_;
   uint32_t active_count_ = 0;
+  uint32_t member_count_ = 0;  // active members
+  bool has_cohort_ = false;
 };
 
 // What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as

@@ -14,7 +14,7 @@ constexpr uint32_t kRepairModelCount = 2;
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
-  const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean()) +
+  const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean(), parameters.model_parts()) +
                        Replica::scratch_size(manifold, parameters.shape) +
                        2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
@@ -37,6 +37,8 @@ const char* sync_cause_name(SyncCause cause) {
       return "shorter";
     case SyncCause::kMismatch:
       return "mismatch";
+    case SyncCause::kPhase:
+      return "phase";
     case SyncCause::kCurrent:
       break;
   }
@@ -51,8 +53,8 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
       log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
                                                  : parameters.log_size_max) {
-  const Status status =
-      replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_, parameters_.has_mean());
+  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_,
+                                         parameters_.has_mean(), parameters_.model_parts());
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
   aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_});
 }
@@ -131,8 +133,10 @@ Status Ledger::apply_update(const JournalRecord& record) {
   input.steps_done = record.steps_done;
   input.weight = static_cast<uint16_t>(record.weight);
   input.values = values;
+  input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
   GS_TRY(aggregator_->add(input));
   judge(device, record);
+  device.rounds_joined += parameters_.phase_count() == 1 || has_anchor_ ? 1 : 0;
   device.judged.version = record.version;
   device.judged.staleness_weight = staleness_of(parameters_, record);
   if (is_late) {
@@ -143,7 +147,7 @@ Status Ledger::apply_update(const JournalRecord& record) {
     ++device.updates_folded;
     ++tally_.on_time_count;
   }
-  tally_.partial_count += record.steps_done < parameters_.local_step_count ? 1 : 0;
+  tally_.partial_count += record.steps_done < task_terms().local_step_count ? 1 : 0;
   tally_.loss_before_sum += static_cast<double>(record.loss_before);
   tally_.loss_after_sum += static_cast<double>(record.loss_after);
   return Status::kOk;
@@ -172,6 +176,9 @@ Status Ledger::apply_version(const JournalRecord& record) {
   next.step_scale = record.step_scale;
   next.digest = record.digest;
   GS_TRY(decode_payload(parameters_, record.payload, &next));
+  if (!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) {
+    return Status::kDataCorrupt;
+  }
   GS_TRY(apply_record(parameters_, next, replica_, arena_));
   if (replica_.digest() != record.digest) {
     return Status::kDataCorrupt;
@@ -205,6 +212,11 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
 Status Ledger::begin_version(const VersionRecord& record) {
   remember(record);
   digest_ = record.digest;
+  model_digest_ = digest_values(kDigestStart, parameters_.shape.size(), replica_.model());
+  has_anchor_ = record.has_anchor();
+  local_step_ = record.local_step;
+  curvature_ = record.curvature;
+  fleet_.set_cohort(record.cohort);
   models_.push(version(), {replica_.model(), parameters_.shape.size()},
                {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
   const Status status = aggregator_->follow(record);
@@ -241,6 +253,37 @@ JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigge
   return out;
 }
 
+// A round's cohort is asked in its last phase; the phases before it ask everybody.
+Cohort Ledger::next_cohort(const VersionRecord& next) const {
+  if (parameters_.phase_count() > 1 && !next.has_anchor()) {
+    return {};
+  }
+  return choose_cohort(parameters_, parameters_.round_of(next.version), fleet_.active_devices());
+}
+
+TaskTerms Ledger::task_terms() const {
+  if (parameters_.phase_count() > 1 && !has_anchor_) {
+    return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
+  }
+  const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(parameters_.round_of(version()));
+  return {parameters_.solver,
+          parameters_.batch_mode,
+          parameters_.local_step_count,
+          parameters_.least_steps(),
+          step,
+          parameters_.proximal,
+          curvature_,
+          parameters_.iterate == Iterate::kUniform};
+}
+
+Real Ledger::inverse_participation(uint32_t device) const {
+  if (parameters_.phase_count() > 1 && !has_anchor_) {
+    return 1;
+  }
+  return gradstream::inverse_participation(parameters_, device, fleet_.at(device).rounds_joined,
+                                           parameters_.round_of(version()));
+}
+
 JournalRecord Ledger::open_first_version(std::span<const Real> start) {
   GS_ASSERT(!has_version());
   const Shape shape = parameters_.shape;
@@ -253,7 +296,9 @@ JournalRecord Ledger::open_first_version(std::span<const Real> start) {
     const Status status = replica_.manifold().random_point(shape, key, point.data(), arena_);
     GS_ASSERT(status == Status::kOk);  // normals have full rank but for a set of measure zero
   }
-  const VersionRecord record = first_record(parameters_, fleet_.active_count(), point.data());
+  VersionRecord record = first_record(parameters_, fleet_.active_count(), point.data());
+  record.has_parts = parameters_.model_parts() != 0;
+  record.cohort = next_cohort(record);
   JournalRecord out = journal_record(record, Trigger::kNone);
   GS_ASSERT(apply(out) == Status::kOk);
   return out;
@@ -271,6 +316,8 @@ JournalRecord Ledger::close_version(Trigger trigger, Status* step_status) {
     GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // a point of the manifold stays one
   }
   record.digest = replica_.digest();
+  record.has_parts = parameters_.model_parts() != 0;
+  record.cohort = next_cohort(record);
   JournalRecord out = journal_record(record, trigger);
   GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
   last_sequence_ = out.sequence;
@@ -301,6 +348,15 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
     plan.cause = plan.records.empty() ? SyncCause::kCurrent : SyncCause::kBehind;
     return plan;
   }
+  if (has_model && has_anchor_ && held_version + 1 == version() && held_digest == model_digest_) {
+    // The phase made no step: the device has the model.
+    plan.cause = SyncCause::kPhase;
+    plan.snapshot = replica_.model();
+    plan.snapshot_version = version();
+    plan.snapshot_digest = digest_;
+    plan.snapshot_parts = replica_.parts();
+    return plan;
+  }
   plan.cause = !has_model                             ? SyncCause::kJoined
                : is_known || held_version > version() ? SyncCause::kMismatch
                                                       : SyncCause::kShorter;
@@ -314,6 +370,9 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
     plan.snapshot_version = version();
     plan.snapshot_digest = digest_;
     plan.records.clear();
+  }
+  if (plan.snapshot_version == version()) {
+    plan.snapshot_parts |= replica_.parts();
   }
   return plan;
 }
@@ -345,7 +404,8 @@ std::string Ledger::state_text() const {
             " judged=" + std::to_string(device.judged.task_sequence) + ":" + std::to_string(device.judged.verdict) +
             ":" + std::to_string(device.judged.reason) + ":" + std::to_string(device.judged.version) + ":" +
             std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
-            " refused=" + std::to_string(device.refused_count) + " folded=" + std::to_string(device.updates_folded) +
+            " refused=" + std::to_string(device.refused_count) + (device.is_member ? " member" : "") +
+            " folded=" + std::to_string(device.updates_folded) +
             " late=" + std::to_string(device.updates_late) + "\n";
   }
   return text;

@@ -28,6 +28,7 @@ enum class SyncCause : uint8_t {
   kJoined,    // it holds no model: a snapshot
   kShorter,   // the records would be longer than a snapshot, are forgotten, or do not exist: a snapshot
   kMismatch,  // its digest is not that of the version it claims: a snapshot
+  kPhase,     // it holds the model, and a phase has brought tensors beside it: these
 };
 const char* sync_cause_name(SyncCause cause);
 
@@ -40,7 +41,20 @@ struct SyncPlan {
   const FixedWord* snapshot_mean = nullptr;  // where replicas hold one
   uint32_t snapshot_version = 0;
   uint64_t snapshot_digest = 0;
+  uint32_t snapshot_parts = part_bit(ModelPart::kModel);  // extra ones are those of the open version
   std::vector<const VersionRecord*> records;
+};
+
+// What the tasks of the open version ask for, beside what the run's parameters say.
+struct TaskTerms {
+  SolverId solver = SolverId::kNone;
+  BatchMode batch_mode = BatchMode::kNone;
+  uint32_t local_step_count = 0;
+  uint32_t steps_min = 0;
+  Real step_size = 0;
+  Real proximal = 0;
+  Real curvature = 0;
+  bool draws_iterate = false;
 };
 
 // What has come in for the open version, for the operator's log.
@@ -68,6 +82,9 @@ class Ledger {
   // The record, already applied, that closes the open version with what was folded. step_status: kOk, or why these
   // updates make no step; the model then stands still for this version.
   JournalRecord close_version(Trigger trigger, Status* step_status);
+  TaskTerms task_terms() const;
+  // 1 / q of an answer of this device, were it accepted now (server/participation.h).
+  Real inverse_participation(uint32_t device) const;
   // Whether an update of the open version's fold would be taken; codes of Aggregator::check.
   Status check_fold(const FoldInput& input) const { return aggregator_->check(input); }
 
@@ -108,6 +125,8 @@ class Ledger {
   Status apply_verdict(const JournalRecord& record);
   Status apply_version(const JournalRecord& record);
   Status apply_run_event(const JournalRecord& record);
+  // Who is asked in the version that `next` leads to.
+  Cohort next_cohort(const VersionRecord& next) const;
   // After the replica has followed the record.
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
@@ -122,6 +141,11 @@ class Ledger {
   ModelRing models_;
   std::unique_ptr<Aggregator> aggregator_;
   uint64_t digest_ = 0;
+  uint64_t model_digest_ = 0;  // of the open version's model alone
+  // Of an anchor phase's record, while the version that it led to is open.
+  bool has_anchor_ = false;
+  Real local_step_ = 0;
+  Real curvature_ = 0;
   gs_RunState run_state_ = gs_RunState_RUN_STATE_ACTIVE;
   uint32_t extension_count_ = 0;
   RoundTally tally_;

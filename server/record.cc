@@ -55,19 +55,6 @@ Encoding block_encoding(const RunParameters& parameters) {
   return parameters.has_mean() ? Encoding::kFixed : parameters.record_encoding;
 }
 
-Status decode_dense(const RunParameters& parameters, Reader& reader, VersionRecord* record) {
-  record->weight_total = reader.take_u32();
-  const uint32_t forgotten_count = reader.take_u32();
-  for (uint32_t i = 0; i < forgotten_count && reader.ok; ++i) {
-    record->forgotten.push_back(reader.take_u32());
-  }
-  const auto model = reader.take(parameters.shape.size() * sizeof(Real));
-  const auto mean = reader.take(encoded_size(Encoding::kFixed, parameters.shape.size()));
-  record->model.assign(model.begin(), model.end());
-  record->mean.assign(mean.begin(), mean.end());
-  return reader.ok && reader.rest.empty() ? Status::kOk : Status::kDataCorrupt;
-}
-
 Status decode_block(const RunParameters& parameters, Reader& reader, RecordBlock* block) {
   block->base_version = reader.take_u32();
   block->owner = reader.take_u32();
@@ -81,6 +68,87 @@ Status decode_block(const RunParameters& parameters, Reader& reader, RecordBlock
   const auto bytes = reader.take(encoded_size(block->encoding, block->value_count));
   block->bytes.assign(bytes.begin(), bytes.end());
   return reader.ok ? Status::kOk : Status::kDataCorrupt;
+}
+
+uint32_t extra_parts(const VersionRecord& record) {
+  return (record.mean_gradient.empty() ? 0 : part_bit(ModelPart::kMeanGradient)) |
+         (record.previous_model.empty() ? 0 : part_bit(ModelPart::kPreviousModel));
+}
+
+void put_parts(const VersionRecord& record, std::vector<uint8_t>* out) {
+  const Real numbers[2] = {record.local_step, record.curvature};
+  const std::vector<uint8_t> terms = model_bytes({2, 1}, numbers);
+  put_u32(extra_parts(record), out);
+  out->insert(out->end(), record.mean_gradient.begin(), record.mean_gradient.end());
+  out->insert(out->end(), record.previous_model.begin(), record.previous_model.end());
+  out->insert(out->end(), terms.begin(), terms.end());
+}
+
+Status decode_parts(const RunParameters& parameters, size_t tensor_size, Reader& reader, VersionRecord* record) {
+  const uint32_t parts = reader.take_u32();
+  if ((parts & ~parameters.model_parts()) != 0) {
+    return Status::kDataCorrupt;
+  }
+  for (const ModelPart part : {ModelPart::kMeanGradient, ModelPart::kPreviousModel}) {
+    const auto bytes = reader.take((parts & part_bit(part)) != 0 ? tensor_size : 0);
+    (part == ModelPart::kMeanGradient ? record->mean_gradient : record->previous_model)
+        .assign(bytes.begin(), bytes.end());
+  }
+  Real numbers[2] = {};
+  const auto terms = reader.take(sizeof(numbers));
+  if (!reader.ok || (parts == part_bit(ModelPart::kPreviousModel))) {
+    return Status::kDataCorrupt;
+  }
+  GS_TRY(read_model({2, 1}, terms, numbers));
+  record->has_parts = true;
+  record->local_step = numbers[0];
+  record->curvature = numbers[1];
+  return Status::kOk;
+}
+
+void put_cohort(const Cohort& cohort, std::vector<uint8_t>* out) {
+  if (cohort.population == 0) {
+    return;
+  }
+  put_u32(cohort.population, out);
+  put_u32(static_cast<uint32_t>(cohort.members.size()), out);
+  for (const uint32_t member : cohort.members) {
+    put_u32(member, out);
+  }
+}
+
+Status decode_cohort(const RunParameters& parameters, Reader& reader, Cohort* cohort) {
+  *cohort = {};
+  // The phases of a round that ask everybody name nobody.
+  const bool is_optional = parameters.participation == Participation::kAll || parameters.phase_count() > 1;
+  if (is_optional && reader.rest.empty()) {
+    return Status::kOk;
+  }
+  cohort->population = reader.take_u32();
+  const uint32_t count = reader.take_u32();
+  for (uint32_t i = 0; i < count && reader.ok; ++i) {
+    const uint32_t member = reader.take_u32();
+    if (!cohort->members.empty() && member <= cohort->members.back()) {
+      return Status::kDataCorrupt;
+    }
+    cohort->members.push_back(member);
+  }
+  const bool is_good = parameters.participation != Participation::kAll && count > 0 && count <= cohort->population;
+  return reader.ok && is_good ? Status::kOk : Status::kDataCorrupt;
+}
+
+Status decode_dense(const RunParameters& parameters, Reader& reader, VersionRecord* record) {
+  record->weight_total = reader.take_u32();
+  const uint32_t forgotten_count = reader.take_u32();
+  for (uint32_t i = 0; i < forgotten_count && reader.ok; ++i) {
+    record->forgotten.push_back(reader.take_u32());
+  }
+  const auto model = reader.take(parameters.shape.size() * sizeof(Real));
+  const auto mean = reader.take(encoded_size(Encoding::kFixed, parameters.shape.size()));
+  record->model.assign(model.begin(), model.end());
+  record->mean.assign(mean.begin(), mean.end());
+  GS_TRY(decode_cohort(parameters, reader, &record->cohort));
+  return reader.ok && reader.rest.empty() ? Status::kOk : Status::kDataCorrupt;
 }
 
 size_t chunk_count(const RecordBlock& block) {
@@ -111,6 +179,28 @@ gs_LogChunk log_chunk_of(const VersionRecord& record, size_t index, size_t first
   return chunk;
 }
 
+// parts: bits of all parts of the snapshot, as the chunks say them.
+std::vector<ServerMessage> part_chunks(uint32_t version, uint64_t digest, ModelPart part,
+                                       std::span<const uint8_t> bytes, uint32_t parts) {
+  std::vector<ServerMessage> messages;
+  for (size_t offset = 0; offset < bytes.size(); offset += kPayloadSizeMax) {
+    const auto piece = bytes.subspan(offset, std::min(kPayloadSizeMax, bytes.size() - offset));
+    ServerMessage& message = messages.emplace_back();
+    message.which_body = gs_ServerMessage_snapshot_chunk_tag;
+    gs_SnapshotChunk& chunk = message.body.snapshot_chunk;
+    chunk = {};
+    chunk.version = version;
+    chunk.part = static_cast<gs_ModelPart>(part);
+    chunk.parts = parts;
+    chunk.offset = static_cast<uint32_t>(offset);
+    chunk.total = static_cast<uint32_t>(bytes.size());
+    chunk.values.size = static_cast<decltype(chunk.values.size)>(piece.size());
+    std::memcpy(chunk.values.bytes, piece.data(), piece.size());
+    chunk.digest = digest;
+  }
+  return messages;
+}
+
 }  // namespace
 
 std::vector<uint8_t> encode_payload(const VersionRecord& record) {
@@ -125,10 +215,16 @@ std::vector<uint8_t> encode_payload(const VersionRecord& record) {
     }
     out.insert(out.end(), record.model.begin(), record.model.end());
     out.insert(out.end(), record.mean.begin(), record.mean.end());
+    put_cohort(record.cohort, &out);
     return out;
   }
   if (!record.model.empty()) {
-    return record.model;
+    out = record.model;
+    if (record.has_parts) {
+      put_parts(record, &out);
+    }
+    put_cohort(record.cohort, &out);
+    return out;
   }
   if (is_exact) {
     out.push_back(0);
@@ -145,6 +241,7 @@ std::vector<uint8_t> encode_payload(const VersionRecord& record) {
     }
     out.insert(out.end(), block.bytes.begin(), block.bytes.end());
   }
+  put_cohort(record.cohort, &out);
   return out;
 }
 
@@ -162,11 +259,13 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
     record->from_zero = reader.take_u8() != 0;
   }
   if (is_model_record(parameters, record->version)) {
-    if (payload.size() != parameters.shape.size() * sizeof(Real)) {
-      return Status::kDataCorrupt;
+    const auto model = reader.take(parameters.shape.size() * sizeof(Real));
+    record->model.assign(model.begin(), model.end());
+    if (parameters.model_parts() != 0) {
+      GS_TRY(decode_parts(parameters, model.size(), reader, record));
     }
-    record->model.assign(payload.begin(), payload.end());
-    return Status::kOk;
+    GS_TRY(decode_cohort(parameters, reader, &record->cohort));
+    return reader.ok && reader.rest.empty() ? Status::kOk : Status::kDataCorrupt;
   }
   const uint32_t block_count = reader.take_u32();
   for (uint32_t i = 0; i < block_count && reader.ok; ++i) {
@@ -181,6 +280,7 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
     }
     record->blocks.push_back(std::move(block));
   }
+  GS_TRY(decode_cohort(parameters, reader, &record->cohort));
   return reader.ok && reader.rest.empty() && block_count > 0 ? Status::kOk : Status::kDataCorrupt;
 }
 
@@ -207,7 +307,14 @@ Status apply_dense(const RunParameters& parameters, const VersionRecord& record,
   if (replica.has_mean()) {
     load_words(parameters.shape.size(), record.mean.data(), replica.mean_buffer());
   }
-  replica.adopt_snapshot(record.version);
+  for (const auto& [part, bytes] : {std::pair(ModelPart::kMeanGradient, &record.mean_gradient),
+                                    std::pair(ModelPart::kPreviousModel, &record.previous_model)}) {
+    if (!bytes->empty()) {
+      GS_ASSERT(replica.part_buffer(part) != nullptr);  // decode_payload() has held the record to the run
+      GS_TRY(read_model(parameters.shape, *bytes, replica.part_buffer(part)));
+    }
+  }
+  replica.adopt_snapshot(record.version, extra_parts(record));
   return Status::kOk;
 }
 
@@ -284,33 +391,26 @@ std::vector<ServerMessage> log_chunks(const VersionRecord& record) {
   return messages;
 }
 
-namespace {
-
-void add_part(gs_ModelPart part, uint32_t version, uint64_t digest, std::span<const uint8_t> bytes,
-              std::vector<ServerMessage>* messages) {
-  for (size_t offset = 0; offset < bytes.size(); offset += kPayloadSizeMax) {
-    const auto piece = bytes.subspan(offset, std::min(kPayloadSizeMax, bytes.size() - offset));
-    ServerMessage& message = messages->emplace_back();
-    message.which_body = gs_ServerMessage_snapshot_chunk_tag;
-    gs_SnapshotChunk& chunk = message.body.snapshot_chunk;
-    chunk = {};
-    chunk.version = version;
-    chunk.part = part;
-    chunk.offset = static_cast<uint32_t>(offset);
-    chunk.total = static_cast<uint32_t>(bytes.size());
-    chunk.values.size = static_cast<decltype(chunk.values.size)>(piece.size());
-    std::memcpy(chunk.values.bytes, piece.data(), piece.size());
-    chunk.digest = digest;
-  }
-}
-
-}  // namespace
-
 std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const uint8_t> model,
                                            std::span<const uint8_t> mean) {
+  std::vector<ServerMessage> messages = part_chunks(version, digest, ModelPart::kModel, model, 0);
+  const std::vector<ServerMessage> rest = part_chunks(version, digest, ModelPart::kMean, mean, 0);
+  messages.insert(messages.end(), rest.begin(), rest.end());
+  return messages;
+}
+
+std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const SnapshotPart> parts) {
+  uint32_t bits = 0;
+  for (const SnapshotPart& part : parts) {
+    bits |= part_bit(part.part);
+  }
+  const uint32_t usual = part_bit(ModelPart::kModel) | part_bit(ModelPart::kMean);
+  bits = (bits & ~usual) == 0 ? 0 : bits;
   std::vector<ServerMessage> messages;
-  add_part(gs_ModelPart_MODEL_PART_MODEL, version, digest, model, &messages);
-  add_part(gs_ModelPart_MODEL_PART_MEAN, version, digest, mean, &messages);
+  for (const SnapshotPart& part : parts) {
+    const std::vector<ServerMessage> chunks = part_chunks(version, digest, part.part, part.bytes, bits);
+    messages.insert(messages.end(), chunks.begin(), chunks.end());
+  }
   return messages;
 }
 

@@ -10,10 +10,12 @@
 //
 // Journal form of the payload (kVersion), little-endian:
 //   scalar  block_count u32, then for each block base_version u32, owner u32, value_count u32, encoding u8, its bytes
-//   model   rows * cols f32 (f64 in the double build)
+//   model   rows * cols f32 (f64 in the double build); in runs whose versions hold more (RunParameters::model_parts())
+//           the bits of the extra parts u32, these tensors in order, then local step and curvature, as the model
 // with a mean
 //   dense   1 u8, weight_total u32, count u32 of the forgotten devices and their indices u32, model, mean (fixed)
 //   blocks  0 u8, from_zero u8, then as above, each block with after_step u8 before its bytes
+// and, where the run chooses cohorts, who is asked in the version: population u32, count u32, enrolment indices u32.
 #ifndef GRADSTREAM_SERVER_RECORD_H_
 #define GRADSTREAM_SERVER_RECORD_H_
 
@@ -23,6 +25,7 @@
 
 #include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
+#include "server/participation.h"
 #include "server/run_parameters.h"
 
 namespace gradstream {
@@ -48,12 +51,20 @@ struct VersionRecord {
   bool from_zero = false;           // blocks: the sum begins at 0 instead of the mean before
   uint32_t weight_total = 0;        // dense, memory form: devices among which the weights are shared from now on
   std::vector<uint32_t> forgotten;  // dense, memory form: devices whose last update is taken out of the mean
+  Cohort cohort;                    // of the version that it leads to
+  // The close of an anchor phase (002, server/aggregator_svrg.cc): what the steps of the version that it leads to need.
+  bool has_parts = false;  // of a run whose versions may hold more than a model: the payload says so
+  std::vector<uint8_t> mean_gradient;
+  std::vector<uint8_t> previous_model;
+  Real local_step = 0;  // eta of the local steps
+  Real curvature = 0;   // b; 0: none
+  bool has_anchor() const { return !mean_gradient.empty(); }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };
 
 std::vector<uint8_t> encode_payload(const VersionRecord& record);
-// Fills blocks or model of `record`, whose version says which. kDataCorrupt: sizes, counts, order or encodings that no
-// aggregator makes.
+// Fills blocks or model, and cohort, of `record`, whose version says which. kDataCorrupt: sizes, counts, order or
+// encodings that no aggregator makes, a cohort that nobody chose.
 Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> payload, VersionRecord* record);
 
 // The directions of a block in this run.
@@ -72,6 +83,12 @@ Status read_model(Shape shape, std::span<const uint8_t> bytes, Real* out);
 std::vector<ServerMessage> log_chunks(const VersionRecord& record);
 std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const uint8_t> model,
                                            std::span<const uint8_t> mean = {});
+// The same of several tensors. A snapshot without the model adds to that of version - 1.
+struct SnapshotPart {
+  ModelPart part = ModelPart::kModel;
+  std::vector<uint8_t> bytes;
+};
+std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const SnapshotPart> parts);
 
 // Bytes that these take on the wire, frames included, to the byte or a few more: by them a server chooses.
 size_t log_size(const VersionRecord& record);

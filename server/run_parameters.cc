@@ -17,6 +17,8 @@ constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
 // Versions that a late update may be behind, at most. Reason: a tangent run keeps so many models in memory.
 constexpr uint32_t kStalenessMax = 64;
 constexpr uint32_t kNameSizeMax = 63;
+// Rounds of a run. Reason: each has up to two versions, which are 32 bits.
+constexpr uint32_t kRoundCountMax = 1U << 30;
 
 std::string text_of(const std::string& value) { return value; }
 [[maybe_unused]] std::string text_of(bool value) { return value ? "true" : "false"; }
@@ -141,9 +143,12 @@ std::string check_estimator(const RunParameters& p) {
   if (name_of(p.estimator) == std::string("none")) {
     return "estimator: name one";
   }
-  if (p.solver == SolverId::kGradientStream && !is_tangent(p.estimator)) {
-    return "estimator: solver gradient_stream transports tangents and needs analytic_gradient, tangent_retraction or "
-           "projection_tangent";
+  if (p.solver == SolverId::kSvrg && p.estimator != EstimatorId::kAnalyticGradient) {
+    return "estimator: solver svrg needs analytic_gradient";
+  }
+  if (p.solver != SolverId::kProjection && !is_tangent(p.estimator)) {
+    return "estimator: solver " + std::string(name_of(p.solver)) +
+           " works with tangents and needs analytic_gradient, tangent_retraction or projection_tangent";
   }
   const bool can_stream = p.solver == SolverId::kProjection && has_scalars(p.estimator);
   if (p.upload_stream == StreamKind::kScalarStream && !can_stream) {
@@ -171,8 +176,8 @@ std::string check_memory(const RunParameters& p) {
 }
 
 std::string check_local_work(const RunParameters& p) {
-  if (p.solver != SolverId::kProjection && p.solver != SolverId::kGradientStream) {
-    return "solver: projection or gradient_stream";
+  if (p.solver == SolverId::kNone) {
+    return "solver: projection, gradient_stream, tangent_mean or svrg";
   }
   if (p.local_step_count == 0 || p.local_step_count > kLocalStepCountMax) {
     return "local_step_count: from 1 to " + std::to_string(kLocalStepCountMax);
@@ -180,6 +185,23 @@ std::string check_local_work(const RunParameters& p) {
   if (std::string fault = check_estimator(p); !fault.empty()) {
     return fault;
   }
+  if (p.correction_form != CorrectionForm::kNone && p.solver != SolverId::kProjection) {
+    return "correction_form: only solver projection has a correction; set it to none";
+  }
+  if (std::string fault = check_memory(p); !fault.empty()) {
+    return fault;
+  }
+  if (!is_wire_encoding(p.upload_encoding)) {
+    return "upload_encoding: f32, bf16 or int8";
+  }
+  return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
+}
+
+bool is_whole(Real number, uint32_t max) {
+  return number >= 1 && number <= static_cast<Real>(max) && std::floor(number) == number;
+}
+
+std::string check_batches(const RunParameters& p) {
   if (p.batch_mode == BatchMode::kNone) {
     return "batch_mode: all, common or per_direction";
   }
@@ -189,20 +211,105 @@ std::string check_local_work(const RunParameters& p) {
   if (p.batch_mode == BatchMode::kCommon && (p.batch_size == 0 || p.batch_size > kBatchSizeMax)) {
     return "batch_size: from 1 to " + std::to_string(kBatchSizeMax);
   }
-  if (p.correction_form != CorrectionForm::kNone && p.solver != SolverId::kProjection) {
-    return "correction_form: only solver projection has a correction; set it to none";
+  if (p.batch_sizes.empty()) {
+    return "";
   }
-  if (std::string fault = check_memory(p); !fault.empty()) {
-    return fault;
+  if (p.batch_mode != BatchMode::kCommon) {
+    return "batch_sizes, batch_mode: only common draws minibatches; leave batch_sizes empty";
   }
+  const std::vector<Real> sizes = parse_numbers(p.batch_sizes);
+  const bool is_good = !sizes.empty() && sizes.size() <= kBatchScheduleMax &&
+                       std::all_of(sizes.begin(), sizes.end(), [](Real size) { return is_whole(size, kBatchSizeMax); });
+  return is_good ? ""
+                 : "batch_sizes: at most " + std::to_string(kBatchScheduleMax) +
+                       " whole numbers with spaces between them, each from 1 to " + std::to_string(kBatchSizeMax);
+}
+
+// 002: all samples at every step, phases that wait for nobody of an older one.
+std::string check_svrg(const RunParameters& p) {
+  const bool is_svrg = p.solver == SolverId::kSvrg;
+  if (!is_svrg && (p.barzilai_borwein != BarzilaiBorwein::kNone || p.iterate != Iterate::kLast ||
+                   p.step_rule == StepRule::kBarzilaiBorwein)) {
+    return "barzilai_borwein, iterate, step_rule: curvatures and drawn iterates belong to solver svrg";
+  }
+  if (!(p.proximal >= 0) || !std::isfinite(p.proximal)) {
+    return "proximal: not below 0";
+  }
+  if (p.proximal > 0 && p.solver != SolverId::kGradientStream && p.solver != SolverId::kTangentMean) {
+    return "proximal, solver: only solvers gradient_stream and tangent_mean take a proximal term; set it to 0";
+  }
+  if (!is_svrg) {
+    return "";
+  }
+  if (p.batch_mode != BatchMode::kAll) {
+    return "batch_mode, solver: svrg takes gradients over all samples; use all";
+  }
+  if (p.late != LatePolicy::kDrop) {
+    return "late, solver: an update of svrg belongs to one phase of one round; use drop";
+  }
+  if (p.iterate == Iterate::kUniform && p.least_steps() != p.local_step_count) {
+    return "iterate, steps_min: an iterate is drawn from all local steps; leave steps_min at 0";
+  }
+  if (p.step_rule == StepRule::kBarzilaiBorwein) {
+    if (p.barzilai_borwein == BarzilaiBorwein::kNone) {
+      return "step_rule, barzilai_borwein: this rule needs a curvature; set barzilai_borwein to first or second";
+    }
+    if (!(p.step_min > 0) || !(p.step_min <= p.step_max) || !std::isfinite(p.step_max)) {
+      return "step_min, step_max: rule barzilai_borwein needs 0 < step_min <= step_max";
+    }
+  }
+  return "";
+}
+
+std::string check_steps(const RunParameters& p) {
   if (!(p.step_size > 0) || !std::isfinite(p.step_size) || !(p.step_decay >= 0) || !std::isfinite(p.step_decay) ||
       !(p.server_step > 0) || !std::isfinite(p.server_step)) {
     return "step_size, step_decay, server_step: step sizes must be above 0 and step_decay not below 0";
   }
-  if (!is_wire_encoding(p.upload_encoding)) {
-    return "upload_encoding: f32, bf16 or int8";
+  if (p.step_decay > 0 && p.step_rule != StepRule::kInverse) {
+    return "step_decay, step_rule: only rule inverse reads step_decay; set it to 0";
   }
-  return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
+  if (!(p.step_offset >= 0) || !std::isfinite(p.step_offset) || p.step_period == 0) {
+    return "step_offset, step_period: step_offset (beta or gamma) not below 0, step_period at least 1";
+  }
+  const bool divides_by_offset = p.step_rule == StepRule::kHarmonic || p.step_rule == StepRule::kPrinted;
+  if (divides_by_offset && !(p.step_offset > 0)) {
+    return "step_offset, step_rule: this rule divides by step_offset; it must be above 0";
+  }
+  return "";
+}
+
+std::string check_participation(const RunParameters& p) {
+  if (p.participation == Participation::kSchemeOne) {
+    return p.cohort_size >= 1 && p.cohort_size <= p.device_count
+               ? ""
+               : "cohort_size, device_count: scheme_1 asks from 1 to device_count devices a round";
+  }
+  if (p.cohort_size != 0) {
+    return "cohort_size, participation: only scheme_1 has a cohort size; set it to 0";
+  }
+  if (p.participation == Participation::kAll) {
+    return p.participation_probability.empty()
+               ? ""
+               : "participation_probability, participation: only scheme_2 draws with probabilities; leave it empty";
+  }
+  const std::vector<Real> probabilities = parse_numbers(p.participation_probability);
+  if (probabilities.empty() ||
+      !std::all_of(probabilities.begin(), probabilities.end(), [](Real q) { return q > 0 && q <= 1; })) {
+    return "participation_probability: scheme_2 needs numbers above 0 and at most 1 with spaces between them, by "
+           "enrolment index; the last one holds for all devices after it";
+  }
+  if (p.participation_weights != ParticipationWeights::kBiased) {
+    if (p.solver == SolverId::kProjection) {
+      return "participation_weights, solver: solver projection folds by the sum of the weights; use biased, or solver "
+             "gradient_stream";
+    }
+    if (p.fold_weight != FoldWeight::kUniform) {
+      return "participation_weights, fold_weight: weights 1/(S q_j) are of devices that count the same; use "
+             "fold_weight uniform, or participation_weights biased";
+    }
+  }
+  return "";
 }
 
 std::string check_fold(const RunParameters& p) {
@@ -215,8 +322,13 @@ std::string check_fold(const RunParameters& p) {
   if (p.log_size_max > kLogSizeMax) {
     return "log_size_max: at most " + std::to_string(kLogSizeMax) + " bytes; a snapshot is shorter than such a log";
   }
-  if (p.round_count == 0) {
-    return "round_count: at least 1";
+  for (const Real constant : {p.smoothness, p.pl_constant, p.gradient_noise, p.initial_excess}) {
+    if (!(constant >= 0) || !std::isfinite(constant)) {
+      return "smoothness, pl_constant, gradient_noise, initial_excess: not below 0; 0 where not known";
+    }
+  }
+  if (p.round_count == 0 || p.round_count > kRoundCountMax) {
+    return "round_count: from 1 to " + std::to_string(kRoundCountMax);
   }
   if (p.device_count == 0 || p.device_count > kFoldUpdateCountMax) {
     return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
@@ -233,9 +345,10 @@ std::string check_groups(const RunParameters& p) {
 }
 
 std::string check_straggler(const RunParameters& p) {
-  const uint32_t goal = p.update_goal == 0 ? p.device_count : p.update_goal;
-  if (goal > p.device_count) {
-    return "update_goal, device_count: no more answers can be wanted than there are devices";
+  const uint32_t asked = p.participation == Participation::kSchemeOne ? p.cohort_size : p.device_count;
+  const uint32_t goal = p.update_goal == 0 ? asked : p.update_goal;
+  if (goal > asked) {
+    return "update_goal, device_count: no more answers can be wanted than there are devices (scheme_1: cohort_size)";
   }
   if (p.update_min > goal) {
     return "update_min, update_goal: the least number of answers at the deadline is above the goal";
@@ -309,7 +422,9 @@ const EnumNames<TransportKind>& names_of() {
 template <>
 const EnumNames<SolverId>& names_of() {
   static const EnumNames<SolverId> names = {{"projection", SolverId::kProjection},
-                                            {"gradient_stream", SolverId::kGradientStream}};
+                                            {"gradient_stream", SolverId::kGradientStream},
+                                            {"tangent_mean", SolverId::kTangentMean},
+                                            {"svrg", SolverId::kSvrg}};
   return names;
 }
 
@@ -367,6 +482,47 @@ const EnumNames<CorrectionForm>& names_of() {
 }
 
 template <>
+const EnumNames<Participation>& names_of() {
+  static const EnumNames<Participation> names = {{"all", Participation::kAll},
+                                                 {"scheme_1", Participation::kSchemeOne},
+                                                 {"scheme_2", Participation::kSchemeTwo}};
+  return names;
+}
+
+template <>
+const EnumNames<ParticipationWeights>& names_of() {
+  static const EnumNames<ParticipationWeights> names = {{"counted", ParticipationWeights::kCounted},
+                                                        {"true", ParticipationWeights::kTrue},
+                                                        {"biased", ParticipationWeights::kBiased}};
+  return names;
+}
+
+template <>
+const EnumNames<StepRule>& names_of() {
+  static const EnumNames<StepRule> names = {{"inverse", StepRule::kInverse},
+                                            {"fixed", StepRule::kFixed},
+                                            {"printed", StepRule::kPrinted},
+                                            {"code", StepRule::kCode},
+                                            {"harmonic", StepRule::kHarmonic},
+                                            {"barzilai_borwein", StepRule::kBarzilaiBorwein}};
+  return names;
+}
+
+template <>
+const EnumNames<BarzilaiBorwein>& names_of() {
+  static const EnumNames<BarzilaiBorwein> names = {{"none", BarzilaiBorwein::kNone},
+                                                   {"first", BarzilaiBorwein::kFirst},
+                                                   {"second", BarzilaiBorwein::kSecond}};
+  return names;
+}
+
+template <>
+const EnumNames<Iterate>& names_of() {
+  static const EnumNames<Iterate> names = {{"last", Iterate::kLast}, {"uniform", Iterate::kUniform}};
+  return names;
+}
+
+template <>
 const EnumNames<LatePolicy>& names_of() {
   static const EnumNames<LatePolicy> names = {{"drop", LatePolicy::kDrop}, {"weight", LatePolicy::kWeight}};
   return names;
@@ -385,6 +541,14 @@ const ManifoldOps* server_manifold(const RunParameters& parameters) {
   return find_manifold(all_manifolds(), parameters.manifold, parameters.retraction, parameters.transport);
 }
 
+uint32_t RunParameters::model_parts() const {
+  if (solver != SolverId::kSvrg) {
+    return 0;
+  }
+  return part_bit(ModelPart::kMeanGradient) |
+         (barzilai_borwein != BarzilaiBorwein::kNone ? part_bit(ModelPart::kPreviousModel) : 0);
+}
+
 StreamKind RunParameters::stream() const {
   const bool is_scalar =
       solver == SolverId::kProjection && has_scalars(estimator) && upload_stream != StreamKind::kTangentBlock;
@@ -395,8 +559,50 @@ uint32_t RunParameters::owner_of(uint32_t client_index) const {
   return shared_directions() ? client_index % group_count : client_index;
 }
 
-Real RunParameters::step_size_at(uint32_t version) const {
-  return step_size / (1 + step_decay * static_cast<Real>(version));
+Real RunParameters::step_size_at(uint32_t round) const {
+  const auto k = static_cast<Real>(round);
+  const uint32_t stage = round / step_period;
+  switch (step_rule) {
+    case StepRule::kInverse:
+      return step_size / (1 + step_decay * k);
+    case StepRule::kPrinted:
+      return round == 0 ? step_size : step_size / (step_offset + static_cast<Real>(stage));
+    case StepRule::kCode:
+      return stage == 0 ? step_size : step_size / (step_offset + static_cast<Real>(stage));
+    case StepRule::kHarmonic:
+      return step_size / (step_offset + k);
+    case StepRule::kFixed:
+    case StepRule::kBarzilaiBorwein:  // only the aggregation rule knows the models that it is made of
+      break;
+  }
+  return step_size;
+}
+
+std::vector<Real> parse_numbers(const std::string& text) {
+  std::vector<Real> numbers;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    if (*at == ' ') {
+      ++at;
+      continue;
+    }
+    Real number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || !std::isfinite(number) || (stop != end && *stop != ' ')) {
+      return {};
+    }
+    numbers.push_back(number);
+    at = stop;
+  }
+  return numbers;
+}
+
+std::vector<uint32_t> batch_schedule(const RunParameters& parameters) {
+  std::vector<uint32_t> sizes;
+  for (const Real size : parse_numbers(parameters.batch_sizes)) {
+    sizes.push_back(static_cast<uint32_t>(size));
+  }
+  return sizes;
 }
 
 uint32_t RunParameters::value_count() const {
@@ -440,7 +646,8 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 }
 
 std::string check_parameters(const RunParameters& parameters) {
-  for (const auto check : {check_local_work, check_model, check_fold, check_groups, check_straggler}) {
+  for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
+                           check_groups, check_participation, check_straggler}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

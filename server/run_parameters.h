@@ -26,6 +26,20 @@ enum class CorrectionForm : uint8_t {
   kMemory,    // c = h - h_i; the step is h, the mean of every device's last update, new ones put in
   kUnbiased,  // the same c and h; in the step the new ones stand for the fleet: d = h + mean of what is new in them
 };
+// Who is asked in a round, and what an answer weighs then: server/participation.h.
+enum class Participation : uint8_t { kAll, kSchemeOne, kSchemeTwo };
+enum class ParticipationWeights : uint8_t { kCounted, kTrue, kBiased };
+// eta_k of round k, from step_size, step_decay, step_offset and step_period; 000 equations (5.2) and (4.24).
+enum class StepRule : uint8_t {
+  kInverse,   // step_size / (1 + step_decay k)
+  kFixed,     // step_size
+  kPrinted,   // (5.2) as printed: step_size for k = 0, else step_size / (step_offset + floor(k / step_period))
+  kCode,      // (5.2) as its authors run it: step_size for k < step_period, else as printed
+  kHarmonic,  // (4.24): step_size / (step_offset + k), with kappa = step_size and gamma = step_offset
+  kBarzilaiBorwein,  // 002, RFedSVRG-2BBS: 1 / curvature within [step_min, step_max], by K; first round: step_size by K
+};
+// Which iterate of its local path a device sends (002, options 1 and 2).
+enum class Iterate : uint8_t { kLast, kUniform };
 
 // A Log that one device may get at once, in bytes. Reason: the queue of its session must hold it.
 inline constexpr uint32_t kLogSizeMax = 1U << 28;
@@ -56,11 +70,23 @@ struct RunParameters {
   Real smoothing = static_cast<Real>(1e-2);
   BatchMode batch_mode = BatchMode::kCommon;
   uint32_t batch_size = 32;
+  // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
+  // the steps after it. Empty: batch_size for all.
+  std::string batch_sizes;
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
-  // Step of version k: step_size / (1 + step_decay * k); server step eta_g.
+  Real proximal = 0;  // mu of RFedProx, 0: none
+  // Solver svrg.
+  BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
+  Iterate iterate = Iterate::kLast;
+  // Step of round k and server step eta_g.
+  StepRule step_rule = StepRule::kInverse;
   Real step_size = static_cast<Real>(0.1);
   Real step_decay = 0;
+  Real step_offset = 0;
+  uint32_t step_period = 1;
+  Real step_min = 0;  // kBarzilaiBorwein
+  Real step_max = 0;
   Real server_step = 1;  // eta_g
   // Wire. What a device uploads; kNone: scalars where they say everything, else a tangent.
   StreamKind upload_stream = StreamKind::kNone;
@@ -72,6 +98,11 @@ struct RunParameters {
   uint32_t fold_scale_log2 = 24;
   FoldWeight fold_weight = FoldWeight::kSampleCount;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
+  // Participation, orthogonal to the straggler policy.
+  Participation participation = Participation::kAll;
+  uint32_t cohort_size = 0;             // kSchemeOne: s
+  std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
+  ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
@@ -87,6 +118,11 @@ struct RunParameters {
   uint32_t staleness_max = 8;       // S
   uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
   uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
+  // Constants of the problem, for server/advice.h alone; 0: not known.
+  Real smoothness = 0;      // L
+  Real pl_constant = 0;     // mu of the Riemannian Polyak-Lojasiewicz condition
+  Real gradient_noise = 0;  // sigma
+  Real initial_excess = 0;  // F(x_0) - F*
   // Pace.
   uint32_t retry_min_ms = 200;
   uint32_t retry_max_ms = 1000;
@@ -102,8 +138,15 @@ struct RunParameters {
   }
   // Whose directions a device uses: its group, or itself.
   uint32_t owner_of(uint32_t client_index) const;
-  // eta_k, the step size of version k.
-  Real step_size_at(uint32_t version) const;
+  // eta_k, the step size of round k.
+  Real step_size_at(uint32_t round) const;
+  // Versions of one round: phases, each of which closes a version.
+  uint32_t phase_count() const { return solver == SolverId::kSvrg ? 2 : 1; }
+  uint32_t round_of(uint32_t version) const { return version / phase_count(); }
+  // The version that ends the run.
+  uint32_t version_count() const { return round_count * phase_count(); }
+  // Bits of the ModelParts that versions may hold beside the model.
+  uint32_t model_parts() const;
   // Least steps worth accepting, steps_min with its default put in.
   uint32_t least_steps() const { return steps_min == 0 ? local_step_count : steps_min; }
   // Values of a complete upload.
@@ -131,10 +174,19 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("smoothing", p.smoothing);
   visit("batch_mode", p.batch_mode);
   visit("batch_size", p.batch_size);
+  visit("batch_sizes", p.batch_sizes);
   visit("correction_form", p.correction_form);
   visit("memory_age_max", p.memory_age_max);
+  visit("proximal", p.proximal);
+  visit("barzilai_borwein", p.barzilai_borwein);
+  visit("iterate", p.iterate);
+  visit("step_rule", p.step_rule);
   visit("step_size", p.step_size);
   visit("step_decay", p.step_decay);
+  visit("step_offset", p.step_offset);
+  visit("step_period", p.step_period);
+  visit("step_min", p.step_min);
+  visit("step_max", p.step_max);
   visit("server_step", p.server_step);
   visit("upload_stream", p.upload_stream);
   visit("upload_encoding", p.upload_encoding);
@@ -143,6 +195,10 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("fold_scale_log2", p.fold_scale_log2);
   visit("fold_weight", p.fold_weight);
   visit("fold_weight_max", p.fold_weight_max);
+  visit("participation", p.participation);
+  visit("cohort_size", p.cohort_size);
+  visit("participation_probability", p.participation_probability);
+  visit("participation_weights", p.participation_weights);
   visit("round_count", p.round_count);
   visit("device_count", p.device_count);
   visit("update_goal", p.update_goal);
@@ -156,6 +212,10 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("staleness_max", p.staleness_max);
   visit("steps_min", p.steps_min);
   visit("task_deadline_ms", p.task_deadline_ms);
+  visit("smoothness", p.smoothness);
+  visit("pl_constant", p.pl_constant);
+  visit("gradient_noise", p.gradient_noise);
+  visit("initial_excess", p.initial_excess);
   visit("retry_min_ms", p.retry_min_ms);
   visit("retry_max_ms", p.retry_max_ms);
 }
@@ -188,6 +248,16 @@ const EnumNames<FoldWeight>& names_of();
 template <>
 const EnumNames<CorrectionForm>& names_of();
 template <>
+const EnumNames<Participation>& names_of();
+template <>
+const EnumNames<ParticipationWeights>& names_of();
+template <>
+const EnumNames<StepRule>& names_of();
+template <>
+const EnumNames<BarzilaiBorwein>& names_of();
+template <>
+const EnumNames<Iterate>& names_of();
+template <>
 const EnumNames<LatePolicy>& names_of();
 template <>
 const EnumNames<StalenessTable>& names_of();
@@ -202,6 +272,11 @@ const char* name_of(Enum value) {
   }
   return "none";
 }
+
+// The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
+std::vector<Real> parse_numbers(const std::string& text);
+// batch_sizes as a Task carries them; empty for none.
+std::vector<uint32_t> batch_schedule(const RunParameters& parameters);
 
 // The table that the run computes with; null where the manifold has no such retraction and transport.
 const ManifoldOps* server_manifold(const RunParameters& parameters);

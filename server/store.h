@@ -19,11 +19,12 @@ namespace gradstream {
 enum class RecordKind : uint8_t {
   kTaskIssued = 1,  // device, task_sequence, version (the task's base version)
   kUpdate = 2,      // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
-                    // it goes into, steps_done, weight (with staleness), verdict; payload: decoded values, f32 (f64 in
-                    // the double build)
+                    // it goes into, steps_done, weight (with staleness), verdict, in step_scale 1 / q of the device's
+                    // participation; payload: decoded values, f32 (f64 in the double build)
   kVerdict = 3,     // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason
   kVersion = 4,     // version begun: version, step_scale, digest; payload as server/record.h says: the blocks sent to
-                    // replicas (scalar runs) or the model itself (tangent runs, version 0); Trigger in `detail`
+                    // replicas (scalar runs) or the model itself (tangent runs, version 0), and who is asked in it
+                    // where the run chooses; Trigger in `detail`
   kRunState = 5,    // extended, stalled, finished, stopped: RunEvent in detail, the open version in `version`
 };
 

@@ -36,6 +36,8 @@ struct Arguments {
   std::string stream = "scalar";
   std::string correction = "local";
   std::string encoding = "f32";
+  std::string solver = "gradient_stream";
+  std::string participation = "all";
   bool is_verbose = false;
 };
 
@@ -61,7 +63,7 @@ void define(CLI::App& app, Arguments* out) {
   app.description("A fleet in one thread and virtual time, from one seed.");
   SimOptions& options = out->options;
   app.add_option("--devices", options.device_count, "devices")->check(CLI::Range(1U, kDeviceCountMax));
-  app.add_option("--rounds", options.round_count, "versions of the run")->check(CLI::Range(1U, 10000U));
+  app.add_option("--rounds", options.round_count, "rounds of the run")->check(CLI::Range(1U, 10000U));
   app.add_option("--seed", options.seed, "of everything");
   app.add_option("--schedules", out->schedules, "run so many schedules of faults; all must end in one digest")
       ->check(CLI::Range(1U, 1000000U));
@@ -72,6 +74,10 @@ void define(CLI::App& app, Arguments* out) {
   app.add_option("--correction", out->correction, "what steers devices and the step, of solver projection")
       ->check(CLI::IsMember({"none", "local", "memory", "unbiased"}));
   app.add_option("--encoding", out->encoding, "of what travels")->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  app.add_option("--solver", out->solver, "of tangent streams")
+      ->check(CLI::IsMember({"gradient_stream", "tangent_mean", "svrg"}));
+  app.add_option("--participation", out->participation, "who is asked in a round")
+      ->check(CLI::IsMember({"all", "scheme_1", "scheme_2"}));
   app.add_flag("--stragglers", options.has_stragglers,
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
   app.add_flag("--planted-double-fold", options.plants_double_fold,
@@ -185,6 +191,12 @@ int run(int argc, char** argv) {
     for (const auto& [name, form] : names_of<CorrectionForm>()) {
       arguments.options.correction_form = arguments.correction == name ? form : arguments.options.correction_form;
     }
+    arguments.options.tangent_solver = arguments.solver == "svrg"           ? SolverId::kSvrg
+                                       : arguments.solver == "tangent_mean" ? SolverId::kTangentMean
+                                                                            : SolverId::kGradientStream;
+    arguments.options.participation = arguments.participation == "all"        ? Participation::kAll
+                                      : arguments.participation == "scheme_1" ? Participation::kSchemeOne
+                                                                              : Participation::kSchemeTwo;
     arguments.options.encoding = arguments.encoding == "f32"    ? Encoding::kF32
                                  : arguments.encoding == "bf16" ? Encoding::kBf16
                                                                 : Encoding::kInt8;

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
+
+#include "runtime/training/secant.h"
+#include "server/straggler.h"
 
 #include "server/straggler.h"
 
@@ -28,8 +32,8 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 
 Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
-  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.shape, arena_, parameters.has_mean()) ==
-            Status::kOk);
+  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.shape, arena_, parameters.has_mean(),
+                             parameters.model_parts()) == Status::kOk);
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {
@@ -67,6 +71,10 @@ std::string Oracle::on_update(const JournalRecord& record) {
   if (!judged_.emplace(task, Judged{record.verdict, record.version}).second) {
     return "an update was folded twice" + at(record);
   }
+  const std::vector<uint32_t>& members = cohorts_[record.base_version].members;
+  if (!members.empty() && !std::binary_search(members.begin(), members.end(), record.device)) {
+    return "an update of a device that was not asked is in the journal" + at(record);
+  }
   if (record.verdict == gs_Verdict_VERDICT_FOLDED) {
     answered_.emplace(record.device, record.base_version);
   }
@@ -76,10 +84,11 @@ std::string Oracle::on_update(const JournalRecord& record) {
   share.base_version = record.base_version;
   share.steps_done = record.steps_done;
   share.weight = record.weight;
+  share.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;
   share.values.resize(record.payload.size() / sizeof(float));
   Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
                                 share.values.data());
-  if (status == Status::kOk && parameters_.solver == SolverId::kGradientStream && record.base_version < version()) {
+  if (status == Status::kOk && parameters_.solver != SolverId::kProjection && record.base_version < version()) {
     status = replica_.manifold().transport(parameters_.shape, models_[record.base_version].data(), replica_.model(),
                                            share.values.data(), share.values.data(), arena_);
   }
@@ -102,8 +111,10 @@ std::string Oracle::on_version(const JournalRecord& record) {
   }
   const bool steps_with_memory = has_version_ && parameters_.has_memory();
   const MemoryStep step = steps_with_memory ? memory_step(record.step_scale) : MemoryStep();
-  std::string fault = !has_version_ || steps_with_memory ? "" : next.blocks.empty() ? check_model(next)
-                                                                                    : check_blocks(next);
+  std::string fault = check_cohort(next);
+  if (fault.empty() && has_version_ && !steps_with_memory) {
+    fault = !next.blocks.empty() ? check_blocks(next) : is_anchor_phase() ? check_anchors(next) : check_model(next);
+  }
   if (!fault.empty()) {
     return fault + at(record);
   }
@@ -121,14 +132,34 @@ std::string Oracle::on_version(const JournalRecord& record) {
     held_[share.device] = share;
   }
   has_version_ = true;
+  has_anchor_ = next.has_anchor();
+  if (has_anchor_) {
+    last_model_.assign(replica_.model(), replica_.model() + parameters_.shape.size());
+    last_gradient_.resize(parameters_.shape.size());
+    static_cast<void>(read_model(parameters_.shape, next.mean_gradient, last_gradient_.data()));
+  }
   states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
   models_.emplace_back(replica_.model(), replica_.model() + parameters_.shape.size());
   shares_.clear();
   return "";
 }
 
+// Nobody is revoked or enrolled during a simulation, so that every device is a candidate.
+std::string Oracle::check_cohort(const VersionRecord& record) {
+  std::vector<uint32_t> candidates(parameters_.device_count);
+  std::iota(candidates.begin(), candidates.end(), 0U);
+  const bool asks_everyone = parameters_.phase_count() > 1 && !record.has_anchor();
+  cohorts_.push_back(asks_everyone
+                         ? Cohort()
+                         : choose_cohort(parameters_, parameters_.round_of(record.version), candidates));
+  return cohorts_.back() == record.cohort ? "" : "the cohort of a version is not that of its round";
+}
+
 // eta_g eta_k K_eff, K_eff = sum W k / sum W; the steps of a tangent run are inside its values.
 float Oracle::step_scale() const {
+  if (is_anchor_phase()) {
+    return 0;
+  }
   uint64_t weight = 0;
   uint64_t weighted_steps = 0;
   for (const Share& share : shares_) {
@@ -137,11 +168,10 @@ float Oracle::step_scale() const {
     weighted_steps += own_weight * share.steps_done;
   }
   const auto effective_steps = static_cast<float>(static_cast<double>(weighted_steps) / static_cast<double>(weight));
-  if (parameters_.solver == SolverId::kGradientStream) {
+  if (parameters_.solver != SolverId::kProjection) {
     return parameters_.server_step * effective_steps;
   }
-  const float step_size = parameters_.step_size / (1.0F + parameters_.step_decay * static_cast<float>(version()));
-  return parameters_.server_step * step_size * effective_steps;
+  return parameters_.server_step * parameters_.step_size_at(version()) * effective_steps;
 }
 
 // Every coefficient again, from the updates in the journal, in plain integers.
@@ -174,9 +204,14 @@ std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t cou
       continue;
     }
     for (size_t q = 0; q < share.values.size() && q < count; ++q) {
-      const Real part = is_mean_run() ? share.values[q] : share.values[q] / static_cast<Real>(share.steps_done);
+      const Real steps = is_mean_run() ? 1 : static_cast<Real>(share.steps_done);
+      const Real part = share.values[q] / (steps / share.inverse_participation);
       sums[q] += share.weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
     }
+  }
+  if (is_unbiased(parameters_)) {
+    const uint32_t population = cohorts_[version()].population;
+    total_weight = population > 0 ? int64_t{population} * kStalenessOne : total_weight;
   }
   std::vector<Real> means(count);
   for (size_t q = 0; q < count; ++q) {
@@ -303,6 +338,35 @@ std::string Oracle::check_memory(const VersionRecord& record, const MemoryStep& 
     return "a version has neither blocks nor a model";
   }
   return same_point ? "" : "a version is not the step of the journal's updates";
+}
+
+bool Oracle::is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
+
+// 002: the model stays; g = -mean of the anchors' tangents; b and the step from the models and mean gradients of two
+// rounds.
+std::string Oracle::check_anchors(const VersionRecord& record) {
+  const Shape shape = parameters_.shape;
+  const ManifoldOps& manifold = replica_.manifold();
+  std::vector<Real> g = fold(0, 0, shape.size());
+  scale(g.size(), -1, g.data());
+  Secant secant;
+  Status status = manifold.project_tangent(shape, replica_.model(), g.data(), g.data(), arena_);
+  if (status == Status::kOk && !last_model_.empty()) {
+    status = find_secant(manifold, shape, last_model_.data(), replica_.model(), last_gradient_.data(), g.data(),
+                         &secant, arena_);
+  }
+  const Real curvature = secant.ss > 0 && secant.sy > 0 ? secant.sy / secant.ss : 0;
+  Real step = last_model_.empty() ? parameters_.step_size : parameters_.step_max;
+  if (curvature > 0) {
+    step = std::clamp(1 / curvature, parameters_.step_min, parameters_.step_max);
+  }
+  const bool has_previous = curvature > 0;
+  const bool is_good =
+      status == Status::kOk && record.model == model_bytes(shape, replica_.model()) &&
+      record.mean_gradient == model_bytes(shape, g.data()) && record.curvature == curvature &&
+      record.local_step == step / static_cast<Real>(parameters_.local_step_count) &&
+      record.previous_model == (has_previous ? model_bytes(shape, last_model_.data()) : std::vector<uint8_t>());
+  return is_good ? "" : "an anchor phase does not follow from the journal's updates";
 }
 
 std::string Oracle::on_message(uint32_t device, const ServerMessage& message, const Request& request) const {

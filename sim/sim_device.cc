@@ -14,7 +14,8 @@ constexpr std::array<const ManifoldOps*, 3> kManifolds = {&kEuclideanOps, &kSphe
 constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
                                                             &kProjectionTwoSidedOps, &kTangentRetractionOps,
                                                             &kProjectionTangentOps};
-constexpr std::array<const SolverOps*, 2> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
+                                                      &kSolverTangentMeanOps, &kSolverSvrgOps};
 
 }  // namespace
 

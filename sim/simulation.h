@@ -32,6 +32,8 @@ struct SimOptions {
   uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
+  SolverId tangent_solver = SolverId::kGradientStream;  // of tangent streams
+  Participation participation = Participation::kAll;
   bool plants_double_fold = false;
   bool plants_step = false;  // the server's step is another than the run's
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;

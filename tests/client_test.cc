@@ -847,7 +847,7 @@ ServerMessage random_message(const FakeServer& server, std::mt19937& engine) {
              false, false};
     chunk.values.size = 32;
   } else if (which == gs_ServerMessage_snapshot_chunk_tag) {
-    message.body.snapshot_chunk = {random() % 9, gs_MODEL_PART_MODEL, 0, 64, {}, 0};
+    message.body.snapshot_chunk = {random() % 9, gs_MODEL_PART_MODEL, 0, 64, {}, 0, 0};
     message.body.snapshot_chunk.values.size = 64;
   } else if (which == gs_ServerMessage_ack_tag) {
     message.body.ack.task_sequence = 1 + random() % 5;

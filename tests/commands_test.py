@@ -125,6 +125,10 @@ class Commands(unittest.TestCase):
         self.assertIn("-ffast-math", done.stderr)
 
     def test_check_config(self):
+        advised = self.run_program(
+            "serve", "--check-config", self.config, "--set", "run.smoothness=2", "--set", "run.solver=gradient_stream",
+            "--set", "run.estimator=analytic_gradient", "--set", "run.correction_form=none")
+        self.assertIn("# advice: 2 L^2 alpha^2 = ", advised)
         text = self.run_program("serve", "--check-config", self.config, "--set", "run.seed=77")
         self.assertIn("seed = 77", text)
         self.assertIn("[server.limits]", text)

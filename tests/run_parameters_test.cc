@@ -89,6 +89,65 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
   expect_refused(scalar_parameters(), cases);
 }
 
+TEST(RunParameters, EveryBadStepAndBatchIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"step_decay, step_rule:", [](RunParameters* p) { p->step_rule = StepRule::kFixed; }},
+      {"step_offset, step_period:", [](RunParameters* p) { p->step_offset = -1; }},
+      {"step_offset, step_period:", [](RunParameters* p) { p->step_period = 0; }},
+      {"step_offset, step_rule:",
+       [](RunParameters* p) {
+         p->step_rule = StepRule::kPrinted;
+         p->step_decay = 0;
+       }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->batch_sizes = "32 many"; }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->batch_sizes = "1 2 3 4 5 6 7 8 9"; }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->batch_sizes = "2.5"; }},
+      {"batch_sizes, batch_mode:",
+       [](RunParameters* p) {
+         p->batch_sizes = "8";
+         p->batch_mode = BatchMode::kAll;
+       }},
+  };
+  expect_refused(scalar_parameters(), cases);
+}
+
+TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"cohort_size, participation:", [](RunParameters* p) { p->cohort_size = 2; }},
+      {"cohort_size, device_count:", [](RunParameters* p) { p->participation = Participation::kSchemeOne; }},
+      {"cohort_size, device_count:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 5;
+       }},
+      {"update_goal, device_count:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 2;
+         p->update_goal = 3;
+       }},
+      {"participation_probability, participation:", [](RunParameters* p) { p->participation_probability = "0.5"; }},
+      {"participation_probability:", [](RunParameters* p) { p->participation = Participation::kSchemeTwo; }},
+      {"participation_probability:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeTwo;
+         p->participation_probability = "0.5 1.5";
+       }},
+      {"participation_weights, fold_weight:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeTwo;
+         p->participation_probability = "0.5";
+       }},
+  };
+  expect_refused(tangent_parameters(), cases);
+  RunParameters scalar = scalar_parameters();
+  scalar.participation = Participation::kSchemeTwo;
+  scalar.participation_probability = "0.5";
+  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver:"));
+  scalar.participation_weights = ParticipationWeights::kBiased;
+  EXPECT_EQ(check_parameters(scalar), "");
+}
+
 TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   const Case cases[] = {
       {"upload_encoding:", [](RunParameters* p) { p->upload_encoding = Encoding::kF64; }},
@@ -215,6 +274,32 @@ TEST(RunParameters, EveryFieldCountsForTheDigestAndIsNamed) {
     EXPECT_EQ(differing_keys(canonical_text(p), canonical_text(changed)).size(), 1U) << index;
   }
   EXPECT_THAT(differing_keys("a = 1\nb = 2\n", "b = 2\nc = 3\n"), testing::ElementsAre("a", "c"));
+}
+
+// 000 equations (5.2), as printed and as its authors run it, and (4.24).
+TEST(RunParameters, StepRules) {
+  RunParameters p = tangent_parameters();
+  p.step_size = 0.5F;
+  p.step_offset = 0.25F;
+  p.step_period = 50;
+  const auto steps = [&p](StepRule rule) {
+    p.step_rule = rule;
+    return std::vector<Real>{p.step_size_at(0), p.step_size_at(1), p.step_size_at(49), p.step_size_at(50),
+                             p.step_size_at(150)};
+  };
+  EXPECT_THAT(steps(StepRule::kFixed), testing::Each(0.5F));
+  EXPECT_THAT(steps(StepRule::kPrinted), testing::ElementsAre(0.5F, 2.0F, 2.0F, 0.4F, 0.5F / 3.25F));
+  EXPECT_THAT(steps(StepRule::kCode), testing::ElementsAre(0.5F, 0.5F, 0.5F, 0.4F, 0.5F / 3.25F));
+  EXPECT_THAT(steps(StepRule::kHarmonic),
+              testing::ElementsAre(2.0F, 0.4F, 0.5F / 49.25F, 0.5F / 50.25F, 0.5F / 150.25F));
+}
+
+TEST(RunParameters, NumbersInText) {
+  EXPECT_THAT(parse_numbers("0.5 1e-3  7 "), testing::ElementsAre(Real{0.5}, Real{1e-3F}, Real{7}));
+  EXPECT_THAT(parse_numbers(""), testing::IsEmpty());
+  EXPECT_THAT(parse_numbers("1,2"), testing::IsEmpty());
+  EXPECT_THAT(parse_numbers("1 nan"), testing::IsEmpty());
+  EXPECT_THAT(parse_numbers("1 x"), testing::IsEmpty());
 }
 
 TEST(RunParameters, OwnersAndSteps) {

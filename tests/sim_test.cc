@@ -90,6 +90,58 @@ TEST(Simulation, OneDigestInEveryEncoding) {
   EXPECT_EQ(digests.size(), 6U);
 }
 
+TEST(Simulation, OneDigestWhereCohortsAreChosen) {
+  std::set<uint64_t> digests;
+  for (const Participation participation : {Participation::kSchemeOne, Participation::kSchemeTwo}) {
+    for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+      SimOptions options;
+      options.stream = stream;
+      options.participation = participation;
+      const SimResult calm = Simulation(options, 0).run();
+      ASSERT_EQ(calm.fault, "");
+      options.fault_bits = kAllFaults;
+      for (uint32_t schedule = 0; schedule < 20; ++schedule) {
+        const SimResult result = Simulation(options, schedule).run();
+        ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+        ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+      }
+      digests.insert(calm.digest);
+      options.has_stragglers = true;
+      for (uint32_t schedule = 0; schedule < 10; ++schedule) {
+        ASSERT_EQ(Simulation(options, schedule).run().fault, "") << "schedule " << schedule;
+      }
+    }
+  }
+  EXPECT_EQ(digests.size(), 4U);
+}
+
+// Tangent means, and rounds of two phases, with all devices and with cohorts.
+TEST(Simulation, OneDigestWhateverTheSolver) {
+  std::set<uint64_t> digests;
+  for (const SolverId solver : {SolverId::kTangentMean, SolverId::kSvrg}) {
+    for (const Participation participation : {Participation::kAll, Participation::kSchemeOne}) {
+      SimOptions options;
+      options.stream = StreamKind::kTangentBlock;
+      options.tangent_solver = solver;
+      options.participation = participation;
+      const SimResult calm = Simulation(options, 0).run();
+      ASSERT_EQ(calm.fault, "");
+      options.fault_bits = kAllFaults;
+      for (uint32_t schedule = 0; schedule < 20; ++schedule) {
+        const SimResult result = Simulation(options, schedule).run();
+        ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+        ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+      }
+      digests.insert(calm.digest);
+      options.has_stragglers = true;
+      for (uint32_t schedule = 0; schedule < 10; ++schedule) {
+        ASSERT_EQ(Simulation(options, schedule).run().fault, "") << "schedule " << schedule;
+      }
+    }
+  }
+  EXPECT_EQ(digests.size(), 4U);
+}
+
 TEST(Simulation, TheInvariantsHoldWithStragglersToo) {
   for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
     SimOptions options;

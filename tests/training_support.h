@@ -73,7 +73,8 @@ inline constexpr const ManifoldOps* kAllManifolds[] = {&kEuclideanOps, &kSphereO
 inline constexpr const EstimatorOps* kAllEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
                                                          &kProjectionTwoSidedOps, &kTangentRetractionOps,
                                                          &kProjectionTangentOps};
-inline constexpr const SolverOps* kAllSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+inline constexpr const SolverOps* kAllSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps,
+                                                  &kSolverTangentMeanOps, &kSolverSvrgOps};
 
 inline Registry registry_of(std::span<const Problem> problems) {
   return {kAllManifolds, kAllEstimators, kAllSolvers, problems};

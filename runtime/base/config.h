@@ -43,6 +43,9 @@ inline constexpr uint32_t kDirectionCountMax = 1024;
 inline constexpr uint32_t kScalarCountMax = 4096;
 // Samples of one minibatch. Reason: its index list stands in scratch, 2 bytes each on a board.
 inline constexpr uint32_t kBatchSizeMax = 4096;
+// Minibatch sizes that a task may name, one for each of its first local steps. Reason: each takes 4 bytes of every
+// Task; the works let the batch grow over the first few steps.
+inline constexpr uint32_t kBatchScheduleMax = 8;
 // Samples of one device. Reason: sample indices and fold weights are unsigned 16 bits.
 inline constexpr uint32_t kSampleCountMax = 65535;
 

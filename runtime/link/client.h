@@ -11,7 +11,8 @@
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
 //
-// Memory, all in the arena, from its persistent end: the replica (two tensors, three with a mean); where the run has
+// Memory, all in the arena, from its persistent end: the replica (two tensors, three with a mean, and one
+// for each extra part of the run's versions); where the run has
 // the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
 // the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above
 // them, during a task, with a memory the correction, and the solver's state.
@@ -175,7 +176,8 @@ class Client {
   struct SnapshotProgress {
     bool is_open = false;
     uint32_t version = 0;
-    gs_ModelPart part = gs_ModelPart_MODEL_PART_MODEL;
+    uint32_t parts = 0;   // bits of ModelPart, all of the snapshot
+    uint32_t part = 0;    // that comes now
     uint32_t offset = 0;  // next expected
     uint64_t digest = 0;
   };
@@ -216,6 +218,9 @@ class Client {
   Status finish_record(uint64_t digest);
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
   Status read_snapshot(const gs_SnapshotChunk& chunk);
+  uint32_t snapshot_parts(const gs_SnapshotChunk& chunk) const;
+  Status open_snapshot(const gs_SnapshotChunk& chunk);
+  Status finish_snapshot();
   Status handle_task(const gs_Task& task, uint64_t now_ms);
   Status handle_ack(const gs_Ack& ack, uint64_t now_ms);
   Status handle_wait(const gs_Wait& wait, uint64_t now_ms);

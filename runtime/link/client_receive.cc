@@ -1,4 +1,6 @@
 // What the client makes of the server's messages. Anything that does not belong here ends the session.
+#include <bit>
+
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
 #include "runtime/training/encoding.h"
@@ -191,10 +193,11 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
     return Status::kDataCorrupt;
   }
   if (!snapshot_.is_open) {
-    snapshot_ = SnapshotProgress{true, chunk.version, gs_ModelPart_MODEL_PART_MODEL, 0, chunk.digest};
+    GS_TRY(open_snapshot(chunk));
   }
-  if (chunk.version != snapshot_.version || chunk.digest != snapshot_.digest || chunk.part != snapshot_.part ||
-      chunk.offset != snapshot_.offset) {
+  const bool is_same = chunk.version == snapshot_.version && chunk.digest == snapshot_.digest &&
+                       snapshot_parts(chunk) == snapshot_.parts;
+  if (!is_same || static_cast<uint32_t>(chunk.part) != snapshot_.part || chunk.offset != snapshot_.offset) {
     return Status::kDataCorrupt;
   }
   GS_TRY(read_snapshot(chunk));
@@ -202,35 +205,68 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (snapshot_.offset < chunk.total) {
     return Status::kOk;
   }
-  if (replica_.has_mean() && snapshot_.part == gs_ModelPart_MODEL_PART_MODEL) {
-    snapshot_.part = gs_ModelPart_MODEL_PART_MEAN;
-    snapshot_.offset = 0;
+  snapshot_.offset = 0;
+  const uint32_t rest = snapshot_.parts >> (snapshot_.part + 1);
+  if (rest != 0) {
+    snapshot_.part += 1 + static_cast<uint32_t>(std::countr_zero(rest));
     return Status::kOk;
   }
+  return finish_snapshot();
+}
+
+// The first piece says what the snapshot holds. Without the model it adds to the one held.
+uint32_t Client::snapshot_parts(const gs_SnapshotChunk& chunk) const {
+  const uint32_t usual = part_bit(ModelPart::kModel) | (replica_.has_mean() ? part_bit(ModelPart::kMean) : 0);
+  return chunk.parts == 0 ? usual : chunk.parts;
+}
+
+Status Client::open_snapshot(const gs_SnapshotChunk& chunk) {
+  const uint32_t parts = snapshot_parts(chunk);
+  const bool has_model = (parts & part_bit(ModelPart::kModel)) != 0;
+  if (!has_model && (!replica_.has_model() || chunk.version != replica_.version() + 1)) {
+    return Status::kProtocolError;
+  }
+  snapshot_ = SnapshotProgress{true, chunk.version, parts, static_cast<uint32_t>(std::countr_zero(parts)), 0,
+                               chunk.digest};
+  return Status::kOk;
+}
+
+Status Client::finish_snapshot() {
   snapshot_.is_open = false;
-  replica_.adopt_snapshot(chunk.version);
-  ++counters_.snapshots;
-  if (!prove_model(chunk.digest)) {
+  if ((snapshot_.parts & part_bit(ModelPart::kModel)) != 0) {
+    replica_.adopt_snapshot(snapshot_.version, snapshot_.parts);
+    ++counters_.snapshots;
+  } else {
+    replica_.adopt_parts(snapshot_.version, snapshot_.parts);
+  }
+  if (!prove_model(snapshot_.digest)) {
     is_skipping_ = true;
     return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
   }
-  if (!has_memory() && accepted_.task_sequence != 0 && accepted_record_ <= chunk.version) {
+  if (!has_memory() && accepted_.task_sequence != 0 && accepted_record_ <= snapshot_.version) {
     settle_with_mean();
   }
   return Status::kOk;
 }
 
-// A piece of the model or of the mean behind it.
+// A piece of the model, of the mean behind it, or of another tensor of the run.
 Status Client::read_snapshot(const gs_SnapshotChunk& chunk) {
-  Real* model = replica_.begin_snapshot();
-  if (chunk.part == gs_ModelPart_MODEL_PART_MEAN) {
+  const auto part = static_cast<ModelPart>(chunk.part);
+  if (part == ModelPart::kMean) {
+    if (!replica_.has_mean()) {
+      return Status::kDataCorrupt;
+    }
+    static_cast<void>(replica_.begin_snapshot());
     const size_t count = chunk.values.size / sizeof(FixedWord);
     load_words(count, chunk.values.bytes, replica_.mean_buffer() + chunk.offset / sizeof(FixedWord));
     return Status::kOk;
   }
+  Real* out = part == ModelPart::kModel ? replica_.begin_snapshot() : replica_.part_buffer(part);
+  if (out == nullptr) {
+    return Status::kDataCorrupt;  // a part that the run does not have
+  }
   const size_t count = chunk.values.size / sizeof(Real);
-  return decode_values(kRealEncoding, count, chunk.values.bytes, chunk.values.size,
-                       model + chunk.offset / sizeof(Real));
+  return decode_values(kRealEncoding, count, chunk.values.bytes, chunk.values.size, out + chunk.offset / sizeof(Real));
 }
 
 Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {

@@ -45,6 +45,7 @@ struct SavedHeader {
   uint32_t shared_directions;
   uint32_t seed;
   uint32_t direction_count;
+  uint32_t model_parts;
   uint32_t version;
   uint32_t has_model;
   uint32_t model_crc;
@@ -77,7 +78,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
 constexpr uint32_t kFormat = 2;
-static_assert(sizeof(SavedHeader) == 4 * (27 + 3 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (28 + 3 * 13 + 1), "no padding: the checksum covers every byte");
 static_assert(sizeof(SavedHeader) <= kFrameSizeMax, "the header is built in the frame's buffer");
 
 SavedUpload to_saved(const StoredUpload& upload) {
@@ -137,6 +138,7 @@ gs_Welcome to_welcome(const SavedHeader& header) {
   out.direction_count = header.direction_count;
   out.correction = static_cast<gs_Correction>(header.correction);
   out.fold_scale_log2 = header.fold_scale_log2;
+  out.model_parts = header.model_parts;
   return out;
 }
 
@@ -171,7 +173,9 @@ uint32_t step_crc(const SavedStep& step, const uint8_t* values, size_t size) {
 void Client::fill_pieces() {
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
   pieces_[0] = {frame_, sizeof(SavedHeader)};
-  pieces_[1] = {reinterpret_cast<const uint8_t*>(replica_.model()), replica_.has_model() ? tensor_size : 0};
+  // A version with more than a model and a mean comes again whole: what survives is the upload.
+  const bool saves_model = replica_.has_model() && replica_.parts() == 0;
+  pieces_[1] = {reinterpret_cast<const uint8_t*>(replica_.model()), saves_model ? tensor_size : 0};
   pieces_[2] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
                 replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
   pieces_[3] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
@@ -195,8 +199,9 @@ void Client::fill_pieces() {
   header.shared_directions = welcome_.shared_directions ? 1 : 0;
   header.seed = welcome_.seed;
   header.direction_count = welcome_.direction_count;
+  header.model_parts = welcome_.model_parts;
   header.version = replica_.version();
-  header.has_model = replica_.has_model() ? 1 : 0;
+  header.has_model = saves_model ? 1 : 0;
   header.model_crc = crc32c(0, pieces_[1].bytes, pieces_[1].size);
   header.has_correction = has_correction_ ? 1 : 0;
   header.correction_crc = crc32c(0, pieces_[3].bytes, pieces_[3].size);

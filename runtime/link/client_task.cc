@@ -38,7 +38,7 @@ bool Client::is_same_run(const gs_Welcome& welcome) const {
          welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
          welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
          welcome.direction_count == welcome_.direction_count && welcome.correction == welcome_.correction &&
-         welcome.fold_scale_log2 == welcome_.fold_scale_log2;
+         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts;
 }
 
 Status Client::begin_run(const gs_Welcome& welcome) {
@@ -73,7 +73,7 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
     return Status::kInvalidArgument;
   }
-  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean));
+  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts));
   if (!has_memory() && (is_scalar || has_mean)) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
@@ -263,7 +263,9 @@ Status Client::begin_task(uint64_t now_ms) {
   if (has_memory()) {
     GS_TRY(fill_memory_correction());
   }
-  const Status status = begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_);
+  const ModelParts parts{replica_.part(ModelPart::kMeanGradient), replica_.part(ModelPart::kPreviousModel)};
+  const Status status =
+      begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
   if (status != Status::kOk) {
     arena_.release(task_mark_);
     return status;

@@ -21,13 +21,16 @@ static_assert(sizeof(gs_UpdateScalars{}.values.bytes) == kPayloadSizeMax &&
                   sizeof(gs_SnapshotChunk{}.values.bytes) == kPayloadSizeMax,
               "gradstream.options repeats kPayloadSizeMax");
 static_assert(sizeof(gs_Task{}.problem) == kProblemNameSizeMax + 1, "gradstream.options repeats kProblemNameSizeMax");
+static_assert(sizeof(gs_Task{}.batch_sizes) == 4 * kBatchScheduleMax, "gradstream.options repeats kBatchScheduleMax");
 
 // Values of an enum of the runtime and of the wire are the same numbers.
 static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kProduct));
 static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kSecondOrder));
 static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kHouseholder));
-static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kGradientStream));
+static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kSvrg));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
+static_assert(_gs_BarzilaiBorwein_MAX == static_cast<int>(BarzilaiBorwein::kSecond));
+static_assert(_gs_ModelPart_MAX == static_cast<int>(ModelPart::kPreviousModel));
 static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
 static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
 static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kFixed));
@@ -80,6 +83,11 @@ Status check_piece(const gs_Encoding& encoding, uint32_t first, uint32_t total, 
   return corrupt_unless(first + count == total || count % kInt8BlockSize == 0);
 }
 
+// Bits of known parts.
+Status known_parts(uint32_t parts) {
+  return corrupt_unless((parts & ~(kExtraPartBits | part_bit(ModelPart::kModel))) == 0);
+}
+
 constexpr uint32_t kTensorSizeMax = kDimensionMax * kDimensionMax;
 
 Status check(const gs_Hello& m) {
@@ -116,6 +124,7 @@ Status check(const gs_Welcome& m) {
   GS_TRY(in_bounds(m.cols, 1, kDimensionMax));
   GS_TRY(known(m.correction, _gs_Correction_MAX));
   GS_TRY(in_bounds(m.fold_scale_log2, 0, kFixedScaleLog2Max));
+  GS_TRY(known_parts(m.model_parts));
   return in_bounds(m.direction_count, 0, kDirectionCountMax);
 }
 
@@ -125,7 +134,10 @@ Status check(const gs_Task& m) {
   GS_TRY(known(m.encoding, _gs_Encoding_MAX));
   GS_TRY(known(m.batch_mode, _gs_BatchMode_MAX));
   GS_TRY(corrupt_unless(m.task_sequence != 0));
+  GS_TRY(known(m.curvature_form, _gs_BarzilaiBorwein_MAX));
   GS_TRY(finite(m.step_size));
+  GS_TRY(finite(m.proximal));
+  GS_TRY(finite(m.curvature));
   return finite(m.smoothing);
 }
 
@@ -137,6 +149,8 @@ Status check(const gs_LogChunk& m) {
 
 Status check(const gs_SnapshotChunk& m) {
   GS_TRY(known(m.part, _gs_ModelPart_MAX, gs_MODEL_PART_MODEL));
+  GS_TRY(known_parts(m.parts));
+  GS_TRY(corrupt_unless(m.parts == 0 || (m.parts >> static_cast<uint32_t>(m.part) & 1U) != 0));
   GS_TRY(corrupt_unless(m.total % 4 == 0 && m.offset % 4 == 0 && m.values.size % 4 == 0 && m.values.size > 0));
   return corrupt_unless(m.offset < m.total && m.values.size <= m.total - m.offset);
 }
@@ -271,6 +285,10 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.estimator.id = static_cast<EstimatorId>(task.estimator);
   out.estimator.batch_mode = static_cast<BatchMode>(task.batch_mode);
   out.estimator.batch_size = task.batch_size;
+  out.estimator.batch_schedule_count = task.batch_sizes_count;
+  for (uint32_t i = 0; i < task.batch_sizes_count; ++i) {
+    out.estimator.batch_schedule[i] = task.batch_sizes[i];
+  }
   out.estimator.smoothing = task.smoothing;
   out.estimator.directions = to_directions(welcome, task.version);
   out.seed = welcome.seed;
@@ -281,6 +299,10 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.stream = static_cast<StreamKind>(welcome.stream);
   out.use_correction = task.use_correction;
   out.memory_stamp = task.memory_stamp;
+  out.proximal = static_cast<Real>(task.proximal);
+  out.curvature_form = static_cast<BarzilaiBorwein>(task.curvature_form);
+  out.curvature = static_cast<Real>(task.curvature);
+  out.draws_iterate = task.draws_iterate;
   out.encoding = static_cast<Encoding>(task.encoding);
   out.deadline_ms = task.deadline_ms;
   static_assert(sizeof(out.problem) == sizeof(task.problem));

@@ -21,7 +21,8 @@ Status check_numbers(const Task& task) {
                         task.shape.cols <= kDimensionMax;
   const bool steps_ok = task.local_step_count >= 1 && task.local_step_count <= kLocalStepCountMax &&
                         task.steps_min <= task.local_step_count;
-  const bool step_ok = std::isfinite(task.step_size) && task.step_size > 0;
+  const bool step_ok = std::isfinite(task.step_size) && task.step_size > 0 && std::isfinite(task.proximal) &&
+                       task.proximal >= 0 && std::isfinite(task.curvature) && task.curvature >= 0;
   const bool encoding_ok = encoded_size(task.encoding, 1) != 0;
   return shape_ok && steps_ok && step_ok && encoding_ok && is_named(task.problem) ? Status::kOk
                                                                                   : Status::kInvalidArgument;
@@ -54,7 +55,7 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z) {
 }
 
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
-                    SolverRun* run, Arena& arena) {
+                    SolverRun* run, Arena& arena, const ModelParts& parts) {
   SolverRun fresh;
   fresh.task = task;
   complete_directions(&fresh.task);
@@ -70,6 +71,8 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   run->problem = *problem;
   run->model = model;
   run->correction = run->task.use_correction ? correction : nullptr;
+  run->mean_gradient = parts.mean_gradient;
+  run->previous_model = parts.previous_model;
   GS_TRY(run->manifold->check_shape(run->task.shape));
   GS_TRY(problem->ops->check_shape(problem->context, run->task.shape));
   GS_TRY(run->estimator->check(estimate_input(*run, model)));

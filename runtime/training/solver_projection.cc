@@ -51,6 +51,9 @@ size_t scratch_size(const SolverRun& run) {
 }
 
 Status prepare(SolverRun& run, Arena& arena) {
+  if (run.task.proximal != 0) {
+    return Status::kInvalidArgument;  // the correction is what holds this path
+  }
   const size_t size = run.task.shape.size();
   const bool uses_scalars = keeps_scalars(run);
   if (uses_scalars && scalar_count(run) > kScalarCountMax) {

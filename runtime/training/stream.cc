@@ -72,6 +72,8 @@ void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
   }
 }
 
+constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel};
+
 bool is_known(DirectionKind kind) { return kind == DirectionKind::kSign || kind == DirectionKind::kSphere; }
 
 }  // namespace
@@ -188,8 +190,11 @@ Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* recor
   return all_finite(shape.size(), correction) ? Status::kOk : Status::kNotFinite;
 }
 
-Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean) {
+Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean, uint32_t parts) {
   GS_TRY(manifold.check_shape(shape));
+  if (persistent_size(shape, has_mean, parts) > arena.free_size()) {
+    return Status::kOutOfMemory;
+  }
   const size_t mark = arena.mark();
   const Result<Real*> model = arena.persistent<Real>(shape.size());
   const Result<Real*> sum = arena.persistent<Real>(has_mean ? 0 : shape.size());
@@ -198,6 +203,14 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
   if (!model.ok() || !sum.ok() || !words.ok() || !mean.ok()) {
     arena.release(mark);
     return Status::kOutOfMemory;
+  }
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    extra_[i] = nullptr;
+    if ((parts & part_bit(kExtraParts[i])) != 0) {
+      const Result<Real*> extra = arena.persistent<Real>(shape.size());
+      GS_TRY(extra.status());
+      extra_[i] = extra.value();
+    }
   }
   manifold_ = &manifold;
   shape_ = shape;
@@ -208,25 +221,56 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
   version_ = 0;
   has_model_ = false;
   in_record_ = false;
+  parts_held_ = 0;
   return Status::kOk;
 }
 
 uint64_t Replica::digest() const {
-  const uint64_t digest = digest_values(kDigestStart, shape_.size(), model_);
+  uint64_t digest = digest_values(kDigestStart, shape_.size(), model_);
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    if ((parts_held_ & part_bit(kExtraParts[i])) != 0) {
+      digest = digest_values(digest, shape_.size(), extra_[i]);
+    }
+  }
   return mean_ == nullptr ? digest : digest_words(digest, shape_.size(), mean_);
+}
+
+Real* Replica::part_buffer(ModelPart part) {
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    if (kExtraParts[i] == part) {
+      return extra_[i];
+    }
+  }
+  return nullptr;
+}
+
+const Real* Replica::part(ModelPart part) const {
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    if (kExtraParts[i] == part && (parts_held_ & part_bit(part)) != 0) {
+      return extra_[i];
+    }
+  }
+  return nullptr;
 }
 
 Real* Replica::begin_snapshot() {
   GS_ASSERT(model_ != nullptr);
   has_model_ = false;
   in_record_ = false;
+  parts_held_ = 0;
   return model_;
 }
 
-void Replica::adopt_snapshot(uint32_t version) {
+void Replica::adopt_snapshot(uint32_t version, uint32_t parts) {
   GS_ASSERT(model_ != nullptr);
   version_ = version;
   has_model_ = true;
+  parts_held_ = parts & kExtraPartBits;
+}
+
+void Replica::adopt_parts(uint32_t version, uint32_t parts) {
+  GS_ASSERT(has_model_ && version == version_ + 1);
+  adopt_snapshot(version, parts);
 }
 
 Status Replica::begin_record() {
@@ -368,6 +412,7 @@ Status Replica::take_model(const Real* z) {
     return Status::kNotFinite;
   }
   copy(shape_.size(), z, model_);
+  parts_held_ = 0;
   ++version_;
   return Status::kOk;
 }

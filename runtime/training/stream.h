@@ -17,6 +17,7 @@
 #ifndef GRADSTREAM_RUNTIME_TRAINING_STREAM_H_
 #define GRADSTREAM_RUNTIME_TRAINING_STREAM_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,19 @@ struct DirectionSpec {
   uint32_t owner = 0;
   uint32_t direction_count = 0;  // m
 };
+
+// What a version may hold. Values equal the wire's enum; never renumber.
+enum class ModelPart : uint8_t {
+  kNone = 0,
+  kModel = 1,
+  kMean = 2,           // replicated with the model (has_mean)
+  kMeanGradient = 3,   // tangent at the model: the mean gradient of all devices (002)
+  kPreviousModel = 4,  // the model of the round before
+};
+constexpr uint32_t part_bit(ModelPart part) { return 1U << static_cast<uint32_t>(part); }
+// The parts beside model and mean: how many there are, and their bits.
+inline constexpr uint32_t kExtraPartCount = 2;
+inline constexpr uint32_t kExtraPartBits = part_bit(ModelPart::kMeanGradient) | part_bit(ModelPart::kPreviousModel);
 
 // out <- u[step, j]; shape.size() values. The kind must be a known one.
 void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);
@@ -97,15 +111,20 @@ struct GradientStream {
 };
 
 // A model and the version it is of: the same code on every device, on the server and in a watcher.
+// A version may hold tensors beside model and mean (ModelPart), which come in snapshots and go with the next step; the
+// digest covers them in the order of their numbers.
 // Memory: two tensors of the shape in the arena's persistent end (X and the sum of the record in progress), three where
-// it holds a mean.
+// it holds a mean, and one for each extra part of the run.
 class Replica {
  public:
-  // kInvalidArgument when the manifold has no such shape; kOutOfMemory.
-  Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean = false);
+  // parts: bits of the extra parts that versions of the run may hold. kInvalidArgument when the manifold has no such
+  // shape; kOutOfMemory.
+  Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean = false,
+                 uint32_t parts = 0);
   // Arena bytes of prepare, and of the hungriest of the other calls (kSphere directions come on top).
-  static size_t persistent_size(Shape shape, bool has_mean = false) {
-    return (has_mean ? 3 : 2) * Arena::taken_size<Real>(shape.size());
+  static size_t persistent_size(Shape shape, bool has_mean = false, uint32_t parts = 0) {
+    const auto extra_count = static_cast<size_t>(std::popcount(parts & kExtraPartBits));
+    return ((has_mean ? 3 : 2) + extra_count) * Arena::taken_size<Real>(shape.size());
   }
   static size_t scratch_size(const ManifoldOps& manifold, Shape shape) {
     return Arena::taken_size<Real>(shape.size()) + manifold.scratch_size(shape);
@@ -121,11 +140,20 @@ class Replica {
   // Of X, and of the mean behind it where there is one.
   uint64_t digest() const;
 
-  // A snapshot: fill what begin_snapshot() and, where there is one, mean_buffer() return piece by piece, then adopt.
-  // has_model() is false from begin to adopt.
+  // Extra parts that this version holds, and their values; null: not held.
+  uint32_t parts() const { return parts_held_; }
+  const Real* part(ModelPart part) const;
+
+  // A snapshot: fill the model and the parts that it brings piece by piece, then adopt. has_model() is false from begin
+  // to adopt. parts: bits of the extra parts that were filled.
+  // The mean, where there is one, is a part of every snapshot.
   Real* begin_snapshot();
   FixedWord* mean_buffer() { return mean_; }
-  void adopt_snapshot(uint32_t version);
+  void adopt_snapshot(uint32_t version, uint32_t parts = 0);
+  // A snapshot of parts alone: version() + 1 has the model that is held, and these parts. Fill, then adopt.
+  void adopt_parts(uint32_t version, uint32_t parts);
+  // Where an extra part is filled; null when the run has none such.
+  Real* part_buffer(ModelPart part);
 
   // A record that leads from version() to version() + 1: begin, any number of blocks (each in any number of chunks, in
   // order), then finish. kProtocolError when there is no model or, after begin, no record begun. An abandoned record
@@ -183,6 +211,8 @@ class Replica {
   bool in_record_ = false;
   bool is_from_zero_ = false;
   bool has_taken_step_ = false;
+  Real* extra_[kExtraPartCount] = {};
+  uint32_t parts_held_ = 0;
 };
 
 }  // namespace gradstream
