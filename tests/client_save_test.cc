@@ -217,7 +217,7 @@ struct SavedDevice {
   std::unique_ptr<FakeLink> link;
 };
 
-constexpr size_t kHeaderSize = 268;
+constexpr size_t kHeaderSize = 272;
 constexpr size_t kTensorSize = 64;
 
 TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {

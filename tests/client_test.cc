@@ -113,7 +113,7 @@ TEST(Client, SaysWhatItIs) {
   EXPECT_EQ(hello.protocol_version, 1U);
   EXPECT_STREQ(hello.firmware_version, "0.1.0-test");
   EXPECT_EQ(hello.capabilities.manifolds, 0b1110U);
-  EXPECT_EQ(hello.capabilities.solvers, 0b110U);
+  EXPECT_EQ(hello.capabilities.solvers, 0b11110U);
   EXPECT_EQ(hello.capabilities.estimators, 0b111110U);
   EXPECT_EQ(hello.capabilities.encodings, 0b1110U);
   EXPECT_EQ(hello.capabilities.arena_size, device.memory.arena.size());

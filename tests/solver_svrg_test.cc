@@ -205,12 +205,12 @@ TEST_F(SvrgTest, MemoryIsPinned) {
   const size_t scratch = run.ops->scratch_size(run);
   const size_t state_size = sizeof(void*) == 8 ? 48 : 32;
   std::printf("svrg, St(64,4): %zu bytes persistent, %zu scratch, %zu replica\n", persistent, scratch,
-              Replica::persistent_size(task.shape, kExtraPartBits));
+              Replica::persistent_size(task.shape, false, kExtraPartBits));
   EXPECT_EQ(persistent, state_size + 3 * 1024) << "three tensors";
   EXPECT_EQ(scratch, 2 * 1024 + 2 * 1024 + kStiefelOps.scratch_size(task.shape)) << "two tensors, and the secant's two";
   EXPECT_EQ(fresh.arena.mark(), persistent);
   EXPECT_LE(fresh.arena.high_water_size(), persistent + scratch);
-  EXPECT_EQ(Replica::persistent_size(task.shape, kExtraPartBits), 4 * 1024U);
+  EXPECT_EQ(Replica::persistent_size(task.shape, false, kExtraPartBits), 4 * 1024U);
 }
 #endif
 
