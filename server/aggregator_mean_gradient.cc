@@ -56,7 +56,7 @@ class AggregatorMeanGradient : public Aggregator {
   const RunParameters& parameters() const { return *context_.parameters; }
 
   AggregatorContext context_;
-  std::vector<int64_t> slots_;
+  std::vector<FoldSlot> slots_;
   Fold fold_;
   WeightSum weights_;
 };
