@@ -56,9 +56,10 @@ int start(const ClientMainOptions& options, const gs_sample_source& samples) {
   config.arena_size = options.arena.size();
   config.tls_pool = options.tls_pool.data();
   config.tls_pool_size = options.tls_pool.size();
-  config.has_storage = !options.restore_buffer.empty();
+  config.has_storage = options.has_storage;
   config.restore_buffer = options.restore_buffer.data();
   config.restore_size = options.restore_buffer.size();
+  config.reset_cause = options.reset_cause;
   config.retry_ms = options.retry_ms;
   config.step_delay_ms = options.step_delay_ms;
   switch (gs_init(&config)) {
@@ -73,16 +74,22 @@ int start(const ClientMainOptions& options, const gs_sample_source& samples) {
     case GS_NO_ENTROPY:
       return fail(kExitNoEntropy, "no random numbers: this image has no source of them, or it failed its test");
     case GS_FLUSHES_TO_ZERO:
-      return fail(kExitArithmetic, "subnormal numbers are flushed to zero, so the model would drift from the server's: "
-                                   "clear the processor's flush-to-zero mode, and link nothing with -ffast-math");
+      return fail(kExitArithmetic,
+                  "subnormal numbers are flushed to zero, so the model would drift from the server's: "
+                  "clear the processor's flush-to-zero mode, and link nothing with -ffast-math");
     default:
       return fail(kExitMemory, "the arena or the TLS pool is too small to start: see the board's board_config.h");
   }
 }
 
-void log_started(const gs_sample_source& samples) {
+// Of the wire's ResetCause, in its order.
+constexpr const char* kResetCauseNames[] = {"unknown", "power_on", "watchdog", "software", "brown_out", "pin"};
+constexpr uint32_t kResetCauseCount = sizeof(kResetCauseNames) / sizeof(kResetCauseNames[0]);
+
+void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
   port_log_line(Line("started")
                     .word("firmware", kFirmwareVersion)
+                    .word("reset", kResetCauseNames[options.reset_cause < kResetCauseCount ? options.reset_cause : 0])
                     .number("samples", samples.count)
                     .number("dimension", samples.dimension)
                     .c_str());
@@ -115,8 +122,9 @@ void log_wrong_shape(const gs_sample_source& samples) {
   port_log_line(Line("wrong_shape")
                     .number("dimension", samples.dimension)
                     .number("rows", model.rows)
-                    .quoted("reason", "a sample of the shard must have as many values as the run's model has rows: "
-                                      "give the device the data of this run")
+                    .quoted("reason",
+                            "a sample of the shard must have as many values as the run's model has rows: "
+                            "give the device the data of this run")
                     .c_str());
 }
 
@@ -173,9 +181,12 @@ int client_main(const ClientMainOptions& options) {
   if (const int code = start(options, samples); code != kExitOk) {
     return code;
   }
-  log_started(samples);
+  log_started(options, samples);
   Seen seen;
   for (;;) {
+    if (options.feed_watchdog != nullptr) {
+      options.feed_watchdog();
+    }
     const uint64_t now_ms = port_now_ms();
     const uint64_t wake_ms = gs_poll(now_ms);
     if (wake_ms <= now_ms) {

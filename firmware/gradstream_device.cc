@@ -100,17 +100,28 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
+  if (config.has_storage && port_step_read(0, nullptr, 0).ok()) {
+    client.steps = {[](void*, uint32_t index, uint8_t* out, size_t size) { return port_step_read(index, out, size); },
+                    nullptr};
+  }
+  if (config.reset_cause <= _gs_ResetCause_MAX) {
+    client.reset_cause = static_cast<gs_ResetCause>(config.reset_cause);
+  }
   if (config.retry_ms != 0) {
     client.min_retry_ms = config.retry_ms;
   }
   return client;
 }
 
+// Before TLS needs its pool, which serves as the buffer where there is no other.
 void restore(const gs_config& config) {
-  if (!config.has_storage || config.restore_buffer == nullptr) {
+  const bool has_buffer = config.restore_buffer != nullptr;
+  uint8_t* const buffer = has_buffer ? config.restore_buffer : static_cast<uint8_t*>(config.tls_pool);
+  const size_t capacity = has_buffer ? config.restore_size : config.tls_pool_size;
+  if (!config.has_storage || buffer == nullptr) {
     return;
   }
-  const Result<size_t> size = port_storage_read(config.restore_buffer, config.restore_size);
+  const Result<size_t> size = port_storage_read(buffer, capacity);
   if (!size.ok()) {
     port_log_line("event=state_dropped reason=\"the storage cannot be read; starting afresh\"");
     return;
@@ -118,9 +129,8 @@ void restore(const gs_config& config) {
   if (size.value() == 0) {
     return;
   }
-  const Status status = size.value() > config.restore_size
-                            ? Status::kOutOfMemory
-                            : device().client().restore({config.restore_buffer, size.value()});
+  const Status status =
+      size.value() > capacity ? Status::kOutOfMemory : device().client().restore({buffer, size.value()});
   if (status == Status::kDataCorrupt) {
     port_log_line("event=state_dropped reason=\"the saved state is damaged, or of another release; starting afresh\"");
   } else if (status != Status::kOk) {
@@ -159,10 +169,6 @@ gs_result gs_init(const gs_config* config) {
       Status::kOk) {
     return GS_BAD_IDENTITY;
   }
-  const Status started = tls_start(config->tls_pool, config->tls_pool_size);
-  if (started != Status::kOk) {
-    return to_result(started);
-  }
   take_samples(*config);
   device_config.transport = port_transport();
   device_config.client = client_config(*config, device_config.identity, device_config.transport);
@@ -171,6 +177,11 @@ gs_result gs_init(const gs_config* config) {
   app.arena.emplace(config->arena, config->arena_size);
   app.device.emplace(device_config, *app.arena);
   restore(*config);
+  const Status started = tls_start(config->tls_pool, config->tls_pool_size);
+  if (started != Status::kOk) {
+    app.device.reset();
+    return to_result(started);
+  }
   return GS_OK;
 }
 

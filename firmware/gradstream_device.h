@@ -91,8 +91,9 @@ typedef struct gs_config {
   void* tls_pool; /* for Mbed TLS; not used where it is built on the libc's heap */
   size_t tls_pool_size;
   bool has_storage;        /* the board keeps state over a reset (port_storage_*) */
-  uint8_t* restore_buffer; /* with has_storage: as large as the arena is enough; used by gs_init alone */
-  size_t restore_size;
+  uint8_t* restore_buffer; /* with has_storage: as large as the arena is enough; used by gs_init alone; null: the TLS */
+  size_t restore_size;     /* pool serves, if the state fits there */
+  uint32_t reset_cause;   /* why the board started, as the wire's ResetCause; 0: unknown */
   uint32_t retry_ms;      /* wait after a failed session, doubling with each further one; 0: the default of 1,000 */
   uint32_t step_delay_ms; /* added to every local step, to mimic a slower device; 0 in products */
 } gs_config;
@@ -163,7 +164,8 @@ typedef struct gs_status_view {
 } gs_status_view;
 void gs_status(gs_status_view* out);
 
-/* What the application measured itself, for the server's `status`: bytes of stack ever used. */
+/* What the application measured itself: bytes of stack ever used. The next session reports it (event=device_report in
+ * the server's log). */
 void gs_note_stack_high_water(uint32_t bytes);
 
 #ifdef __cplusplus

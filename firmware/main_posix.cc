@@ -278,6 +278,7 @@ int main(int argc, char** argv) {
   options.shard_name = arguments.data.c_str();
   options.arena = arena;
   options.arena_remedy = "give more with --arena-kib";
+  options.has_storage = arguments.state != "none";
   options.restore_buffer = restore_buffer;
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
   options.run = arguments.run;

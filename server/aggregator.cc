@@ -31,6 +31,10 @@ constexpr std::array<Rule, 3> kRules = {{
 
 const Rule& rule_of(const RunParameters& parameters) {
   const StreamKind stream = parameters.stream();
+  static constexpr Rule kMemory = {SolverId::kProjection, StreamKind::kNone, no_models, make_aggregator_memory};
+  if (parameters.has_memory()) {
+    return kMemory;
+  }
   for (const Rule& rule : kRules) {
     if (rule.solver == parameters.solver && rule.stream == stream) {
       return rule;
@@ -41,20 +45,42 @@ const Rule& rule_of(const RunParameters& parameters) {
 
 }  // namespace
 
-void ModelRing::push(uint32_t version, std::span<const Real> model) {
+void ModelRing::push(uint32_t version, std::span<const Real> model, std::span<const FixedWord> mean) {
   if (capacity_ == 0) {
     return;
   }
   if (entries_.size() == capacity_) {
     entries_.pop_front();
   }
-  entries_.push_back({version, {model.begin(), model.end()}});
+  entries_.push_back({version, {model.begin(), model.end()}, {mean.begin(), mean.end()}});
 }
 
 const Real* ModelRing::find(uint32_t version) const {
   for (const Entry& entry : entries_) {
     if (entry.version == version) {
       return entry.model.data();
+    }
+  }
+  return nullptr;
+}
+
+VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point) {
+  VersionRecord record;
+  record.model = model_bytes(parameters.shape, point);
+  record.digest = digest_values(kDigestStart, parameters.shape.size(), point);
+  if (parameters.has_mean()) {
+    const std::vector<FixedWord> zero(parameters.shape.size());
+    record.mean = mean_bytes(parameters.shape, zero.data());
+    record.digest = digest_words(record.digest, zero.size(), zero.data());
+    record.weight_total = weight_total;
+  }
+  return record;
+}
+
+const FixedWord* ModelRing::find_mean(uint32_t version) const {
+  for (const Entry& entry : entries_) {
+    if (entry.version == version && !entry.mean.empty()) {
+      return entry.mean.data();
     }
   }
   return nullptr;

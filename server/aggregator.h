@@ -14,10 +14,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/training/stream.h"
+#include "server/fleet.h"
 #include "server/record.h"
 #include "server/run_parameters.h"
 
@@ -30,19 +32,22 @@ struct FoldInput {
   uint32_t steps_done = 0;    // k_i
   uint16_t weight = 0;        // W_i, staleness included
   std::span<const Real> values;
+  uint32_t device = 0;  // enrolment index, for rules with a state for each device
 };
 
 // The last models of the run, for rules that meet updates of an older one.
 class ModelRing {
  public:
   explicit ModelRing(uint32_t capacity) : capacity_(capacity) {}
-  void push(uint32_t version, std::span<const Real> model);
-  const Real* find(uint32_t version) const;  // null: forgotten
+  void push(uint32_t version, std::span<const Real> model, std::span<const FixedWord> mean = {});
+  const Real* find(uint32_t version) const;           // null: forgotten
+  const FixedWord* find_mean(uint32_t version) const;  // of the same version; null also where there is none
 
  private:
   struct Entry {
     uint32_t version;
     std::vector<Real> model;
+    std::vector<FixedWord> mean;
   };
   uint32_t capacity_;
   std::deque<Entry> entries_;
@@ -54,6 +59,7 @@ struct AggregatorContext {
   const Replica* replica = nullptr;
   const ModelRing* models = nullptr;
   Arena* arena = nullptr;  // for scratch
+  const Fleet* fleet = nullptr;  // who is enrolled when a version closes; null: device_count devices
 };
 
 class Aggregator {
@@ -61,8 +67,21 @@ class Aggregator {
   virtual ~Aggregator() = default;
   // Forgets what was added: the next version is open.
   virtual void begin() = 0;
+  // begin(), for rules with a state beyond a version: the replica has followed `record`, which was made from what was
+  // added. kDataCorrupt: it was not.
+  virtual Status follow(const VersionRecord& record) {
+    static_cast<void>(record);
+    begin();
+    return Status::kOk;
+  }
+  // Base version of the device's last update that the open version's mean holds; none where there is no memory.
+  virtual std::optional<uint32_t> stamp(uint32_t device) const {
+    static_cast<void>(device);
+    return {};
+  }
   // Whether add() would take it. kOutOfRange: a value beyond the fold's range, or one update too many for a version;
-  // kNotFinite; kSingular: cannot be brought to the open version's model; kInvalidArgument: not of this rule's form.
+  // kNotFinite; kSingular: cannot be brought to the open version's model; kInvalidArgument: not of this rule's form;
+  // kProtocolError: an update of the same device from the same or a newer version counts already.
   virtual Status check(const FoldInput& input) const = 0;
   // Codes as check(); on an error nothing has been added.
   virtual Status add(const FoldInput& input) = 0;
@@ -73,6 +92,9 @@ class Aggregator {
   virtual VersionRecord stand_still() const = 0;
 };
 
+// The record of version 0: the point, and where replicas hold a mean, 0.
+VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point);
+
 // How many models, the current one included, a run's rule wants kept.
 uint32_t aggregator_model_count(const RunParameters& parameters);
 // The rule of a run whose parameters passed check_parameters().
@@ -80,6 +102,7 @@ std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context);
 
 // Members of the registry.
 std::unique_ptr<Aggregator> make_aggregator_mean_gradient(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_memory(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
 

@@ -1,6 +1,7 @@
 // A10 and the dense form of A9 (docs/algorithms.md): Gbar_i is the mean of a device's k_i estimates, an ambient tensor,
-//   mean = sum_i W_i Gbar_i / sum_i W_i;  X <- P_M(X - eta_g eta_k K_eff mean),  K_eff = sum W k / sum W
-// A late Gbar_i needs no transport: P_M takes its normal part off.
+//   d = sum_i W_i Gbar_i / sum_i W_i;  X <- P_M(X - eta_g eta_k K_eff d),  K_eff = sum W k / sum W
+// A late Gbar_i needs no transport: P_M takes its normal part off. Where devices correct themselves (`local`), d goes
+// down beside X.
 #include "server/aggregator.h"
 #include "server/fold.h"
 
@@ -49,6 +50,13 @@ class AggregatorMeanGradient : public Aggregator {
     VersionRecord record;
     record.version = context_.replica->version() + 1;
     record.model = model_bytes(parameters().shape, context_.replica->model());
+    if (parameters().has_mean()) {
+      std::vector<FixedWord> d(slots_.size());
+      for (size_t e = 0; e < d.size() && weights_.total() > 0; ++e) {
+        d[e] = static_cast<FixedWord>(divide_rounded(slots_[e], weights_.total()));
+      }
+      record.mean = mean_bytes(parameters().shape, d.data());
+    }
     return record;
   }
 

@@ -229,7 +229,8 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
                ? fail_database(database)
                : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
   }
-  std::printf("device=%s index=%u identity_file=%s\n", name.c_str(), *index, out.c_str());
+  std::printf("device=%s index=%u identity_file=%s database=%s\n", name.c_str(), *index, out.c_str(),
+              absolute_path(opened.config.server.database).c_str());
   return kExitOk;
 }
 

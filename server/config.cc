@@ -317,6 +317,12 @@ std::string load_config(const std::string& path, const std::vector<std::string>&
   return conflict.empty() ? errors : (was_good && !where.empty() ? where : path) + ": " + conflict + "\n";
 }
 
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
 std::string run_source(const RunParameters& run) {
   std::string text = "[run]\n";
   visit_fields(run, [&](const char* key, const auto& value) {

@@ -71,6 +71,9 @@ struct Config {
 // by check_parameters().
 std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
 
+// The path from the root, for lines that are read in another folder than the one that a relative path counts from.
+std::string absolute_path(const std::string& path);
+
 // The whole configuration as TOML that load_config() reads back to the same.
 std::string config_text(const Config& config);
 // Its section [run], what a database keeps of a run; and back (an error line, or empty), checked as load_config() does.

@@ -102,6 +102,10 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.direction_count = parameters.direction_count;
   welcome.client_index = index;
   welcome.group = parameters.owner_of(index);
+  welcome.correction = parameters.has_memory()                                       ? gs_Correction_CORRECTION_MEMORY
+                       : parameters.correction_form == CorrectionForm::kLocal ? gs_Correction_CORRECTION_LOCAL
+                                                                              : gs_Correction_CORRECTION_NONE;
+  welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold_scale_log2 : 0;
   welcome.abandoned = is_abandoned;
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
@@ -146,7 +150,9 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   }
   if (plan.snapshot != nullptr) {
     const std::vector<uint8_t> model = model_bytes(parameters.shape, plan.snapshot);
-    for (const ServerMessage& chunk : snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, model)) {
+    const std::vector<uint8_t> mean =
+        parameters.has_mean() ? mean_bytes(parameters.shape, plan.snapshot_mean) : std::vector<uint8_t>();
+    for (const ServerMessage& chunk : snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, model, mean)) {
       respond(id, chunk, 0);
     }
     ++counters.snapshots_sent;
@@ -217,7 +223,9 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.smoothing = parameters.smoothing;
   task.batch_mode = static_cast<gs_BatchMode>(parameters.batch_mode);
   task.batch_size = parameters.batch_size;
-  task.use_correction = parameters.use_correction;
+  task.use_correction = parameters.correction_form != CorrectionForm::kNone;
+  const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
+  task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
   task.deadline_ms = parameters.task_deadline_ms;
   copy_text(parameters.problem, task.problem);
   respond(id, message, device.task_record_sequence);

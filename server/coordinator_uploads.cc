@@ -17,6 +17,8 @@ gs_Reason reason_of(Status status) {
       return gs_Reason_REASON_TOO_STALE;
     case Status::kInvalidArgument:
       return gs_Reason_REASON_WRONG_SHAPE;
+    case Status::kProtocolError:
+      return gs_Reason_REASON_OLDER_UPDATE;
     default:
       return gs_Reason_REASON_MALFORMED;
   }
@@ -64,6 +66,8 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   }
   std::vector<Real> values;
   FoldInput input;
+  input.device = index;
+  input.owner = parameters.owner_of(index);
   const gs_Reason fault = find_fault(ledger.fleet().at(index), upload, &values, &input);
   if (fault == gs_Reason_REASON_NONE) {
     accept_upload(index, upload, input, now_ms);
@@ -196,6 +200,7 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, bool is_d
 void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload) {
   std::vector<Real> values;
   FoldInput input;
+  input.device = index;
   if (ledger.fleet().at(index).answered_version == ledger.version() &&
       find_fault(ledger.fleet().at(index), upload, &values, &input) == gs_Reason_REASON_NONE) {
     input.owner = parameters.owner_of(index);

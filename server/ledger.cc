@@ -14,7 +14,8 @@ constexpr uint32_t kRepairModelCount = 2;
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
-  const size_t bytes = Replica::persistent_size(parameters.shape) + Replica::scratch_size(manifold, parameters.shape) +
+  const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean()) +
+                       Replica::scratch_size(manifold, parameters.shape) +
                        2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
 }
@@ -48,10 +49,12 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       memory_(arena_words(parameters)),
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
-      log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape) : parameters.log_size_max) {
-  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_);
+      log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
+                                                 : parameters.log_size_max) {
+  const Status status =
+      replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_, parameters_.has_mean());
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
-  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_});
+  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_});
 }
 
 bool Ledger::is_over() const {
@@ -123,6 +126,7 @@ Status Ledger::apply_update(const JournalRecord& record) {
   GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
   FoldInput input;
   input.owner = parameters_.owner_of(record.device);
+  input.device = record.device;
   input.base_version = record.base_version;
   input.steps_done = record.steps_done;
   input.weight = static_cast<uint16_t>(record.weight);
@@ -172,8 +176,7 @@ Status Ledger::apply_version(const JournalRecord& record) {
   if (replica_.digest() != record.digest) {
     return Status::kDataCorrupt;
   }
-  begin_version(next);
-  return Status::kOk;
+  return begin_version(next);
 }
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
@@ -199,18 +202,22 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
   return Status::kDataCorrupt;
 }
 
-void Ledger::begin_version(const VersionRecord& record) {
+Status Ledger::begin_version(const VersionRecord& record) {
   remember(record);
   digest_ = record.digest;
-  models_.push(version(), {replica_.model(), parameters_.shape.size()});
-  aggregator_->begin();
+  models_.push(version(), {replica_.model(), parameters_.shape.size()},
+               {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
+  const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
   extension_count_ = 0;
   run_state_ = gs_RunState_RUN_STATE_ACTIVE;
+  return status;
 }
 
 void Ledger::remember(VersionRecord record) {
   if (record.blocks.empty()) {
+    log_.clear();  // no row of records leads past a dense one
+    log_size_ = 0;
     return;
   }
   const size_t size = log_size(record);
@@ -246,9 +253,7 @@ JournalRecord Ledger::open_first_version(std::span<const Real> start) {
     const Status status = replica_.manifold().random_point(shape, key, point.data(), arena_);
     GS_ASSERT(status == Status::kOk);  // normals have full rank but for a set of measure zero
   }
-  VersionRecord record;
-  record.model = model_bytes(shape, point.data());
-  record.digest = digest_values(kDigestStart, shape.size(), point.data());
+  const VersionRecord record = first_record(parameters_, fleet_.active_count(), point.data());
   JournalRecord out = journal_record(record, Trigger::kNone);
   GS_ASSERT(apply(out) == Status::kOk);
   return out;
@@ -267,7 +272,7 @@ JournalRecord Ledger::close_version(Trigger trigger, Status* step_status) {
   }
   record.digest = replica_.digest();
   JournalRecord out = journal_record(record, trigger);
-  begin_version(record);
+  GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
   last_sequence_ = out.sequence;
   return out;
 }
@@ -300,10 +305,12 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
                : is_known || held_version > version() ? SyncCause::kMismatch
                                                       : SyncCause::kShorter;
   plan.snapshot = is_known && has_model ? models_.find(held_version) : nullptr;
+  plan.snapshot_mean = models_.find_mean(held_version);
   plan.snapshot_version = held_version;
   plan.snapshot_digest = known_digest;
   if (plan.snapshot == nullptr) {
     plan.snapshot = replica_.model();
+    plan.snapshot_mean = replica_.mean();
     plan.snapshot_version = version();
     plan.snapshot_digest = digest_;
     plan.records.clear();

@@ -37,6 +37,7 @@ const char* sync_cause_name(SyncCause cause);
 struct SyncPlan {
   SyncCause cause = SyncCause::kCurrent;
   const Real* snapshot = nullptr;
+  const FixedWord* snapshot_mean = nullptr;  // where replicas hold one
   uint32_t snapshot_version = 0;
   uint64_t snapshot_digest = 0;
   std::vector<const VersionRecord*> records;
@@ -69,6 +70,9 @@ class Ledger {
   JournalRecord close_version(Trigger trigger, Status* step_status);
   // Whether an update of the open version's fold would be taken; codes of Aggregator::check.
   Status check_fold(const FoldInput& input) const { return aggregator_->check(input); }
+
+  // Base version of the device's last update that the memory of the open version holds; none without.
+  std::optional<uint32_t> memory_stamp(uint32_t device) const { return aggregator_->stamp(device); }
 
   bool has_version() const { return replica_.has_model(); }
   uint32_t version() const { return replica_.version(); }
@@ -105,7 +109,7 @@ class Ledger {
   Status apply_version(const JournalRecord& record);
   Status apply_run_event(const JournalRecord& record);
   // After the replica has followed the record.
-  void begin_version(const VersionRecord& record);
+  Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
   JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
   void judge(Device& device, const JournalRecord& record);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <tuple>
 
 namespace gradstream {
 namespace {
@@ -50,13 +51,31 @@ bool is_model_record(const RunParameters& parameters, uint32_t version) {
   return version == 0 || parameters.stream() == StreamKind::kTangentBlock;
 }
 
+Encoding block_encoding(const RunParameters& parameters) {
+  return parameters.has_mean() ? Encoding::kFixed : parameters.record_encoding;
+}
+
+Status decode_dense(const RunParameters& parameters, Reader& reader, VersionRecord* record) {
+  record->weight_total = reader.take_u32();
+  const uint32_t forgotten_count = reader.take_u32();
+  for (uint32_t i = 0; i < forgotten_count && reader.ok; ++i) {
+    record->forgotten.push_back(reader.take_u32());
+  }
+  const auto model = reader.take(parameters.shape.size() * sizeof(Real));
+  const auto mean = reader.take(encoded_size(Encoding::kFixed, parameters.shape.size()));
+  record->model.assign(model.begin(), model.end());
+  record->mean.assign(mean.begin(), mean.end());
+  return reader.ok && reader.rest.empty() ? Status::kOk : Status::kDataCorrupt;
+}
+
 Status decode_block(const RunParameters& parameters, Reader& reader, RecordBlock* block) {
   block->base_version = reader.take_u32();
   block->owner = reader.take_u32();
   block->value_count = reader.take_u32();
   block->encoding = static_cast<Encoding>(reader.take_u8());
+  block->after_step = parameters.has_mean() && reader.take_u8() != 0;
   if (!reader.ok || block->value_count == 0 || block->value_count > parameters.value_count() ||
-      block->value_count % parameters.direction_count != 0 || block->encoding != parameters.record_encoding) {
+      block->value_count % parameters.direction_count != 0 || block->encoding != block_encoding(parameters)) {
     return Status::kDataCorrupt;
   }
   const auto bytes = reader.take(encoded_size(block->encoding, block->value_count));
@@ -78,6 +97,8 @@ gs_LogChunk log_chunk_of(const VersionRecord& record, size_t index, size_t first
   chunk.block_count = static_cast<uint32_t>(record.blocks.size());
   chunk.base_version = block.base_version;
   chunk.owner = block.owner;
+  chunk.from_zero = record.from_zero;
+  chunk.after_step = block.after_step;
   chunk.first_value = static_cast<uint32_t>(first);
   chunk.value_count = block.value_count;
   chunk.encoding = static_cast<gs_Encoding>(block.encoding);
@@ -93,16 +114,35 @@ gs_LogChunk log_chunk_of(const VersionRecord& record, size_t index, size_t first
 }  // namespace
 
 std::vector<uint8_t> encode_payload(const VersionRecord& record) {
+  const bool is_exact = !record.blocks.empty() && record.blocks.front().encoding == Encoding::kFixed;
+  std::vector<uint8_t> out;
+  if (!record.mean.empty()) {
+    out.push_back(1);
+    put_u32(record.weight_total, &out);
+    put_u32(static_cast<uint32_t>(record.forgotten.size()), &out);
+    for (const uint32_t device : record.forgotten) {
+      put_u32(device, &out);
+    }
+    out.insert(out.end(), record.model.begin(), record.model.end());
+    out.insert(out.end(), record.mean.begin(), record.mean.end());
+    return out;
+  }
   if (!record.model.empty()) {
     return record.model;
   }
-  std::vector<uint8_t> out;
+  if (is_exact) {
+    out.push_back(0);
+    out.push_back(record.from_zero ? 1 : 0);
+  }
   put_u32(static_cast<uint32_t>(record.blocks.size()), &out);
   for (const RecordBlock& block : record.blocks) {
     put_u32(block.base_version, &out);
     put_u32(block.owner, &out);
     put_u32(block.value_count, &out);
     out.push_back(static_cast<uint8_t>(block.encoding));
+    if (is_exact) {
+      out.push_back(block.after_step ? 1 : 0);
+    }
     out.insert(out.end(), block.bytes.begin(), block.bytes.end());
   }
   return out;
@@ -111,6 +151,16 @@ std::vector<uint8_t> encode_payload(const VersionRecord& record) {
 Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> payload, VersionRecord* record) {
   record->blocks.clear();
   record->model.clear();
+  record->mean.clear();
+  record->forgotten.clear();
+  Reader reader{payload};
+  if (parameters.has_mean()) {
+    const uint8_t is_dense = reader.take_u8();
+    if (is_dense != 0) {
+      return decode_dense(parameters, reader, record);
+    }
+    record->from_zero = reader.take_u8() != 0;
+  }
   if (is_model_record(parameters, record->version)) {
     if (payload.size() != parameters.shape.size() * sizeof(Real)) {
       return Status::kDataCorrupt;
@@ -118,14 +168,14 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
     record->model.assign(payload.begin(), payload.end());
     return Status::kOk;
   }
-  Reader reader{payload};
   const uint32_t block_count = reader.take_u32();
   for (uint32_t i = 0; i < block_count && reader.ok; ++i) {
     RecordBlock block;
     GS_TRY(decode_block(parameters, reader, &block));
     if (!record->blocks.empty()) {
       const RecordBlock& before = record->blocks.back();
-      if (std::pair(block.base_version, block.owner) <= std::pair(before.base_version, before.owner)) {
+      if (std::tuple(block.after_step, block.base_version, block.owner) <=
+          std::tuple(before.after_step, before.base_version, before.owner)) {
         return Status::kDataCorrupt;
       }
     }
@@ -145,16 +195,51 @@ DirectionSpec direction_spec(const RunParameters& parameters, uint32_t base_vers
   return spec;
 }
 
+namespace {
+
+Status apply_dense(const RunParameters& parameters, const VersionRecord& record, Replica& replica) {
+  std::vector<Real> values(parameters.shape.size());
+  GS_TRY(read_model(parameters.shape, record.model, values.data()));
+  if (replica.has_mean() != !record.mean.empty()) {
+    return Status::kInvalidArgument;
+  }
+  std::copy(values.begin(), values.end(), replica.begin_snapshot());
+  if (replica.has_mean()) {
+    load_words(parameters.shape.size(), record.mean.data(), replica.mean_buffer());
+  }
+  replica.adopt_snapshot(record.version);
+  return Status::kOk;
+}
+
+Status apply_exact(const RunParameters& parameters, const VersionRecord& record, Replica& replica, Arena& arena) {
+  GS_TRY(replica.begin_exact_record(record.from_zero));
+  std::vector<FixedWord> words;
+  for (const RecordBlock& block : record.blocks) {
+    if (block.after_step && !replica.has_taken_step()) {
+      GS_TRY(replica.take_exact_step(parameters.direction_count, record.step_scale, parameters.fold_scale_log2, arena));
+    }
+    words.resize(block.value_count);
+    load_words(block.value_count, block.bytes.data(), words.data());
+    GS_TRY(replica.add_exact(direction_spec(parameters, block.base_version, block.owner), 0, block.value_count,
+                             words.data()));
+  }
+  if (!replica.has_taken_step()) {
+    GS_TRY(replica.take_exact_step(parameters.direction_count, record.step_scale, parameters.fold_scale_log2, arena));
+  }
+  return replica.finish_exact_record();
+}
+
+}  // namespace
+
 Status apply_record(const RunParameters& parameters, const VersionRecord& record, Replica& replica, Arena& arena) {
   if (!record.model.empty()) {
-    std::vector<Real> values(parameters.shape.size());
-    GS_TRY(read_model(parameters.shape, record.model, values.data()));
-    std::copy(values.begin(), values.end(), replica.begin_snapshot());
-    replica.adopt_snapshot(record.version);
-    return Status::kOk;
+    return apply_dense(parameters, record, replica);
   }
   if (replica.has_model() && replica.version() + 1 != record.version) {
     return Status::kProtocolError;
+  }
+  if (replica.has_mean()) {
+    return apply_exact(parameters, record, replica, arena);
   }
   GS_TRY(replica.begin_record());
   std::vector<Real> values;
@@ -165,6 +250,12 @@ Status apply_record(const RunParameters& parameters, const VersionRecord& record
                                  values.data(), arena));
   }
   return replica.finish_record(parameters.direction_count, record.step_scale, arena);
+}
+
+std::vector<uint8_t> mean_bytes(Shape shape, const FixedWord* mean) {
+  std::vector<uint8_t> bytes(encoded_size(Encoding::kFixed, shape.size()));
+  store_words(shape.size(), mean, bytes.data());
+  return bytes;
 }
 
 std::vector<uint8_t> model_bytes(Shape shape, const Real* model) {
@@ -193,22 +284,33 @@ std::vector<ServerMessage> log_chunks(const VersionRecord& record) {
   return messages;
 }
 
-std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const uint8_t> model) {
-  std::vector<ServerMessage> messages;
-  for (size_t offset = 0; offset < model.size(); offset += kPayloadSizeMax) {
-    const auto piece = model.subspan(offset, std::min(kPayloadSizeMax, model.size() - offset));
-    ServerMessage& message = messages.emplace_back();
+namespace {
+
+void add_part(gs_ModelPart part, uint32_t version, uint64_t digest, std::span<const uint8_t> bytes,
+              std::vector<ServerMessage>* messages) {
+  for (size_t offset = 0; offset < bytes.size(); offset += kPayloadSizeMax) {
+    const auto piece = bytes.subspan(offset, std::min(kPayloadSizeMax, bytes.size() - offset));
+    ServerMessage& message = messages->emplace_back();
     message.which_body = gs_ServerMessage_snapshot_chunk_tag;
     gs_SnapshotChunk& chunk = message.body.snapshot_chunk;
     chunk = {};
     chunk.version = version;
-    chunk.part = gs_ModelPart_MODEL_PART_MODEL;
+    chunk.part = part;
     chunk.offset = static_cast<uint32_t>(offset);
-    chunk.total = static_cast<uint32_t>(model.size());
+    chunk.total = static_cast<uint32_t>(bytes.size());
     chunk.values.size = static_cast<decltype(chunk.values.size)>(piece.size());
     std::memcpy(chunk.values.bytes, piece.data(), piece.size());
     chunk.digest = digest;
   }
+}
+
+}  // namespace
+
+std::vector<ServerMessage> snapshot_chunks(uint32_t version, uint64_t digest, std::span<const uint8_t> model,
+                                           std::span<const uint8_t> mean) {
+  std::vector<ServerMessage> messages;
+  add_part(gs_ModelPart_MODEL_PART_MODEL, version, digest, model, &messages);
+  add_part(gs_ModelPart_MODEL_PART_MEAN, version, digest, mean, &messages);
   return messages;
 }
 
@@ -220,9 +322,9 @@ size_t log_size(const VersionRecord& record) {
   return size;
 }
 
-size_t snapshot_size(Shape shape) {
+size_t snapshot_size(Shape shape, bool has_mean) {
   const size_t bytes = shape.size() * sizeof(Real);
-  return bytes + (bytes + kPayloadSizeMax - 1) / kPayloadSizeMax * kSnapshotChunkOverhead;
+  return (has_mean ? 2 : 1) * (bytes + (bytes + kPayloadSizeMax - 1) / kPayloadSizeMax * kSnapshotChunkOverhead);
 }
 
 }  // namespace gradstream

@@ -19,7 +19,7 @@ constexpr uint32_t kStalenessMax = 64;
 constexpr uint32_t kNameSizeMax = 63;
 
 std::string text_of(const std::string& value) { return value; }
-std::string text_of(bool value) { return value ? "true" : "false"; }
+[[maybe_unused]] std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(uint32_t value) { return std::to_string(value); }
 template <std::floating_point Float>
 std::string text_of(Float value) {
@@ -154,6 +154,22 @@ std::string check_estimator(const RunParameters& p) {
   return p.estimator == EstimatorId::kAnalyticGradient ? "" : check_directions(p);
 }
 
+std::string check_memory(const RunParameters& p) {
+  if (!p.has_memory()) {
+    return p.memory_age_max == 0 ? "" : "memory_age_max: only correction_form memory and unbiased have a memory; use 0";
+  }
+  if (p.fold_weight != FoldWeight::kUniform) {
+    return "correction_form, fold_weight: in the memory every device weighs the same for ever; use fold_weight uniform";
+  }
+  if (p.record_encoding != Encoding::kF32) {
+    return "correction_form, record_encoding: records of the memory are whole numbers of 4 bytes; leave it f32";
+  }
+  if (p.stream() == StreamKind::kScalarStream && p.directions != DirectionKind::kSign) {
+    return "correction_form, directions: the memory is an exact sum of signs; use sign";
+  }
+  return "";
+}
+
 std::string check_local_work(const RunParameters& p) {
   if (p.solver != SolverId::kProjection && p.solver != SolverId::kGradientStream) {
     return "solver: projection or gradient_stream";
@@ -173,11 +189,11 @@ std::string check_local_work(const RunParameters& p) {
   if (p.batch_mode == BatchMode::kCommon && (p.batch_size == 0 || p.batch_size > kBatchSizeMax)) {
     return "batch_size: from 1 to " + std::to_string(kBatchSizeMax);
   }
-  if (p.use_correction && p.solver == SolverId::kGradientStream) {
-    return "use_correction: only solver projection has a correction; set it to false";
+  if (p.correction_form != CorrectionForm::kNone && p.solver != SolverId::kProjection) {
+    return "correction_form: only solver projection has a correction; set it to none";
   }
-  if (p.use_correction && p.stream() == StreamKind::kTangentBlock) {
-    return "use_correction: devices get no mean gradient with dense uploads; set it to false";
+  if (std::string fault = check_memory(p); !fault.empty()) {
+    return fault;
   }
   if (!(p.step_size > 0) || !std::isfinite(p.step_size) || !(p.step_decay >= 0) || !std::isfinite(p.step_decay) ||
       !(p.server_step > 0) || !std::isfinite(p.server_step)) {
@@ -338,6 +354,15 @@ template <>
 const EnumNames<FoldWeight>& names_of() {
   static const EnumNames<FoldWeight> names = {{"uniform", FoldWeight::kUniform},
                                               {"sample_count", FoldWeight::kSampleCount}};
+  return names;
+}
+
+template <>
+const EnumNames<CorrectionForm>& names_of() {
+  static const EnumNames<CorrectionForm> names = {{"none", CorrectionForm::kNone},
+                                                  {"local", CorrectionForm::kLocal},
+                                                  {"memory", CorrectionForm::kMemory},
+                                                  {"unbiased", CorrectionForm::kUnbiased}};
   return names;
 }
 

@@ -19,6 +19,13 @@ namespace gradstream {
 enum class LatePolicy : uint8_t { kDrop, kWeight };
 enum class StalenessTable : uint8_t { kConstant, kInverseSqrt, kPolynomial, kHinge };
 enum class FoldWeight : uint8_t { kUniform, kSampleCount };
+// What steers a device's path, and what the server's step is made of (docs/algorithms.md, "Three forms").
+enum class CorrectionForm : uint8_t {
+  kNone,      // c = 0; the step is the mean of the version's updates
+  kLocal,     // c = d - Gbar_i of the version that the device's last update went into; the same step
+  kMemory,    // c = h - h_i; the step is h, the mean of every device's last update, new ones put in
+  kUnbiased,  // the same c and h; in the step the new ones stand for the fleet: d = h + mean of what is new in them
+};
 
 // A Log that one device may get at once, in bytes. Reason: the queue of its session must hold it.
 inline constexpr uint32_t kLogSizeMax = 1U << 28;
@@ -49,7 +56,8 @@ struct RunParameters {
   Real smoothing = static_cast<Real>(1e-2);
   BatchMode batch_mode = BatchMode::kCommon;
   uint32_t batch_size = 32;
-  bool use_correction = true;
+  CorrectionForm correction_form = CorrectionForm::kLocal;
+  uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
   // Step of version k: step_size / (1 + step_decay * k); server step eta_g.
   Real step_size = static_cast<Real>(0.1);
   Real step_decay = 0;
@@ -85,6 +93,13 @@ struct RunParameters {
 
   StreamKind stream() const;
   bool shared_directions() const { return group_count > 0; }
+  bool has_memory() const {
+    return correction_form == CorrectionForm::kMemory || correction_form == CorrectionForm::kUnbiased;
+  }
+  // Whether replicas hold a mean beside the model: h, or where no record of scalars gives it to devices, d.
+  bool has_mean() const {
+    return has_memory() || (correction_form == CorrectionForm::kLocal && stream() == StreamKind::kTangentBlock);
+  }
   // Whose directions a device uses: its group, or itself.
   uint32_t owner_of(uint32_t client_index) const;
   // eta_k, the step size of version k.
@@ -116,7 +131,8 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("smoothing", p.smoothing);
   visit("batch_mode", p.batch_mode);
   visit("batch_size", p.batch_size);
-  visit("use_correction", p.use_correction);
+  visit("correction_form", p.correction_form);
+  visit("memory_age_max", p.memory_age_max);
   visit("step_size", p.step_size);
   visit("step_decay", p.step_decay);
   visit("server_step", p.server_step);
@@ -169,6 +185,8 @@ template <>
 const EnumNames<Encoding>& names_of();
 template <>
 const EnumNames<FoldWeight>& names_of();
+template <>
+const EnumNames<CorrectionForm>& names_of();
 template <>
 const EnumNames<LatePolicy>& names_of();
 template <>

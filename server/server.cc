@@ -93,7 +93,8 @@ std::string Server::start() {
   log_event(LogLevel::kInfo, "listening",
             Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
                 .add("run", uint64_t{run_.id}).add("name", run_.name).add_hex("parameters", run_.digest)
-                .add("devices", uint64_t{devices_.size()}));
+                .add("devices", uint64_t{devices_.size()})
+                .add("database", absolute_path(config_.server.database)));
   for (const DeviceRow& device : devices_) {
     if (device.revoked) {
       coordinator_->on_device_revoked(device.index, now_ms());

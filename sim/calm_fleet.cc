@@ -167,6 +167,8 @@ void CalmFleet::poll(Device& device) {
       case ClientActionKind::kSave:
         device.client.on_saved(Status::kOk, now_ms_);
         break;
+      case ClientActionKind::kSaveStep:
+        break;  // nothing is ever lost here
     }
   }
 }

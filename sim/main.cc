@@ -34,6 +34,7 @@ struct Arguments {
   std::optional<uint32_t> schedule;  // only this one
   std::string faults;                // empty: all with schedules, else none
   std::string stream = "scalar";
+  std::string correction = "local";
   std::string encoding = "f32";
   bool is_verbose = false;
 };
@@ -66,7 +67,10 @@ void define(CLI::App& app, Arguments* out) {
       ->check(CLI::Range(1U, 1000000U));
   app.add_option("--schedule", out->schedule, "run this one of them again");
   app.add_option("--faults", out->faults, "all, none, or names with commas: " + CLI::detail::join(kFaultNames, ","));
-  app.add_option("--stream", out->stream, "what devices upload")->check(CLI::IsMember({"scalar", "tangent"}));
+  app.add_option("--stream", out->stream, "what devices upload: scalars, RFedAGS's tangents, mean gradients")
+      ->check(CLI::IsMember({"scalar", "tangent", "mean"}));
+  app.add_option("--correction", out->correction, "what steers devices and the step, of solver projection")
+      ->check(CLI::IsMember({"none", "local", "memory", "unbiased"}));
   app.add_option("--encoding", out->encoding, "of what travels")->check(CLI::IsMember({"f32", "bf16", "int8"}));
   app.add_flag("--stragglers", options.has_stragglers,
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
@@ -177,6 +181,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     arguments.options.stream = arguments.stream == "scalar" ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
+    arguments.options.uploads_means = arguments.stream == "mean";
+    for (const auto& [name, form] : names_of<CorrectionForm>()) {
+      arguments.options.correction_form = arguments.correction == name ? form : arguments.options.correction_form;
+    }
     arguments.options.encoding = arguments.encoding == "f32"    ? Encoding::kF32
                                  : arguments.encoding == "bf16" ? Encoding::kBf16
                                                                 : Encoding::kInt8;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "server/straggler.h"
+
 namespace gradstream {
 namespace {
 
@@ -26,7 +28,8 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 
 Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
-  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.shape, arena_) == Status::kOk);
+  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.shape, arena_, parameters.has_mean()) ==
+            Status::kOk);
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {
@@ -68,6 +71,7 @@ std::string Oracle::on_update(const JournalRecord& record) {
     answered_.emplace(record.device, record.base_version);
   }
   Share& share = shares_.emplace_back();
+  share.device = record.device;
   share.owner = parameters_.owner_of(record.device);
   share.base_version = record.base_version;
   share.steps_done = record.steps_done;
@@ -75,7 +79,7 @@ std::string Oracle::on_update(const JournalRecord& record) {
   share.values.resize(record.payload.size() / sizeof(float));
   Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
                                 share.values.data());
-  if (status == Status::kOk && parameters_.stream() == StreamKind::kTangentBlock && record.base_version < version()) {
+  if (status == Status::kOk && parameters_.solver == SolverId::kGradientStream && record.base_version < version()) {
     status = replica_.manifold().transport(parameters_.shape, models_[record.base_version].data(), replica_.model(),
                                            share.values.data(), share.values.data(), arena_);
   }
@@ -96,12 +100,25 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (std::bit_cast<uint32_t>(record.step_scale) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
   }
-  std::string fault = !has_version_ ? "" : next.blocks.empty() ? check_model(next) : check_blocks(next);
+  const bool steps_with_memory = has_version_ && parameters_.has_memory();
+  const MemoryStep step = steps_with_memory ? memory_step(record.step_scale) : MemoryStep();
+  std::string fault = !has_version_ || steps_with_memory ? "" : next.blocks.empty() ? check_model(next)
+                                                                                    : check_blocks(next);
   if (!fault.empty()) {
     return fault + at(record);
   }
   if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest) {
     return "the digest of a version is not that of its record" + at(record);
+  }
+  if (steps_with_memory) {
+    fault = check_memory(next, step);
+    if (!fault.empty()) {
+      return fault + at(record);
+    }
+  }
+  weight_total_ = next.mean.empty() ? weight_total_ : next.weight_total;
+  for (const Share& share : shares_) {
+    held_[share.device] = share;
   }
   has_version_ = true;
   states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
@@ -115,11 +132,12 @@ float Oracle::step_scale() const {
   uint64_t weight = 0;
   uint64_t weighted_steps = 0;
   for (const Share& share : shares_) {
-    weight += share.weight;
-    weighted_steps += uint64_t{share.weight} * share.steps_done;
+    const uint64_t own_weight = parameters_.has_memory() ? 1 : share.weight;
+    weight += own_weight;
+    weighted_steps += own_weight * share.steps_done;
   }
   const auto effective_steps = static_cast<float>(static_cast<double>(weighted_steps) / static_cast<double>(weight));
-  if (parameters_.stream() == StreamKind::kTangentBlock) {
+  if (parameters_.solver == SolverId::kGradientStream) {
     return parameters_.server_step * effective_steps;
   }
   const float step_size = parameters_.step_size / (1.0F + parameters_.step_decay * static_cast<float>(version()));
@@ -156,7 +174,7 @@ std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t cou
       continue;
     }
     for (size_t q = 0; q < share.values.size() && q < count; ++q) {
-      const Real part = share.values[q] / static_cast<Real>(share.steps_done);
+      const Real part = is_mean_run() ? share.values[q] : share.values[q] / static_cast<Real>(share.steps_done);
       sums[q] += share.weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
     }
   }
@@ -177,6 +195,19 @@ std::string Oracle::check_block(const RecordBlock& block) const {
 // A1 again: X <- R_X(step mean).
 std::string Oracle::check_model(const VersionRecord& record) {
   std::vector<Real> v = fold(0, 0, parameters_.shape.size());
+  if (is_mean_run()) {
+    for (size_t e = 0; e < v.size() && !record.mean.empty(); ++e) {
+      FixedWord word = 0;
+      load_words(1, record.mean.data() + e * sizeof(FixedWord), &word);
+      if (static_cast<Real>(word) * fixed_unit(parameters_.fold_scale_log2) != v[e]) {
+        return "the mean of a version is not that of its updates";
+      }
+    }
+    scale(v.size(), record.step_scale, v.data());
+    return model_bytes(parameters_.shape, next_point(v).data()) == record.model
+               ? ""
+               : "a version is not the fold of the journal's updates";
+  }
   const ManifoldOps& manifold = replica_.manifold();
   Status status = manifold.project_tangent(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
   scale(v.size(), record.step_scale, v.data());
@@ -186,6 +217,92 @@ std::string Oracle::check_model(const VersionRecord& record) {
   return status == Status::kOk && model_bytes(parameters_.shape, v.data()) == record.model
              ? ""
              : "a version is not the fold of the journal's updates";
+}
+
+// A10: the values are means already, and ambient.
+bool Oracle::is_mean_run() const {
+  return parameters_.solver == SolverId::kProjection && parameters_.stream() == StreamKind::kTangentBlock;
+}
+
+// P_M(X - step); the point itself where that fails.
+std::vector<Real> Oracle::next_point(const std::vector<Real>& step) {
+  std::vector<Real> z(step.size());
+  for (size_t e = 0; e < z.size(); ++e) {
+    z[e] = replica_.model()[e] - step[e];
+  }
+  const Status status = replica_.manifold().project_point(parameters_.shape, z.data(), z.data(), arena_);
+  return status == Status::kOk ? z : std::vector<Real>(replica_.model(), replica_.model() + z.size());
+}
+
+// sum <- sum + round(share numerator / denominator), every share times the sign of its direction, entry by entry.
+void Oracle::add_to_sum(const Share& share, int64_t numerator, int64_t denominator, std::vector<int64_t>* sum) const {
+  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold_scale_log2));
+  const DirectionSpec spec = direction_spec(parameters_, share.base_version, share.owner);
+  std::vector<Real> u(sum->size());
+  for (size_t q = 0; q < share.values.size(); ++q) {
+    const Real part = is_mean_run() ? share.values[q] : share.values[q] / static_cast<Real>(share.steps_done);
+    const int64_t fixed = std::llround(static_cast<double>(part) * scale);
+    const int64_t coefficient = rounded_quotient(fixed * numerator, denominator);
+    if (is_mean_run()) {
+      (*sum)[q] += coefficient;
+      continue;
+    }
+    const auto direction = static_cast<uint32_t>(q);
+    fill_direction(spec, parameters_.shape, direction / spec.direction_count, direction % spec.direction_count,
+                   u.data());
+    for (size_t e = 0; e < u.size(); ++e) {
+      (*sum)[e] += u[e] > 0 ? coefficient : -coefficient;
+    }
+  }
+}
+
+Oracle::MemoryStep Oracle::memory_step(float step_scale) {
+  const int64_t total = weight_total_;
+  const bool is_unbiased = parameters_.correction_form == CorrectionForm::kUnbiased;
+  const int64_t divisor = is_unbiased ? static_cast<int64_t>(shares_.size()) : total;
+  MemoryStep step;
+  step.h.resize(parameters_.shape.size());
+  std::map<uint32_t, Share> held = held_;
+  for (const auto& [device, share] : held) {
+    add_to_sum(share, 1, total, &step.h);
+  }
+  std::vector<int64_t> d = step.h;
+  for (const Share& share : shares_) {
+    // The staleness weight multiplies only what is new in d.
+    const int64_t om = share.weight;
+    add_to_sum(share, om, divisor * kStalenessOne, &d);
+    add_to_sum(share, 1, total, &step.h);
+    const auto before = held.find(share.device);
+    if (before != held.end()) {
+      add_to_sum(before->second, -om, divisor * kStalenessOne, &d);
+      add_to_sum(before->second, -1, total, &step.h);
+    }
+    held[share.device] = share;
+  }
+  const bool is_scalar = !is_mean_run();
+  const Real unit = is_scalar ? exact_unit(parameters_.shape, parameters_.fold_scale_log2)
+                              : fixed_unit(parameters_.fold_scale_log2);
+  const Real length = is_scalar ? step_scale * estimate_factor(parameters_.shape, parameters_.direction_count)
+                                : step_scale;
+  std::vector<Real> v(d.size());
+  for (size_t e = 0; e < v.size(); ++e) {
+    v[e] = length * (unit * static_cast<Real>(d[e]));
+  }
+  step.point = next_point(v);
+  return step;
+}
+
+// After the record has been applied.
+std::string Oracle::check_memory(const VersionRecord& record, const MemoryStep& step) const {
+  const bool same_mean = std::equal(step.h.begin(), step.h.end(), replica_.mean());
+  const bool same_point = std::equal(step.point.begin(), step.point.end(), replica_.model());
+  if (!same_mean) {
+    return "the mean of a version is not that of every device's last update";
+  }
+  if (record.mean.empty() && record.blocks.empty()) {
+    return "a version has neither blocks nor a model";
+  }
+  return same_point ? "" : "a version is not the step of the journal's updates";
 }
 
 std::string Oracle::on_message(uint32_t device, const ServerMessage& message, const Request& request) const {

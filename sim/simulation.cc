@@ -36,16 +36,17 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.manifold = ManifoldId::kStiefel;
   p.shape = {16, 2};
   p.problem = kKpcaOps.name;
-  p.solver = is_scalar ? SolverId::kProjection : SolverId::kGradientStream;
+  p.solver = is_scalar || options.uploads_means ? SolverId::kProjection : SolverId::kGradientStream;
   p.estimator = is_scalar ? EstimatorId::kProjectionOneSided : EstimatorId::kAnalyticGradient;
   p.direction_count = 4;
   p.local_step_count = 2;
   p.batch_size = 4;
-  p.use_correction = is_scalar;
+  p.correction_form = p.solver == SolverId::kProjection ? options.correction_form : CorrectionForm::kNone;
   p.step_size = 0.05F;
   p.step_decay = 0.1F;
   p.upload_encoding = options.encoding;
-  p.record_encoding = options.encoding;
+  p.record_encoding = p.has_memory() ? Encoding::kF32 : options.encoding;
+  p.fold_weight = p.has_memory() ? FoldWeight::kUniform : p.fold_weight;
   p.round_count = options.round_count;
   p.device_count = options.device_count;
   p.report_deadline_ms = 3000;
@@ -371,6 +372,9 @@ void Simulation::do_client_action(uint32_t index, const ClientAction& action, ui
     case ClientActionKind::kSave:
       device.save(action);
       device.client().on_saved(Status::kOk, now_ms_);
+      break;
+    case ClientActionKind::kSaveStep:
+      device.save_step(action);
       break;
   }
   schedule_poll(device, next_ms);

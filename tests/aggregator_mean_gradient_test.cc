@@ -10,7 +10,7 @@ namespace {
 RunParameters dense_parameters() {
   RunParameters p = scalar_parameters();
   p.estimator = EstimatorId::kAnalyticGradient;
-  p.use_correction = false;
+  p.correction_form = CorrectionForm::kNone;
   return p;
 }
 

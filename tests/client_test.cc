@@ -843,7 +843,8 @@ ServerMessage random_message(const FakeServer& server, std::mt19937& engine) {
     message.body.task.batch_size = random() % 40;
   } else if (which == gs_ServerMessage_log_chunk_tag) {
     gs_LogChunk& chunk = message.body.log_chunk;
-    chunk = {server.model().version() + random() % 2, 0.1F, 0, 1 + random() % 2, 0, 1, 0, 8, gs_ENCODING_F32, {}, 0};
+    chunk = {server.model().version() + random() % 2, 0.1F, 0, 1 + random() % 2, 0, 1, 0, 8, gs_ENCODING_F32, {}, 0,
+             false, false};
     chunk.values.size = 32;
   } else if (which == gs_ServerMessage_snapshot_chunk_tag) {
     message.body.snapshot_chunk = {random() % 9, gs_MODEL_PART_MODEL, 0, 64, {}, 0};

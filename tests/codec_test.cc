@@ -305,7 +305,7 @@ TEST(Codec, TheLargestMessagesFitOneFrame) {
   ServerMessage log = make_log_chunk();
   gs_LogChunk& chunk = log.body.log_chunk;
   chunk = {0xffffffff,  -1,   0xfffffffe,      0xffffffff, 0xfffffffe, 0xffffffff,
-           4096 - 224, 4096, gs_ENCODING_F32, {},         ~0ULL};
+           4096 - 224, 4096, gs_ENCODING_F32, {},         ~0ULL, true, true};
   fill_values(chunk.values, kPayloadSizeMax, 0);
   EXPECT_LE(encode(log).size(), kMessageSizeMax);
   EXPECT_EQ(decode_status(log), Status::kOk);

@@ -20,6 +20,8 @@ import tempfile
 import threading
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OPERATING = ROOT / "docs" / "operating.md"
 PROGRAM = None
 CLIENT = None
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
@@ -143,6 +145,7 @@ class Commands(unittest.TestCase):
         key = re.search(r"^key = ([0-9a-f]{64})$", identity, re.M)[1]
         self.assertRegex(identity, r"(?m)^identity = a$")
         self.assertNotIn(key, text)
+        self.assertIn(f"database={self.home}/test.db", text)
         self.assertEqual(stat.S_IMODE(out.stat().st_mode), 0o600)
         self.assertEqual(stat.S_IMODE((self.home / "test.db").stat().st_mode), 0o600)
         self.assertIn("exists already", self.verb("device", "add", "b", "--out", out, code=FILE))
@@ -179,6 +182,28 @@ class Commands(unittest.TestCase):
         self.verb("serve", code=FROZEN)
         again = self.serve("--set", "run.seed=9")
         self.assertEqual(again.stop(signal.SIGINT), OK)
+
+    def test_the_documents_keys_are_all_there_are(self):
+        text = OPERATING.read_text()
+        self.config.write_text(re.search(r"```toml\n(.*?)```", text, re.S)[1])
+        shown = dict(re.findall(r"(?m)^(\w+) = (.+)$", self.verb("serve", "--check-config")))
+        tables = "".join(re.findall(r"(?m)^\| key of .*\n(?:\|.*\n)+", text))
+        told = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+?) \|", tables))
+        self.assertEqual(sorted(told), sorted(shown))
+        for key, default in told.items():
+            if default != "needed" and key != "update_goal":  # "all" is stored as 0
+                self.assertEqual(default, f"`{shown[key]}`", key)
+        for key in (key for key, default in told.items() if default == "needed"):
+            self.assertRegex(self.config.read_text(), rf"(?m)^{key} = ")
+
+    def test_the_document_tells_every_event(self):
+        sources = "".join(path.read_text() for path in sorted((ROOT / "server").glob("*.cc")))
+        events = set(re.findall(r'log(?:_event|_cap)?\(\s*(?:LogLevel::k\w+,\s*)?"([a-z_]+)"', sources))
+        events |= set(re.findall(r'RunEvent::k\w+\s*\? "(\w+)"', sources)) | {"run_stopped"}
+        self.assertGreater(len(events), 30)
+        text = OPERATING.read_text()
+        told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\| (`.*?) \|", text))))
+        self.assertEqual(events - told, set())
 
     def test_a_server_keeps_to_its_run(self):
         self.enrol()

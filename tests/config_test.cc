@@ -50,7 +50,7 @@ TEST(Config, TheDemoFileIsTheDocumentedDemo) {
   EXPECT_FLOAT_EQ(run.smoothing, 1e-2F);
   EXPECT_EQ(run.batch_mode, BatchMode::kCommon);
   EXPECT_EQ(run.batch_size, 32U);
-  EXPECT_TRUE(run.use_correction);
+  EXPECT_EQ(run.correction_form, CorrectionForm::kLocal);
   EXPECT_FLOAT_EQ(run.step_decay, 0.1F);
   EXPECT_EQ(run.server_step, 1.0F);
   EXPECT_EQ(run.round_count, 300U);
@@ -100,7 +100,7 @@ TEST(Config, WrongTypesAndRangesAreNamed) {
       {"run.step_size=fast", "run.step_size: expected a finite number"},
       {"run.step_size=1e99", "run.step_size: expected a finite number"},
       {"run.step_size=nan", "run.step_size: expected a finite number"},
-      {"run.use_correction=1", "run.use_correction: expected true or false"},
+      {"run.correction_form=1", "run.correction_form: expected one of \"none\", \"local\""},
       {"run.manifold=torus", "run.manifold: expected one of \"euclidean\", \"sphere\", \"stiefel\""},
       {"server.limits.frame_deadline_ms=0", "frame_deadline_ms: expected a whole number from 1"},
       {"server.listen=localhost", "server.listen: expected ADDRESS:PORT"},

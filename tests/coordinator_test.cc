@@ -550,7 +550,7 @@ TEST(Coordinator, LateUpdatesAreWeightedAndDoNotCount) {
     if (!is_scalar) {
       p.solver = SolverId::kGradientStream;
       p.estimator = EstimatorId::kAnalyticGradient;
-      p.use_correction = false;
+      p.correction_form = CorrectionForm::kNone;
     }
     TestServer server(p);
     server.start();
@@ -884,7 +884,7 @@ TEST(Coordinator, RecoversAfterEveryRecordOfATangentRun) {
   RunParameters p = deadline_parameters();
   p.solver = SolverId::kGradientStream;
   p.estimator = EstimatorId::kAnalyticGradient;
-  p.use_correction = false;
+  p.correction_form = CorrectionForm::kNone;
   recover_after_every_record(p);
 }
 

@@ -110,7 +110,8 @@ ARROWS = {
 }
 
 # The coordinator and its neighbours: no sockets, disk, threads or clock, whatever they include.
-PURE_STEMS = re.compile(r"server/(coordinator\w*|fleet|straggler|aggregator\w*|fold|delay_correction|store)\.(h|cc)$")
+PURE_STEMS = re.compile(r"server/(coordinator\w*|fleet|straggler|aggregator\w*|fold|delay_correction|store|ledger|intake|"
+                        r"record|run_parameters|fields)\.(h|cc)$")
 IMPURE_HEADER = re.compile(
     r"(asio|spdlog|mbedtls|psa|sys|netinet|arpa)(/|\.hpp)|sqlite3\.h|(unistd|fcntl|time|pthread|poll)\.h|"
     r"(thread|chrono|filesystem|fstream|iostream|mutex|shared_mutex|condition_variable|future|random|ctime|cstdio|"

@@ -63,7 +63,14 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
          p->estimator = EstimatorId::kTangentRetraction;
          p->upload_stream = StreamKind::kScalarStream;
        }},
-      {"use_correction:", [](RunParameters* p) { p->estimator = EstimatorId::kAnalyticGradient; }},
+      {"correction_form, fold_weight:", [](RunParameters* p) { p->correction_form = CorrectionForm::kMemory; }},
+      {"correction_form, record_encoding:",
+       [](RunParameters* p) {
+         p->correction_form = CorrectionForm::kUnbiased;
+         p->fold_weight = FoldWeight::kUniform;
+         p->record_encoding = Encoding::kInt8;
+       }},
+      {"memory_age_max:", [](RunParameters* p) { p->memory_age_max = 5; }},
       {"estimator: solver gradient_stream", [](RunParameters* p) { p->solver = SolverId::kGradientStream; }},
       {"directions: sphere is not reproducible", [](RunParameters* p) { p->directions = DirectionKind::kSphere; }},
       {"direction_count:", [](RunParameters* p) { p->direction_count = 0; }},
@@ -123,8 +130,8 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   };
   expect_refused(scalar_parameters(), cases);
   RunParameters tangent = tangent_parameters();
-  tangent.use_correction = true;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("use_correction:"));
+  tangent.correction_form = CorrectionForm::kLocal;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("correction_form:"));
   tangent = tangent_parameters();
   tangent.batch_mode = BatchMode::kPerDirection;
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
@@ -134,7 +141,7 @@ TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
   RunParameters p = scalar_parameters();
   EXPECT_EQ(p.stream(), StreamKind::kScalarStream);
   p.upload_stream = StreamKind::kTangentBlock;
-  p.use_correction = false;
+  p.correction_form = CorrectionForm::kNone;
   EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
   EXPECT_EQ(p.value_count(), p.shape.size());
   p.upload_stream = StreamKind::kNone;
@@ -154,7 +161,7 @@ TEST(RunParameters, CanonicalTextNamesEveryFieldOnce) {
   EXPECT_THAT(text, testing::HasSubstr("manifold = stiefel\n"));
   EXPECT_THAT(text, testing::HasSubstr("estimator = projection_one_sided\n"));
   EXPECT_THAT(text, testing::HasSubstr("step_size = 0.05\n"));
-  EXPECT_THAT(text, testing::HasSubstr("use_correction = true\n"));
+  EXPECT_THAT(text, testing::HasSubstr("correction_form = local\n"));
   std::set<std::string> keys;
   size_t fields = 0;
   RunParameters p;

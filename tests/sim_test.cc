@@ -32,6 +32,44 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
   }
 }
 
+TEST(Simulation, OneDigestWithAMemoryToo) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    options.uploads_means = stream == StreamKind::kTangentBlock;
+    options.correction_form = CorrectionForm::kMemory;
+    const SimResult calm = Simulation(options, 0).run();
+    ASSERT_EQ(calm.fault, "");
+    options.fault_bits = kAllFaults;
+    for (uint32_t schedule = 0; schedule < 40; ++schedule) {
+      const SimResult result = Simulation(options, schedule).run();
+      ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+      ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+    }
+  }
+}
+
+// Late and partial updates, devices and servers that crash: h and the model are what the journal's updates make them.
+TEST(Simulation, TheMemoryHoldsWithStragglers) {
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased, CorrectionForm::kLocal}) {
+    for (const bool uploads_means : {false, true}) {
+      SimOptions options;
+      options.stream = uploads_means ? StreamKind::kTangentBlock : StreamKind::kScalarStream;
+      options.uploads_means = uploads_means;
+      options.correction_form = form;
+      options.has_stragglers = true;
+      options.fault_bits = kAllFaults;
+      uint64_t late = 0;
+      for (uint32_t schedule = 0; schedule < 20; ++schedule) {
+        const SimResult result = Simulation(options, schedule).run();
+        ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+        late += result.late_count;
+      }
+      EXPECT_GT(late, 0U);
+    }
+  }
+}
+
 TEST(Simulation, OneDigestInEveryEncoding) {
   std::set<uint64_t> digests;
   for (const Encoding encoding : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {

@@ -20,8 +20,8 @@ BUILD = ROOT / "build" / "digest"
 RUN_SECONDS_MAX = 120
 
 SOURCES = [
-    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/linalg.cc", "runtime/base/random.cc",
-    "runtime/base/status.cc",
+    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc", "runtime/base/linalg.cc",
+    "runtime/base/random.cc", "runtime/base/status.cc",
     "runtime/manifold/euclidean.cc", "runtime/manifold/manifold.cc", "runtime/manifold/sphere.cc",
     "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
@@ -65,8 +65,8 @@ def board(machine, cpu, qemu_machine):
 AARCH64 = Build("aarch64", "aarch64", "aarch64-linux-gnu-g++", "-O2", ("qemu-aarch64-static",), "-static")
 ARMV7 = Build("armv7", "armv7", "arm-linux-gnueabihf-g++", "-O2 -Wno-psabi", ("qemu-arm-static",), "-static")
 CORTEX_M4F = board("cortex-m4f", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "mps2-an386")
-X86 = Build("x86-64-O0", "x86-64-O0", "g++", "-O0")
-X86_NATIVE = Build("x86-64-native", "x86-64-native", "g++", "-O3 -march=native")
+X86 = Build("x86-64", "x86-64-O0", "g++", "-O0")
+X86_NATIVE = Build("x86-64", "x86-64-native", "g++", "-O3 -march=native")
 BUILDS = [
     X86,
     X86_NATIVE,
@@ -77,6 +77,7 @@ BUILDS = [
     board("cortex-m3", "-mcpu=cortex-m3 -mfloat-abi=soft", "mps2-an385"),
     CORTEX_M4F,
     board("cortex-m7", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
+    board("cortex-m55", "-mcpu=cortex-m55+nomve -mfloat-abi=hard", "mps3-an547"),
 ]
 # Each must differ from the first: what the comparison is there to find.
 PLANTED = [
@@ -92,7 +93,7 @@ class Failure(Exception):
     """Something that the user must see in one sentence."""
 
 
-def ninja_text(builds):
+def ninja_text(builds, sources):
     """One rule a build; every object names what it includes, so that a second run compiles only what changed."""
     lines = ["builddir = build/digest"]
     for build in builds:
@@ -103,7 +104,7 @@ def ninja_text(builds):
                   f"rule link_{rule}", f"  command = {build.compiler} {flags} {build.link} $in -o $out",
                   f"  description = {build.name} link"]
         objects = []
-        for source in SOURCES + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
+        for source in sources + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
             objects.append(f"build/digest/{build.name}/{source}.o")
             lines.append(f"build {objects[-1]}: cxx_{rule} {source}")
         script = " | tests/digest_cortex_m.ld" if build.is_board else ""
@@ -111,10 +112,10 @@ def ninja_text(builds):
     return "\n".join(lines) + "\n"
 
 
-def compile_all(builds, name):
+def compile_all(builds, name, sources):
     BUILD.mkdir(parents=True, exist_ok=True)
     ninja_file = BUILD / f"{name}.ninja"
-    text = ninja_text(builds)
+    text = ninja_text(builds, sources)
     if not ninja_file.exists() or ninja_file.read_text(encoding="ascii") != text:
         ninja_file.write_text(text, encoding="ascii")
     done = subprocess.run(["ninja", "-C", ROOT, "-f", ninja_file, "-j", "2"], stdin=subprocess.DEVNULL,
@@ -171,7 +172,7 @@ def print_table(results):
 
 
 def compare():
-    compile_all(BUILDS, "build")
+    compile_all(BUILDS, "build", SOURCES)
     results = run_all(BUILDS)
     print_table(results)
     totals = {hashes["total"] for hashes in results.values()}
@@ -183,7 +184,7 @@ def compare():
 
 
 def self_test():
-    compile_all([X86, *PLANTED, FLUSHING], "self_test")
+    compile_all([X86, *PLANTED, FLUSHING], "self_test", SOURCES)
     reference = hashes_of(X86)
     missed = []
     for build in PLANTED:

@@ -11,9 +11,10 @@
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
 //
-// Memory, all in the arena, from its persistent end: the replica (two tensors); in scalar runs the correction (one
-// tensor) and two uploads (the pending one, and the last accepted one until the record that it went into is applied);
-// above them, during a task, the solver's state.
+// Memory, all in the arena, from its persistent end: the replica (two tensors, three with a mean); where the run has
+// the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
+// the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above them,
+// during a task, with a memory the correction, and the solver's state.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 
@@ -34,6 +35,12 @@ struct SavedHeader;
 
 enum class ClientState : uint8_t { kIdle, kConnect, kHello, kSync, kTrain, kSave, kUpload, kFinished };
 
+// Where the local steps of the task in progress were kept (port_step_read); read null: nowhere.
+struct StepSource {
+  Result<size_t> (*read)(void* context, uint32_t index, uint8_t* out, size_t capacity) = nullptr;
+  void* context = nullptr;
+};
+
 struct ClientConfig {
   Registry registry;
   const char* firmware_version = "";  // at most 23 characters are sent
@@ -41,6 +48,7 @@ struct ClientConfig {
   uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
+  StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   uint32_t min_retry_ms = 1000;  // after n failed sessions in a row: [min, min 2^n], at most 8 min
 };
@@ -51,6 +59,7 @@ enum class ClientActionKind : uint8_t {
   kSend,        // bytes: one frame, valid until reported; then on_sent(), or on_connection_lost()
   kDisconnect,  // close the session; no report needed
   kSave,        // pieces: make the state durable; then on_saved()
+  kSaveStep,    // pieces: make the local step step_index durable (port_step_write); no report needed
 };
 
 struct ClientAction {
@@ -58,6 +67,7 @@ struct ClientAction {
   uint64_t wake_ms = 0;
   std::span<const uint8_t> bytes;
   std::span<const StoragePiece> pieces;
+  uint32_t step_index = 0;
 };
 
 struct ClientCounters {
@@ -68,6 +78,7 @@ struct ClientCounters {
   uint32_t tasks_done = 0;
   uint32_t tasks_refused = 0;
   uint32_t local_steps = 0;
+  uint32_t steps_replayed = 0;  // taken over from before a reset
   uint32_t updates_folded = 0;  // Ack folded
   uint32_t updates_late = 0;
   uint32_t updates_refused = 0;  // any other final verdict
@@ -75,7 +86,7 @@ struct ClientCounters {
   uint32_t records_applied = 0;
   uint32_t snapshots = 0;
   uint32_t digest_mismatches = 0;
-  uint32_t corrections = 0;    // computed from a record
+  uint32_t corrections = 0;    // computed from a record or, with a memory, for a task
   uint32_t runs_dropped = 0;   // all state of a run given up because the server named another one
   uint32_t save_failures = 0;
   uint32_t reasons = 0;  // how often last_reason() was given, the same one again included
@@ -148,6 +159,7 @@ class Client {
   // What poll() waits for before the state may go on.
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
+  enum SlotRole : uint8_t { kPending, kAccepted, kHeld };
   struct RecordProgress {
     bool is_open = false;
     uint32_t block_index = 0;
@@ -157,10 +169,13 @@ class Client {
     uint32_t base_version = 0;
     uint32_t owner = 0;
     Real step_scale = 0;
+    bool from_zero = false;
+    bool after_step = false;
   };
   struct SnapshotProgress {
     bool is_open = false;
     uint32_t version = 0;
+    gs_ModelPart part = gs_ModelPart_MODEL_PART_MODEL;
     uint32_t offset = 0;  // next expected
     uint64_t digest = 0;
   };
@@ -168,6 +183,10 @@ class Client {
   // Saved state: client_save.cc.
   void fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
+  bool keeps_steps() const;
+  ClientAction save_step();
+  void replay_steps();
+  bool replay_step(uint8_t* record, size_t size);
 
   // Polling.
   ClientAction poll_idle(uint64_t now_ms);
@@ -190,9 +209,13 @@ class Client {
   Status handle_welcome(const gs_Welcome& welcome, uint64_t now_ms);
   Status handle_log(const gs_LogChunk& chunk);
   Status check_block(const gs_LogChunk& chunk);
+  Status begin_record(const gs_LogChunk& chunk);
   Status add_values(const gs_LogChunk& chunk);
+  Status add_words(const gs_LogChunk& chunk);
+  Status take_exact_step();
   Status finish_record(uint64_t digest);
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
+  Status read_snapshot(const gs_SnapshotChunk& chunk);
   Status handle_task(const gs_Task& task, uint64_t now_ms);
   Status handle_ack(const gs_Ack& ack, uint64_t now_ms);
   Status handle_wait(const gs_Wait& wait, uint64_t now_ms);
@@ -211,8 +234,15 @@ class Client {
   void accept_pending(uint32_t record_version);
   void settle_correction();
   Status prepare_slots(size_t size, uint32_t count);
-  uint8_t* pending_bytes() const { return slots_[pending_slot_]; }
-  uint8_t* accepted_bytes() const { return slots_[pending_slot_ ^ 1]; }
+  bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
+  uint32_t slot_count_wanted() const;
+  void accept_into_memory(uint32_t record_version);
+  void hold_accepted();
+  Status fill_memory_correction();
+  void settle_with_mean();
+  uint8_t* pending_bytes() const { return slots_[slot_of_[kPending]]; }
+  uint8_t* accepted_bytes() const { return slots_[slot_of_[kAccepted]]; }
+  uint8_t* held_bytes() const { return slots_[slot_of_[kHeld]]; }
   Status begin_task(uint64_t now_ms);
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
@@ -261,7 +291,7 @@ class Client {
   bool has_run_ = false;
   gs_Welcome welcome_ = {};
   Replica replica_;
-  Real* correction_ = nullptr;
+  Real* correction_ = nullptr;  // with a memory: of the task
   bool has_correction_ = false;
   RecordProgress record_;
   SnapshotProgress snapshot_;
@@ -270,10 +300,11 @@ class Client {
   StoredUpload pending_;
   StoredUpload accepted_;        // folded, its record not applied yet
   uint32_t accepted_record_ = 0;  // version that the record leads to
-  uint8_t* slots_[2] = {};
+  StoredUpload held_;             // with a memory: the one that the mean counts for this device
+  uint8_t* slots_[3] = {};
+  uint8_t slot_of_[3] = {0, 1, 2};  // by SlotRole
   uint32_t slot_size_ = 0;
   uint8_t slot_count_ = 0;
-  uint8_t pending_slot_ = 0;
   bool is_pending_sent_ = false;
   uint32_t piece_next_ = 0;
   uint32_t lost_task_sequence_ = 0;
@@ -281,6 +312,7 @@ class Client {
   // Task.
   SolverRun run_;
   bool is_task_begun_ = false;
+  uint32_t steps_replayed_ = 0;  // of the task
   size_t run_mark_ = 0;   // arena: end of replica and correction
   size_t task_mark_ = 0;  // arena: end of the slots
   uint64_t task_received_ms_ = 0;
@@ -291,7 +323,7 @@ class Client {
 
   ClientCounters counters_;
   gs_StatusReport report_ = {};
-  StoragePiece pieces_[5];
+  StoragePiece pieces_[7];
   alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the header of the saved state
 };
 

@@ -1,6 +1,8 @@
-// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum.
+// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum;
+// and, where the port keeps them, the local steps of the task in progress as the scalars that they were made of.
 //
-//   header | model | correction | pending upload | accepted upload      (a part that is not held has no bytes)
+//   state:  header | model | mean | correction | pending, accepted, held upload   (a part not held has no bytes)
+//   step:   header | scalars
 //
 // Words as the processor keeps them: only the image that wrote a state reads it again.
 #include <bit>
@@ -51,16 +53,31 @@ struct SavedHeader {
   uint32_t slot_size;
   uint32_t slot_count;
   uint32_t accepted_record;
+  uint32_t correction;  // of the Welcome
+  uint32_t fold_scale_log2;
+  uint32_t mean_crc;
   SavedUpload pending;
   SavedUpload accepted;
+  SavedUpload held;
   uint32_t crc;  // of the words before it
+};
+
+struct SavedStep {
+  uint32_t run;
+  uint32_t task_sequence;
+  uint32_t version;
+  uint32_t index;
+  uint32_t value_count;
+  uint32_t loss;  // bits of the float
+  uint32_t real_size;
+  uint32_t crc;  // of the words before it and the scalars
 };
 
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
 constexpr uint32_t kFormat = 2;
-static_assert(sizeof(SavedHeader) == 4 * (24 + 2 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (27 + 3 * 13 + 1), "no padding: the checksum covers every byte");
 static_assert(sizeof(SavedHeader) <= kFrameSizeMax, "the header is built in the frame's buffer");
 
 SavedUpload to_saved(const StoredUpload& upload) {
@@ -118,6 +135,8 @@ gs_Welcome to_welcome(const SavedHeader& header) {
   out.shared_directions = header.shared_directions != 0;
   out.seed = header.seed;
   out.direction_count = header.direction_count;
+  out.correction = static_cast<gs_Correction>(header.correction);
+  out.fold_scale_log2 = header.fold_scale_log2;
   return out;
 }
 
@@ -143,15 +162,22 @@ bool holds(std::span<const uint8_t> part, size_t size, uint32_t crc) {
   return part.size() == size && crc32c(0, part.data(), part.size()) == crc;
 }
 
+uint32_t step_crc(const SavedStep& step, const uint8_t* values, size_t size) {
+  return crc32c(crc32c(0, reinterpret_cast<const uint8_t*>(&step), offsetof(SavedStep, crc)), values, size);
+}
+
 }  // namespace
 
 void Client::fill_pieces() {
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
   pieces_[0] = {frame_, sizeof(SavedHeader)};
   pieces_[1] = {reinterpret_cast<const uint8_t*>(replica_.model()), replica_.has_model() ? tensor_size : 0};
-  pieces_[2] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
-  pieces_[3] = {pending_bytes(), pending_.size};
-  pieces_[4] = {accepted_bytes(), accepted_.size};
+  pieces_[2] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
+                replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
+  pieces_[3] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
+  pieces_[4] = {pending_bytes(), pending_.size};
+  pieces_[5] = {accepted_bytes(), accepted_.size};
+  pieces_[6] = {held_bytes(), held_.size};
   SavedHeader header = {};
   header.magic = kMagic;
   header.format = kFormat;
@@ -173,12 +199,16 @@ void Client::fill_pieces() {
   header.has_model = replica_.has_model() ? 1 : 0;
   header.model_crc = crc32c(0, pieces_[1].bytes, pieces_[1].size);
   header.has_correction = has_correction_ ? 1 : 0;
-  header.correction_crc = crc32c(0, pieces_[2].bytes, pieces_[2].size);
+  header.correction_crc = crc32c(0, pieces_[3].bytes, pieces_[3].size);
+  header.correction = static_cast<uint32_t>(welcome_.correction);
+  header.fold_scale_log2 = welcome_.fold_scale_log2;
+  header.mean_crc = crc32c(0, pieces_[2].bytes, pieces_[2].size);
   header.slot_size = slot_size_;
   header.slot_count = slot_count_;
   header.accepted_record = accepted_record_;
   header.pending = to_saved(pending_);
   header.accepted = to_saved(accepted_);
+  header.held = to_saved(held_);
   header.crc = header_crc(header);
   std::memcpy(frame_, &header, sizeof(header));
 }
@@ -209,8 +239,14 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   PartReader reader(bytes);
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
   const std::span<const uint8_t> model = reader.next(header.has_model != 0 ? tensor_size : 0);
-  if (header.has_model != 0 && holds(model, tensor_size, header.model_crc)) {
+  const bool wants_mean = header.has_model != 0 && replica_.has_mean();
+  const std::span<const uint8_t> mean = reader.next(wants_mean ? tensor_size : 0);
+  const bool holds_mean = !wants_mean || holds(mean, tensor_size, header.mean_crc);
+  if (header.has_model != 0 && holds(model, tensor_size, header.model_crc) && holds_mean) {
     std::memcpy(replica_.begin_snapshot(), model.data(), tensor_size);
+    if (wants_mean) {
+      std::memcpy(replica_.mean_buffer(), mean.data(), tensor_size);
+    }
     replica_.adopt_snapshot(header.version);
   }
   const std::span<const uint8_t> correction = reader.next(header.has_correction != 0 ? tensor_size : 0);
@@ -228,7 +264,7 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
     lost_task_sequence_ = header.pending.task_sequence;
   }
   const std::span<const uint8_t> accepted = reader.next(header.accepted.size);
-  if (header.accepted.task_sequence != 0 && slot_count_ == 2 && header.accepted.size <= slot_size_ &&
+  if (header.accepted.task_sequence != 0 && slot_count_ >= 2 && header.accepted.size <= slot_size_ &&
       holds(accepted, header.accepted.size, header.accepted.crc)) {
     accepted_ = from_saved(header.accepted);
     accepted_record_ = header.accepted_record;
@@ -236,6 +272,68 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   } else if (header.accepted.task_sequence != 0) {
     drop_correction();
   }
+  const std::span<const uint8_t> held = reader.next(header.held.size);
+  if (header.held.task_sequence != 0 && slot_count_ == 3 && header.held.size <= slot_size_ &&
+      holds(held, header.held.size, header.held.crc)) {
+    held_ = from_saved(header.held);
+    std::memcpy(held_bytes(), held.data(), held.size());
+  }
+}
+
+// A step that is all scalars, and not the last one: what follows that is the upload, which is saved as a whole.
+bool Client::keeps_steps() const {
+  return config_.steps.read != nullptr && run_.ops->replay != nullptr && has_scalar_stream() &&
+         run_.steps_done < run_.task.local_step_count;
+}
+
+ClientAction Client::save_step() {
+  GradientStream stream;
+  GS_ASSERT(run_.ops->finish(run_, &stream) == Status::kOk);  // a step was done
+  const uint32_t m = run_.task.estimator.directions.direction_count;
+  const uint8_t* values = reinterpret_cast<const uint8_t*>(stream.values + size_t{run_.steps_done - 1} * m);
+  SavedStep step = {};
+  step.run = welcome_.run;
+  step.task_sequence = run_.task.sequence;
+  step.version = run_.task.version;
+  step.index = run_.steps_done - 1;
+  step.value_count = m;
+  step.loss = std::bit_cast<uint32_t>(static_cast<float>(stream.loss_after));
+  step.real_size = sizeof(Real);
+  step.crc = step_crc(step, values, m * sizeof(Real));
+  std::memcpy(frame_, &step, sizeof(step));
+  pieces_[0] = {frame_, sizeof(step)};
+  pieces_[1] = {values, m * sizeof(Real)};
+  ClientAction action;
+  action.kind = ClientActionKind::kSaveStep;
+  action.pieces = {pieces_, 2};
+  action.step_index = step.index;
+  return action;
+}
+
+// Takes over what was kept of this very task. What is missing, or does not hold, is done again.
+void Client::replay_steps() {
+  steps_replayed_ = 0;
+  const size_t size = sizeof(SavedStep) + run_.task.estimator.directions.direction_count * sizeof(Real);
+  ScratchScope scope(arena_);
+  const Result<uint8_t*> record = arena_.scratch<uint8_t>(size);
+  while (record.ok() && keeps_steps() && replay_step(record.value(), size)) {
+    ++steps_replayed_;
+    ++counters_.steps_replayed;
+  }
+}
+
+bool Client::replay_step(uint8_t* record, size_t size) {
+  const Result<size_t> found = config_.steps.read(config_.steps.context, run_.steps_done, record, size);
+  SavedStep step;
+  std::memcpy(&step, record, sizeof(step));
+  const uint8_t* values = record + sizeof(step);
+  static_assert(sizeof(SavedStep) % alignof(Real) == 0);
+  const bool holds = found.ok() && found.value() == size && step.run == welcome_.run &&
+                     step.task_sequence == run_.task.sequence && step.version == run_.task.version &&
+                     step.index == run_.steps_done && step.real_size == sizeof(Real) &&
+                     step.crc == step_crc(step, values, size - sizeof(step));
+  const Real loss = static_cast<Real>(std::bit_cast<float>(step.loss));
+  return holds && run_.ops->replay(run_, reinterpret_cast<const Real*>(values), loss, arena_) == Status::kOk;
 }
 
 }  // namespace gradstream

@@ -30,7 +30,7 @@ static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kGradientStream));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
 static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
 static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
-static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kF64));
+static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kFixed));
 static_assert(_gs_StreamKind_MAX == static_cast<int>(StreamKind::kTangentBlock));
 
 // Of enum Reason, in its order.
@@ -39,7 +39,7 @@ constexpr const char* kReasonNames[] = {
     "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
     "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
     "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-    "storage",       "singular"};
+    "storage",       "singular",         "older_update"};
 static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
 
 Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {
@@ -114,6 +114,8 @@ Status check(const gs_Welcome& m) {
   GS_TRY(known(m.directions, _gs_Directions_MAX));
   GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
   GS_TRY(in_bounds(m.cols, 1, kDimensionMax));
+  GS_TRY(known(m.correction, _gs_Correction_MAX));
+  GS_TRY(in_bounds(m.fold_scale_log2, 0, kFixedScaleLog2Max));
   return in_bounds(m.direction_count, 0, kDirectionCountMax);
 }
 
@@ -278,6 +280,7 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.step_size = task.step_size;
   out.stream = static_cast<StreamKind>(welcome.stream);
   out.use_correction = task.use_correction;
+  out.memory_stamp = task.memory_stamp;
   out.encoding = static_cast<Encoding>(task.encoding);
   out.deadline_ms = task.deadline_ms;
   static_assert(sizeof(out.problem) == sizeof(task.problem));

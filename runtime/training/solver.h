@@ -43,6 +43,7 @@ struct Task {
   Real step_size = 0;
   StreamKind stream = StreamKind::kNone;  // of the upload; kNone: the solver's own
   bool use_correction = false;
+  uint32_t memory_stamp = 0;  // 1 + base version of the update of this device that the mean holds; 0: none
   Encoding encoding = Encoding::kNone;  // of the upload
   uint32_t deadline_ms = 0;             // from receipt; 0: none
   char problem[kProblemNameSizeMax + 1] = {};
@@ -88,6 +89,10 @@ struct SolverOps {
   Status (*step)(SolverRun& run, Arena& arena);
   // The stream of the steps done so far (>= 1; kProtocolError otherwise). Changes nothing: steps may follow.
   Status (*finish)(SolverRun& run, GradientStream* out);
+  // The step that step() would do, from the scalars (direction_count of them) and the loss that it had when it was done
+  // before a reset, without evaluating anything: the run is then bit for bit as after that step(). Codes as step, and
+  // kUnimplemented when the run keeps no scalars. null: a solver whose step is more than its scalars.
+  Status (*replay)(SolverRun& run, const Real* scalars, Real loss, Arena& arena) = nullptr;
 };
 
 extern const SolverOps kSolverProjectionOps;

@@ -88,36 +88,69 @@ void add_to_mean(const SolverRun& run, const Real* g, Real* mean) {
   }
 }
 
-Status step(SolverRun& run, Arena& arena) {
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
-  State& state = state_of(run);
+// The scalars of the step to come, where they are kept.
+Real* next_scalars(const SolverRun& run, const State& state) {
+  return state.scalars + static_cast<size_t>(run.steps_done) * run.task.estimator.directions.direction_count;
+}
+
+// The state after a step with estimate g and that loss.
+Status advance(SolverRun& run, State& state, const Real* g, Real loss, Arena& arena) {
   const Shape shape = run.task.shape;
-  ScratchScope scope(arena);
-  const Result<Real*> g = arena.scratch<Real>(shape.size());
-  GS_TRY(g.status());
-  const Result<Real*> passing = arena.scratch<Real>(passing_scalar_count(run));
-  GS_TRY(passing.status());
-  Real* scalars = state.scalars == nullptr ? passing.value()
-                                           : state.scalars + static_cast<size_t>(run.steps_done) *
-                                                                 run.task.estimator.directions.direction_count;
-  Real loss = 0;
-  GS_TRY(run.estimator->estimate(estimate_input(run, state.z), scalars, g.value(), &loss, arena));
   const Result<Real*> next = arena.scratch<Real>(shape.size());
   GS_TRY(next.status());
-  descend(run, state.zhat, g.value(), next.value());
+  descend(run, state.zhat, g, next.value());
   GS_TRY(run.manifold->project_point(shape, next.value(), next.value(), arena));
   // Nothing fails from here on: the state moves as a whole.
   copy(shape.size(), next.value(), state.z);
-  descend(run, state.zhat, g.value(), state.zhat);
+  descend(run, state.zhat, g, state.zhat);
   if (state.mean != nullptr) {
-    add_to_mean(run, g.value(), state.mean);
+    add_to_mean(run, g, state.mean);
   }
   state.loss_after = loss;
   state.loss_before = run.steps_done == 0 ? loss : state.loss_before;
   ++run.steps_done;
   return Status::kOk;
+}
+
+Status step(SolverRun& run, Arena& arena) {
+  if (run.steps_done >= run.task.local_step_count) {
+    return Status::kProtocolError;
+  }
+  State& state = state_of(run);
+  ScratchScope scope(arena);
+  const Result<Real*> g = arena.scratch<Real>(run.task.shape.size());
+  GS_TRY(g.status());
+  const Result<Real*> passing = arena.scratch<Real>(passing_scalar_count(run));
+  GS_TRY(passing.status());
+  Real* scalars = state.scalars == nullptr ? passing.value() : next_scalars(run, state);
+  Real loss = 0;
+  GS_TRY(run.estimator->estimate(estimate_input(run, state.z), scalars, g.value(), &loss, arena));
+  return advance(run, state, g.value(), loss, arena);
+}
+
+// The estimate is (pr/m) sum_j scalars[j] u_j, with the estimator's own arithmetic.
+Status replay(SolverRun& run, const Real* scalars, Real loss, Arena& arena) {
+  State& state = state_of(run);
+  if (run.steps_done >= run.task.local_step_count) {
+    return Status::kProtocolError;
+  }
+  if (state.scalars == nullptr) {
+    return Status::kUnimplemented;
+  }
+  const DirectionSpec& directions = run.task.estimator.directions;
+  const uint32_t m = directions.direction_count;
+  const Shape shape = run.task.shape;
+  if (!all_finite(m, scalars)) {
+    return Status::kNotFinite;
+  }
+  ScratchScope scope(arena);
+  const Result<Real*> g = arena.scratch<Real>(shape.size());
+  GS_TRY(g.status());
+  fill_zero(shape.size(), g.value());
+  GS_TRY(accumulate_directions(directions, shape, run.steps_done * m, m, scalars, g.value(), arena));
+  scale(shape.size(), estimate_factor(shape, m), g.value());
+  copy(m, scalars, next_scalars(run, state));
+  return advance(run, state, g.value(), loss, arena);
 }
 
 Status finish(SolverRun& run, GradientStream* out) {
@@ -137,7 +170,7 @@ Status finish(SolverRun& run, GradientStream* out) {
 
 }  // namespace
 
-const SolverOps kSolverProjectionOps = {SolverId::kProjection, "projection", stream, persistent_size,
-                                        scratch_size,          prepare,      step,   finish};
+const SolverOps kSolverProjectionOps = {SolverId::kProjection, "projection", stream, persistent_size, scratch_size,
+                                        prepare,               step,         finish, replay};
 
 }  // namespace gradstream
