@@ -53,7 +53,7 @@ class AggregatorMeanGradient : public Aggregator {
     if (parameters().has_mean()) {
       std::vector<FixedWord> d(slots_.size());
       for (size_t e = 0; e < d.size() && weights_.total() > 0; ++e) {
-        d[e] = static_cast<FixedWord>(divide_rounded(slots_[e], weights_.total()));
+        d[e] = static_cast<FixedWord>(fold_.mean_units(weights_.total(), e));
       }
       record.mean = mean_bytes(parameters().shape, d.data());
     }

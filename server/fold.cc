@@ -25,6 +25,7 @@ struct SlotArithmetic {
     *sum = next;
     return Status::kOk;
   }
+  static int64_t units(Slot sum, uint32_t total_weight, unsigned) { return divide_rounded(sum, total_weight); }
   static Real mean(Slot sum, uint32_t total_weight, unsigned scale_log2) {
     const Real unit = static_cast<Real>(1) / power_of_two(scale_log2);
     return static_cast<Real>(divide_rounded(sum, total_weight)) * unit;
@@ -36,6 +37,9 @@ struct SlotArithmetic<double> {
   static Status add(Real value, unsigned, uint16_t weight, double* sum) {
     *sum += static_cast<double>(value) * weight;
     return std::isfinite(*sum) ? Status::kOk : Status::kNotFinite;
+  }
+  static int64_t units(double sum, uint32_t total_weight, unsigned scale_log2) {
+    return std::llround(std::ldexp(sum / total_weight, static_cast<int>(scale_log2)));
   }
   static Real mean(double sum, uint32_t total_weight, unsigned) { return static_cast<Real>(sum / total_weight); }
 };
@@ -103,6 +107,10 @@ Status Fold::add(const Real* values, size_t count, uint16_t weight, size_t first
 }
 
 Status Fold::finish(uint32_t total_weight, Real* out) const { return finish_part(total_weight, 0, slots_.size(), out); }
+
+int64_t Fold::mean_units(uint32_t total_weight, size_t i) const {
+  return Arithmetic::units(slots_[i], total_weight, scale_log2_);
+}
 
 Status Fold::finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const {
   if (total_weight == 0 || first > slots_.size() || count > slots_.size() - first) {

@@ -68,6 +68,9 @@ class Fold {
   // kInvalidArgument also when the slots do not reach so far.
   Status finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const;
 
+  // The mean of slot i in units of 2^-scale_log2. Requires total_weight > 0 and i below the number of slots.
+  int64_t mean_units(uint32_t total_weight, size_t i) const;
+
   std::span<const FoldSlot> slots() const { return slots_; }
 
  private:
