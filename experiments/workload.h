@@ -149,6 +149,11 @@ std::unique_ptr<Workload> make_multitask(uint32_t seed);
 std::unique_ptr<Workload> make_school(const std::string& folder, uint32_t cols, uint32_t seed);
 // data_hyperbolic.cc, X16: WordNet mammals, 9 devices of 131 points, null without wordnet/ in the folder.
 std::unique_ptr<Workload> make_wordnet(const std::string& folder);
+// pi_j of its devices.
+std::vector<double> read_wordnet_participation(const std::string& folder);
+// data_agents.cc, X15: MNIST test images over 60 devices, shuffled (0) or pieces_per_device pieces of the images sorted
+// by label. Null without mnist/ in the folder.
+std::unique_ptr<KpcaWorkload> make_mnist_agents(const std::string& folder, uint32_t pieces_per_device, uint32_t seed);
 
 }  // namespace gradstream
 
