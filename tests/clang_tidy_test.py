@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""clang-tidy over every translation unit of the product that a build tree compiles, and of its tests with --all.
+"""clang-tidy over every translation unit of the product that a build tree compiles, and of its tests with --tests.
 
-    clang_tidy_test.py BUILD_FOLDER [--all]
+    clang_tidy_test.py BUILD_FOLDER [--tests]
 
 A unit that was clean is not checked again until it, a header of the project that it reaches, its compile command or
-.clang-tidy changes. ./run test has 20 minutes on a bare machine, hence two economies without --all: tests are left
-out, and the path-sensitive analyzer, half of the time, looks at what boards run only. Tests always go without it,
-because GoogleTest's macros cost it a minute a file, and may leave the members of their tables to aggregate
-initialisation.
+.clang-tidy changes. Tests are left out of ./run test, which has 20 minutes on a bare machine; where they are checked
+they go without the path-sensitive analyzer, because GoogleTest's macros cost it a minute a file, and may leave the
+members of their tables to aggregate initialisation.
 """
 
 import concurrent.futures
@@ -20,9 +19,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = ("third_party/", "build/")
-ANALYZED = ("runtime/", "firmware/", "boards/")  # without --all
-WITHOUT_ANALYZER = "--checks=-clang-analyzer-*"
-TESTS_WITHOUT = WITHOUT_ANALYZER + ",-cppcoreguidelines-pro-type-member-init"
+TESTS_WITHOUT = "-clang-analyzer-*,-cppcoreguidelines-pro-type-member-init"
 
 
 def project_units(build: str) -> dict:
@@ -47,22 +44,17 @@ def reached(path: str, seen: dict) -> dict:
     return seen
 
 
-def options_for(path: str, with_all: bool) -> list:
-    if path.startswith("tests/"):
-        return [TESTS_WITHOUT]
-    return [] if with_all or path.startswith(ANALYZED) else [WITHOUT_ANALYZER]
-
-
-def digest_of(path: str, command: str, options: list) -> str:
+def digest_of(path: str, command: str) -> str:
     with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as file:
-        parts = [command, *options, file.read()]
+        parts = [command, file.read()]
     for name, text in sorted(reached(path, {}).items()):
         parts += [name, text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def check(build: str, path: str, options: list) -> str:
+def check(build: str, path: str) -> str:
     """What clang-tidy has to say, or '' for a clean unit."""
+    options = ["--checks=" + TESTS_WITHOUT] if path.startswith("tests/") else []
     done = subprocess.run(["clang-tidy", "--quiet", "-p", build, *options, os.path.join(ROOT, path)], text=True,
                           capture_output=True, check=False)
     if done.returncode == 0:
@@ -74,15 +66,14 @@ def main() -> int:
     build = os.path.abspath(sys.argv[1])
     clean = os.path.join(build, "clang_tidy_clean")
     os.makedirs(clean, exist_ok=True)
-    with_all = "--all" in sys.argv[2:]
+    with_tests = "--tests" in sys.argv[2:]
     units = {path: command for path, command in project_units(build).items()
-             if with_all or not path.startswith("tests/")}
-    options = {path: options_for(path, with_all) for path in units}
-    stamps = {path: os.path.join(clean, digest_of(path, command, options[path])) for path, command in units.items()}
+             if with_tests or not path.startswith("tests/")}
+    stamps = {path: os.path.join(clean, digest_of(path, command)) for path, command in units.items()}
     wanted = [path for path in units if not os.path.exists(stamps[path])]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for path, complaint in zip(wanted, pool.map(lambda path: check(build, path, options[path]), wanted)):
+        for path, complaint in zip(wanted, pool.map(lambda path: check(build, path), wanted)):
             if complaint:
                 print(f"{path}:\n{complaint}")
                 failures += 1
