@@ -698,7 +698,8 @@ std::string DatabaseLock::take(const std::string& database_path, uint32_t patien
   if (cause != EWOULDBLOCK) {
     return "cannot lock " + path_ + ": " + std::strerror(cause) + "; set server.database to a path on a local disk";
   }
-  return "database " + database_path + " is served by another server, process " + std::to_string(owner.process) +
+  const std::string process = owner.process == 0 ? "unknown" : std::to_string(owner.process);
+  return "database " + database_path + " is served by another server, process " + process +
          "; stop that one, or set server.database to another path";
 }
 

@@ -234,6 +234,8 @@ TEST(StoreSqlite, OneServerPerDatabase) {
   const std::string problem = second.take(folder.file("a.db"));
   EXPECT_THAT(problem, HasSubstr("process " + std::to_string(getpid())));
   EXPECT_THAT(problem, HasSubstr("stop that one"));
+  std::filesystem::resize_file(folder.file("a.db.lock"), 0);
+  EXPECT_THAT(second.take(folder.file("a.db")), HasSubstr("process unknown")) << "it has not named itself yet";
 }
 
 TEST(StoreSqlite, AProbeOfTheLockLeavesItFree) {
