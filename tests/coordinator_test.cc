@@ -24,6 +24,15 @@ RunParameters deadline_parameters() {
 
 TestUpload upload_of(const TestServer& server, uint32_t device) { return server.good_upload(device); }
 
+// All four join and answer; the version that follows is on its way to the disk.
+void close_version_on_its_way(TestServer& server) {
+  server.join(4);
+  server.is_auto_persist = false;
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+}
+
 // ---- Opening, sessions ----
 
 TEST(Coordinator, OpensVersionZeroWhenEnoughDevicesAreEnrolled) {
@@ -219,11 +228,7 @@ TEST(Coordinator, NothingLeavesBeforeItsRecordIsDurable) {
 TEST(Coordinator, APullWaitsForTheVersionOnItsWayToTheDisk) {
   TestServer server(scalar_parameters());
   server.start();
-  server.join(4);
-  server.is_auto_persist = false;
-  for (uint32_t device = 0; device < 4; ++device) {
-    server.upload(device, upload_of(server, device));
-  }
+  close_version_on_its_way(server);
   server.sent.clear();
   server.pull(0, true, 0, 0);
   EXPECT_TRUE(server.sent.empty());
@@ -798,11 +803,7 @@ TEST(Coordinator, WithoutStorageUpdatesAreToTryLater) {
 TEST(Coordinator, WithoutStorageAWelcomeThatWouldHaveToWaitIsRefused) {
   TestServer server(scalar_parameters());
   server.start();
-  server.join(4);
-  server.is_auto_persist = false;
-  for (uint32_t device = 0; device < 4; ++device) {
-    server.upload(device, upload_of(server, device));
-  }
+  close_version_on_its_way(server);
   server.coordinator->on_storage_failed(server.now_ms);
   server.hello(0);
   ASSERT_NE(server.refuse(0), nullptr);
