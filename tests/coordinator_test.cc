@@ -347,12 +347,13 @@ TEST(Coordinator, ALostTaskIsAbandonedAndANewOneIssued) {
 TEST(Coordinator, AnAcceptedUpdateKeepsItsVerdictWhenTheNextTaskIsAbandoned) {
   TestServer server(scalar_parameters());
   server.start();
-  server.join(2);
+  server.join(4);
   const TestUpload first = upload_of(server, 0);
-  server.upload(0, first);
-  server.upload(1, upload_of(server, 1));
-  server.hello(0);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
   server.pull(0);
+  ASSERT_NE(server.task(0), nullptr);
   ASSERT_EQ(server.task(0)->task_sequence, 2U);
   server.hello(0);
   server.pull(0, false, 0, 0);  // half a snapshot
