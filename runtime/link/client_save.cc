@@ -124,8 +124,7 @@ uint32_t header_crc(const SavedHeader& header) {
 gs_Welcome to_welcome(const SavedHeader& header) {
   gs_Welcome out = {};
   out.run = header.run;
-  out.parameters_digest =
-      static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
+  out.parameters_digest = static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
   out.manifold = static_cast<gs_Manifold>(header.manifold);
   out.retraction = static_cast<gs_Retraction>(header.retraction);
   out.transport = static_cast<gs_Transport>(header.transport);
@@ -329,14 +328,16 @@ void Client::replay_steps() {
 
 bool Client::replay_step(uint8_t* record, size_t size) {
   const Result<size_t> found = config_.steps.read(config_.steps.context, run_.steps_done, record, size);
-  SavedStep step;
+  if (!found.ok() || found.value() != size) {
+    return false;
+  }
+  SavedStep step = {};
   std::memcpy(&step, record, sizeof(step));
   const uint8_t* values = record + sizeof(step);
   static_assert(sizeof(SavedStep) % alignof(Real) == 0);
-  const bool holds = found.ok() && found.value() == size && step.run == welcome_.run &&
-                     step.task_sequence == run_.task.sequence && step.version == run_.task.version &&
-                     step.index == run_.steps_done && step.real_size == sizeof(Real) &&
-                     step.crc == step_crc(step, values, size - sizeof(step));
+  const bool holds = step.run == welcome_.run && step.task_sequence == run_.task.sequence &&
+                     step.version == run_.task.version && step.index == run_.steps_done &&
+                     step.real_size == sizeof(Real) && step.crc == step_crc(step, values, size - sizeof(step));
   const Real loss = static_cast<Real>(std::bit_cast<float>(step.loss));
   return holds && run_.ops->replay(run_, reinterpret_cast<const Real*>(values), loss, arena_) == Status::kOk;
 }
