@@ -33,6 +33,7 @@
 namespace gradstream {
 
 struct SavedHeader;
+struct SavedStep;
 
 enum class ClientState : uint8_t { kIdle, kConnect, kHello, kSync, kTrain, kSave, kUpload, kFinished };
 
@@ -186,6 +187,7 @@ class Client {
   void fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
   bool keeps_steps() const;
+  SavedStep step_header(uint32_t index) const;
   ClientAction save_step();
   void replay_steps();
   bool replay_step(uint8_t* record, size_t size);
