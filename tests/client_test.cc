@@ -756,7 +756,7 @@ TEST(Client, ARunThatKeepsFewerUploadsBeginsAnew) {
   FakeLink direct(fresh, undisturbed);
   ASSERT_TRUE(direct.run_to_end());
   FakeDevice device;
-  FakeServer server{sphere_run()};  // a smaller model: the place of its second upload is in the middle of the next model
+  FakeServer server{sphere_run()};  // a smaller model: its second upload lies in the middle of the next model
   FakeServer second(other);
   FakeLink link(device, server);
   ASSERT_NO_FATAL_FAILURE(meet_another(link, 1, second));

@@ -327,8 +327,8 @@ ClientAction Client::save_step() {
   return action;
 }
 
-// Takes over what was kept of this very task. What is missing, or does not hold, is done again. Records are read into the
-// buffer of frames, which are not on their way now: an arena that is just large enough for the steps replays them too.
+// Takes over what was kept of this very task. What is missing, or does not hold, is done again. Records are read into
+// the buffer of frames, none of which is on its way now: an arena just large enough for the steps replays them too.
 void Client::replay_steps() {
   steps_replayed_ = 0;
   const size_t size = sizeof(SavedStep) + run_.task.estimator.directions.direction_count * sizeof(Real);
