@@ -38,16 +38,16 @@ struct Device {
   uint32_t task_sequence = 0;         // highest issued; 0: none
   uint32_t task_version = 0;          // that task's base version
   uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
-  bool is_task_open = false;          // issued, not judged
   JudgedTask judged;
   JudgedTask accepted;                     // the last one folded, in time or late
   uint32_t answered_version = kNoVersion;  // last version that it answered in time
   uint32_t refused_version = kNoVersion;   // last version whose task ended in a refusal, and how often
   uint32_t refused_count = 0;
+  uint32_t rounds_joined = 0;  // in which it took part: accepted answers
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
-  uint32_t rounds_joined = 0;  // in which it took part: accepted answers
-  bool is_member = true;       // of the open version's cohort
+  bool is_task_open = false;  // issued, not judged
+  bool is_member = true;      // of the open version's cohort
 
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none

@@ -63,12 +63,12 @@ struct RunParameters {
   SolverId solver = SolverId::kProjection;
   EstimatorId estimator = EstimatorId::kProjectionOneSided;
   DirectionKind directions = DirectionKind::kSign;
+  BatchMode batch_mode = BatchMode::kCommon;
   uint32_t direction_count = 16;  // m
   // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
   uint32_t group_count = 1;
   uint32_t local_step_count = 5;  // K
   Real smoothing = static_cast<Real>(1e-2);
-  BatchMode batch_mode = BatchMode::kCommon;
   uint32_t batch_size = 32;
   // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
   // the steps after it. Empty: batch_size for all.
@@ -96,13 +96,13 @@ struct RunParameters {
   uint32_t log_size_max = 0;
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
   uint32_t fold_scale_log2 = 24;
-  FoldWeight fold_weight = FoldWeight::kSampleCount;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
+  FoldWeight fold_weight = FoldWeight::kSampleCount;
   // Participation, orthogonal to the straggler policy.
   Participation participation = Participation::kAll;
+  ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   uint32_t cohort_size = 0;             // kSchemeOne: s
   std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
-  ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).

@@ -700,16 +700,10 @@ TEST(Client, ARefusalOfAnotherRunIsForgotten) {
   EXPECT_TRUE(server.refusals.empty());
 }
 
-TEST(Client, AnotherRunBeginsAnew) {
-  FakeDevice device;
-  FakeServer server{FakeRun{}};
-  FakeLink link(device, server);
-  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == 2; }));
-  FakeRun other = sphere_run();
-  other.run = 2;
-  FakeServer second(other);
+// The same client, never reset, meets another server after so many of its updates were folded; to the end of that run.
+void meet_another(FakeLink& link, uint32_t folded_count, FakeServer& second) {
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == folded_count; }));
   link.break_connection();
-  // The same client meets the other server.
   Client& client = link.client();
   ASSERT_EQ(client.poll(link.now_ms += 10000).kind, ClientActionKind::kConnect);
   client.on_connected(link.now_ms);
@@ -720,6 +714,7 @@ TEST(Client, AnotherRunBeginsAnew) {
       second.on_bytes(Bytes(action.bytes.begin(), action.bytes.end()));
       client.on_sent(link.now_ms);
     } else if (action.kind == ClientActionKind::kSave) {
+      ASSERT_EQ(client.replica().digest(), second.model().digest());  // the work has not touched the model
       client.on_saved(Status::kOk, link.now_ms);
     } else if (action.kind != ClientActionKind::kSaveStep) {
       ASSERT_EQ(action.kind, ClientActionKind::kWait);
@@ -737,8 +732,35 @@ TEST(Client, AnotherRunBeginsAnew) {
     }
   }
   EXPECT_EQ(client.counters().runs_dropped, 1U);
-  EXPECT_EQ(client.replica().digest(), second.model().digest());
-  EXPECT_EQ(client.replica().shape(), (Shape{8, 1}));
+}
+
+TEST(Client, AnotherRunBeginsAnew) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  FakeRun other = sphere_run();
+  other.run = 2;
+  FakeServer second(other);
+  ASSERT_NO_FATAL_FAILURE(meet_another(link, 2, second));
+  EXPECT_EQ(link.client().replica().digest(), second.model().digest());
+  EXPECT_EQ(link.client().replica().shape(), (Shape{8, 1}));
+}
+
+// A run with corrections exchanges its two uploads' places; a run that keeps one upload must not write to the other's.
+TEST(Client, ARunThatKeepsFewerUploadsBeginsAnew) {
+  FakeRun other = tangent_run();
+  other.run = 2;
+  other.shape = {8, 8};
+  FakeDevice fresh;
+  FakeServer undisturbed(other);
+  FakeLink direct(fresh, undisturbed);
+  ASSERT_TRUE(direct.run_to_end());
+  FakeDevice device;
+  FakeServer server{sphere_run()};  // a smaller model: the place of its second upload is in the middle of the next model
+  FakeServer second(other);
+  FakeLink link(device, server);
+  ASSERT_NO_FATAL_FAILURE(meet_another(link, 1, second));
+  expect_same_end(second, link.client(), undisturbed);
 }
 
 // ---- Bad input ----

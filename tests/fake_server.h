@@ -22,6 +22,7 @@ using Bytes = std::vector<uint8_t>;
 
 struct FakeRun {
   uint32_t run = 1;
+  uint64_t parameters_digest = 77;
   const ManifoldOps* manifold = &kStiefelOps;
   Shape shape = {8, 2};
   StreamKind stream = StreamKind::kScalarStream;
@@ -118,7 +119,7 @@ class FakeServer {
     welcome.server_time_ms = 1795000000000ULL;
     welcome.run = run.run;
     welcome.run_state = is_finished() ? gs_RUN_STATE_FINISHED : gs_RUN_STATE_ACTIVE;
-    welcome.parameters_digest = 77;
+    welcome.parameters_digest = run.parameters_digest;
     welcome.version = replica_.version();
     welcome.manifold = static_cast<gs_Manifold>(run.manifold->id);
     welcome.rows = run.shape.rows;

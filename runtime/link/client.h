@@ -33,6 +33,7 @@
 namespace gradstream {
 
 struct SavedHeader;
+struct SavedStep;
 
 enum class ClientState : uint8_t { kIdle, kConnect, kHello, kSync, kTrain, kSave, kUpload, kFinished };
 
@@ -87,8 +88,8 @@ struct ClientCounters {
   uint32_t records_applied = 0;
   uint32_t snapshots = 0;
   uint32_t digest_mismatches = 0;
-  uint32_t corrections = 0;    // computed from a record or, with a memory, for a task
-  uint32_t runs_dropped = 0;   // all state of a run given up because the server named another one
+  uint32_t corrections = 0;   // computed from a record or, with a memory, for a task
+  uint32_t runs_dropped = 0;  // all state of a run given up because the server named another one
   uint32_t save_failures = 0;
   uint32_t reasons = 0;  // how often last_reason() was given, the same one again included
   uint32_t frame_bytes_sent = 0;
@@ -186,6 +187,7 @@ class Client {
   void fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
   bool keeps_steps() const;
+  SavedStep step_header(uint32_t index) const;
   ClientAction save_step();
   void replay_steps();
   bool replay_step(uint8_t* record, size_t size);
@@ -271,9 +273,9 @@ class Client {
   ClientState state_ = ClientState::kIdle;
   Await await_ = Await::kNothing;
   Sent sent_ = Sent::kHello;
-  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   Status last_status_ = Status::kOk;
   bool run_finished_ = false;
+  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   gs_WaitCause last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
 
   // Session.
@@ -287,23 +289,23 @@ class Client {
   bool is_skipping_ = false;      // the rest of an answer whose model proved wrong
   uint8_t failures_ = 0;
   uint8_t mismatches_ = 0;  // in a row
+  uint32_t jitter_count_ = 0;
   uint64_t wake_ms_ = 0;
   uint64_t deadline_ms_ = 0;
   uint64_t not_before_ms_ = 0;  // no connection before
-  uint32_t jitter_count_ = 0;
 
   // Run and model.
-  bool has_run_ = false;
   gs_Welcome welcome_ = {};
   Replica replica_;
   Real* correction_ = nullptr;  // with a memory: of the task
+  bool has_run_ = false;
   bool has_correction_ = false;
   RecordProgress record_;
   SnapshotProgress snapshot_;
 
   // Uploads.
   StoredUpload pending_;
-  StoredUpload accepted_;        // folded, its record not applied yet
+  StoredUpload accepted_;         // folded, its record not applied yet
   uint32_t accepted_record_ = 0;  // version that the record leads to
   StoredUpload held_;             // with a memory: the one that the mean counts for this device
   uint8_t* slots_[3] = {};
@@ -316,8 +318,6 @@ class Client {
 
   // Task.
   SolverRun run_;
-  bool is_task_begun_ = false;
-  uint32_t steps_replayed_ = 0;  // of the task
   size_t run_mark_ = 0;   // arena: end of replica and correction
   size_t task_mark_ = 0;  // arena: end of the slots
   uint64_t task_received_ms_ = 0;
@@ -325,6 +325,8 @@ class Client {
   uint64_t task_duration_ms_ = 0;  // of the last task done, scaled to all its steps; 0: unknown
   uint32_t refused_sequence_ = 0;
   gs_Reason last_refusal_ = gs_Reason_REASON_NONE;  // of the device, for TaskRefused
+  uint32_t steps_replayed_ = 0;                     // of the task
+  bool is_task_begun_ = false;
 
   ClientCounters counters_;
   gs_StatusReport report_ = {};

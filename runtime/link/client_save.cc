@@ -63,13 +63,16 @@ struct SavedHeader {
   uint32_t crc;  // of the words before it
 };
 
+// All that a step depends on, so that a step of another run under the same number, or one that another correction had
+// steered, is done again.
 struct SavedStep {
   uint32_t run;
+  uint32_t parameters_digest[2];  // low word first
   uint32_t task_sequence;
   uint32_t version;
   uint32_t index;
-  uint32_t value_count;
-  uint32_t loss;  // bits of the float
+  uint32_t loss;            // bits of the float
+  uint32_t correction_crc;  // 0: none
   uint32_t real_size;
   uint32_t crc;  // of the words before it and the scalars
 };
@@ -124,8 +127,7 @@ uint32_t header_crc(const SavedHeader& header) {
 gs_Welcome to_welcome(const SavedHeader& header) {
   gs_Welcome out = {};
   out.run = header.run;
-  out.parameters_digest =
-      static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
+  out.parameters_digest = static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
   out.manifold = static_cast<gs_Manifold>(header.manifold);
   out.retraction = static_cast<gs_Retraction>(header.retraction);
   out.transport = static_cast<gs_Transport>(header.transport);
@@ -291,23 +293,33 @@ bool Client::keeps_steps() const {
          run_.steps_done < run_.task.local_step_count;
 }
 
+SavedStep Client::step_header(uint32_t index) const {
+  const bool is_steered = run_.correction != nullptr;
+  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  SavedStep step = {};
+  step.run = welcome_.run;
+  step.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
+  step.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
+  step.task_sequence = run_.task.sequence;
+  step.version = run_.task.version;
+  step.index = index;
+  step.correction_crc = is_steered ? crc32c(0, reinterpret_cast<const uint8_t*>(run_.correction), tensor_size) : 0;
+  step.real_size = sizeof(Real);
+  return step;
+}
+
 ClientAction Client::save_step() {
   GradientStream stream;
   GS_ASSERT(run_.ops->finish(run_, &stream) == Status::kOk);  // a step was done
+  SavedStep step = step_header(run_.steps_done - 1);
   const uint32_t m = run_.task.estimator.directions.direction_count;
-  const uint8_t* values = reinterpret_cast<const uint8_t*>(stream.values + size_t{run_.steps_done - 1} * m);
-  SavedStep step = {};
-  step.run = welcome_.run;
-  step.task_sequence = run_.task.sequence;
-  step.version = run_.task.version;
-  step.index = run_.steps_done - 1;
-  step.value_count = m;
+  const size_t size = m * sizeof(Real);
+  const uint8_t* values = reinterpret_cast<const uint8_t*>(stream.values + size_t{step.index} * m);
   step.loss = std::bit_cast<uint32_t>(static_cast<float>(stream.loss_after));
-  step.real_size = sizeof(Real);
-  step.crc = step_crc(step, values, m * sizeof(Real));
+  step.crc = step_crc(step, values, size);
   std::memcpy(frame_, &step, sizeof(step));
   pieces_[0] = {frame_, sizeof(step)};
-  pieces_[1] = {values, m * sizeof(Real)};
+  pieces_[1] = {values, size};
   ClientAction action;
   action.kind = ClientActionKind::kSaveStep;
   action.pieces = {pieces_, 2};
@@ -315,30 +327,41 @@ ClientAction Client::save_step() {
   return action;
 }
 
-// Takes over what was kept of this very task. What is missing, or does not hold, is done again.
+// Takes over what was kept of this very task. What is missing, or does not hold, is done again. Records are read into the
+// buffer of frames, which are not on their way now: an arena that is just large enough for the steps replays them too.
 void Client::replay_steps() {
   steps_replayed_ = 0;
   const size_t size = sizeof(SavedStep) + run_.task.estimator.directions.direction_count * sizeof(Real);
   ScratchScope scope(arena_);
-  const Result<uint8_t*> record = arena_.scratch<uint8_t>(size);
-  while (record.ok() && keeps_steps() && replay_step(record.value(), size)) {
+  uint8_t* record = frame_;
+  if (size > sizeof(frame_)) {
+    const Result<uint8_t*> scratch = arena_.scratch<uint8_t>(size);
+    if (!scratch.ok()) {
+      return;
+    }
+    record = scratch.value();
+  }
+  while (keeps_steps() && replay_step(record, size)) {
     ++steps_replayed_;
     ++counters_.steps_replayed;
   }
 }
 
 bool Client::replay_step(uint8_t* record, size_t size) {
+  const SavedStep wanted = step_header(run_.steps_done);
   const Result<size_t> found = config_.steps.read(config_.steps.context, run_.steps_done, record, size);
-  SavedStep step;
+  if (!found.ok() || found.value() != size) {
+    return false;
+  }
+  SavedStep step = {};
   std::memcpy(&step, record, sizeof(step));
   const uint8_t* values = record + sizeof(step);
   static_assert(sizeof(SavedStep) % alignof(Real) == 0);
-  const bool holds = found.ok() && found.value() == size && step.run == welcome_.run &&
-                     step.task_sequence == run_.task.sequence && step.version == run_.task.version &&
-                     step.index == run_.steps_done && step.real_size == sizeof(Real) &&
-                     step.crc == step_crc(step, values, size - sizeof(step));
+  const bool is_of_this_step = std::memcmp(&step, &wanted, offsetof(SavedStep, loss)) == 0 &&
+                               step.correction_crc == wanted.correction_crc && step.real_size == wanted.real_size;
   const Real loss = static_cast<Real>(std::bit_cast<float>(step.loss));
-  return holds && run_.ops->replay(run_, reinterpret_cast<const Real*>(values), loss, arena_) == Status::kOk;
+  return is_of_this_step && step.crc == step_crc(step, values, size - sizeof(step)) &&
+         run_.ops->replay(run_, reinterpret_cast<const Real*>(values), loss, arena_) == Status::kOk;
 }
 
 }  // namespace gradstream

@@ -232,6 +232,10 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
   }
   held_ = StoredUpload{};
   arena_.release(run_mark_);
+  for (uint8_t role = 0; role < 3; ++role) {
+    slots_[role] = nullptr;
+    slot_of_[role] = role;  // uploads of the slots before have exchanged them
+  }
   slot_count_ = 0;
   slot_size_ = 0;
   for (uint32_t i = 0; i < count; ++i) {
