@@ -4,13 +4,15 @@ namespace gradstream {
 namespace {
 
 constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};
+// A board's flash is for what its runs name: an image for tangent estimators, tangent means or variance reduction adds
+// their lines.
+#if defined(GS_LINK_ALL)
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps,
                                                &kTangentRetractionOps, &kProjectionTangentOps};
-// A board's flash is for what its runs name: an image for tangent means or variance reduction adds their lines.
-#if defined(GS_LINK_ALL_SOLVERS)
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps, &kSolverTangentMeanOps,
                                          &kSolverSvrgOps};
 #else
+constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
 #endif
 

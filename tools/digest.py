@@ -76,6 +76,8 @@ BUILDS = [
     AARCH64,
     ARMV7,
     ARMV7._replace(name="armv7-neon", flags="-O3 -mfpu=neon -Wno-psabi"),
+    # QEMU has no board with a Cortex-M0+ and enough memory: a Cortex-M3 executes its instructions, which are a subset.
+    board("cortex-m0plus", "-mcpu=cortex-m0plus -mfloat-abi=soft", "mps2-an385"),
     board("cortex-m3", "-mcpu=cortex-m3 -mfloat-abi=soft", "mps2-an385"),
     CORTEX_M4F,
     board("cortex-m7", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
