@@ -108,6 +108,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold_scale_log2 : 0;
   welcome.abandoned = is_abandoned;
   welcome.model_parts = parameters.model_parts();
+  welcome.error_feedback = parameters.error_feedback;
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
   if (is_storage_failed && required > durable_sequence) {

@@ -21,7 +21,7 @@ constexpr uint32_t kNameSizeMax = 63;
 constexpr uint32_t kRoundCountMax = 1U << 30;
 
 std::string text_of(const std::string& value) { return value; }
-[[maybe_unused]] std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(uint32_t value) { return std::to_string(value); }
 template <std::floating_point Float>
 std::string text_of(Float value) {
@@ -175,6 +175,26 @@ std::string check_memory(const RunParameters& p) {
   return "";
 }
 
+std::string check_error_feedback(const RunParameters& p) {
+  if (!p.error_feedback) {
+    return "";
+  }
+  if (p.stream() != StreamKind::kTangentBlock || (p.upload_encoding != Encoding::kInt8 &&
+                                                  p.upload_encoding != Encoding::kBf16)) {
+    return "error_feedback, upload_encoding: what is fed back is the error of tangents in int8 or bf16; scalars and "
+           "f32 leave nothing out that another upload could make good; set it to false";
+  }
+  if (p.solver == SolverId::kSvrg) {
+    return "error_feedback, solver: the uploads of svrg are gradients and steps in turn, and one cannot make good what "
+           "the other left out; set it to false";
+  }
+  if (p.has_memory()) {
+    return "error_feedback, correction_form: the memory holds an upload until the next one replaces it, so that nothing "
+           "adds up; set it to false";
+  }
+  return "";
+}
+
 std::string check_local_work(const RunParameters& p) {
   if (p.solver == SolverId::kNone) {
     return "solver: projection, gradient_stream, tangent_mean or svrg";
@@ -193,6 +213,9 @@ std::string check_local_work(const RunParameters& p) {
   }
   if (!is_wire_encoding(p.upload_encoding)) {
     return "upload_encoding: f32, bf16 or int8";
+  }
+  if (std::string fault = check_error_feedback(p); !fault.empty()) {
+    return fault;
   }
   return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
 }

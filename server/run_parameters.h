@@ -92,6 +92,8 @@ struct RunParameters {
   StreamKind upload_stream = StreamKind::kNone;
   Encoding upload_encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
+  // Tangents: a device adds what the encoding of its last accepted upload left out to its next one.
+  bool error_feedback = false;
   // A device that missed versions gets their records up to so many bytes, else a snapshot. 0: the snapshot's own size.
   uint32_t log_size_max = 0;
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
@@ -191,6 +193,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("upload_stream", p.upload_stream);
   visit("upload_encoding", p.upload_encoding);
   visit("record_encoding", p.record_encoding);
+  visit("error_feedback", p.error_feedback);
   visit("log_size_max", p.log_size_max);
   visit("fold_scale_log2", p.fold_scale_log2);
   visit("fold_weight", p.fold_weight);

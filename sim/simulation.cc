@@ -49,6 +49,7 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.step_decay = 0.1F;
   p.upload_encoding = options.encoding;
   p.record_encoding = p.has_memory() ? Encoding::kF32 : options.encoding;
+  p.error_feedback = options.error_feedback;
   p.fold_weight = p.has_memory() ? FoldWeight::kUniform : p.fold_weight;
   p.round_count = options.round_count;
   p.device_count = options.device_count;

@@ -31,6 +31,7 @@ struct FakeRun {
   uint32_t steps_min = 1;
   Encoding encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
+  bool error_feedback = false;
   float step_size = 0.05F;
   uint32_t deadline_ms = 0;
   bool use_correction = true;
@@ -130,6 +131,7 @@ class FakeServer {
     welcome.direction_count = run.direction_count;
     welcome.client_index = 3;
     welcome.group = 1;
+    welcome.error_feedback = run.error_feedback;
     return message;
   }
   ServerMessage make_task() const {

@@ -325,6 +325,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
     default:
       ++counters_.updates_refused;
       give_reason(ack.reason);
+      take_residual_back();
       if (!has_memory()) {
         drop_correction();
       } else if (ack.verdict == gs_VERDICT_SUPERSEDED) {

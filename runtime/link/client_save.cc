@@ -1,7 +1,8 @@
 // What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum;
 // and, where the port keeps them, the local steps of the task in progress as the scalars that they were made of.
 //
-//   state:  header | model | mean | correction | pending, accepted, held upload   (a part not held has no bytes)
+//   state:  header | model | mean | correction | pending, accepted, held upload | residual, the one before, their base
+//           (a part not held has no bytes)
 //   step:   header | scalars
 //
 // Words as the processor keeps them: only the image that wrote a state reads it again.
@@ -57,6 +58,9 @@ struct SavedHeader {
   uint32_t correction;  // of the Welcome
   uint32_t fold_scale_log2;
   uint32_t mean_crc;
+  uint32_t error_feedback;
+  uint32_t has_residual;
+  uint32_t residual_crc[3];  // residual, the one before, their base
   SavedUpload pending;
   SavedUpload accepted;
   SavedUpload held;
@@ -77,8 +81,8 @@ struct SavedStep {
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
-constexpr uint32_t kFormat = 2;
-static_assert(sizeof(SavedHeader) == 4 * (28 + 3 * 13 + 1), "no padding: the checksum covers every byte");
+constexpr uint32_t kFormat = 3;
+static_assert(sizeof(SavedHeader) == 4 * (33 + 3 * 13 + 1), "no padding: the checksum covers every byte");
 static_assert(sizeof(SavedHeader) <= kFrameSizeMax, "the header is built in the frame's buffer");
 
 SavedUpload to_saved(const StoredUpload& upload) {
@@ -139,6 +143,7 @@ gs_Welcome to_welcome(const SavedHeader& header) {
   out.correction = static_cast<gs_Correction>(header.correction);
   out.fold_scale_log2 = header.fold_scale_log2;
   out.model_parts = header.model_parts;
+  out.error_feedback = header.error_feedback != 0;
   return out;
 }
 
@@ -182,6 +187,10 @@ void Client::fill_pieces() {
   pieces_[4] = {pending_bytes(), pending_.size};
   pieces_[5] = {accepted_bytes(), accepted_.size};
   pieces_[6] = {held_bytes(), held_.size};
+  const Real* const residuals[3] = {residual_, residual_before_, residual_base_};
+  for (size_t i = 0; i < 3; ++i) {
+    pieces_[7 + i] = {reinterpret_cast<const uint8_t*>(residuals[i]), has_residual_ ? tensor_size : 0};
+  }
   SavedHeader header = {};
   header.magic = kMagic;
   header.format = kFormat;
@@ -208,6 +217,11 @@ void Client::fill_pieces() {
   header.correction = static_cast<uint32_t>(welcome_.correction);
   header.fold_scale_log2 = welcome_.fold_scale_log2;
   header.mean_crc = crc32c(0, pieces_[2].bytes, pieces_[2].size);
+  header.error_feedback = welcome_.error_feedback ? 1 : 0;
+  header.has_residual = has_residual_ ? 1 : 0;
+  for (size_t i = 0; i < 3; ++i) {
+    header.residual_crc[i] = crc32c(0, pieces_[7 + i].bytes, pieces_[7 + i].size);
+  }
   header.slot_size = slot_size_;
   header.slot_count = slot_count_;
   header.accepted_record = accepted_record_;
@@ -282,6 +296,18 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
       holds(held, header.held.size, header.held.crc)) {
     held_ = from_saved(header.held);
     std::memcpy(held_bytes(), held.data(), held.size());
+  }
+  has_residual_ = header.has_residual != 0 && residual_ != nullptr;
+  Real* const residuals[3] = {residual_, residual_before_, residual_base_};
+  for (size_t i = 0; i < 3 && header.has_residual != 0; ++i) {
+    const std::span<const uint8_t> part = reader.next(tensor_size);
+    has_residual_ = has_residual_ && holds(part, tensor_size, header.residual_crc[i]);
+    if (has_residual_) {
+      std::memcpy(residuals[i], part.data(), tensor_size);
+    }
+  }
+  if (lost_task_sequence_ != 0) {
+    take_residual_back();
   }
 }
 

@@ -38,7 +38,8 @@ bool Client::is_same_run(const gs_Welcome& welcome) const {
          welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
          welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
          welcome.direction_count == welcome_.direction_count && welcome.correction == welcome_.correction &&
-         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts;
+         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts &&
+         welcome.error_feedback == welcome_.error_feedback;
 }
 
 Status Client::begin_run(const gs_Welcome& welcome) {
@@ -53,6 +54,8 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   refused_sequence_ = 0;
   has_correction_ = false;
   correction_ = nullptr;
+  has_residual_ = false;
+  residual_ = nullptr;
   slot_count_ = 0;
   slot_size_ = 0;
   task_duration_ms_ = 0;
@@ -78,6 +81,13 @@ Status Client::begin_run(const gs_Welcome& welcome) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
     correction_ = correction.value();
+  }
+  if (welcome.error_feedback && !is_scalar) {
+    for (Real** const tensor : {&residual_, &residual_before_, &residual_base_}) {
+      const Result<Real*> memory = arena_.persistent<Real>(shape.size());
+      GS_TRY(memory.status());
+      *tensor = memory.value();
+    }
   }
   run_mark_ = arena_.mark();
   has_run_ = true;
@@ -313,7 +323,7 @@ Status Client::finish_task(uint64_t now_ms) {
   const uint64_t step_time_us = duration_ms * 1000 / steps_timed;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
   GS_ASSERT(upload.size <= slot_size_);
-  GS_TRY(encode_values(task.encoding, stream.value_count, stream.values, pending_bytes()));
+  GS_TRY(encode_upload(stream));
   upload.crc = crc32c(0, pending_bytes(), upload.size);
   if (has_memory()) {
     has_correction_ = false;  // it goes with the task
@@ -330,6 +340,69 @@ Status Client::finish_task(uint64_t now_ms) {
     resume(now_ms);
   }
   return Status::kOk;
+}
+
+Status Client::encode_upload(const GradientStream& stream) {
+  if (residual_ != nullptr && stream.kind == StreamKind::kTangentBlock) {
+    return encode_with_residual(stream);
+  }
+  return encode_values(run_.task.encoding, stream.value_count, stream.values, pending_bytes());
+}
+
+// ---- Error feedback: what an encoding leaves out goes with the next upload ----
+
+// Uploads are sums over steps, or means of them, that the server averages per step: the residual is one step's.
+Status Client::encode_with_residual(const GradientStream& stream) {
+  const size_t count = stream.value_count;
+  const Encoding encoding = run_.task.encoding;
+  const bool is_sum = run_.task.solver != SolverId::kProjection;
+  const Real steps = static_cast<Real>(is_sum ? stream.steps_done : 1);
+  move_residual();
+  copy(count, stream.values, residual_);
+  add_scaled(count, steps, residual_before_, residual_);
+  Status status = encode_values(encoding, count, residual_, pending_bytes());
+  if (status == Status::kOk) {
+    status = subtract_values(encoding, count, pending_bytes(), encoded_size(encoding, count), residual_);
+  }
+  if (status == Status::kOk && is_sum) {
+    status = run_.manifold->project_tangent(replica_.shape(), replica_.model(), residual_, residual_, arena_);
+  }
+  counters_.residuals += has_residual_ && status == Status::kOk ? 1 : 0;
+  if (status != Status::kOk) {
+    take_residual_back();
+    return status;
+  }
+  scale(count, 1 / steps, residual_);
+  has_residual_ = true;
+  return Status::kOk;
+}
+
+// residual_before_ <- the residual, transported to the model of the task, which becomes the base. Ambient uploads
+// (solver projection) need no transport. Where there is no transport from there to here the residual is lost, which
+// costs accuracy once and is never wrong.
+void Client::move_residual() {
+  const Shape shape = replica_.shape();
+  Status status = Status::kOk;
+  if (has_residual_ && run_.task.solver != SolverId::kProjection) {
+    status = run_.manifold->transport(shape, residual_base_, replica_.model(), residual_, residual_before_, arena_);
+  } else if (has_residual_) {
+    copy(shape.size(), residual_, residual_before_);
+  }
+  if (status != Status::kOk || (has_residual_ && !all_finite(shape.size(), residual_before_))) {
+    ++counters_.residuals_lost;
+    has_residual_ = false;
+  }
+  if (!has_residual_) {
+    fill_zero(shape.size(), residual_before_);
+  }
+  copy(shape.size(), replica_.model(), residual_base_);
+}
+
+// The upload counts nowhere: neither does what its encoding left out.
+void Client::take_residual_back() {
+  if (residual_ != nullptr) {
+    std::swap(residual_, residual_before_);
+  }
 }
 
 // Whether the task's problem, and the data that it is bound to here, take the run's shape.
