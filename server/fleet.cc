@@ -100,11 +100,16 @@ SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) cons
   if (task_sequence == 0 || task_sequence > device.task_sequence) {
     return SequenceState::kUnknown;
   }
-  if (task_sequence == device.judged.task_sequence) {
+  if (task_sequence == device.judged.task_sequence || task_sequence == device.accepted.task_sequence) {
     return SequenceState::kJudged;
   }
   return task_sequence == device.task_sequence && device.is_task_open ? SequenceState::kOpen
                                                                       : SequenceState::kSuperseded;
+}
+
+const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) const {
+  const Device& device = at(index);
+  return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 
 std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {

@@ -139,6 +139,7 @@ Status Ledger::apply_update(const JournalRecord& record) {
   device.rounds_joined += parameters_.phase_count() == 1 || has_anchor_ ? 1 : 0;
   device.judged.version = record.version;
   device.judged.staleness_weight = staleness_of(parameters_, record);
+  device.accepted = device.judged;
   if (is_late) {
     ++device.updates_late;
     ++tally_.late_count;

@@ -127,7 +127,7 @@ TEST(Config, AnOverrideIsNotBlamedForWhatTheFileSays) {
 }
 
 TEST(Config, WhatDoesNotGoTogetherIsRefused) {
-  EXPECT_THAT(errors_of(kRun, {"run.estimator=analytic_gradient"}), HasSubstr("[run] estimator"));
+  EXPECT_THAT(errors_of(kRun, {"run.solver=svrg"}), HasSubstr("[run] estimator"));
   EXPECT_THAT(errors_of(kRun, {"run.cols=9"}), HasSubstr("rows, cols"));
   EXPECT_THAT(errors_of(kRun, {"server.limits.refusal_retry_min_ms=99999"}), HasSubstr("refusal_retry_min_ms"));
 }
