@@ -32,10 +32,18 @@ TEST(ClientSave, APowerCutAtEveryActionChangesNothing) {
   FakeRun feedback = make_run(StreamKind::kTangentBlock);
   feedback.encoding = Encoding::kInt8;
   feedback.error_feedback = true;
-  for (const FakeRun& run : {make_run(StreamKind::kScalarStream), make_run(StreamKind::kTangentBlock), feedback}) {
+  const Parts parts = {2, {{&kStiefelOps, {2, 2}}, {&kSphereOps, {4, 1}}}};
+  FakeRun product = make_run(StreamKind::kScalarStream);
+  product.manifold = &kProductOps;
+  product.shape = {8, 1, &parts};
+  for (const FakeRun& run :
+       {make_run(StreamKind::kScalarStream), make_run(StreamKind::kTangentBlock), feedback, product}) {
     const StreamKind stream = run.stream;
     FakeServer undisturbed(run);
     FakeDevice device;
+    if (run.shape.parts != nullptr) {
+      device.config.registry.manifolds = all_manifolds();
+    }
     size_t total = 0;
     uint32_t step_count = 0;
     {
@@ -221,7 +229,7 @@ struct SavedDevice {
   std::unique_ptr<FakeLink> link;
 };
 
-constexpr size_t kHeaderSize = 292;
+constexpr size_t kHeaderSize = 300;
 constexpr size_t kTensorSize = 64;
 
 TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {

@@ -45,6 +45,9 @@ void expect_same_end(FakeServer& server, Client& client, const FakeServer& expec
 
 void expect_undisturbed(const FakeRun& run) {
   FakeDevice device;
+  if (run.shape.parts != nullptr) {
+    device.config.registry.manifolds = all_manifolds();
+  }
   FakeServer server(run);
   FakeLink link(device, server);
   ASSERT_TRUE(link.run_to_end());
@@ -209,6 +212,58 @@ TEST(Client, VerdictsSteerTheCorrection) {
     EXPECT_EQ(counters.updates_refused, verdict == gs_VERDICT_LATE ? 0U : 1U);
     EXPECT_EQ(link.client().correction() != nullptr, verdict == gs_VERDICT_LATE);
     EXPECT_EQ(counters.updates_resent, 0U);
+  }
+}
+
+// ---- Products ----
+
+FakeRun product_run(const Parts& parts, StreamKind stream) {
+  FakeRun run = stream == StreamKind::kScalarStream ? FakeRun{} : tangent_run();
+  run.manifold = &kProductOps;
+  run.shape = {8, 1, &parts};
+  return run;
+}
+
+TEST(Client, TrainsOnAProduct) {
+  const Parts parts = {3, {{&kStiefelSmoothOps, {2, 2}}, {&kSphereOps, {3, 1}}, {&kEuclideanOps, {1, 1}}}};
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    expect_undisturbed(product_run(parts, stream));
+  }
+}
+
+TEST(Client, AProductThatItCannotHoldIsRefused) {
+  const Parts parts = {2, {{&kStiefelOps, {2, 2}}, {&kSphereOps, {4, 1}}}};
+  struct Case {
+    void (*spoil)(gs_Welcome&);
+    gs_Reason reason;
+  };
+  const Case cases[] = {
+      {[](gs_Welcome& m) { m.manifold_parts_count = 0; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[1].rows = 5; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0].rows = 1; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}}; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0].retraction = gs_RETRACTION_SECOND_ORDER; },
+       gs_REASON_TASK_UNIMPLEMENTED},
+      {[](gs_Welcome& m) {
+         m.manifold = gs_MANIFOLD_EUCLIDEAN;
+         m.retraction = gs_RETRACTION_DEFAULT;
+       },
+       gs_REASON_MALFORMED},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(&one - cases);
+    FakeDevice device;
+    device.config.registry.manifolds = all_manifolds();
+    FakeServer server(product_run(parts, StreamKind::kScalarStream));
+    server.edit = [&](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_welcome_tag) {
+        one.spoil(message.body.welcome);
+      }
+    };
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+    EXPECT_EQ(server.refusals[0].reason, one.reason);
+    EXPECT_EQ(link.client().counters().tasks_done, 0U);
   }
 }
 

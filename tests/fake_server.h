@@ -132,6 +132,13 @@ class FakeServer {
     welcome.client_index = 3;
     welcome.group = 1;
     welcome.error_feedback = run.error_feedback;
+    for (uint32_t i = 0; run.shape.parts != nullptr && i < run.shape.parts->count; ++i) {
+      const Part& part = run.shape.parts->part[i];
+      welcome.manifold_parts[welcome.manifold_parts_count++] = {
+          static_cast<gs_Manifold>(part.ops->id), static_cast<uint16_t>(part.shape.rows),
+          static_cast<uint16_t>(part.shape.cols), static_cast<gs_Retraction>(part.ops->retraction_kind),
+          static_cast<gs_Transport>(part.ops->transport_kind)};
+    }
     return message;
   }
   ServerMessage make_task() const {

@@ -15,7 +15,7 @@
 // for each extra part of the run's versions); where the run has
 // the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
 // the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above
-// them, during a task, with a memory the correction, and the solver's state. With error feedback the run's part has three
+// them, during a task, with a memory the correction, and the solver's state. With error feedback the run has three
 // tensors more: the residual of the pending upload, the one that stands again if that is not accepted, and their base.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
@@ -189,7 +189,8 @@ class Client {
   };
 
   // Saved state: client_save.cc.
-  void fill_pieces();
+  StoragePiece* save_pieces();
+  std::span<const StoragePiece> fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
   bool keeps_steps() const;
   ClientAction save_step();
@@ -237,6 +238,7 @@ class Client {
 
   // Runs, models, tasks.
   bool is_same_run(const gs_Welcome& welcome) const;
+  Status fill_parts(Shape* shape);
   Status begin_run(const gs_Welcome& welcome);
   bool has_scalar_stream() const;
   bool prove_model(uint64_t digest);
@@ -342,8 +344,7 @@ class Client {
 
   ClientCounters counters_;
   gs_StatusReport report_ = {};
-  StoragePiece pieces_[10];
-  alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the header of the saved state
+  alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the saved state's header and pieces
 };
 
 }  // namespace gradstream

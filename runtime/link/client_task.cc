@@ -1,4 +1,6 @@
 // The run that the client takes part in, its model, and the tasks it is given.
+#include <iterator>
+
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
 #include "runtime/training/encoding.h"
@@ -23,6 +25,18 @@ gs_Reason reason_of(Status status) {
   }
 }
 
+bool has_same_parts(const gs_Welcome& a, const gs_Welcome& b) {
+  const auto is_same = [](const gs_ManifoldPart& x, const gs_ManifoldPart& y) {
+    return x.manifold == y.manifold && x.rows == y.rows && x.cols == y.cols && x.retraction == y.retraction &&
+           x.transport == y.transport;
+  };
+  bool holds = a.manifold_parts_count == b.manifold_parts_count;
+  for (uint32_t i = 0; holds && i < a.manifold_parts_count; ++i) {
+    holds = is_same(a.manifold_parts[i], b.manifold_parts[i]);
+  }
+  return holds;
+}
+
 }  // namespace
 
 // ---- Runs and models ----
@@ -39,7 +53,31 @@ bool Client::is_same_run(const gs_Welcome& welcome) const {
          welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
          welcome.direction_count == welcome_.direction_count && welcome.correction == welcome_.correction &&
          welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts &&
-         welcome.error_feedback == welcome_.error_feedback;
+         welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
+}
+
+// Where the run is on a product: its parts, in the arena.
+Status Client::fill_parts(Shape* shape) {
+  static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
+  const uint32_t count = welcome_.manifold_parts_count;
+  if (welcome_.manifold != gs_MANIFOLD_PRODUCT) {
+    return count == 0 ? Status::kOk : Status::kInvalidArgument;
+  }
+  const Result<Parts*> parts = arena_.persistent<Parts>(1);
+  GS_TRY(parts.status());
+  *parts.value() = Parts{count, {}};
+  for (uint32_t i = 0; i < count; ++i) {
+    const gs_ManifoldPart& from = welcome_.manifold_parts[i];
+    Part& part = parts.value()->part[i];
+    part.shape = {from.rows, from.cols};
+    part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
+                             static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
+    if (part.ops == nullptr) {
+      return Status::kUnimplemented;
+    }
+  }
+  shape->parts = parts.value();
+  return Status::kOk;
 }
 
 Status Client::begin_run(const gs_Welcome& welcome) {
@@ -71,7 +109,8 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   if (manifold == nullptr) {
     return Status::kUnimplemented;
   }
-  const Shape shape{welcome.rows, welcome.cols};
+  Shape shape{welcome.rows, welcome.cols};
+  GS_TRY(fill_parts(&shape));
   const bool has_mean = has_memory() || (!is_scalar && welcome.correction == gs_Correction_CORRECTION_LOCAL);
   if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
     return Status::kInvalidArgument;
