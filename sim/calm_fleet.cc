@@ -224,7 +224,7 @@ void CalmFleet::take_server_actions() {
           break;
         case ActionKind::kPublish:
           is_over_ = is_over_ || !watch_(action.version, server_->model().model()) ||
-                     action.version == parameters_.round_count;
+                     action.version == parameters_.version_count();
           break;
         case ActionKind::kLog:
           if (fault_events().contains(action.event)) {

@@ -79,6 +79,29 @@ TEST(Wide, ColumnKernels) {
   });
 }
 
+TEST(Wide, TwoColumnKernelsInOne) {
+  for_each_shape(2, [](uint32_t rows, uint32_t cols) {
+    const size_t size = size_t{rows} * cols;
+    const Vector x = numbers(size, rows), y = numbers(size, cols + 100), v = numbers(size, 5), f = numbers(cols, 3);
+    Vector left = v, sum = v, squares(cols), xy(cols), yv(cols), both = v;
+    wide::remove_along_columns(rows, cols, x.data(), left.data(), left.data());
+    wide::add_and_square(rows, cols, x.data(), sum.data(), sum.data(), squares.data());
+    wide::dots_with_both(rows, cols, x.data(), y.data(), v.data(), xy.data(), yv.data());
+    wide::subtract_both(rows, cols, f.data(), x.data(), y.data(), both.data(), both.data());
+    for (size_t i = 0; i < size; ++i) {
+      const size_t c = i % cols;
+      EXPECT_EQ(left[i], v[i] - ordered_dot(rows, &x[c], cols, &v[c], cols) * x[i]);
+      EXPECT_EQ(sum[i], x[i] + v[i]);
+      EXPECT_EQ(both[i], (v[i] - f[c] * x[i]) - f[c] * y[i]);
+    }
+    for (size_t c = 0; c < cols; ++c) {
+      EXPECT_EQ(squares[c], ordered_dot(rows, &sum[c], cols, &sum[c], cols));
+      EXPECT_EQ(xy[c], ordered_dot(rows, &x[c], cols, &y[c], cols));
+      EXPECT_EQ(yv[c], ordered_dot(rows, &y[c], cols, &v[c], cols));
+    }
+  });
+}
+
 TEST(Wide, MatrixKernels) {
   for_each_shape(4, [](uint32_t rows, uint32_t cols) {
     const size_t size = size_t{rows} * cols;

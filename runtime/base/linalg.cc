@@ -555,7 +555,7 @@ Status polar_in_place(Shape shape, Real* a, const PolarScratch& s) {
   }
 }
 
-// A column of A = QR whose part normal to those before it has less than this share of its square is left to Gram-Schmidt:
+// A column of A = QR whose part normal to those before it has less than this share of its square is for Gram-Schmidt:
 // below it the Gram matrix has lost too many digits. And a sum of the other shares up to the second constant bounds the
 // condition of A, its columns scaled to one length, by 1.7, so that one pass is orthonormal to rounding.
 constexpr Real kNormalShareMin = static_cast<Real>(1.0 / 64);

@@ -59,44 +59,66 @@ template <uint32_t kFirst, typename Body>
   });
 }
 
-// Four rows are 4 kCols numbers in a row: sum number q of them is partial sum q / kCols of column q % kCols.
-template <uint32_t kCols>
-void column_dots_of(size_t rows, const float* a, const float* b, float* out) {
+// out[k][c] <- the sum over the rows of term k of column c; terms.operator()<Vec>(i, term) gives the kSums terms of
+// the numbers from i on. Four rows are 4 kCols numbers in a row: number q of them belongs to partial sum q / kCols of
+// column q % kCols.
+template <uint32_t kCols, uint32_t kSums, typename Terms>
+[[gnu::always_inline]] inline void sum_columns(size_t rows, Terms terms, float* const (&out)[kSums]) {
   constexpr uint32_t kWhole = kCols / 2;
   constexpr size_t kPeriod = kLaneCount * kCols;
-  Vec8 s[kWhole];
-  [[maybe_unused]] Vec4 rest = {};
-  unrolled<kWhole>([&](auto k) __attribute__((always_inline)) { s[k] = load<Vec8>(a + 8 * k) * load<Vec8>(b + 8 * k); });
-  if constexpr (kCols % 2 != 0) {
-    rest = load<Vec4>(a + 8 * kWhole) * load<Vec4>(b + 8 * kWhole);
-  }
   const size_t size = rows * kCols;
+  Vec8 s[kWhole][kSums];
+  [[maybe_unused]] Vec4 rest[kSums];
+  unrolled<kWhole>([&](auto k) __attribute__((always_inline)) { terms.template operator()<Vec8>(8 * k, s[k]); });
+  if constexpr (kCols % 2 != 0) {
+    terms.template operator()<Vec4>(8 * kWhole, rest);
+  }
   size_t at = kPeriod;
   for (; at + kPeriod <= size; at += kPeriod) {
     unrolled<kWhole>([&](auto k) __attribute__((always_inline)) {
-      s[k] += load<Vec8>(a + at + 8 * k) * load<Vec8>(b + at + 8 * k);
+      Vec8 term[kSums];
+      terms.template operator()<Vec8>(at + 8 * k, term);
+      unrolled<kSums>([&](auto i) __attribute__((always_inline)) { s[k][i] += term[i]; });
     });
     if constexpr (kCols % 2 != 0) {
-      rest += load<Vec4>(a + at + 8 * kWhole) * load<Vec4>(b + at + 8 * kWhole);
+      Vec4 term[kSums];
+      terms.template operator()<Vec4>(at + 8 * kWhole, term);
+      unrolled<kSums>([&](auto i) __attribute__((always_inline)) { rest[i] += term[i]; });
     }
   }
   if constexpr (kCols == 4) {
     if (at == size) {
-      store((low(s[0]) + high(s[0])) + (low(s[1]) + high(s[1])), out);
+      unrolled<kSums>([&](auto i) __attribute__((always_inline)) {
+        store((low(s[0][i]) + high(s[0][i])) + (low(s[1][i]) + high(s[1][i])), out[i]);
+      });
       return;
     }
   }
-  float sums[kPeriod];
-  unrolled<kWhole>([&](auto k) __attribute__((always_inline)) { store(s[k], sums + 8 * k); });
-  if constexpr (kCols % 2 != 0) {
-    store(rest, sums + 8 * kWhole);
-  }
+  float sums[kSums][kPeriod];
+  unrolled<kSums>([&](auto i) __attribute__((always_inline)) {
+    unrolled<kWhole>([&](auto k) __attribute__((always_inline)) { store(s[k][i], sums[i] + 8 * k); });
+    if constexpr (kCols % 2 != 0) {
+      store(rest[i], sums[i] + 8 * kWhole);
+    }
+  });
   for (size_t q = 0; at + q < size; ++q) {
-    sums[q] += a[at + q] * b[at + q];
+    float term[kSums];
+    terms.template operator()<float>(at + q, term);
+    unrolled<kSums>([&](auto i) __attribute__((always_inline)) { sums[i][q] += term[i]; });
   }
-  for (size_t c = 0; c < kCols; ++c) {
-    out[c] = (sums[c] + sums[kCols + c]) + (sums[2 * kCols + c] + sums[3 * kCols + c]);
-  }
+  unrolled<kSums>([&](auto i) __attribute__((always_inline)) {
+    for (size_t c = 0; c < kCols; ++c) {
+      out[i][c] = (sums[i][c] + sums[i][kCols + c]) + (sums[i][2 * kCols + c] + sums[i][3 * kCols + c]);
+    }
+  });
+}
+
+template <uint32_t kCols>
+[[gnu::always_inline]] inline void column_dots_of(size_t rows, const float* a, const float* b, float* out) {
+  const auto products = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
+    term[0] = load<Vec>(a + i) * load<Vec>(b + i);
+  };
+  sum_columns<kCols, 1>(rows, products, {out});
 }
 
 constexpr uint32_t common_divisor(uint32_t a, uint32_t b) { return b == 0 ? a : common_divisor(b, a % b); }
@@ -306,6 +328,55 @@ void subtract_columns(size_t rows, uint32_t cols, const Real* factors, const Rea
   });
 }
 
+void remove_along_columns(size_t rows, uint32_t cols, const Real* x, const Real* g, Real* out) {
+  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
+    float along[8];
+    column_dots_of<decltype(n)::value>(rows, x, g, along);
+    for_columns<decltype(n)::value>(
+        rows, along,
+        [=](size_t i, Vec8 factor) __attribute__((always_inline)) {
+          store(load<Vec8>(g + i) - factor * load<Vec8>(x + i), out + i);
+        },
+        [=](size_t i, float factor) __attribute__((always_inline)) { out[i] = g[i] - factor * x[i]; });
+  });
+}
+
+void add_and_square(size_t rows, uint32_t cols, const Real* x, const Real* v, Real* out, Real* squares) {
+  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
+    const auto terms = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
+      const Vec sum = load<Vec>(x + i) + load<Vec>(v + i);
+      store(sum, out + i);
+      term[0] = sum * sum;
+    };
+    sum_columns<decltype(n)::value, 1>(rows, terms, {squares});
+  });
+}
+
+void dots_with_both(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real* xy, Real* yv) {
+  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
+    const auto terms = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
+      const Vec middle = load<Vec>(y + i);
+      term[0] = load<Vec>(x + i) * middle;
+      term[1] = middle * load<Vec>(v + i);
+    };
+    sum_columns<decltype(n)::value, 2>(rows, terms, {xy, yv});
+  });
+}
+
+void subtract_both(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, const Real* v,
+                   Real* out) {
+  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
+    for_columns<decltype(n)::value>(
+        rows, factors,
+        [=](size_t i, Vec8 factor) __attribute__((always_inline)) {
+          store((load<Vec8>(v + i) - factor * load<Vec8>(x + i)) - factor * load<Vec8>(y + i), out + i);
+        },
+        [=](size_t i, float factor) __attribute__((always_inline)) {
+          out[i] = (v[i] - factor * x[i]) - factor * y[i];
+        });
+  });
+}
+
 void multiply_transposed(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out) {
   with_cols<4>(cols, [&](auto n) __attribute__((always_inline)) {
     multiply_transposed_of<decltype(n)::value>(rows, a, b, out);
@@ -314,7 +385,8 @@ void multiply_transposed(size_t rows, uint32_t cols, const Real* a, const Real* 
 
 void multiply_right(size_t rows, uint32_t cols, const Real* a, const Real* s, const Real* g, Real* out) {
   if (cols == 4) {
-    return g == nullptr ? multiply_right_by_4<false>(rows, a, s, g, out) : multiply_right_by_4<true>(rows, a, s, g, out);
+    const auto by_4 = g == nullptr ? multiply_right_by_4<false> : multiply_right_by_4<true>;
+    return by_4(rows, a, s, g, out);
   }
   with_cols<5>(cols, [&](auto n) __attribute__((always_inline)) {
     if (g == nullptr) {
