@@ -4,6 +4,7 @@
 #define GRADSTREAM_SERVER_RUN_PARAMETERS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,10 @@ struct RunParameters {
   ManifoldId manifold = ManifoldId::kStiefel;
   RetractionKind retraction = RetractionKind::kDefault;
   TransportKind transport = TransportKind::kDefault;
+  // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
+  // Whoever sets it calls set_parts() after it.
+  std::string parts;
+  std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
   // Local work.
@@ -92,6 +97,8 @@ struct RunParameters {
   StreamKind upload_stream = StreamKind::kNone;
   Encoding upload_encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
+  // Tangents: a device adds what the encoding of its last accepted upload left out to its next one.
+  bool error_feedback = false;
   // A device that missed versions gets their records up to so many bytes, else a snapshot. 0: the snapshot's own size.
   uint32_t log_size_max = 0;
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
@@ -162,6 +169,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("manifold", p.manifold);
   visit("retraction", p.retraction);
   visit("transport", p.transport);
+  visit("parts", p.parts);
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
@@ -191,6 +199,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("upload_stream", p.upload_stream);
   visit("upload_encoding", p.upload_encoding);
   visit("record_encoding", p.record_encoding);
+  visit("error_feedback", p.error_feedback);
   visit("log_size_max", p.log_size_max);
   visit("fold_scale_log2", p.fold_scale_log2);
   visit("fold_weight", p.fold_weight);
@@ -275,6 +284,9 @@ const char* name_of(Enum value) {
 
 // The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
 std::vector<Real> parse_numbers(const std::string& text);
+// Makes part_list and shape.parts of `parts`, and rows and cols where they are not set or were those of other parts. A
+// text that names no product leaves them empty, and check_parameters() says why.
+void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);
 
