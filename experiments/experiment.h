@@ -65,6 +65,8 @@ class Judgement {
   void check_near(const std::string& what, double value, double wanted, double factor);
   // What the work says: confirmed or not, and by which figures. Decides nothing.
   void claim(const std::string& what, bool is_confirmed, const std::string& evidence);
+  // A line of a table, to be read.
+  void note(const std::string& text) { lines_.push_back(text); }
   bool passed() const { return failed_count_ == 0 && check_count_ > 0; }
   uint32_t check_count() const { return check_count_; }
   uint32_t failed_count() const { return failed_count_; }
@@ -92,7 +94,9 @@ std::span<const Experiment* const> all_experiments();
 const Experiment* find_experiment(const std::string& name);  // null: no such name
 
 // Members of the registry, by file experiment_<family>.cc.
-extern const Experiment kX1;  // rfedags
+extern const Experiment kX1, kX2, kX3;  // rfedags
+extern const Experiment kX5;            // multitask
+extern const Experiment kX11;           // zeroth_order
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

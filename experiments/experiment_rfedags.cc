@@ -1,51 +1,167 @@
-// RFedAGS against its own claims (000): X1 principal eigenvector on the sphere.
-#include "experiments/experiment.h"
+// RFedAGS against the claims of 000 about fixed steps: principal eigenvector on the sphere (X1), Frechet mean of SPD
+// matrices (X2), Brockett's cost on Stiefel (X3).
+#include <array>
+#include <functional>
 
-#include <cmath>
+#include "experiments/experiment.h"
 
 namespace gradstream {
 namespace {
 
-constexpr uint32_t kLocalSteps[] = {1, 2, 4, 8, 16};
+constexpr std::array<uint32_t, 5> kLocalSteps = {1, 2, 4, 8, 16};
 
-// ---- X1 ----
+// One of the three problems with the parameters of the work's table 1.
+struct Problem000 {
+  const char* name;
+  std::shared_ptr<const Workload> workload;
+  uint32_t batch_size;
+  double step;
+  uint32_t round_count;
+  RetractionKind retraction;
+  TransportKind transport;
+};
 
-constexpr uint32_t kX1Rounds = 600;
+Problem000 cpesph(uint32_t seed) {
+  return {"CPESph", make_cpesph(seed), 64, 1, 600, RetractionKind::kProjection, TransportKind::kParallel};
+}
 
-std::vector<Case> x1_cases(const Request& request) {
-  const std::shared_ptr<const Workload> workload = make_cpesph(request.seed);
+Problem000 cfmspd(uint32_t seed) {
+  return {"CFMSPD", make_cfmspd(seed), 30, 3e-3, 300, RetractionKind::kExponential, TransportKind::kParallel};
+}
+
+// The reference's transport is the parallelization with a Householder complement, of which 000 speaks.
+Problem000 mbcfsti(uint32_t seed) {
+  return {"MBCFSti", make_brockett(seed), 25, 3e-3, 500, RetractionKind::kPolar, TransportKind::kHouseholder};
+}
+
+Case make_case(const Problem000& problem, uint32_t local_step_count) {
+  Case out;
+  out.key = std::string(problem.name) + "/fixed/K" + std::to_string(local_step_count) + "/AGS";
+  out.parameters = gradient_stream_parameters(local_step_count, problem.step, problem.round_count);
+  out.parameters.batch_mode = BatchMode::kCommon;
+  out.parameters.batch_size = problem.batch_size;
+  out.parameters.retraction = problem.retraction;
+  out.parameters.transport = problem.transport;
+  out.workload = problem.workload;
+  return out;
+}
+
+std::vector<Case> fixed_cases(const Problem000& problem) {
   std::vector<Case> cases;
   for (const uint32_t k : kLocalSteps) {
-    Case& one = cases.emplace_back();
-    one.key = "CPESph/fixed/K" + std::to_string(k) + "/AGS";
-    one.parameters = gradient_stream_parameters(k, 1.0, kX1Rounds);
-    one.parameters.batch_mode = BatchMode::kCommon;
-    one.parameters.batch_size = 64;
-    one.workload = workload;
+    cases.push_back(make_case(problem, k));
   }
   return cases;
 }
 
-void x1_judge(const Curves& curves, const Request&, Judgement* judgement) {
-  const auto at = [&](int k, uint32_t round) {
-    return curves.at("CPESph/fixed/K" + std::to_string(k) + "/AGS").excess_at(round);
+using ExcessAt = std::function<double(uint32_t k, uint32_t round)>;
+
+ExcessAt excess_of(const Curves& curves, const std::string& prefix) {
+  return [&curves, prefix](uint32_t k, uint32_t round) {
+    return curves.at(prefix + "/K" + std::to_string(k) + "/AGS").excess_at(round);
   };
+}
+
+std::string by_local_steps(const ExcessAt& at, uint32_t round) {
+  std::string text = "excess at round " + std::to_string(round) + " for K = 1, 2, 4, 8, 16:";
+  for (const uint32_t k : kLocalSteps) {
+    text += " " + figure(at(k, round));
+  }
+  return text;
+}
+
+// The claims of 000 section 5 about fixed steps.
+void claim_fixed(const Curves& curves, const std::string& problem, uint32_t early, uint32_t last,
+                 Judgement* judgement) {
+  const ExcessAt at = excess_of(curves, problem + "/fixed");
+  bool is_faster = true;
+  for (size_t i = 1; i < kLocalSteps.size(); ++i) {
+    is_faster = is_faster && at(kLocalSteps[i], early) < at(kLocalSteps[i - 1], early);
+  }
+  judgement->claim("more local steps, faster", is_faster, by_local_steps(at, early));
+  judgement->claim("a fixed step ends at a floor that grows with K", at(16, last) > at(8, last),
+                   by_local_steps(at, last));
+}
+
+std::vector<Case> x1_cases(const Request& request) { return fixed_cases(cpesph(request.seed)); }
+
+void x1_judge(const Curves& curves, const Request&, Judgement* judgement) {
+  const ExcessAt at = excess_of(curves, "CPESph/fixed");
   judgement->check_near("K1, excess at round 200", at(1, 200), 1.3e-3, 3);
   judgement->check_near("K8, excess at round 200", at(8, 200), 1.4e-5, 30);
   judgement->check_near("K8, floor at round 600", at(8, 600), 1.4e-6, 4);
   judgement->check_near("K16, floor at round 600", at(16, 600), 4.6e-6, 4);
-  judgement->claim("more local steps are faster", at(1, 100) > at(2, 100) && at(2, 100) > at(4, 100) &&
-                                                      at(4, 100) > at(8, 100) && at(8, 100) > at(16, 100),
-                   "excess at round 100 for K = 1, 2, 4, 8, 16: " + figure(at(1, 100)) + ", " + figure(at(2, 100)) +
-                       ", " + figure(at(4, 100)) + ", " + figure(at(8, 100)) + ", " + figure(at(16, 100)));
-  judgement->claim("linear convergence to a floor that grows with K and the step",
-                   at(16, 600) > at(8, 600),
-                   "excess at round 600: K8 " + figure(at(8, 600)) + ", K16 " + figure(at(16, 600)));
+  claim_fixed(curves, "CPESph", 100, 600, judgement);
+}
+
+std::vector<Case> x2_cases(const Request& request) { return fixed_cases(cfmspd(request.seed)); }
+
+void x2_judge(const Curves& curves, const Request&, Judgement* judgement) {
+  const ExcessAt at = excess_of(curves, "CFMSPD/fixed");
+  judgement->check_near("K1, excess at round 100", at(1, 100), 6.1e-1, 3);
+  judgement->check_near("K4, excess at round 100", at(4, 100), 1.5e-2, 5);
+  judgement->check_near("K8, excess at round 100", at(8, 100), 1.0e-4, 5);
+  judgement->check_near("K16, excess at round 100", at(16, 100), 2.7e-6, 5);
+  claim_fixed(curves, "CFMSPD", 50, 300, judgement);
+}
+
+// The transports that the work leaves open, at the steps of the comparison.
+std::vector<Case> transport_cases(const Problem000& problem) {
+  struct Setting {
+    uint32_t local_step_count;
+    double step_size;
+    const char* name;
+  };
+  struct Transport {
+    TransportKind kind;
+    const char* name;
+  };
+  std::vector<Case> cases;
+  for (const Setting& setting : {Setting{8, 3e-3, "K8/a0.003/"}, Setting{8, 2e-2, "K8/a0.02/"}}) {
+    for (const Transport& transport :
+         {Transport{TransportKind::kHouseholder, "par"}, Transport{TransportKind::kSmooth, "al"},
+          Transport{TransportKind::kProjection, "proj"}}) {
+      Case& one = cases.emplace_back(make_case(problem, setting.local_step_count));
+      one.key = std::string(setting.name) + transport.name;
+      one.parameters.step_size = static_cast<Real>(setting.step_size);
+      one.parameters.transport = transport.kind;
+      one.parameters.round_count = 300;
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> x3_cases(const Request& request) {
+  const Problem000 problem = mbcfsti(request.seed);
+  std::vector<Case> cases = fixed_cases(problem);
+  for (Case& one : transport_cases(problem)) {
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+void x3_judge(const Curves& curves, const Request&, Judgement* judgement) {
+  const ExcessAt at = excess_of(curves, "MBCFSti/fixed");
+  judgement->check_near("K1, excess at round 200", at(1, 200), .76, 2);
+  judgement->check_near("K4, excess at round 200", at(4, 200), .22, 3);
+  judgement->check_near("K8, excess at round 200", at(8, 200), .10, 3);
+  judgement->check_near("K16, excess at round 200", at(16, 200), .054, 3);
+  claim_fixed(curves, "MBCFSti", 100, 500, judgement);
+  const auto by = [&](const char* transport) {
+    return curves.at(std::string("K8/a0.02/") + transport).excess_at(200);
+  };
+  judgement->claim("an isometric transport is the better one (Assumption 4.1)",
+                   by("par") < by("proj") && by("al") < by("proj"),
+                   "K = 8, step 0.02, excess at round 200: Householder " + figure(by("par")) + ", aligned " +
+                       figure(by("al")) + ", projection (not isometric) " + figure(by("proj")));
 }
 
 }  // namespace
 
 const Experiment kX1 = {"X1", "RFedAGS, principal eigenvector on the sphere, fixed step", x1_cases, x1_judge, nullptr,
                         "excess"};
+const Experiment kX2 = {"X2", "RFedAGS, Frechet mean of SPD matrices, fixed step", x2_cases, x2_judge, nullptr,
+                        "excess"};
+const Experiment kX3 = {"X3", "RFedAGS, Brockett cost on Stiefel, fixed step", x3_cases, x3_judge, nullptr, "excess"};
 
 }  // namespace gradstream

@@ -18,9 +18,9 @@ constexpr size_t kArenaBaseSize = size_t{1} << 20;
 // Polls of one device at one moment. Reason: the longest exchange is the pieces of one snapshot and one upload.
 constexpr uint32_t kPollCountMax = 1'000'000;
 
-constexpr std::array<const ManifoldOps*, 3> kManifolds = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
-constexpr std::array<const EstimatorOps*, 3> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
-                                                            &kProjectionTwoSidedOps};
+constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
+                                                            &kProjectionTwoSidedOps, &kTangentRetractionOps,
+                                                            &kProjectionTangentOps};
 constexpr std::array<const SolverOps*, 2> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps};
 
 // What a log line of the coordinator says that a calm fleet must never hear.
@@ -42,7 +42,7 @@ struct CalmFleet::Device {
 
   ClientConfig config() const {
     ClientConfig out;
-    out.registry = {kManifolds, kEstimators, kSolvers, {&problem, 1}};
+    out.registry = {all_manifolds(), kEstimators, kSolvers, {&problem, 1}};
     out.firmware_version = "calm";
     out.jitter_seed = index;
     return out;
