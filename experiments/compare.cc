@@ -49,12 +49,13 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   return {1e-2, 10 * last};
 }
 
-void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, Judgement* judgement) {
+void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, uint32_t round_count,
+             Judgement* judgement) {
   double worst = 0;
   uint32_t worst_round = 0;
   uint32_t count = 0;
   for (const ReferenceCurve::Point& point : reference.points) {
-    if (!(point.value > tolerance.least)) {
+    if (!(point.value > tolerance.least) || point.round > round_count) {
       continue;
     }
     ++count;

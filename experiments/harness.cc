@@ -20,11 +20,6 @@ Matrix matrix_of(Shape shape, const Real* model) {
   return Eigen::Map<const Model>(model, shape.rows, shape.cols).cast<double>();
 }
 
-std::string file_name(std::string key) {
-  std::replace(key.begin(), key.end(), '/', '_');
-  return key;
-}
-
 // Seventeen digits: the double read back is the one that was measured.
 std::string exact(double value) {
   char text[40];
@@ -102,10 +97,15 @@ Curves run_cases(const std::vector<Case>& cases, const HarnessOptions& options,
   return curves;
 }
 
+std::string case_file_name(std::string key) {
+  std::replace(key.begin(), key.end(), '/', '_');
+  return key;
+}
+
 bool write_csv(const std::string& folder, const std::string& key, const Curve& curve) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  std::ofstream file(folder + "/" + file_name(key) + ".csv");
+  std::ofstream file(folder + "/" + case_file_name(key) + ".csv");
   file << "round,excess,grad_norm,bytes_up,bytes_down\n";
   for (const CurvePoint& point : curve.points) {
     file << point.round << ',' << exact(point.measures.excess) << ',' << exact(point.measures.grad_norm) << ','
@@ -127,7 +127,7 @@ bool write_picture(const std::string& folder, const Experiment& experiment, cons
          << "\" noenhanced\nplot ";
   const char* separator = "";
   for (const auto& [key, curve] : curves) {
-    script << separator << "'" << file_name(key) << ".csv' skip 1 using 1:" << (is_excess ? 2 : 3)
+    script << separator << "'" << case_file_name(key) << ".csv' skip 1 using 1:" << (is_excess ? 2 : 3)
            << " with lines title '" << key << "'";
     separator = ", \\\n     ";
     for (const CurvePoint& point : curve.points) {
