@@ -27,6 +27,7 @@ struct Request {
 struct Case {
   // As in the reference, e.g. CPESph/fixed/K8/AGS; its CSV is named after it, with _ for /.
   std::string key;
+  std::string reference_key;  // of the curve that it follows, where that is not its own
   // All but name, seed, manifold, shape and device_count, which the harness fills from the workload.
   RunParameters parameters;
   std::shared_ptr<const Workload> workload;
@@ -94,9 +95,12 @@ std::span<const Experiment* const> all_experiments();
 const Experiment* find_experiment(const std::string& name);  // null: no such name
 
 // Members of the registry, by file experiment_<family>.cc.
-extern const Experiment kX1, kX2, kX3;  // rfedags
-extern const Experiment kX5;            // multitask
-extern const Experiment kX11;           // zeroth_order
+extern const Experiment kX1, kX2, kX3, kX4;   // rfedags
+extern const Experiment kX5, kX6;             // multitask
+extern const Experiment kX7, kX8, kX9, kX10;  // svrg
+extern const Experiment kX11, kZofl;          // zeroth_order
+extern const Experiment kX15, kX16;           // participation
+extern const Experiment kBytes;               // bytes
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

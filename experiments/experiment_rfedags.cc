@@ -1,5 +1,5 @@
-// RFedAGS against the claims of 000 about fixed steps: principal eigenvector on the sphere (X1), Frechet mean of SPD
-// matrices (X2), Brockett's cost on Stiefel (X3).
+// RFedAGS and the tangent mean against the claims of 000: principal eigenvector on the sphere (X1), Frechet mean of SPD
+// matrices (X2), Brockett's cost on Stiefel (X3), and decaying steps on all three (X4).
 #include <array>
 #include <functional>
 
@@ -15,41 +15,62 @@ struct Problem000 {
   const char* name;
   std::shared_ptr<const Workload> workload;
   uint32_t batch_size;
-  double step;
+  double fixed_step;
+  double decaying_step;  // (5.2): alpha_0 / (beta + floor(t / dec))
+  uint32_t step_period;  // dec
   uint32_t round_count;
   RetractionKind retraction;
   TransportKind transport;
 };
 
+constexpr double kStepOffset = 0.1;  // beta
+
 Problem000 cpesph(uint32_t seed) {
-  return {"CPESph", make_cpesph(seed), 64, 1, 600, RetractionKind::kProjection, TransportKind::kParallel};
+  return {"CPESph", make_cpesph(seed), 64, 1, 1, 50, 600, RetractionKind::kProjection, TransportKind::kParallel};
 }
 
 Problem000 cfmspd(uint32_t seed) {
-  return {"CFMSPD", make_cfmspd(seed), 30, 3e-3, 300, RetractionKind::kExponential, TransportKind::kParallel};
+  return {"CFMSPD", make_cfmspd(seed), 30, 3e-3, 8e-3, 20, 300, RetractionKind::kExponential, TransportKind::kParallel};
 }
 
 // The reference's transport is the parallelization with a Householder complement, of which 000 speaks.
 Problem000 mbcfsti(uint32_t seed) {
-  return {"MBCFSti", make_brockett(seed), 25, 3e-3, 500, RetractionKind::kPolar, TransportKind::kHouseholder};
+  return {"MBCFSti", make_brockett(seed), 25, 3e-3, 2e-2, 50, 500, RetractionKind::kPolar, TransportKind::kHouseholder};
 }
 
-Case make_case(const Problem000& problem, uint32_t local_step_count) {
+Case make_case(const Problem000& problem, StepRule rule, SolverId solver, uint32_t local_step_count) {
+  const bool is_fixed = rule == StepRule::kFixed;
   Case out;
-  out.key = std::string(problem.name) + "/fixed/K" + std::to_string(local_step_count) + "/AGS";
-  out.parameters = gradient_stream_parameters(local_step_count, problem.step, problem.round_count);
+  out.key = std::string(problem.name) + "/" + name_of(rule) + "/K" + std::to_string(local_step_count) + "/" +
+            (solver == SolverId::kGradientStream ? "AGS" : "TM");
+  out.parameters = gradient_stream_parameters(
+      local_step_count, is_fixed ? problem.fixed_step : problem.decaying_step, problem.round_count);
+  out.parameters.solver = solver;
   out.parameters.batch_mode = BatchMode::kCommon;
   out.parameters.batch_size = problem.batch_size;
+  out.parameters.step_rule = rule;
+  out.parameters.step_offset = static_cast<Real>(kStepOffset);
+  out.parameters.step_period = problem.step_period;
   out.parameters.retraction = problem.retraction;
   out.parameters.transport = problem.transport;
   out.workload = problem.workload;
   return out;
 }
 
+// What the reference has at the fixed step: RFedAGS for every K, the tangent mean for two, and two partial fleets.
 std::vector<Case> fixed_cases(const Problem000& problem) {
   std::vector<Case> cases;
   for (const uint32_t k : kLocalSteps) {
-    cases.push_back(make_case(problem, k));
+    cases.push_back(make_case(problem, StepRule::kFixed, SolverId::kGradientStream, k));
+  }
+  for (const uint32_t k : {1, 8}) {
+    cases.push_back(make_case(problem, StepRule::kFixed, SolverId::kTangentMean, k));
+  }
+  for (const uint32_t cohort_size : {3, 5}) {
+    Case& partial = cases.emplace_back(make_case(problem, StepRule::kFixed, SolverId::kGradientStream, 4));
+    partial.key += "/part" + std::to_string(cohort_size);
+    partial.parameters.participation = Participation::kSchemeOne;
+    partial.parameters.cohort_size = cohort_size;
   }
   return cases;
 }
@@ -81,6 +102,11 @@ void claim_fixed(const Curves& curves, const std::string& problem, uint32_t earl
   judgement->claim("more local steps, faster", is_faster, by_local_steps(at, early));
   judgement->claim("a fixed step ends at a floor that grows with K", at(16, last) > at(8, last),
                    by_local_steps(at, last));
+  const double mean = curves.at(problem + "/fixed/K8/TM").excess_at(early);
+  judgement->claim("RFedAvg with the tangent mean is RFedAGS at K = 1 and about the same at K = 8",
+                   mean < 1.1 * at(8, early) && mean > at(8, early) / 1.1,
+                   "K = 8, round " + std::to_string(early) + ": tangent mean " + figure(mean) + ", RFedAGS " +
+                       figure(at(8, early)));
 }
 
 std::vector<Case> x1_cases(const Request& request) { return fixed_cases(cpesph(request.seed)); }
@@ -102,6 +128,8 @@ void x2_judge(const Curves& curves, const Request&, Judgement* judgement) {
   judgement->check_near("K4, excess at round 100", at(4, 100), 1.5e-2, 5);
   judgement->check_near("K8, excess at round 100", at(8, 100), 1.0e-4, 5);
   judgement->check_near("K16, excess at round 100", at(16, 100), 2.7e-6, 5);
+  judgement->check_near("K8, tangent mean over RFedAGS at round 50",
+                        curves.at("CFMSPD/fixed/K8/TM").excess_at(50) / at(8, 50), 1, 1.01);
   claim_fixed(curves, "CFMSPD", 50, 300, judgement);
 }
 
@@ -120,8 +148,11 @@ std::vector<Case> transport_cases(const Problem000& problem) {
   for (const Setting& setting : {Setting{8, 3e-3, "K8/a0.003/"}, Setting{8, 2e-2, "K8/a0.02/"}}) {
     for (const Transport& transport :
          {Transport{TransportKind::kHouseholder, "par"}, Transport{TransportKind::kSmooth, "al"},
-          Transport{TransportKind::kProjection, "proj"}}) {
-      Case& one = cases.emplace_back(make_case(problem, setting.local_step_count));
+          Transport{TransportKind::kProjection, "proj"}, Transport{TransportKind::kDefault, "TM"}}) {
+      const bool is_mean = transport.kind == TransportKind::kDefault;
+      Case& one = cases.emplace_back(
+          make_case(problem, StepRule::kFixed, is_mean ? SolverId::kTangentMean : SolverId::kGradientStream,
+                    setting.local_step_count));
       one.key = std::string(setting.name) + transport.name;
       one.parameters.step_size = static_cast<Real>(setting.step_size);
       one.parameters.transport = transport.kind;
@@ -153,7 +184,43 @@ void x3_judge(const Curves& curves, const Request&, Judgement* judgement) {
   judgement->claim("an isometric transport is the better one (Assumption 4.1)",
                    by("par") < by("proj") && by("al") < by("proj"),
                    "K = 8, step 0.02, excess at round 200: Householder " + figure(by("par")) + ", aligned " +
-                       figure(by("al")) + ", projection (not isometric) " + figure(by("proj")));
+                       figure(by("al")) + ", projection (not isometric) " + figure(by("proj")) + ", tangent mean " +
+                       figure(by("TM")));
+}
+
+std::vector<Case> x4_cases(const Request& request) {
+  std::vector<Case> cases;
+  for (const Problem000& problem : {cpesph(request.seed), mbcfsti(request.seed), cfmspd(request.seed)}) {
+    for (const StepRule rule : {StepRule::kFixed, StepRule::kPrinted, StepRule::kCode}) {
+      for (const uint32_t k : kLocalSteps) {
+        if (rule != StepRule::kFixed || k >= 8) {  // of the fixed step what the claims compare with
+          cases.push_back(make_case(problem, rule, SolverId::kGradientStream, k));
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+void x4_judge(const Curves& curves, const Request&, Judgement* judgement) {
+  const auto at = [&](const std::string& key, uint32_t round) { return curves.at(key + "/AGS").excess_at(round); };
+  judgement->check_near("CFMSPD, code form, K8 at round 300", at("CFMSPD/code/K8", 300), 2.2e-7, 5);
+  judgement->check_near("CPESph, code form, K16 at round 600", at("CPESph/code/K16", 600), 1.1e-6, 5);
+  struct Pair {
+    const char* problem;
+    uint32_t round;
+  };
+  for (const Pair& pair : {Pair{"CPESph", 600}, Pair{"MBCFSti", 500}, Pair{"CFMSPD", 300}}) {
+    for (const char* k : {"K8", "K16"}) {
+      const std::string problem = pair.problem;
+      const double fixed = at(problem + "/fixed/" + k, pair.round);
+      const double code = at(problem + "/code/" + k, pair.round);
+      const double printed = at(problem + "/printed/" + k, pair.round);
+      judgement->claim(problem + ", " + k + ": decaying steps end lower than a fixed one", code < fixed,
+                       "excess at round " + std::to_string(pair.round) + ": fixed " + figure(fixed) + ", (5.2) code " +
+                           figure(code) + ", (5.2) printed " + figure(printed));
+    }
+  }
 }
 
 }  // namespace
@@ -163,5 +230,6 @@ const Experiment kX1 = {"X1", "RFedAGS, principal eigenvector on the sphere, fix
 const Experiment kX2 = {"X2", "RFedAGS, Frechet mean of SPD matrices, fixed step", x2_cases, x2_judge, nullptr,
                         "excess"};
 const Experiment kX3 = {"X3", "RFedAGS, Brockett cost on Stiefel, fixed step", x3_cases, x3_judge, nullptr, "excess"};
+const Experiment kX4 = {"X4", "RFedAGS with decaying steps", x4_cases, x4_judge, nullptr, "excess"};
 
 }  // namespace gradstream

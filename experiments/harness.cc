@@ -62,8 +62,11 @@ Curve run_case(const Case& one, const HarnessOptions& options) {
     }
     CalmFleet fleet(parameters, problems, start_of(*one.workload));
     curve.fault = fleet.run([&](uint32_t version, const Real* model) {
+      if (version % parameters.phase_count() != 0) {
+        return true;  // amid a round: the model has not moved
+      }
       CurvePoint& point = curve.points.emplace_back();
-      point.round = version;
+      point.round = parameters.round_of(version);
       point.measures = one.workload->measure(matrix_of(parameters.shape, model));
       point.bytes_up = fleet.bytes().up;
       point.bytes_down = fleet.bytes().down;

@@ -43,7 +43,8 @@ void hold_to_references(const Experiment& experiment, const std::vector<Case>& c
                         const HarnessOptions& options, Judgement* judgement) {
   for (const ReferenceCurve& reference : read_references(experiment.name)) {
     for (const Case& one : cases) {
-      if (reference.key == one.key && reference.seed == options.request.seed) {
+      const std::string& wanted = one.reference_key.empty() ? one.key : one.reference_key;
+      if (reference.key == wanted && reference.seed == options.request.seed) {
         const Curve& curve = curves.at(one.key);
         if (curve.points.empty()) {
           judgement->check(one.key + " runs: " + curve.fault, false);

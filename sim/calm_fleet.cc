@@ -21,7 +21,8 @@ constexpr uint32_t kPollCountMax = 1'000'000;
 constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
                                                             &kProjectionTwoSidedOps, &kTangentRetractionOps,
                                                             &kProjectionTangentOps};
-constexpr std::array<const SolverOps*, 2> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
+                                                      &kSolverTangentMeanOps, &kSolverSvrgOps};
 
 // What a log line of the coordinator says that a calm fleet must never hear.
 const std::set<std::string>& fault_events() {
@@ -223,7 +224,7 @@ void CalmFleet::take_server_actions() {
           break;
         case ActionKind::kPublish:
           is_over_ = is_over_ || !watch_(action.version, server_->model().model()) ||
-                     action.version == parameters_.round_count;
+                     action.version == parameters_.version_count();
           break;
         case ActionKind::kLog:
           if (fault_events().contains(action.event)) {
