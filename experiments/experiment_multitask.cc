@@ -71,7 +71,9 @@ std::vector<Case> x6_cases(const Request& request) {
         one.parameters.solver = is_mean ? SolverId::kTangentMean : SolverId::kGradientStream;
         one.parameters.batch_mode = BatchMode::kCommon;
         one.parameters.batch_size = 18;
-        one.parameters.retraction = RetractionKind::kPolar;
+        one.parameters.retraction = is_mean ? RetractionKind::kExponential : RetractionKind::kPolar;
+        one.parameters.local_retraction = RetractionKind::kPolar;
+        one.parameters.transport = TransportKind::kParallel;
         one.parameters.fold_scale_log2 = 20;
         one.workload = workload;
       }

@@ -21,21 +21,23 @@ struct Problem000 {
   uint32_t round_count;
   RetractionKind retraction;
   TransportKind transport;
+  // Of the server's mean in the tangent mean, where the reference has another one there than in the local steps.
+  RetractionKind mean_retraction;
 };
 
 constexpr double kStepOffset = 0.1;  // beta
 
 Problem000 cpesph(uint32_t seed) {
-  return {"CPESph", make_cpesph(seed), 64, 1, 1, 50, 600, RetractionKind::kProjection, TransportKind::kParallel};
+  return {"CPESph", make_cpesph(seed), 64, 1, 1, 50, 600, RetractionKind::kProjection, TransportKind::kParallel, RetractionKind::kExponential};
 }
 
 Problem000 cfmspd(uint32_t seed) {
-  return {"CFMSPD", make_cfmspd(seed), 30, 3e-3, 8e-3, 20, 300, RetractionKind::kExponential, TransportKind::kParallel};
+  return {"CFMSPD", make_cfmspd(seed), 30, 3e-3, 8e-3, 20, 300, RetractionKind::kExponential, TransportKind::kParallel, RetractionKind::kExponential};
 }
 
 // The reference's transport is the parallelization with a Householder complement, of which 000 speaks.
 Problem000 mbcfsti(uint32_t seed) {
-  return {"MBCFSti", make_brockett(seed), 25, 3e-3, 2e-2, 50, 500, RetractionKind::kPolar, TransportKind::kHouseholder};
+  return {"MBCFSti", make_brockett(seed), 25, 3e-3, 2e-2, 50, 500, RetractionKind::kPolar, TransportKind::kHouseholder, RetractionKind::kPolar};
 }
 
 Case make_case(const Problem000& problem, StepRule rule, SolverId solver, uint32_t local_step_count) {
@@ -53,6 +55,10 @@ Case make_case(const Problem000& problem, StepRule rule, SolverId solver, uint32
   out.parameters.step_period = problem.step_period;
   out.parameters.retraction = problem.retraction;
   out.parameters.transport = problem.transport;
+  if (solver == SolverId::kTangentMean && problem.mean_retraction != problem.retraction) {
+    out.parameters.retraction = problem.mean_retraction;
+    out.parameters.local_retraction = problem.retraction;
+  }
   out.workload = problem.workload;
   return out;
 }

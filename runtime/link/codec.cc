@@ -135,6 +135,7 @@ Status check(const gs_Task& m) {
   GS_TRY(known(m.batch_mode, _gs_BatchMode_MAX));
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(known(m.curvature_form, _gs_BarzilaiBorwein_MAX));
+  GS_TRY(known(m.local_retraction, _gs_Retraction_MAX));
   GS_TRY(finite(m.step_size));
   GS_TRY(finite(m.proximal));
   GS_TRY(finite(m.curvature));
@@ -303,6 +304,7 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.curvature_form = static_cast<BarzilaiBorwein>(task.curvature_form);
   out.curvature = static_cast<Real>(task.curvature);
   out.draws_iterate = task.draws_iterate;
+  out.local_retraction = static_cast<RetractionKind>(task.local_retraction);
   out.encoding = static_cast<Encoding>(task.encoding);
   out.deadline_ms = task.deadline_ms;
   static_assert(sizeof(out.problem) == sizeof(task.problem));
