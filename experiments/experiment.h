@@ -88,6 +88,8 @@ struct Experiment {
   const char* needs;  // folder under --data, or null
   // What the picture shows: excess, grad_norm or other.
   const char* measure;
+  // The picture is of the cases whose key contains this.
+  const char* shown;
 };
 
 // One line for each, in experiment.cc.
@@ -98,7 +100,8 @@ const Experiment* find_experiment(const std::string& name);  // null: no such na
 extern const Experiment kX1, kX2, kX3, kX4;   // rfedags
 extern const Experiment kX5, kX6;             // multitask
 extern const Experiment kX7, kX8, kX9, kX10;  // svrg
-extern const Experiment kX11, kZofl;          // zeroth_order
+extern const Experiment kX11;                 // estimators
+extern const Experiment kZofl;                // zeroth_order
 extern const Experiment kX15, kX16;           // participation
 extern const Experiment kBytes;               // bytes
 

@@ -28,7 +28,8 @@ std::vector<Case> bytes_cases(const Request& request) {
       for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
         const bool is_dense = stream == StreamKind::kTangentBlock;
         Case& one = cases.emplace_back();
-        one.key = std::string(is_dense ? "dense" : "scalar") + "/zeroth/" + name_of(encoding) + "/K" + std::to_string(k);
+        one.key =
+            std::string(is_dense ? "dense" : "scalar") + "/zeroth/" + name_of(encoding) + "/K" + std::to_string(k);
         one.parameters = gradient_stream_parameters(k, 0.2 / largest, 1000);
         RunParameters& p = one.parameters;
         p.solver = SolverId::kProjection;
@@ -64,10 +65,10 @@ void bytes_judge(const Curves& curves, const Request&, Judgement* judgement) {
     std::string line = "| " + key + " |";
     for (const double gap : kGaps) {
       const CurvePoint* point = first_below(curve, gap);
-      line += point == nullptr ? " - | - | - |"
-                               : " " + std::to_string(point->round) + " | " +
-                                     std::to_string(point->bytes_up / kDeviceCount) + " | " +
-                                     std::to_string(point->bytes_down / kDeviceCount) + " |";
+      line += point == nullptr
+                  ? " - | - | - |"
+                  : " " + std::to_string(point->round) + " | " + std::to_string(point->bytes_up / kDeviceCount) +
+                        " | " + std::to_string(point->bytes_down / kDeviceCount) + " |";
     }
     judgement->note(line);
   }
@@ -86,7 +87,7 @@ void bytes_judge(const Curves& curves, const Request&, Judgement* judgement) {
 
 }  // namespace
 
-const Experiment kBytes = {"bytes", "Bytes to a gap, dense and scalar uploads", bytes_cases, bytes_judge, nullptr,
-                           "excess"};
+const Experiment kBytes = {
+    "bytes", "Bytes to a gap, dense and scalar uploads", bytes_cases, bytes_judge, nullptr, "excess", "f32"};
 
 }  // namespace gradstream

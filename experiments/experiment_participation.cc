@@ -2,6 +2,7 @@
 // under Scheme I and Scheme II (X15), and structured prediction in hyperbolic space under Scheme II (X16).
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "experiments/experiment.h"
@@ -44,7 +45,8 @@ Case x15_case(const std::string& key, const std::shared_ptr<const Workload>& wor
 std::vector<Case> x15_cases(const Request& request) {
   std::vector<Case> cases;
   for (const bool is_skewed : {false, true}) {
-    const std::shared_ptr<const Workload> workload = make_mnist_agents(request.data_folder, is_skewed ? 2 : 0, request.seed);
+    const std::shared_ptr<const Workload> workload =
+        make_mnist_agents(request.data_folder, is_skewed ? 2 : 0, request.seed);
     if (workload == nullptr) {
       return {};
     }
@@ -109,7 +111,9 @@ std::vector<Case> x16_cases(const Request& request) {
   full.workload = workload;
   std::string text;
   for (const double probability : read_wordnet_participation(request.data_folder)) {
-    text += (text.empty() ? "" : " ") + std::to_string(probability);
+    std::array<char, 32> digits = {};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), probability).ptr;  // all of them
+    text += (text.empty() ? "" : " ") + std::string(digits.data(), end);
   }
   for (const ParticipationWeights weights :
        {ParticipationWeights::kCounted, ParticipationWeights::kTrue, ParticipationWeights::kBiased}) {
@@ -142,9 +146,12 @@ void x16_judge(const Curves& curves, const Request& request, Judgement* judgemen
 
 }  // namespace
 
-const Experiment kX15 = {"X15", "RFedAGS with partial participation, PCA of MNIST on the sphere", x15_cases, x15_judge,
-                         "mnist", "excess"};
-const Experiment kX16 = {"X16", "RFedAGS with partial participation, hyperbolic structured prediction", x16_cases,
-                         x16_judge, "wordnet", "excess"};
+const Experiment kX15 = {
+    "X15",   "RFedAGS with partial participation, PCA of MNIST on the sphere", x15_cases, x15_judge, "mnist", "excess",
+    "skewed"};
+const Experiment kX16 = {"X16",     "RFedAGS with partial participation, hyperbolic structured prediction",
+                         x16_cases, x16_judge,
+                         "wordnet", "excess",
+                         ""};
 
 }  // namespace gradstream

@@ -1,5 +1,5 @@
-// Variance-reduced federated learning (002): RFedSVRG, -2BB and -2BBS against RFedAvg and RFedProx on the Karcher mean of
-// SPD matrices (X7), PCA on the sphere (X8), kernel PCA of small tables (X9) and of MNIST (X10).
+// Variance-reduced federated learning (002): RFedSVRG, -2BB and -2BBS against RFedAvg and RFedProx on the Karcher mean
+// of SPD matrices (X7), PCA on the sphere (X8), kernel PCA of small tables (X9) and of MNIST (X10).
 #include <array>
 #include <limits>
 
@@ -45,6 +45,9 @@ Case make_case(const Setting& setting, const Named& named) {
   const bool is_reduced = named.algorithm >= Algorithm::kSvrg;
   p.solver = is_reduced ? SolverId::kSvrg : SolverId::kTangentMean;
   p.step_rule = StepRule::kFixed;
+  if (setting.workload->manifold() == ManifoldId::kStiefel) {
+    p.retraction = RetractionKind::kPolarFormal;  // as the works: their steps leave the region of the true inverse
+  }
   p.proximal = static_cast<Real>(named.algorithm == Algorithm::kProx ? kProximal : 0);
   if (named.algorithm >= Algorithm::k2bb) {
     p.barzilai_borwein = BarzilaiBorwein::kFirst;
@@ -134,8 +137,7 @@ std::vector<Case> x8_cases(const Request& request) {
   for (const bool is_covariance : {true, false}) {
     for (const uint32_t device_count : {50, 100, 200}) {
       const std::shared_ptr<const Workload> workload = make_pca(device_count, is_covariance, request.seed);
-      const std::string prefix =
-          std::string(is_covariance ? "cov" : "printed") + "/n" + std::to_string(device_count);
+      const std::string prefix = std::string(is_covariance ? "cov" : "printed") + "/n" + std::to_string(device_count);
       for (const Named& named : kAlgorithms) {
         cases.push_back(make_case({prefix, workload, 2e-2, 3e-1, 3e-4, 2, device_count / 10, 500}, named));
         cases.back().parameters.retraction = RetractionKind::kExponential;
@@ -158,11 +160,12 @@ void x8_judge(const Curves& curves, const Request&, Judgement* judgement) {
                        ", " + figure(at("printed/n100/SVRG", 500)) + ", " + figure(at("printed/n200/SVRG", 500)));
   for (const char* prefix : {"printed/n200", "cov/n100"}) {
     const std::string name = prefix;
-    judgement->claim(name + ": 2BBS is the fastest, 2BB is faster than SVRG",
-                     at(name + "/2BBS", 500) < at(name + "/2BB", 500) && at(name + "/2BB", 500) < at(name + "/SVRG", 500),
-                     "gradient norm at round 500: SVRG " + figure(at(name + "/SVRG", 500)) + ", 2BB " +
-                         figure(at(name + "/2BB", 500)) + ", 2BBS " + figure(at(name + "/2BBS", 500)) + ", RFedAvg " +
-                         figure(at(name + "/Avg", 500)));
+    judgement->claim(
+        name + ": 2BBS is the fastest, 2BB is faster than SVRG",
+        at(name + "/2BBS", 500) < at(name + "/2BB", 500) && at(name + "/2BB", 500) < at(name + "/SVRG", 500),
+        "gradient norm at round 500: SVRG " + figure(at(name + "/SVRG", 500)) + ", 2BB " +
+            figure(at(name + "/2BB", 500)) + ", 2BBS " + figure(at(name + "/2BBS", 500)) + ", RFedAvg " +
+            figure(at(name + "/Avg", 500)));
   }
   judgement->claim("gradient norms of 1e-13 within 500 rounds", at("printed/n200/2BBS", 500) < 1e-12,
                    "best: " + figure(at("printed/n200/2BBS", 500)) + "; the eigenvalue gap is 0.3 %");
@@ -186,6 +189,7 @@ std::vector<Case> x9_cases(const Request& request) {
         cases.push_back(make_case({std::string(table.name) + "/" + preparation, workload, table.step, table.step_max,
                                    table.step_min, 5, 5, 300},
                                   named));
+        cases.back().parameters.fold_scale_log2 = 18;  // gradients are sums over samples: some entries are above 100
       }
     }
   }
@@ -197,8 +201,8 @@ void x9_judge(const Curves& curves, const Request&, Judgement* judgement) {
     const std::string prefix = std::string(table) + "/zscore";
     const Curve& scaled = curves.at(prefix + "/2BBS");
     const double bound = (kIsDouble ? 1e-10 : 1e-4) * scaled.points.front().measures.grad_norm;
-    judgement->check(prefix + ", RFedSVRG-2BBS comes down to " + figure(bound) + " within 200 rounds: " +
-                         rounds_text(scaled.rounds_to(bound)),
+    judgement->check(prefix + ", RFedSVRG-2BBS comes down to " + figure(bound) +
+                         " within 200 rounds: " + rounds_text(scaled.rounds_to(bound)),
                      scaled.rounds_to(bound) <= 200);
     for (const char* preparation : {"/zscore", "/zrownorm"}) {
       const std::string name = std::string(table) + preparation;
@@ -220,7 +224,8 @@ std::vector<Case> x10_cases(const Request& request) {
   }
   for (const Named& named : kAlgorithms) {
     if (named.algorithm != Algorithm::kProx) {
-      cases.push_back(make_case({"paper", workload, 2e-10, 3e-8, 3e-12, 5, 20, 200}, named));
+      constexpr double kUnit = kGreyUnit * kGreyUnit;
+      cases.push_back(make_case({"paper", workload, 2e-10 * kUnit, 3e-8 * kUnit, 3e-12 * kUnit, 5, 20, 200}, named));
     }
   }
   return cases;
@@ -230,9 +235,9 @@ void x10_judge(const Curves& curves, const Request&, Judgement* judgement) {
   const auto angle = [&](const char* name) { return curves.at(std::string("paper/") + name).at(200).measures.other; };
   judgement->check("RFedSVRG-2BBS, largest principal angle at round 200 below 1e-2: " + figure(angle("2BBS")),
                    angle("2BBS") < 1e-2);
-  judgement->check("the others stay above 1: " + figure(angle("Avg")) + ", " + figure(angle("SVRG")) + ", " +
-                       figure(angle("2BB")),
-                   angle("Avg") > 1 && angle("SVRG") > 1 && angle("2BB") > 1);
+  judgement->check(
+      "the others stay above 1: " + figure(angle("Avg")) + ", " + figure(angle("SVRG")) + ", " + figure(angle("2BB")),
+      angle("Avg") > 1 && angle("SVRG") > 1 && angle("2BB") > 1);
   judgement->claim("RFedSVRG-2BBS is the fastest", angle("2BBS") < angle("SVRG") && angle("2BBS") < angle("2BB"),
                    "largest principal angle at round 200: RFedAvg " + figure(angle("Avg")) + ", SVRG " +
                        figure(angle("SVRG")) + ", 2BB " + figure(angle("2BB")) + ", 2BBS " + figure(angle("2BBS")));
@@ -240,10 +245,11 @@ void x10_judge(const Curves& curves, const Request&, Judgement* judgement) {
 
 }  // namespace
 
-const Experiment kX7 = {"X7", "RFedSVRG family, Karcher mean of SPD matrices", x7_cases, x7_judge, nullptr,
-                        "grad_norm"};
-const Experiment kX8 = {"X8", "RFedSVRG family, PCA on the sphere", x8_cases, x8_judge, nullptr, "grad_norm"};
-const Experiment kX9 = {"X9", "RFedSVRG family, kernel PCA of tables", x9_cases, x9_judge, nullptr, "grad_norm"};
-const Experiment kX10 = {"X10", "RFedSVRG family, kernel PCA of MNIST", x10_cases, x10_judge, "mnist", "grad_norm"};
+const Experiment kX7 = {
+    "X7", "RFedSVRG family, Karcher mean of SPD matrices", x7_cases, x7_judge, nullptr, "grad_norm", "karcher/k5/tau"};
+const Experiment kX8 = {"X8", "RFedSVRG family, PCA on the sphere", x8_cases, x8_judge, nullptr, "grad_norm", "n200"};
+const Experiment kX9 = {"X9",    "RFedSVRG family, kernel PCA of tables", x9_cases, x9_judge, nullptr, "grad_norm",
+                        "zscore"};
+const Experiment kX10 = {"X10", "RFedSVRG family, kernel PCA of MNIST", x10_cases, x10_judge, "mnist", "grad_norm", ""};
 
 }  // namespace gradstream

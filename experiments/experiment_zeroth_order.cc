@@ -1,18 +1,14 @@
-// Zeroth-order learning by projection (003): the estimators (6) and (7) on one machine (X11), and federated runs with
-// and without correction, first order and zeroth order, against each other (d_zofl).
+// Federated learning by projection (003), with and without correction, first order and zeroth order, against each
+// other.
 #include <array>
-#include <chrono>
 #include <cmath>
 
 #include "experiments/experiment.h"
-#include "runtime/training/estimator.h"
 
 namespace gradstream {
 namespace {
 
 constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
-
-// ---- d_zofl ----
 
 struct ZoflData {
   const char* name;
@@ -22,8 +18,8 @@ struct ZoflData {
   uint32_t round_count;
 };
 
-constexpr std::array<ZoflData, 3> kZoflData = {{{"synth", 2, 10, 20, 200}, {"digits", 4, 10, 50, 150},
-                                                {"iris", 2, 5, 20, 200}}};
+constexpr std::array<ZoflData, 3> kZoflData = {
+    {{"synth", 2, 10, 20, 200}, {"digits", 4, 10, 50, 150}, {"iris", 2, 5, 20, 200}}};
 
 struct ZoflVariant {
   bool is_first_order;
@@ -101,111 +97,25 @@ void zofl_judge(const Curves& curves, const Request&, Judgement* judgement) {
                    zo_gain > 5);
   judgement->claim("the correction terms remove client drift", fo_gain > 10 && zo_gain > 10,
                    "synthetic data sorted by label, 5 local steps, gap at round 200 without / with: first order " +
-                       figure(at(true, 5, fo_without, 200)) + " / " + figure(at(true, 5, fo, 200)) +
-                       ", zeroth order " + figure(at(true, 5, zo_without, 200)) + " / " + figure(at(true, 5, zo, 200)));
+                       figure(at(true, 5, fo_without, 200)) + " / " + figure(at(true, 5, fo, 200)) + ", zeroth order " +
+                       figure(at(true, 5, zo_without, 200)) + " / " + figure(at(true, 5, zo, 200)));
   judgement->claim("more local steps are better at the same eta tau",
                    at(false, 5, zo, 200) < at(false, 1, zo, 200) && at(false, 10, zo, 200) < at(false, 5, zo, 200),
                    "shuffled data, zeroth order, gap at round 200 for tau = 1, 5, 10: " +
                        figure(at(false, 1, zo, 200)) + ", " + figure(at(false, 5, zo, 200)) + ", " +
                        figure(at(false, 10, zo, 200)) + "; first order: " + figure(at(false, 1, fo, 200)) + ", " +
                        figure(at(false, 5, fo, 200)) + ", " + figure(at(false, 10, fo, 200)));
-  judgement->claim("one sample a direction, as printed, is enough", at(false, 5, sampled, 200) < 2 * at(false, 5, zo, 200),
+  judgement->claim("one sample a direction, as printed, is enough",
+                   at(false, 5, sampled, 200) < 2 * at(false, 5, zo, 200),
                    "shuffled data, 5 local steps, gap at round 200: one sample " + figure(at(false, 5, sampled, 200)) +
                        ", all samples " + figure(at(false, 5, zo, 200)));
 }
 
-// ---- X11 ----
-
-struct TableRun {
-  const char* table;
-  const char* preparation;
-  uint32_t cols;
-  uint32_t direction_count;
-  double step;  // times 1 / L, L = the largest eigenvalue less the smallest
-  uint32_t round_count;
-};
-
-constexpr std::array<TableRun, 6> kTableRuns = {{{"iris", "zscore", 2, 100, .5, 500},
-                                                 {"iris", "raw", 2, 100, .5, 500},
-                                                 {"iris", "center", 2, 100, .5, 500},
-                                                 {"digits", "scale16", 4, 50, .1, 1000},
-                                                 {"digits", "zscore", 4, 50, .1, 1000},
-                                                 {"digits", "raw", 4, 50, .1, 1000}}};
-
-// R, E: (6) with the polar and the exponential retraction; P: (7); Pt: its tangent part.
-struct EstimatorRun {
-  const char* name;
-  SolverId solver;
-  EstimatorId estimator;
-  RetractionKind retraction;
-};
-
-constexpr std::array<EstimatorRun, 4> kEstimatorRuns = {
-    {{"R", SolverId::kGradientStream, EstimatorId::kTangentRetraction, RetractionKind::kPolar},
-     {"E", SolverId::kGradientStream, EstimatorId::kTangentRetraction, RetractionKind::kExponential},
-     {"P", SolverId::kProjection, EstimatorId::kProjectionOneSided, RetractionKind::kPolar},
-     {"Pt", SolverId::kGradientStream, EstimatorId::kProjectionTangent, RetractionKind::kPolar}}};
-
-std::string table_key(const TableRun& run, const EstimatorRun& estimator) {
-  return std::string(run.table) + "/" + run.preparation + "/" + estimator.name;
-}
-
-std::vector<Case> x11_cases(const Request& request) {
-  std::vector<Case> cases;
-  for (const TableRun& run : kTableRuns) {
-    const std::shared_ptr<const KpcaWorkload> workload =
-        make_single_table(run.table, run.preparation, run.cols, request.seed);
-    const Eigen::VectorXd& w = workload->eigenvalues();
-    for (const EstimatorRun& estimator : kEstimatorRuns) {
-      Case& one = cases.emplace_back();
-      one.key = table_key(run, estimator);
-      const bool is_slow = std::string(estimator.name) == "E" && std::string(run.table) == "digits";
-      one.parameters = gradient_stream_parameters(1, run.step / (w(w.size() - 1) - w(0)), is_slow ? 300 : run.round_count);
-      RunParameters& p = one.parameters;
-      p.solver = estimator.solver;
-      p.estimator = estimator.estimator;
-      p.retraction = estimator.retraction;
-      p.upload_stream = StreamKind::kTangentBlock;
-      p.directions = DirectionKind::kSphere;
-      p.group_count = 0;
-      p.direction_count = run.direction_count;
-      p.smoothing = static_cast<Real>(1e-4);
-      p.correction_form = CorrectionForm::kNone;
-      one.workload = workload;
-    }
-  }
-  return cases;
-}
-
-void x11_judge(const Curves& curves, const Request&, Judgement* judgement) {
-  const auto at = [&](const TableRun& run, const EstimatorRun& estimator, uint32_t round) {
-    return curves.at(table_key(run, estimator)).excess_at(round);
-  };
-  const auto& [polar_run, exp_run, projection, tangent] = kEstimatorRuns;
-  const TableRun& iris = kTableRuns[0];
-  const TableRun& digits = kTableRuns[3];
-  for (const TableRun& run : {iris, digits}) {
-    for (const uint32_t round : {10, 50, 200}) {
-      const double six = at(run, polar_run, round);
-      if (six > 1e-3 * at(run, polar_run, 0)) {
-        judgement->check_near(std::string(run.table) + ", (7) over (6) at iteration " + std::to_string(round),
-                              at(run, projection, round) / six, 1, 1.35);
-      }
-    }
-  }
-  judgement->claim("(7) converges as (6) does with polar or exponential retraction",
-                   std::fabs(at(digits, projection, 200) / at(digits, polar_run, 200) - 1) < .1 &&
-                       std::fabs(at(digits, exp_run, 200) / at(digits, polar_run, 200) - 1) < .1,
-                   "Digits, gap at iteration 200: (6) polar " + figure(at(digits, polar_run, 200)) + ", (6) exp " +
-                       figure(at(digits, exp_run, 200)) + ", (7) " + figure(at(digits, projection, 200)) +
-                       ", (7) projected to the tangent space " + figure(at(digits, tangent, 200)));
-}
-
 }  // namespace
 
-const Experiment kX11 = {"X11", "Zeroth-order estimators (6) and (7), kernel PCA", x11_cases, x11_judge, nullptr,
-                         "excess"};
-const Experiment kZofl = {"d_zofl", "Federated learning by projection, with and without correction", zofl_cases,
-                          zofl_judge, nullptr, "excess"};
+const Experiment kZofl = {"d_zofl",        "Federated learning by projection, with and without correction",
+                          zofl_cases,      zofl_judge,
+                          nullptr,         "excess",
+                          "synth/het/tau5"};
 
 }  // namespace gradstream

@@ -20,6 +20,9 @@ Matrix matrix_of(Shape shape, const Real* model) {
   return Eigen::Map<const Model>(model, shape.rows, shape.cols).cast<double>();
 }
 
+// Points of one curve in a picture, about. Reason: pictures of the documentation stay small.
+constexpr size_t kPointCountMax = 60;
+
 // Seventeen digits: the double read back is the one that was measured.
 std::string exact(double value) {
   char text[40];
@@ -128,11 +131,16 @@ bool write_picture(const std::string& folder, const Experiment& experiment, cons
          << "set format y '%.0e'\nset grid\nset key outside right noenhanced\nset xlabel 'round'\nset ylabel '"
          << (is_excess ? "excess F(x) - F*" : "norm of the gradient") << "'\nset title \"" << experiment.title
          << "\" noenhanced\nplot ";
+  const auto is_shown = [&](const std::string& key) { return key.find(experiment.shown) != std::string::npos; };
+  const bool shows_all = std::none_of(curves.begin(), curves.end(), [&](const auto& c) { return is_shown(c.first); });
   const char* separator = "";
   for (const auto& [key, curve] : curves) {
-    script << separator << "'" << case_file_name(key) << ".csv' skip 1 using 1:" << (is_excess ? 2 : 3)
-           << " with lines title '" << key << "'";
-    separator = ", \\\n     ";
+    if (shows_all || is_shown(key)) {
+      script << separator << "'" << case_file_name(key) << ".csv' skip 1 every "
+             << 1 + curve.points.size() / kPointCountMax << " using 1:" << (is_excess ? 2 : 3) << " with lines title '"
+             << key << "'";
+      separator = ", \\\n     ";
+    }
     for (const CurvePoint& point : curve.points) {
       if (std::isfinite(point.measures.other)) {
         other << key << ',' << point.round << ',' << exact(point.measures.other) << '\n';

@@ -422,7 +422,8 @@ const EnumNames<RetractionKind>& names_of() {
                                                   {"qr", RetractionKind::kQr},
                                                   {"projection", RetractionKind::kProjection},
                                                   {"exponential", RetractionKind::kExponential},
-                                                  {"second_order", RetractionKind::kSecondOrder}};
+                                                  {"second_order", RetractionKind::kSecondOrder},
+                                                  {"polar_formal", RetractionKind::kPolarFormal}};
   return names;
 }
 
@@ -432,7 +433,8 @@ const EnumNames<TransportKind>& names_of() {
                                                  {"projection", TransportKind::kProjection},
                                                  {"parallel", TransportKind::kParallel},
                                                  {"smooth", TransportKind::kSmooth},
-                                                 {"householder", TransportKind::kHouseholder}};
+                                                 {"householder", TransportKind::kHouseholder},
+                                                 {"unaligned", TransportKind::kUnaligned}};
   return names;
 }
 

@@ -53,6 +53,44 @@ TEST(Experiment, FollowsTheReference) {
   }
 }
 
+struct Replay {
+  const Experiment* experiment;
+  const char* key;  // as it begins: the last words of some are the precision
+  uint32_t seed;
+  uint32_t rounds;
+};
+
+// A few rounds of one case of every kind: tangent means with a retraction of their own, cohorts, Stiefel, SPD and
+// Grassmann, variance reduction with curvatures beyond the inverse retraction's region, estimators, corrections.
+TEST(Experiment, OneCaseOfEachKindReplays) {
+  const Replay replays[] = {{&kX1, "CPESph/fixed/K8/TM", 2, 30},      {&kX1, "CPESph/fixed/K4/AGS/part3", 1, 30},
+                            {&kX2, "CFMSPD/fixed/K4/AGS", 2, 20},     {&kX3, "K8/a0.02/al", 1, 10},
+                            {&kX4, "CPESph/printed/K4/AGS", 2, 30},   {&kX7, "karcher/k5/tau2/2BBS", 1, 5},
+                            {&kX9, "wine/zscore/2BBS", 1, 10},        {&kX9, "iris/zrownorm/Prox", 2, 20},
+                            {&kX11, "iris/zscore/E", 2, 10},          {&kX11, "iris/zscore/Pt", 1, 10},
+                            {&kZofl, "iris/het/tau5/FO/corr", 1, 20}, {&kZofl, "synth/het/tau5/ZO/corr/full", 1, 10}};
+  for (const Replay& replay : replays) {
+    HarnessOptions options;
+    options.request.seed = replay.seed;
+    options.round_count_max = replay.rounds;
+    const std::vector<Case> cases = replay.experiment->cases(options.request);
+    const auto one =
+        std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.key.find(replay.key) == 0; });
+    ASSERT_NE(one, cases.end()) << replay.key;
+    const Curve curve = run_case(*one, options);
+    EXPECT_EQ(curve.fault, "") << one->key;
+    Judgement judgement;
+    for (const ReferenceCurve& reference : read_references(replay.experiment->name)) {
+      if (reference.seed == replay.seed &&
+          reference.key == (one->reference_key.empty() ? one->key : one->reference_key)) {
+        compare(reference, curve, tolerance_of(reference, one->parameters, curve.optimum), replay.rounds, &judgement);
+      }
+    }
+    EXPECT_TRUE(judgement.passed()) << one->key << ": "
+                                    << (judgement.lines().empty() ? "no reference" : judgement.lines().front());
+  }
+}
+
 TEST(Experiment, AnotherSeedIsAnotherCurve) {
   HarnessOptions options = short_run();
   options.request.seed = 2;
