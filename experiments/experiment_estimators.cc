@@ -166,7 +166,6 @@ void x11_judge(const Curves& curves, const Request& request, Judgement* judgemen
     return curves.at(table_key(run, estimator)).excess_at(round);
   };
   const auto& [polar_run, exp_run, projection, tangent, signs] = kEstimatorRuns;
-  const TableRun& iris = kTableRuns[kIris];
   const TableRun& digits = kTableRuns[kDigits];
   for (const size_t index : {kIris, kDigits}) {
     const TableRun& run = kTableRuns[index];
