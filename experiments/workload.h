@@ -137,9 +137,9 @@ std::unique_ptr<KpcaWorkload> make_kpca_table(const std::string& name, const std
 // X8: PCA on the sphere S^599, 10^4 standard normal samples over device_count devices; A_i = Z_i'Z_i as printed, or
 // divided by the samples of a device.
 std::unique_ptr<KpcaWorkload> make_pca(uint32_t device_count, bool is_covariance, uint32_t seed);
-// X10: 10^4 MNIST test images, raw grey values, 200 devices. The devices have them divided by kGreyUnit, a power of two,
-// so that gradients and steps both fit one fixed point; steps are to be multiplied by its square, and no bit of the
-// path changes. Null without mnist/ in the folder.
+// X10: 10^4 MNIST test images, raw grey values, 200 devices. The devices have them divided by kGreyUnit, a power of
+// two, so that gradients and steps both fit one fixed point; steps are to be multiplied by its square, and no bit of
+// the path changes. Null without mnist/ in the folder.
 inline constexpr double kGreyUnit = 8192;
 std::unique_ptr<KpcaWorkload> make_mnist_kpca(const std::string& folder, uint32_t seed);
 

@@ -58,7 +58,7 @@ enum class TransportKind : uint8_t {
   kParallel = 2,     // along the minimal geodesic
   kSmooth = 3,       // parallelization whose complement basis varies smoothly with the point
   kHouseholder = 4,  // parallelization with a Householder complement: jumps; for comparison only
-  kUnaligned = 5,    // Grassmann: projection of a lift between representatives that are not aligned; for comparison only
+  kUnaligned = 5,    // Grassmann: projection of a lift as it stands, representatives not aligned; for comparison
 };
 
 // clang-format off

@@ -79,7 +79,8 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   run->local_manifold = find_local_manifold(registry, run->task, run->manifold);
   run->estimator = find_estimator(registry.estimators, run->task.estimator.id);
   const Problem* problem = find_problem(registry.problems, run->task.problem);
-  if (run->ops == nullptr || run->manifold == nullptr || run->local_manifold == nullptr || run->estimator == nullptr || problem == nullptr) {
+  if (run->ops == nullptr || run->manifold == nullptr || run->local_manifold == nullptr || run->estimator == nullptr ||
+      problem == nullptr) {
     return Status::kUnimplemented;
   }
   run->problem = *problem;
