@@ -40,21 +40,23 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   const double first = reference.points.front().value;
   const double last = std::fabs(reference.points.back().value);
   const bool is_excess = reference.measure == "excess";
+  const double scale = optimum == 0 ? first : std::fabs(optimum);  // a cost whose least value is 0 has no other one
   if (kIsDouble) {
-    return {1e-7, is_excess ? 1e-9 * std::fabs(optimum) : 1e-6 * first};
+    return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first};
   }
   if (parameters.estimator == EstimatorId::kAnalyticGradient) {
-    return {1e-3, is_excess ? 1e-5 * std::fabs(optimum) : 3e-3 * first};
+    return {1e-3, is_excess ? 1e-5 * scale : 3e-3 * first};
   }
   return {1e-2, 10 * last};
 }
 
-void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, Judgement* judgement) {
+void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, uint32_t round_count,
+             Judgement* judgement) {
   double worst = 0;
   uint32_t worst_round = 0;
   uint32_t count = 0;
   for (const ReferenceCurve::Point& point : reference.points) {
-    if (!(point.value > tolerance.least)) {
+    if (!(point.value > tolerance.least) || point.round > round_count) {
       continue;
     }
     ++count;

@@ -34,8 +34,9 @@ struct Tolerance {
 // runs until the rounding of the model shows, and zeroth-order ones while the gap is above ten times the run's floor.
 Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum);
 
-// Adds one criterion: the worst relative deviation over the points that are compared, and where.
-void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, Judgement* judgement);
+// Adds one criterion: the worst relative deviation over the points that are compared, up to round_count, and where.
+void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, uint32_t round_count,
+             Judgement* judgement);
 
 }  // namespace gradstream
 

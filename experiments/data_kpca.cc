@@ -23,8 +23,9 @@ Matrix unaveraged(const Matrix& part) { return part * std::sqrt(static_cast<doub
 
 }  // namespace
 
-KpcaWorkload::KpcaWorkload(const std::vector<Matrix>& parts, ManifoldId manifold, uint32_t cols, uint32_t seed)
-    : manifold_(manifold), shape_{static_cast<uint32_t>(parts.front().cols()), cols}, seed_(seed) {
+KpcaWorkload::KpcaWorkload(const std::vector<Matrix>& parts, ManifoldId manifold, uint32_t cols, uint32_t seed,
+                           double unit)
+    : manifold_(manifold), shape_{static_cast<uint32_t>(parts.front().cols()), cols}, seed_(seed), unit_(unit) {
   covariance_ = Matrix::Zero(shape_.rows, shape_.rows);
   for (const Matrix& part : parts) {
     sources_.push_back(std::make_unique<StoredSamples>(part));
@@ -48,8 +49,8 @@ Measures KpcaWorkload::measure(const Matrix& model) const {
   const Matrix cx = covariance_ * x;
   const Matrix inner = x.transpose() * cx;
   Measures measures;
-  measures.excess = -0.5 * inner.trace() - optimum_;
-  measures.grad_norm = (x * (0.5 * (inner + inner.transpose())) - cx).norm();
+  measures.excess = unit_ * (-0.5 * inner.trace() - optimum_);
+  measures.grad_norm = unit_ * (x * (0.5 * (inner + inner.transpose())) - cx).norm();
   measures.other = principal_angle(leading_, x);
   return measures;
 }
@@ -162,9 +163,9 @@ std::unique_ptr<KpcaWorkload> make_mnist_kpca(const std::string& folder, uint32_
         part(row, c) = static_cast<uint8_t>(pixels[c]);
       }
     }
-    parts.push_back(unaveraged(part));
+    parts.push_back(unaveraged(part) / kGreyUnit);
   }
-  return std::make_unique<KpcaWorkload>(parts, ManifoldId::kStiefel, kCols, seed);
+  return std::make_unique<KpcaWorkload>(parts, ManifoldId::kStiefel, kCols, seed, kGreyUnit * kGreyUnit);
 }
 
 }  // namespace gradstream

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "server/fold.h"
+
 namespace gradstream {
 
 const CurvePoint& Curve::at(uint32_t round) const {
@@ -20,7 +22,8 @@ uint32_t Curve::rounds_to(double bound) const {
 }
 
 std::span<const Experiment* const> all_experiments() {
-  static constexpr const Experiment* kAll[] = {&kX1};
+  static constexpr const Experiment* kAll[] = {&kX1, &kX2,  &kX3,  &kX4,  &kX5,  &kX6,   &kX7,   &kX8,
+                                               &kX9, &kX10, &kX11, &kX15, &kX16, &kZofl, &kBytes};
   return kAll;
 }
 
@@ -39,6 +42,9 @@ RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_
   p.fold_weight = FoldWeight::kUniform;
   p.upload_encoding = kRealEncoding;
   p.record_encoding = kRealEncoding;
+  if (sizeof(Real) == sizeof(double)) {
+    p.fold_scale_log2 = kFoldScaleLog2Max;  // only the unit of a mean that goes down: sums are plain there
+  }
   p.local_step_count = local_step_count;
   p.step_size = static_cast<Real>(step_size);
   p.round_count = round_count;

@@ -27,6 +27,7 @@ struct Request {
 struct Case {
   // As in the reference, e.g. CPESph/fixed/K8/AGS; its CSV is named after it, with _ for /.
   std::string key;
+  std::string reference_key;  // of the curve that it follows, where that is not its own
   // All but name, seed, manifold, shape and device_count, which the harness fills from the workload.
   RunParameters parameters;
   std::shared_ptr<const Workload> workload;
@@ -65,6 +66,8 @@ class Judgement {
   void check_near(const std::string& what, double value, double wanted, double factor);
   // What the work says: confirmed or not, and by which figures. Decides nothing.
   void claim(const std::string& what, bool is_confirmed, const std::string& evidence);
+  // A line of a table, to be read.
+  void note(const std::string& text) { lines_.push_back(text); }
   bool passed() const { return failed_count_ == 0 && check_count_ > 0; }
   uint32_t check_count() const { return check_count_; }
   uint32_t failed_count() const { return failed_count_; }
@@ -85,6 +88,8 @@ struct Experiment {
   const char* needs;  // folder under --data, or null
   // What the picture shows: excess, grad_norm or other.
   const char* measure;
+  // The picture is of the cases whose key contains this.
+  const char* shown;
 };
 
 // One line for each, in experiment.cc.
@@ -92,7 +97,13 @@ std::span<const Experiment* const> all_experiments();
 const Experiment* find_experiment(const std::string& name);  // null: no such name
 
 // Members of the registry, by file experiment_<family>.cc.
-extern const Experiment kX1;  // rfedags
+extern const Experiment kX1, kX2, kX3, kX4;   // rfedags
+extern const Experiment kX5, kX6;             // multitask
+extern const Experiment kX7, kX8, kX9, kX10;  // svrg
+extern const Experiment kX11;                 // estimators
+extern const Experiment kZofl;                // zeroth_order
+extern const Experiment kX15, kX16;           // participation
+extern const Experiment kBytes;               // bytes
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

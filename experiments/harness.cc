@@ -20,10 +20,8 @@ Matrix matrix_of(Shape shape, const Real* model) {
   return Eigen::Map<const Model>(model, shape.rows, shape.cols).cast<double>();
 }
 
-std::string file_name(std::string key) {
-  std::replace(key.begin(), key.end(), '/', '_');
-  return key;
-}
+// Points of one curve in a picture, about. Reason: pictures of the documentation stay small.
+constexpr size_t kPointCountMax = 60;
 
 // Seventeen digits: the double read back is the one that was measured.
 std::string exact(double value) {
@@ -67,8 +65,11 @@ Curve run_case(const Case& one, const HarnessOptions& options) {
     }
     CalmFleet fleet(parameters, problems, start_of(*one.workload));
     curve.fault = fleet.run([&](uint32_t version, const Real* model) {
+      if (version % parameters.phase_count() != 0) {
+        return true;  // amid a round: the model has not moved
+      }
       CurvePoint& point = curve.points.emplace_back();
-      point.round = version;
+      point.round = parameters.round_of(version);
       point.measures = one.workload->measure(matrix_of(parameters.shape, model));
       point.bytes_up = fleet.bytes().up;
       point.bytes_down = fleet.bytes().down;
@@ -102,10 +103,15 @@ Curves run_cases(const std::vector<Case>& cases, const HarnessOptions& options,
   return curves;
 }
 
+std::string case_file_name(std::string key) {
+  std::replace(key.begin(), key.end(), '/', '_');
+  return key;
+}
+
 bool write_csv(const std::string& folder, const std::string& key, const Curve& curve) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  std::ofstream file(folder + "/" + file_name(key) + ".csv");
+  std::ofstream file(folder + "/" + case_file_name(key) + ".csv");
   file << "round,excess,grad_norm,bytes_up,bytes_down\n";
   for (const CurvePoint& point : curve.points) {
     file << point.round << ',' << exact(point.measures.excess) << ',' << exact(point.measures.grad_norm) << ','
@@ -125,11 +131,16 @@ bool write_picture(const std::string& folder, const Experiment& experiment, cons
          << "set format y '%.0e'\nset grid\nset key outside right noenhanced\nset xlabel 'round'\nset ylabel '"
          << (is_excess ? "excess F(x) - F*" : "norm of the gradient") << "'\nset title \"" << experiment.title
          << "\" noenhanced\nplot ";
+  const auto is_shown = [&](const std::string& key) { return key.find(experiment.shown) != std::string::npos; };
+  const bool shows_all = std::none_of(curves.begin(), curves.end(), [&](const auto& c) { return is_shown(c.first); });
   const char* separator = "";
   for (const auto& [key, curve] : curves) {
-    script << separator << "'" << file_name(key) << ".csv' skip 1 using 1:" << (is_excess ? 2 : 3)
-           << " with lines title '" << key << "'";
-    separator = ", \\\n     ";
+    if (shows_all || is_shown(key)) {
+      script << separator << "'" << case_file_name(key) << ".csv' skip 1 every "
+             << 1 + curve.points.size() / kPointCountMax << " using 1:" << (is_excess ? 2 : 3) << " with lines title '"
+             << key << "'";
+      separator = ", \\\n     ";
+    }
     for (const CurvePoint& point : curve.points) {
       if (std::isfinite(point.measures.other)) {
         other << key << ',' << point.round << ',' << exact(point.measures.other) << '\n';

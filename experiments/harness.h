@@ -28,6 +28,9 @@ Curve run_case(const Case& one, const HarnessOptions& options);
 Curves run_cases(const std::vector<Case>& cases, const HarnessOptions& options,
                  const std::function<void(const Case&, const Curve&)>& on_done);
 
+// A key as a file's name: with _ for /.
+std::string case_file_name(std::string key);
+
 // results_folder/NAME/seedS/CASE.csv: round,excess,grad_norm,bytes_up,bytes_down. False: cannot be written.
 bool write_csv(const std::string& folder, const std::string& key, const Curve& curve);
 // other.csv (case,round,value) where a case has one, and picture.gp, from which gnuplot makes the picture.

@@ -1,4 +1,5 @@
 // gradstream-experiment: the papers' experiments in the simulator. ./run experiment calls it.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "experiments/compare.h"
 #include "experiments/harness.h"
+#include "experiments/network.h"
 
 namespace gradstream {
 
@@ -21,6 +23,13 @@ constexpr const char* kPrecision = sizeof(Real) == sizeof(double) ? "double" : "
 
 enum class Outcome { kPassed, kFailed, kSkipped };
 
+struct Arguments {
+  std::string name;
+  std::string case_part;       // only cases whose key contains it; they are then not judged
+  std::string network_folder;  // empty: no files for a run over TLS
+  HarnessOptions harness;
+};
+
 void print_case(const Case& one, const Curve& curve) {
   const CurvePoint last = curve.points.empty() ? CurvePoint() : curve.points.back();
   std::printf("case %-34s rounds=%u excess=%.3e grad_norm=%.3e bytes_up=%llu bytes_down=%llu seconds=%.1f%s%s\n",
@@ -31,24 +40,40 @@ void print_case(const Case& one, const Curve& curve) {
 }
 
 void hold_to_references(const Experiment& experiment, const std::vector<Case>& cases, const Curves& curves,
-                        const Request& request, Judgement* judgement) {
+                        const HarnessOptions& options, Judgement* judgement) {
   for (const ReferenceCurve& reference : read_references(experiment.name)) {
     for (const Case& one : cases) {
-      if (reference.key == one.key && reference.seed == request.seed) {
+      const std::string& wanted = one.reference_key.empty() ? one.key : one.reference_key;
+      if (reference.key == wanted && reference.seed == options.request.seed) {
         const Curve& curve = curves.at(one.key);
         if (curve.points.empty()) {
           judgement->check(one.key + " runs: " + curve.fault, false);
         } else {
-          compare(reference, curve, tolerance_of(reference, one.parameters, curve.optimum), judgement);
+          compare(reference, curve, tolerance_of(reference, one.parameters, curve.optimum), options.round_count_max,
+                  judgement);
         }
       }
     }
   }
 }
 
-Outcome run_one(const Experiment& experiment, const HarnessOptions& options) {
+// Files for the run over TLS, and a line that tools/experiment.py reads.
+bool write_network(const Arguments& arguments, const Experiment& experiment, const Case& one, const Curve& curve) {
+  RunParameters parameters = complete_parameters(one, arguments.harness.request);
+  parameters.round_count = std::min(parameters.round_count, arguments.harness.round_count_max);
+  std::string folder = arguments.network_folder + "/" + experiment.name + "/" + case_file_name(one.key);
+  const bool is_written = write_network_case(folder, parameters, *one.workload);
+  std::printf("network case=%s folder=%s devices=%u problem=%s digest=%016llx\n", one.key.c_str(), folder.c_str(),
+              parameters.device_count, parameters.problem.c_str(), static_cast<unsigned long long>(curve.digest));
+  return is_written;
+}
+
+Outcome run_one(const Experiment& experiment, const Arguments& arguments) {
+  const HarnessOptions& options = arguments.harness;
   std::printf("experiment %s: %s\n", experiment.name, experiment.title);
-  const std::vector<Case> cases = experiment.cases(options.request);
+  std::vector<Case> cases = experiment.cases(options.request);
+  std::erase_if(cases, [&](const Case& one) { return one.key.find(arguments.case_part) == std::string::npos; });
+  const bool is_whole = arguments.case_part.empty() && options.round_count_max == UINT32_MAX;
   if (cases.empty()) {
     std::printf("result: name=%s seed=%u skipped=1 reason=no_%s_in_the_data_folder\n", experiment.name,
                 options.request.seed, experiment.needs);
@@ -60,11 +85,18 @@ Outcome run_one(const Experiment& experiment, const HarnessOptions& options) {
   const Curves curves = run_cases(cases, options, [&](const Case& one, const Curve& curve) {
     print_case(one, curve);
     is_written = is_written && write_csv(folder, one.key, curve);
+    if (!arguments.network_folder.empty()) {
+      is_written = is_written && write_network(arguments, experiment, one, curve);
+    }
   });
   is_written = is_written && write_picture(folder, experiment, curves);
   Judgement judgement;
-  hold_to_references(experiment, cases, curves, options.request, &judgement);
-  experiment.judge(curves, options.request, &judgement);
+  hold_to_references(experiment, cases, curves, options, &judgement);
+  if (is_whole) {
+    experiment.judge(curves, options.request, &judgement);
+  } else {
+    judgement.note("not judged as an experiment: some cases, or some rounds, were left out");
+  }
   judgement.check("results are written to " + folder, is_written);
   double seconds = 0;
   for (const auto& [key, curve] : curves) {
@@ -97,8 +129,9 @@ std::string known_names() {
 }
 
 int run(int argc, char** argv) {
-  HarnessOptions options;
-  std::string name;
+  Arguments arguments;
+  HarnessOptions& options = arguments.harness;
+  std::string& name = arguments.name;
   options.request.data_folder = "../shared/data";
   options.results_folder = "results";
   CLI::App app("The papers' experiments, in the simulator, in " + std::string(kPrecision) + " arithmetic.");
@@ -108,6 +141,9 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--results", options.results_folder, "NAME/seedS/ is made in it")->capture_default_str();
   app.add_option("--threads", options.thread_count, "cases at a time")->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--case", arguments.case_part, "only cases whose key contains this");
+  app.add_option("--rounds", options.round_count_max, "only so many rounds")->check(CLI::Range(1, 1000000));
+  app.add_option("--network-folder", arguments.network_folder, "writes there what a server and clients take");
   app.footer("Exit status: 0 every experiment passed, or was skipped for want of data; 1 not; 2 usage.");
   try {
     app.parse(argc, argv);
@@ -123,7 +159,7 @@ int run(int argc, char** argv) {
   uint32_t failed = 0;
   uint32_t skipped = 0;
   for (const Experiment* experiment : experiments_of(name)) {
-    const Outcome outcome = run_one(*experiment, options);
+    const Outcome outcome = run_one(*experiment, arguments);
     ++(outcome == Outcome::kPassed ? passed : outcome == Outcome::kFailed ? failed : skipped);
   }
   if (name == "all") {

@@ -96,8 +96,9 @@ Matrix prepare_table(const Matrix& samples, const std::string& preparation);
 // principal angle to the leading eigenspace.
 class KpcaWorkload : public Workload {
  public:
-  // parts: the samples of each device, row by row. seed: of the start.
-  KpcaWorkload(const std::vector<Matrix>& parts, ManifoldId manifold, uint32_t cols, uint32_t seed);
+  // parts: the samples of each device, row by row. seed: of the start. unit: of the work's cost in that of the parts:
+  // what is measured, and the optimum, are multiplied by it.
+  KpcaWorkload(const std::vector<Matrix>& parts, ManifoldId manifold, uint32_t cols, uint32_t seed, double unit = 1);
   ~KpcaWorkload() override;
 
   ManifoldId manifold() const override { return manifold_; }
@@ -105,15 +106,16 @@ class KpcaWorkload : public Workload {
   uint32_t device_count() const override { return static_cast<uint32_t>(sources_.size()); }
   Problem problem(uint32_t device) const override { return {&kKpcaOps, &sources_[device]->source}; }
   Matrix start() const override;
-  double optimum() const override { return optimum_; }
+  double optimum() const override { return unit_ * optimum_; }
   Measures measure(const Matrix& model) const override;
-  // Of the mean over devices of Z_i'Z_i / N_i, ascending.
+  // Of the mean over devices of Z_i'Z_i / N_i of the parts, ascending.
   const Eigen::VectorXd& eigenvalues() const { return eigenvalues_; }
 
  private:
   ManifoldId manifold_;
   Shape shape_;
   uint32_t seed_;
+  double unit_;
   std::vector<std::unique_ptr<StoredSamples>> sources_;
   Matrix covariance_;
   Eigen::VectorXd eigenvalues_;
@@ -135,7 +137,10 @@ std::unique_ptr<KpcaWorkload> make_kpca_table(const std::string& name, const std
 // X8: PCA on the sphere S^599, 10^4 standard normal samples over device_count devices; A_i = Z_i'Z_i as printed, or
 // divided by the samples of a device.
 std::unique_ptr<KpcaWorkload> make_pca(uint32_t device_count, bool is_covariance, uint32_t seed);
-// X10: 10^4 MNIST test images, raw grey values, 200 devices. Null without mnist/ in the folder.
+// X10: 10^4 MNIST test images, raw grey values, 200 devices. The devices have them divided by kGreyUnit, a power of
+// two, so that gradients and steps both fit one fixed point; steps are to be multiplied by its square, and no bit of
+// the path changes. Null without mnist/ in the folder.
+inline constexpr double kGreyUnit = 8192;
 std::unique_ptr<KpcaWorkload> make_mnist_kpca(const std::string& folder, uint32_t seed);
 
 // data_brockett.cc, X3: MBCFSti, 20 devices of 50 symmetric 25 x 25 matrices, St(2, 25).

@@ -2,6 +2,9 @@
 //   d = sum_i W_i Gbar_i / sum_i W_i;  X <- P_M(X - eta_g eta_k K_eff d),  K_eff = sum W k / sum W
 // A late Gbar_i needs no transport: P_M takes its normal part off. Where devices correct themselves (`local`), d goes
 // down beside X.
+#include <cmath>
+#include <limits>
+
 #include "server/aggregator.h"
 #include "server/fold.h"
 
@@ -57,17 +60,19 @@ class AggregatorMeanGradient : public Aggregator {
   }
 
  private:
-  // d as it goes down; what is beyond its words (in the double build only) as 0.
+  // d as it goes down: whole units of the fold's fixed point. In double the words are longer than those of to_fixed();
+  // what is beyond them goes as 0.
   std::vector<FixedWord> mean_words() const {
     std::vector<Real> d(slots_.size());
     std::vector<FixedWord> words(slots_.size());
     if (fold_.finish(weights_.total(), d.data()) != Status::kOk) {
       return words;
     }
+    const Real unit = std::ldexp(Real{1}, static_cast<int>(parameters().fold_scale_log2));
+    const Real least_outside = std::ldexp(Real{1}, std::numeric_limits<FixedWord>::digits);
     for (size_t e = 0; e < d.size(); ++e) {
-      int64_t fixed = 0;
-      const Status status = to_fixed(d[e], parameters().fold_scale_log2, &fixed);
-      words[e] = status == Status::kOk ? static_cast<FixedWord>(fixed) : 0;
+      const Real scaled = std::round(d[e] * unit);
+      words[e] = std::fabs(scaled) < least_outside ? static_cast<FixedWord>(scaled) : 0;
     }
     return words;
   }

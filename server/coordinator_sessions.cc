@@ -259,6 +259,7 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.curvature_form = static_cast<gs_BarzilaiBorwein>(parameters.barzilai_borwein);
   task.curvature = terms.curvature;
   task.draws_iterate = terms.draws_iterate;
+  task.local_retraction = static_cast<gs_Retraction>(parameters.local_retraction);
   task.deadline_ms = parameters.task_deadline_ms;
   for (const uint32_t size : batch_schedule(parameters)) {
     task.batch_sizes[task.batch_sizes_count++] = size;

@@ -305,6 +305,20 @@ std::string check_error_feedback(const RunParameters& p) {
   return "";
 }
 
+std::string check_local_retraction(const RunParameters& p) {
+  if (p.local_retraction == RetractionKind::kDefault) {
+    return "";
+  }
+  if (p.solver == SolverId::kProjection && p.estimator != EstimatorId::kTangentRetraction) {
+    return "local_retraction, solver: solver projection makes its steps by the nearest point; use default";
+  }
+  if (find_manifold(all_manifolds(), p.manifold, p.local_retraction, TransportKind::kDefault) == nullptr) {
+    return "local_retraction: manifold " + std::string(name_of(p.manifold)) + " has no retraction " +
+           name_of(p.local_retraction) + "; it has " + variants_of(p.manifold);
+  }
+  return "";
+}
+
 std::string check_local_work(const RunParameters& p) {
   if (p.solver == SolverId::kNone) {
     return "solver: projection, gradient_stream, tangent_mean or svrg";
@@ -313,6 +327,9 @@ std::string check_local_work(const RunParameters& p) {
     return "local_step_count: from 1 to " + std::to_string(kLocalStepCountMax);
   }
   if (std::string fault = check_estimator(p); !fault.empty()) {
+    return fault;
+  }
+  if (std::string fault = check_local_retraction(p); !fault.empty()) {
     return fault;
   }
   if (p.correction_form != CorrectionForm::kNone && p.solver != SolverId::kProjection) {
@@ -538,7 +555,8 @@ const EnumNames<RetractionKind>& names_of() {
                                                   {"qr", RetractionKind::kQr},
                                                   {"projection", RetractionKind::kProjection},
                                                   {"exponential", RetractionKind::kExponential},
-                                                  {"second_order", RetractionKind::kSecondOrder}};
+                                                  {"second_order", RetractionKind::kSecondOrder},
+                                                  {"polar_formal", RetractionKind::kPolarFormal}};
   return names;
 }
 
@@ -548,7 +566,8 @@ const EnumNames<TransportKind>& names_of() {
                                                  {"projection", TransportKind::kProjection},
                                                  {"parallel", TransportKind::kParallel},
                                                  {"smooth", TransportKind::kSmooth},
-                                                 {"householder", TransportKind::kHouseholder}};
+                                                 {"householder", TransportKind::kHouseholder},
+                                                 {"unaligned", TransportKind::kUnaligned}};
   return names;
 }
 

@@ -73,6 +73,7 @@ struct RunParameters {
   // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
   uint32_t group_count = 1;
   uint32_t local_step_count = 5;  // K
+  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   Real smoothing = static_cast<Real>(1e-2);
   uint32_t batch_size = 32;
   // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
@@ -179,6 +180,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("direction_count", p.direction_count);
   visit("group_count", p.group_count);
   visit("local_step_count", p.local_step_count);
+  visit("local_retraction", p.local_retraction);
   visit("smoothing", p.smoothing);
   visit("batch_mode", p.batch_mode);
   visit("batch_size", p.batch_size);

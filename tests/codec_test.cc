@@ -204,6 +204,12 @@ ServerMessage make_task_of_svrg() {
   return m;
 }
 
+ServerMessage make_task_with_local_retraction() {
+  ServerMessage m = make_task();
+  m.body.task.local_retraction = gs_RETRACTION_EXPONENTIAL;
+  return m;
+}
+
 ServerMessage make_log_chunk() {
   ServerMessage m = {};
   m.which_body = gs_ServerMessage_log_chunk_tag;
@@ -302,6 +308,7 @@ TEST(Codec, GoldenPacketsOfVersion1) {
   expect_golden("v1_task", make_task());
   expect_golden("v1_task_batches", make_task_with_batches());
   expect_golden("v1_task_svrg", make_task_of_svrg());
+  expect_golden("v1_task_local_retraction", make_task_with_local_retraction());
   expect_golden("v1_welcome_parts", make_welcome_with_parts());
   expect_golden("v1_snapshot_parts", make_snapshot_parts());
   expect_golden("v1_log_chunk", make_log_chunk());
@@ -518,6 +525,9 @@ TEST(Codec, TaskJoinsWhatTheWelcomeSaid) {
   EXPECT_EQ(svrg.curvature_form, BarzilaiBorwein::kFirst);
   EXPECT_EQ(svrg.curvature, 2);
   EXPECT_TRUE(svrg.draws_iterate);
+  EXPECT_EQ(svrg.local_retraction, RetractionKind::kDefault);
+  const Task mixed = to_task(make_task_with_local_retraction().body.task, welcome.body.welcome);
+  EXPECT_EQ(mixed.local_retraction, RetractionKind::kExponential);
   ASSERT_EQ(other.estimator.batch_schedule_count, 3U);
   EXPECT_EQ(other.estimator.batch_schedule[2], 300U);
   EXPECT_EQ(task.estimator.smoothing, 0.0078125F);

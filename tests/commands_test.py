@@ -347,6 +347,7 @@ class Commands(unittest.TestCase):
             self.assertIn(f"127.0.0.1:{port}", text)
             self.assertNotIn("run=", self.verb("run", "list"))
         self.assertIn("mkdir -p", self.verb("serve", "--set", "server.export_dir=/nonexistent/x", code=FILE))
+        self.assertIn("model export", self.verb("serve", "--set", "server.first_model=/nonexistent/x", code=FILE))
         self.assertIn("folder", self.verb("serve", "--set", "server.database=/nonexistent/x.db", code=DATABASE))
         (self.home / "text.db").write_text("not a database " * 500)
         text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)

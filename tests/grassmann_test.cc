@@ -14,6 +14,7 @@ using Vector = std::vector<Real>;
 TEST(Grassmann, EveryVariantPassesTheChecker) {
   const ManifoldOps* const variants[] = {&kGrassmannOps,           &kGrassmannParallelOps,
                                          &kGrassmannQrOps,         &kGrassmannQrParallelOps,
+                                         &kGrassmannUnalignedOps,
                                          &kGrassmannExponentialOps, &kGrassmannExponentialProjectionOps};
   for (const ManifoldOps* ops : variants) {
     for (const Shape shape : {Shape{2, 1}, Shape{6, 3}, Shape{64, 4}, Shape{13, 9}, Shape{10, 9}}) {
@@ -112,6 +113,18 @@ TEST_F(GrassmannGolden, TransportsFollowTheRepresentative) {
       EXPECT_NEAR(out_[i + 1], expected[i], 32 * kEpsilon);
       EXPECT_NEAR(out_[i + 2], expected[i + 1], 32 * kEpsilon);
     }
+  }
+}
+
+// From a point to its polar retraction, which is aligned with it.
+TEST_F(GrassmannGolden, UnalignedIsProjectionBetweenAlignedRepresentatives) {
+  Vector next(18), expected(18);
+  ASSERT_EQ(kGrassmannOps.retract(shape_, x_.data(), h_.data(), next.data(), arena_), Status::kOk);
+  ASSERT_EQ(kGrassmannOps.transport(shape_, x_.data(), next.data(), g_.data(), expected.data(), arena_), Status::kOk);
+  ASSERT_EQ(kGrassmannUnalignedOps.transport(shape_, x_.data(), next.data(), g_.data(), out_.data(), arena_),
+            Status::kOk);
+  for (size_t i = 0; i < 18; ++i) {
+    EXPECT_NEAR(out_[i], expected[i], 32 * kEpsilon);
   }
 }
 

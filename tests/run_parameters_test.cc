@@ -74,6 +74,13 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
       {"estimator: solver gradient_stream", [](RunParameters* p) { p->solver = SolverId::kGradientStream; }},
       {"directions: sphere is not reproducible", [](RunParameters* p) { p->directions = DirectionKind::kSphere; }},
       {"direction_count:", [](RunParameters* p) { p->direction_count = 0; }},
+      {"local_retraction, solver:", [](RunParameters* p) { p->local_retraction = RetractionKind::kQr; }},
+      {"local_retraction: manifold stiefel has no retraction second_order; it has polar with projection, ",
+       [](RunParameters* p) {
+         p->solver = SolverId::kGradientStream;
+         p->estimator = EstimatorId::kAnalyticGradient;
+         p->local_retraction = RetractionKind::kSecondOrder;
+       }},
       {"local_step_count:", [](RunParameters* p) { p->local_step_count = 257; }},
       {"local_step_count, direction_count:",
        [](RunParameters* p) {

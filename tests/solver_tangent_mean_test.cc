@@ -108,6 +108,31 @@ TEST_F(TangentMeanTest, OneStepIsRFedAGS) {
   }
 }
 
+// The path is of local_retraction, the lift of the run's: the two need not be a pair.
+TEST_F(TangentMeanTest, ThePathMayHaveARetractionOfItsOwn) {
+  const ManifoldOps* const manifolds[] = {&kStiefelOps, &kStiefelQrOps};
+  registry.manifolds = manifolds;
+  task.local_step_count = 1;
+  ASSERT_EQ(begin(), Status::kOk);
+  ASSERT_EQ(run.ops->step(run, memory.arena), Status::kOk);
+  const std::vector<Real> own = zeta();
+  task.local_retraction = RetractionKind::kQr;
+  ASSERT_EQ(begin(), Status::kOk);
+  ASSERT_EQ(run.ops->step(run, memory.arena), Status::kOk);
+  const std::vector<Real> lift = zeta();
+  std::vector<Real> at_qr(model.size());
+  ASSERT_EQ(kStiefelQrOps.retract(task.shape, model.data(), own.data(), at_qr.data(), memory.arena), Status::kOk);
+  std::vector<Real> wanted(model.size());
+  ASSERT_EQ(kStiefelOps.inverse_retract(task.shape, model.data(), at_qr.data(), wanted.data(), memory.arena),
+            Status::kOk);
+  EXPECT_NE(lift, own);
+  for (size_t e = 0; e < lift.size(); ++e) {
+    EXPECT_NEAR(lift[e], wanted[e], kTolerance);
+  }
+  task.local_retraction = RetractionKind::kExponential;
+  EXPECT_EQ(begin(), Status::kUnimplemented) << "not linked";
+}
+
 TEST_F(TangentMeanTest, AProximalTermHoldsThePathNearItsStart) {
   const auto length = [this](Real proximal) {
     task.proximal = proximal;

@@ -25,8 +25,8 @@ static_assert(sizeof(gs_Task{}.batch_sizes) == 4 * kBatchScheduleMax, "gradstrea
 
 // Values of an enum of the runtime and of the wire are the same numbers.
 static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kProduct));
-static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kSecondOrder));
-static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kHouseholder));
+static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kPolarFormal));
+static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kUnaligned));
 static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kSvrg));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
 static_assert(_gs_BarzilaiBorwein_MAX == static_cast<int>(BarzilaiBorwein::kSecond));
@@ -146,6 +146,7 @@ Status check(const gs_Task& m) {
   GS_TRY(known(m.batch_mode, _gs_BatchMode_MAX));
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(known(m.curvature_form, _gs_BarzilaiBorwein_MAX));
+  GS_TRY(known(m.local_retraction, _gs_Retraction_MAX));
   GS_TRY(finite(m.step_size));
   GS_TRY(finite(m.proximal));
   GS_TRY(finite(m.curvature));
@@ -314,6 +315,7 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.curvature_form = static_cast<BarzilaiBorwein>(task.curvature_form);
   out.curvature = static_cast<Real>(task.curvature);
   out.draws_iterate = task.draws_iterate;
+  out.local_retraction = static_cast<RetractionKind>(task.local_retraction);
   out.encoding = static_cast<Encoding>(task.encoding);
   out.deadline_ms = task.deadline_ms;
   static_assert(sizeof(out.problem) == sizeof(task.problem));

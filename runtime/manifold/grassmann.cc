@@ -12,7 +12,9 @@
 // exp_map, log_map D = Y (U'Y)^(-1) - U = P S Q', log = P atan(S) Q' (the factor Q' is missing in the work's print)
 // transport        with O = polar(X'Y), which takes lifts at the representative aligned with X to lifts at Y:
 //                  projection, the default: proj_Y(V O); parallel along the minimal geodesic: smooth_transport(V) O,
-//                  isometric and, with polar or qr, reproducible
+//                  isometric and, with polar or qr, reproducible; unaligned: proj_Y(V), which takes X and Y as aligned.
+//                  They are to second order along a chain of polar retractions. For comparison: it depends on the
+//                  representative
 // distance         the norm of the principal angles, atan2(sine, cosine): accurate for small and for large ones
 #include <cmath>
 #include <limits>
@@ -226,6 +228,9 @@ struct Grassmann {
     return logarithm(shape, x, y, out, arena);
   }
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {
+    if constexpr (kT == TransportKind::kUnaligned) {
+      return project_tangent(shape, y, v, out, arena);
+    }
     ScratchScope scope(arena);
     const Result<Real*> scratch = arena.scratch<Real>(square_size(shape) + shape.cols);
     GS_TRY(scratch.status());
@@ -289,6 +294,7 @@ constexpr ManifoldOps make_grassmann_ops() {
 
 constexpr ManifoldOps kGrassmannOps = make_grassmann_ops<RetractionKind::kPolar, TransportKind::kProjection>();
 constexpr ManifoldOps kGrassmannParallelOps = make_grassmann_ops<RetractionKind::kPolar, TransportKind::kParallel>();
+constexpr ManifoldOps kGrassmannUnalignedOps = make_grassmann_ops<RetractionKind::kPolar, TransportKind::kUnaligned>();
 constexpr ManifoldOps kGrassmannQrOps = make_grassmann_ops<RetractionKind::kQr, TransportKind::kProjection>();
 constexpr ManifoldOps kGrassmannQrParallelOps = make_grassmann_ops<RetractionKind::kQr, TransportKind::kParallel>();
 constexpr ManifoldOps kGrassmannExponentialOps =

@@ -48,6 +48,7 @@ enum class RetractionKind : uint8_t {
   kProjection = 3,  // P_M(x + v)
   kExponential = 4,
   kSecondOrder = 5,  // a polynomial of second order: X + V + V X^-1 V / 2 of SPD
+  kPolarFormal = 6,  // Stiefel: polar, inverse_retract by its equation alone; for comparison only
 };
 
 // Which vector transport a table has. Values equal the wire's Transport enum; never renumber.
@@ -57,6 +58,7 @@ enum class TransportKind : uint8_t {
   kParallel = 2,     // along the minimal geodesic
   kSmooth = 3,       // parallelization whose complement basis varies smoothly with the point
   kHouseholder = 4,  // parallelization with a Householder complement: jumps; for comparison only
+  kUnaligned = 5,    // Grassmann: projection of a lift as it stands, representatives not aligned; for comparison
 };
 
 // clang-format off
@@ -189,6 +191,7 @@ extern const ManifoldOps kSphereExponentialOps;  // exponential, parallel
 extern const ManifoldOps kStiefelOps;            // polar, projection
 extern const ManifoldOps kStiefelSmoothOps;      // polar, smooth
 extern const ManifoldOps kStiefelHouseholderOps;  // polar, householder
+extern const ManifoldOps kStiefelFormalOps;  // polar_formal, projection
 extern const ManifoldOps kStiefelQrOps;           // qr, projection
 extern const ManifoldOps kStiefelQrSmoothOps;     // qr, smooth
 extern const ManifoldOps kStiefelExponentialOps;  // exponential, projection
@@ -198,6 +201,7 @@ extern const ManifoldOps kObliqueProjectionOps;   // projection, projection
 extern const ManifoldOps kObliqueExponentialOps;  // exponential, parallel
 extern const ManifoldOps kGrassmannOps;           // polar, projection
 extern const ManifoldOps kGrassmannParallelOps;   // polar, parallel
+extern const ManifoldOps kGrassmannUnalignedOps;  // polar, unaligned
 extern const ManifoldOps kGrassmannQrOps;         // qr, projection
 extern const ManifoldOps kGrassmannQrParallelOps;  // qr, parallel
 extern const ManifoldOps kGrassmannExponentialOps;  // exponential, parallel

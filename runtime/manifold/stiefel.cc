@@ -29,6 +29,9 @@ namespace {
 
 constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 
+// Columns of the formal inverse. Reason: it eliminates a system of the fourth power of them.
+constexpr uint32_t kFormalColsMax = 8;
+
 constexpr size_t square_size(Shape shape) { return static_cast<size_t>(shape.cols) * shape.cols; }
 constexpr size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
@@ -71,6 +74,36 @@ Status polar_correction(Shape shape, const Real* x, const Real* y, Real* mixed, 
   multiply_transposed(shape, x, y, mixed);
   chord_gram(shape, x, y, out);
   return solve_lyapunov(shape.cols, mixed, out, out, arena);
+}
+
+// The same by elimination in the n^2 entries of E. A solution exists wherever no two eigenvalues of X'Y add up to 0,
+// also where Y is no retraction of a tangent vector at X; the works lift such points all the same.
+Status formal_correction(Shape shape, const Real* x, const Real* y, Real* mixed, Real* out, Arena& arena) {
+  const size_t n = shape.cols;
+  const size_t size = square_size(shape);
+  ScratchScope scope(arena);
+  const Result<Real*> scratch = arena.scratch<Real>(size * size + size);
+  GS_TRY(scratch.status());
+  const Result<uint32_t*> pivots = arena.scratch<uint32_t>(size);
+  GS_TRY(pivots.status());
+  Real* const system = scratch.value();
+  Real* const right = system + size * size;
+  multiply_transposed(shape, x, y, mixed);
+  chord_gram(shape, x, y, right);
+  fill_zero(size * size, system);
+  for (size_t row = 0; row < size; ++row) {
+    const size_t i = row / n;
+    const size_t j = row % n;
+    for (size_t k = 0; k < n; ++k) {
+      system[row * size + k * n + j] += mixed[i * n + k];
+      system[row * size + i * n + k] += mixed[j * n + k];
+    }
+  }
+  GS_TRY(invert_in_place(static_cast<uint32_t>(size), system, pivots.value()));
+  for (size_t row = 0; row < size; ++row) {
+    out[row] = dot(size, system + row * size, right);
+  }
+  return Status::kOk;
 }
 
 // mixed <- LU of itself, no pivots, the unit diagonal of L left out. kSingular at a pivot that is not positive.
@@ -310,8 +343,9 @@ struct Stiefel {
   static constexpr bool kIsometricTransport = kT != TransportKind::kProjection;
 
   static Status check_shape(Shape shape) {
+    constexpr uint32_t kColsMax = kR == RetractionKind::kPolarFormal ? kFormalColsMax : kStiefelColsMax;
     const bool fits =
-        shape.cols >= 1 && shape.cols <= shape.rows && shape.cols <= kStiefelColsMax && shape.rows <= kDimensionMax;
+        shape.cols >= 1 && shape.cols <= shape.rows && shape.cols <= kColsMax && shape.rows <= kDimensionMax;
     return fits ? Status::kOk : Status::kInvalidArgument;
   }
   static size_t dimension(Shape shape) {
@@ -322,6 +356,11 @@ struct Stiefel {
     size_t most = max_size(inverse, polar_scratch_size(shape));
     if constexpr (kR == RetractionKind::kQr) {
       most = max_size(most, Arena::taken_size<Real>(4 * square_size(shape)));
+    }
+    if constexpr (kR == RetractionKind::kPolarFormal) {
+      const size_t size = square_size(shape);
+      most = max_size(most, Arena::taken_size<Real>(2 * size) + Arena::taken_size<Real>(size * size + size) +
+                                Arena::taken_size<uint32_t>(size));
     }
     if constexpr (kR == RetractionKind::kExponential) {
       most = max_size(most, Arena::taken_size<Real>(shape.size()) + shooting_scratch_size(shape));
@@ -367,6 +406,8 @@ struct Stiefel {
     Real* const correction = row + (kIsQr ? 2 : 1) * size;
     if constexpr (kIsQr) {
       GS_TRY(qr_correction(shape, x, y, row, correction));
+    } else if constexpr (kR == RetractionKind::kPolarFormal) {
+      GS_TRY(formal_correction(shape, x, y, row, correction, arena));
     } else {
       GS_TRY(polar_correction(shape, x, y, row, correction, arena));
     }
@@ -436,6 +477,8 @@ constexpr ManifoldOps make_stiefel_ops() {
 constexpr ManifoldOps kStiefelOps = make_stiefel_ops<RetractionKind::kPolar, TransportKind::kProjection>();
 constexpr ManifoldOps kStiefelSmoothOps = make_stiefel_ops<RetractionKind::kPolar, TransportKind::kSmooth>();
 constexpr ManifoldOps kStiefelHouseholderOps = make_stiefel_ops<RetractionKind::kPolar, TransportKind::kHouseholder>();
+constexpr ManifoldOps kStiefelFormalOps =
+    make_stiefel_ops<RetractionKind::kPolarFormal, TransportKind::kProjection>();
 constexpr ManifoldOps kStiefelQrOps = make_stiefel_ops<RetractionKind::kQr, TransportKind::kProjection>();
 constexpr ManifoldOps kStiefelQrSmoothOps = make_stiefel_ops<RetractionKind::kQr, TransportKind::kSmooth>();
 constexpr ManifoldOps kStiefelExponentialOps =

@@ -14,6 +14,13 @@ const SolverOps* find_solver(std::span<const SolverOps* const> linked, SolverId 
   return nullptr;
 }
 
+// Of a variant with another retraction only what does not depend on its transport is used.
+const ManifoldOps* find_local_manifold(const Registry& registry, const Task& task, const ManifoldOps* manifold) {
+  return task.local_retraction == RetractionKind::kDefault
+             ? manifold
+             : find_manifold(registry.manifolds, task.manifold, task.local_retraction, TransportKind::kDefault);
+}
+
 bool is_named(const char (&name)[kProblemNameSizeMax + 1]) { return name[kProblemNameSizeMax] == '\0'; }
 
 Status check_numbers(const Task& task) {
@@ -40,9 +47,15 @@ void complete_directions(Task* task) {
 
 }  // namespace
 
+size_t manifold_scratch_size(const SolverRun& run) {
+  const size_t size = run.manifold->scratch_size(run.task.shape);
+  const size_t local_size = run.local_manifold->scratch_size(run.task.shape);
+  return size > local_size ? size : local_size;
+}
+
 EstimateInput estimate_input(const SolverRun& run, const Real* z) {
   EstimateInput input;
-  input.manifold = run.manifold;
+  input.manifold = run.local_manifold;
   input.shape = run.task.shape;
   input.problem = run.problem;
   input.parameters = &run.task.estimator;
@@ -63,9 +76,11 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   GS_TRY(check_numbers(run->task));
   run->ops = find_solver(registry.solvers, run->task.solver);
   run->manifold = find_manifold(registry.manifolds, run->task.manifold, run->task.retraction, run->task.transport);
+  run->local_manifold = find_local_manifold(registry, run->task, run->manifold);
   run->estimator = find_estimator(registry.estimators, run->task.estimator.id);
   const Problem* problem = find_problem(registry.problems, run->task.problem);
-  if (run->ops == nullptr || run->manifold == nullptr || run->estimator == nullptr || problem == nullptr) {
+  if (run->ops == nullptr || run->manifold == nullptr || run->local_manifold == nullptr || run->estimator == nullptr ||
+      problem == nullptr) {
     return Status::kUnimplemented;
   }
   run->problem = *problem;

@@ -51,6 +51,7 @@ struct Task {
   BarzilaiBorwein curvature_form = BarzilaiBorwein::kNone;    // kSvrg: how b_i is made
   Real curvature = 0;                                         // kSvrg: b; 0: none
   bool draws_iterate = false;                                 // kSvrg: send x_l, l drawn from 0 .. K - 1, not x_K
+  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: retraction
   Encoding encoding = Encoding::kNone;  // of the upload
   uint32_t deadline_ms = 0;             // from receipt; 0: none
   char problem[kProblemNameSizeMax + 1] = {};
@@ -76,6 +77,9 @@ struct SolverRun {
   Task task;
   const struct SolverOps* ops = nullptr;
   const ManifoldOps* manifold = nullptr;
+  // Of the path and of displaced points: manifold, or its variant with task.local_retraction. What stands on the wire,
+  // lifts at the model and transports to it, is manifold's.
+  const ManifoldOps* local_manifold = nullptr;
   const EstimatorOps* estimator = nullptr;
   Problem problem;
   const Real* model = nullptr;       // X of task.version; the caller's, unchanged during the task
@@ -85,6 +89,9 @@ struct SolverRun {
   uint32_t steps_done = 0;
   void* state = nullptr;  // the solver's own, in the arena
 };
+
+// Arena scratch that the hungriest operation of either table takes, bytes.
+size_t manifold_scratch_size(const SolverRun& run);
 
 // The input of the run's next estimate, at z; points into run.
 EstimateInput estimate_input(const SolverRun& run, const Real* z);

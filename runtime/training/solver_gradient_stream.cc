@@ -33,7 +33,7 @@ size_t persistent_size(const SolverRun& run) {
 size_t scratch_size(const SolverRun& run) {
   const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
   const size_t proximal_size = proximal_scratch_size(*run.manifold, run.task.shape, run.task.proximal);
-  const size_t own_size = run.manifold->scratch_size(run.task.shape);
+  const size_t own_size = manifold_scratch_size(run);
   const size_t manifold_size = own_size > proximal_size ? own_size : proximal_size;
   return Arena::taken_size<Real>(run.task.shape.size()) + Arena::taken_size<Real>(scalar_count(run)) +
          (estimate_size > manifold_size ? estimate_size : manifold_size);
@@ -65,7 +65,7 @@ Status move_to_next_point(const SolverRun& run, State& state, Real* scratch, Are
     return Status::kOk;
   }
   const Shape shape = run.task.shape;
-  GS_TRY(run.manifold->retract(shape, state.x, state.eta, scratch, arena));
+  GS_TRY(run.local_manifold->retract(shape, state.x, state.eta, scratch, arena));
   if (!all_finite(shape.size(), scratch)) {
     return Status::kNotFinite;
   }

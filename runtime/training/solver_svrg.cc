@@ -38,6 +38,8 @@ size_t scratch_size(const SolverRun& run) {
   size_t nested = run.estimator->scratch_size(estimate_input(run, run.model));
   const size_t secant_size = secant_scratch_size(*run.manifold, shape);
   nested = nested > secant_size ? nested : secant_size;
+  const size_t manifold_size = manifold_scratch_size(run);
+  nested = nested > manifold_size ? nested : manifold_size;
   return 2 * Arena::taken_size<Real>(shape.size()) + nested;
 }
 
@@ -123,7 +125,7 @@ Status direction(const SolverRun& run, const State& state, Real* v, Real* other,
 Status move(const SolverRun& run, State& state, Real* v, Real* other, Arena& arena) {
   const Shape shape = run.task.shape;
   scale(shape.size(), -run.task.step_size, v);
-  GS_TRY(run.manifold->retract(shape, state.x, v, v, arena));
+  GS_TRY(run.local_manifold->retract(shape, state.x, v, v, arena));
   const uint32_t done = run.steps_done + 1;
   const bool has_zeta = done == state.last || (!run.task.draws_iterate && done >= run.task.steps_min);
   if (has_zeta) {

@@ -1,7 +1,8 @@
 // Local work of Riemannian FedAvg by the tangent mean (A2), with a proximal term RFedProx (A3; 002 section 5):
 //   K times  x <- R_x(-alpha (grad f(x) - mu L_x(X)));   zeta = L_X(x)
-// L is the inverse of R, so that one step gives the very zeta of RFedAGS, and the server's step is the same. The lift
-// L_X is made once the steps may be the last ones: after every step from steps_min on.
+// L is the inverse of the server's R. Where the path takes the same R (task.local_retraction), one step gives the very
+// zeta of RFedAGS, and the server's step is the same. The lift L_X is made once the steps may be the last ones: after
+// every step from steps_min on.
 #include "runtime/training/proximal.h"
 #include "runtime/training/solver.h"
 
@@ -32,7 +33,7 @@ size_t scratch_size(const SolverRun& run) {
   const Shape shape = run.task.shape;
   size_t nested = run.estimator->scratch_size(estimate_input(run, run.model));
   const size_t proximal_size = proximal_scratch_size(*run.manifold, shape, run.task.proximal);
-  const size_t manifold_size = run.manifold->scratch_size(shape);
+  const size_t manifold_size = manifold_scratch_size(run);
   nested = nested > proximal_size ? nested : proximal_size;
   nested = nested > manifold_size ? nested : manifold_size;
   return 2 * Arena::taken_size<Real>(shape.size()) + Arena::taken_size<Real>(scalar_count(run)) + nested;
@@ -81,7 +82,7 @@ Status step(SolverRun& run, Arena& arena) {
   Real loss = 0;
   GS_TRY(descend_from(run, state.x, scalars.value(), next.value(), &loss, arena));
   scale(shape.size(), -run.task.step_size, next.value());
-  GS_TRY(run.manifold->retract(shape, state.x, next.value(), next.value(), arena));
+  GS_TRY(run.local_manifold->retract(shape, state.x, next.value(), next.value(), arena));
   const bool has_zeta = run.steps_done + 1 >= run.task.steps_min;
   if (has_zeta) {
     GS_TRY(run.manifold->inverse_retract(shape, run.model, next.value(), lift.value(), arena));
