@@ -3,8 +3,8 @@
 namespace gradstream {
 namespace {
 
-// A board's flash is for what its runs name: an image for other manifolds, tangent estimators, tangent means or variance
-// reduction adds their lines. A host has them all.
+// A board's flash is for what its runs name: an image for other manifolds, tangent estimators, tangent means or
+// variance reduction adds their lines. A host has them all.
 #if defined(GS_LINK_ALL)
 std::span<const ManifoldOps* const> manifolds() { return all_manifolds(); }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps,
