@@ -71,15 +71,16 @@ void measure(const char* name, Work work) {
 
 constexpr SampleSource kSource = {nullptr, kSampleCount, kShape.rows, read_sample};
 const Problem problems[] = {{&kKpcaOps, &kSource}};
-constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps};
+constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kTangentRetractionOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
-constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};
+constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kStiefelExponentialOps, &kSphereOps};
 
-Task make_task(SolverId solver, EstimatorId estimator) {
+Task make_task(SolverId solver, EstimatorId estimator, RetractionKind retraction) {
   Task task;
   task.sequence = task.version = 1;
   task.solver = solver;
   task.manifold = ManifoldId::kStiefel;
+  task.retraction = retraction;
   task.shape = kShape;
   task.estimator.id = estimator;
   task.estimator.batch_mode = BatchMode::kCommon;
@@ -97,11 +98,11 @@ Task make_task(SolverId solver, EstimatorId estimator) {
 }
 
 // The second step: the first of A1 needs no retraction.
-void measure_step(const char* name, SolverId solver, EstimatorId estimator, Arena& arena) {
+void measure_step(const char* name, SolverId solver, EstimatorId estimator, RetractionKind retraction, Arena& arena) {
   arena.reset();
   SolverRun run;
   const Registry registry = {kManifolds, kEstimators, kSolvers, problems};
-  Status status = begin_solver(registry, make_task(solver, estimator), point, nullptr, &run, arena);
+  Status status = begin_solver(registry, make_task(solver, estimator, retraction), point, nullptr, &run, arena);
   GS_ASSERT(status == Status::kOk);
   status = run.ops->step(run, arena);
   GS_ASSERT(status == Status::kOk);
@@ -136,8 +137,15 @@ int main() {
   measure("loss_batch_32", [&] {
     return kKpcaOps.loss(&kSource, kShape, point, Batch{nullptr, kBatchSize}, arena).status();
   });
-  measure_step("step_projection_m16", SolverId::kProjection, EstimatorId::kProjectionOneSided, arena);
-  measure_step("step_gradient_stream", SolverId::kGradientStream, EstimatorId::kAnalyticGradient, arena);
-  measure_step("step_gradient_stream_zeroth_m16", SolverId::kGradientStream, EstimatorId::kProjectionOneSided, arena);
+  const auto step = [&](const char* name, SolverId solver, EstimatorId estimator, RetractionKind retraction) {
+    measure_step(name, solver, estimator, retraction, arena);
+  };
+  constexpr RetractionKind kPolar = RetractionKind::kPolar;
+  step("step_projection_m16", SolverId::kProjection, EstimatorId::kProjectionOneSided, kPolar);
+  step("step_gradient_stream", SolverId::kGradientStream, EstimatorId::kAnalyticGradient, kPolar);
+  step("step_gradient_stream_zeroth_m16", SolverId::kGradientStream, EstimatorId::kProjectionOneSided, kPolar);
+  step("step_tangent_polar_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction, kPolar);
+  step("step_tangent_exponential_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction,
+       RetractionKind::kExponential);
   return 0;
 }

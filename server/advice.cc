@@ -47,7 +47,7 @@ void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vecto
                          "<=", 1, "000 (4.8)"));
     out->push_back(bound("2 L^2 alpha^2", 2 * la * la * kDistortion, "<=", 1, "000 (4.8)"));
   }
-  const double delta = 1 - 2 * la * la * kDistortion;
+  const double delta = p.local_step_count == 1 ? 2 - la : 1 - 2 * la * la * kDistortion;
   if (x.mu > 0 && delta > 0) {
     const double limit = 1 / (x.mu * (x.k - 1 + delta));
     if (p.step_rule == StepRule::kHarmonic) {

@@ -14,7 +14,8 @@
 // Recovery: a new Coordinator, replay() of every record in order, then start(). It has then the state of one that had
 // just persisted the last record: open version, who answered, last verdict and task of each device, model, digest.
 //
-// Exactly once: update_id = (run, device, task_sequence). One verdict is kept per device: that of its last judged task.
+// Exactly once: update_id = (run, device, task_sequence). Two verdicts are kept per device: those of
+// its last judged and of its last accepted task.
 #ifndef GRADSTREAM_SERVER_COORDINATOR_H_
 #define GRADSTREAM_SERVER_COORDINATOR_H_
 

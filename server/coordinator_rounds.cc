@@ -48,6 +48,7 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
+  progress.is_anchor = ledger.is_anchor_phase();
   const RoundVerdict verdict = judge_round(parameters, progress);
   switch (verdict.decision) {
     case RoundDecision::kWait:

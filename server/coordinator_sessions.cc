@@ -108,6 +108,16 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold_scale_log2 : 0;
   welcome.abandoned = is_abandoned;
   welcome.model_parts = parameters.model_parts();
+  welcome.error_feedback = parameters.error_feedback;
+  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+    const Part& part = parameters.part_list->part[i];
+    gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
+    out.manifold = static_cast<gs_Manifold>(part.ops->id);
+    out.rows = static_cast<uint16_t>(part.shape.rows);
+    out.cols = static_cast<uint16_t>(part.shape.cols);
+    out.retraction = static_cast<gs_Retraction>(part.ops->retraction_kind);
+    out.transport = static_cast<gs_Transport>(part.ops->transport_kind);
+  }
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
   if (is_storage_failed && required > durable_sequence) {

@@ -101,7 +101,7 @@ struct Coordinator::State {
   void refuse_upload(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
   void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
-  void send_judged_ack(SessionId id, uint32_t device, bool is_duplicate);
+  void send_judged_ack(SessionId id, uint32_t device, uint32_t task_sequence, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
   void on_report(SessionId id, const gs_StatusReport& report);

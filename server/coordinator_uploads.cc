@@ -51,7 +51,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
       if (folds_duplicates) {
         fold_duplicate(index, upload);
       }
-      send_judged_ack(id, index, true);
+      send_judged_ack(id, index, upload.task_sequence, true);
       return;
     case SequenceState::kOpen:
       judge_upload(id, index, upload, now_ms);
@@ -74,7 +74,7 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   } else {
     refuse_upload(index, upload.task_sequence, fault, now_ms);
   }
-  send_judged_ack(id, index, false);
+  send_judged_ack(id, index, upload.task_sequence, false);
   judge_open_round(now_ms);
 }
 
@@ -184,9 +184,9 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
   respond(id, message, required);
 }
 
-// The verdict of the device's last judged task, once its record is durable.
-void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, bool is_duplicate) {
-  const JudgedTask& judged = ledger.fleet().at(index).judged;
+// The verdict of a task whose verdict is known, once its record is durable.
+void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t task_sequence, bool is_duplicate) {
+  const JudgedTask& judged = ledger.fleet().judged_task(index, task_sequence);
   const bool is_refused = judged.verdict == gs_Verdict_VERDICT_REFUSED;
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_ack_tag;

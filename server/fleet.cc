@@ -100,11 +100,16 @@ SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) cons
   if (task_sequence == 0 || task_sequence > device.task_sequence) {
     return SequenceState::kUnknown;
   }
-  if (task_sequence == device.judged.task_sequence) {
+  if (task_sequence == device.judged.task_sequence || task_sequence == device.accepted.task_sequence) {
     return SequenceState::kJudged;
   }
   return task_sequence == device.task_sequence && device.is_task_open ? SequenceState::kOpen
                                                                       : SequenceState::kSuperseded;
+}
+
+const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) const {
+  const Device& device = at(index);
+  return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 
 std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {
@@ -117,6 +122,10 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool has_problem =
       std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
+  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+    const ManifoldId id = parameters.part_list->part[i].ops->id;
+    check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
+  }
   check(has_problem, "problem", parameters.problem);
   check(has_bit(capabilities.solvers, parameters.solver), "solver", name_of(parameters.solver));
   // The anchors of svrg are steps of gradient_stream.
@@ -125,6 +134,10 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check(has_anchors, "solver", name_of(SolverId::kGradientStream));
   check(has_bit(capabilities.estimators, parameters.estimator), "estimator", name_of(parameters.estimator));
   check(has_bit(capabilities.encodings, parameters.upload_encoding), "encoding", name_of(parameters.upload_encoding));
+  // Models travel in the precision that both ends compute with.
+  const bool has_precision =
+      parameters.upload_encoding == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
+  check(has_precision, "encoding", name_of(kRealEncoding));
   return list;
 }
 

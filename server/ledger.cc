@@ -136,9 +136,10 @@ Status Ledger::apply_update(const JournalRecord& record) {
   input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
   GS_TRY(aggregator_->add(input));
   judge(device, record);
-  device.rounds_joined += parameters_.phase_count() == 1 || has_anchor_ ? 1 : 0;
+  device.rounds_joined += is_anchor_phase() ? 0 : 1;
   device.judged.version = record.version;
   device.judged.staleness_weight = staleness_of(parameters_, record);
+  device.accepted = device.judged;
   if (is_late) {
     ++device.updates_late;
     ++tally_.late_count;
@@ -262,7 +263,7 @@ Cohort Ledger::next_cohort(const VersionRecord& next) const {
 }
 
 TaskTerms Ledger::task_terms() const {
-  if (parameters_.phase_count() > 1 && !has_anchor_) {
+  if (is_anchor_phase()) {
     return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
   }
   const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(parameters_.round_of(version()));
@@ -277,7 +278,7 @@ TaskTerms Ledger::task_terms() const {
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
-  if (parameters_.phase_count() > 1 && !has_anchor_) {
+  if (is_anchor_phase()) {
     return 1;
   }
   return gradstream::inverse_participation(parameters_, device, fleet_.at(device).rounds_joined,
@@ -385,6 +386,9 @@ std::string Ledger::state_text() const {
   }
   text += " on_time=" + std::to_string(tally_.on_time_count) + " late=" + std::to_string(tally_.late_count) +
           " partial=" + std::to_string(tally_.partial_count) + "\n";
+  if (has_anchor_) {
+    text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
+  }
   if (tally_.on_time_count + tally_.late_count > 0) {
     VersionRecord record;
     const Status status = aggregator_->finish(&record);
@@ -404,6 +408,8 @@ std::string Ledger::state_text() const {
             " judged=" + std::to_string(device.judged.task_sequence) + ":" + std::to_string(device.judged.verdict) +
             ":" + std::to_string(device.judged.reason) + ":" + std::to_string(device.judged.version) + ":" +
             std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
+            " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
+            std::to_string(device.accepted.version) + " joined=" + std::to_string(device.rounds_joined) +
             " refused=" + std::to_string(device.refused_count) + (device.is_member ? " member" : "") +
             " folded=" + std::to_string(device.updates_folded) +
             " late=" + std::to_string(device.updates_late) + "\n";

@@ -97,6 +97,8 @@ class Ledger {
   const Replica& replica() const { return replica_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
+  // Whether the open version asks everybody for the gradient at it, before the round's step.
+  bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
   const RoundTally& tally() const { return tally_; }

@@ -21,7 +21,7 @@ constexpr uint32_t kNameSizeMax = 63;
 constexpr uint32_t kRoundCountMax = 1U << 30;
 
 std::string text_of(const std::string& value) { return value; }
-[[maybe_unused]] std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(uint32_t value) { return std::to_string(value); }
 template <std::floating_point Float>
 std::string text_of(Float value) {
@@ -74,6 +74,113 @@ std::string variants_of(ManifoldId id) {
   return text;
 }
 
+// ---- Parts of a product ----
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    const size_t first = text.find_first_not_of(' ', begin);
+    const size_t last = text.find_last_not_of(' ', end - 1);
+    words.push_back(first < end ? text.substr(first, last - first + 1) : "");
+    begin = end + 1;
+  }
+  return words;
+}
+
+// "16x2"; {0, 0} if it is no such text.
+Shape parse_shape(const std::string& text) {
+  Shape shape;
+  const char* const end = text.data() + text.size();
+  const auto rows = std::from_chars(text.data(), end, shape.rows);
+  if (rows.ec != std::errc() || rows.ptr == end || *rows.ptr != 'x') {
+    return {};
+  }
+  const auto cols = std::from_chars(rows.ptr + 1, end, shape.cols);
+  return cols.ec == std::errc() && cols.ptr == end ? shape : Shape{};
+}
+
+template <typename Enum>
+Enum parse_name(const std::string& word, Enum none) {
+  for (const auto& [name, value] : names_of<Enum>()) {
+    if (word == name) {
+      return value;
+    }
+  }
+  return none;
+}
+
+// One part from its text; a sentence where it is none.
+std::string read_part(const std::string& text, Part* out) {
+  std::vector<std::string> words = split(text, ' ');
+  std::erase(words, "");
+  if (words.size() < 2 || words.size() > 4) {
+    return "parts: \"" + text + "\" should be a manifold and its shape, and perhaps its retraction and transport, such "
+           "as \"stiefel 16x2\" or \"stiefel 16x2 qr projection\"";
+  }
+  const auto id = parse_name(words[0], ManifoldId::kNone);
+  if (id == ManifoldId::kNone || id == ManifoldId::kProduct) {
+    return "parts: \"" + words[0] + "\" is no manifold that a product can have";
+  }
+  constexpr auto kNoRetraction = static_cast<RetractionKind>(255);
+  constexpr auto kNoTransport = static_cast<TransportKind>(255);
+  const auto retraction = words.size() > 2 ? parse_name(words[2], kNoRetraction) : RetractionKind::kDefault;
+  const auto transport = words.size() > 3 ? parse_name(words[3], kNoTransport) : TransportKind::kDefault;
+  out->ops = find_manifold(all_manifolds(), id, retraction, transport);
+  if (out->ops == nullptr) {
+    return "parts: \"" + text + "\": manifold " + words[0] + " has " + variants_of(id);
+  }
+  out->shape = parse_shape(words[1]);
+  if (out->shape.size() == 0 || out->ops->check_shape(out->shape) != Status::kOk) {
+    return "parts: manifold " + words[0] + " has no points of shape \"" + words[1] + "\" (ROWSxCOLS)";
+  }
+  return "";
+}
+
+std::string read_parts(const std::string& text, Parts* out) {
+  for (const std::string& one : split(text, ',')) {
+    if (out->count == kPartCountMax) {
+      return "parts: at most " + std::to_string(kPartCountMax);
+    }
+    std::string fault = read_part(one, &out->part[out->count]);
+    if (!fault.empty()) {
+      return fault;
+    }
+    ++out->count;
+  }
+  return "";
+}
+
+uint64_t size_of(const Parts& parts) {
+  uint64_t size = 0;
+  for (const Part& part : parts.list()) {
+    size += part.shape.size();
+  }
+  return size;
+}
+
+std::string check_parts(const RunParameters& p) {
+  if (p.manifold != ManifoldId::kProduct) {
+    return p.parts.empty() ? "" : "parts, manifold: only manifold product has parts; leave them out";
+  }
+  if (p.parts.empty()) {
+    return "parts, manifold: manifold product needs a list of parts, such as [\"stiefel 16x2\", \"euclidean 10x1\"]";
+  }
+  Parts parts;
+  if (std::string fault = read_parts(p.parts, &parts); !fault.empty()) {
+    return fault;
+  }
+  const uint64_t size = size_of(parts);
+  if (size > kDimensionMax) {
+    return "parts: together they have " + std::to_string(size) + " numbers, at most " + std::to_string(kDimensionMax);
+  }
+  if (p.shape.rows != size || p.shape.cols != 1) {
+    return "rows, cols, parts: a product is one column of all numbers of its parts; leave rows and cols out";
+  }
+  GS_ASSERT(p.part_list != nullptr && p.shape.parts == p.part_list.get());  // set_parts() was called
+  return "";
+}
+
 std::string check_model(const RunParameters& p) {
   if (p.name.empty() || p.name.size() > kNameSizeMax) {
     return "name: a run needs a name of 1 to 63 characters";
@@ -89,6 +196,9 @@ std::string check_model(const RunParameters& p) {
     return "retraction, transport: manifold " + std::string(name_of(p.manifold)) + " has no retraction " +
            name_of(p.retraction) + " with transport " + name_of(p.transport) + "; it has " + variants_of(p.manifold);
   }
+  if (std::string fault = check_parts(p); !fault.empty()) {
+    return fault;
+  }
   if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
     return "rows, cols: both from 1 to " + std::to_string(kDimensionMax);
   }
@@ -99,7 +209,7 @@ std::string check_model(const RunParameters& p) {
   if (p.problem.empty() || p.problem.size() > kProblemNameSizeMax) {
     return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";
   }
-  if (p.stream() == StreamKind::kScalarStream && !manifold->reproducible) {
+  if (p.stream() == StreamKind::kScalarStream && !is_reproducible(*manifold, p.shape)) {
     return "manifold: " + std::string(manifold->name) +
            " with retraction " + name_of(manifold->retraction_kind) +
            " is not reproducible bit for bit, so that records of scalars cannot be replayed; use solver "
@@ -175,6 +285,26 @@ std::string check_memory(const RunParameters& p) {
   return "";
 }
 
+std::string check_error_feedback(const RunParameters& p) {
+  if (!p.error_feedback) {
+    return "";
+  }
+  if (p.stream() != StreamKind::kTangentBlock || (p.upload_encoding != Encoding::kInt8 &&
+                                                  p.upload_encoding != Encoding::kBf16)) {
+    return "error_feedback, upload_encoding: what is fed back is the error of tangents in int8 or bf16; scalars and "
+           "f32 leave nothing out that another upload could make good; set it to false";
+  }
+  if (p.solver == SolverId::kSvrg) {
+    return "error_feedback, solver: the uploads of svrg are gradients and steps in turn, and one cannot make good what "
+           "the other left out; set it to false";
+  }
+  if (p.has_memory()) {
+    return "error_feedback, correction_form: the memory holds an upload until the next one replaces it: nothing adds "
+           "up; set it to false";
+  }
+  return "";
+}
+
 std::string check_local_retraction(const RunParameters& p) {
   if (p.local_retraction == RetractionKind::kDefault) {
     return "";
@@ -210,6 +340,9 @@ std::string check_local_work(const RunParameters& p) {
   }
   if (!is_wire_encoding(p.upload_encoding)) {
     return "upload_encoding: f32, bf16 or int8";
+  }
+  if (std::string fault = check_error_feedback(p); !fault.empty()) {
+    return fault;
   }
   return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
 }
@@ -411,7 +544,7 @@ const EnumNames<ManifoldId>& names_of() {
   static const EnumNames<ManifoldId> names = {
       {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere},       {"stiefel", ManifoldId::kStiefel},
       {"oblique", ManifoldId::kOblique},     {"grassmann", ManifoldId::kGrassmann}, {"spd", ManifoldId::kSpd},
-      {"hyperbolic", ManifoldId::kHyperbolic}};
+      {"hyperbolic", ManifoldId::kHyperbolic}, {"product", ManifoldId::kProduct}};
   return names;
 }
 
@@ -614,6 +747,20 @@ std::vector<Real> parse_numbers(const std::string& text) {
     at = stop;
   }
   return numbers;
+}
+
+void set_parts(RunParameters* parameters) {
+  RunParameters& p = *parameters;
+  const bool has_old_shape = p.part_list != nullptr && p.shape.rows == size_of(*p.part_list) && p.shape.cols == 1;
+  const auto parts = std::make_shared<Parts>();
+  const bool is_product = p.manifold == ManifoldId::kProduct && read_parts(p.parts, parts.get()).empty();
+  if (has_old_shape || (p.shape.rows == 0 && p.shape.cols == 0)) {
+    const uint64_t size = is_product ? size_of(*parts) : 0;
+    p.shape.rows = static_cast<uint32_t>(std::min<uint64_t>(size, UINT32_MAX));
+    p.shape.cols = is_product ? 1 : 0;
+  }
+  p.part_list = is_product ? parts : nullptr;
+  p.shape.parts = p.part_list.get();
 }
 
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters) {

@@ -4,6 +4,7 @@
 #define GRADSTREAM_SERVER_RUN_PARAMETERS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,19 +58,23 @@ struct RunParameters {
   ManifoldId manifold = ManifoldId::kStiefel;
   RetractionKind retraction = RetractionKind::kDefault;
   TransportKind transport = TransportKind::kDefault;
+  // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
+  // Whoever sets it calls set_parts() after it.
+  std::string parts;
+  std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
   // Local work.
   SolverId solver = SolverId::kProjection;
   EstimatorId estimator = EstimatorId::kProjectionOneSided;
   DirectionKind directions = DirectionKind::kSign;
+  BatchMode batch_mode = BatchMode::kCommon;
   uint32_t direction_count = 16;  // m
   // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
   uint32_t group_count = 1;
   uint32_t local_step_count = 5;  // K
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   Real smoothing = static_cast<Real>(1e-2);
-  BatchMode batch_mode = BatchMode::kCommon;
   uint32_t batch_size = 32;
   // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
   // the steps after it. Empty: batch_size for all.
@@ -93,17 +98,19 @@ struct RunParameters {
   StreamKind upload_stream = StreamKind::kNone;
   Encoding upload_encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
+  // Tangents: a device adds what the encoding of its last accepted upload left out to its next one.
+  bool error_feedback = false;
   // A device that missed versions gets their records up to so many bytes, else a snapshot. 0: the snapshot's own size.
   uint32_t log_size_max = 0;
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
   uint32_t fold_scale_log2 = 24;
-  FoldWeight fold_weight = FoldWeight::kSampleCount;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
+  FoldWeight fold_weight = FoldWeight::kSampleCount;
   // Participation, orthogonal to the straggler policy.
   Participation participation = Participation::kAll;
+  ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   uint32_t cohort_size = 0;             // kSchemeOne: s
   std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
-  ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
@@ -163,6 +170,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("manifold", p.manifold);
   visit("retraction", p.retraction);
   visit("transport", p.transport);
+  visit("parts", p.parts);
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
@@ -193,6 +201,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("upload_stream", p.upload_stream);
   visit("upload_encoding", p.upload_encoding);
   visit("record_encoding", p.record_encoding);
+  visit("error_feedback", p.error_feedback);
   visit("log_size_max", p.log_size_max);
   visit("fold_scale_log2", p.fold_scale_log2);
   visit("fold_weight", p.fold_weight);
@@ -277,6 +286,9 @@ const char* name_of(Enum value) {
 
 // The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
 std::vector<Real> parse_numbers(const std::string& text);
+// Makes part_list and shape.parts of `parts`, and rows and cols where they are not set or were those of other parts. A
+// text that names no product leaves them empty, and check_parameters() says why.
+void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);
 

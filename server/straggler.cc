@@ -84,7 +84,8 @@ const char* trigger_name(Trigger trigger) {
 RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
   const uint32_t on_time = progress.on_time_count;
   // A round without an answer has no step to make, however few are wanted.
-  const bool has_goal = on_time > 0 && on_time >= update_goal(parameters, progress.asked_count);
+  const uint32_t goal = progress.is_anchor ? progress.asked_count : update_goal(parameters, progress.asked_count);
+  const bool has_goal = on_time > 0 && on_time >= goal;
   const bool has_least = on_time > 0 && on_time >= update_least(parameters, progress.asked_count);
   if (has_goal) {
     return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};

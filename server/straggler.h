@@ -40,6 +40,7 @@ struct RoundProgress {
   uint32_t extension_count = 0;
   bool is_stalled = false;
   bool is_past_deadline = false;
+  bool is_anchor = false;  // a phase that wants the gradient of everybody asked: k is that number, q the run's
 };
 
 enum class RoundDecision : uint8_t { kWait, kClose, kExtend, kStall };

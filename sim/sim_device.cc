@@ -10,7 +10,6 @@ constexpr size_t kArenaSize = size_t{1} << 16;
 constexpr uint32_t kSampleCountMin = 6;
 constexpr uint32_t kSampleCountSpread = 5;
 
-constexpr std::array<const ManifoldOps*, 3> kManifolds = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
 constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
                                                             &kProjectionTwoSidedOps, &kTangentRetractionOps,
                                                             &kProjectionTangentOps};
@@ -45,7 +44,7 @@ Status SimDevice::read(const void* context, uint32_t index, Real* out) {
 
 void SimDevice::boot() {
   ClientConfig config;
-  config.registry = {kManifolds, kEstimators, kSolvers, {&problem_, 1}};
+  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}};
   config.firmware_version = "sim";
   config.jitter_seed = index_ * 1000 + boot_count_++;
   config.has_storage = true;

@@ -36,6 +36,12 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.manifold = ManifoldId::kStiefel;
   p.shape = {16, 2};
   p.problem = kKpcaOps.name;
+  if (options.is_product) {
+    p.manifold = ManifoldId::kProduct;
+    p.parts = "stiefel 8x2 polar smooth, oblique 4x3, sphere 4x1, euclidean 2x1";
+    p.shape = {};
+    set_parts(&p);
+  }
   p.solver = is_scalar || options.uploads_means ? SolverId::kProjection : options.tangent_solver;
   p.estimator = is_scalar ? EstimatorId::kProjectionOneSided : EstimatorId::kAnalyticGradient;
   p.direction_count = 4;
@@ -49,6 +55,7 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.step_decay = 0.1F;
   p.upload_encoding = options.encoding;
   p.record_encoding = p.has_memory() ? Encoding::kF32 : options.encoding;
+  p.error_feedback = options.error_feedback;
   p.fold_weight = p.has_memory() ? FoldWeight::kUniform : p.fold_weight;
   p.round_count = options.round_count;
   p.device_count = options.device_count;

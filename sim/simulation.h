@@ -29,6 +29,8 @@ struct SimOptions {
   bool uploads_means = false;  // tangents are the mean gradients of solver projection (A10), not RFedAGS's
   CorrectionForm correction_form = CorrectionForm::kLocal;  // of solver projection
   Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
+  bool error_feedback = false;         // of tangents that are not in f32
+  bool is_product = false;             // of several manifolds, not Stiefel alone
   uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule

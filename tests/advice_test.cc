@@ -48,6 +48,18 @@ TEST(Advice, OfRFedAGS) {
   EXPECT_THAT(advice(p)[2], HasSubstr("kappa = step_size = 0.1, NOT within >= 0.4065"));
 }
 
+// (4.7): delta = 2 - L alpha, so that one step may be twice as long as several.
+TEST(Advice, OfRFedAGSWithOneStep) {
+  RunParameters p = tangent_parameters();
+  p.smoothness = 2;
+  p.step_size = 0.5F;
+  p.pl_constant = 0.5F;
+  p.local_step_count = 1;
+  const std::vector<std::string> lines = advice(p);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[1], HasSubstr("alpha = 0.5, within <= 2 "));  // 1 / (0.5 * 1)
+}
+
 TEST(Advice, OfTheVarianceReducedAlgorithms) {
   RunParameters p = tangent_parameters();
   p.solver = SolverId::kSvrg;

@@ -343,6 +343,28 @@ TEST(Coordinator, ALostTaskIsAbandonedAndANewOneIssued) {
   EXPECT_EQ(server.coordinator->counters().tasks_abandoned, 2U);
 }
 
+// Reset before it had saved what follows from the Ack, while its next task had already been given up.
+TEST(Coordinator, AnAcceptedUpdateKeepsItsVerdictWhenTheNextTaskIsAbandoned) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = upload_of(server, 0);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+  server.pull(0);
+  ASSERT_NE(server.task(0), nullptr);
+  ASSERT_EQ(server.task(0)->task_sequence, 2U);
+  server.hello(0);
+  server.pull(0, false, 0, 0);  // half a snapshot
+  ASSERT_EQ(server.task(0)->task_sequence, 3U);
+  server.hello(0);
+  server.upload(0, first);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.ack(0)->version, 1U);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+}
+
 TEST(Coordinator, DuplicatesGetTheFirstVerdict) {
   TestServer server(scalar_parameters());
   server.start();

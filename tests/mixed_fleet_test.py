@@ -28,6 +28,8 @@ UNPLUGGED = "mps2-an386"
 DEVICES = ("native", *CROSS, *BOARDS)
 RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/store.h
 VERSION_SECONDS_MAX = 90  # a board finds the loss of its peer by a deadline of 10 s, and the emulator is slow
+# A step of the demo takes the emulated RP2040 36 million instructions, 2 s or so.
+SMALL_TASK = {"run.local_step_count": 2, "run.direction_count": 4, "run.batch_size": 8}
 HANDSHAKE_MS_MAX = 60000  # of the emulated RP2040: 65 million instructions, on a machine that does other things too
 END_SECONDS_MAX = 150    # the last answer may wait for a retry window
 
@@ -49,7 +51,7 @@ class MixedFleet:
         for key, value in {"server.listen": f"127.0.0.1:{self.port}", "server.database": home / "gradstream.db",
                            "server.limits.handshake_deadline_ms": HANDSHAKE_MS_MAX,
                            "server.export_dir": home, "run.round_count": rounds, "run.device_count": len(DEVICES),
-                           "run.step_size": 0.28}.items():
+                           "run.step_size": 0.28, **SMALL_TASK}.items():
             self.config += ["--set", f"{key}={value}"]
         parts, mean = digits.shards(len(DEVICES))
         for name, pixels in zip(DEVICES, parts):

@@ -118,6 +118,66 @@ TEST(RunParameters, EveryBadStepAndBatchIsRefusedByItsKey) {
   expect_refused(scalar_parameters(), cases);
 }
 
+TEST(RunParameters, APartOfAProductIsAManifoldItsShapeAndItsVariant) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kProduct;
+  p.parts = "stiefel 16x2,oblique 8x4  projection projection , euclidean 10x1";
+  p.shape = {};
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 74U);
+  EXPECT_EQ(p.shape.cols, 1U);
+  ASSERT_EQ(p.shape.parts->count, 3U);
+  EXPECT_EQ(p.shape.parts->part[0].ops, &kStiefelOps);
+  EXPECT_EQ(p.shape.parts->part[1].ops, &kObliqueProjectionOps);
+  EXPECT_EQ(p.shape.parts->part[2].ops, &kEuclideanOps);
+  p.parts = "sphere 5x1";  // the shape follows
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 5U);
+  p.parts = "spd 4x4";
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::HasSubstr("is not reproducible"));
+}
+
+TEST(RunParameters, EveryBadProductIsRefusedWithItsRemedy) {
+  struct BadProduct {
+    const char* parts;
+    const char* sentence;
+  };
+  const BadProduct cases[] = {
+      {"", "parts, manifold: manifold product needs"},
+      {"stiefel", "parts: \"stiefel\" should be"},
+      {"stiefel 16x2,", "parts: \"\" should be"},
+      {"stiefel 16x2 qr projection more", "parts: \"stiefel 16x2 qr"},
+      {"stiefl 16x2", "parts: \"stiefl\" is no manifold"},
+      {"product 16x1", "parts: \"product\" is no manifold"},
+      {"stiefel 2x16", "parts: manifold stiefel has no points of shape \"2x16\""},
+      {"stiefel 16", "parts: manifold stiefel has no points"},
+      {"stiefel 16x2x", "parts: manifold stiefel has no points"},
+      {"stiefel 16x2 exact", "parts: \"stiefel 16x2 exact\": manifold stiefel has polar with projection"},
+      {"euclidean 20000x1, euclidean 20000x1", "parts: together they have 40000 numbers"},
+      {"sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1",
+       "parts: at most 8"},
+  };
+  for (const BadProduct& one : cases) {
+    RunParameters p = scalar_parameters();
+    p.manifold = ManifoldId::kProduct;
+    p.parts = one.parts;
+    p.shape = {};
+    set_parts(&p);
+    EXPECT_THAT(check_parameters(p), testing::StartsWith(one.sentence)) << one.parts;
+  }
+  RunParameters p = scalar_parameters();
+  p.parts = "stiefel 16x2";
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("parts, manifold: only manifold product"));
+  p.manifold = ManifoldId::kProduct;
+  p.shape = {32, 2};
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
+}
+
 TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
   const Case cases[] = {
       {"cohort_size, participation:", [](RunParameters* p) { p->cohort_size = 2; }},
@@ -196,6 +256,22 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   };
   expect_refused(scalar_parameters(), cases);
   RunParameters tangent = tangent_parameters();
+  tangent.error_feedback = true;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, upload_encoding:"));
+  tangent.upload_encoding = Encoding::kInt8;
+  EXPECT_EQ(check_parameters(tangent), "");
+  tangent.solver = SolverId::kSvrg;
+  tangent.batch_mode = BatchMode::kAll;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, solver:"));
+  tangent.solver = SolverId::kProjection;
+  tangent.correction_form = CorrectionForm::kMemory;
+  tangent.fold_weight = FoldWeight::kUniform;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, correction_form:"));
+  tangent = scalar_parameters();
+  tangent.upload_encoding = Encoding::kInt8;
+  tangent.error_feedback = true;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, upload_encoding:"));
+  tangent = tangent_parameters();
   tangent.correction_form = CorrectionForm::kLocal;
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("correction_form:"));
   tangent = tangent_parameters();

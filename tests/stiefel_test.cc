@@ -103,7 +103,7 @@ TEST_F(StiefelGolden, ProjectPoint) {
 TEST_F(StiefelGolden, QrOfTheSameStepIsAnotherPoint) {
   Vector z = x_;
   add_scaled(z.size(), 1, v_.data(), z.data());
-  ASSERT_EQ(qr_factor(shape_, z.data(), out_.data()), Status::kOk);
+  ASSERT_EQ(qr_factor(shape_, z.data(), out_.data(), arena_), Status::kOk);
   expect_golden(golden::stiefel::kQrOfXPlusV, out_);
 }
 

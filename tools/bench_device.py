@@ -14,8 +14,25 @@ import fleet
 BUDGET = fleet.ROOT / "bench" / "device_budget.txt"
 GROWTH_MAX = 1.02
 EVALUATIONS = 17  # of a one-sided estimate with 16 directions
+RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tangent normals and a retraction
+    ("a step with (7) over its bare losses", "{:.2f}",
+     lambda found: found["step_projection_m16"] / (EVALUATIONS * found["loss_batch_32"])),
+    ("the losses' share of it", "{:.0%}",
+     lambda found: EVALUATIONS * found["loss_batch_32"] / found["step_projection_m16"]),
+    ("a step with (6), exponential, over one with (7)", "{:.2f}",
+     lambda found: found["step_tangent_exponential_m16"] / found["step_projection_m16"]),
+    ("a step with (6), polar, over one with (7)", "{:.2f}",
+     lambda found: found["step_tangent_polar_m16"] / found["step_projection_m16"]),
+    ("the same two without their losses", "{:.2f}",
+     lambda found: above_losses(found, "step_tangent_polar_m16") / above_losses(found, "step_projection_m16")),
+)
 ENTRY = "bench/device_main.cc"
-MORE_SOURCES = ["runtime/training/estimator_gradient.cc", "runtime/training/solver_gradient_stream.cc", ENTRY]
+MORE_SOURCES = ["runtime/training/estimator_gradient.cc", "runtime/training/estimator_retraction.cc",
+                "runtime/training/proximal.cc", "runtime/training/solver_gradient_stream.cc", ENTRY]
+
+
+def above_losses(found, case):
+    return found[case] - EVALUATIONS * found["loss_batch_32"]
 
 
 def builds():
@@ -61,9 +78,8 @@ def print_table(counts):
     print("|---|" + "---|" * len(machines))
     for case in counts[machines[0]]:
         print(f"| {case} | " + " | ".join(f"{counts[machine][case]:,}" for machine in machines) + " |")
-    overheads = [found["step_projection_m16"] / (EVALUATIONS * found["loss_batch_32"]) for found in counts.values()]
-    print("| step of the projection algorithm over its bare losses | "
-          + " | ".join(f"{ratio:.2f}" for ratio in overheads) + " |")
+    for what, form, ratio in RATIOS:
+        print(f"| {what} | " + " | ".join(form.format(ratio(found)) for found in counts.values()) + " |")
 
 
 def main():

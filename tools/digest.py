@@ -22,6 +22,7 @@ RUN_SECONDS_MAX = 120
 SOURCES = [
     "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc",
     "runtime/base/decompositions.cc", "runtime/base/linalg.cc", "runtime/base/random.cc", "runtime/base/status.cc",
+    "runtime/base/wide.cc",
     "runtime/manifold/euclidean.cc", "runtime/manifold/fixed_rank.cc", "runtime/manifold/grassmann.cc",
     "runtime/manifold/hyperbolic.cc", "runtime/manifold/manifold.cc", "runtime/manifold/oblique.cc",
     "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc", "runtime/manifold/sphere.cc",
@@ -71,11 +72,14 @@ X86 = Build("x86-64", "x86-64-O0", "g++", "-O0")
 X86_NATIVE = Build("x86-64", "x86-64-native", "g++", "-O3 -march=native")
 BUILDS = [
     X86,
+    X86._replace(name="x86-64-sse2", flags="-O2 -DGS_NO_WIDE=1"),
     X86_NATIVE,
     X86_NATIVE._replace(name="x86-64-native-clang", compiler="clang++"),
     AARCH64,
     ARMV7,
     ARMV7._replace(name="armv7-neon", flags="-O3 -mfpu=neon -Wno-psabi"),
+    # QEMU has no board with a Cortex-M0+ and enough memory: a Cortex-M3 executes its instructions, which are a subset.
+    board("cortex-m0plus", "-mcpu=cortex-m0plus -mfloat-abi=soft", "mps2-an385"),
     board("cortex-m3", "-mcpu=cortex-m3 -mfloat-abi=soft", "mps2-an385"),
     CORTEX_M4F,
     board("cortex-m7", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),

@@ -1,18 +1,26 @@
 #!/usr/bin/python3
-"""./run footprint: flash and RAM of client images, term by term, from ELF and linker map; and how long a flash lasts.
+"""./run footprint: flash and RAM of client images, term by term, from ELF and linker map; what each manifold adds to
+them; and how long a flash lasts.
 
 The images are those for silicon, with TLS 1.3 and nanopb, without semihosting and samples: mps2-an386 with psk_dhe_ke
 and both solvers, and the smallest one, for a Cortex-M3, with psk_ke and the zeroth-order projection algorithm on the
-Stiefel manifold. The exit status says whether they keep within their bars and link no allocator, exceptions or
-semihosting.
+Stiefel manifold. Their twins for the emulator train a few rounds, and tell the high waters of stack, TLS pool and
+arena. The exit status says whether the images keep within their bars, the stack is 1.5 times what was used of it, and
+neither allocator, exceptions nor semihosting are linked.
 """
 
 import collections
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 from typing import NamedTuple
+
+import digest
+import digits
+import fleet
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = "gradstream_client"
@@ -30,11 +38,20 @@ class Image(NamedTuple):
     def path(self):
         return ROOT / "build" / self.preset / "boards" / self.board / f"{TARGET}.elf"
 
+    @property
+    def twin(self):
+        """The same for the emulator."""
+        return self.path.with_name(f"{TARGET}_emulator.elf")
+
 
 IMAGES = (
     Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 36 * 1024),
     Image("smallest", "Cortex-M3, psk_ke, zeroth order", "mps2_an385", 32 * 1024),
 )
+STACK_RESERVE_MIN = 1.5  # of the high water
+TRIAL_CONFIG = ROOT / "experiments" / "demo.toml"
+TRIAL_ROUNDS = 3
+TRIAL_SECONDS_MAX = 120
 FLASH_MAX = 96 * 1024
 UNEXPLAINED_MAX = 1024
 
@@ -43,6 +60,21 @@ ROUND_FLASH_BYTES = 3040
 ERASE_CYCLES = 10000
 PAGE_HEADER_BYTES = 32
 LOG_PAGES = {"stm32f405": 128 * 1024, "rp2040": 64 * 1024}  # their boards' flash.cc
+
+# What a manifold adds to a Cortex-M4F image that has none: the difference of two links of this program, in flash, and
+# the scratch that it takes of the arena at a shape of 256 numbers.
+MANIFOLD_PROGRAM = ("bench/footprint_main.cc", "tests/digest_cortex_m.cc")
+MANIFOLD_IMAGE = digest.CORTEX_M4F
+MANIFOLDS = (
+    ("kEuclideanOps", "Euclidean", 256, 1), ("kSphereOps", "sphere, projection", 256, 1),
+    ("kObliqueOps", "oblique, projection", 64, 4), ("kStiefelOps", "Stiefel, polar", 64, 4),
+    ("kStiefelQrOps", "Stiefel, qr", 64, 4), ("kStiefelExponentialOps", "Stiefel, exponential", 64, 4),
+    ("kGrassmannOps", "Grassmann, polar", 64, 4), ("kGrassmannExponentialOps", "Grassmann, exponential", 64, 4),
+    ("kSpdOps", "SPD, exponential", 16, 16), ("kSpdSecondOrderOps", "SPD, second order", 16, 16),
+    ("kHyperbolicOps", "hyperbolic, exponential", 256, 1),
+    ("kHyperbolicProjectionOps", "hyperbolic, projection", 256, 1),
+    ("kFixedRankOps", "fixed rank, projection", 64, 4), ("kProductOps", "product of two Euclidean ones", 256, 1),
+)
 FORBIDDEN = re.compile(
     r"^(_sbrk|_sbrk_r|malloc|_malloc_r|calloc|_calloc_r|realloc|_realloc_r|free|_free_r|_Zn[wa]\w*|_Zd[la]\w*|"
     r"__cxa_throw|__cxa_allocate_exception|_Unwind_\w+|__cxa_guard_acquire|printf|sprintf|snprintf|_svfprintf_r)$")
@@ -65,12 +97,38 @@ def tool(name, *arguments):
     return subprocess.run([TOOLS + name, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def build(preset):
-    done = subprocess.run([ROOT / "tools" / "build.sh", preset, TARGET], cwd=ROOT, stdout=subprocess.PIPE,
+def build(preset, *targets):
+    done = subprocess.run([ROOT / "tools" / "build.sh", preset, *targets], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         print(done.stdout)
-        fail(f"the image of {preset} does not build", "build")
+        fail(f"{' and '.join(targets)} of {preset} do not build", "build")
+
+
+def high_waters(image):
+    """{stack, tls, arena: bytes that were used} by the image's twin in a short run."""
+    with tempfile.TemporaryDirectory(prefix="gradstream-footprint-") as folder:
+        home, port = pathlib.Path(folder), fleet.free_port()
+        config = ["--config", TRIAL_CONFIG]
+        for key, value in {"server.listen": f"127.0.0.1:{port}", "server.database": home / "gradstream.db",
+                           "server.export_dir": home, "server.allow_psk_ke": "true", "run.device_count": 1,
+                           "run.round_count": TRIAL_ROUNDS}.items():
+            config += ["--set", f"{key}={value}"]
+        fleet.command([fleet.SERVER, "device", "add", "board", *config, "--out", home / "identity"], "enrolling")
+        parts, mean = digits.shards(9)
+        digits.write_shard(home / "shard.gsd", parts[0], mean)
+        server = fleet.Process("server", [fleet.SERVER, "serve", *config])
+        board = fleet.Process("board", [
+            ROOT / "tools" / "emulate.py", image.board, "--image", image.twin, "--server", f"127.0.0.1:{port}",
+            "--identity", home / "identity", "--shard", home / "shard.gsd"])
+        try:
+            end = board.wait_for_line("event=finished", TRIAL_SECONDS_MAX)
+        finally:
+            board.stop()
+            server.stop()
+        if end is None:
+            fail(f"the trial of {image.preset} has no end:\n" + "\n".join([*board.lines, *server.lines]), "trial")
+        return {name: int(fleet.fields(end)[name]) for name in ("stack", "tls", "arena")}
 
 
 def map_entries(path):
@@ -161,23 +219,76 @@ def print_table(title, total, bar, terms):
 
 def report(image):
     """Prints the tables of one image; (flash, RAM, unexplained RAM, faults)."""
-    build(image.preset)
+    build(image.preset, image.path.stem, image.twin.stem)
     sizes = section_sizes(image.path)
     flash, flash_terms = flash_table(image.path, sizes)
     ram, ram_terms, rest = ram_table(image.path, sizes)
     print(f"==== {image.preset}: {image.what}")
     print_table("flash", flash, FLASH_MAX, flash_terms)
     print_table("static RAM", ram, image.ram_max, ram_terms)
+    used = high_waters(image)
+    reserve = sizes[".stack"] / used["stack"]
+    print(f"used, in {TRIAL_ROUNDS} rounds: stack {used['stack']} (it has {reserve:.2f} times that), "
+          f"TLS pool {used['tls']}, arena {used['arena']}")
     faults = [f"{name} is linked" for name in
               (line.split()[-1] for line in tool("nm", image.path).splitlines()) if FORBIDDEN.match(name)]
     if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", image.path)):
         faults.append("semihosting is linked")
+    if reserve < STACK_RESERVE_MIN:
+        faults.append(f"stack is {sizes['.stack']}, {STACK_RESERVE_MIN} times the {used['stack']} used are wanted")
     faults += [f"{name} is {value}, at most {bar}" for name, value, bar in
                (("flash", flash, FLASH_MAX), ("static RAM", ram, image.ram_max),
                 ("unexplained RAM", rest, UNEXPLAINED_MAX)) if value > bar]
     for fault in faults:
         print(f"footprint: error: {image.preset}: {fault}", file=sys.stderr)
     return flash, ram, rest, len(faults)
+
+
+def compile_manifold_program(folder):
+    """Its objects, with the flags of the image whose library they are linked with."""
+    flags = f"{digest.COMMON} {MANIFOLD_IMAGE.flags} {digest.CONTRACT_OFF} -DGS_BARE_METAL=1".replace("-O2", "-Os")
+    objects = []
+    for source in MANIFOLD_PROGRAM:
+        objects.append(folder / pathlib.Path(source).with_suffix(".o").name)
+        subprocess.run([TOOLS + "g++", *flags.split(), "-c", source, "-o", objects[-1]], cwd=ROOT, check=True)
+    return objects
+
+
+def link_manifold(objects, folder, table, rows, cols):
+    """(flash, scratch of the arena) of the program with that table; None: without one, and then without scratch."""
+    build = MANIFOLD_IMAGE._replace(name=folder / (table or "none"))
+    build.program.parent.mkdir(parents=True, exist_ok=True)
+    names = {"chosen_ops": table, "part_ops": "kEuclideanOps" if table == "kProductOps" else None}
+    words = [f"-Wl,--defsym=_ZN10gradstream11chosen_rowsE={rows},--defsym=_ZN10gradstream11chosen_colsE={cols}"]
+    for name, value in names.items():
+        symbol = f"_ZN10gradstream{len(value)}{value}E" if value else "0"
+        words += [f"-Wl,-u,{symbol}"] * bool(value)
+        words.append(f"-Wl,--defsym=_ZN10gradstream{len(name)}{name}E={symbol}")
+    library = ROOT / "build" / IMAGES[0].preset / "runtime" / "libgs_runtime.a"
+    flags = f"{MANIFOLD_IMAGE.flags} {digest.BOARD_LINK}".split()
+    subprocess.run([TOOLS + "g++", *flags, *words, *objects, library, "-o", build.program], cwd=ROOT, check=True)
+    sizes = section_sizes(build.program)
+    flash = sizes[".text"] + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
+    if table is None:
+        return flash, 0
+    status, found, output = digest.execute(build)
+    if status != 0 or "scratch" not in found:
+        fail(f"the program with {table} does not run:\n{output}", "manifold")
+    return flash, int(found["scratch"])
+
+
+def print_manifolds():
+    """A row for each manifold; how many rows."""
+    folder = ROOT / "build" / "footprint"
+    folder.mkdir(parents=True, exist_ok=True)
+    objects = compile_manifold_program(folder)
+    without, _ = link_manifold(objects, folder, None, 0, 0)
+    print(f"==== what a manifold adds to a Cortex-M4F image (its program without one has {without} bytes of flash)")
+    print("    flash  arena's scratch")
+    for table, what, rows, cols in MANIFOLDS:
+        flash, scratch = link_manifold(objects, folder, table, rows, cols)
+        print(f"  {flash - without:7d}  {scratch:7d}  {what}, {rows} x {cols}")
+    return len(MANIFOLDS)
 
 
 def print_endurance():
@@ -189,11 +300,15 @@ def print_endurance():
 
 
 def main():
+    if "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
+        build("dev", fleet.SERVER.name)
     results = [report(image) for image in IMAGES]
+    manifolds = print_manifolds()
     print_endurance()
     flash, ram, rest, _ = results[-1]
     faults = sum(result[3] for result in results)
-    print(f"result: smallest_flash_bytes={flash} smallest_ram_bytes={ram} unexplained_ram_bytes={rest} faults={faults}")
+    print(f"result: smallest_flash_bytes={flash} smallest_ram_bytes={ram} unexplained_ram_bytes={rest} "
+          f"manifolds={manifolds} faults={faults}")
     return 1 if faults else 0
 
 

@@ -17,6 +17,14 @@ using Real = double;
 using Real = float;
 #endif
 
+// Whether the members are linked that only hosts call: distances, random points, geodesics, directions on the sphere.
+// Reason: they take libm, 8 KB of a board's flash that no run reaches there.
+#if defined(GS_BARE_METAL)
+inline constexpr bool kHasHostMembers = false;
+#else
+inline constexpr bool kHasHostMembers = true;
+#endif
+
 // ---- The model -------------------------------------------------------------------------------------------------
 
 // Rows and columns of a point, each. Reason: 2^15 keeps rows * cols inside 32 bits.

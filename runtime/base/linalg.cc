@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/wide.h"
+
 namespace gradstream {
 namespace {
 
@@ -391,6 +393,12 @@ template <typename Store>
 
 // A <- A S. row: cols Reals.
 void multiply_right_in_place(Shape shape, Real* a, const Real* s, Real* row) {
+#if GS_HAS_WIDE
+  if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
+    wide::multiply_right(shape.rows, shape.cols, a, s, nullptr, a);
+    return;
+  }
+#endif
   if (shape.cols == 4) {
     multiply_right(shape, a, s, a);
     return;
@@ -547,6 +555,78 @@ Status polar_in_place(Shape shape, Real* a, const PolarScratch& s) {
   }
 }
 
+// A column of A = QR whose part normal to those before it has less than this share of its square is for Gram-Schmidt:
+// below it the Gram matrix has lost too many digits. And a sum of the other shares up to the second constant bounds the
+// condition of A, its columns scaled to one length, by 1.7, so that one pass is orthonormal to rounding.
+constexpr Real kNormalShareMin = static_cast<Real>(1.0 / 64);
+constexpr Real kNearOrthogonal = static_cast<Real>(1.0 / 16);
+// Reason: the first pass leaves a near-orthonormal matrix, whatever the condition was.
+constexpr int kCholeskyPassesMax = 2;
+
+// s <- R^(-1), s = R'R, n x n, R upper triangular with a positive diagonal, zeros below. *dependence: the sum of the
+// shares of the columns' squares that lie along the columns before. false: a share is too large for this, or s is not
+// finite or not positive definite; s is then spoilt.
+bool invert_cholesky(uint32_t n, Real* s, Real* dependence) {
+  for (size_t j = 0; j < n; ++j) {
+    const Real square = s[j * n + j];
+    Real normal = square;
+    for (size_t i = 0; i < j; ++i) {
+      Real value = s[i * n + j];
+      for (size_t k = 0; k < i; ++k) {
+        value -= s[k * n + i] * s[k * n + j];
+      }
+      value /= s[i * n + i];
+      s[i * n + j] = value;
+      normal -= value * value;
+    }
+    const Real share = normal / square;
+    if (!(share >= kNormalShareMin) || !all_finite(1, &normal)) {
+      return false;
+    }
+    *dependence += 1 - share;
+    s[j * n + j] = std::sqrt(normal);
+  }
+  for (size_t j = 0; j < n; ++j) {
+    const Real inverse = 1 / s[j * n + j];
+    for (size_t i = 0; i < j; ++i) {
+      Real sum = 0;
+      for (size_t k = i; k < j; ++k) {
+        sum += s[i * n + k] * s[k * n + j];
+      }
+      s[i * n + j] = -(sum * inverse);
+      s[j * n + i] = 0;
+    }
+    s[j * n + j] = inverse;
+  }
+  return true;
+}
+
+// out <- Q of out = QR by modified Gram-Schmidt, every column twice.
+Status gram_schmidt(Shape shape, Real* out) {
+  const uint32_t rows = shape.rows;
+  const uint32_t cols = shape.cols;
+  for (uint32_t j = 0; j < cols; ++j) {
+    Real* column = out + j;
+    const Real before = strided_dot(rows, cols, column, cols, column);
+    for (uint32_t i = 0; i < 2 * j; ++i) {
+      const Real* done = out + (i < j ? i : i - j);
+      const Real r = strided_dot(rows, cols, done, cols, column);
+      for (size_t k = 0; k < shape.size(); k += cols) {
+        column[k] -= r * done[k];
+      }
+    }
+    const Real after = strided_dot(rows, cols, column, cols, column);
+    if (!(after > kPolarRankTolerance * kPolarRankTolerance * before)) {
+      return Status::kSingular;
+    }
+    const Real length = std::sqrt(after);
+    for (size_t k = 0; k < shape.size(); k += cols) {
+      column[k] /= length;
+    }
+  }
+  return Status::kOk;
+}
+
 // out <- out + factor A B', all n x n. out aliases neither.
 void add_product_transposed(uint32_t n, Real factor, const Real* a, const Real* b, Real* out) {
   for (size_t i = 0; i < n; ++i) {
@@ -596,6 +676,12 @@ Real distance2(size_t count, const Real* x, const Real* y) {
 }
 
 void add(size_t count, const Real* x, const Real* y, Real* out) {
+#if GS_HAS_WIDE
+  if (wide::is_available()) {
+    wide::add(count, x, y, out);
+    return;
+  }
+#endif
   for_fours(
       count, [=](size_t i) __attribute__((always_inline)) { store(load(x + i) + load(y + i), out + i); },
       [=](size_t i) __attribute__((always_inline)) { out[i] = x[i] + y[i]; });
@@ -620,6 +706,12 @@ void copy(size_t count, const Real* x, Real* y) {
 }
 
 void scale_columns(Shape shape, const Real* factors, Real* x) {
+#if GS_HAS_WIDE
+  if (wide::takes(shape.rows, shape.cols)) {
+    wide::scale_columns(shape.rows, shape.cols, factors, x);
+    return;
+  }
+#endif
   for_columns(
       shape,
       [=](size_t c) __attribute__((always_inline)) {
@@ -630,6 +722,12 @@ void scale_columns(Shape shape, const Real* factors, Real* x) {
 }
 
 void subtract_columns(Shape shape, const Real* factors, const Real* x, const Real* y, Real* out) {
+#if GS_HAS_WIDE
+  if (wide::takes(shape.rows, shape.cols)) {
+    wide::subtract_columns(shape.rows, shape.cols, factors, x, y, out);
+    return;
+  }
+#endif
   for_columns(
       shape,
       [=](size_t c) __attribute__((always_inline)) {
@@ -655,6 +753,12 @@ bool all_finite(size_t count, const Real* x) {
 }
 
 void column_dots(Shape shape, const Real* a, const Real* b, Real* out) {
+#if GS_HAS_WIDE
+  if (wide::takes(shape.rows, shape.cols)) {
+    wide::column_dots(shape.rows, shape.cols, a, b, out);
+    return;
+  }
+#endif
   const size_t cols = shape.cols;
 #if GS_HAS_VECTORS
   if (has_blocks(shape)) {
@@ -672,6 +776,12 @@ void column_dots(Shape shape, const Real* a, const Real* b, Real* out) {
 }
 
 void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out) {
+#if GS_HAS_WIDE
+  if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
+    wide::multiply_transposed(shape.rows, shape.cols, a, b, out);
+    return;
+  }
+#endif
 #if GS_HAS_VECTORS
   if (has_blocks(shape)) {
     multiply_transposed_blocks(shape, a, b, false, out);
@@ -684,6 +794,12 @@ void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out) {
 }
 
 void gram(Shape shape, const Real* a, Real* out) {
+#if GS_HAS_WIDE
+  if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
+    wide::multiply_transposed(shape.rows, shape.cols, a, a, out);  // symmetric to the last bit
+    return;
+  }
+#endif
   const size_t cols = shape.cols;
 #if GS_HAS_VECTORS
   const bool is_block = has_blocks(shape);
@@ -704,6 +820,12 @@ void gram(Shape shape, const Real* a, Real* out) {
 }
 
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
+#if GS_HAS_WIDE
+  if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
+    wide::multiply_right(shape.rows, shape.cols, a, s, nullptr, out);
+    return;
+  }
+#endif
 #if GS_HAS_VECTORS
   if (shape.cols >= 4) {
     multiply_right_blocks(
@@ -716,6 +838,12 @@ void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
 }
 
 void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Real* g, Real* out) {
+#if GS_HAS_WIDE
+  if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
+    wide::multiply_right(shape.rows, shape.cols, a, s, g, out);
+    return;
+  }
+#endif
 #if GS_HAS_VECTORS
   if (shape.cols >= 4) {
     multiply_right_blocks(
@@ -829,106 +957,32 @@ Status polar_factor(Shape shape, const Real* a, Real* out, Arena& arena) {
   return polar_in_place(shape, out, {begin, begin + size, begin + 2 * size, begin + 3 * size, begin + 4 * size});
 }
 
-#if GS_HAS_VECTORS
-namespace {
-
-// Reals of a matrix that the QR below copies to its stack, columns one after the other. Reason: 784 x 8 fits 32 KiB.
-constexpr size_t kQrCopySize = 8192;
-
-// column <- column - r done, and the product of next, which may be column, with the result.
-Real take_off(size_t rows, Real r, const Real* done, Real* column, const Real* next) {
-  const Vec factor = splat(r);
-  const auto step = [=](size_t i) __attribute__((always_inline)) {
-    const Vec value = load(column + i) - factor * load(done + i);
-    store(value, column + i);
-    return load(next + i) * value;
-  };
-  Vec s = step(0);
-  size_t i = 4;
-  for (; i + 4 <= rows; i += 4) {
-    s += step(i);
-  }
-  for (size_t k = 0; i < rows; ++i, ++k) {
-    column[i] -= r * done[i];
-    s[k] += next[i] * column[i];
-  }
-  return (s[0] + s[1]) + (s[2] + s[3]);
+size_t qr_scratch_size(Shape shape) {
+  return Arena::taken_size<Real>((static_cast<size_t>(shape.cols) + 1) * shape.cols);
 }
 
-// The steps of qr_factor on contiguous columns, at least 4 long: each sweep takes one part off and sums the next
-// product.
-Status qr_of_columns(size_t rows, size_t cols, Real* columns) {
-  for (size_t j = 0; j < cols; ++j) {
-    Real* const column = columns + j * rows;
-    const Real before = dot(rows, column, column);
-    Real r = j == 0 ? before : dot(rows, columns, column);
-    for (size_t i = 0; i < 2 * j; ++i) {
-      const size_t next = i + 1 == 2 * j ? j : (i + 1) % j;
-      r = take_off(rows, r, columns + i % j * rows, column, columns + next * rows);
-    }
-    if (!(r > kPolarRankTolerance * kPolarRankTolerance * before)) {
-      return Status::kSingular;
-    }
-    const Real length = std::sqrt(r);
-    for_fours(
-        rows, [=](size_t i) __attribute__((always_inline)) { store(load(column + i) / splat(length), column + i); },
-        [=](size_t i) __attribute__((always_inline)) { column[i] /= length; });
-  }
-  return Status::kOk;
-}
-
-Status qr_by_columns(Shape shape, const Real* a, Real* out) {
-  Real columns[kQrCopySize];
-  const size_t rows = shape.rows;
-  const size_t cols = shape.cols;
-  for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < cols; ++j) {
-      columns[j * rows + i] = a[i * cols + j];
-    }
-  }
-  GS_TRY(qr_of_columns(rows, cols, columns));
-  for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < cols; ++j) {
-      out[i * cols + j] = columns[j * rows + i];
-    }
-  }
-  return Status::kOk;
-}
-
-}  // namespace
-#endif
-
-Status qr_factor(Shape shape, const Real* a, Real* out) {
-  const uint32_t rows = shape.rows;
-  const uint32_t cols = shape.cols;
-#if GS_HAS_VECTORS
-  if (rows >= kLaneCount && shape.size() <= kQrCopySize) {
-    return qr_by_columns(shape, a, out);
-  }
-#endif
+Status qr_factor(Shape shape, const Real* a, Real* out, Arena& arena) {
+  const uint32_t n = shape.cols;
+  ScratchScope scope(arena);
+  const Result<Real*> scratch = arena.scratch<Real>((static_cast<size_t>(n) + 1) * n);
+  GS_TRY(scratch.status());
+  Real* const square = scratch.value();
+  Real* const row = square + static_cast<size_t>(n) * n;
   if (out != a) {
     copy(shape.size(), a, out);
   }
-  for (uint32_t j = 0; j < cols; ++j) {
-    Real* column = out + j;
-    const Real before = strided_dot(rows, cols, column, cols, column);
-    for (uint32_t i = 0; i < 2 * j; ++i) {
-      const Real* done = out + (i < j ? i : i - j);
-      const Real r = strided_dot(rows, cols, done, cols, column);
-      for (size_t k = 0; k < shape.size(); k += cols) {
-        column[k] -= r * done[k];
-      }
+  for (int pass = 0; pass < kCholeskyPassesMax; ++pass) {
+    gram(shape, out, square);
+    Real dependence = 0;
+    if (!invert_cholesky(n, square, &dependence)) {
+      break;
     }
-    const Real after = strided_dot(rows, cols, column, cols, column);
-    if (!(after > kPolarRankTolerance * kPolarRankTolerance * before)) {
-      return Status::kSingular;
-    }
-    const Real length = std::sqrt(after);
-    for (size_t k = 0; k < shape.size(); k += cols) {
-      column[k] /= length;
+    multiply_right_in_place(shape, out, square, row);
+    if (dependence <= kNearOrthogonal) {
+      return Status::kOk;
     }
   }
-  return Status::kOk;
+  return gram_schmidt(shape, out);
 }
 
 size_t lyapunov_scratch_size(uint32_t n) {

@@ -79,9 +79,12 @@ Status polar_factor(Shape shape, const Real* a, Real* out, Arena& arena);
 size_t polar_scratch_size(Shape shape);  // bytes of arena scratch
 inline constexpr Real kPolarRankTolerance = 16 * std::numeric_limits<Real>::epsilon();
 
-// Q of the thin QR with positive diagonal R (modified Gram-Schmidt, twice), into out; out may be a. kSingular when a
-// column depends on those before it.
-Status qr_factor(Shape shape, const Real* a, Real* out);
+// Q of the thin QR with positive diagonal R, into out; out may be a. By the Gram matrix' Cholesky factor, once for
+// a near-orthogonal A, as retractions meet it, twice otherwise (Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, "Roundoff
+// error analysis of the CholeskyQR2 algorithm", 2015); by modified Gram-Schmidt, twice, where a column nearly depends
+// on those before it. kSingular when one does.
+Status qr_factor(Shape shape, const Real* a, Real* out, Arena& arena);
+size_t qr_scratch_size(Shape shape);  // bytes of arena scratch
 
 // A <- A^(-1), n x n, by Gauss-Jordan with partial pivoting. pivots: n entries of scratch. kSingular on a zero or
 // non-finite pivot; a is then spoilt.

@@ -134,12 +134,11 @@ ClientAction Client::disconnect() {
 }
 
 ClientAction Client::save(uint64_t now_ms) {
-  fill_pieces();
   await_ = Await::kSaved;
   deadline_ms_ = now_ms + kAnswerDeadlineMs;
   ClientAction action;
   action.kind = ClientActionKind::kSave;
-  action.pieces = pieces_;
+  action.pieces = fill_pieces();
   return action;
 }
 

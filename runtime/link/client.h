@@ -15,7 +15,8 @@
 // for each extra part of the run's versions); where the run has
 // the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
 // the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above
-// them, during a task, with a memory the correction, and the solver's state.
+// them, during a task, with a memory the correction, and the solver's state. With error feedback the run has three
+// tensors more: the residual of the pending upload, the one that stands again if that is not accepted, and their base.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 
@@ -33,6 +34,7 @@
 namespace gradstream {
 
 struct SavedHeader;
+struct SavedStep;
 
 enum class ClientState : uint8_t { kIdle, kConnect, kHello, kSync, kTrain, kSave, kUpload, kFinished };
 
@@ -88,6 +90,8 @@ struct ClientCounters {
   uint32_t snapshots = 0;
   uint32_t digest_mismatches = 0;
   uint32_t corrections = 0;    // computed from a record or, with a memory, for a task
+  uint32_t residuals = 0;      // uploads that carried what an earlier one's encoding had left out
+  uint32_t residuals_lost = 0;  // that could not be transported to the new base
   uint32_t runs_dropped = 0;   // all state of a run given up because the server named another one
   uint32_t save_failures = 0;
   uint32_t reasons = 0;  // how often last_reason() was given, the same one again included
@@ -150,6 +154,9 @@ class Client {
   bool run_finished() const { return run_finished_; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
   gs_WaitCause last_wait() const { return last_wait_; }
+  // What the encoding of this device's last upload left out, per step, or null for none; once the upload is judged, of
+  // its last accepted one.
+  const Real* residual() const { return has_residual_ ? residual_ : nullptr; }
   // The correction that the next task starts with, or null for none.
   const Real* correction() const { return has_correction_ ? correction_ : nullptr; }
   // Figures of the device for StatusReport. The shell fills stack_high_water, tls_high_water and, where it knows the
@@ -183,9 +190,11 @@ class Client {
   };
 
   // Saved state: client_save.cc.
-  void fill_pieces();
+  StoragePiece* save_pieces();
+  std::span<const StoragePiece> fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
   bool keeps_steps() const;
+  SavedStep step_header(uint32_t index) const;
   ClientAction save_step();
   void replay_steps();
   bool replay_step(uint8_t* record, size_t size);
@@ -231,6 +240,7 @@ class Client {
 
   // Runs, models, tasks.
   bool is_same_run(const gs_Welcome& welcome) const;
+  Status fill_parts(Shape* shape);
   Status begin_run(const gs_Welcome& welcome);
   bool has_scalar_stream() const;
   bool prove_model(uint64_t digest);
@@ -251,6 +261,10 @@ class Client {
   Status begin_task(uint64_t now_ms);
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
+  Status encode_upload(const GradientStream& stream);
+  Status encode_with_residual(const GradientStream& stream);
+  void move_residual();
+  void take_residual_back();
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
   void end_refusal(uint64_t now_ms);
@@ -271,9 +285,9 @@ class Client {
   ClientState state_ = ClientState::kIdle;
   Await await_ = Await::kNothing;
   Sent sent_ = Sent::kHello;
-  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   Status last_status_ = Status::kOk;
   bool run_finished_ = false;
+  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   gs_WaitCause last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
 
   // Session.
@@ -287,23 +301,27 @@ class Client {
   bool is_skipping_ = false;      // the rest of an answer whose model proved wrong
   uint8_t failures_ = 0;
   uint8_t mismatches_ = 0;  // in a row
+  uint32_t jitter_count_ = 0;
   uint64_t wake_ms_ = 0;
   uint64_t deadline_ms_ = 0;
   uint64_t not_before_ms_ = 0;  // no connection before
-  uint32_t jitter_count_ = 0;
 
   // Run and model.
-  bool has_run_ = false;
   gs_Welcome welcome_ = {};
   Replica replica_;
   Real* correction_ = nullptr;  // with a memory: of the task
+  bool has_run_ = false;
   bool has_correction_ = false;
+  Real* residual_ = nullptr;         // with error feedback: per step, of the pending upload or the last accepted one
+  Real* residual_before_ = nullptr;  // while an upload is pending: the one before it
+  Real* residual_base_ = nullptr;    // the model that both are tangents at
+  bool has_residual_ = false;
   RecordProgress record_;
   SnapshotProgress snapshot_;
 
   // Uploads.
   StoredUpload pending_;
-  StoredUpload accepted_;        // folded, its record not applied yet
+  StoredUpload accepted_;         // folded, its record not applied yet
   uint32_t accepted_record_ = 0;  // version that the record leads to
   StoredUpload held_;             // with a memory: the one that the mean counts for this device
   uint8_t* slots_[3] = {};
@@ -316,8 +334,6 @@ class Client {
 
   // Task.
   SolverRun run_;
-  bool is_task_begun_ = false;
-  uint32_t steps_replayed_ = 0;  // of the task
   size_t run_mark_ = 0;   // arena: end of replica and correction
   size_t task_mark_ = 0;  // arena: end of the slots
   uint64_t task_received_ms_ = 0;
@@ -325,11 +341,12 @@ class Client {
   uint64_t task_duration_ms_ = 0;  // of the last task done, scaled to all its steps; 0: unknown
   uint32_t refused_sequence_ = 0;
   gs_Reason last_refusal_ = gs_Reason_REASON_NONE;  // of the device, for TaskRefused
+  uint32_t steps_replayed_ = 0;                     // of the task
+  bool is_task_begun_ = false;
 
   ClientCounters counters_;
   gs_StatusReport report_ = {};
-  StoragePiece pieces_[7];
-  alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the header of the saved state
+  alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the saved state's header and pieces
 };
 
 }  // namespace gradstream

@@ -296,6 +296,7 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
   lost_task_sequence_ = 0;
   run_.task = to_task(task, welcome_);
+  run_.task.shape = replica_.shape();
   task_received_ms_ = now_ms;
   is_task_begun_ = false;
   state_ = ClientState::kTrain;
@@ -325,6 +326,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
     default:
       ++counters_.updates_refused;
       give_reason(ack.reason);
+      take_residual_back();
       if (!has_memory()) {
         drop_correction();
       } else if (ack.verdict == gs_VERDICT_SUPERSEDED) {

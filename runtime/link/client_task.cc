@@ -1,4 +1,6 @@
 // The run that the client takes part in, its model, and the tasks it is given.
+#include <iterator>
+
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
 #include "runtime/training/encoding.h"
@@ -23,6 +25,18 @@ gs_Reason reason_of(Status status) {
   }
 }
 
+bool has_same_parts(const gs_Welcome& a, const gs_Welcome& b) {
+  const auto is_same = [](const gs_ManifoldPart& x, const gs_ManifoldPart& y) {
+    return x.manifold == y.manifold && x.rows == y.rows && x.cols == y.cols && x.retraction == y.retraction &&
+           x.transport == y.transport;
+  };
+  bool holds = a.manifold_parts_count == b.manifold_parts_count;
+  for (uint32_t i = 0; holds && i < a.manifold_parts_count; ++i) {
+    holds = is_same(a.manifold_parts[i], b.manifold_parts[i]);
+  }
+  return holds;
+}
+
 }  // namespace
 
 // ---- Runs and models ----
@@ -38,7 +52,32 @@ bool Client::is_same_run(const gs_Welcome& welcome) const {
          welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
          welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
          welcome.direction_count == welcome_.direction_count && welcome.correction == welcome_.correction &&
-         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts;
+         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts &&
+         welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
+}
+
+// Where the run is on a product: its parts, in the arena.
+Status Client::fill_parts(Shape* shape) {
+  static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
+  const uint32_t count = welcome_.manifold_parts_count;
+  if (welcome_.manifold != gs_MANIFOLD_PRODUCT) {
+    return count == 0 ? Status::kOk : Status::kInvalidArgument;
+  }
+  const Result<Parts*> parts = arena_.persistent<Parts>(1);
+  GS_TRY(parts.status());
+  *parts.value() = Parts{count, {}};
+  for (uint32_t i = 0; i < count; ++i) {
+    const gs_ManifoldPart& from = welcome_.manifold_parts[i];
+    Part& part = parts.value()->part[i];
+    part.shape = {from.rows, from.cols};
+    part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
+                             static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
+    if (part.ops == nullptr) {
+      return Status::kUnimplemented;
+    }
+  }
+  shape->parts = parts.value();
+  return Status::kOk;
 }
 
 Status Client::begin_run(const gs_Welcome& welcome) {
@@ -53,6 +92,8 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   refused_sequence_ = 0;
   has_correction_ = false;
   correction_ = nullptr;
+  has_residual_ = false;
+  residual_ = nullptr;
   slot_count_ = 0;
   slot_size_ = 0;
   task_duration_ms_ = 0;
@@ -68,7 +109,8 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   if (manifold == nullptr) {
     return Status::kUnimplemented;
   }
-  const Shape shape{welcome.rows, welcome.cols};
+  Shape shape{welcome.rows, welcome.cols};
+  GS_TRY(fill_parts(&shape));
   const bool has_mean = has_memory() || (!is_scalar && welcome.correction == gs_Correction_CORRECTION_LOCAL);
   if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
     return Status::kInvalidArgument;
@@ -78,6 +120,13 @@ Status Client::begin_run(const gs_Welcome& welcome) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
     correction_ = correction.value();
+  }
+  if (welcome.error_feedback && !is_scalar) {
+    for (Real** const tensor : {&residual_, &residual_before_, &residual_base_}) {
+      const Result<Real*> memory = arena_.persistent<Real>(shape.size());
+      GS_TRY(memory.status());
+      *tensor = memory.value();
+    }
   }
   run_mark_ = arena_.mark();
   has_run_ = true;
@@ -232,6 +281,10 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
   }
   held_ = StoredUpload{};
   arena_.release(run_mark_);
+  for (uint8_t role = 0; role < 3; ++role) {
+    slots_[role] = nullptr;
+    slot_of_[role] = role;  // uploads of the slots before have exchanged them
+  }
   slot_count_ = 0;
   slot_size_ = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -313,7 +366,7 @@ Status Client::finish_task(uint64_t now_ms) {
   const uint64_t step_time_us = duration_ms * 1000 / steps_timed;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
   GS_ASSERT(upload.size <= slot_size_);
-  GS_TRY(encode_values(task.encoding, stream.value_count, stream.values, pending_bytes()));
+  GS_TRY(encode_upload(stream));
   upload.crc = crc32c(0, pending_bytes(), upload.size);
   if (has_memory()) {
     has_correction_ = false;  // it goes with the task
@@ -330,6 +383,69 @@ Status Client::finish_task(uint64_t now_ms) {
     resume(now_ms);
   }
   return Status::kOk;
+}
+
+Status Client::encode_upload(const GradientStream& stream) {
+  if (residual_ != nullptr && stream.kind == StreamKind::kTangentBlock) {
+    return encode_with_residual(stream);
+  }
+  return encode_values(run_.task.encoding, stream.value_count, stream.values, pending_bytes());
+}
+
+// ---- Error feedback: what an encoding leaves out goes with the next upload ----
+
+// Uploads are sums over steps, or means of them, that the server averages per step: the residual is one step's.
+Status Client::encode_with_residual(const GradientStream& stream) {
+  const size_t count = stream.value_count;
+  const Encoding encoding = run_.task.encoding;
+  const bool is_sum = run_.task.solver != SolverId::kProjection;
+  const Real steps = static_cast<Real>(is_sum ? stream.steps_done : 1);
+  move_residual();
+  copy(count, stream.values, residual_);
+  add_scaled(count, steps, residual_before_, residual_);
+  Status status = encode_values(encoding, count, residual_, pending_bytes());
+  if (status == Status::kOk) {
+    status = subtract_values(encoding, count, pending_bytes(), encoded_size(encoding, count), residual_);
+  }
+  if (status == Status::kOk && is_sum) {
+    status = run_.manifold->project_tangent(replica_.shape(), replica_.model(), residual_, residual_, arena_);
+  }
+  counters_.residuals += has_residual_ && status == Status::kOk ? 1 : 0;
+  if (status != Status::kOk) {
+    take_residual_back();
+    return status;
+  }
+  scale(count, 1 / steps, residual_);
+  has_residual_ = true;
+  return Status::kOk;
+}
+
+// residual_before_ <- the residual, transported to the model of the task, which becomes the base. Ambient uploads
+// (solver projection) need no transport. Where there is no transport from there to here the residual is lost, which
+// costs accuracy once and is never wrong.
+void Client::move_residual() {
+  const Shape shape = replica_.shape();
+  Status status = Status::kOk;
+  if (has_residual_ && run_.task.solver != SolverId::kProjection) {
+    status = run_.manifold->transport(shape, residual_base_, replica_.model(), residual_, residual_before_, arena_);
+  } else if (has_residual_) {
+    copy(shape.size(), residual_, residual_before_);
+  }
+  if (status != Status::kOk || (has_residual_ && !all_finite(shape.size(), residual_before_))) {
+    ++counters_.residuals_lost;
+    has_residual_ = false;
+  }
+  if (!has_residual_) {
+    fill_zero(shape.size(), residual_before_);
+  }
+  copy(shape.size(), replica_.model(), residual_base_);
+}
+
+// The upload counts nowhere: neither does what its encoding left out.
+void Client::take_residual_back() {
+  if (residual_ != nullptr) {
+    std::swap(residual_, residual_before_);
+  }
 }
 
 // Whether the task's problem, and the data that it is bound to here, take the run's shape.

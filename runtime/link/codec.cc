@@ -113,7 +113,18 @@ Status check(const gs_UpdateTangent& m) {
   return finite(m.loss_after);
 }
 
+Status check(const gs_ManifoldPart& m) {
+  GS_TRY(known(m.manifold, _gs_Manifold_MAX));
+  GS_TRY(known(m.retraction, _gs_Retraction_MAX));
+  GS_TRY(known(m.transport, _gs_Transport_MAX));
+  GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
+  return in_bounds(m.cols, 1, kDimensionMax);
+}
+
 Status check(const gs_Welcome& m) {
+  for (uint32_t i = 0; i < m.manifold_parts_count; ++i) {
+    GS_TRY(check(m.manifold_parts[i]));
+  }
   GS_TRY(known(m.run_state, _gs_RunState_MAX));
   GS_TRY(known(m.manifold, _gs_Manifold_MAX));
   GS_TRY(known(m.retraction, _gs_Retraction_MAX));
@@ -282,7 +293,7 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.manifold = static_cast<ManifoldId>(welcome.manifold);
   out.retraction = static_cast<RetractionKind>(welcome.retraction);
   out.transport = static_cast<TransportKind>(welcome.transport);
-  out.shape = Shape{welcome.rows, welcome.cols};
+  out.shape = Shape{welcome.rows, welcome.cols};  // a product's parts are the client's to add
   out.estimator.id = static_cast<EstimatorId>(task.estimator);
   out.estimator.batch_mode = static_cast<BatchMode>(task.batch_mode);
   out.estimator.batch_size = task.batch_size;

@@ -127,9 +127,10 @@ struct ManifoldOps {
   Status (*inverse_retract)(Shape, const Real* x, const Real* y, Real* out, Arena&);
   Status (*transport)(Shape, const Real* x, const Real* y, const Real* v, Real* out, Arena&);
   Result<Real> (*inner)(Shape, const Real* x, const Real* v, const Real* w, Arena&);
-  Result<Real> (*distance)(Shape, const Real* x, const Real* y, Arena&);
-  Status (*random_point)(Shape, const RandomKey&, Real* out, Arena&);
-  // Null where there is no closed form, or where this variant does not carry its code.
+  // For hosts: null where kHasHostMembers is false.
+  Result<Real> (*distance)(Shape, const Real* x, const Real* y, Arena&) = nullptr;
+  Status (*random_point)(Shape, const RandomKey&, Real* out, Arena&) = nullptr;
+  // Null also where there is no closed form, or where this variant does not carry its code.
   Status (*exp_map)(Shape, const Real* x, const Real* v, Real* out, Arena&) = nullptr;
   Status (*log_map)(Shape, const Real* x, const Real* y, Real* out, Arena&) = nullptr;
 };
@@ -153,13 +154,17 @@ constexpr ManifoldOps make_manifold_ops() {
                      M::retract,
                      M::inverse_retract,
                      M::transport,
-                     M::inner,
-                     M::distance,
-                     M::random_point};
-  if constexpr (requires(const Real* in, Real* out, Arena& arena) { M::exp_map(Shape{}, in, in, out, arena); }) {
+                     M::inner};
+  if constexpr (kHasHostMembers) {
+    ops.distance = M::distance;
+    ops.random_point = M::random_point;
+  }
+  if constexpr (kHasHostMembers &&
+                requires(const Real* in, Real* out, Arena& arena) { M::exp_map(Shape{}, in, in, out, arena); }) {
     ops.exp_map = M::exp_map;
   }
-  if constexpr (requires(const Real* in, Real* out, Arena& arena) { M::log_map(Shape{}, in, in, out, arena); }) {
+  if constexpr (kHasHostMembers &&
+                requires(const Real* in, Real* out, Arena& arena) { M::log_map(Shape{}, in, in, out, arena); }) {
     ops.log_map = M::log_map;
   }
   return ops;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/wide.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {
@@ -16,21 +17,63 @@ namespace {
 
 constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 
-// lengths: cols Reals.
-Status normalize_columns(Shape shape, Real* x, Real* lengths) {
-  column_dots(shape, x, x, lengths);
-  if (!all_finite(shape.cols, lengths)) {
-    return Status::kNotFinite;
-  }
+// lengths: the squares of the columns' lengths, which are spoilt.
+Status normalize_columns_of(Shape shape, Real* x, Real* lengths) {
+  bool is_finite = true, is_regular = true;
   for (size_t c = 0; c < shape.cols; ++c) {
+    const Real square = lengths[c];
+    is_finite = is_finite && square <= std::numeric_limits<Real>::max();
     // Below this the squares have lost digits to underflow; zero is among them.
-    if (lengths[c] < std::numeric_limits<Real>::min() / kEpsilon) {
-      return Status::kSingular;
-    }
-    lengths[c] = 1 / std::sqrt(lengths[c]);
+    is_regular = is_regular && square >= std::numeric_limits<Real>::min() / kEpsilon;
+    lengths[c] = 1 / std::sqrt(square);
+  }
+  if (!is_finite || !is_regular) {
+    return is_finite ? Status::kSingular : Status::kNotFinite;
   }
   scale_columns(shape, lengths, x);
   return Status::kOk;
+}
+
+// lengths: cols Reals.
+Status normalize_columns(Shape shape, Real* x, Real* lengths) {
+  column_dots(shape, x, x, lengths);
+  return normalize_columns_of(shape, x, lengths);
+}
+
+// out <- the columns of X + V by their lengths.
+Status normalize_sum(Shape shape, const Real* x, const Real* v, Real* out, Real* lengths) {
+#if GS_HAS_WIDE
+  if (wide::takes(shape.rows, shape.cols)) {
+    wide::add_and_square(shape.rows, shape.cols, x, v, out, lengths);
+    return normalize_columns_of(shape, out, lengths);
+  }
+#endif
+  add(shape.size(), x, v, out);
+  return normalize_columns(shape, out, lengths);
+}
+
+// sums[c] <- x_c'y_c, along[c] <- y_c'v_c.
+void transport_dots(Shape shape, const Real* x, const Real* y, const Real* v, Real* sums, Real* along) {
+#if GS_HAS_WIDE
+  if (wide::takes(shape.rows, shape.cols)) {
+    wide::dots_with_both(shape.rows, shape.cols, x, y, v, sums, along);
+    return;
+  }
+#endif
+  column_dots(shape, x, y, sums);
+  column_dots(shape, y, v, along);
+}
+
+// out <- (V - X diag(factors)) - Y diag(factors).
+void subtract_both(Shape shape, const Real* factors, const Real* x, const Real* y, const Real* v, Real* out) {
+#if GS_HAS_WIDE
+  if (wide::takes(shape.rows, shape.cols)) {
+    wide::subtract_both(shape.rows, shape.cols, factors, x, y, v, out);
+    return;
+  }
+#endif
+  subtract_columns(shape, factors, x, v, out);
+  subtract_columns(shape, factors, y, out, out);
 }
 
 // d <- Y - X; halves[c] <- |d_c|^2 / 2 = 1 - x_c'y_c.
@@ -77,6 +120,12 @@ struct Oblique {
     return normalize_columns(shape, out, lengths.value());
   }
   static Status project_tangent(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
+#if GS_HAS_WIDE
+    if (wide::takes(shape.rows, shape.cols)) {
+      wide::remove_along_columns(shape.rows, shape.cols, x, g, out);
+      return Status::kOk;
+    }
+#endif
     ScratchScope scope(arena);
     const Result<Real*> normal = arena.scratch<Real>(shape.cols);
     GS_TRY(normal.status());
@@ -91,8 +140,10 @@ struct Oblique {
     if constexpr (kR == RetractionKind::kExponential) {
       return exp_map(shape, x, v, out, arena);
     }
-    add(shape.size(), x, v, out);
-    return project_point(shape, out, out, arena);
+    ScratchScope scope(arena);
+    const Result<Real*> lengths = arena.scratch<Real>(shape.cols);
+    GS_TRY(lengths.status());
+    return normalize_sum(shape, x, v, out, lengths.value());
   }
   // As the sphere's: (d + h x) / (1 - h), which does not cancel for near points.
   static Status inverse_retract(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
@@ -169,8 +220,7 @@ struct Oblique {
     GS_TRY(sums.status());
     const Result<Real*> factors = arena.scratch<Real>(shape.cols);
     GS_TRY(factors.status());
-    column_dots(shape, x, y, sums.value());
-    column_dots(shape, y, v, factors.value());
+    transport_dots(shape, x, y, v, sums.value(), factors.value());
     for (size_t c = 0; c < shape.cols; ++c) {
       const Real sum = 1 + sums.value()[c];
       if (!(sum > 4 * kEpsilon)) {
@@ -178,8 +228,7 @@ struct Oblique {
       }
       factors.value()[c] /= sum;
     }
-    subtract_columns(shape, factors.value(), x, v, out);
-    subtract_columns(shape, factors.value(), y, out, out);
+    subtract_both(shape, factors.value(), x, y, v, out);
     return Status::kOk;
   }
   static Result<Real> inner(Shape shape, const Real*, const Real* v, const Real* w, Arena&) {

@@ -51,11 +51,11 @@ void congruence(uint32_t n, const Real* a, const Real* s, Real* work, Real* out)
 
 // The four n x n arrays and one column that every operation works in.
 struct Work {
-  Real* l;
-  Real* a;
-  Real* q;
-  Real* work;
-  Real* w;
+  Real* l = nullptr;
+  Real* a = nullptr;
+  Real* q = nullptr;
+  Real* work = nullptr;
+  Real* w = nullptr;
 };
 
 Result<Real*> take(Shape shape, Arena& arena, Work* out) {

@@ -389,7 +389,7 @@ struct Stiefel {
     }
     add(shape.size(), x, v, out);
     if constexpr (kR == RetractionKind::kQr) {
-      return all_finite(shape.size(), out) ? qr_factor(shape, out, out) : Status::kNotFinite;
+      return all_finite(shape.size(), out) ? qr_factor(shape, out, out, arena) : Status::kNotFinite;
     }
     return polar_factor(shape, out, out, arena);
   }

@@ -12,9 +12,7 @@ Status check_shape(const void* context, Shape shape) {
 }
 
 // Six matrices, and the eigenvalues.
-size_t scratch_size(const void*, Shape shape) {
-  return 6 * Arena::taken_size<Real>(shape.size()) + Arena::taken_size<Real>(shape.rows);
-}
+size_t scratch_size(const void*, Shape shape) { return Arena::taken_size<Real>(6 * shape.size() + shape.rows); }
 
 struct Work {
   Real* root = nullptr;     // x^(-1/2)
@@ -27,14 +25,12 @@ struct Work {
 };
 
 Status take_work(Shape shape, Arena& arena, Work* out) {
-  for (Real** matrix : {&out->root, &out->sample, &out->vectors, &out->product, &out->rows, &out->log_sum}) {
-    const Result<Real*> memory = arena.scratch<Real>(shape.size());
-    GS_TRY(memory.status());
-    *matrix = memory.value();
-  }
-  const Result<Real*> values = arena.scratch<Real>(shape.rows);
-  GS_TRY(values.status());
-  out->values = values.value();
+  const size_t size = shape.size();
+  const Result<Real*> memory = arena.scratch<Real>(6 * size + shape.rows);
+  GS_TRY(memory.status());
+  Real* const begin = memory.value();
+  *out = {begin,           begin + size, begin + 2 * size, begin + 3 * size, begin + 4 * size, begin + 5 * size,
+          begin + 6 * size};
   return Status::kOk;
 }
 
@@ -60,29 +56,17 @@ void compose(Shape shape, const Work& work, Function function, Real* out) {
   multiply_right(shape, work.vectors, work.rows, out);
 }
 
-// a <- (a + a') / 2.
-void symmetrise(Shape shape, Real* a) {
-  const size_t n = shape.rows;
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = i + 1; j < n; ++j) {
-      const Real mean = static_cast<Real>(0.5) * (a[i * n + j] + a[j * n + i]);
-      a[i * n + j] = mean;
-      a[j * n + i] = mean;
-    }
-  }
-}
-
 // a <- R a R.
 void congruence(Shape shape, const Work& work, Real* a) {
   multiply_right(shape, work.root, a, work.product);
   multiply_right(shape, work.product, work.root, a);
-  symmetrise(shape, a);
+  symmetrize(shape.rows, a);
 }
 
 // work.root <- x^(-1/2).
 Status take_root(Shape shape, const Real* x, const Work& work) {
   copy(shape.size(), x, work.sample);
-  symmetrise(shape, work.sample);
+  symmetrize(shape.rows, work.sample);
   GS_TRY(positive_eigen(shape, work.sample, work));
   compose(
       shape, work, [](Real value) { return 1 / std::sqrt(value); }, work.root);

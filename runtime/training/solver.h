@@ -116,7 +116,7 @@ struct SolverOps {
   // The step that step() would do, from the scalars (direction_count of them) and the loss that it had when it was done
   // before a reset, without evaluating anything: the run is then bit for bit as after that step(). Codes as step, and
   // kUnimplemented when the run keeps no scalars. null: a solver whose step is more than its scalars.
-  Status (*replay)(SolverRun& run, const Real* scalars, Real loss, Arena& arena) = nullptr;
+  Status (*replay)(SolverRun& run, const Real* scalars, Real loss, Arena& arena);
 };
 
 extern const SolverOps kSolverProjectionOps;

@@ -126,7 +126,14 @@ Status finish(SolverRun& run, GradientStream* out) {
 
 }  // namespace
 
-const SolverOps kSolverGradientStreamOps = {
-    SolverId::kGradientStream, "gradient stream", stream, persistent_size, scratch_size, prepare, step, finish};
+const SolverOps kSolverGradientStreamOps = {SolverId::kGradientStream,
+                                            "gradient stream",
+                                            stream,
+                                            persistent_size,
+                                            scratch_size,
+                                            prepare,
+                                            step,
+                                            finish,
+                                            nullptr};
 
 }  // namespace gradstream

@@ -58,8 +58,8 @@ Status prepare(SolverRun& run, Arena& arena) {
   const Task& task = run.task;
   const bool has_all = run.mean_gradient != nullptr && (task.curvature == 0 || run.previous_model != nullptr);
   // A part of the samples, or of the steps where an iterate is drawn from all, would not be the published work.
-  const bool is_whole = task.estimator.batch_mode == BatchMode::kAll &&
-                        (!task.draws_iterate || task.steps_min == task.local_step_count);
+  const bool is_whole =
+      task.estimator.batch_mode == BatchMode::kAll && (!task.draws_iterate || task.steps_min == task.local_step_count);
   if (!has_all || !is_whole || task.use_correction || task.proximal != 0 || run.estimator->uses_scalars) {
     return Status::kInvalidArgument;
   }
@@ -184,7 +184,7 @@ Status finish(SolverRun& run, GradientStream* out) {
 
 }  // namespace
 
-const SolverOps kSolverSvrgOps = {
-    SolverId::kSvrg, "svrg", stream, persistent_size, scratch_size, prepare, step, finish};
+const SolverOps kSolverSvrgOps = {SolverId::kSvrg, "svrg", stream, persistent_size, scratch_size,
+                                  prepare,         step,   finish, nullptr};
 
 }  // namespace gradstream

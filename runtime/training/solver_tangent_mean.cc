@@ -118,6 +118,6 @@ Status finish(SolverRun& run, GradientStream* out) {
 }  // namespace
 
 const SolverOps kSolverTangentMeanOps = {
-    SolverId::kTangentMean, "tangent mean", stream, persistent_size, scratch_size, prepare, step, finish};
+    SolverId::kTangentMean, "tangent mean", stream, persistent_size, scratch_size, prepare, step, finish, nullptr};
 
 }  // namespace gradstream

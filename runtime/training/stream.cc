@@ -74,14 +74,22 @@ void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
 
 constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel};
 
-bool is_known(DirectionKind kind) { return kind == DirectionKind::kSign || kind == DirectionKind::kSphere; }
+bool is_sphere(const DirectionSpec& spec) { return kHasHostMembers && spec.kind == DirectionKind::kSphere; }
 
 }  // namespace
 
+Status check_directions(const DirectionSpec& spec) {
+  if (spec.kind == DirectionKind::kSphere && !kHasHostMembers) {
+    return Status::kUnimplemented;
+  }
+  const bool is_known = spec.kind == DirectionKind::kSign || spec.kind == DirectionKind::kSphere;
+  return is_known && spec.direction_count > 0 ? Status::kOk : Status::kInvalidArgument;
+}
+
 void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out) {
-  GS_ASSERT(is_known(spec.kind));
+  GS_ASSERT(check_directions(spec) == Status::kOk);
   const RandomKey key = direction_key(spec, step);
-  if (spec.kind == DirectionKind::kSphere) {
+  if (is_sphere(spec)) {
     fill_sphere(key, shape.size(), j, out);
     return;
   }
@@ -96,14 +104,11 @@ void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step
 
 Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
                              const Real* coefficients, Real* sum, Arena& arena) {
-  if (!is_known(spec.kind) || spec.direction_count == 0) {
-    return Status::kInvalidArgument;
-  }
+  GS_TRY(check_directions(spec));
   const size_t size = shape.size();
-  const bool is_sphere = spec.kind == DirectionKind::kSphere;
   ScratchScope scope(arena);
   Real* direction = nullptr;
-  if (is_sphere) {
+  if (is_sphere(spec)) {
     const Result<Real*> scratch = arena.scratch<Real>(size);
     GS_TRY(scratch.status());
     direction = scratch.value();
@@ -120,7 +125,7 @@ Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t fi
     RandomStream stream(key, j * words_per_direction(shape));
     for (uint32_t i = 0; i < run; ++i) {
       const Real coefficient = coefficients[done + i];
-      if (is_sphere) {
+      if (is_sphere(spec)) {
         fill_sphere(key, size, j + i, direction);
         add_scaled(size, coefficient, direction, sum);
       } else {
@@ -159,7 +164,7 @@ Real exact_unit(Shape shape, uint32_t scale_log2) {
 }
 
 size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape) {
-  return spec.kind == DirectionKind::kSphere ? Arena::taken_size<Real>(shape.size()) : 0;
+  return is_sphere(spec) ? Arena::taken_size<Real>(shape.size()) : 0;
 }
 
 Real estimate_factor(Shape shape, uint32_t direction_count) {

@@ -60,7 +60,10 @@ constexpr uint32_t part_bit(ModelPart part) { return 1U << static_cast<uint32_t>
 inline constexpr uint32_t kExtraPartCount = 2;
 inline constexpr uint32_t kExtraPartBits = part_bit(ModelPart::kMeanGradient) | part_bit(ModelPart::kPreviousModel);
 
-// out <- u[step, j]; shape.size() values. The kind must be a known one.
+// kInvalidArgument for an unknown kind or m = 0; kUnimplemented for kSphere where it is not linked (kHasHostMembers).
+Status check_directions(const DirectionSpec& spec);
+
+// out <- u[step, j]; shape.size() values. check_directions must have been kOk.
 void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out);
 
 // out <- the standard normals number j * pr + e of the directions' stream, of which a kSphere direction is the
@@ -69,7 +72,7 @@ void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step
 
 // sum <- sum + sum over q in [first, first + count) of coefficients[q - first] * u[q / m, q % m], in the order of q.
 // For kSign: c = coefficient * (1 / sqrt(pr)), then sum[e] +- c, so that a split into chunks does not change a bit.
-// kSphere takes scratch of one direction from the arena (kOutOfMemory). kInvalidArgument for an unknown kind or m = 0.
+// kSphere takes scratch of one direction from the arena (kOutOfMemory). Other codes as check_directions.
 // On an error sum is untouched. coefficients must not overlap sum.
 Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
                              const Real* coefficients, Real* sum, Arena& arena);
