@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 namespace gradstream {
@@ -42,7 +43,9 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   const bool is_excess = reference.measure == "excess";
   const double scale = optimum == 0 ? first : std::fabs(optimum);  // a cost whose least value is 0 has no other one
   if (kIsDouble) {
-    return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first};
+    constexpr double kUnits = 16;  // sums over samples or over their covariance, eigenvalues
+    const double rounding = kUnits * std::numeric_limits<double>::epsilon() * scale;
+    return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first, is_excess ? rounding : 0};
   }
   if (parameters.estimator == EstimatorId::kAnalyticGradient) {
     return {1e-3, is_excess ? 1e-5 * scale : 3e-3 * first};
@@ -63,8 +66,9 @@ void compare(const ReferenceCurve& reference, const Curve& curve, const Toleranc
     const CurvePoint& own = curve.at(point.round);
     const double value = measure_of(own.measures, reference.measure);
     const bool is_there = own.round == point.round;
-    const double deviation =
-        is_there ? std::fabs(value - point.value) / point.value : std::numeric_limits<double>::infinity();
+    const double apart = std::fabs(value - point.value);
+    const double left = apart <= tolerance.rounding ? 0 : apart - tolerance.rounding;  // not a number stays one
+    const double deviation = is_there ? left / point.value : std::numeric_limits<double>::infinity();
     if (!(deviation <= worst)) {
       worst = deviation;
       worst_round = point.round;

@@ -28,6 +28,9 @@ std::vector<ReferenceCurve> read_references(const std::string& experiment);
 struct Tolerance {
   double relative = 0;
   double least = 0;
+  // Of an excess in double: F(x) - F* is a difference of two rounded numbers, whatever computed it. At the least value
+  // the relative tolerance is half a unit in the last place of F*.
+  double rounding = 0;
 };
 
 // Of this build, for the measure of a case: the double build replays to rounding; the float build follows first-order

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 
@@ -134,6 +135,7 @@ int run(int argc, char** argv) {
   std::string& name = arguments.name;
   options.request.data_folder = "../shared/data";
   options.results_folder = "results";
+  options.thread_count = std::clamp(std::thread::hardware_concurrency(), 1U, 64U);
   CLI::App app("The papers' experiments, in the simulator, in " + std::string(kPrecision) + " arithmetic.");
   app.add_option("name", name, "one of " + known_names())->required();
   app.add_option("--seed", options.request.seed, "of data, start, batches and directions")->capture_default_str();
