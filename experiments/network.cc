@@ -17,6 +17,7 @@ constexpr uint32_t kRetryMinMs = 2;
 constexpr uint32_t kRetryMaxMs = 8;
 
 std::string toml(const std::string& value) { return '"' + value + '"'; }
+std::string toml(bool value) { return value ? "true" : "false"; }
 std::string toml(uint32_t value) { return std::to_string(value); }
 std::string toml(Real value) {
   std::array<char, 40> text = {};
