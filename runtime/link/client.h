@@ -310,11 +310,11 @@ class Client {
   gs_Welcome welcome_ = {};
   Replica replica_;
   Real* correction_ = nullptr;  // with a memory: of the task
-  bool has_run_ = false;
-  bool has_correction_ = false;
   Real* residual_ = nullptr;         // with error feedback: per step, of the pending upload or the last accepted one
   Real* residual_before_ = nullptr;  // while an upload is pending: the one before it
   Real* residual_base_ = nullptr;    // the model that both are tangents at
+  bool has_run_ = false;
+  bool has_correction_ = false;
   bool has_residual_ = false;
   RecordProgress record_;
   SnapshotProgress snapshot_;

@@ -91,12 +91,13 @@ Status formal_correction(Shape shape, const Real* x, const Real* y, Real* mixed,
   multiply_transposed(shape, x, y, mixed);
   chord_gram(shape, x, y, right);
   fill_zero(size * size, system);
-  for (size_t row = 0; row < size; ++row) {
-    const size_t i = row / n;
-    const size_t j = row % n;
-    for (size_t k = 0; k < n; ++k) {
-      system[row * size + k * n + j] += mixed[i * n + k];
-      system[row * size + i * n + k] += mixed[j * n + k];
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      Real* const equation = system + (i * n + j) * size;
+      for (size_t k = 0; k < n; ++k) {
+        equation[k * n + j] += mixed[i * n + k];
+        equation[i * n + k] += mixed[j * n + k];
+      }
     }
   }
   GS_TRY(invert_in_place(static_cast<uint32_t>(size), system, pivots.value()));
