@@ -39,7 +39,6 @@ std::vector<ReferenceCurve> read_references(const std::string& experiment) {
 
 Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum) {
   const double first = reference.points.front().value;
-  const double last = std::fabs(reference.points.back().value);
   const bool is_excess = reference.measure == "excess";
   const double scale = optimum == 0 ? first : std::fabs(optimum);  // a cost whose least value is 0 has no other one
   if (kIsDouble) {
@@ -50,7 +49,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   if (parameters.estimator == EstimatorId::kAnalyticGradient) {
     return {1e-3, is_excess ? 1e-5 * scale : 3e-3 * first};
   }
-  return {1e-2, 10 * last};
+  return {1e-2, 10 * std::fabs(reference.points.back().value)};
 }
 
 void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, uint32_t round_count,
