@@ -29,7 +29,7 @@ Matrix read_numbers(const std::string& path, Eigen::Index rows, Eigen::Index col
 
 class WordnetWorkload : public Workload {
  public:
-  WordnetWorkload(Matrix points, const Matrix& weights, Matrix start) : start_(std::move(start)) {
+  WordnetWorkload(const Matrix& points, const Matrix& weights, Matrix start) : start_(std::move(start)) {
     points_.resize(points.rows(), 4);
     points_ << points, Eigen::Map<const Matrix>(weights.data(), weights.size(), 1);
     for (uint32_t i = 0; i < kDeviceCount; ++i) {
