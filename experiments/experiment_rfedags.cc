@@ -93,6 +93,7 @@ Case make_case(const Problem000& problem, StepRule rule, SolverId solver, uint32
 // What the reference has at the fixed step: RFedAGS for every K, the tangent mean for two, and two partial fleets.
 std::vector<Case> fixed_cases(const Problem000& problem) {
   std::vector<Case> cases;
+  cases.reserve(std::size(kLocalSteps) + 4);  // RFedAGS, two tangent means, two partial fleets
   for (const uint32_t k : kLocalSteps) {
     cases.push_back(make_case(problem, StepRule::kFixed, SolverId::kGradientStream, k));
   }
