@@ -9,8 +9,16 @@
 
 namespace gradstream {
 
-// Clock, link, console; interrupts on.
+// Clock, link, console, watchdog; interrupts on.
 void board_start();
+
+// As the wire's enum of the same name.
+enum class ResetCause : uint8_t { kNone = 0, kPowerOn = 1, kWatchdog = 2, kSoftware = 3, kBrownOut = 4, kPin = 5 };
+// Why the board started.
+ResetCause board_reset_cause();
+
+// At least once in a turn of the main loop; without it the watchdog resets the board.
+void board_feed_watchdog();
 
 // Static memory of the board, sized in its board_config.h.
 std::span<uint8_t> board_arena();
@@ -19,6 +27,9 @@ std::span<uint8_t> board_tls_pool();
 // Pages of flash apart from the image; what is in them is judged by their readers.
 std::span<const char> board_identity_text();
 std::span<const uint8_t> board_shard();
+
+// Whether the port's storage keeps anything: the board has flash for it.
+bool board_has_storage();
 
 // Bytes of the stack ever used, found by its paint.
 size_t board_stack_high_water_size();

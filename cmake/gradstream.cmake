@@ -18,6 +18,16 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
   add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 endif()
 
+# runtime/base/config.h leaves out what only hosts call.
+if(GS_BARE_METAL)
+  add_compile_definitions(GS_BARE_METAL=1)
+endif()
+
+# The smallest client: cmake/mbedtls_config_board.h and firmware/ read it.
+if(GS_SMALLEST)
+  add_compile_definitions(GS_SMALLEST=1)
+endif()
+
 if(GS_SANITIZE)
   add_compile_options(-fsanitize=${GS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${GS_SANITIZE})

@@ -21,7 +21,12 @@
 #define MBEDTLS_SSL_TLS_C
 #define MBEDTLS_SSL_CLI_C
 #define MBEDTLS_SSL_PROTO_TLS1_3
+#if defined(GS_SMALLEST)
+// psk_ke: no forward secrecy; who learns a device's key can read what was recorded of its sessions before.
+#define MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ENABLED
+#else
 #define MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL_ENABLED  // psk_dhe_ke
+#endif
 #define MBEDTLS_SSL_KEEP_PEER_CERTIFICATE                           // TLS 1.3 in Mbed TLS 3.6 demands it
 #define MBEDTLS_SSL_CIPHERSUITES MBEDTLS_TLS1_3_AES_128_GCM_SHA256  // the default list names all that exist
 #define MBEDTLS_SSL_RECORD_SIZE_LIMIT
@@ -44,11 +49,13 @@
 #define MBEDTLS_MD_C
 #define MBEDTLS_SHA256_C
 #define MBEDTLS_SHA256_SMALLER
+#if !defined(GS_SMALLEST)
 #define MBEDTLS_BIGNUM_C
 #define MBEDTLS_MPI_MAX_SIZE 32
 #define MBEDTLS_ECP_C
 #define MBEDTLS_ECP_DP_CURVE25519_ENABLED
 #define MBEDTLS_ECDH_C
+#endif
 
 // ---- PSA: what TLS 1.3 with a pre-shared key asks of it; without this list Mbed TLS would derive more ----
 #define MBEDTLS_PSA_CRYPTO_CONFIG
@@ -58,16 +65,18 @@
 #define PSA_WANT_ALG_HKDF_EXTRACT 1
 #define PSA_WANT_ALG_HKDF_EXPAND 1
 #define PSA_WANT_ALG_GCM 1
-#define PSA_WANT_ALG_ECDH 1
-#define PSA_WANT_ECC_MONTGOMERY_255 1
 #define PSA_WANT_KEY_TYPE_AES 1
 #define PSA_WANT_KEY_TYPE_HMAC 1
 #define PSA_WANT_KEY_TYPE_DERIVE 1
 #define PSA_WANT_KEY_TYPE_RAW_DATA 1
+#if !defined(GS_SMALLEST)
+#define PSA_WANT_ALG_ECDH 1
+#define PSA_WANT_ECC_MONTGOMERY_255 1
 #define PSA_WANT_KEY_TYPE_ECC_PUBLIC_KEY 1
 #define PSA_WANT_KEY_TYPE_ECC_KEY_PAIR_BASIC 1
 #define PSA_WANT_KEY_TYPE_ECC_KEY_PAIR_IMPORT 1
 #define PSA_WANT_KEY_TYPE_ECC_KEY_PAIR_EXPORT 1
 #define PSA_WANT_KEY_TYPE_ECC_KEY_PAIR_GENERATE 1
+#endif
 
 #endif  // GRADSTREAM_CMAKE_MBEDTLS_CONFIG_BOARD_H_

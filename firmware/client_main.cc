@@ -43,8 +43,7 @@ int open_shard(const ClientMainOptions& options, Shard* out) {
   }
 }
 
-int start(const ClientMainOptions& options, const Shard& shard) {
-  const gs_sample_source samples = {&shard, shard.count, shard.dimension, read_sample};
+int start(const ClientMainOptions& options, const gs_sample_source& samples) {
   gs_config config = {};
   config.firmware_version = kFirmwareVersion;
   config.identity_text = options.identity_text.data();
@@ -52,13 +51,15 @@ int start(const ClientMainOptions& options, const Shard& shard) {
   config.key_exchange = options.key_exchange;
   config.run = options.run;
   config.samples = &samples;
+  config.problem = options.problem;
   config.arena = options.arena.data();
   config.arena_size = options.arena.size();
   config.tls_pool = options.tls_pool.data();
   config.tls_pool_size = options.tls_pool.size();
-  config.has_storage = !options.restore_buffer.empty();
+  config.has_storage = options.has_storage;
   config.restore_buffer = options.restore_buffer.data();
   config.restore_size = options.restore_buffer.size();
+  config.reset_cause = options.reset_cause;
   config.retry_ms = options.retry_ms;
   config.step_delay_ms = options.step_delay_ms;
   switch (gs_init(&config)) {
@@ -73,18 +74,24 @@ int start(const ClientMainOptions& options, const Shard& shard) {
     case GS_NO_ENTROPY:
       return fail(kExitNoEntropy, "no random numbers: this image has no source of them, or it failed its test");
     case GS_FLUSHES_TO_ZERO:
-      return fail(kExitArithmetic, "subnormal numbers are flushed to zero, so the model would drift from the server's: "
-                                   "clear the processor's flush-to-zero mode, and link nothing with -ffast-math");
+      return fail(kExitArithmetic,
+                  "subnormal numbers are flushed to zero, so the model would drift from the server's: "
+                  "clear the processor's flush-to-zero mode, and link nothing with -ffast-math");
     default:
       return fail(kExitMemory, "the arena or the TLS pool is too small to start: see the board's board_config.h");
   }
 }
 
-void log_started(const Shard& shard) {
+// Of the wire's ResetCause, in its order.
+constexpr const char* kResetCauseNames[] = {"unknown", "power_on", "watchdog", "software", "brown_out", "pin"};
+constexpr uint32_t kResetCauseCount = sizeof(kResetCauseNames) / sizeof(kResetCauseNames[0]);
+
+void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
   port_log_line(Line("started")
                     .word("firmware", kFirmwareVersion)
-                    .number("samples", shard.count)
-                    .number("dimension", shard.dimension)
+                    .word("reset", kResetCauseNames[options.reset_cause < kResetCauseCount ? options.reset_cause : 0])
+                    .number("samples", samples.count)
+                    .number("dimension", samples.dimension)
                     .c_str());
 }
 
@@ -109,14 +116,15 @@ struct Seen {
   uint32_t tasks_refused = 0;
 };
 
-void log_wrong_shape(const Shard& shard) {
+void log_wrong_shape(const gs_sample_source& samples) {
   gs_model_view model = {};
   gs_model(&model);
   port_log_line(Line("wrong_shape")
-                    .number("dimension", shard.dimension)
+                    .number("dimension", samples.dimension)
                     .number("rows", model.rows)
-                    .quoted("reason", "a sample of the shard must have as many values as the run's model has rows: "
-                                      "give the device the data of this run")
+                    .quoted("reason",
+                            "a sample of the shard must have as many values as the run's model has rows: "
+                            "give the device the data of this run")
                     .c_str());
 }
 
@@ -128,7 +136,7 @@ void log_out_of_memory(const ClientMainOptions& options) {
                     .c_str());
 }
 
-void log_changes(const gs_status_view& status, const ClientMainOptions& options, const Shard& shard,
+void log_changes(const gs_status_view& status, const ClientMainOptions& options, const gs_sample_source& samples,
                  size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
     port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
@@ -137,7 +145,7 @@ void log_changes(const gs_status_view& status, const ClientMainOptions& options,
     log_over(status, stack_high_water);
   }
   if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_WRONG_SHAPE) {
-    log_wrong_shape(shard);
+    log_wrong_shape(samples);
   }
   if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_OUT_OF_MEMORY) {
     log_out_of_memory(options);
@@ -163,15 +171,22 @@ bool is_once_over(const gs_status_view& status, int* code) {
 
 int client_main(const ClientMainOptions& options) {
   Shard shard;
-  if (const int code = open_shard(options, &shard); code != kExitOk) {
+  if (options.samples == nullptr) {
+    if (const int code = open_shard(options, &shard); code != kExitOk) {
+      return code;
+    }
+  }
+  const gs_sample_source of_shard = {&shard, shard.count, shard.dimension, read_sample};
+  const gs_sample_source& samples = options.samples != nullptr ? *options.samples : of_shard;
+  if (const int code = start(options, samples); code != kExitOk) {
     return code;
   }
-  if (const int code = start(options, shard); code != kExitOk) {
-    return code;
-  }
-  log_started(shard);
+  log_started(options, samples);
   Seen seen;
   for (;;) {
+    if (options.feed_watchdog != nullptr) {
+      options.feed_watchdog();
+    }
     const uint64_t now_ms = port_now_ms();
     const uint64_t wake_ms = gs_poll(now_ms);
     if (wake_ms <= now_ms) {
@@ -181,7 +196,7 @@ int client_main(const ClientMainOptions& options) {
     gs_note_stack_high_water(static_cast<uint32_t>(stack));
     gs_status_view status;
     gs_status(&status);
-    log_changes(status, options, shard, stack, &seen);
+    log_changes(status, options, samples, stack, &seen);
     int code = kExitOk;
     if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
       return code;

@@ -14,10 +14,14 @@ struct ClientMainOptions {
   std::span<const char> identity_text;
   std::span<const uint8_t> shard;
   const char* shard_name = nullptr;  // its file, for error lines; null: the board has but one
+  // For images whose samples or problem are others: samples take the place of the shard, the problem that of "kpca".
+  const gs_sample_source* samples = nullptr;
+  const gs_linked_problem* problem = nullptr;
   std::span<uint8_t> arena;
   const char* arena_remedy = "enlarge it in the board's board_config.h";  // for error lines
   std::span<uint8_t> tls_pool;        // empty on a host
-  std::span<uint8_t> restore_buffer;  // empty: no storage
+  bool has_storage = false;           // the port keeps state
+  std::span<uint8_t> restore_buffer;  // for what it has kept; empty: the TLS pool serves
   gs_key_exchange key_exchange = GS_PSK_DHE_KE;
   uint32_t run = 0;
   uint32_t retry_ms = 0;
@@ -26,6 +30,9 @@ struct ClientMainOptions {
   bool once = false;            // return after one upload was answered, or as soon as none will be
   // Bytes of stack ever used; null: not measured.
   size_t (*stack_high_water_size)() = nullptr;
+  // Called once in every turn of the loop, for a watchdog; null: there is none.
+  void (*feed_watchdog)() = nullptr;
+  uint32_t reset_cause = 1;  // as the wire's ResetCause; 1: power came
 };
 
 // What client_main returns, and the exit status of a process.

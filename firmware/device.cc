@@ -100,6 +100,10 @@ void Device::log_reason(ClientState state) {
     port_log_line(Line("not_capable").quoted("reason", kNotCapable).c_str());
   }
   is_incapacity_logged_ = is_incapable;
+  if (counters.steps_replayed != replays_logged_) {
+    port_log_line(Line("resumed").number("steps", counters.steps_replayed).number("version", version).c_str());
+  }
+  replays_logged_ = counters.steps_replayed;
   deadlines_logged_ = counters.deadlines_missed;
   reasons_logged_ = counters.reasons;
 }
@@ -125,6 +129,11 @@ uint64_t Device::perform(const ClientAction& action, uint64_t now_ms) {
       break;
     case ClientActionKind::kSave:
       client_.on_saved(save(action), now_ms);
+      break;
+    case ClientActionKind::kSaveStep:
+      if (port_step_write(action.step_index, action.pieces.data(), action.pieces.size()) != Status::kOk) {
+        port_log_line("event=step_not_kept reason=\"the flash or its supply failed; a reset now repeats the task\"");
+      }
       break;
   }
   return now_ms;

@@ -90,6 +90,7 @@ class Device {
   uint32_t deadlines_logged_ = 0;
   bool is_incapacity_logged_ = false;
   bool is_storage_failed_ = false;
+  uint32_t replays_logged_ = 0;
   DeviceCounters counters_;
 };
 

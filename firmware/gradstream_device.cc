@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "firmware/device.h"
+#include "firmware/linked_problem.h"
 #include "firmware/registry.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/link/port.h"
@@ -28,7 +29,6 @@ struct SampleRing {
 // The one device of an image; arena and device come to life in gs_init().
 struct Application {
   gs_sample_source callback = {};
-  gs_problem own_problem = {};
   SampleRing ring;
   SampleSource samples;
   Problem problem;
@@ -55,24 +55,6 @@ Status read_ring(const void*, uint32_t index, Real* out) {
   return Status::kOk;
 }
 
-uint32_t own_sample_count(const void*) { return app.own_problem.sample_count; }
-
-Status own_check_shape(const void*, Shape shape) {
-  return shape == Shape{app.own_problem.rows, app.own_problem.cols} ? Status::kOk : Status::kInvalidArgument;
-}
-
-size_t own_scratch_size(const void*, Shape) { return 0; }
-
-Result<Real> own_loss(const void*, Shape, const Real* x, Batch batch, Arena&) {
-  float loss = 0;
-  if (app.own_problem.loss(app.own_problem.context, x, batch.indices, batch.count, &loss) != 0 || !is_finite(loss)) {
-    return Status::kNotFinite;
-  }
-  return loss;
-}
-
-ProblemOps own_problem_ops = {nullptr, own_sample_count, own_check_shape, own_scratch_size, own_loss, nullptr};
-
 bool has_callback(const gs_config& config) { return config.samples != nullptr; }
 bool has_ring(const gs_config& config) { return config.push_buffer != nullptr; }
 
@@ -87,13 +69,12 @@ bool are_samples_valid(const gs_config& config) {
   if (has_ring(config)) {
     return config.push_capacity > 0 && config.push_capacity <= kSampleCountMax && config.push_dimension > 0;
   }
-  return config.problem != nullptr;
+  return config.problem != nullptr && config.problem->problem.context != nullptr;
 }
 
+// gs_own_problem() leaves no name in what it refuses.
 bool is_problem_valid(const gs_config& config) {
-  const gs_problem* problem = config.problem;
-  return problem == nullptr || (problem->name != nullptr && std::strlen(problem->name) <= kProblemNameSizeMax &&
-                                problem->loss != nullptr && problem->rows > 0 && problem->cols > 0);
+  return config.problem == nullptr || config.problem->problem.ops->name != nullptr;
 }
 
 void take_samples(const gs_config& config) {
@@ -104,12 +85,9 @@ void take_samples(const gs_config& config) {
     app.ring = {config.push_buffer, config.push_capacity, config.push_dimension, 0, 0};
     app.samples = {nullptr, 0, config.push_dimension, read_ring};
   }
-  if (config.problem != nullptr) {
-    app.own_problem = *config.problem;
-    own_problem_ops.name = app.own_problem.name;
-    app.problem = {&own_problem_ops, nullptr};
-  } else {
-    app.problem = {&kKpcaOps, &app.samples};
+  app.problem = config.problem == nullptr ? Problem{&kKpcaOps, nullptr} : config.problem->problem;
+  if (app.problem.context == nullptr) {
+    app.problem.context = &app.samples;
   }
 }
 
@@ -122,17 +100,28 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
   client.has_storage = config.has_storage;
+  if (config.has_storage && port_step_read(0, nullptr, 0).ok()) {
+    client.steps = {[](void*, uint32_t index, uint8_t* out, size_t size) { return port_step_read(index, out, size); },
+                    nullptr};
+  }
+  if (config.reset_cause <= _gs_ResetCause_MAX) {
+    client.reset_cause = static_cast<gs_ResetCause>(config.reset_cause);
+  }
   if (config.retry_ms != 0) {
     client.min_retry_ms = config.retry_ms;
   }
   return client;
 }
 
+// Before TLS needs its pool, which serves as the buffer where there is no other.
 void restore(const gs_config& config) {
-  if (!config.has_storage || config.restore_buffer == nullptr) {
+  const bool has_buffer = config.restore_buffer != nullptr;
+  uint8_t* const buffer = has_buffer ? config.restore_buffer : static_cast<uint8_t*>(config.tls_pool);
+  const size_t capacity = has_buffer ? config.restore_size : config.tls_pool_size;
+  if (!config.has_storage || buffer == nullptr) {
     return;
   }
-  const Result<size_t> size = port_storage_read(config.restore_buffer, config.restore_size);
+  const Result<size_t> size = port_storage_read(buffer, capacity);
   if (!size.ok()) {
     port_log_line("event=state_dropped reason=\"the storage cannot be read; starting afresh\"");
     return;
@@ -140,9 +129,8 @@ void restore(const gs_config& config) {
   if (size.value() == 0) {
     return;
   }
-  const Status status = size.value() > config.restore_size
-                            ? Status::kOutOfMemory
-                            : device().client().restore({config.restore_buffer, size.value()});
+  const Status status =
+      size.value() > capacity ? Status::kOutOfMemory : device().client().restore({buffer, size.value()});
   if (status == Status::kDataCorrupt) {
     port_log_line("event=state_dropped reason=\"the saved state is damaged, or of another release; starting afresh\"");
   } else if (status != Status::kOk) {
@@ -181,10 +169,6 @@ gs_result gs_init(const gs_config* config) {
       Status::kOk) {
     return GS_BAD_IDENTITY;
   }
-  const Status started = tls_start(config->tls_pool, config->tls_pool_size);
-  if (started != Status::kOk) {
-    return to_result(started);
-  }
   take_samples(*config);
   device_config.transport = port_transport();
   device_config.client = client_config(*config, device_config.identity, device_config.transport);
@@ -193,6 +177,11 @@ gs_result gs_init(const gs_config* config) {
   app.arena.emplace(config->arena, config->arena_size);
   app.device.emplace(device_config, *app.arena);
   restore(*config);
+  const Status started = tls_start(config->tls_pool, config->tls_pool_size);
+  if (started != Status::kOk) {
+    app.device.reset();
+    return to_result(started);
+  }
   return GS_OK;
 }
 

@@ -42,9 +42,18 @@ typedef struct gs_sample_source {
   int (*read)(const void* context, uint32_t index, float* out);
 } gs_sample_source;
 
-/* The application's own loss, instead of the principal components that are built in ("kpca"). A run that names it is
- * trained by forward passes alone. x: rows x cols, row-major. The batch is the samples indices[0 .. index_count), or
- * the first index_count ones where indices is null. */
+/* What a device minimises over its samples. gs_config takes the address of one; null there means kpca. Those below read
+ * the samples of gs_config (runtime/problem/problem.h says what a sample of each is), and an image links those that it
+ * names. A C++ application makes others with firmware/linked_problem.h. */
+typedef struct gs_linked_problem gs_linked_problem;
+extern const gs_linked_problem gs_brockett;      /* Brockett's cost */
+extern const gs_linked_problem gs_spd_mean;      /* mean of positive definite matrices */
+extern const gs_linked_problem gs_hyperbolic;    /* weighted mean on the hyperboloid */
+extern const gs_linked_problem gs_least_squares; /* least squares */
+extern const gs_linked_problem gs_logistic;      /* logistic regression */
+
+/* The application's own loss; docs/own_loss.md has an example. x: rows x cols, row-major. The batch is the samples
+ * indices[0 .. index_count), or the first index_count ones where indices is null. */
 typedef struct gs_problem {
   const char* name; /* at most 15 characters; the run's parameters name it */
   const void* context;
@@ -53,7 +62,13 @@ typedef struct gs_problem {
   uint32_t sample_count;
   /* Mean loss over the batch to *out; 0 on success. */
   int (*loss)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
+  /* Its Euclidean gradient (rows x cols values) to out; 0 on success. Null: there is none, and runs that need one
+   * refuse the device; forward passes alone train it (zeroth order). */
+  int (*gradient)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
 } gs_problem;
+/* For gs_config. One own loss in an image: a second call replaces the first. *problem may go afterwards. gs_init()
+ * refuses a problem without a name, a loss, rows, cols or samples. */
+const gs_linked_problem* gs_own_problem(const gs_problem* problem);
 
 typedef enum gs_key_exchange {
   GS_PSK_DHE_KE = 0, /* pre-shared key with x25519: forward secrecy */
@@ -70,14 +85,15 @@ typedef struct gs_config {
   float* push_buffer;              /* push_capacity x push_dimension floats: a ring of the newest samples */
   uint32_t push_capacity;
   uint32_t push_dimension;
-  const gs_problem* problem; /* null: "kpca" over the samples; else samples may be absent */
-  void* arena;               /* for the model and the training */
+  const gs_linked_problem* problem; /* null: "kpca" over the samples; samples may be absent with gs_own_problem() */
+  void* arena;                      /* for the model and the training */
   size_t arena_size;
   void* tls_pool; /* for Mbed TLS; not used where it is built on the libc's heap */
   size_t tls_pool_size;
   bool has_storage;        /* the board keeps state over a reset (port_storage_*) */
-  uint8_t* restore_buffer; /* with has_storage: as large as the arena is enough; used by gs_init alone */
-  size_t restore_size;
+  uint8_t* restore_buffer; /* with has_storage: as large as the arena is enough; used by gs_init alone; null: the TLS */
+  size_t restore_size;     /* pool serves, if the state fits there */
+  uint32_t reset_cause;   /* why the board started, as the wire's ResetCause; 0: unknown */
   uint32_t retry_ms;      /* wait after a failed session, doubling with each further one; 0: the default of 1,000 */
   uint32_t step_delay_ms; /* added to every local step, to mimic a slower device; 0 in products */
 } gs_config;

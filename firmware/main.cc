@@ -9,9 +9,12 @@ int main() {
   options.shard = gradstream::board_shard();
   options.arena = gradstream::board_arena();
   options.tls_pool = gradstream::board_tls_pool();
+  options.has_storage = gradstream::board_has_storage();
   options.until_finished = gradstream::board_option("until-finished");
   options.stack_high_water_size = gradstream::board_stack_high_water_size;
-#if defined(GS_KEY_EXCHANGE_PSK_KE)
+  options.feed_watchdog = gradstream::board_feed_watchdog;
+  options.reset_cause = static_cast<uint32_t>(gradstream::board_reset_cause());
+#if defined(GS_SMALLEST)
   options.key_exchange = GS_PSK_KE;
 #endif
   gradstream::board_stop(gradstream::client_main(options));

@@ -16,6 +16,8 @@
 
 #include "boards/posix/posix.h"
 #include "firmware/client_main.h"
+#include "firmware/float_shard.h"
+#include "firmware/linked_problem.h"
 #include "runtime/link/identity.h"
 
 namespace {
@@ -29,6 +31,7 @@ struct Arguments {
   std::string state = "none";
   std::string key_exchange = "psk_dhe_ke";
   std::string problem = "kpca";
+  float ridge = 0;
   uint32_t run = 0;
   uint32_t retry_ms = 1000;
   uint32_t step_delay_ms = 0;
@@ -85,13 +88,16 @@ void define(CLI::App& app, Arguments* arguments) {
   app.footer(kFooter);
   app.add_option("--server", arguments->server, "HOST:PORT of the server")->required();
   app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote")->required();
-  app.add_option("--data", arguments->data, "shard of samples (*.gsd; format in firmware/shard.h)")->required();
+  app.add_option("--data", arguments->data, "shard of samples (*.gsd; firmware/shard.h, float_shard.h)")->required();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
   app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")
       ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
       ->capture_default_str();
   app.add_option("--problem", arguments->problem, "what this client can minimise")
-      ->check(CLI::IsMember({"kpca"}))
+      ->check(CLI::IsMember({"kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "logistic"}))
+      ->capture_default_str();
+  app.add_option("--ridge", arguments->ridge, "lambda of multitask")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--run", arguments->run, "number of the run; 0: whichever this device is enrolled in")
       ->capture_default_str();
@@ -150,6 +156,86 @@ int open_state(const std::string& folder, const std::string& name) {
                     "cannot write in " + folder + ": give the folder the right owner, or --state none");
 }
 
+// A float shard as samples, and the problem that reads them. The options point into it.
+struct FloatData {
+  gradstream::FloatShard shard;
+  gs_sample_source samples = {};
+  std::vector<uint32_t> task_ends;
+  gradstream::MultitaskData tasks;
+  gs_linked_problem problem;
+};
+
+int read_sample(const void* shard, uint32_t index, float* out) {
+  gradstream::read_float_shard(*static_cast<const gradstream::FloatShard*>(shard), index, out);
+  return 0;
+}
+
+gradstream::Status read_row(const void* shard, uint32_t index, gradstream::Real* out) {
+  return read_sample(shard, index, out) == 0 ? gradstream::Status::kOk : gradstream::Status::kNotFinite;
+}
+
+// 0, or the exit status.
+int open_float_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* out) {
+  switch (gradstream::parse_float_shard(bytes, &out->shard)) {
+    case gradstream::Status::kOk:
+      break;
+    case gradstream::Status::kOutOfRange:
+      return fail(gradstream::kExitData,
+                  arguments.data + ": a count of the shard is 0 or beyond its limit: make it anew");
+    case gradstream::Status::kNotFinite:
+      return fail(gradstream::kExitData, arguments.data + ": a value of the shard is not a number: make it anew");
+    default:
+      return fail(gradstream::kExitData,
+                  arguments.data + ": a truncated shard, or wrong groups: firmware/float_shard.h tells the format");
+  }
+  const bool wants_groups = arguments.problem == "multitask";
+  if (wants_groups != (out->shard.group_count > 0)) {
+    return fail(gradstream::kExitData,
+                arguments.data + (wants_groups ? ": multitask wants a shard with groups, one for each task"
+                                               : ": only multitask takes a shard with groups"));
+  }
+  out->samples = {&out->shard, out->shard.count, out->shard.dimension, read_sample};
+  for (uint32_t i = 0; i < out->shard.group_count; ++i) {
+    out->task_ends.push_back(gradstream::float_shard_group_end(out->shard, i));
+  }
+  out->tasks = {{&out->shard, out->shard.count, out->shard.dimension, read_row},
+                out->task_ends.data(),
+                out->shard.group_count,
+                arguments.ridge};
+  return gradstream::kExitOk;
+}
+
+// The problem of the command line, null for kpca.
+const gs_linked_problem* find_linked(const std::string& name, const gradstream::MultitaskData* tasks,
+                                     gs_linked_problem* multitask) {
+  for (const gs_linked_problem* problem :
+       {&gs_brockett, &gs_spd_mean, &gs_hyperbolic, &gs_least_squares, &gs_logistic}) {
+    if (name == problem->problem.ops->name) {
+      return problem;
+    }
+  }
+  multitask->problem = {&gradstream::kMultitaskOps, tasks};
+  return name == multitask->problem.ops->name ? multitask : nullptr;
+}
+
+// Puts shard and problem into the options. 0, or the exit status.
+int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* data,
+              gradstream::ClientMainOptions* options) {
+  if (gradstream::is_float_shard(bytes)) {
+    if (const int code = open_float_data(arguments, bytes, data); code != gradstream::kExitOk) {
+      return code;
+    }
+    options->samples = &data->samples;
+  } else if (arguments.problem == "multitask") {
+    return fail(gradstream::kExitData,
+                arguments.data + ": multitask wants a float shard with groups, one for each task");
+  } else {
+    options->shard = bytes;
+  }
+  options->problem = find_linked(arguments.problem, &data->tasks, &data->problem);
+  return gradstream::kExitOk;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -182,11 +268,17 @@ int main(int argc, char** argv) {
   std::vector<uint8_t> restore_buffer(arguments.state == "none" ? 0 : arena.size());
 
   gradstream::ClientMainOptions options;
+  FloatData float_data;
+  if (const int code =
+          take_data(arguments, {reinterpret_cast<const uint8_t*>(data.data()), data.size()}, &float_data, &options);
+      code != 0) {
+    return code;
+  }
   options.identity_text = identity;
-  options.shard = {reinterpret_cast<const uint8_t*>(data.data()), data.size()};
   options.shard_name = arguments.data.c_str();
   options.arena = arena;
   options.arena_remedy = "give more with --arena-kib";
+  options.has_storage = arguments.state != "none";
   options.restore_buffer = restore_buffer;
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
   options.run = arguments.run;

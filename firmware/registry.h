@@ -9,8 +9,8 @@
 
 namespace gradstream {
 
-// Stiefel and sphere; analytic gradient and zeroth order, one- and two-sided; both solvers. The problems are the
-// application's and must outlive the registry.
+// Stiefel and sphere; analytic gradient and zeroth order, one- and two-sided; projection and gradient stream. On hosts
+// every estimator and solver. The problems are the application's and must outlive the registry.
 Registry make_registry(std::span<const Problem> problems);
 
 }  // namespace gradstream

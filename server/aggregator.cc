@@ -7,14 +7,15 @@
 namespace gradstream {
 namespace {
 
-// Which rule serves a run: by what its devices upload.
+// Which rule serves a run: by its devices' solver and what they upload.
 struct Rule {
+  SolverId solver;
   StreamKind stream;
   uint32_t (*model_count)(const RunParameters& parameters);
   std::unique_ptr<Aggregator> (*make)(const AggregatorContext& context);
 };
 
-// Directions of scalars are ambient: a late update needs no model but the current one, which the replica holds.
+// Directions of scalars, and mean gradients, are ambient: a late update needs no model but the current one.
 uint32_t no_models(const RunParameters&) { return 0; }
 
 // A late tangent is transported from the model it was made at.
@@ -22,15 +23,22 @@ uint32_t stale_models(const RunParameters& parameters) {
   return parameters.late == LatePolicy::kWeight ? parameters.staleness_max + 1 : 0;
 }
 
-constexpr std::array<Rule, 2> kRules = {{
-    {StreamKind::kScalarStream, no_models, make_aggregator_projection},
-    {StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+constexpr std::array<Rule, 5> kRules = {{
+    {SolverId::kProjection, StreamKind::kScalarStream, no_models, make_aggregator_projection},
+    {SolverId::kProjection, StreamKind::kTangentBlock, no_models, make_aggregator_mean_gradient},
+    {SolverId::kGradientStream, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+    {SolverId::kTangentMean, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+    {SolverId::kSvrg, StreamKind::kTangentBlock, no_models, make_aggregator_svrg},
 }};
 
 const Rule& rule_of(const RunParameters& parameters) {
   const StreamKind stream = parameters.stream();
+  static constexpr Rule kMemory = {SolverId::kProjection, StreamKind::kNone, no_models, make_aggregator_memory};
+  if (parameters.has_memory()) {
+    return kMemory;
+  }
   for (const Rule& rule : kRules) {
-    if (rule.stream == stream) {
+    if (rule.solver == parameters.solver && rule.stream == stream) {
       return rule;
     }
   }
@@ -39,20 +47,42 @@ const Rule& rule_of(const RunParameters& parameters) {
 
 }  // namespace
 
-void ModelRing::push(uint32_t version, std::span<const Real> model) {
+void ModelRing::push(uint32_t version, std::span<const Real> model, std::span<const FixedWord> mean) {
   if (capacity_ == 0) {
     return;
   }
   if (entries_.size() == capacity_) {
     entries_.pop_front();
   }
-  entries_.push_back({version, {model.begin(), model.end()}});
+  entries_.push_back({version, {model.begin(), model.end()}, {mean.begin(), mean.end()}});
 }
 
 const Real* ModelRing::find(uint32_t version) const {
   for (const Entry& entry : entries_) {
     if (entry.version == version) {
       return entry.model.data();
+    }
+  }
+  return nullptr;
+}
+
+VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point) {
+  VersionRecord record;
+  record.model = model_bytes(parameters.shape, point);
+  record.digest = digest_values(kDigestStart, parameters.shape.size(), point);
+  if (parameters.has_mean()) {
+    const std::vector<FixedWord> zero(parameters.shape.size());
+    record.mean = mean_bytes(parameters.shape, zero.data());
+    record.digest = digest_words(record.digest, zero.size(), zero.data());
+    record.weight_total = weight_total;
+  }
+  return record;
+}
+
+const FixedWord* ModelRing::find_mean(uint32_t version) const {
+  for (const Entry& entry : entries_) {
+    if (entry.version == version && !entry.mean.empty()) {
+      return entry.mean.data();
     }
   }
   return nullptr;
@@ -72,8 +102,8 @@ void WeightSum::add(uint16_t weight, uint32_t steps_done) {
   ++update_count_;
 }
 
-float WeightSum::effective_steps() const {
-  return static_cast<float>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
+Real WeightSum::effective_steps() const {
+  return static_cast<Real>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
 }
 
 Status divide_checked(const RunParameters& parameters, std::span<const Real> values, Real divisor,
@@ -81,8 +111,7 @@ Status divide_checked(const RunParameters& parameters, std::span<const Real> val
   out->resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     (*out)[i] = values[i] / divisor;
-    int64_t fixed = 0;
-    GS_TRY(to_fixed((*out)[i], parameters.fold_scale_log2, &fixed));
+    GS_TRY(check_fold_value((*out)[i], parameters.fold_scale_log2));
   }
   return Status::kOk;
 }

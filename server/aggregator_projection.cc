@@ -68,7 +68,7 @@ class AggregatorProjection : public Aggregator {
   struct Block {
     explicit Block(const RunParameters& parameters)
         : slots(parameters.value_count()), fold(slots, parameters.fold_scale_log2) {}
-    std::vector<int64_t> slots;
+    std::vector<FoldSlot> slots;
     Fold fold;
     uint32_t value_count = 0;  // of the longest update in it
   };

@@ -15,8 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/advice.h"
 #include "server/fleet.h"
 #include "server/model_export.h"
+#include "server/record.h"
 #include "server/straggler.h"
 
 namespace gradstream {
@@ -194,6 +196,9 @@ int check_config(const CommonOptions& options) {
   const int code = load(options, &config);
   if (code == kExitOk) {
     std::fputs(config_text(config).c_str(), stdout);
+    for (const std::string& sentence : config.has_run ? advice(config.run) : std::vector<std::string>()) {
+      std::printf("# advice: %s\n", sentence.c_str());
+    }
   }
   return code;
 }
@@ -448,10 +453,11 @@ struct RoundView {
   uint64_t digest = 0;
   RunEvent event = RunEvent::kNone;
   std::set<uint32_t> answered;
+  std::vector<uint8_t> opened_by;  // the record that led to the version: who is asked in it
 
   void take(const JournalRecord& record) {
     if (record.kind == RecordKind::kVersion) {
-      *this = {true, record.version, record.digest, RunEvent::kNone, {}};
+      *this = {true, record.version, record.digest, RunEvent::kNone, {}, record.payload};
     } else if (record.kind == RecordKind::kRunState) {
       event = static_cast<RunEvent>(record.detail);
     } else if (record.kind == RecordKind::kUpdate && record.verdict == gs_Verdict_VERDICT_FOLDED) {
@@ -473,23 +479,32 @@ struct RoundView {
 // wanted: the goal before the deadline, after it the least number that closes the round.
 void print_round(const RunRow& run, const RoundView& round, const RunParameters& parameters,
                  const std::vector<DeviceRow>& devices) {
-  uint32_t active_count = 0;
-  NameList missing;
+  std::vector<std::string> names(devices.size());
   for (const DeviceRow& device : devices) {
-    active_count += device.revoked ? 0 : 1;
-    if (!device.revoked && !round.answered.contains(device.index)) {
-      missing.add(device.name);
-    }
+    names[device.index] = device.name;
   }
+  Fleet fleet(names);
+  for (const DeviceRow& device : devices) {
+    if (device.revoked) {
+      fleet.revoke(device.index);
+    }
+    fleet.at(device.index).answered_version = round.answered.contains(device.index) ? round.version : kNoVersion;
+  }
+  VersionRecord opened;
+  opened.version = round.version;
+  if (round.has_version && decode_payload(parameters, round.opened_by, &opened) == Status::kOk) {
+    fleet.set_cohort(opened.cohort);
+  }
+  const std::string missing = fleet.missing(round.version);
   const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
   const uint32_t wanted =
-      is_past_deadline ? update_least(parameters, active_count) : update_goal(parameters, active_count);
+      is_past_deadline ? update_least(parameters, fleet.asked_count()) : update_goal(parameters, fleet.asked_count());
   if (!is_active(run)) {  // nobody is waited for
     std::printf("round=%u state=%s\n", round.version, stored_run_state_text(run.state));
     return;
   }
   std::printf("round=%u state=%s answers=%zu wanted=%u missing=%s\n", round.version, round.state(),
-              round.answered.size(), wanted, missing.text().c_str());
+              round.answered.size(), wanted, missing.c_str());
 }
 
 }  // namespace

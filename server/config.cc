@@ -224,6 +224,21 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
   }
 }
 
+// Texts, joined by commas.
+void read_list(const toml::array& list, const char* key, Reader& reader, std::string* out) {
+  reader.know(key);
+  out->clear();
+  for (const toml::node& node : list) {
+    std::string text;
+    const std::string expected = read_value(node, &text, {});
+    if (!expected.empty()) {
+      reader.error(&node, std::string("run.") + key + ": expected a list, each " + expected);
+      return;
+    }
+    *out += (out->empty() ? "" : ", ") + text;
+  }
+}
+
 void read_run(const toml::table& table, Reader& reader, RunParameters* out) {
   visit_fields(*out, [&](const char* key, auto& value) {
     if constexpr (std::is_same_v<decltype(value), uint32_t&>) {
@@ -233,8 +248,16 @@ void read_run(const toml::table& table, Reader& reader, RunParameters* out) {
         return;
       }
     }
+    if constexpr (std::is_same_v<decltype(value), std::string&>) {
+      const toml::array* const list = table[key].as_array();
+      if (&value == &out->parts && list != nullptr) {
+        read_list(*list, key, reader, &value);
+        return;
+      }
+    }
     reader.field(table, "run", key, value);
   });
+  set_parts(out);
   reader.finish(table, "run");
 }
 

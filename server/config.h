@@ -21,6 +21,7 @@ struct ServerConfig {
   std::string listen = "127.0.0.1:7433";  // address:port; port 0: any free one, named in the log
   std::string database = "gradstream.db";
   std::string export_dir;                 // empty: no files; else runN_vNNNNNN.npy for each version
+  std::string first_model;                // a CSV file, one line a row: a new run begins at this point, not one drawn
   std::string log_level = "info";
   bool allow_psk_ke = false;              // also the key exchange without forward secrecy
   ListenerLimits listener;
@@ -34,6 +35,7 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("listen", c.listen);
   visit("database", c.database);
   visit("export_dir", c.export_dir);
+  visit("first_model", c.first_model);
   visit("log_level", c.log_level);
   visit("allow_psk_ke", c.allow_psk_ke);
 }

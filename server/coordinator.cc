@@ -25,6 +25,18 @@ Status Coordinator::replay(const JournalRecord& record) {
   return Status::kOk;
 }
 
+Status Coordinator::set_first_model(std::span<const Real> model) {
+  GS_ASSERT(!state_->is_started);
+  if (model.size() != state_->parameters.shape.size()) {
+    return Status::kInvalidArgument;
+  }
+  if (!all_finite(model.size(), model.data())) {
+    return Status::kNotFinite;
+  }
+  state_->first_model.assign(model.begin(), model.end());
+  return Status::kOk;
+}
+
 void Coordinator::start(uint64_t now_ms) {
   State& state = *state_;
   GS_ASSERT(!state.is_started);
@@ -41,7 +53,7 @@ void Coordinator::start(uint64_t now_ms) {
                 .add("answers", state.ledger.tally().on_time_count));
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
-  if (is_active && state.ledger.version() >= state.parameters.round_count) {
+  if (is_active && state.ledger.version() >= state.parameters.version_count()) {
     state.run_event(RunEvent::kFinished, now_ms);  // the crash came between the last version and this
     return;
   }
@@ -208,6 +220,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.name = device.name;
     status.index = index;
     status.connected = device.session != 0;
+    status.is_asked = fleet.is_asked(index);
     status.has_task = device.is_task_open;
     status.task_sequence = device.task_sequence;
     status.task_version = device.task_version;

@@ -14,12 +14,14 @@
 // Recovery: a new Coordinator, replay() of every record in order, then start(). It has then the state of one that had
 // just persisted the last record: open version, who answered, last verdict and task of each device, model, digest.
 //
-// Exactly once: update_id = (run, device, task_sequence). One verdict is kept per device: that of its last judged task.
+// Exactly once: update_id = (run, device, task_sequence). Two verdicts are kept per device: those of
+// its last judged and of its last accepted task.
 #ifndef GRADSTREAM_SERVER_COORDINATOR_H_
 #define GRADSTREAM_SERVER_COORDINATOR_H_
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,6 +81,7 @@ struct DeviceStatus {
   std::string name;
   uint32_t index = 0;
   bool connected = false;
+  bool is_asked = false;  // in the open version
   bool has_task = false;
   uint32_t task_sequence = 0;
   uint32_t task_version = 0;
@@ -102,6 +105,9 @@ class Coordinator {
   // kDataCorrupt: the record does not follow from those before it, or the digest it names is not reached.
   Status replay(const JournalRecord& record);
   void start(uint64_t now_ms);
+  // Before start(): a run without a version begins at this point of its manifold instead of one drawn from its seed.
+  // kInvalidArgument: not of the run's shape; kNotFinite.
+  Status set_first_model(std::span<const Real> model);
 
   // device: enrolment index proven by TLS. Closes an older session of the same device (REASON_NEWER_SESSION).
   void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "server/advice.h"
 #include "server/coordinator_state.h"
 
 namespace gradstream {
@@ -29,7 +30,10 @@ void Coordinator::State::open_run(uint64_t now_ms) {
             .add("remedy", "device_add"));
     return;
   }
-  JournalRecord record = ledger.open_first_version();
+  for (const std::string& sentence : advice(parameters)) {
+    log(LogLevel::kInfo, "run_advice", Fields().add("text", sentence));
+  }
+  JournalRecord record = ledger.open_first_version(first_model);
   version_sequence = record.sequence;
   persist(std::move(record), now_ms);
 }
@@ -39,11 +43,12 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
     return;
   }
   RoundProgress progress;
-  progress.active_count = ledger.fleet().active_count();
+  progress.asked_count = ledger.fleet().asked_count();
   progress.on_time_count = ledger.tally().on_time_count;
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
+  progress.is_anchor = ledger.is_anchor_phase();
   const RoundVerdict verdict = judge_round(parameters, progress);
   switch (verdict.decision) {
     case RoundDecision::kWait:
@@ -92,7 +97,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("record_bytes", record.payload.size()));
   upload_bytes = 0;
   persist(std::move(record), now_ms);
-  if (ledger.version() >= parameters.round_count) {
+  if (ledger.version() >= parameters.version_count()) {
     run_event(RunEvent::kFinished, now_ms);
   }
 }
@@ -107,7 +112,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
   line.add("version", ledger.has_version() ? ledger.version() : 0);
   if (is_late) {
     line.add("answers", ledger.tally().on_time_count)
-        .add("wanted", update_least(parameters, ledger.fleet().active_count()))
+        .add("wanted", update_least(parameters, ledger.fleet().asked_count()))
         .add("missing", ledger.fleet().missing(ledger.version()));
   }
   JournalRecord record;

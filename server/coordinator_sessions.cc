@@ -91,6 +91,8 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.parameters_digest = parameters_digest(parameters);
   welcome.version = durable_version;
   welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
+  welcome.retraction = static_cast<gs_Retraction>(parameters.retraction);
+  welcome.transport = static_cast<gs_Transport>(parameters.transport);
   welcome.rows = parameters.shape.rows;
   welcome.cols = parameters.shape.cols;
   welcome.stream = static_cast<gs_StreamKind>(parameters.stream());
@@ -100,7 +102,22 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.direction_count = parameters.direction_count;
   welcome.client_index = index;
   welcome.group = parameters.owner_of(index);
+  welcome.correction = parameters.has_memory()                                       ? gs_Correction_CORRECTION_MEMORY
+                       : parameters.correction_form == CorrectionForm::kLocal ? gs_Correction_CORRECTION_LOCAL
+                                                                              : gs_Correction_CORRECTION_NONE;
+  welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold_scale_log2 : 0;
   welcome.abandoned = is_abandoned;
+  welcome.model_parts = parameters.model_parts();
+  welcome.error_feedback = parameters.error_feedback;
+  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+    const Part& part = parameters.part_list->part[i];
+    gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
+    out.manifold = static_cast<gs_Manifold>(part.ops->id);
+    out.rows = static_cast<uint16_t>(part.shape.rows);
+    out.cols = static_cast<uint16_t>(part.shape.cols);
+    out.retraction = static_cast<gs_Retraction>(part.ops->retraction_kind);
+    out.transport = static_cast<gs_Transport>(part.ops->transport_kind);
+  }
   // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
   const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
   if (is_storage_failed && required > durable_sequence) {
@@ -130,6 +147,23 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
   send_task_or_wait(id, device, pull, now_ms);
 }
 
+// The tensors of a plan's snapshot, in the order of the parts' numbers.
+std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const SyncPlan& plan) const {
+  std::vector<SnapshotPart> parts;
+  if ((plan.snapshot_parts & part_bit(ModelPart::kModel)) != 0) {
+    parts.push_back({ModelPart::kModel, model_bytes(shape, plan.snapshot)});
+  }
+  if (parameters.has_mean()) {
+    parts.push_back({ModelPart::kMean, mean_bytes(shape, plan.snapshot_mean)});
+  }
+  for (const ModelPart part : {ModelPart::kMeanGradient, ModelPart::kPreviousModel}) {
+    if ((plan.snapshot_parts & part_bit(part)) != 0) {
+      parts.push_back({part, model_bytes(shape, ledger.replica().part(part))});
+    }
+  }
+  return parts;
+}
+
 void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull) {
   Device& device = ledger.fleet().at(index);
   const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
@@ -143,8 +177,8 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
             .add("current", ledger.version()));
   }
   if (plan.snapshot != nullptr) {
-    const std::vector<uint8_t> model = model_bytes(parameters.shape, plan.snapshot);
-    for (const ServerMessage& chunk : snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, model)) {
+    for (const ServerMessage& chunk :
+         snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan))) {
       respond(id, chunk, 0);
     }
     ++counters.snapshots_sent;
@@ -177,6 +211,8 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   } else if (device.answered_version == version) {
     wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
          window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
+  } else if (!ledger.fleet().is_asked(index)) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), 0);
   } else if (device.refused_version == version && device.refused_count >= kRefusedTasksMax) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.is_task_open && device.task_version == version && pull.has_model) {
@@ -206,17 +242,28 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.task_sequence = device.task_sequence;
   task.version = device.task_version;
   task.digest = ledger.digest();
-  task.solver = static_cast<gs_Solver>(parameters.solver);
+  const TaskTerms terms = ledger.task_terms();
+  task.solver = static_cast<gs_Solver>(terms.solver);
   task.estimator = static_cast<gs_Estimator>(parameters.estimator);
   task.encoding = static_cast<gs_Encoding>(parameters.upload_encoding);
-  task.local_step_count = parameters.local_step_count;
-  task.steps_min = parameters.least_steps();
-  task.step_size = parameters.step_size_at(device.task_version);
+  task.local_step_count = terms.local_step_count;
+  task.steps_min = terms.steps_min;
+  task.step_size = terms.step_size;
   task.smoothing = parameters.smoothing;
-  task.batch_mode = static_cast<gs_BatchMode>(parameters.batch_mode);
+  task.batch_mode = static_cast<gs_BatchMode>(terms.batch_mode);
   task.batch_size = parameters.batch_size;
-  task.use_correction = parameters.use_correction;
+  task.use_correction = parameters.correction_form != CorrectionForm::kNone;
+  const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
+  task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
+  task.proximal = terms.proximal;
+  task.curvature_form = static_cast<gs_BarzilaiBorwein>(parameters.barzilai_borwein);
+  task.curvature = terms.curvature;
+  task.draws_iterate = terms.draws_iterate;
+  task.local_retraction = static_cast<gs_Retraction>(parameters.local_retraction);
   task.deadline_ms = parameters.task_deadline_ms;
+  for (const uint32_t size : batch_schedule(parameters)) {
+    task.batch_sizes[task.batch_sizes_count++] = size;
+  }
   copy_text(parameters.problem, task.problem);
   respond(id, message, device.task_record_sequence);
 }

@@ -53,6 +53,7 @@ struct Coordinator::State {
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
+  std::vector<Real> first_model;  // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;
   uint64_t version_sequence = 0;    // of the journal record of the version last decided
@@ -90,16 +91,17 @@ struct Coordinator::State {
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
   void send_sync(SessionId id, uint32_t device, const gs_Pull& pull);
+  std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   void send_task(SessionId id, uint32_t device);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
-  gs_Reason find_fault(const Device& device, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
+  gs_Reason find_fault(uint32_t index, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
   void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
-  void send_judged_ack(SessionId id, uint32_t device, bool is_duplicate);
+  void send_judged_ack(SessionId id, uint32_t device, uint32_t task_sequence, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
   void on_report(SessionId id, const gs_StatusReport& report);

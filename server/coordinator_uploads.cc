@@ -17,6 +17,8 @@ gs_Reason reason_of(Status status) {
       return gs_Reason_REASON_TOO_STALE;
     case Status::kInvalidArgument:
       return gs_Reason_REASON_WRONG_SHAPE;
+    case Status::kProtocolError:
+      return gs_Reason_REASON_OLDER_UPDATE;
     default:
       return gs_Reason_REASON_MALFORMED;
   }
@@ -49,7 +51,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
       if (folds_duplicates) {
         fold_duplicate(index, upload);
       }
-      send_judged_ack(id, index, true);
+      send_judged_ack(id, index, upload.task_sequence, true);
       return;
     case SequenceState::kOpen:
       judge_upload(id, index, upload, now_ms);
@@ -64,43 +66,48 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   }
   std::vector<Real> values;
   FoldInput input;
-  const gs_Reason fault = find_fault(ledger.fleet().at(index), upload, &values, &input);
+  input.device = index;
+  input.owner = parameters.owner_of(index);
+  const gs_Reason fault = find_fault(index, upload, &values, &input);
   if (fault == gs_Reason_REASON_NONE) {
     accept_upload(index, upload, input, now_ms);
   } else {
     refuse_upload(index, upload.task_sequence, fault, now_ms);
   }
-  send_judged_ack(id, index, false);
+  send_judged_ack(id, index, upload.task_sequence, false);
   judge_open_round(now_ms);
 }
 
 // The first thing wrong with an upload of an open task, or REASON_NONE with its decoded values and what to fold.
-gs_Reason Coordinator::State::find_fault(const Device& device, const Upload& upload, std::vector<Real>* values,
+gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, std::vector<Real>* values,
                                          FoldInput* input) const {
+  const Device& device = ledger.fleet().at(index);
   const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
   if (upload.base_version != device.task_version) {
     return gs_Reason_REASON_WRONG_VERSION;
   }
+  // Before its numbers: what an older version asked for may have been another phase's.
+  const uint32_t staleness = ledger.version() - upload.base_version;
+  if (ledger.is_over() ||
+      (staleness > 0 && (parameters.late == LatePolicy::kDrop || staleness > parameters.staleness_max))) {
+    return gs_Reason_REASON_TOO_STALE;
+  }
+  const TaskTerms terms = ledger.task_terms();
   if (upload.encoding != parameters.upload_encoding) {
     return gs_Reason_REASON_WRONG_ENCODING;
   }
   const size_t value_count =
       is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.shape.size();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
-      upload.steps_done > parameters.local_step_count ||
+      upload.steps_done > terms.local_step_count ||
       (is_scalar && upload.direction_count != parameters.direction_count)) {
     return gs_Reason_REASON_WRONG_SHAPE;
   }
-  if (upload.steps_done < parameters.least_steps()) {
+  if (upload.steps_done < terms.steps_min) {
     return gs_Reason_REASON_TOO_FEW_STEPS;
   }
   if (crc32c(0, upload.bytes.data(), upload.bytes.size()) != upload.crc32c) {
     return gs_Reason_REASON_CORRUPT;
-  }
-  const uint32_t staleness = ledger.version() - upload.base_version;
-  if (ledger.is_over() ||
-      (staleness > 0 && (parameters.late == LatePolicy::kDrop || staleness > parameters.staleness_max))) {
-    return gs_Reason_REASON_TOO_STALE;
   }
   values->resize(upload.value_count);
   const Status decoded =
@@ -112,6 +119,7 @@ gs_Reason Coordinator::State::find_fault(const Device& device, const Upload& upl
   input->steps_done = upload.steps_done;
   input->weight = fold_weight(parameters, device.sample_count, staleness);
   input->values = *values;
+  input->inverse_participation = ledger.inverse_participation(index);
   const Status folds = ledger.check_fold(*input);
   return folds == Status::kOk ? gs_Reason_REASON_NONE : reason_of(folds);
 }
@@ -126,17 +134,18 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   record.version = ledger.version() + 1;
   record.steps_done = upload.steps_done;
   record.weight = input.weight;
+  record.step_scale = input.inverse_participation;
   record.verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED;
   record.loss_before = upload.loss_before;
   record.loss_after = upload.loss_after;
-  record.payload.resize(encoded_size(Encoding::kF32, input.values.size()));
-  const Status status = encode_values(Encoding::kF32, input.values.size(), input.values.data(), record.payload.data());
+  record.payload.resize(encoded_size(kRealEncoding, input.values.size()));
+  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
   decide(std::move(record), now_ms);
   ledger.fleet().at(index).step_time_us = upload.step_time_us;
   upload_bytes += upload.bytes.size();
   ++(is_late ? counters.updates_late : counters.updates_folded);
-  counters.updates_partial += upload.steps_done < parameters.local_step_count ? 1 : 0;
+  counters.updates_partial += upload.steps_done < ledger.task_terms().local_step_count ? 1 : 0;
 }
 
 void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms) {
@@ -175,9 +184,9 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
   respond(id, message, required);
 }
 
-// The verdict of the device's last judged task, once its record is durable.
-void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, bool is_duplicate) {
-  const JudgedTask& judged = ledger.fleet().at(index).judged;
+// The verdict of a task whose verdict is known, once its record is durable.
+void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t task_sequence, bool is_duplicate) {
+  const JudgedTask& judged = ledger.fleet().judged_task(index, task_sequence);
   const bool is_refused = judged.verdict == gs_Verdict_VERDICT_REFUSED;
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_ack_tag;
@@ -196,8 +205,9 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, bool is_d
 void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload) {
   std::vector<Real> values;
   FoldInput input;
+  input.device = index;
   if (ledger.fleet().at(index).answered_version == ledger.version() &&
-      find_fault(ledger.fleet().at(index), upload, &values, &input) == gs_Reason_REASON_NONE) {
+      find_fault(index, upload, &values, &input) == gs_Reason_REASON_NONE) {
     input.owner = parameters.owner_of(index);
     ledger.fold_again_for_test(input);
   }

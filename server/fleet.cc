@@ -32,7 +32,10 @@ Fleet::Fleet(const std::vector<std::string>& names) {
 }
 
 uint32_t Fleet::add(const std::string& name) {
-  devices_.emplace_back().name = name;
+  Device& device = devices_.emplace_back();
+  device.name = name;
+  device.is_member = !has_cohort_;
+  member_count_ += device.is_member ? 1 : 0;
   ++active_count_;
   return size() - 1;
 }
@@ -41,6 +44,7 @@ void Fleet::revoke(uint32_t index) {
   GS_ASSERT(!at(index).is_revoked);
   at(index).is_revoked = true;
   --active_count_;
+  member_count_ -= at(index).is_member ? 1 : 0;
 }
 
 Device& Fleet::at(uint32_t index) {
@@ -53,11 +57,39 @@ const Device& Fleet::at(uint32_t index) const {
   return devices_[index];
 }
 
+void Fleet::set_cohort(const Cohort& cohort) {
+  has_cohort_ = cohort.population > 0;
+  for (Device& device : devices_) {
+    device.is_member = !has_cohort_;
+  }
+  for (const uint32_t member : cohort.members) {
+    at(member).is_member = true;
+  }
+  member_count_ = static_cast<uint32_t>(std::count_if(devices_.begin(), devices_.end(), [](const Device& device) {
+    return device.is_member && !device.is_revoked;
+  }));
+}
+
+std::vector<uint32_t> Fleet::active_devices() const {
+  std::vector<uint32_t> indices;
+  for (uint32_t index = 0; index < size(); ++index) {
+    if (!devices_[index].is_revoked) {
+      indices.push_back(index);
+    }
+  }
+  return indices;
+}
+
+bool Fleet::is_asked(uint32_t index) const {
+  const Device& device = at(index);
+  return !device.is_revoked && (device.is_member || member_count_ == 0);
+}
+
 std::string Fleet::missing(uint32_t version) const {
   NameList names;
-  for (const Device& device : devices_) {
-    if (!device.is_revoked && device.answered_version != version) {
-      names.add(device.name);
+  for (uint32_t index = 0; index < size(); ++index) {
+    if (is_asked(index) && devices_[index].answered_version != version) {
+      names.add(devices_[index].name);
     }
   }
   return names.text();
@@ -68,11 +100,16 @@ SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) cons
   if (task_sequence == 0 || task_sequence > device.task_sequence) {
     return SequenceState::kUnknown;
   }
-  if (task_sequence == device.judged.task_sequence) {
+  if (task_sequence == device.judged.task_sequence || task_sequence == device.accepted.task_sequence) {
     return SequenceState::kJudged;
   }
   return task_sequence == device.task_sequence && device.is_task_open ? SequenceState::kOpen
                                                                       : SequenceState::kSuperseded;
+}
+
+const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) const {
+  const Device& device = at(index);
+  return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 
 std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {
@@ -85,10 +122,22 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool has_problem =
       std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
+  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+    const ManifoldId id = parameters.part_list->part[i].ops->id;
+    check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
+  }
   check(has_problem, "problem", parameters.problem);
   check(has_bit(capabilities.solvers, parameters.solver), "solver", name_of(parameters.solver));
+  // The anchors of svrg are steps of gradient_stream.
+  const bool has_anchors = parameters.solver != SolverId::kSvrg ||
+                           has_bit(capabilities.solvers, SolverId::kGradientStream);
+  check(has_anchors, "solver", name_of(SolverId::kGradientStream));
   check(has_bit(capabilities.estimators, parameters.estimator), "estimator", name_of(parameters.estimator));
   check(has_bit(capabilities.encodings, parameters.upload_encoding), "encoding", name_of(parameters.upload_encoding));
+  // Models travel in the precision that both ends compute with.
+  const bool has_precision =
+      parameters.upload_encoding == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
+  check(has_precision, "encoding", name_of(kRealEncoding));
   return list;
 }
 

@@ -1,7 +1,9 @@
 // Who takes part in a run: for each enrolled device its last task, its last verdict and what its sessions said.
 //
-// Exactly once rests here: task sequences are issued strictly increasing for each device, and one verdict is kept, that
-// of the last judged task. What a sequence is worth follows from these two numbers alone.
+// Exactly once rests here: task sequences are issued strictly increasing for each device, and two verdicts are kept,
+// those of the last judged task and of the last accepted one. A device that is reset between an Ack and its next upload
+// comes back with the accepted update as its pending one, and by then its next task may have been abandoned: without
+// the second verdict it would learn "superseded", and lose the correction that follows from its update.
 #ifndef GRADSTREAM_SERVER_FLEET_H_
 #define GRADSTREAM_SERVER_FLEET_H_
 
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "runtime/link/codec.h"
+#include "server/participation.h"
 #include "server/run_parameters.h"
 
 namespace gradstream {
@@ -35,13 +38,16 @@ struct Device {
   uint32_t task_sequence = 0;         // highest issued; 0: none
   uint32_t task_version = 0;          // that task's base version
   uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
-  bool is_task_open = false;          // issued, not judged
   JudgedTask judged;
+  JudgedTask accepted;                     // the last one folded, in time or late
   uint32_t answered_version = kNoVersion;  // last version that it answered in time
   uint32_t refused_version = kNoVersion;   // last version whose task ended in a refusal, and how often
   uint32_t refused_count = 0;
+  uint32_t rounds_joined = 0;  // in which it took part: accepted answers
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
+  bool is_task_open = false;  // issued, not judged
+  bool is_member = true;      // of the open version's cohort
 
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none
@@ -58,7 +64,7 @@ struct Device {
 enum class SequenceState : uint8_t {
   kUnknown,     // never issued to this device
   kOpen,        // issued and not judged
-  kJudged,      // the last judged one: its verdict is known
+  kJudged,      // the last judged or the last accepted one: its verdict is known
   kSuperseded,  // lower than one of these
 };
 
@@ -89,14 +95,26 @@ class Fleet {
   void revoke(uint32_t index);
   // Enrolled and not revoked.
   uint32_t active_count() const { return active_count_; }
-  // Names of the active devices that have not answered the version in time, as a NameList.
+  // Who is asked in the open version: the members, or everyone for Cohort(). A device that is added later is asked from
+  // the next version on, where members are chosen.
+  void set_cohort(const Cohort& cohort);
+  // Enrolment indices of the active devices, ascending.
+  std::vector<uint32_t> active_devices() const;
+  // An active member of the cohort; any active device when all its members have been revoked.
+  bool is_asked(uint32_t index) const;
+  uint32_t asked_count() const { return member_count_ > 0 ? member_count_ : active_count_; }
+  // Names of the asked devices that have not answered the version in time, as a NameList.
   std::string missing(uint32_t version) const;
 
   SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
+  // The verdict of a task that is kJudged.
+  const JudgedTask& judged_task(uint32_t index, uint32_t task_sequence) const;
 
  private:
   std::vector<Device> devices_;
   uint32_t active_count_ = 0;
+  uint32_t member_count_ = 0;  // active members
+  bool has_cohort_ = false;
 };
 
 // What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as

@@ -11,15 +11,45 @@ constexpr int64_t kSumLimit = static_cast<int64_t>(1) << 62;
 // 2^exponent, exact in Real.
 Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint64_t>(1) << exponent); }
 
-// The quotient rounded half away from zero; divisor > 0.
-int64_t divide_rounded(int64_t sum, uint32_t divisor) {
+// How a slot adds and divides.
+template <typename Slot>
+struct SlotArithmetic {
+  // sum + weight * value.
+  static Status add(Real value, unsigned scale_log2, uint16_t weight, Slot* sum) {
+    int64_t fixed = 0;
+    GS_TRY(to_fixed(value, scale_log2, &fixed));
+    const int64_t next = *sum + fixed * weight;
+    if (next >= kSumLimit || next <= -kSumLimit) {
+      return Status::kOutOfRange;
+    }
+    *sum = next;
+    return Status::kOk;
+  }
+  static Real mean(Slot sum, uint32_t total_weight, unsigned scale_log2) {
+    const Real unit = static_cast<Real>(1) / power_of_two(scale_log2);
+    return static_cast<Real>(divide_rounded(sum, total_weight)) * unit;
+  }
+};
+
+template <>
+struct SlotArithmetic<double> {
+  static Status add(Real value, unsigned, uint16_t weight, double* sum) {
+    *sum += static_cast<double>(value) * weight;
+    return std::isfinite(*sum) ? Status::kOk : Status::kNotFinite;
+  }
+  static Real mean(double sum, uint32_t total_weight, unsigned) { return static_cast<Real>(sum / total_weight); }
+};
+
+using Arithmetic = SlotArithmetic<FoldSlot>;
+
+}  // namespace
+
+int64_t divide_rounded(int64_t sum, uint64_t divisor) {
   const uint64_t magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
   const uint64_t rest = magnitude % divisor;
   const uint64_t quotient = magnitude / divisor + (rest >= divisor - rest ? 1 : 0);
   return sum < 0 ? -static_cast<int64_t>(quotient) : static_cast<int64_t>(quotient);
 }
-
-}  // namespace
 
 Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
   if (!std::isfinite(value)) {
@@ -41,13 +71,18 @@ Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
   return Status::kOk;
 }
 
-Fold::Fold(std::span<int64_t> slots, unsigned scale_log2) : slots_(slots), scale_log2_(scale_log2) {
+Status check_fold_value(Real value, unsigned scale_log2) {
+  FoldSlot sum = 0;
+  return Arithmetic::add(value, scale_log2, 1, &sum);
+}
+
+Fold::Fold(std::span<FoldSlot> slots, unsigned scale_log2) : slots_(slots), scale_log2_(scale_log2) {
   GS_ASSERT(scale_log2 <= kFoldScaleLog2Max);
   clear();
 }
 
 void Fold::clear() {
-  for (int64_t& slot : slots_) {
+  for (FoldSlot& slot : slots_) {
     slot = 0;
   }
 }
@@ -58,17 +93,11 @@ Status Fold::add(const Real* values, size_t count, uint16_t weight, size_t first
   }
   // Two passes, so that an update is added whole or not at all.
   for (size_t i = 0; i < count; ++i) {
-    int64_t fixed = 0;
-    GS_TRY(to_fixed(values[i], scale_log2_, &fixed));
-    const int64_t sum = slots_[first + i] + fixed * weight;
-    if (sum >= kSumLimit || sum <= -kSumLimit) {
-      return Status::kOutOfRange;
-    }
+    FoldSlot sum = slots_[first + i];
+    GS_TRY(Arithmetic::add(values[i], scale_log2_, weight, &sum));
   }
   for (size_t i = 0; i < count; ++i) {
-    int64_t fixed = 0;
-    GS_TRY(to_fixed(values[i], scale_log2_, &fixed));
-    slots_[first + i] += fixed * weight;
+    GS_TRY(Arithmetic::add(values[i], scale_log2_, weight, &slots_[first + i]));
   }
   return Status::kOk;
 }
@@ -79,9 +108,8 @@ Status Fold::finish_part(uint32_t total_weight, size_t first, size_t count, Real
   if (total_weight == 0 || first > slots_.size() || count > slots_.size() - first) {
     return Status::kInvalidArgument;
   }
-  const Real unit = static_cast<Real>(1) / power_of_two(scale_log2_);
   for (size_t i = 0; i < count; ++i) {
-    out[i] = static_cast<Real>(divide_rounded(slots_[first + i], total_weight)) * unit;
+    out[i] = Arithmetic::mean(slots_[first + i], total_weight, scale_log2_);
   }
   return Status::kOk;
 }

@@ -5,12 +5,16 @@
 //
 // Both roundings are half away from zero. Between them there are only integers, so that one aggregator or eight, before
 // or after a crash, have one result. No heap: the caller owns the slots.
+//
+// The double build folds by plain sums in the order of add(), since fixed point holds 31 bits of a value: it replays
+// references, and no product links it.
 #ifndef GRADSTREAM_SERVER_FOLD_H_
 #define GRADSTREAM_SERVER_FOLD_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
@@ -31,13 +35,22 @@ static_assert(kSampleCountMax < 1U << kFoldWeightBits, "a sample count is a weig
 // Fractional bits of the fixed point. Reason: 2^scale and its inverse are exact floats far from their limits.
 inline constexpr unsigned kFoldScaleLog2Max = 48;
 
+// What a slot sums in.
+using FoldSlot = std::conditional_t<sizeof(Real) == sizeof(float), int64_t, double>;
+
+// Whether add() would take a value. kNotFinite; kOutOfRange as to_fixed (never in the double build).
+Status check_fold_value(Real value, unsigned scale_log2);
+
 // The fixed-point form of a value. kNotFinite; kOutOfRange when it is not below 2^kFoldValueBits in magnitude.
 Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed);
+
+// The quotient rounded half away from zero; divisor > 0, |sum| < 2^62.
+int64_t divide_rounded(int64_t sum, uint64_t divisor);
 
 class Fold {
  public:
   // The slots stay the caller's and outlive the fold; they are cleared. scale_log2 <= kFoldScaleLog2Max.
-  Fold(std::span<int64_t> slots, unsigned scale_log2);
+  Fold(std::span<FoldSlot> slots, unsigned scale_log2);
 
   // Sums to zero, for the next version.
   void clear();
@@ -55,10 +68,10 @@ class Fold {
   // kInvalidArgument also when the slots do not reach so far.
   Status finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const;
 
-  std::span<const int64_t> slots() const { return slots_; }
+  std::span<const FoldSlot> slots() const { return slots_; }
 
  private:
-  std::span<int64_t> slots_;
+  std::span<FoldSlot> slots_;
   unsigned scale_log2_;
 };
 

@@ -19,8 +19,8 @@ Upload head_of(const Piece& piece, StreamKind kind) {
   head.encoding = static_cast<Encoding>(piece.encoding);
   head.value_count = piece.value_count;
   head.crc32c = piece.crc32c;
-  head.loss_before = piece.loss_before;
-  head.loss_after = piece.loss_after;
+  head.loss_before = static_cast<float>(piece.loss_before);
+  head.loss_after = static_cast<float>(piece.loss_after);
   head.step_time_us = piece.step_time_us;
   return head;
 }

@@ -13,8 +13,9 @@ constexpr uint32_t kRepairModelCount = 2;
 
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
-  const ManifoldOps& manifold = *server_manifold(parameters.manifold);
-  const size_t bytes = Replica::persistent_size(parameters.shape) + Replica::scratch_size(manifold, parameters.shape) +
+  const ManifoldOps& manifold = *server_manifold(parameters);
+  const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean(), parameters.model_parts()) +
+                       Replica::scratch_size(manifold, parameters.shape) +
                        2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
 }
@@ -36,6 +37,8 @@ const char* sync_cause_name(SyncCause cause) {
       return "shorter";
     case SyncCause::kMismatch:
       return "mismatch";
+    case SyncCause::kPhase:
+      return "phase";
     case SyncCause::kCurrent:
       break;
   }
@@ -48,10 +51,12 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       memory_(arena_words(parameters)),
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
-      log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape) : parameters.log_size_max) {
-  const Status status = replica_.prepare(*server_manifold(parameters_.manifold), parameters_.shape, arena_);
+      log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
+                                                 : parameters.log_size_max) {
+  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_,
+                                         parameters_.has_mean(), parameters_.model_parts());
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
-  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_});
+  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_});
 }
 
 bool Ledger::is_over() const {
@@ -119,18 +124,22 @@ Status Ledger::apply_update(const JournalRecord& record) {
       record.weight == 0 || record.weight > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  std::vector<Real> values(record.payload.size() / sizeof(float));
-  GS_TRY(decode_values(Encoding::kF32, values.size(), record.payload.data(), record.payload.size(), values.data()));
+  std::vector<Real> values(record.payload.size() / sizeof(Real));
+  GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
   FoldInput input;
   input.owner = parameters_.owner_of(record.device);
+  input.device = record.device;
   input.base_version = record.base_version;
   input.steps_done = record.steps_done;
   input.weight = static_cast<uint16_t>(record.weight);
   input.values = values;
+  input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
   GS_TRY(aggregator_->add(input));
   judge(device, record);
+  device.rounds_joined += is_anchor_phase() ? 0 : 1;
   device.judged.version = record.version;
   device.judged.staleness_weight = staleness_of(parameters_, record);
+  device.accepted = device.judged;
   if (is_late) {
     ++device.updates_late;
     ++tally_.late_count;
@@ -139,7 +148,7 @@ Status Ledger::apply_update(const JournalRecord& record) {
     ++device.updates_folded;
     ++tally_.on_time_count;
   }
-  tally_.partial_count += record.steps_done < parameters_.local_step_count ? 1 : 0;
+  tally_.partial_count += record.steps_done < task_terms().local_step_count ? 1 : 0;
   tally_.loss_before_sum += static_cast<double>(record.loss_before);
   tally_.loss_after_sum += static_cast<double>(record.loss_after);
   return Status::kOk;
@@ -168,12 +177,14 @@ Status Ledger::apply_version(const JournalRecord& record) {
   next.step_scale = record.step_scale;
   next.digest = record.digest;
   GS_TRY(decode_payload(parameters_, record.payload, &next));
+  if (!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) {
+    return Status::kDataCorrupt;
+  }
   GS_TRY(apply_record(parameters_, next, replica_, arena_));
   if (replica_.digest() != record.digest) {
     return Status::kDataCorrupt;
   }
-  begin_version(next);
-  return Status::kOk;
+  return begin_version(next);
 }
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
@@ -199,18 +210,27 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
   return Status::kDataCorrupt;
 }
 
-void Ledger::begin_version(const VersionRecord& record) {
+Status Ledger::begin_version(const VersionRecord& record) {
   remember(record);
   digest_ = record.digest;
-  models_.push(version(), {replica_.model(), parameters_.shape.size()});
-  aggregator_->begin();
+  model_digest_ = digest_values(kDigestStart, parameters_.shape.size(), replica_.model());
+  has_anchor_ = record.has_anchor();
+  local_step_ = record.local_step;
+  curvature_ = record.curvature;
+  fleet_.set_cohort(record.cohort);
+  models_.push(version(), {replica_.model(), parameters_.shape.size()},
+               {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
+  const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
   extension_count_ = 0;
   run_state_ = gs_RunState_RUN_STATE_ACTIVE;
+  return status;
 }
 
 void Ledger::remember(VersionRecord record) {
   if (record.blocks.empty()) {
+    log_.clear();  // no row of records leads past a dense one
+    log_size_ = 0;
     return;
   }
   const size_t size = log_size(record);
@@ -234,18 +254,52 @@ JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigge
   return out;
 }
 
-JournalRecord Ledger::open_first_version() {
+// A round's cohort is asked in its last phase; the phases before it ask everybody.
+Cohort Ledger::next_cohort(const VersionRecord& next) const {
+  if (parameters_.phase_count() > 1 && !next.has_anchor()) {
+    return {};
+  }
+  return choose_cohort(parameters_, parameters_.round_of(next.version), fleet_.active_devices());
+}
+
+TaskTerms Ledger::task_terms() const {
+  if (is_anchor_phase()) {
+    return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
+  }
+  const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(parameters_.round_of(version()));
+  return {parameters_.solver,
+          parameters_.batch_mode,
+          parameters_.local_step_count,
+          parameters_.least_steps(),
+          step,
+          parameters_.proximal,
+          curvature_,
+          parameters_.iterate == Iterate::kUniform};
+}
+
+Real Ledger::inverse_participation(uint32_t device) const {
+  if (is_anchor_phase()) {
+    return 1;
+  }
+  return gradstream::inverse_participation(parameters_, device, fleet_.at(device).rounds_joined,
+                                           parameters_.round_of(version()));
+}
+
+JournalRecord Ledger::open_first_version(std::span<const Real> start) {
   GS_ASSERT(!has_version());
   const Shape shape = parameters_.shape;
-  RandomKey key;
-  key.seed = parameters_.seed;
-  key.domain = RandomDomain::kInitialPoint;
-  std::vector<Real> point(shape.size());
-  const Status status = replica_.manifold().random_point(shape, key, point.data(), arena_);
-  GS_ASSERT(status == Status::kOk);  // normals have full rank but for a set of measure zero
-  VersionRecord record;
-  record.model = model_bytes(shape, point.data());
-  record.digest = digest_values(kDigestStart, shape.size(), point.data());
+  std::vector<Real> point(start.begin(), start.end());
+  if (point.empty()) {
+    RandomKey key;
+    key.seed = parameters_.seed;
+    key.domain = RandomDomain::kInitialPoint;
+    point.resize(shape.size());
+    const Status status = replica_.manifold().random_point(shape, key, point.data(), arena_);
+    GS_ASSERT(status == Status::kOk);  // normals have full rank but for a set of measure zero
+  }
+  VersionRecord record = first_record(parameters_, fleet_.active_count(), point.data());
+  record.has_parts = parameters_.model_parts() != 0;
+  record.cohort = next_cohort(record);
   JournalRecord out = journal_record(record, Trigger::kNone);
   GS_ASSERT(apply(out) == Status::kOk);
   return out;
@@ -263,8 +317,10 @@ JournalRecord Ledger::close_version(Trigger trigger, Status* step_status) {
     GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // a point of the manifold stays one
   }
   record.digest = replica_.digest();
+  record.has_parts = parameters_.model_parts() != 0;
+  record.cohort = next_cohort(record);
   JournalRecord out = journal_record(record, trigger);
-  begin_version(record);
+  GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
   last_sequence_ = out.sequence;
   return out;
 }
@@ -293,17 +349,31 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
     plan.cause = plan.records.empty() ? SyncCause::kCurrent : SyncCause::kBehind;
     return plan;
   }
+  if (has_model && has_anchor_ && held_version + 1 == version() && held_digest == model_digest_) {
+    // The phase made no step: the device has the model.
+    plan.cause = SyncCause::kPhase;
+    plan.snapshot = replica_.model();
+    plan.snapshot_version = version();
+    plan.snapshot_digest = digest_;
+    plan.snapshot_parts = replica_.parts();
+    return plan;
+  }
   plan.cause = !has_model                             ? SyncCause::kJoined
                : is_known || held_version > version() ? SyncCause::kMismatch
                                                       : SyncCause::kShorter;
   plan.snapshot = is_known && has_model ? models_.find(held_version) : nullptr;
+  plan.snapshot_mean = models_.find_mean(held_version);
   plan.snapshot_version = held_version;
   plan.snapshot_digest = known_digest;
   if (plan.snapshot == nullptr) {
     plan.snapshot = replica_.model();
+    plan.snapshot_mean = replica_.mean();
     plan.snapshot_version = version();
     plan.snapshot_digest = digest_;
     plan.records.clear();
+  }
+  if (plan.snapshot_version == version()) {
+    plan.snapshot_parts |= replica_.parts();
   }
   return plan;
 }
@@ -316,6 +386,9 @@ std::string Ledger::state_text() const {
   }
   text += " on_time=" + std::to_string(tally_.on_time_count) + " late=" + std::to_string(tally_.late_count) +
           " partial=" + std::to_string(tally_.partial_count) + "\n";
+  if (has_anchor_) {
+    text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
+  }
   if (tally_.on_time_count + tally_.late_count > 0) {
     VersionRecord record;
     const Status status = aggregator_->finish(&record);
@@ -335,7 +408,10 @@ std::string Ledger::state_text() const {
             " judged=" + std::to_string(device.judged.task_sequence) + ":" + std::to_string(device.judged.verdict) +
             ":" + std::to_string(device.judged.reason) + ":" + std::to_string(device.judged.version) + ":" +
             std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
-            " refused=" + std::to_string(device.refused_count) + " folded=" + std::to_string(device.updates_folded) +
+            " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
+            std::to_string(device.accepted.version) + " joined=" + std::to_string(device.rounds_joined) +
+            " refused=" + std::to_string(device.refused_count) + (device.is_member ? " member" : "") +
+            " folded=" + std::to_string(device.updates_folded) +
             " late=" + std::to_string(device.updates_late) + "\n";
   }
   return text;

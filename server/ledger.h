@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ enum class SyncCause : uint8_t {
   kJoined,    // it holds no model: a snapshot
   kShorter,   // the records would be longer than a snapshot, are forgotten, or do not exist: a snapshot
   kMismatch,  // its digest is not that of the version it claims: a snapshot
+  kPhase,     // it holds the model, and a phase has brought tensors beside it: these
 };
 const char* sync_cause_name(SyncCause cause);
 
@@ -36,9 +38,23 @@ const char* sync_cause_name(SyncCause cause);
 struct SyncPlan {
   SyncCause cause = SyncCause::kCurrent;
   const Real* snapshot = nullptr;
+  const FixedWord* snapshot_mean = nullptr;  // where replicas hold one
   uint32_t snapshot_version = 0;
   uint64_t snapshot_digest = 0;
+  uint32_t snapshot_parts = part_bit(ModelPart::kModel);  // extra ones are those of the open version
   std::vector<const VersionRecord*> records;
+};
+
+// What the tasks of the open version ask for, beside what the run's parameters say.
+struct TaskTerms {
+  SolverId solver = SolverId::kNone;
+  BatchMode batch_mode = BatchMode::kNone;
+  uint32_t local_step_count = 0;
+  uint32_t steps_min = 0;
+  Real step_size = 0;
+  Real proximal = 0;
+  Real curvature = 0;
+  bool draws_iterate = false;
 };
 
 // What has come in for the open version, for the operator's log.
@@ -60,13 +76,20 @@ class Ledger {
   // then of no more use.
   Status apply(const JournalRecord& record);
 
-  // The record, already applied, that opens version 0 with the point of the run's seed.
-  JournalRecord open_first_version();
+  // The record, already applied, that opens version 0 with `start`, or, where that is empty, the point of the run's
+  // seed.
+  JournalRecord open_first_version(std::span<const Real> start);
   // The record, already applied, that closes the open version with what was folded. step_status: kOk, or why these
   // updates make no step; the model then stands still for this version.
   JournalRecord close_version(Trigger trigger, Status* step_status);
+  TaskTerms task_terms() const;
+  // 1 / q of an answer of this device, were it accepted now (server/participation.h).
+  Real inverse_participation(uint32_t device) const;
   // Whether an update of the open version's fold would be taken; codes of Aggregator::check.
   Status check_fold(const FoldInput& input) const { return aggregator_->check(input); }
+
+  // Base version of the device's last update that the memory of the open version holds; none without.
+  std::optional<uint32_t> memory_stamp(uint32_t device) const { return aggregator_->stamp(device); }
 
   bool has_version() const { return replica_.has_model(); }
   uint32_t version() const { return replica_.version(); }
@@ -74,6 +97,8 @@ class Ledger {
   const Replica& replica() const { return replica_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
+  // Whether the open version asks everybody for the gradient at it, before the round's step.
+  bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
   const RoundTally& tally() const { return tally_; }
@@ -102,8 +127,10 @@ class Ledger {
   Status apply_verdict(const JournalRecord& record);
   Status apply_version(const JournalRecord& record);
   Status apply_run_event(const JournalRecord& record);
+  // Who is asked in the version that `next` leads to.
+  Cohort next_cohort(const VersionRecord& next) const;
   // After the replica has followed the record.
-  void begin_version(const VersionRecord& record);
+  Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
   JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
   void judge(Device& device, const JournalRecord& record);
@@ -116,6 +143,11 @@ class Ledger {
   ModelRing models_;
   std::unique_ptr<Aggregator> aggregator_;
   uint64_t digest_ = 0;
+  uint64_t model_digest_ = 0;  // of the open version's model alone
+  // Of an anchor phase's record, while the version that it led to is open.
+  bool has_anchor_ = false;
+  Real local_step_ = 0;
+  Real curvature_ = 0;
   gs_RunState run_state_ = gs_RunState_RUN_STATE_ACTIVE;
   uint32_t extension_count_ = 0;
   RoundTally tally_;

@@ -17,13 +17,16 @@ constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
 // Versions that a late update may be behind, at most. Reason: a tangent run keeps so many models in memory.
 constexpr uint32_t kStalenessMax = 64;
 constexpr uint32_t kNameSizeMax = 63;
+// Rounds of a run. Reason: each has up to two versions, which are 32 bits.
+constexpr uint32_t kRoundCountMax = 1U << 30;
 
 std::string text_of(const std::string& value) { return value; }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(uint32_t value) { return std::to_string(value); }
-std::string text_of(float value) {
+template <std::floating_point Float>
+std::string text_of(Float value) {
   std::array<char, 32> text = {};
-  // Shortest text that reads back as the same float, whatever the locale.
+  // Shortest text that reads back as the same number, whatever the locale.
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return {text.data(), end};
 }
@@ -44,12 +47,138 @@ std::map<std::string, std::string> parse_lines(const std::string& text) {
   return lines;
 }
 
-bool is_zeroth_order(EstimatorId id) {
+// Estimators whose directions depend on nothing but the seed, so that scalars say all.
+bool has_scalars(EstimatorId id) {
   return id == EstimatorId::kProjectionOneSided || id == EstimatorId::kProjectionTwoSided;
 }
 
+// Estimators whose values are tangents, as RFedAGS transports them.
+bool is_tangent(EstimatorId id) {
+  return id == EstimatorId::kAnalyticGradient || id == EstimatorId::kTangentRetraction ||
+         id == EstimatorId::kProjectionTangent;
+}
+
 bool is_wire_encoding(Encoding encoding) {
-  return encoding == Encoding::kF32 || encoding == Encoding::kBf16 || encoding == Encoding::kInt8;
+  return encoding == kRealEncoding || encoding == Encoding::kBf16 || encoding == Encoding::kInt8;
+}
+
+// "polar with projection, qr with projection, ..."
+std::string variants_of(ManifoldId id) {
+  std::string text;
+  for (const ManifoldOps* ops : all_manifolds()) {
+    if (ops->id == id) {
+      text += (text.empty() ? "" : ", ") + std::string(name_of(ops->retraction_kind)) + " with " +
+              name_of(ops->transport_kind);
+    }
+  }
+  return text;
+}
+
+// ---- Parts of a product ----
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    const size_t first = text.find_first_not_of(' ', begin);
+    const size_t last = text.find_last_not_of(' ', end - 1);
+    words.push_back(first < end ? text.substr(first, last - first + 1) : "");
+    begin = end + 1;
+  }
+  return words;
+}
+
+// "16x2"; {0, 0} if it is no such text.
+Shape parse_shape(const std::string& text) {
+  Shape shape;
+  const char* const end = text.data() + text.size();
+  const auto rows = std::from_chars(text.data(), end, shape.rows);
+  if (rows.ec != std::errc() || rows.ptr == end || *rows.ptr != 'x') {
+    return {};
+  }
+  const auto cols = std::from_chars(rows.ptr + 1, end, shape.cols);
+  return cols.ec == std::errc() && cols.ptr == end ? shape : Shape{};
+}
+
+template <typename Enum>
+Enum parse_name(const std::string& word, Enum none) {
+  for (const auto& [name, value] : names_of<Enum>()) {
+    if (word == name) {
+      return value;
+    }
+  }
+  return none;
+}
+
+// One part from its text; a sentence where it is none.
+std::string read_part(const std::string& text, Part* out) {
+  std::vector<std::string> words = split(text, ' ');
+  std::erase(words, "");
+  if (words.size() < 2 || words.size() > 4) {
+    return "parts: \"" + text + "\" should be a manifold and its shape, and perhaps its retraction and transport, such "
+           "as \"stiefel 16x2\" or \"stiefel 16x2 qr projection\"";
+  }
+  const auto id = parse_name(words[0], ManifoldId::kNone);
+  if (id == ManifoldId::kNone || id == ManifoldId::kProduct) {
+    return "parts: \"" + words[0] + "\" is no manifold that a product can have";
+  }
+  constexpr auto kNoRetraction = static_cast<RetractionKind>(255);
+  constexpr auto kNoTransport = static_cast<TransportKind>(255);
+  const auto retraction = words.size() > 2 ? parse_name(words[2], kNoRetraction) : RetractionKind::kDefault;
+  const auto transport = words.size() > 3 ? parse_name(words[3], kNoTransport) : TransportKind::kDefault;
+  out->ops = find_manifold(all_manifolds(), id, retraction, transport);
+  if (out->ops == nullptr) {
+    return "parts: \"" + text + "\": manifold " + words[0] + " has " + variants_of(id);
+  }
+  out->shape = parse_shape(words[1]);
+  if (out->shape.size() == 0 || out->ops->check_shape(out->shape) != Status::kOk) {
+    return "parts: manifold " + words[0] + " has no points of shape \"" + words[1] + "\" (ROWSxCOLS)";
+  }
+  return "";
+}
+
+std::string read_parts(const std::string& text, Parts* out) {
+  for (const std::string& one : split(text, ',')) {
+    if (out->count == kPartCountMax) {
+      return "parts: at most " + std::to_string(kPartCountMax);
+    }
+    std::string fault = read_part(one, &out->part[out->count]);
+    if (!fault.empty()) {
+      return fault;
+    }
+    ++out->count;
+  }
+  return "";
+}
+
+uint64_t size_of(const Parts& parts) {
+  uint64_t size = 0;
+  for (const Part& part : parts.list()) {
+    size += part.shape.size();
+  }
+  return size;
+}
+
+std::string check_parts(const RunParameters& p) {
+  if (p.manifold != ManifoldId::kProduct) {
+    return p.parts.empty() ? "" : "parts, manifold: only manifold product has parts; leave them out";
+  }
+  if (p.parts.empty()) {
+    return "parts, manifold: manifold product needs a list of parts, such as [\"stiefel 16x2\", \"euclidean 10x1\"]";
+  }
+  Parts parts;
+  if (std::string fault = read_parts(p.parts, &parts); !fault.empty()) {
+    return fault;
+  }
+  const uint64_t size = size_of(parts);
+  if (size > kDimensionMax) {
+    return "parts: together they have " + std::to_string(size) + " numbers, at most " + std::to_string(kDimensionMax);
+  }
+  if (p.shape.rows != size || p.shape.cols != 1) {
+    return "rows, cols, parts: a product is one column of all numbers of its parts; leave rows and cols out";
+  }
+  GS_ASSERT(p.part_list != nullptr && p.shape.parts == p.part_list.get());  // set_parts() was called
+  return "";
 }
 
 std::string check_model(const RunParameters& p) {
@@ -59,9 +188,16 @@ std::string check_model(const RunParameters& p) {
   if (p.name.find_first_of("\n=\"") != std::string::npos) {
     return "name: no line breaks, quotes or '='";
   }
-  const ManifoldOps* manifold = server_manifold(p.manifold);
+  if (find_manifold(all_manifolds(), p.manifold) == nullptr) {
+    return "manifold: this server knows none of that number";
+  }
+  const ManifoldOps* manifold = server_manifold(p);
   if (manifold == nullptr) {
-    return "manifold: this server links euclidean, sphere and stiefel";
+    return "retraction, transport: manifold " + std::string(name_of(p.manifold)) + " has no retraction " +
+           name_of(p.retraction) + " with transport " + name_of(p.transport) + "; it has " + variants_of(p.manifold);
+  }
+  if (std::string fault = check_parts(p); !fault.empty()) {
+    return fault;
   }
   if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
     return "rows, cols: both from 1 to " + std::to_string(kDimensionMax);
@@ -73,8 +209,9 @@ std::string check_model(const RunParameters& p) {
   if (p.problem.empty() || p.problem.size() > kProblemNameSizeMax) {
     return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";
   }
-  if (p.stream() == StreamKind::kScalarStream && !manifold->reproducible) {
+  if (p.stream() == StreamKind::kScalarStream && !is_reproducible(*manifold, p.shape)) {
     return "manifold: " + std::string(manifold->name) +
+           " with retraction " + name_of(manifold->retraction_kind) +
            " is not reproducible bit for bit, so that records of scalars cannot be replayed; use solver "
            "gradient_stream";
   }
@@ -89,15 +226,9 @@ std::string check_scalar_stream(const RunParameters& p) {
   if (p.directions != DirectionKind::kSign) {
     return "directions: use sign";
   }
-  if (p.direction_count == 0 || p.direction_count > kDirectionCountMax) {
-    return "direction_count: from 1 to " + std::to_string(kDirectionCountMax);
-  }
   if (p.local_step_count * p.direction_count > kScalarCountMax) {
     return "local_step_count, direction_count: their product is the scalars of an update, at most " +
-           std::to_string(kScalarCountMax) + "; use fewer of either, or solver gradient_stream";
-  }
-  if (!(p.smoothing > 0) || !std::isfinite(p.smoothing)) {
-    return "smoothing: must be above 0; about 1e-2 for data of order 1";
+           std::to_string(kScalarCountMax) + "; use fewer of either, or upload_stream tangent";
   }
   if (!is_wire_encoding(p.record_encoding)) {
     return "record_encoding: f32, bf16 or int8";
@@ -105,20 +236,122 @@ std::string check_scalar_stream(const RunParameters& p) {
   return "";
 }
 
+std::string check_directions(const RunParameters& p) {
+  if (p.directions != DirectionKind::kSign && p.directions != DirectionKind::kSphere) {
+    return "directions: sign or sphere";
+  }
+  if (p.direction_count == 0 || p.direction_count > kDirectionCountMax) {
+    return "direction_count: from 1 to " + std::to_string(kDirectionCountMax);
+  }
+  if (!(p.smoothing > 0) || !std::isfinite(p.smoothing)) {
+    return "smoothing: must be above 0; about 1e-2 for data of order 1";
+  }
+  return "";
+}
+
+std::string check_estimator(const RunParameters& p) {
+  if (name_of(p.estimator) == std::string("none")) {
+    return "estimator: name one";
+  }
+  if (p.solver == SolverId::kSvrg && p.estimator != EstimatorId::kAnalyticGradient) {
+    return "estimator: solver svrg needs analytic_gradient";
+  }
+  if (p.solver != SolverId::kProjection && !is_tangent(p.estimator)) {
+    return "estimator: solver " + std::string(name_of(p.solver)) +
+           " works with tangents and needs analytic_gradient, tangent_retraction or projection_tangent";
+  }
+  const bool can_stream = p.solver == SolverId::kProjection && has_scalars(p.estimator);
+  if (p.upload_stream == StreamKind::kScalarStream && !can_stream) {
+    return std::string("upload_stream: scalars cannot carry what solver ") + name_of(p.solver) + " makes of " +
+           name_of(p.estimator) + ": nobody else could rebuild it; use auto or tangent, or solver projection with "
+           "projection_one_sided or projection_two_sided";
+  }
+  return p.estimator == EstimatorId::kAnalyticGradient ? "" : check_directions(p);
+}
+
+std::string check_memory(const RunParameters& p) {
+  if (!p.has_memory()) {
+    return p.memory_age_max == 0 ? "" : "memory_age_max: only correction_form memory and unbiased have a memory; use 0";
+  }
+  if (p.fold_weight != FoldWeight::kUniform) {
+    return "correction_form, fold_weight: in the memory every device weighs the same for ever; use fold_weight uniform";
+  }
+  if (p.record_encoding != Encoding::kF32) {
+    return "correction_form, record_encoding: records of the memory are whole numbers of 4 bytes; leave it f32";
+  }
+  if (p.stream() == StreamKind::kScalarStream && p.directions != DirectionKind::kSign) {
+    return "correction_form, directions: the memory is an exact sum of signs; use sign";
+  }
+  return "";
+}
+
+std::string check_error_feedback(const RunParameters& p) {
+  if (!p.error_feedback) {
+    return "";
+  }
+  if (p.stream() != StreamKind::kTangentBlock || (p.upload_encoding != Encoding::kInt8 &&
+                                                  p.upload_encoding != Encoding::kBf16)) {
+    return "error_feedback, upload_encoding: what is fed back is the error of tangents in int8 or bf16; scalars and "
+           "f32 leave nothing out that another upload could make good; set it to false";
+  }
+  if (p.solver == SolverId::kSvrg) {
+    return "error_feedback, solver: the uploads of svrg are gradients and steps in turn, and one cannot make good what "
+           "the other left out; set it to false";
+  }
+  if (p.has_memory()) {
+    return "error_feedback, correction_form: the memory holds an upload until the next one replaces it: nothing adds "
+           "up; set it to false";
+  }
+  return "";
+}
+
+std::string check_local_retraction(const RunParameters& p) {
+  if (p.local_retraction == RetractionKind::kDefault) {
+    return "";
+  }
+  if (p.solver == SolverId::kProjection && p.estimator != EstimatorId::kTangentRetraction) {
+    return "local_retraction, solver: solver projection makes its steps by the nearest point; use default";
+  }
+  if (find_manifold(all_manifolds(), p.manifold, p.local_retraction, TransportKind::kDefault) == nullptr) {
+    return "local_retraction: manifold " + std::string(name_of(p.manifold)) + " has no retraction " +
+           name_of(p.local_retraction) + "; it has " + variants_of(p.manifold);
+  }
+  return "";
+}
+
 std::string check_local_work(const RunParameters& p) {
-  if (p.solver != SolverId::kProjection && p.solver != SolverId::kGradientStream) {
-    return "solver: projection or gradient_stream";
+  if (p.solver == SolverId::kNone) {
+    return "solver: projection, gradient_stream, tangent_mean or svrg";
   }
   if (p.local_step_count == 0 || p.local_step_count > kLocalStepCountMax) {
     return "local_step_count: from 1 to " + std::to_string(kLocalStepCountMax);
   }
-  if (p.solver == SolverId::kProjection && !is_zeroth_order(p.estimator)) {
-    return "estimator: solver projection folds scalars and needs projection_one_sided or projection_two_sided; for "
-           "gradients use solver gradient_stream";
+  if (std::string fault = check_estimator(p); !fault.empty()) {
+    return fault;
   }
-  if (p.solver == SolverId::kGradientStream && p.estimator != EstimatorId::kAnalyticGradient) {
-    return "estimator: solver gradient_stream needs analytic_gradient";
+  if (std::string fault = check_local_retraction(p); !fault.empty()) {
+    return fault;
   }
+  if (p.correction_form != CorrectionForm::kNone && p.solver != SolverId::kProjection) {
+    return "correction_form: only solver projection has a correction; set it to none";
+  }
+  if (std::string fault = check_memory(p); !fault.empty()) {
+    return fault;
+  }
+  if (!is_wire_encoding(p.upload_encoding)) {
+    return "upload_encoding: f32, bf16 or int8";
+  }
+  if (std::string fault = check_error_feedback(p); !fault.empty()) {
+    return fault;
+  }
+  return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
+}
+
+bool is_whole(Real number, uint32_t max) {
+  return number >= 1 && number <= static_cast<Real>(max) && std::floor(number) == number;
+}
+
+std::string check_batches(const RunParameters& p) {
   if (p.batch_mode == BatchMode::kNone) {
     return "batch_mode: all, common or per_direction";
   }
@@ -128,17 +361,105 @@ std::string check_local_work(const RunParameters& p) {
   if (p.batch_mode == BatchMode::kCommon && (p.batch_size == 0 || p.batch_size > kBatchSizeMax)) {
     return "batch_size: from 1 to " + std::to_string(kBatchSizeMax);
   }
-  if (p.use_correction && p.solver == SolverId::kGradientStream) {
-    return "use_correction: only solver projection has a correction; set it to false";
+  if (p.batch_sizes.empty()) {
+    return "";
   }
+  if (p.batch_mode != BatchMode::kCommon) {
+    return "batch_sizes, batch_mode: only common draws minibatches; leave batch_sizes empty";
+  }
+  const std::vector<Real> sizes = parse_numbers(p.batch_sizes);
+  const bool is_good = !sizes.empty() && sizes.size() <= kBatchScheduleMax &&
+                       std::all_of(sizes.begin(), sizes.end(), [](Real size) { return is_whole(size, kBatchSizeMax); });
+  return is_good ? ""
+                 : "batch_sizes: at most " + std::to_string(kBatchScheduleMax) +
+                       " whole numbers with spaces between them, each from 1 to " + std::to_string(kBatchSizeMax);
+}
+
+// 002: all samples at every step, phases that wait for nobody of an older one.
+std::string check_svrg(const RunParameters& p) {
+  const bool is_svrg = p.solver == SolverId::kSvrg;
+  if (!is_svrg && (p.barzilai_borwein != BarzilaiBorwein::kNone || p.iterate != Iterate::kLast ||
+                   p.step_rule == StepRule::kBarzilaiBorwein)) {
+    return "barzilai_borwein, iterate, step_rule: curvatures and drawn iterates belong to solver svrg";
+  }
+  if (!(p.proximal >= 0) || !std::isfinite(p.proximal)) {
+    return "proximal: not below 0";
+  }
+  if (p.proximal > 0 && p.solver != SolverId::kGradientStream && p.solver != SolverId::kTangentMean) {
+    return "proximal, solver: only solvers gradient_stream and tangent_mean take a proximal term; set it to 0";
+  }
+  if (!is_svrg) {
+    return "";
+  }
+  if (p.batch_mode != BatchMode::kAll) {
+    return "batch_mode, solver: svrg takes gradients over all samples; use all";
+  }
+  if (p.late != LatePolicy::kDrop) {
+    return "late, solver: an update of svrg belongs to one phase of one round; use drop";
+  }
+  if (p.iterate == Iterate::kUniform && p.least_steps() != p.local_step_count) {
+    return "iterate, steps_min: an iterate is drawn from all local steps; leave steps_min at 0";
+  }
+  if (p.step_rule == StepRule::kBarzilaiBorwein) {
+    if (p.barzilai_borwein == BarzilaiBorwein::kNone) {
+      return "step_rule, barzilai_borwein: this rule needs a curvature; set barzilai_borwein to first or second";
+    }
+    if (!(p.step_min > 0) || !(p.step_min <= p.step_max) || !std::isfinite(p.step_max)) {
+      return "step_min, step_max: rule barzilai_borwein needs 0 < step_min <= step_max";
+    }
+  }
+  return "";
+}
+
+std::string check_steps(const RunParameters& p) {
   if (!(p.step_size > 0) || !std::isfinite(p.step_size) || !(p.step_decay >= 0) || !std::isfinite(p.step_decay) ||
       !(p.server_step > 0) || !std::isfinite(p.server_step)) {
     return "step_size, step_decay, server_step: step sizes must be above 0 and step_decay not below 0";
   }
-  if (!is_wire_encoding(p.upload_encoding)) {
-    return "upload_encoding: f32, bf16 or int8";
+  if (p.step_decay > 0 && p.step_rule != StepRule::kInverse) {
+    return "step_decay, step_rule: only rule inverse reads step_decay; set it to 0";
   }
-  return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
+  if (!(p.step_offset >= 0) || !std::isfinite(p.step_offset) || p.step_period == 0) {
+    return "step_offset, step_period: step_offset (beta or gamma) not below 0, step_period at least 1";
+  }
+  const bool divides_by_offset = p.step_rule == StepRule::kHarmonic || p.step_rule == StepRule::kPrinted;
+  if (divides_by_offset && !(p.step_offset > 0)) {
+    return "step_offset, step_rule: this rule divides by step_offset; it must be above 0";
+  }
+  return "";
+}
+
+std::string check_participation(const RunParameters& p) {
+  if (p.participation == Participation::kSchemeOne) {
+    return p.cohort_size >= 1 && p.cohort_size <= p.device_count
+               ? ""
+               : "cohort_size, device_count: scheme_1 asks from 1 to device_count devices a round";
+  }
+  if (p.cohort_size != 0) {
+    return "cohort_size, participation: only scheme_1 has a cohort size; set it to 0";
+  }
+  if (p.participation == Participation::kAll) {
+    return p.participation_probability.empty()
+               ? ""
+               : "participation_probability, participation: only scheme_2 draws with probabilities; leave it empty";
+  }
+  const std::vector<Real> probabilities = parse_numbers(p.participation_probability);
+  if (probabilities.empty() ||
+      !std::all_of(probabilities.begin(), probabilities.end(), [](Real q) { return q > 0 && q <= 1; })) {
+    return "participation_probability: scheme_2 needs numbers above 0 and at most 1 with spaces between them, by "
+           "enrolment index; the last one holds for all devices after it";
+  }
+  if (p.participation_weights != ParticipationWeights::kBiased) {
+    if (p.solver == SolverId::kProjection) {
+      return "participation_weights, solver: solver projection folds by the sum of the weights; use biased, or solver "
+             "gradient_stream";
+    }
+    if (p.fold_weight != FoldWeight::kUniform) {
+      return "participation_weights, fold_weight: weights 1/(S q_j) are of devices that count the same; use "
+             "fold_weight uniform, or participation_weights biased";
+    }
+  }
+  return "";
 }
 
 std::string check_fold(const RunParameters& p) {
@@ -151,8 +472,13 @@ std::string check_fold(const RunParameters& p) {
   if (p.log_size_max > kLogSizeMax) {
     return "log_size_max: at most " + std::to_string(kLogSizeMax) + " bytes; a snapshot is shorter than such a log";
   }
-  if (p.round_count == 0) {
-    return "round_count: at least 1";
+  for (const Real constant : {p.smoothness, p.pl_constant, p.gradient_noise, p.initial_excess}) {
+    if (!(constant >= 0) || !std::isfinite(constant)) {
+      return "smoothness, pl_constant, gradient_noise, initial_excess: not below 0; 0 where not known";
+    }
+  }
+  if (p.round_count == 0 || p.round_count > kRoundCountMax) {
+    return "round_count: from 1 to " + std::to_string(kRoundCountMax);
   }
   if (p.device_count == 0 || p.device_count > kFoldUpdateCountMax) {
     return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
@@ -169,9 +495,10 @@ std::string check_groups(const RunParameters& p) {
 }
 
 std::string check_straggler(const RunParameters& p) {
-  const uint32_t goal = p.update_goal == 0 ? p.device_count : p.update_goal;
-  if (goal > p.device_count) {
-    return "update_goal, device_count: no more answers can be wanted than there are devices";
+  const uint32_t asked = p.participation == Participation::kSchemeOne ? p.cohort_size : p.device_count;
+  const uint32_t goal = p.update_goal == 0 ? asked : p.update_goal;
+  if (goal > asked) {
+    return "update_goal, device_count: no more answers can be wanted than there are devices (scheme_1: cohort_size)";
   }
   if (p.update_min > goal) {
     return "update_min, update_goal: the least number of answers at the deadline is above the goal";
@@ -215,14 +542,41 @@ std::string check_straggler(const RunParameters& p) {
 template <>
 const EnumNames<ManifoldId>& names_of() {
   static const EnumNames<ManifoldId> names = {
-      {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere}, {"stiefel", ManifoldId::kStiefel}};
+      {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere},       {"stiefel", ManifoldId::kStiefel},
+      {"oblique", ManifoldId::kOblique},     {"grassmann", ManifoldId::kGrassmann}, {"spd", ManifoldId::kSpd},
+      {"hyperbolic", ManifoldId::kHyperbolic}, {"product", ManifoldId::kProduct}};
+  return names;
+}
+
+template <>
+const EnumNames<RetractionKind>& names_of() {
+  static const EnumNames<RetractionKind> names = {{"default", RetractionKind::kDefault},
+                                                  {"polar", RetractionKind::kPolar},
+                                                  {"qr", RetractionKind::kQr},
+                                                  {"projection", RetractionKind::kProjection},
+                                                  {"exponential", RetractionKind::kExponential},
+                                                  {"second_order", RetractionKind::kSecondOrder},
+                                                  {"polar_formal", RetractionKind::kPolarFormal}};
+  return names;
+}
+
+template <>
+const EnumNames<TransportKind>& names_of() {
+  static const EnumNames<TransportKind> names = {{"default", TransportKind::kDefault},
+                                                 {"projection", TransportKind::kProjection},
+                                                 {"parallel", TransportKind::kParallel},
+                                                 {"smooth", TransportKind::kSmooth},
+                                                 {"householder", TransportKind::kHouseholder},
+                                                 {"unaligned", TransportKind::kUnaligned}};
   return names;
 }
 
 template <>
 const EnumNames<SolverId>& names_of() {
   static const EnumNames<SolverId> names = {{"projection", SolverId::kProjection},
-                                            {"gradient_stream", SolverId::kGradientStream}};
+                                            {"gradient_stream", SolverId::kGradientStream},
+                                            {"tangent_mean", SolverId::kTangentMean},
+                                            {"svrg", SolverId::kSvrg}};
   return names;
 }
 
@@ -230,7 +584,9 @@ template <>
 const EnumNames<EstimatorId>& names_of() {
   static const EnumNames<EstimatorId> names = {{"analytic_gradient", EstimatorId::kAnalyticGradient},
                                                {"projection_one_sided", EstimatorId::kProjectionOneSided},
-                                               {"projection_two_sided", EstimatorId::kProjectionTwoSided}};
+                                               {"projection_two_sided", EstimatorId::kProjectionTwoSided},
+                                               {"tangent_retraction", EstimatorId::kTangentRetraction},
+                                               {"projection_tangent", EstimatorId::kProjectionTangent}};
   return names;
 }
 
@@ -244,6 +600,13 @@ template <>
 const EnumNames<BatchMode>& names_of() {
   static const EnumNames<BatchMode> names = {
       {"all", BatchMode::kAll}, {"common", BatchMode::kCommon}, {"per_direction", BatchMode::kPerDirection}};
+  return names;
+}
+
+template <>
+const EnumNames<StreamKind>& names_of() {
+  static const EnumNames<StreamKind> names = {
+      {"auto", StreamKind::kNone}, {"scalar", StreamKind::kScalarStream}, {"tangent", StreamKind::kTangentBlock}};
   return names;
 }
 
@@ -262,6 +625,56 @@ const EnumNames<FoldWeight>& names_of() {
 }
 
 template <>
+const EnumNames<CorrectionForm>& names_of() {
+  static const EnumNames<CorrectionForm> names = {{"none", CorrectionForm::kNone},
+                                                  {"local", CorrectionForm::kLocal},
+                                                  {"memory", CorrectionForm::kMemory},
+                                                  {"unbiased", CorrectionForm::kUnbiased}};
+  return names;
+}
+
+template <>
+const EnumNames<Participation>& names_of() {
+  static const EnumNames<Participation> names = {{"all", Participation::kAll},
+                                                 {"scheme_1", Participation::kSchemeOne},
+                                                 {"scheme_2", Participation::kSchemeTwo}};
+  return names;
+}
+
+template <>
+const EnumNames<ParticipationWeights>& names_of() {
+  static const EnumNames<ParticipationWeights> names = {{"counted", ParticipationWeights::kCounted},
+                                                        {"true", ParticipationWeights::kTrue},
+                                                        {"biased", ParticipationWeights::kBiased}};
+  return names;
+}
+
+template <>
+const EnumNames<StepRule>& names_of() {
+  static const EnumNames<StepRule> names = {{"inverse", StepRule::kInverse},
+                                            {"fixed", StepRule::kFixed},
+                                            {"printed", StepRule::kPrinted},
+                                            {"code", StepRule::kCode},
+                                            {"harmonic", StepRule::kHarmonic},
+                                            {"barzilai_borwein", StepRule::kBarzilaiBorwein}};
+  return names;
+}
+
+template <>
+const EnumNames<BarzilaiBorwein>& names_of() {
+  static const EnumNames<BarzilaiBorwein> names = {{"none", BarzilaiBorwein::kNone},
+                                                   {"first", BarzilaiBorwein::kFirst},
+                                                   {"second", BarzilaiBorwein::kSecond}};
+  return names;
+}
+
+template <>
+const EnumNames<Iterate>& names_of() {
+  static const EnumNames<Iterate> names = {{"last", Iterate::kLast}, {"uniform", Iterate::kUniform}};
+  return names;
+}
+
+template <>
 const EnumNames<LatePolicy>& names_of() {
   static const EnumNames<LatePolicy> names = {{"drop", LatePolicy::kDrop}, {"weight", LatePolicy::kWeight}};
   return names;
@@ -276,22 +689,86 @@ const EnumNames<StalenessTable>& names_of() {
   return names;
 }
 
-const ManifoldOps* server_manifold(ManifoldId id) {
-  static constexpr std::array<const ManifoldOps*, 3> kLinked = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
-  return find_manifold(kLinked, id);
+const ManifoldOps* server_manifold(const RunParameters& parameters) {
+  return find_manifold(all_manifolds(), parameters.manifold, parameters.retraction, parameters.transport);
+}
+
+uint32_t RunParameters::model_parts() const {
+  if (solver != SolverId::kSvrg) {
+    return 0;
+  }
+  return part_bit(ModelPart::kMeanGradient) |
+         (barzilai_borwein != BarzilaiBorwein::kNone ? part_bit(ModelPart::kPreviousModel) : 0);
 }
 
 StreamKind RunParameters::stream() const {
-  return solver == SolverId::kProjection && is_zeroth_order(estimator) ? StreamKind::kScalarStream
-                                                                       : StreamKind::kTangentBlock;
+  const bool is_scalar =
+      solver == SolverId::kProjection && has_scalars(estimator) && upload_stream != StreamKind::kTangentBlock;
+  return is_scalar ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
 }
 
 uint32_t RunParameters::owner_of(uint32_t client_index) const {
   return shared_directions() ? client_index % group_count : client_index;
 }
 
-float RunParameters::step_size_at(uint32_t version) const {
-  return step_size / (1.0F + step_decay * static_cast<float>(version));
+Real RunParameters::step_size_at(uint32_t round) const {
+  const auto k = static_cast<Real>(round);
+  const uint32_t stage = round / step_period;
+  switch (step_rule) {
+    case StepRule::kInverse:
+      return step_size / (1 + step_decay * k);
+    case StepRule::kPrinted:
+      return round == 0 ? step_size : step_size / (step_offset + static_cast<Real>(stage));
+    case StepRule::kCode:
+      return stage == 0 ? step_size : step_size / (step_offset + static_cast<Real>(stage));
+    case StepRule::kHarmonic:
+      return step_size / (step_offset + k);
+    case StepRule::kFixed:
+    case StepRule::kBarzilaiBorwein:  // only the aggregation rule knows the models that it is made of
+      break;
+  }
+  return step_size;
+}
+
+std::vector<Real> parse_numbers(const std::string& text) {
+  std::vector<Real> numbers;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    if (*at == ' ') {
+      ++at;
+      continue;
+    }
+    Real number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || !std::isfinite(number) || (stop != end && *stop != ' ')) {
+      return {};
+    }
+    numbers.push_back(number);
+    at = stop;
+  }
+  return numbers;
+}
+
+void set_parts(RunParameters* parameters) {
+  RunParameters& p = *parameters;
+  const bool has_old_shape = p.part_list != nullptr && p.shape.rows == size_of(*p.part_list) && p.shape.cols == 1;
+  const auto parts = std::make_shared<Parts>();
+  const bool is_product = p.manifold == ManifoldId::kProduct && read_parts(p.parts, parts.get()).empty();
+  if (has_old_shape || (p.shape.rows == 0 && p.shape.cols == 0)) {
+    const uint64_t size = is_product ? size_of(*parts) : 0;
+    p.shape.rows = static_cast<uint32_t>(std::min<uint64_t>(size, UINT32_MAX));
+    p.shape.cols = is_product ? 1 : 0;
+  }
+  p.part_list = is_product ? parts : nullptr;
+  p.shape.parts = p.part_list.get();
+}
+
+std::vector<uint32_t> batch_schedule(const RunParameters& parameters) {
+  std::vector<uint32_t> sizes;
+  for (const Real size : parse_numbers(parameters.batch_sizes)) {
+    sizes.push_back(static_cast<uint32_t>(size));
+  }
+  return sizes;
 }
 
 uint32_t RunParameters::value_count() const {
@@ -335,7 +812,8 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 }
 
 std::string check_parameters(const RunParameters& parameters) {
-  for (const auto check : {check_local_work, check_model, check_fold, check_groups, check_straggler}) {
+  for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
+                           check_groups, check_participation, check_straggler}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

@@ -4,6 +4,7 @@
 #define GRADSTREAM_SERVER_RUN_PARAMETERS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,27 @@ namespace gradstream {
 enum class LatePolicy : uint8_t { kDrop, kWeight };
 enum class StalenessTable : uint8_t { kConstant, kInverseSqrt, kPolynomial, kHinge };
 enum class FoldWeight : uint8_t { kUniform, kSampleCount };
+// What steers a device's path, and what the server's step is made of (docs/algorithms.md, "Three forms").
+enum class CorrectionForm : uint8_t {
+  kNone,      // c = 0; the step is the mean of the version's updates
+  kLocal,     // c = d - Gbar_i of the version that the device's last update went into; the same step
+  kMemory,    // c = h - h_i; the step is h, the mean of every device's last update, new ones put in
+  kUnbiased,  // the same c and h; in the step the new ones stand for the fleet: d = h + mean of what is new in them
+};
+// Who is asked in a round, and what an answer weighs then: server/participation.h.
+enum class Participation : uint8_t { kAll, kSchemeOne, kSchemeTwo };
+enum class ParticipationWeights : uint8_t { kCounted, kTrue, kBiased };
+// eta_k of round k, from step_size, step_decay, step_offset and step_period; 000 equations (5.2) and (4.24).
+enum class StepRule : uint8_t {
+  kInverse,   // step_size / (1 + step_decay k)
+  kFixed,     // step_size
+  kPrinted,   // (5.2) as printed: step_size for k = 0, else step_size / (step_offset + floor(k / step_period))
+  kCode,      // (5.2) as its authors run it: step_size for k < step_period, else as printed
+  kHarmonic,  // (4.24): step_size / (step_offset + k), with kappa = step_size and gamma = step_offset
+  kBarzilaiBorwein,  // 002, RFedSVRG-2BBS: 1 / curvature within [step_min, step_max], by K; first round: step_size by K
+};
+// Which iterate of its local path a device sends (002, options 1 and 2).
+enum class Iterate : uint8_t { kLast, kUniform };
 
 // A Log that one device may get at once, in bytes. Reason: the queue of its session must hold it.
 inline constexpr uint32_t kLogSizeMax = 1U << 28;
@@ -34,33 +56,61 @@ struct RunParameters {
   uint32_t seed = 1;
   // Model.
   ManifoldId manifold = ManifoldId::kStiefel;
+  RetractionKind retraction = RetractionKind::kDefault;
+  TransportKind transport = TransportKind::kDefault;
+  // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
+  // Whoever sets it calls set_parts() after it.
+  std::string parts;
+  std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
   // Local work.
   SolverId solver = SolverId::kProjection;
   EstimatorId estimator = EstimatorId::kProjectionOneSided;
   DirectionKind directions = DirectionKind::kSign;
+  BatchMode batch_mode = BatchMode::kCommon;
   uint32_t direction_count = 16;  // m
   // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
   uint32_t group_count = 1;
   uint32_t local_step_count = 5;  // K
-  float smoothing = 1e-2F;
-  BatchMode batch_mode = BatchMode::kCommon;
+  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
+  Real smoothing = static_cast<Real>(1e-2);
   uint32_t batch_size = 32;
-  bool use_correction = true;
-  // Step of version k: step_size / (1 + step_decay * k); server step eta_g.
-  float step_size = 0.1F;
-  float step_decay = 0;
-  float server_step = 1;  // eta_g
-  // Wire.
+  // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
+  // the steps after it. Empty: batch_size for all.
+  std::string batch_sizes;
+  CorrectionForm correction_form = CorrectionForm::kLocal;
+  uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
+  Real proximal = 0;  // mu of RFedProx, 0: none
+  // Solver svrg.
+  BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
+  Iterate iterate = Iterate::kLast;
+  // Step of round k and server step eta_g.
+  StepRule step_rule = StepRule::kInverse;
+  Real step_size = static_cast<Real>(0.1);
+  Real step_decay = 0;
+  Real step_offset = 0;
+  uint32_t step_period = 1;
+  Real step_min = 0;  // kBarzilaiBorwein
+  Real step_max = 0;
+  Real server_step = 1;  // eta_g
+  // Wire. What a device uploads; kNone: scalars where they say everything, else a tangent.
+  StreamKind upload_stream = StreamKind::kNone;
   Encoding upload_encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
+  // Tangents: a device adds what the encoding of its last accepted upload left out to its next one.
+  bool error_feedback = false;
   // A device that missed versions gets their records up to so many bytes, else a snapshot. 0: the snapshot's own size.
   uint32_t log_size_max = 0;
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
   uint32_t fold_scale_log2 = 24;
-  FoldWeight fold_weight = FoldWeight::kSampleCount;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
+  FoldWeight fold_weight = FoldWeight::kSampleCount;
+  // Participation, orthogonal to the straggler policy.
+  Participation participation = Participation::kAll;
+  ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
+  uint32_t cohort_size = 0;             // kSchemeOne: s
+  std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
@@ -76,16 +126,35 @@ struct RunParameters {
   uint32_t staleness_max = 8;       // S
   uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
   uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
+  // Constants of the problem, for server/advice.h alone; 0: not known.
+  Real smoothness = 0;      // L
+  Real pl_constant = 0;     // mu of the Riemannian Polyak-Lojasiewicz condition
+  Real gradient_noise = 0;  // sigma
+  Real initial_excess = 0;  // F(x_0) - F*
   // Pace.
   uint32_t retry_min_ms = 200;
   uint32_t retry_max_ms = 1000;
 
   StreamKind stream() const;
   bool shared_directions() const { return group_count > 0; }
+  bool has_memory() const {
+    return correction_form == CorrectionForm::kMemory || correction_form == CorrectionForm::kUnbiased;
+  }
+  // Whether replicas hold a mean beside the model: h, or where no record of scalars gives it to devices, d.
+  bool has_mean() const {
+    return has_memory() || (correction_form == CorrectionForm::kLocal && stream() == StreamKind::kTangentBlock);
+  }
   // Whose directions a device uses: its group, or itself.
   uint32_t owner_of(uint32_t client_index) const;
-  // eta_k, the step size of version k.
-  float step_size_at(uint32_t version) const;
+  // eta_k, the step size of round k.
+  Real step_size_at(uint32_t round) const;
+  // Versions of one round: phases, each of which closes a version.
+  uint32_t phase_count() const { return solver == SolverId::kSvrg ? 2 : 1; }
+  uint32_t round_of(uint32_t version) const { return version / phase_count(); }
+  // The version that ends the run.
+  uint32_t version_count() const { return round_count * phase_count(); }
+  // Bits of the ModelParts that versions may hold beside the model.
+  uint32_t model_parts() const;
   // Least steps worth accepting, steps_min with its default put in.
   uint32_t least_steps() const { return steps_min == 0 ? local_step_count : steps_min; }
   // Values of a complete upload.
@@ -99,6 +168,9 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("name", p.name);
   visit("seed", p.seed);
   visit("manifold", p.manifold);
+  visit("retraction", p.retraction);
+  visit("transport", p.transport);
+  visit("parts", p.parts);
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
@@ -108,19 +180,36 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("direction_count", p.direction_count);
   visit("group_count", p.group_count);
   visit("local_step_count", p.local_step_count);
+  visit("local_retraction", p.local_retraction);
   visit("smoothing", p.smoothing);
   visit("batch_mode", p.batch_mode);
   visit("batch_size", p.batch_size);
-  visit("use_correction", p.use_correction);
+  visit("batch_sizes", p.batch_sizes);
+  visit("correction_form", p.correction_form);
+  visit("memory_age_max", p.memory_age_max);
+  visit("proximal", p.proximal);
+  visit("barzilai_borwein", p.barzilai_borwein);
+  visit("iterate", p.iterate);
+  visit("step_rule", p.step_rule);
   visit("step_size", p.step_size);
   visit("step_decay", p.step_decay);
+  visit("step_offset", p.step_offset);
+  visit("step_period", p.step_period);
+  visit("step_min", p.step_min);
+  visit("step_max", p.step_max);
   visit("server_step", p.server_step);
+  visit("upload_stream", p.upload_stream);
   visit("upload_encoding", p.upload_encoding);
   visit("record_encoding", p.record_encoding);
+  visit("error_feedback", p.error_feedback);
   visit("log_size_max", p.log_size_max);
   visit("fold_scale_log2", p.fold_scale_log2);
   visit("fold_weight", p.fold_weight);
   visit("fold_weight_max", p.fold_weight_max);
+  visit("participation", p.participation);
+  visit("cohort_size", p.cohort_size);
+  visit("participation_probability", p.participation_probability);
+  visit("participation_weights", p.participation_weights);
   visit("round_count", p.round_count);
   visit("device_count", p.device_count);
   visit("update_goal", p.update_goal);
@@ -134,6 +223,10 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("staleness_max", p.staleness_max);
   visit("steps_min", p.steps_min);
   visit("task_deadline_ms", p.task_deadline_ms);
+  visit("smoothness", p.smoothness);
+  visit("pl_constant", p.pl_constant);
+  visit("gradient_noise", p.gradient_noise);
+  visit("initial_excess", p.initial_excess);
   visit("retry_min_ms", p.retry_min_ms);
   visit("retry_max_ms", p.retry_max_ms);
 }
@@ -146,6 +239,10 @@ const EnumNames<Enum>& names_of();
 template <>
 const EnumNames<ManifoldId>& names_of();
 template <>
+const EnumNames<RetractionKind>& names_of();
+template <>
+const EnumNames<TransportKind>& names_of();
+template <>
 const EnumNames<SolverId>& names_of();
 template <>
 const EnumNames<EstimatorId>& names_of();
@@ -154,9 +251,23 @@ const EnumNames<DirectionKind>& names_of();
 template <>
 const EnumNames<BatchMode>& names_of();
 template <>
+const EnumNames<StreamKind>& names_of();
+template <>
 const EnumNames<Encoding>& names_of();
 template <>
 const EnumNames<FoldWeight>& names_of();
+template <>
+const EnumNames<CorrectionForm>& names_of();
+template <>
+const EnumNames<Participation>& names_of();
+template <>
+const EnumNames<ParticipationWeights>& names_of();
+template <>
+const EnumNames<StepRule>& names_of();
+template <>
+const EnumNames<BarzilaiBorwein>& names_of();
+template <>
+const EnumNames<Iterate>& names_of();
 template <>
 const EnumNames<LatePolicy>& names_of();
 template <>
@@ -173,8 +284,16 @@ const char* name_of(Enum value) {
   return "none";
 }
 
-// What the server links; null for an id that it does not know.
-const ManifoldOps* server_manifold(ManifoldId id);
+// The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
+std::vector<Real> parse_numbers(const std::string& text);
+// Makes part_list and shape.parts of `parts`, and rows and cols where they are not set or were those of other parts. A
+// text that names no product leaves them empty, and check_parameters() says why.
+void set_parts(RunParameters* parameters);
+// batch_sizes as a Task carries them; empty for none.
+std::vector<uint32_t> batch_schedule(const RunParameters& parameters);
+
+// The table that the run computes with; null where the manifold has no such retraction and transport.
+const ManifoldOps* server_manifold(const RunParameters& parameters);
 
 // Canonical text, one `key = value` line for each field in a fixed order: what is stored, shown and hashed.
 std::string canonical_text(const RunParameters& parameters);

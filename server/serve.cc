@@ -1,4 +1,6 @@
 // The verb `serve`: from a configuration to a running server, and to an orderly end.
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "server/commands.h"
@@ -50,6 +52,26 @@ int open_databases(const Config& config, SqliteDatabase* fleet, SqliteDatabase* 
   return journal->open(options) == StoreStatus::kOk ? int{kExitOk} : fail(kExitDatabase, journal->error());
 }
 
+// Empty, or a sentence. A run that has a version keeps it.
+std::string set_first_model(const Config& config, Coordinator& coordinator) {
+  const std::string& path = config.server.first_model;
+  if (path.empty()) {
+    return {};
+  }
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open()) {
+    return "cannot read server.first_model " + path + ": name a CSV file, such as `gradstream model export` writes";
+  }
+  std::vector<Real> model;
+  const std::string problem = parse_csv(text, config.run.shape, &model);
+  if (problem.empty()) {
+    const Status status = coordinator.set_first_model(model);
+    GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
+  }
+  return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
+}
+
 int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, SqliteDatabase& journal_database) {
   std::vector<DeviceRow> devices;
   if (fleet.devices(&devices) != StoreStatus::kOk) {
@@ -60,6 +82,9 @@ int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, Sq
   auto coordinator = replay_journal(run, config.run, devices, journal, UINT32_MAX, &error);
   if (!coordinator) {
     return fail(kExitDatabase, error.empty() ? journal_database.error() : error);
+  }
+  if (error = set_first_model(config, *coordinator); !error.empty()) {
+    return fail(kExitFile, error);
   }
   asio::io_context io(1);
   const auto mark = [&journal_database, id = run.id](StoredRunState state) {

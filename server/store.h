@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/config.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {
@@ -18,10 +19,12 @@ namespace gradstream {
 enum class RecordKind : uint8_t {
   kTaskIssued = 1,  // device, task_sequence, version (the task's base version)
   kUpdate = 2,      // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
-                    // it goes into, steps_done, weight (with staleness), verdict; payload: decoded values, f32
+                    // it goes into, steps_done, weight (with staleness), verdict, in step_scale 1 / q of the device's
+                    // participation; payload: decoded values, f32 (f64 in the double build)
   kVerdict = 3,     // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason
   kVersion = 4,     // version begun: version, step_scale, digest; payload as server/record.h says: the blocks sent to
-                    // replicas (scalar runs) or the model itself (tangent runs, version 0); Trigger in `detail`
+                    // replicas (scalar runs) or the model itself (tangent runs, version 0), and who is asked in it
+                    // where the run chooses; Trigger in `detail`
   kRunState = 5,    // extended, stalled, finished, stopped: RunEvent in detail, the open version in `version`
 };
 
@@ -41,7 +44,7 @@ struct JournalRecord {
   uint32_t verdict = 0;  // gs_Verdict
   uint32_t reason = 0;   // gs_Reason
   uint32_t detail = 0;
-  float step_scale = 0;
+  Real step_scale = 0;
   float loss_before = 0;
   float loss_after = 0;
   uint64_t digest = 0;

@@ -58,12 +58,12 @@ uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uin
   return static_cast<uint16_t>(std::max(weight, 1U));
 }
 
-uint32_t update_goal(const RunParameters& parameters, uint32_t active_count) {
-  return parameters.update_goal == 0 ? active_count : std::min(parameters.update_goal, active_count);
+uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
+  return parameters.update_goal == 0 ? asked_count : std::min(parameters.update_goal, asked_count);
 }
 
-uint32_t update_least(const RunParameters& parameters, uint32_t active_count) {
-  const uint32_t goal = update_goal(parameters, active_count);
+uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {
+  const uint32_t goal = update_goal(parameters, asked_count);
   return parameters.update_min == 0 ? goal : std::min(parameters.update_min, goal);
 }
 
@@ -84,8 +84,9 @@ const char* trigger_name(Trigger trigger) {
 RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
   const uint32_t on_time = progress.on_time_count;
   // A round without an answer has no step to make, however few are wanted.
-  const bool has_goal = on_time > 0 && on_time >= update_goal(parameters, progress.active_count);
-  const bool has_least = on_time > 0 && on_time >= update_least(parameters, progress.active_count);
+  const uint32_t goal = progress.is_anchor ? progress.asked_count : update_goal(parameters, progress.asked_count);
+  const bool has_goal = on_time > 0 && on_time >= goal;
+  const bool has_least = on_time > 0 && on_time >= update_least(parameters, progress.asked_count);
   if (has_goal) {
     return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};
   }

@@ -25,9 +25,9 @@ uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness);
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness);
 
-// k and q with their defaults put in, for a fleet of `active_count` devices.
-uint32_t update_goal(const RunParameters& parameters, uint32_t active_count);
-uint32_t update_least(const RunParameters& parameters, uint32_t active_count);
+// k and q with their defaults put in, where `asked_count` devices are asked.
+uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count);
+uint32_t update_least(const RunParameters& parameters, uint32_t asked_count);
 
 // Why a round closed. Values stand in the journal; never renumber.
 enum class Trigger : uint8_t { kNone = 0, kGoal = 1, kDeadline = 2, kStallEnded = 3 };
@@ -35,11 +35,12 @@ const char* trigger_name(Trigger trigger);
 
 // What the open round has come to.
 struct RoundProgress {
-  uint32_t active_count = 0;   // devices enrolled and not revoked
+  uint32_t asked_count = 0;    // devices of the cohort (server/participation.h) that are not revoked
   uint32_t on_time_count = 0;  // answers made from the open version
   uint32_t extension_count = 0;
   bool is_stalled = false;
   bool is_past_deadline = false;
+  bool is_anchor = false;  // a phase that wants the gradient of everybody asked: k is that number, q the run's
 };
 
 enum class RoundDecision : uint8_t { kWait, kClose, kExtend, kStall };

@@ -34,7 +34,10 @@ struct Arguments {
   std::optional<uint32_t> schedule;  // only this one
   std::string faults;                // empty: all with schedules, else none
   std::string stream = "scalar";
+  std::string correction = "local";
   std::string encoding = "f32";
+  std::string solver = "gradient_stream";
+  std::string participation = "all";
   bool is_verbose = false;
 };
 
@@ -60,14 +63,23 @@ void define(CLI::App& app, Arguments* out) {
   app.description("A fleet in one thread and virtual time, from one seed.");
   SimOptions& options = out->options;
   app.add_option("--devices", options.device_count, "devices")->check(CLI::Range(1U, kDeviceCountMax));
-  app.add_option("--rounds", options.round_count, "versions of the run")->check(CLI::Range(1U, 10000U));
+  app.add_option("--rounds", options.round_count, "rounds of the run")->check(CLI::Range(1U, 10000U));
   app.add_option("--seed", options.seed, "of everything");
   app.add_option("--schedules", out->schedules, "run so many schedules of faults; all must end in one digest")
       ->check(CLI::Range(1U, 1000000U));
   app.add_option("--schedule", out->schedule, "run this one of them again");
   app.add_option("--faults", out->faults, "all, none, or names with commas: " + CLI::detail::join(kFaultNames, ","));
-  app.add_option("--stream", out->stream, "what devices upload")->check(CLI::IsMember({"scalar", "tangent"}));
+  app.add_option("--stream", out->stream, "what devices upload: scalars, RFedAGS's tangents, mean gradients")
+      ->check(CLI::IsMember({"scalar", "tangent", "mean"}));
+  app.add_option("--correction", out->correction, "what steers devices and the step, of solver projection")
+      ->check(CLI::IsMember({"none", "local", "memory", "unbiased"}));
   app.add_option("--encoding", out->encoding, "of what travels")->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  app.add_flag("--feedback", options.error_feedback, "add what an encoding left out to the next upload: tangents");
+  app.add_flag("--product", options.is_product, "the model is a point of a product of four manifolds");
+  app.add_option("--solver", out->solver, "of tangent streams")
+      ->check(CLI::IsMember({"gradient_stream", "tangent_mean", "svrg"}));
+  app.add_option("--participation", out->participation, "who is asked in a round")
+      ->check(CLI::IsMember({"all", "scheme_1", "scheme_2"}));
   app.add_flag("--stragglers", options.has_stragglers,
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
   app.add_flag("--planted-double-fold", options.plants_double_fold,
@@ -177,6 +189,16 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     arguments.options.stream = arguments.stream == "scalar" ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
+    arguments.options.uploads_means = arguments.stream == "mean";
+    for (const auto& [name, form] : names_of<CorrectionForm>()) {
+      arguments.options.correction_form = arguments.correction == name ? form : arguments.options.correction_form;
+    }
+    arguments.options.tangent_solver = arguments.solver == "svrg"           ? SolverId::kSvrg
+                                       : arguments.solver == "tangent_mean" ? SolverId::kTangentMean
+                                                                            : SolverId::kGradientStream;
+    arguments.options.participation = arguments.participation == "all"        ? Participation::kAll
+                                      : arguments.participation == "scheme_1" ? Participation::kSchemeOne
+                                                                              : Participation::kSchemeTwo;
     arguments.options.encoding = arguments.encoding == "f32"    ? Encoding::kF32
                                  : arguments.encoding == "bf16" ? Encoding::kBf16
                                                                 : Encoding::kInt8;

@@ -3,6 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
+
+#include "runtime/training/secant.h"
+#include "server/straggler.h"
+
+#include "server/straggler.h"
 
 namespace gradstream {
 namespace {
@@ -26,7 +32,8 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 
 Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
-  GS_ASSERT(replica_.prepare(*server_manifold(parameters.manifold), parameters.shape, arena_) == Status::kOk);
+  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.shape, arena_, parameters.has_mean(),
+                             parameters.model_parts()) == Status::kOk);
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {
@@ -64,18 +71,24 @@ std::string Oracle::on_update(const JournalRecord& record) {
   if (!judged_.emplace(task, Judged{record.verdict, record.version}).second) {
     return "an update was folded twice" + at(record);
   }
+  const std::vector<uint32_t>& members = cohorts_[record.base_version].members;
+  if (!members.empty() && !std::binary_search(members.begin(), members.end(), record.device)) {
+    return "an update of a device that was not asked is in the journal" + at(record);
+  }
   if (record.verdict == gs_Verdict_VERDICT_FOLDED) {
     answered_.emplace(record.device, record.base_version);
   }
   Share& share = shares_.emplace_back();
+  share.device = record.device;
   share.owner = parameters_.owner_of(record.device);
   share.base_version = record.base_version;
   share.steps_done = record.steps_done;
   share.weight = record.weight;
+  share.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;
   share.values.resize(record.payload.size() / sizeof(float));
   Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
                                 share.values.data());
-  if (status == Status::kOk && parameters_.stream() == StreamKind::kTangentBlock && record.base_version < version()) {
+  if (status == Status::kOk && parameters_.solver != SolverId::kProjection && record.base_version < version()) {
     status = replica_.manifold().transport(parameters_.shape, models_[record.base_version].data(), replica_.model(),
                                            share.values.data(), share.values.data(), arena_);
   }
@@ -96,34 +109,69 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (std::bit_cast<uint32_t>(record.step_scale) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
   }
-  std::string fault = !has_version_ ? "" : next.blocks.empty() ? check_model(next) : check_blocks(next);
+  const bool steps_with_memory = has_version_ && parameters_.has_memory();
+  const MemoryStep step = steps_with_memory ? memory_step(record.step_scale) : MemoryStep();
+  std::string fault = check_cohort(next);
+  if (fault.empty() && has_version_ && !steps_with_memory) {
+    fault = !next.blocks.empty() ? check_blocks(next) : is_anchor_phase() ? check_anchors(next) : check_model(next);
+  }
   if (!fault.empty()) {
     return fault + at(record);
   }
   if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest) {
     return "the digest of a version is not that of its record" + at(record);
   }
+  if (steps_with_memory) {
+    fault = check_memory(next, step);
+    if (!fault.empty()) {
+      return fault + at(record);
+    }
+  }
+  weight_total_ = next.mean.empty() ? weight_total_ : next.weight_total;
+  for (const Share& share : shares_) {
+    held_[share.device] = share;
+  }
   has_version_ = true;
+  has_anchor_ = next.has_anchor();
+  if (has_anchor_) {
+    last_model_.assign(replica_.model(), replica_.model() + parameters_.shape.size());
+    last_gradient_.resize(parameters_.shape.size());
+    static_cast<void>(read_model(parameters_.shape, next.mean_gradient, last_gradient_.data()));
+  }
   states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
   models_.emplace_back(replica_.model(), replica_.model() + parameters_.shape.size());
   shares_.clear();
   return "";
 }
 
+// Nobody is revoked or enrolled during a simulation, so that every device is a candidate.
+std::string Oracle::check_cohort(const VersionRecord& record) {
+  std::vector<uint32_t> candidates(parameters_.device_count);
+  std::iota(candidates.begin(), candidates.end(), 0U);
+  const bool asks_everyone = parameters_.phase_count() > 1 && !record.has_anchor();
+  cohorts_.push_back(asks_everyone
+                         ? Cohort()
+                         : choose_cohort(parameters_, parameters_.round_of(record.version), candidates));
+  return cohorts_.back() == record.cohort ? "" : "the cohort of a version is not that of its round";
+}
+
 // eta_g eta_k K_eff, K_eff = sum W k / sum W; the steps of a tangent run are inside its values.
 float Oracle::step_scale() const {
+  if (is_anchor_phase()) {
+    return 0;
+  }
   uint64_t weight = 0;
   uint64_t weighted_steps = 0;
   for (const Share& share : shares_) {
-    weight += share.weight;
-    weighted_steps += uint64_t{share.weight} * share.steps_done;
+    const uint64_t own_weight = parameters_.has_memory() ? 1 : share.weight;
+    weight += own_weight;
+    weighted_steps += own_weight * share.steps_done;
   }
   const auto effective_steps = static_cast<float>(static_cast<double>(weighted_steps) / static_cast<double>(weight));
-  if (parameters_.stream() == StreamKind::kTangentBlock) {
+  if (parameters_.solver != SolverId::kProjection) {
     return parameters_.server_step * effective_steps;
   }
-  const float step_size = parameters_.step_size / (1.0F + parameters_.step_decay * static_cast<float>(version()));
-  return parameters_.server_step * step_size * effective_steps;
+  return parameters_.server_step * parameters_.step_size_at(version()) * effective_steps;
 }
 
 // Every coefficient again, from the updates in the journal, in plain integers.
@@ -156,9 +204,14 @@ std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t cou
       continue;
     }
     for (size_t q = 0; q < share.values.size() && q < count; ++q) {
-      const Real part = share.values[q] / static_cast<Real>(share.steps_done);
+      const Real steps = is_mean_run() ? 1 : static_cast<Real>(share.steps_done);
+      const Real part = share.values[q] / (steps / share.inverse_participation);
       sums[q] += share.weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
     }
+  }
+  if (is_unbiased(parameters_)) {
+    const uint32_t population = cohorts_[version()].population;
+    total_weight = population > 0 ? int64_t{population} * kStalenessOne : total_weight;
   }
   std::vector<Real> means(count);
   for (size_t q = 0; q < count; ++q) {
@@ -177,6 +230,19 @@ std::string Oracle::check_block(const RecordBlock& block) const {
 // A1 again: X <- R_X(step mean).
 std::string Oracle::check_model(const VersionRecord& record) {
   std::vector<Real> v = fold(0, 0, parameters_.shape.size());
+  if (is_mean_run()) {
+    for (size_t e = 0; e < v.size() && !record.mean.empty(); ++e) {
+      FixedWord word = 0;
+      load_words(1, record.mean.data() + e * sizeof(FixedWord), &word);
+      if (static_cast<Real>(word) * fixed_unit(parameters_.fold_scale_log2) != v[e]) {
+        return "the mean of a version is not that of its updates";
+      }
+    }
+    scale(v.size(), record.step_scale, v.data());
+    return model_bytes(parameters_.shape, next_point(v).data()) == record.model
+               ? ""
+               : "a version is not the fold of the journal's updates";
+  }
   const ManifoldOps& manifold = replica_.manifold();
   Status status = manifold.project_tangent(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
   scale(v.size(), record.step_scale, v.data());
@@ -186,6 +252,121 @@ std::string Oracle::check_model(const VersionRecord& record) {
   return status == Status::kOk && model_bytes(parameters_.shape, v.data()) == record.model
              ? ""
              : "a version is not the fold of the journal's updates";
+}
+
+// A10: the values are means already, and ambient.
+bool Oracle::is_mean_run() const {
+  return parameters_.solver == SolverId::kProjection && parameters_.stream() == StreamKind::kTangentBlock;
+}
+
+// P_M(X - step); the point itself where that fails.
+std::vector<Real> Oracle::next_point(const std::vector<Real>& step) {
+  std::vector<Real> z(step.size());
+  for (size_t e = 0; e < z.size(); ++e) {
+    z[e] = replica_.model()[e] - step[e];
+  }
+  const Status status = replica_.manifold().project_point(parameters_.shape, z.data(), z.data(), arena_);
+  return status == Status::kOk ? z : std::vector<Real>(replica_.model(), replica_.model() + z.size());
+}
+
+// sum <- sum + round(share numerator / denominator), every share times the sign of its direction, entry by entry.
+void Oracle::add_to_sum(const Share& share, int64_t numerator, int64_t denominator, std::vector<int64_t>* sum) const {
+  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold_scale_log2));
+  const DirectionSpec spec = direction_spec(parameters_, share.base_version, share.owner);
+  std::vector<Real> u(sum->size());
+  for (size_t q = 0; q < share.values.size(); ++q) {
+    const Real part = is_mean_run() ? share.values[q] : share.values[q] / static_cast<Real>(share.steps_done);
+    const int64_t fixed = std::llround(static_cast<double>(part) * scale);
+    const int64_t coefficient = rounded_quotient(fixed * numerator, denominator);
+    if (is_mean_run()) {
+      (*sum)[q] += coefficient;
+      continue;
+    }
+    const auto direction = static_cast<uint32_t>(q);
+    fill_direction(spec, parameters_.shape, direction / spec.direction_count, direction % spec.direction_count,
+                   u.data());
+    for (size_t e = 0; e < u.size(); ++e) {
+      (*sum)[e] += u[e] > 0 ? coefficient : -coefficient;
+    }
+  }
+}
+
+Oracle::MemoryStep Oracle::memory_step(float step_scale) {
+  const int64_t total = weight_total_;
+  const bool is_unbiased = parameters_.correction_form == CorrectionForm::kUnbiased;
+  const int64_t divisor = is_unbiased ? static_cast<int64_t>(shares_.size()) : total;
+  MemoryStep step;
+  step.h.resize(parameters_.shape.size());
+  std::map<uint32_t, Share> held = held_;
+  for (const auto& [device, share] : held) {
+    add_to_sum(share, 1, total, &step.h);
+  }
+  std::vector<int64_t> d = step.h;
+  for (const Share& share : shares_) {
+    // The staleness weight multiplies only what is new in d.
+    const int64_t om = share.weight;
+    add_to_sum(share, om, divisor * kStalenessOne, &d);
+    add_to_sum(share, 1, total, &step.h);
+    const auto before = held.find(share.device);
+    if (before != held.end()) {
+      add_to_sum(before->second, -om, divisor * kStalenessOne, &d);
+      add_to_sum(before->second, -1, total, &step.h);
+    }
+    held[share.device] = share;
+  }
+  const bool is_scalar = !is_mean_run();
+  const Real unit = is_scalar ? exact_unit(parameters_.shape, parameters_.fold_scale_log2)
+                              : fixed_unit(parameters_.fold_scale_log2);
+  const Real length = is_scalar ? step_scale * estimate_factor(parameters_.shape, parameters_.direction_count)
+                                : step_scale;
+  std::vector<Real> v(d.size());
+  for (size_t e = 0; e < v.size(); ++e) {
+    v[e] = length * (unit * static_cast<Real>(d[e]));
+  }
+  step.point = next_point(v);
+  return step;
+}
+
+// After the record has been applied.
+std::string Oracle::check_memory(const VersionRecord& record, const MemoryStep& step) const {
+  const bool same_mean = std::equal(step.h.begin(), step.h.end(), replica_.mean());
+  const bool same_point = std::equal(step.point.begin(), step.point.end(), replica_.model());
+  if (!same_mean) {
+    return "the mean of a version is not that of every device's last update";
+  }
+  if (record.mean.empty() && record.blocks.empty()) {
+    return "a version has neither blocks nor a model";
+  }
+  return same_point ? "" : "a version is not the step of the journal's updates";
+}
+
+bool Oracle::is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
+
+// 002: the model stays; g = -mean of the anchors' tangents; b and the step from the models and mean gradients of two
+// rounds.
+std::string Oracle::check_anchors(const VersionRecord& record) {
+  const Shape shape = parameters_.shape;
+  const ManifoldOps& manifold = replica_.manifold();
+  std::vector<Real> g = fold(0, 0, shape.size());
+  scale(g.size(), -1, g.data());
+  Secant secant;
+  Status status = manifold.project_tangent(shape, replica_.model(), g.data(), g.data(), arena_);
+  if (status == Status::kOk && !last_model_.empty()) {
+    status = find_secant(manifold, shape, last_model_.data(), replica_.model(), last_gradient_.data(), g.data(),
+                         &secant, arena_);
+  }
+  const Real curvature = secant.ss > 0 && secant.sy > 0 ? secant.sy / secant.ss : 0;
+  Real step = last_model_.empty() ? parameters_.step_size : parameters_.step_max;
+  if (curvature > 0) {
+    step = std::clamp(1 / curvature, parameters_.step_min, parameters_.step_max);
+  }
+  const bool has_previous = curvature > 0;
+  const bool is_good =
+      status == Status::kOk && record.model == model_bytes(shape, replica_.model()) &&
+      record.mean_gradient == model_bytes(shape, g.data()) && record.curvature == curvature &&
+      record.local_step == step / static_cast<Real>(parameters_.local_step_count) &&
+      record.previous_model == (has_previous ? model_bytes(shape, last_model_.data()) : std::vector<uint8_t>());
+  return is_good ? "" : "an anchor phase does not follow from the journal's updates";
 }
 
 std::string Oracle::on_message(uint32_t device, const ServerMessage& message, const Request& request) const {

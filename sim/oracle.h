@@ -48,10 +48,12 @@ class Oracle {
     uint32_t version = 0;
   };
   struct Share {
+    uint32_t device = 0;
     uint32_t owner = 0;
     uint32_t base_version = 0;
     uint32_t steps_done = 0;
     uint32_t weight = 0;
+    Real inverse_participation = 1;
     std::vector<Real> values;
   };
 
@@ -64,8 +66,21 @@ class Oracle {
   float step_scale() const;
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
+  bool is_mean_run() const;
+  std::vector<Real> next_point(const std::vector<Real>& step);
+  // The memory form again: of its updates h, d and the point, and what must stand in a record or replica of them.
+  struct MemoryStep {
+    std::vector<int64_t> h;
+    std::vector<Real> point;
+  };
+  void add_to_sum(const Share& share, int64_t numerator, int64_t denominator, std::vector<int64_t>* sum) const;
+  MemoryStep memory_step(float step_scale);
+  std::string check_memory(const VersionRecord& record, const MemoryStep& step) const;
   std::vector<Real> fold(uint32_t base_version, uint32_t owner, size_t count) const;
   std::string check_block(const RecordBlock& block) const;
+  std::string check_cohort(const VersionRecord& record);
+  bool is_anchor_phase() const;
+  std::string check_anchors(const VersionRecord& record);
 
   RunParameters parameters_;
   std::vector<uint64_t> memory_;
@@ -77,7 +92,13 @@ class Oracle {
   std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
   std::set<std::pair<uint32_t, uint32_t>> answered_;              // (device, version), in time
   std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other
+  std::vector<Cohort> cohorts_;            // of every version
+  bool has_anchor_ = false;                // the open version's steps can be made
+  std::vector<Real> last_model_;           // of the last round with anchors, and its mean gradient
+  std::vector<Real> last_gradient_;
   std::vector<Share> shares_;              // of the open version
+  std::map<uint32_t, Share> held_;         // with a memory: the last one of each device, before the open version
+  uint32_t weight_total_ = 0;              // with a memory
   std::vector<std::vector<Real>> models_;  // of every version
 };
 

@@ -10,10 +10,11 @@ constexpr size_t kArenaSize = size_t{1} << 16;
 constexpr uint32_t kSampleCountMin = 6;
 constexpr uint32_t kSampleCountSpread = 5;
 
-constexpr std::array<const ManifoldOps*, 3> kManifolds = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
-constexpr std::array<const EstimatorOps*, 3> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
-                                                            &kProjectionTwoSidedOps};
-constexpr std::array<const SolverOps*, 2> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
+                                                            &kProjectionTwoSidedOps, &kTangentRetractionOps,
+                                                            &kProjectionTangentOps};
+constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
+                                                      &kSolverTangentMeanOps, &kSolverSvrgOps};
 
 }  // namespace
 
@@ -43,10 +44,11 @@ Status SimDevice::read(const void* context, uint32_t index, Real* out) {
 
 void SimDevice::boot() {
   ClientConfig config;
-  config.registry = {kManifolds, kEstimators, kSolvers, {&problem_, 1}};
+  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}};
   config.firmware_version = "sim";
   config.jitter_seed = index_ * 1000 + boot_count_++;
   config.has_storage = true;
+  config.steps = {read_step, this};
   config.min_retry_ms = 100;
   client_.reset();
   arena_ = std::make_unique<Arena>(memory_.data(), kArenaSize);
@@ -64,13 +66,33 @@ void SimDevice::save(const ClientAction& action) {
     bytes.insert(bytes.end(), piece.bytes, piece.bytes + piece.size);
   }
   saved_ = std::move(bytes);
+  steps_.clear();
+}
+
+void SimDevice::save_step(const ClientAction& action) {
+  steps_.resize(action.step_index);
+  std::vector<uint8_t>& step = steps_.emplace_back();
+  for (const StoragePiece& piece : action.pieces) {
+    step.insert(step.end(), piece.bytes, piece.bytes + piece.size);
+  }
+}
+
+Result<size_t> SimDevice::read_step(void* context, uint32_t index, uint8_t* out, size_t capacity) {
+  const std::vector<std::vector<uint8_t>>& steps = static_cast<SimDevice*>(context)->steps_;
+  if (index >= steps.size()) {
+    return size_t{0};
+  }
+  std::copy_n(steps[index].begin(), std::min(capacity, steps[index].size()), out);
+  return steps[index].size();
 }
 
 bool SimDevice::flip_bit(uint64_t draw) {
   if (!is_alive() || client_->state() != ClientState::kIdle || !client_->replica().has_model()) {
     return false;
   }
-  client_->replica_for_test().flip_bit_for_test(draw % (client_->replica().shape().size() * 8 * sizeof(Real)));
+  Replica& replica = client_->replica_for_test();
+  const size_t tensor_count = replica.has_mean() ? 2 : 1;
+  replica.flip_bit_for_test(draw % (tensor_count * replica.shape().size() * 8 * sizeof(Real)));
   return true;
 }
 

@@ -25,6 +25,7 @@ class SimDevice {
   // Boots from what was saved last.
   void boot();
   void save(const ClientAction& action);
+  void save_step(const ClientAction& action);
   FrameReader& reader() { return reader_; }
   // Turns one bit of the model over; false when the client is not between two exchanges or has no model.
   bool flip_bit(uint64_t draw);
@@ -46,7 +47,10 @@ class SimDevice {
   std::vector<uint64_t> memory_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Client> client_;
+  static Result<size_t> read_step(void* context, uint32_t index, uint8_t* out, size_t capacity);
+
   std::vector<uint8_t> saved_;
+  std::vector<std::vector<uint8_t>> steps_;
   FrameReader reader_;
 };
 

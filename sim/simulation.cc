@@ -36,30 +36,62 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.manifold = ManifoldId::kStiefel;
   p.shape = {16, 2};
   p.problem = kKpcaOps.name;
-  p.solver = is_scalar ? SolverId::kProjection : SolverId::kGradientStream;
+  if (options.is_product) {
+    p.manifold = ManifoldId::kProduct;
+    p.parts = "stiefel 8x2 polar smooth, oblique 4x3, sphere 4x1, euclidean 2x1";
+    p.shape = {};
+    set_parts(&p);
+  }
+  p.solver = is_scalar || options.uploads_means ? SolverId::kProjection : options.tangent_solver;
   p.estimator = is_scalar ? EstimatorId::kProjectionOneSided : EstimatorId::kAnalyticGradient;
   p.direction_count = 4;
   p.local_step_count = 2;
   p.batch_size = 4;
-  p.use_correction = is_scalar;
+  // Without a memory, a device that was not asked for some versions may get a snapshot for the record that its
+  // correction needs, as its schedule goes: the digest is one only without a correction.
+  const bool has_form = p.solver == SolverId::kProjection && options.participation == Participation::kAll;
+  p.correction_form = has_form ? options.correction_form : CorrectionForm::kNone;
   p.step_size = 0.05F;
   p.step_decay = 0.1F;
   p.upload_encoding = options.encoding;
-  p.record_encoding = options.encoding;
+  p.record_encoding = p.has_memory() ? Encoding::kF32 : options.encoding;
+  p.error_feedback = options.error_feedback;
+  p.fold_weight = p.has_memory() ? FoldWeight::kUniform : p.fold_weight;
   p.round_count = options.round_count;
   p.device_count = options.device_count;
   p.report_deadline_ms = 3000;
   p.extension_count_max = 2;
   p.retry_min_ms = 5;
   p.retry_max_ms = 50;
+  if (p.solver == SolverId::kTangentMean) {
+    p.proximal = Real{1} / 8;
+  }
+  if (p.solver == SolverId::kSvrg) {
+    p.batch_mode = BatchMode::kAll;
+    p.step_rule = StepRule::kBarzilaiBorwein;
+    p.step_decay = 0;
+    p.barzilai_borwein = BarzilaiBorwein::kFirst;
+    p.step_min = p.step_size / 8;
+    p.step_max = p.step_size * 4;
+  }
+  p.participation = options.participation;
+  if (options.participation == Participation::kSchemeOne) {
+    p.cohort_size = (options.device_count + 1) / 2;
+  }
+  if (options.participation == Participation::kSchemeTwo) {
+    p.participation_probability = "0.7 0.3 0.9 0.5";
+    p.participation_weights = is_scalar ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
+    p.fold_weight = FoldWeight::kUniform;
+  }
   if (options.has_stragglers) {
     p.local_step_count = 6;
     p.steps_min = 1;
     p.task_deadline_ms = 60;
     p.report_deadline_ms = 300;
-    p.update_goal = options.device_count > 1 ? options.device_count - 1 : 1;
+    const uint32_t asked = p.cohort_size > 0 ? p.cohort_size : options.device_count;
+    p.update_goal = asked > 1 ? asked - 1 : 1;
     p.update_min = 1;
-    p.late = LatePolicy::kWeight;
+    p.late = p.solver == SolverId::kSvrg ? LatePolicy::kDrop : LatePolicy::kWeight;
     p.staleness_max = 3;
   }
   return p;
@@ -67,7 +99,8 @@ RunParameters sim_parameters(const SimOptions& options) {
 
 Simulation::Simulation(const SimOptions& options, uint32_t schedule)
     : options_(options), parameters_(sim_parameters(options)), dice_(options.seed, schedule), oracle_(parameters_) {
-  faulty_until_version_ = static_cast<uint32_t>(dice_.between(options.round_count / 2, options.round_count));
+  const uint32_t last_version = parameters_.version_count();
+  faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
   is_faulty_ = options.fault_bits != 0;
   for (uint32_t i = 0; i < options.device_count; ++i) {
     devices_.push_back(std::make_unique<SimDevice>(i, options.seed, parameters_.shape.rows));
@@ -141,7 +174,7 @@ bool Simulation::inject_into(Fault fault, uint32_t index) {
 }
 
 bool Simulation::is_done() const {
-  if (server_ == nullptr || oracle_.version() != options_.round_count || !pending_.empty()) {
+  if (server_ == nullptr || oracle_.version() != parameters_.version_count() || !pending_.empty()) {
     return false;
   }
   return std::all_of(devices_.begin(), devices_.end(), [this](const auto& device) {
@@ -167,7 +200,7 @@ SimResult Simulation::run() {
       schedule_tick();
     }
     if (++result_.event_count > kEventCountMax ||
-        (!is_faulty_ && now_ms_ > calm_since_ms_ + kCalmMaxMs + kCalmMaxMs * options_.round_count / 10)) {
+        (!is_faulty_ && now_ms_ > calm_since_ms_ + kCalmMaxMs + kCalmMaxMs * parameters_.version_count() / 10)) {
       broken("the run does not come to its end: version " + std::to_string(oracle_.version()) + " after " +
              std::to_string(now_ms_) + " ms");
     }
@@ -205,26 +238,33 @@ void Simulation::check_end() {
     return;
   }
   Coordinator replayed(kRun, parameters_, device_names());
-  std::vector<std::vector<uint32_t>> folded(options_.round_count + 1, std::vector<uint32_t>(devices_.size()));
+  const std::vector<uint32_t> nobody(devices_.size());
+  std::vector<std::vector<uint32_t>> folded(parameters_.version_count() + 1, nobody);
+  std::vector<std::vector<uint32_t>> wanted(parameters_.version_count() + 2, nobody);
   for (const JournalRecord& record : store_.records()) {
     if (replayed.replay(record) != Status::kOk) {
       broken("the journal does not replay");
       return;
     }
+    if (record.kind == RecordKind::kVersion) {
+      std::vector<uint32_t>& asked = wanted[record.version + 1];
+      for (const DeviceStatus& device : replayed.device_statuses()) {
+        asked[device.index] = device.is_asked ? 1 : 0;
+      }
+    }
     if (record.kind == RecordKind::kUpdate) {
       ++folded[record.version][record.device];
       result_.late_count += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
-      result_.partial_count += record.steps_done < parameters_.local_step_count ? 1 : 0;
+      const bool is_anchor = record.version % parameters_.phase_count() == 1;
+      result_.partial_count += !is_anchor && record.steps_done < parameters_.local_step_count ? 1 : 0;
     }
   }
   if (replayed.state_text() != server_->state_text()) {
     broken("the replayed journal gives another state");
   }
-  for (uint32_t version = 1; version <= options_.round_count && !options_.has_stragglers; ++version) {
-    for (const uint32_t count : folded[version]) {
-      if (count != 1) {
-        broken("a device's update is not in version " + std::to_string(version) + " exactly once");
-      }
+  for (uint32_t version = 1; version <= parameters_.version_count() && !options_.has_stragglers; ++version) {
+    if (folded[version] != wanted[version]) {
+      broken("an asked device's update is not in version " + std::to_string(version) + " exactly once");
     }
   }
 }
@@ -371,6 +411,9 @@ void Simulation::do_client_action(uint32_t index, const ClientAction& action, ui
     case ClientActionKind::kSave:
       device.save(action);
       device.client().on_saved(Status::kOk, now_ms_);
+      break;
+    case ClientActionKind::kSaveStep:
+      device.save_step(action);
       break;
   }
   schedule_poll(device, next_ms);

@@ -26,10 +26,16 @@ struct SimOptions {
   uint32_t round_count = 8;
   uint32_t seed = 1;
   StreamKind stream = StreamKind::kScalarStream;
-  Encoding encoding = Encoding::kF32;  // of uploads and records
+  bool uploads_means = false;  // tangents are the mean gradients of solver projection (A10), not RFedAGS's
+  CorrectionForm correction_form = CorrectionForm::kLocal;  // of solver projection
+  Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
+  bool error_feedback = false;         // of tangents that are not in f32
+  bool is_product = false;             // of several manifolds, not Stiefel alone
   uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
+  SolverId tangent_solver = SolverId::kGradientStream;  // of tangent streams
+  Participation participation = Participation::kAll;
   bool plants_double_fold = false;
   bool plants_step = false;  // the server's step is another than the run's
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "boards/flash_log.h"
 #include "runtime/link/client.h"
 #include "tests/fake_link.h"
 #include "tests/fake_server.h"
@@ -28,32 +29,119 @@ void expect_same_end(FakeServer& server, Client& client, const FakeServer& expec
 
 // Power is cut before every single action of the client: in TRAIN, before and after SAVE, amid an upload, while idle.
 TEST(ClientSave, APowerCutAtEveryActionChangesNothing) {
-  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
-    FakeServer undisturbed(make_run(stream));
+  FakeRun feedback = make_run(StreamKind::kTangentBlock);
+  feedback.encoding = Encoding::kInt8;
+  feedback.error_feedback = true;
+  const Parts parts = {2, {{&kStiefelOps, {2, 2}}, {&kSphereOps, {4, 1}}}};
+  FakeRun product = make_run(StreamKind::kScalarStream);
+  product.manifold = &kProductOps;
+  product.shape = {8, 1, &parts};
+  for (const FakeRun& run :
+       {make_run(StreamKind::kScalarStream), make_run(StreamKind::kTangentBlock), feedback, product}) {
+    const StreamKind stream = run.stream;
+    FakeServer undisturbed(run);
     FakeDevice device;
+    if (run.shape.parts != nullptr) {
+      device.config.registry.manifolds = all_manifolds();
+    }
     size_t total = 0;
+    uint32_t step_count = 0;
     {
       FakeLink link(device, undisturbed);
       for (; !link.client().run_finished(); ++total) {
         link.step();
       }
       ASSERT_EQ(link.saves.size(), undisturbed.run.round_count);
+      step_count = link.client().counters().local_steps;
     }
+    // Steps that are all scalars are kept one by one; a task of others begins anew.
+    const uint32_t lost_max = stream == StreamKind::kScalarStream ? 1 : step_count / undisturbed.run.round_count;
+    uint32_t replayed = 0;
     for (size_t at = 0; at < total; ++at) {
       SCOPED_TRACE(at);
       device.storage.clear();
-      FakeServer server(make_run(stream));
+      FakeServer server(run);
       FakeLink link(device, server);
       for (size_t i = 0; i < at; ++i) {
         link.step();
       }
+      const uint32_t steps_before = link.client().counters().local_steps;
       link.restart();
       ASSERT_EQ(device.restore_status, Status::kOk);
       ASSERT_TRUE(link.run_to_end());
       expect_same_end(server, link.client(), undisturbed);
+      ASSERT_LE(steps_before + link.client().counters().local_steps, step_count + lost_max);
+      replayed += link.client().counters().steps_replayed;
       ASSERT_FALSE(HasFailure());
     }
+    EXPECT_EQ(replayed > 0, stream == StreamKind::kScalarStream);
   }
+}
+
+// What is kept of another task, or does not hold, is not taken for a part of this one.
+TEST(ClientSave, StepsOfAnotherTaskAreNotReplayed) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.local_step_count = 4;
+  FakeServer undisturbed(run);
+  FakeDevice device;
+  std::vector<Bytes> kept;
+  {
+    FakeLink link(device, undisturbed);
+    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
+    kept = device.steps;
+    ASSERT_TRUE(link.run_to_end());
+  }
+  for (size_t spoilt = 0; spoilt < kept[1].size(); ++spoilt) {
+    SCOPED_TRACE(spoilt);
+    device.storage.clear();
+    FakeServer server(run);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
+    device.steps = kept;
+    device.steps[1][spoilt] ^= 0x20;
+    link.restart();
+    ASSERT_TRUE(link.run_to_end());
+    EXPECT_EQ(link.client().counters().steps_replayed, 1U);
+    expect_same_end(server, link.client(), undisturbed);
+  }
+}
+
+// A server that was set up anew gives the same numbers to the run, its task and its version.
+TEST(ClientSave, StepsOfAnotherRunUnderTheSameNumbersAreNotReplayed) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.local_step_count = 4;
+  FakeDevice device;
+  {
+    FakeServer server(run);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
+  }
+  run.seed += 1;
+  run.parameters_digest += 1;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().steps_replayed, 0U);
+}
+
+// What ./run footprint says of a flash's life: the demo's model and task.
+TEST(ClientSave, FlashThatARoundTakes) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.shape = {64, 4};
+  run.direction_count = 16;
+  run.local_step_count = 5;
+  FakeServer server(run);
+  FakeDevice device(64);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 2; }));
+  uint32_t size = 0;
+  ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 4; }));
+  for (const Bytes& step : device.steps) {
+    size += FlashLog::record_size(static_cast<uint32_t>(step.size()));
+  }
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
+  size += FlashLog::record_size(static_cast<uint32_t>(link.saves.back().size()));
+  EXPECT_EQ(size, 3200U);
 }
 
 // A restart from every state ever saved, also from one that is rounds old.
@@ -159,7 +247,7 @@ struct SavedDevice {
   std::unique_ptr<FakeLink> link;
 };
 
-constexpr size_t kHeaderSize = 196;
+constexpr size_t kHeaderSize = 300;
 constexpr size_t kTensorSize = 64;
 
 TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {

@@ -45,6 +45,9 @@ void expect_same_end(FakeServer& server, Client& client, const FakeServer& expec
 
 void expect_undisturbed(const FakeRun& run) {
   FakeDevice device;
+  if (run.shape.parts != nullptr) {
+    device.config.registry.manifolds = all_manifolds();
+  }
   FakeServer server(run);
   FakeLink link(device, server);
   ASSERT_TRUE(link.run_to_end());
@@ -113,8 +116,8 @@ TEST(Client, SaysWhatItIs) {
   EXPECT_EQ(hello.protocol_version, 1U);
   EXPECT_STREQ(hello.firmware_version, "0.1.0-test");
   EXPECT_EQ(hello.capabilities.manifolds, 0b1110U);
-  EXPECT_EQ(hello.capabilities.solvers, 0b110U);
-  EXPECT_EQ(hello.capabilities.estimators, 0b1110U);
+  EXPECT_EQ(hello.capabilities.solvers, 0b11110U);
+  EXPECT_EQ(hello.capabilities.estimators, 0b111110U);
   EXPECT_EQ(hello.capabilities.encodings, 0b1110U);
   EXPECT_EQ(hello.capabilities.arena_size, device.memory.arena.size());
   ASSERT_EQ(hello.capabilities.problems_count, 1);
@@ -210,6 +213,151 @@ TEST(Client, VerdictsSteerTheCorrection) {
     EXPECT_EQ(link.client().correction() != nullptr, verdict == gs_VERDICT_LATE);
     EXPECT_EQ(counters.updates_resent, 0U);
   }
+}
+
+// ---- Products ----
+
+FakeRun product_run(const Parts& parts, StreamKind stream) {
+  FakeRun run = stream == StreamKind::kScalarStream ? FakeRun{} : tangent_run();
+  run.manifold = &kProductOps;
+  run.shape = {8, 1, &parts};
+  return run;
+}
+
+TEST(Client, TrainsOnAProduct) {
+  const Parts parts = {3, {{&kStiefelSmoothOps, {2, 2}}, {&kSphereOps, {3, 1}}, {&kEuclideanOps, {1, 1}}}};
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    expect_undisturbed(product_run(parts, stream));
+  }
+}
+
+TEST(Client, AProductThatItCannotHoldIsRefused) {
+  const Parts parts = {2, {{&kStiefelOps, {2, 2}}, {&kSphereOps, {4, 1}}}};
+  struct Case {
+    void (*spoil)(gs_Welcome&);
+    gs_Reason reason;
+  };
+  const Case cases[] = {
+      {[](gs_Welcome& m) { m.manifold_parts_count = 0; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[1].rows = 5; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0].rows = 1; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}}; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0].retraction = gs_RETRACTION_SECOND_ORDER; },
+       gs_REASON_TASK_UNIMPLEMENTED},
+      {[](gs_Welcome& m) {
+         m.manifold = gs_MANIFOLD_EUCLIDEAN;
+         m.retraction = gs_RETRACTION_DEFAULT;
+       },
+       gs_REASON_MALFORMED},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(&one - cases);
+    FakeDevice device;
+    device.config.registry.manifolds = all_manifolds();
+    FakeServer server(product_run(parts, StreamKind::kScalarStream));
+    server.edit = [&](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_welcome_tag) {
+        one.spoil(message.body.welcome);
+      }
+    };
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+    EXPECT_EQ(server.refusals[0].reason, one.reason);
+    EXPECT_EQ(link.client().counters().tasks_done, 0U);
+  }
+}
+
+// ---- Error feedback ----
+
+FakeRun feedback_run() {
+  FakeRun run = tangent_run();
+  run.encoding = Encoding::kInt8;
+  run.error_feedback = true;
+  return run;
+}
+
+TEST(Client, TrainsWithErrorFeedback) {
+  expect_undisturbed(feedback_run());
+  FakeRun run = feedback_run();
+  run.encoding = Encoding::kBf16;
+  expect_undisturbed(run);
+}
+
+// The second upload is that of a run without feedback and with one more share of what the first left out.
+TEST(Client, WhatAnEncodingLeftOutGoesWithTheNextUpload) {
+  FakeRun run = feedback_run();
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().residuals, run.round_count - 1);
+  EXPECT_EQ(link.client().counters().residuals_lost, 0U);
+  run.error_feedback = false;
+  FakeServer plain(run);
+  FakeDevice other;
+  FakeLink plain_link(other, plain);
+  ASSERT_TRUE(plain_link.run_to_end());
+  EXPECT_EQ(plain_link.client().counters().residuals, 0U);
+  EXPECT_EQ(server.uploads.at(1), plain.uploads.at(1));
+  EXPECT_NE(server.uploads.at(2), plain.uploads.at(2));
+}
+
+// Left out and sent are together what there was to send, as far as it is tangent.
+TEST(Client, TheResidualIsWhatIsMissing) {
+  FakeRun exact = feedback_run();
+  exact.encoding = Encoding::kF32;
+  exact.error_feedback = false;
+  FakeDevice exact_device;
+  FakeServer exact_server(exact);
+  FakeLink exact_link(exact_device, exact_server);
+  ASSERT_TRUE(exact_link.run_until([&] { return exact_server.uploads.size() == 1; }));
+  FakeDevice device;
+  FakeServer server(feedback_run());
+  server.holds_version_open = true;
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return server.uploads.size() == 1; }));
+  const Shape shape = server.run.shape;
+  std::vector<Real> whole(shape.size()), sent(shape.size());
+  const Bytes& whole_bytes = exact_server.uploads.at(1);
+  const Bytes& bytes = server.uploads.at(1);
+  ASSERT_EQ(decode_values(Encoding::kF32, shape.size(), whole_bytes.data(), whole_bytes.size(), whole.data()),
+            Status::kOk);
+  ASSERT_EQ(decode_values(Encoding::kInt8, shape.size(), bytes.data(), bytes.size(), sent.data()), Status::kOk);
+  TestArena memory;
+  for (size_t e = 0; e < shape.size(); ++e) {
+    whole[e] -= sent[e];
+  }
+  ASSERT_EQ(kStiefelOps.project_tangent(shape, server.model().model(), whole.data(), whole.data(), memory.arena),
+            Status::kOk);
+  ASSERT_NE(link.client().residual(), nullptr);
+  Real norm = 0;
+  for (size_t e = 0; e < shape.size(); ++e) {
+    EXPECT_NEAR(link.client().residual()[e] * static_cast<Real>(server.run.local_step_count), whole[e], 1e-7);
+    norm += whole[e] * whole[e];
+  }
+  EXPECT_GT(norm, 0);
+}
+
+// An upload that counts nowhere is made good by the next one whole: the same task again is the same upload.
+TEST(Client, VerdictsSteerTheResidual) {
+  for (const gs_Verdict verdict : {gs_VERDICT_REFUSED, gs_VERDICT_SUPERSEDED, gs_VERDICT_ABANDONED}) {
+    FakeDevice device;
+    FakeServer server(feedback_run());
+    server.verdicts = {gs_VERDICT_FOLDED, verdict};
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return server.uploads.size() == 3; }));
+    EXPECT_NE(server.uploads.at(1), server.uploads.at(2));
+    EXPECT_EQ(server.uploads.at(2), server.uploads.at(3)) << verdict;
+  }
+  FakeDevice device;
+  FakeServer server(feedback_run());
+  server.verdicts = {gs_VERDICT_REFUSED, gs_VERDICT_TRY_LATER, gs_VERDICT_LATE};
+  server.holds_version_open = true;  // every task is of version 0
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return server.uploads.size() == 3; }));
+  EXPECT_EQ(server.uploads.at(1), server.uploads.at(2));  // nothing had been accepted
+  EXPECT_NE(server.uploads.at(2), server.uploads.at(3));
+  EXPECT_EQ(server.conflicting_uploads, 0U);
 }
 
 // The next task may come before the version that an accepted update counts in has closed.
@@ -700,16 +848,10 @@ TEST(Client, ARefusalOfAnotherRunIsForgotten) {
   EXPECT_TRUE(server.refusals.empty());
 }
 
-TEST(Client, AnotherRunBeginsAnew) {
-  FakeDevice device;
-  FakeServer server{FakeRun{}};
-  FakeLink link(device, server);
-  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == 2; }));
-  FakeRun other = sphere_run();
-  other.run = 2;
-  FakeServer second(other);
+// The same client, never reset, meets another server after so many of its updates were folded; to the end of that run.
+void meet_another(FakeLink& link, uint32_t folded_count, FakeServer& second) {
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == folded_count; }));
   link.break_connection();
-  // The same client meets the other server.
   Client& client = link.client();
   ASSERT_EQ(client.poll(link.now_ms += 10000).kind, ClientActionKind::kConnect);
   client.on_connected(link.now_ms);
@@ -720,8 +862,9 @@ TEST(Client, AnotherRunBeginsAnew) {
       second.on_bytes(Bytes(action.bytes.begin(), action.bytes.end()));
       client.on_sent(link.now_ms);
     } else if (action.kind == ClientActionKind::kSave) {
+      ASSERT_EQ(client.replica().digest(), second.model().digest());  // the work has not touched the model
       client.on_saved(Status::kOk, link.now_ms);
-    } else {
+    } else if (action.kind != ClientActionKind::kSaveStep) {
       ASSERT_EQ(action.kind, ClientActionKind::kWait);
       link.now_ms = std::max(link.now_ms, action.wake_ms);
     }
@@ -737,8 +880,35 @@ TEST(Client, AnotherRunBeginsAnew) {
     }
   }
   EXPECT_EQ(client.counters().runs_dropped, 1U);
-  EXPECT_EQ(client.replica().digest(), second.model().digest());
-  EXPECT_EQ(client.replica().shape(), (Shape{8, 1}));
+}
+
+TEST(Client, AnotherRunBeginsAnew) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  FakeRun other = sphere_run();
+  other.run = 2;
+  FakeServer second(other);
+  ASSERT_NO_FATAL_FAILURE(meet_another(link, 2, second));
+  EXPECT_EQ(link.client().replica().digest(), second.model().digest());
+  EXPECT_EQ(link.client().replica().shape(), (Shape{8, 1}));
+}
+
+// A run with corrections exchanges its two uploads' places; a run that keeps one upload must not write to the other's.
+TEST(Client, ARunThatKeepsFewerUploadsBeginsAnew) {
+  FakeRun other = tangent_run();
+  other.run = 2;
+  other.shape = {8, 8};
+  FakeDevice fresh;
+  FakeServer undisturbed(other);
+  FakeLink direct(fresh, undisturbed);
+  ASSERT_TRUE(direct.run_to_end());
+  FakeDevice device;
+  FakeServer server{sphere_run()};  // a smaller model: its second upload lies in the middle of the next model
+  FakeServer second(other);
+  FakeLink link(device, server);
+  ASSERT_NO_FATAL_FAILURE(meet_another(link, 1, second));
+  expect_same_end(second, link.client(), undisturbed);
 }
 
 // ---- Bad input ----
@@ -843,10 +1013,11 @@ ServerMessage random_message(const FakeServer& server, std::mt19937& engine) {
     message.body.task.batch_size = random() % 40;
   } else if (which == gs_ServerMessage_log_chunk_tag) {
     gs_LogChunk& chunk = message.body.log_chunk;
-    chunk = {server.model().version() + random() % 2, 0.1F, 0, 1 + random() % 2, 0, 1, 0, 8, gs_ENCODING_F32, {}, 0};
+    chunk = {server.model().version() + random() % 2, 0.1F, 0, 1 + random() % 2, 0, 1, 0, 8, gs_ENCODING_F32, {}, 0,
+             false, false};
     chunk.values.size = 32;
   } else if (which == gs_ServerMessage_snapshot_chunk_tag) {
-    message.body.snapshot_chunk = {random() % 9, gs_MODEL_PART_MODEL, 0, 64, {}, 0};
+    message.body.snapshot_chunk = {random() % 9, gs_MODEL_PART_MODEL, 0, 64, {}, 0, 0};
     message.body.snapshot_chunk.values.size = 64;
   } else if (which == gs_ServerMessage_ack_tag) {
     message.body.ack.task_sequence = 1 + random() % 5;

@@ -186,6 +186,30 @@ ServerMessage make_task() {
   return m;
 }
 
+ServerMessage make_task_with_batches() {
+  ServerMessage m = make_task();
+  m.body.task.batch_sizes_count = 3;
+  m.body.task.batch_sizes[0] = 8;
+  m.body.task.batch_sizes[1] = 16;
+  m.body.task.batch_sizes[2] = 300;
+  return m;
+}
+
+ServerMessage make_task_of_svrg() {
+  ServerMessage m = make_task();
+  m.body.task.proximal = 0.5F;
+  m.body.task.curvature_form = gs_BARZILAI_BORWEIN_FIRST;
+  m.body.task.curvature = 2;
+  m.body.task.draws_iterate = true;
+  return m;
+}
+
+ServerMessage make_task_with_local_retraction() {
+  ServerMessage m = make_task();
+  m.body.task.local_retraction = gs_RETRACTION_EXPONENTIAL;
+  return m;
+}
+
 ServerMessage make_log_chunk() {
   ServerMessage m = {};
   m.which_body = gs_ServerMessage_log_chunk_tag;
@@ -212,6 +236,19 @@ ServerMessage make_snapshot_chunk() {
   chunk.total = 1024;
   fill_values(chunk.values, 128, 0);
   chunk.digest = 0x1122334455667788ULL;
+  return m;
+}
+
+ServerMessage make_snapshot_parts() {
+  ServerMessage m = make_snapshot_chunk();
+  m.body.snapshot_chunk.part = gs_MODEL_PART_MEAN_GRADIENT;
+  m.body.snapshot_chunk.parts = 24;
+  return m;
+}
+
+ServerMessage make_welcome_with_parts() {
+  ServerMessage m = make_welcome();
+  m.body.welcome.model_parts = 24;
   return m;
 }
 
@@ -269,6 +306,11 @@ TEST(Codec, GoldenPacketsOfVersion1) {
   expect_golden("v1_status_report", make_status_report());
   expect_golden("v1_welcome", make_welcome());
   expect_golden("v1_task", make_task());
+  expect_golden("v1_task_batches", make_task_with_batches());
+  expect_golden("v1_task_svrg", make_task_of_svrg());
+  expect_golden("v1_task_local_retraction", make_task_with_local_retraction());
+  expect_golden("v1_welcome_parts", make_welcome_with_parts());
+  expect_golden("v1_snapshot_parts", make_snapshot_parts());
   expect_golden("v1_log_chunk", make_log_chunk());
   expect_golden("v1_snapshot_chunk", make_snapshot_chunk());
   expect_golden("v1_ack", make_ack());
@@ -305,7 +347,7 @@ TEST(Codec, TheLargestMessagesFitOneFrame) {
   ServerMessage log = make_log_chunk();
   gs_LogChunk& chunk = log.body.log_chunk;
   chunk = {0xffffffff,  -1,   0xfffffffe,      0xffffffff, 0xfffffffe, 0xffffffff,
-           4096 - 224, 4096, gs_ENCODING_F32, {},         ~0ULL};
+           4096 - 224, 4096, gs_ENCODING_F32, {},         ~0ULL, true, true};
   fill_values(chunk.values, kPayloadSizeMax, 0);
   EXPECT_LE(encode(log).size(), kMessageSizeMax);
   EXPECT_EQ(decode_status(log), Status::kOk);
@@ -386,13 +428,13 @@ TEST(Codec, UnknownEnumsAreRefused) {
   EXPECT_TRUE(refused(Bytes{0x2a, 0x06, 0x10, 0xff, 0xff, 0xff, 0xff, 0x0f}, DeviceMessage{}));  // = 2^32 - 1
   EXPECT_TRUE(refused(Bytes{0x0a, 0x02, 0x50, 0x06}, DeviceMessage{}));                    // Hello.reset_cause = 6
   EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x07}, ServerMessage{}));                    // Wait.cause = 7
-  EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x16}, ServerMessage{}));                    // Refuse.reason = 22
+  EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x7f}, ServerMessage{}));                    // Refuse.reason = 127
   EXPECT_TRUE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x07}, ServerMessage{}));        // Ack.verdict = 7
   EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x08, 0x01}, ServerMessage{}));                    // Ack without a verdict
   EXPECT_FALSE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x06}, ServerMessage{}));       // the last one that is known
   for (const uint8_t field : {3, 6, 9, 10}) {  // Welcome: run_state, manifold, stream, directions
     const auto key = static_cast<uint8_t>(field << 3);
-    EXPECT_TRUE(refused(Bytes{0x0a, 0x06, 0x38, 0x01, 0x40, 0x01, key, 9}, ServerMessage{}));
+    EXPECT_TRUE(refused(Bytes{0x0a, 0x06, 0x38, 0x01, 0x40, 0x01, key, 0x7f}, ServerMessage{}));
     EXPECT_FALSE(refused(Bytes{0x0a, 0x06, 0x38, 0x01, 0x40, 0x01, key, 1}, ServerMessage{}));
   }
 }
@@ -476,6 +518,18 @@ TEST(Codec, TaskJoinsWhatTheWelcomeSaid) {
   EXPECT_EQ(task.estimator.id, EstimatorId::kProjectionOneSided);
   EXPECT_EQ(task.estimator.batch_mode, BatchMode::kCommon);
   EXPECT_EQ(task.estimator.batch_size, 32U);
+  EXPECT_EQ(task.estimator.batch_schedule_count, 0U);
+  const Task other = to_task(make_task_with_batches().body.task, welcome.body.welcome);
+  const Task svrg = to_task(make_task_of_svrg().body.task, welcome.body.welcome);
+  EXPECT_EQ(svrg.proximal, 0.5F);
+  EXPECT_EQ(svrg.curvature_form, BarzilaiBorwein::kFirst);
+  EXPECT_EQ(svrg.curvature, 2);
+  EXPECT_TRUE(svrg.draws_iterate);
+  EXPECT_EQ(svrg.local_retraction, RetractionKind::kDefault);
+  const Task mixed = to_task(make_task_with_local_retraction().body.task, welcome.body.welcome);
+  EXPECT_EQ(mixed.local_retraction, RetractionKind::kExponential);
+  ASSERT_EQ(other.estimator.batch_schedule_count, 3U);
+  EXPECT_EQ(other.estimator.batch_schedule[2], 300U);
   EXPECT_EQ(task.estimator.smoothing, 0.0078125F);
   EXPECT_EQ(task.seed, 42U);
   EXPECT_EQ(task.client_index, 5U);
@@ -495,6 +549,20 @@ TEST(Codec, TaskJoinsWhatTheWelcomeSaid) {
   welcome.body.welcome.shared_directions = false;
   EXPECT_EQ(to_directions(welcome.body.welcome, 4).owner, 5U);  // the enrolment index
   EXPECT_EQ(to_directions(welcome.body.welcome, 4).base_version, 4U);
+}
+
+// A snapshot is of parts that are known, and each piece is of one of them.
+TEST(Codec, PartsAreKnownAndThoseOfTheSnapshot) {
+  ServerMessage m = make_snapshot_parts();
+  ServerMessage decoded;
+  EXPECT_EQ(decode_message(encode(m), &decoded), Status::kOk);
+  m.body.snapshot_chunk.parts = 16;
+  EXPECT_EQ(decode_message(encode(m), &decoded), Status::kDataCorrupt);
+  m.body.snapshot_chunk.parts = 40;
+  EXPECT_EQ(decode_message(encode(m), &decoded), Status::kDataCorrupt);
+  m = make_welcome_with_parts();
+  m.body.welcome.model_parts = 32;
+  EXPECT_EQ(decode_message(encode(m), &decoded), Status::kDataCorrupt);
 }
 
 }  // namespace

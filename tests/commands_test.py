@@ -125,6 +125,10 @@ class Commands(unittest.TestCase):
         self.assertIn("-ffast-math", done.stderr)
 
     def test_check_config(self):
+        advised = self.run_program(
+            "serve", "--check-config", self.config, "--set", "run.smoothness=2", "--set", "run.solver=gradient_stream",
+            "--set", "run.estimator=analytic_gradient", "--set", "run.correction_form=none")
+        self.assertIn("# advice: 2 L^2 alpha^2 = ", advised)
         text = self.run_program("serve", "--check-config", self.config, "--set", "run.seed=77")
         self.assertIn("seed = 77", text)
         self.assertIn("[server.limits]", text)
@@ -343,6 +347,7 @@ class Commands(unittest.TestCase):
             self.assertIn(f"127.0.0.1:{port}", text)
             self.assertNotIn("run=", self.verb("run", "list"))
         self.assertIn("mkdir -p", self.verb("serve", "--set", "server.export_dir=/nonexistent/x", code=FILE))
+        self.assertIn("model export", self.verb("serve", "--set", "server.first_model=/nonexistent/x", code=FILE))
         self.assertIn("folder", self.verb("serve", "--set", "server.database=/nonexistent/x.db", code=DATABASE))
         (self.home / "text.db").write_text("not a database " * 500)
         text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)

@@ -50,7 +50,7 @@ TEST(Config, TheDemoFileIsTheDocumentedDemo) {
   EXPECT_FLOAT_EQ(run.smoothing, 1e-2F);
   EXPECT_EQ(run.batch_mode, BatchMode::kCommon);
   EXPECT_EQ(run.batch_size, 32U);
-  EXPECT_TRUE(run.use_correction);
+  EXPECT_EQ(run.correction_form, CorrectionForm::kLocal);
   EXPECT_FLOAT_EQ(run.step_decay, 0.1F);
   EXPECT_EQ(run.server_step, 1.0F);
   EXPECT_EQ(run.round_count, 300U);
@@ -100,7 +100,7 @@ TEST(Config, WrongTypesAndRangesAreNamed) {
       {"run.step_size=fast", "run.step_size: expected a finite number"},
       {"run.step_size=1e99", "run.step_size: expected a finite number"},
       {"run.step_size=nan", "run.step_size: expected a finite number"},
-      {"run.use_correction=1", "run.use_correction: expected true or false"},
+      {"run.correction_form=1", "run.correction_form: expected one of \"none\", \"local\""},
       {"run.manifold=torus", "run.manifold: expected one of \"euclidean\", \"sphere\", \"stiefel\""},
       {"server.limits.frame_deadline_ms=0", "frame_deadline_ms: expected a whole number from 1"},
       {"server.listen=localhost", "server.listen: expected ADDRESS:PORT"},
@@ -118,6 +118,27 @@ TEST(Config, WrongTypesAndRangesAreNamed) {
   }
 }
 
+TEST(Config, PartsOfAProductAreAList) {
+  const std::string head = "[run]\nname = \"t\"\nmanifold = \"product\"\nproblem = \"own\"\ndevice_count = 2\n";
+  Config config;
+  const std::string text = head + "parts = [\"stiefel 16x2\", \"euclidean 10x1\"]\n";
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &config), "");
+  EXPECT_EQ(config.run.parts, "stiefel 16x2, euclidean 10x1");
+  EXPECT_EQ(config.run.shape.rows, 42U);
+  Config again;
+  ASSERT_EQ(load_config(ConfigFile(config_text(config)).path(), {}, &again), "");
+  EXPECT_EQ(canonical_text(again.run), canonical_text(config.run));
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {"run.parts=[\"sphere 5x1\"]"}, &again), "");
+  EXPECT_EQ(again.run.shape.rows, 5U);
+  RunParameters stored;
+  ASSERT_EQ(parse_run_source(run_source(config.run), &stored), "");
+  EXPECT_EQ(parameters_digest(stored), parameters_digest(config.run));
+  ASSERT_NE(stored.shape.parts, nullptr);
+  EXPECT_THAT(errors_of(head + "parts = [\"stiefel 16x2\", 3]\n"), HasSubstr("run.parts: expected a list"));
+  EXPECT_THAT(errors_of(head + "parts = [\"stiefel 2x16\"]\n"), HasSubstr("parts: manifold stiefel has no points"));
+  EXPECT_THAT(errors_of(head), HasSubstr("parts, manifold: manifold product needs"));
+}
+
 TEST(Config, AnOverrideIsNotBlamedForWhatTheFileSays) {
   const std::string file = std::string("[server]\nlisten = \"nowhere\"\nlog_level = \"loud\"\n") + kRun;
   const std::string errors = errors_of(file, {"server.database=other.db", "server.limits.store_delay_ms=1"});
@@ -127,7 +148,7 @@ TEST(Config, AnOverrideIsNotBlamedForWhatTheFileSays) {
 }
 
 TEST(Config, WhatDoesNotGoTogetherIsRefused) {
-  EXPECT_THAT(errors_of(kRun, {"run.estimator=analytic_gradient"}), HasSubstr("[run] estimator"));
+  EXPECT_THAT(errors_of(kRun, {"run.solver=svrg"}), HasSubstr("[run] estimator"));
   EXPECT_THAT(errors_of(kRun, {"run.cols=9"}), HasSubstr("rows, cols"));
   EXPECT_THAT(errors_of(kRun, {"server.limits.refusal_retry_min_ms=99999"}), HasSubstr("refusal_retry_min_ms"));
 }

@@ -1,6 +1,7 @@
 #include "server/coordinator.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -49,6 +50,21 @@ TEST(Coordinator, OpensVersionZeroWhenEnoughDevicesAreEnrolled) {
   EXPECT_THAT(server.published, testing::ElementsAre(0));
   server.pull(0, false, 0, 0);
   EXPECT_NE(server.task(0), nullptr);
+}
+
+TEST(Coordinator, BeginsAtTheModelThatItIsGiven) {
+  const RunParameters p = scalar_parameters();
+  TestServer server(p);
+  std::vector<Real> model(p.shape.size());
+  EXPECT_EQ(server.coordinator->set_first_model(std::span(model).first(3)), Status::kInvalidArgument);
+  model[0] = std::numeric_limits<Real>::quiet_NaN();
+  EXPECT_EQ(server.coordinator->set_first_model(model), Status::kNotFinite);
+  model[0] = 1;
+  model[3] = 1;
+  EXPECT_EQ(server.coordinator->set_first_model(model), Status::kOk);
+  server.start();
+  ASSERT_TRUE(server.coordinator->model().has_model());
+  EXPECT_TRUE(std::equal(model.begin(), model.end(), server.coordinator->model().model()));
 }
 
 TEST(Coordinator, WelcomeSaysWhatTheRunIs) {
@@ -327,6 +343,28 @@ TEST(Coordinator, ALostTaskIsAbandonedAndANewOneIssued) {
   EXPECT_EQ(server.coordinator->counters().tasks_abandoned, 2U);
 }
 
+// Reset before it had saved what follows from the Ack, while its next task had already been given up.
+TEST(Coordinator, AnAcceptedUpdateKeepsItsVerdictWhenTheNextTaskIsAbandoned) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = upload_of(server, 0);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+  server.pull(0);
+  ASSERT_NE(server.task(0), nullptr);
+  ASSERT_EQ(server.task(0)->task_sequence, 2U);
+  server.hello(0);
+  server.pull(0, false, 0, 0);  // half a snapshot
+  ASSERT_EQ(server.task(0)->task_sequence, 3U);
+  server.hello(0);
+  server.upload(0, first);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.ack(0)->version, 1U);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+}
+
 TEST(Coordinator, DuplicatesGetTheFirstVerdict) {
   TestServer server(scalar_parameters());
   server.start();
@@ -539,7 +577,7 @@ TEST(Coordinator, LateUpdatesAreWeightedAndDoNotCount) {
     if (!is_scalar) {
       p.solver = SolverId::kGradientStream;
       p.estimator = EstimatorId::kAnalyticGradient;
-      p.use_correction = false;
+      p.correction_form = CorrectionForm::kNone;
     }
     TestServer server(p);
     server.start();
@@ -869,7 +907,7 @@ TEST(Coordinator, RecoversAfterEveryRecordOfATangentRun) {
   RunParameters p = deadline_parameters();
   p.solver = SolverId::kGradientStream;
   p.estimator = EstimatorId::kAnalyticGradient;
-  p.use_correction = false;
+  p.correction_form = CorrectionForm::kNone;
   recover_after_every_record(p);
 }
 

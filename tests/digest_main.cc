@@ -13,6 +13,7 @@
 #include "runtime/base/linalg.h"
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
+#include "runtime/manifold/fixed_rank.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
 #include "runtime/training/encoding.h"
@@ -284,9 +285,9 @@ void hash_projection(Report& report, const char* name, const ManifoldOps& ops, S
   report.line(name, hash);
 }
 
-void hash_tangent(Report& report, const char* name, const ManifoldOps& ops, Shape shape) {
+// A walk by retractions from the point in x, with a vector carried along.
+void hash_walk(Report& report, const char* name, const ManifoldOps& ops, Shape shape) {
   Hash hash;
-  fill_point(ops, shape, 71, x);
   Arena arena(memory, sizeof(memory));
   fill_values(72, 0, shape.size(), 1, w);
   require(ops.project_tangent(shape, x, w, w, arena));
@@ -301,6 +302,29 @@ void hash_tangent(Report& report, const char* name, const ManifoldOps& ops, Shap
     copy(shape.size(), y, x);
   }
   report.line(name, hash);
+}
+
+void hash_tangent(Report& report, const char* name, const ManifoldOps& ops, Shape shape) {
+  fill_point(ops, shape, 71, x);
+  hash_walk(report, name, ops, shape);
+}
+
+// Symmetric positive definite: P_M of numbers is none, so the walk starts near a multiple of the identity.
+void hash_spd(Report& report) {
+  constexpr Shape kSpdShape = {12, 12};
+  Arena arena(memory, sizeof(memory));
+  fill_values(74, 0, kSpdShape.size(), 0.1F, x);
+  for (size_t i = 0; i < kSpdShape.rows; ++i) {
+    x[i * kSpdShape.cols + i] += 2;
+  }
+  require(kSpdSecondOrderOps.project_point(kSpdShape, x, x, arena));
+  hash_walk(report, "tangent_spd_second_order", kSpdSecondOrderOps, kSpdShape);
+}
+
+void hash_fixed_rank(Report& report) {
+  const Parts parts = fixed_rank_parts(20, 14, 3);
+  hash_projection(report, "projection_fixed_rank", kFixedRankOps, fixed_rank_shape(parts));
+  hash_tangent(report, "tangent_fixed_rank", kFixedRankOps, fixed_rank_shape(parts));
 }
 
 void hash_replay(Report& report, const char* name, const ManifoldOps& ops, Shape shape) {
@@ -321,6 +345,23 @@ void hash_replay(Report& report, const char* name, const ManifoldOps& ops, Shape
   }
   hash.add(uint64_t{replica.version()});
   report.line(name, hash);
+}
+
+// The other reproducible manifolds and variants. 7 and 9 columns: what does not fit whole vectors of four.
+void hash_more_manifolds(Report& report) {
+  hash_projection(report, "projection_oblique", kObliqueOps, {30, 7});
+  hash_tangent(report, "tangent_oblique", kObliqueOps, {30, 7});
+  hash_replay(report, "replay_oblique", kObliqueOps, kStiefelShape);
+  hash_projection(report, "projection_grassmann", kGrassmannOps, {28, 9});
+  hash_tangent(report, "tangent_grassmann", kGrassmannOps, {28, 9});
+  hash_tangent(report, "tangent_grassmann_parallel", kGrassmannParallelOps, {36, 7});
+  hash_replay(report, "replay_grassmann", kGrassmannOps, kStiefelShape);
+  hash_tangent(report, "tangent_stiefel_qr", kStiefelQrOps, {36, 7});
+  hash_tangent(report, "tangent_stiefel_smooth", kStiefelQrSmoothOps, {28, 9});
+  hash_tangent(report, "tangent_stiefel_householder", kStiefelHouseholderOps, {28, 9});
+  hash_tangent(report, "tangent_hyperbolic_projection", kHyperbolicProjectionOps, {6, 1});
+  hash_spd(report);
+  hash_fixed_rank(report);
 }
 
 // The server's step of a dense run.
@@ -410,6 +451,7 @@ int run_all() {
   hash_replay(report, "replay_stiefel", kStiefelOps, kStiefelShape);
   hash_replay(report, "replay_sphere", kSphereOps, kSphereShape);
   hash_dense_replay(report);
+  hash_more_manifolds(report);
   Hash kernels;
   kernels.add(testing::kernel_hash());
   report.line("kernels", kernels);

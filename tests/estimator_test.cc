@@ -57,6 +57,31 @@ TEST_F(BatchTest, EverythingNeedsNoDrawing) {
   EXPECT_EQ(memory.arena.high_water_size(), 0u);
 }
 
+// The sizes of the first steps, the last one holding on; a step that takes everything draws nothing.
+TEST_F(BatchTest, EachStepHasItsOwnSize) {
+  parameters.batch_schedule[0] = 4;
+  parameters.batch_schedule[1] = 50;
+  parameters.batch_schedule[2] = 9;
+  parameters.batch_schedule_count = 3;
+  const uint32_t sizes[] = {4, 50, 9, 9, 9};
+  for (input.step = 0; input.step < 5; ++input.step) {
+    ScratchScope scope(memory.arena);
+    const Result<Batch> batch = draw_batch(input, memory.arena);
+    ASSERT_TRUE(batch.ok());
+    EXPECT_EQ(batch.value().count, sizes[input.step]);
+    EXPECT_EQ(batch.value().indices == nullptr, input.step == 1);
+  }
+  EXPECT_EQ(memory.arena.high_water_size(), batch_scratch_size(input));
+  EXPECT_EQ(check_batch(input), Status::kOk);
+  parameters.batch_schedule[1] = 0;
+  EXPECT_EQ(check_batch(input), Status::kInvalidArgument);
+  parameters.batch_schedule[1] = kBatchSizeMax + 1;
+  EXPECT_EQ(check_batch(input), Status::kInvalidArgument);
+  parameters.batch_schedule[1] = 1;
+  parameters.batch_schedule_count = kBatchScheduleMax + 1;
+  EXPECT_EQ(check_batch(input), Status::kInvalidArgument);
+}
+
 TEST_F(BatchTest, ChecksBounds) {
   EXPECT_EQ(check_batch(input), Status::kOk);
   parameters.batch_size = 0;

@@ -25,7 +25,18 @@ struct FakeDevice {
     config.firmware_version = "0.1.0-test";
     config.jitter_seed = 17;
     config.has_storage = true;
+    config.steps = {[](void* context, uint32_t index, uint8_t* out, size_t capacity) -> Result<size_t> {
+                      const std::vector<Bytes>& kept = static_cast<FakeDevice*>(context)->steps;
+                      if (index >= kept.size()) {
+                        return size_t{0};
+                      }
+                      std::copy_n(kept[index].begin(), std::min(capacity, kept[index].size()), out);
+                      return kept[index].size();
+                    },
+                    this};
   }
+  FakeDevice(const FakeDevice&) = delete;  // config points into it
+  FakeDevice& operator=(const FakeDevice&) = delete;
 
   // Power on: whatever was in RAM is noise now.
   void boot() {
@@ -44,6 +55,7 @@ struct FakeDevice {
   ClientConfig config;
   std::unique_ptr<Client> client;
   Bytes storage;
+  std::vector<Bytes> steps;
   Status restore_status = Status::kOk;
 };
 
@@ -107,6 +119,10 @@ class FakeLink {
         break;
       case ClientActionKind::kSave:
         save(action.pieces);
+        break;
+      case ClientActionKind::kSaveStep:
+        save_step(action);
+        pass_time(0);
         break;
     }
   }
@@ -227,9 +243,18 @@ class FakeLink {
     }
     if (save_status == Status::kOk) {
       device_.storage = state;
+      device_.steps.clear();
       saves.push_back(state);
     }
     client().on_saved(save_status, now_ms);
+  }
+
+  void save_step(const ClientAction& action) {
+    device_.steps.resize(action.step_index);
+    Bytes& step = device_.steps.emplace_back();
+    for (const StoragePiece& piece : action.pieces) {
+      step.insert(step.end(), piece.bytes, piece.bytes + piece.size);
+    }
   }
 
   FakeDevice& device_;

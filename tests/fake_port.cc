@@ -27,6 +27,7 @@ Status port_storage_write(const StoragePiece* pieces, size_t count) {
     return Status::kUnimplemented;
   }
   fake_port().storage.clear();
+  fake_port().steps.clear();
   for (size_t i = 0; i < count; ++i) {
     fake_port().storage.insert(fake_port().storage.end(), pieces[i].bytes, pieces[i].bytes + pieces[i].size);
   }
@@ -39,6 +40,31 @@ Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
   }
   std::copy_n(fake_port().storage.begin(), std::min(capacity, fake_port().storage.size()), out);
   return fake_port().storage.size();
+}
+
+Status port_step_write(uint32_t index, const StoragePiece* pieces, size_t count) {
+  if (!fake_port().has_storage) {
+    return Status::kUnimplemented;
+  }
+  std::vector<std::vector<uint8_t>>& steps = fake_port().steps;
+  steps.resize(index);
+  std::vector<uint8_t>& step = steps.emplace_back();
+  for (size_t i = 0; i < count; ++i) {
+    step.insert(step.end(), pieces[i].bytes, pieces[i].bytes + pieces[i].size);
+  }
+  return Status::kOk;
+}
+
+Result<size_t> port_step_read(uint32_t index, uint8_t* out, size_t capacity) {
+  if (!fake_port().has_storage) {
+    return Status::kUnimplemented;
+  }
+  if (index >= fake_port().steps.size()) {
+    return size_t{0};
+  }
+  const std::vector<uint8_t>& step = fake_port().steps[index];
+  std::copy_n(step.begin(), std::min(capacity, step.size()), out);
+  return step.size();
 }
 
 void port_reboot() { std::abort(); }

@@ -15,6 +15,7 @@ struct FakePort {
   Transport transport;
   std::vector<std::string> lines;
   std::vector<uint8_t> storage;
+  std::vector<std::vector<uint8_t>> steps;
   bool has_storage = false;
 };
 

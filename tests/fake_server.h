@@ -22,6 +22,7 @@ using Bytes = std::vector<uint8_t>;
 
 struct FakeRun {
   uint32_t run = 1;
+  uint64_t parameters_digest = 77;
   const ManifoldOps* manifold = &kStiefelOps;
   Shape shape = {8, 2};
   StreamKind stream = StreamKind::kScalarStream;
@@ -31,6 +32,7 @@ struct FakeRun {
   uint32_t steps_min = 1;
   Encoding encoding = Encoding::kF32;
   Encoding record_encoding = Encoding::kF32;
+  bool error_feedback = false;
   float step_size = 0.05F;
   uint32_t deadline_ms = 0;
   bool use_correction = true;
@@ -118,7 +120,7 @@ class FakeServer {
     welcome.server_time_ms = 1795000000000ULL;
     welcome.run = run.run;
     welcome.run_state = is_finished() ? gs_RUN_STATE_FINISHED : gs_RUN_STATE_ACTIVE;
-    welcome.parameters_digest = 77;
+    welcome.parameters_digest = run.parameters_digest;
     welcome.version = replica_.version();
     welcome.manifold = static_cast<gs_Manifold>(run.manifold->id);
     welcome.rows = run.shape.rows;
@@ -130,6 +132,14 @@ class FakeServer {
     welcome.direction_count = run.direction_count;
     welcome.client_index = 3;
     welcome.group = 1;
+    welcome.error_feedback = run.error_feedback;
+    for (uint32_t i = 0; run.shape.parts != nullptr && i < run.shape.parts->count; ++i) {
+      const Part& part = run.shape.parts->part[i];
+      welcome.manifold_parts[welcome.manifold_parts_count++] = {
+          static_cast<gs_Manifold>(part.ops->id), static_cast<uint16_t>(part.shape.rows),
+          static_cast<uint16_t>(part.shape.cols), static_cast<gs_Retraction>(part.ops->retraction_kind),
+          static_cast<gs_Transport>(part.ops->transport_kind)};
+    }
     return message;
   }
   ServerMessage make_task() const {

@@ -65,5 +65,29 @@ TEST(Fleet, NamesWhatAnImageLacks) {
             "manifold:stiefel,problem:kpca,solver:projection,estimator:projection_one_sided,encoding:f32");
 }
 
+// A device that computes in another precision reads no model of this server, whatever encoding uploads have.
+TEST(Fleet, NamesThePrecisionThatAPeerLacks) {
+  RunParameters p = scalar_parameters();
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.encodings = 1U << gs_Encoding_ENCODING_F64 | 1U << gs_Encoding_ENCODING_INT8;
+  p.upload_encoding = Encoding::kInt8;
+  EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
+  p.upload_encoding = Encoding::kF32;
+  EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
+}
+
+TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kProduct;
+  p.parts = "stiefel 8x2, euclidean 3x1";
+  p.shape = {};
+  set_parts(&p);
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.manifolds = 1U << gs_Manifold_MANIFOLD_STIEFEL;
+  EXPECT_EQ(lacking(p, capabilities), "manifold:product,manifold:euclidean");
+  capabilities.manifolds |= 1U << gs_Manifold_MANIFOLD_PRODUCT | 1U << gs_Manifold_MANIFOLD_EUCLIDEAN;
+  EXPECT_EQ(lacking(p, capabilities), "");
+}
+
 }  // namespace
 }  // namespace gradstream

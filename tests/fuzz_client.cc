@@ -462,6 +462,9 @@ class World {
         save(action.pieces);
         client_->on_saved(Status::kOk, now_ms_);
         return true;
+      case ClientActionKind::kSaveStep:
+        FUZZ_CHECK(false);  // it has no place for steps
+        return true;
     }
     return false;
   }

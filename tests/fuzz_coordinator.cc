@@ -84,7 +84,7 @@ RunParameters make_parameters(uint8_t first, uint8_t second) {
   if ((first & 16) != 0) {
     p.solver = SolverId::kGradientStream;
     p.estimator = EstimatorId::kAnalyticGradient;
-    p.use_correction = false;
+    p.correction_form = CorrectionForm::kNone;
   }
   p.group_count = (first >> 5) & 3;  // 0: own directions
   if ((first & 128) != 0) {          // uploads of several frames, and snapshots too
@@ -332,7 +332,7 @@ class Disk {
 class Device {
  public:
   Device(const RunParameters& parameters, uint32_t index) : parameters_(parameters), memory_(1 << 14) {
-    FUZZ_CHECK(replica_.prepare(*server_manifold(parameters.manifold), parameters.shape, memory_.arena) == Status::kOk);
+    FUZZ_CHECK(replica_.prepare(*server_manifold(parameters), parameters.shape, memory_.arena) == Status::kOk);
     index_ = index;
   }
 

@@ -163,9 +163,9 @@ void train_own_problem() {
   };
   Memory memory;
   int calls = 0;
-  const gs_problem problem = {"mine", &calls, 3, 1, 10, own_loss};
+  const gs_problem problem = {"mine", &calls, 3, 1, 10, own_loss, nullptr};
   gs_config config = base_config(memory);
-  config.problem = &problem;
+  config.problem = gs_own_problem(&problem);
   ASSERT_EQ(gs_init(&config), GS_OK);
   EXPECT_TRUE(run_to_end(world));
   EXPECT_GT(calls, 4 * 2 * 4);  // rounds, steps, directions

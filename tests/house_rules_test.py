@@ -93,7 +93,7 @@ def is_code(path: str) -> bool:
 
 BASE, MANIFOLD, PROBLEM, TRAINING, LINK = (
     "runtime/base/", "runtime/manifold/", "runtime/problem/", "runtime/training/", "runtime/link/")
-SERVER_MAY = (BASE, MANIFOLD, "runtime/training/stream.h", "runtime/training/encoding.h",
+SERVER_MAY = (BASE, MANIFOLD, "runtime/training/stream.h", "runtime/training/encoding.h", "runtime/training/secant.h",
               "runtime/link/codec.h", "runtime/link/frame.h")
 
 # What a room may include of the project: prefixes of paths. Rooms that are not named may include everything.

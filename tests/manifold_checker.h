@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -28,10 +29,22 @@ struct ManifoldCheck {
   uint32_t seed = 1;
   // Largest entry of what should be zero up to rounding.
   Real tolerance = 64 * kEpsilon;
-  // 2: R_x(tv) leaves the geodesic at O(t^3), measured by the tangent part of its second difference. 1: not measured.
+  // 2: R_x(tv) leaves the geodesic at O(t^3), measured by the tangent part of its second difference and, with a
+  // reference, by the slope of the error. 1: by the slope only.
   int retraction_order = 2;
+  // The metric is that of the embedding, so that the second difference measures the acceleration.
+  bool is_embedded = true;
   // 0: inverse_retract inverts to rounding. k: it differs from the inverse by at most 2 |v|^k.
   int inverse_order = 0;
+  // False for a product of which a part has no exp_map or no log_map.
+  bool has_exponential = true;
+  // Another table of the same manifold whose exp_map is what this one's retraction is held against; null: its own.
+  const ManifoldOps* reference = nullptr;
+  // For a manifold whose numbers are factors of a matrix: that matrix, the matrix of a tangent vector v at x, and the
+  // gradient by the numbers of x from the gradient by the matrix. Empty: the numbers are the matrix.
+  std::function<std::vector<Real>(const std::vector<Real>& x)> dense = {};
+  std::function<std::vector<Real>(const std::vector<Real>& x, const std::vector<Real>& v)> dense_tangent = {};
+  std::function<std::vector<Real>(const std::vector<Real>& x, const std::vector<Real>& g)> pull_gradient = {};
 };
 
 class ManifoldChecker {
@@ -54,11 +67,13 @@ class ManifoldChecker {
     check_inner();
     check_gradient();
     check_retraction();
-    if (check_.retraction_order >= 2) {
+    if (check_.retraction_order >= 2 && check_.is_embedded) {
       check_second_order();
     }
+    check_slope();
     check_inverse(static_cast<Real>(0.3));
     check_inverse(static_cast<Real>(0.01));
+    check_exponential();
     check_transport();
     check_distance();
     check_aliasing();
@@ -109,7 +124,13 @@ class ManifoldChecker {
     });
   }
   Real inner(const Vector& x, const Vector& v, const Vector& w) {
-    return ops_.inner(shape_, x.data(), v.data(), w.data());
+    Real value = 0;
+    call("inner", [&](Real*, Arena& arena) {
+      const Result<Real> result = ops_.inner(shape_, x.data(), v.data(), w.data(), arena);
+      value = result.ok() ? result.value() : std::numeric_limits<Real>::quiet_NaN();
+      return result.status();
+    });
+    return value;
   }
   Real distance(const Vector& x, const Vector& y) {
     Real value = 0;
@@ -131,6 +152,8 @@ class ManifoldChecker {
     return combine(1 / std::sqrt(inner(x, v, v)), v, 0, v);
   }
 
+  Vector dense(const Vector& x) const { return check_.dense ? check_.dense(x) : x; }
+
   static bool same_bits(const Vector& a, const Vector& b) {
     return std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
   }
@@ -144,7 +167,7 @@ class ManifoldChecker {
   static Real largest(const Vector& x) {
     Real most = 0;
     for (const Real value : x) {
-      most = std::fabs(value) <= most ? most : std::fabs(value);  // a NaN is kept
+      most = std::isnan(most) || std::fabs(value) <= most ? most : std::fabs(value);  // a NaN is kept
     }
     return most;
   }
@@ -175,7 +198,7 @@ class ManifoldChecker {
 
   void check_inner() {
     const Vector v = unit_tangent(x_, 4), w = unit_tangent(x_, 5);
-    EXPECT_EQ(inner(x_, v, w), inner(x_, w, v));
+    EXPECT_NEAR(inner(x_, v, w), inner(x_, w, v), check_.tolerance);
     EXPECT_GT(inner(x_, v, v), 0);
     EXPECT_GT(inner(x_, w, w), 0);
     const Vector sum = combine(2, v, -3, w);
@@ -185,7 +208,7 @@ class ManifoldChecker {
   // f(z) = sum c_i z_i + d_i z_i^2 / 2 in double.
   double cost(const Vector& c, const Vector& d, const Vector& z) const {
     double sum = 0;
-    for (size_t i = 0; i < size_; ++i) {
+    for (size_t i = 0; i < z.size(); ++i) {
       const double value = static_cast<double>(z[i]);
       sum += static_cast<double>(c[i]) * value + static_cast<double>(d[i]) * value * value / 2;
     }
@@ -196,19 +219,22 @@ class ManifoldChecker {
   static constexpr Real kDifferenceTolerance = kIsDouble ? static_cast<Real>(1e-8) : static_cast<Real>(1e-3);
 
   void check_gradient() {
-    const Vector c = ambient(6), d = ambient(7), v = unit_tangent(x_, 8);
-    Vector g(size_);
-    for (size_t i = 0; i < size_; ++i) {
-      g[i] = c[i] + d[i] * x_[i];
+    const Vector matrix = dense(x_), v = unit_tangent(x_, 8);
+    Vector c(matrix.size()), d(matrix.size()), g(matrix.size());
+    fill_normal({check_.seed, RandomDomain::kData, 0, 0, 6}, 0, c.size(), c.data());
+    fill_normal({check_.seed, RandomDomain::kData, 0, 0, 7}, 0, d.size(), d.data());
+    for (size_t i = 0; i < g.size(); ++i) {
+      g[i] = c[i] + d[i] * matrix[i];
     }
+    const double scale = 1 + std::sqrt(static_cast<double>(dot(g.size(), g.data(), g.data())));
+    g = check_.pull_gradient ? check_.pull_gradient(x_, g) : g;
     const Vector gradient = call("riemannian_gradient", [&](Real* out, Arena& arena) {
       return ops_.riemannian_gradient(shape_, x_.data(), g.data(), out, arena);
     });
     expect_near(project_tangent(x_, gradient), gradient, "riemannian_gradient is tangent");
     const double t = static_cast<double>(kDifferenceStep);
-    const double forward = cost(c, d, retract(x_, combine(kDifferenceStep, v, 0, v)));
-    const double backward = cost(c, d, retract(x_, combine(-kDifferenceStep, v, 0, v)));
-    const double scale = 1 + std::sqrt(static_cast<double>(dot(size_, g.data(), g.data())));
+    const double forward = cost(c, d, dense(retract(x_, combine(kDifferenceStep, v, 0, v))));
+    const double backward = cost(c, d, dense(retract(x_, combine(-kDifferenceStep, v, 0, v))));
     EXPECT_NEAR(static_cast<double>(inner(x_, gradient, v)), (forward - backward) / (2 * t),
                 static_cast<double>(kDifferenceTolerance) * scale)
         << "<gradient, v> is not the derivative of the cost";
@@ -220,8 +246,9 @@ class ManifoldChecker {
     const Vector y = retract(x_, v);
     expect_near(project_point(y), y, "a retraction lands on the manifold");
     const Real t = kDifferenceStep;
-    const Vector forward = retract(x_, combine(t, v, 0, v)), backward = retract(x_, combine(-t, v, 0, v));
-    EXPECT_LE(largest_difference(combine(1 / (2 * t), forward, -1 / (2 * t), backward), v), kDifferenceTolerance)
+    const Vector forward = dense(retract(x_, combine(t, v, 0, v))), backward = dense(retract(x_, combine(-t, v, 0, v)));
+    const Vector velocity = check_.dense_tangent ? check_.dense_tangent(x_, v) : v;
+    EXPECT_LE(largest_difference(combine(1 / (2 * t), forward, -1 / (2 * t), backward), velocity), kDifferenceTolerance)
         << "the derivative of R_x at 0 is not the identity";
   }
 
@@ -231,6 +258,59 @@ class ManifoldChecker {
       const Vector sum = combine(1, retract(x_, combine(t, v, 0, v)), 1, retract(x_, combine(-t, v, 0, v)));
       const Vector acceleration = project_tangent(x_, combine(1, sum, -2, x_));
       EXPECT_LE(largest(acceleration), t * t * t + check_.tolerance) << "not of second order at " << t;
+    }
+  }
+
+  // A retraction of order k leaves the geodesic by O(t^(k + 1)): the slope of log error over log t says k.
+  void check_slope() {
+    const ManifoldOps& reference = check_.reference == nullptr ? ops_ : *check_.reference;
+    if (reference.exp_map == nullptr || !check_.has_exponential) {
+      return;
+    }
+    std::vector<uint64_t> memory(reference.scratch_size(shape_) / sizeof(uint64_t));
+    Arena arena(memory.data(), memory.size() * sizeof(uint64_t));
+    const Vector unit = unit_tangent(x_, 19);
+    const auto error = [&](Real t) {
+      const Vector v = combine(t, unit, 0, unit);
+      Vector geodesic(size_);
+      EXPECT_EQ(reference.exp_map(shape_, x_.data(), v.data(), geodesic.data(), arena), Status::kOk);
+      const Vector gap = combine(1, retract(x_, v), -1, geodesic);
+      return std::sqrt(dot(size_, gap.data(), gap.data()));
+    };
+    const Real t = kIsDouble ? static_cast<Real>(0.01) : static_cast<Real>(0.2);
+    const Real near = error(t), far = error(2 * t);
+    if (ops_.retraction_kind == RetractionKind::kExponential || ops_.id == ManifoldId::kProduct) {
+      EXPECT_LE(far, check_.tolerance) << "the exponential retraction is not exp_map";
+      return;
+    }
+    EXPECT_GE(std::log2(far / near), static_cast<Real>(check_.retraction_order) + static_cast<Real>(0.7))
+        << "of lower order than stated: errors " << near << " and " << far;
+  }
+
+  // exp and log undo each other, and both agree with the metric and the distance.
+  void check_exponential() {
+    if (ops_.exp_map == nullptr || ops_.log_map == nullptr || !check_.has_exponential) {
+      return;
+    }
+    const auto exp_map = [&](const Vector& x, const Vector& v) {
+      return call("exp_map",
+                  [&](Real* out, Arena& arena) { return ops_.exp_map(shape_, x.data(), v.data(), out, arena); });
+    };
+    const auto log_map = [&](const Vector& x, const Vector& y) {
+      return call("log_map",
+                  [&](Real* out, Arena& arena) { return ops_.log_map(shape_, x.data(), y.data(), out, arena); });
+    };
+    expect_near(exp_map(x_, Vector(size_, 0)), x_, "Exp_x(0) = x");
+    EXPECT_LE(largest(log_map(x_, x_)), check_.tolerance) << "Log_x(x) = 0";
+    const Vector unit = unit_tangent(x_, 20);
+    for (const Real length : {Real(0.01), Real(0.3), Real(0.75)}) {  // twice the last stays below pi / 2
+      const Vector v = combine(length, unit, 0, unit), y = exp_map(x_, v), found = log_map(x_, y);
+      expect_near(project_point(y), y, "Exp lands on the manifold");
+      expect_near(project_tangent(x_, found), found, "Log is tangent");
+      expect_near(found, v, "Log undoes Exp", 2);
+      EXPECT_NEAR(distance(x_, y), length, check_.tolerance) << "distance is not the length of Log";
+      EXPECT_NEAR(distance(x_, exp_map(x_, combine(2, v, 0, v))), 2 * length, 2 * check_.tolerance)
+          << "Exp does not follow a geodesic at constant speed";
     }
   }
 
@@ -251,9 +331,10 @@ class ManifoldChecker {
     expect_near(project_tangent(y, moved_v), moved_v, "transport is tangent");
     expect_near(transport(x_, y, combine(2, v, -1, w)), combine(2, moved_v, -1, moved_w), "transport is linear", 2);
     expect_near(transport(x_, x_, v), v, "transport from x to x is the identity");
-    if (ops_.isometric_transport) {
+    if (has_isometric_transport(ops_, shape_)) {
       EXPECT_NEAR(inner(y, moved_v, moved_w), inner(x_, v, w), check_.tolerance);
       EXPECT_NEAR(inner(y, moved_v, moved_v), inner(x_, v, v), check_.tolerance);
+      expect_near(transport(y, x_, moved_v), v, "there and back is the identity", 2);
     }
   }
 
@@ -303,7 +384,9 @@ class ManifoldChecker {
 };
 
 inline void check_manifold(const ManifoldCheck& check) {
-  SCOPED_TRACE(::testing::Message() << check.ops.name << " " << check.shape.rows << " x " << check.shape.cols
+  SCOPED_TRACE(::testing::Message() << check.ops.name << " retraction " << static_cast<int>(check.ops.retraction_kind)
+                                    << " transport " << static_cast<int>(check.ops.transport_kind) << " "
+                                    << check.shape.rows << " x " << check.shape.cols
                                     << " seed " << check.seed);
   ManifoldChecker(check).run();
 }

@@ -1,6 +1,7 @@
-"""One run on six processors: native, AArch64 and ARMv7 clients (qemu-user), and Cortex-M3, M4F and M7 boards (QEMU,
-link by UART), all over TLS against the real server. Half-way the server is killed and started again, the M4F board is
-unplugged and plugged in again; the run must still end with one digest on all, computed by each device itself.
+"""One run on nine machines: native, AArch64 and ARMv7 clients (qemu-user), and Cortex-M3, M4F, M7, M55, STM32F405 and
+RP2040 boards (QEMU and rp2040js, link by UART), all over TLS against the real server. Half-way the server is killed and
+started again, the M4F board is unplugged and plugged in again; the run must still end with one digest on all, computed
+by each device itself.
 
 Usage: mixed_fleet_test.py [--rounds N]       exit status 0: one digest, no device missing from a version
 """
@@ -15,16 +16,21 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 import digits  # noqa: E402
+import emulate  # noqa: E402
 import fleet  # noqa: E402
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500")
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps3-an547", "stm32f405",
+          *(["rp2040"] if emulate.RP2040JS.exists() else []))
 CROSS = {"rpi-arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
          "rpi-armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}
 UNPLUGGED = "mps2-an386"
 DEVICES = ("native", *CROSS, *BOARDS)
 RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/store.h
 VERSION_SECONDS_MAX = 90  # a board finds the loss of its peer by a deadline of 10 s, and the emulator is slow
+# A step of the demo takes the emulated RP2040 36 million instructions, 2 s or so.
+SMALL_TASK = {"run.local_step_count": 2, "run.direction_count": 4, "run.batch_size": 8}
+HANDSHAKE_MS_MAX = 60000  # of the emulated RP2040: 65 million instructions, on a machine that does other things too
 END_SECONDS_MAX = 150    # the last answer may wait for a retry window
 
 
@@ -43,8 +49,9 @@ class MixedFleet:
         self.processes = {}
         self.config = ["--config", CONFIG]
         for key, value in {"server.listen": f"127.0.0.1:{self.port}", "server.database": home / "gradstream.db",
+                           "server.limits.handshake_deadline_ms": HANDSHAKE_MS_MAX,
                            "server.export_dir": home, "run.round_count": rounds, "run.device_count": len(DEVICES),
-                           "run.step_size": 0.28}.items():
+                           "run.step_size": 0.28, **SMALL_TASK}.items():
             self.config += ["--set", f"{key}={value}"]
         parts, mean = digits.shards(len(DEVICES))
         for name, pixels in zip(DEVICES, parts):
@@ -112,6 +119,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--rounds", type=int, default=30)
     arguments = parser.parse_args()
+    if "rp2040" not in BOARDS:
+        print("without the RP2040: rp2040js is missing (install npm, then ./run setup)")
     for name in CROSS:
         build(name, "gradstream-client")
     for name in BOARDS:

@@ -14,6 +14,8 @@ import tempfile
 
 CLIENT = sys.argv[1:2]
 EMULATOR = sys.argv[2:]
+FLOAT_SHARD = struct.pack("<4sIII", b"GSD2", 4, 3, 0) + struct.pack("<12f", *range(12))
+GROUPED_SHARD = struct.pack("<4sIII2I", b"GSD2", 4, 3, 2, 2, 4) + struct.pack("<12f", *range(12))
 IDENTITY = "identity = device-1\nkey = " + "07" * 32 + "\n"
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 2, 0.5) + struct.pack("<2f", 0, 0) + bytes(range(8))
 
@@ -69,8 +71,27 @@ def check_files(files):
     expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd", "No such file")
     for content in (b"", b"GSD1", SHARD[:-1], b"PNG" + SHARD):
         expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard", "bad.gsd")
+    check_float_data(files)
     expect(run(files.arguments(state=files.identity)), 2, "state")
     expect(run(files.arguments(**{"arena-kib": "0"})), 2, "arena-kib")
+
+
+def check_float_data(files):
+    """Float shards: what is wrong with them, and which problem takes which."""
+    plain, grouped = files.write("plain.gsd", FLOAT_SHARD), files.write("grouped.gsd", GROUPED_SHARD)
+    expect(run(files.arguments(data=files.write("bad.gsd", FLOAT_SHARD[:-1]))), 4, "truncated", "float_shard.h")
+    bad = FLOAT_SHARD[:16] + struct.pack("<f", float("nan")) + FLOAT_SHARD[20:]
+    expect(run(files.arguments(data=files.write("bad.gsd", bad))), 4, "not a number")
+    bad = FLOAT_SHARD[:4] + struct.pack("<I", 0) + FLOAT_SHARD[8:]
+    expect(run(files.arguments(data=files.write("bad.gsd", bad))), 4, "limit")
+    expect(run(files.arguments(data=plain, problem="multitask")), 4, "groups", "task")
+    expect(run(files.arguments(data=files.data, problem="multitask")), 4, "groups", "task")
+    expect(run(files.arguments(data=grouped, problem="kpca")), 4, "only multitask")
+    expect(run(files.arguments(data=grouped, problem="multitask", ridge=-1)), 2, "ridge")
+    # Good ones get as far as the server, which nobody is.
+    for problem in ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "logistic"):
+        expect(run(files.arguments(data=plain, problem=problem) + ["--once"]), 7, "samples=4 dimension=3")
+    expect(run(files.arguments(data=grouped, problem="multitask", ridge=0.1) + ["--once"]), 7, "samples=4 dimension=3")
 
 
 def check_servers(files):

@@ -1,6 +1,10 @@
 #include "runtime/problem/problem.h"
 
 #include <cstring>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -18,7 +22,25 @@ TEST(Problem, IsFoundByItsWholeName) {
   EXPECT_EQ(find_problem({}, "kpca"), nullptr);
 }
 
-TEST(Problem, NamesFitTheWire) { EXPECT_LE(std::strlen(kKpcaOps.name), kProblemNameSizeMax); }
+TEST(Problem, NamesFitTheWireAndDiffer) {
+  const ProblemOps* all[] = {&kKpcaOps,       &kBrockettOps,     &kSpdMeanOps, &kMultitaskOps,
+                             &kHyperbolicMeanOps, &kLeastSquaresOps, &kLogisticOps};
+  std::set<std::string> names;
+  for (const ProblemOps* ops : all) {
+    EXPECT_LE(std::strlen(ops->name), kProblemNameSizeMax);
+    names.insert(ops->name);
+  }
+  EXPECT_EQ(names.size(), std::size(all));
+}
+
+TEST(LossSum, IsTheMeanOrNotFinite) {
+  LossSum sum;
+  EXPECT_EQ(sum.mean().status(), Status::kNotFinite) << "nothing added";
+  for (int i = 1; i <= 6; ++i) sum.add(static_cast<Real>(i));
+  EXPECT_EQ(sum.mean().value(), static_cast<Real>(3.5));
+  sum.add(std::numeric_limits<Real>::infinity());
+  EXPECT_EQ(sum.mean().status(), Status::kNotFinite);
+}
 
 TEST(Batch, IsAListOrEverything) {
   const uint16_t indices[] = {5, 2};

@@ -40,12 +40,47 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
        [](RunParameters* p) {
          p->shape = {2, 3};
        }},
+      {"retraction, transport: manifold stiefel has no retraction projection with transport default; it has polar with "
+       "projection, polar with smooth, ",
+       [](RunParameters* p) { p->retraction = RetractionKind::kProjection; }},
+      {"retraction, transport: manifold stiefel has no retraction qr with transport householder",
+       [](RunParameters* p) {
+         p->retraction = RetractionKind::kQr;
+         p->transport = TransportKind::kHouseholder;
+       }},
+      {"manifold: stiefel with retraction exponential is not reproducible",
+       [](RunParameters* p) { p->retraction = RetractionKind::kExponential; }},
       {"problem:", [](RunParameters* p) { p->problem = "a name that is too long"; }},
       {"solver:", [](RunParameters* p) { p->solver = SolverId::kNone; }},
-      {"estimator: solver projection", [](RunParameters* p) { p->estimator = EstimatorId::kAnalyticGradient; }},
+      {"estimator: name one", [](RunParameters* p) { p->estimator = EstimatorId::kNone; }},
+      {"upload_stream: scalars cannot carry what solver projection makes of projection_tangent",
+       [](RunParameters* p) {
+         p->estimator = EstimatorId::kProjectionTangent;
+         p->upload_stream = StreamKind::kScalarStream;
+       }},
+      {"upload_stream: scalars cannot carry what solver projection makes of tangent_retraction",
+       [](RunParameters* p) {
+         p->estimator = EstimatorId::kTangentRetraction;
+         p->upload_stream = StreamKind::kScalarStream;
+       }},
+      {"correction_form, fold_weight:", [](RunParameters* p) { p->correction_form = CorrectionForm::kMemory; }},
+      {"correction_form, record_encoding:",
+       [](RunParameters* p) {
+         p->correction_form = CorrectionForm::kUnbiased;
+         p->fold_weight = FoldWeight::kUniform;
+         p->record_encoding = Encoding::kInt8;
+       }},
+      {"memory_age_max:", [](RunParameters* p) { p->memory_age_max = 5; }},
       {"estimator: solver gradient_stream", [](RunParameters* p) { p->solver = SolverId::kGradientStream; }},
       {"directions: sphere is not reproducible", [](RunParameters* p) { p->directions = DirectionKind::kSphere; }},
       {"direction_count:", [](RunParameters* p) { p->direction_count = 0; }},
+      {"local_retraction, solver:", [](RunParameters* p) { p->local_retraction = RetractionKind::kQr; }},
+      {"local_retraction: manifold stiefel has no retraction second_order; it has polar with projection, ",
+       [](RunParameters* p) {
+         p->solver = SolverId::kGradientStream;
+         p->estimator = EstimatorId::kAnalyticGradient;
+         p->local_retraction = RetractionKind::kSecondOrder;
+       }},
       {"local_step_count:", [](RunParameters* p) { p->local_step_count = 257; }},
       {"local_step_count, direction_count:",
        [](RunParameters* p) {
@@ -59,6 +94,125 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
       {"group_count, device_count:", [](RunParameters* p) { p->group_count = p->device_count + 1; }},
   };
   expect_refused(scalar_parameters(), cases);
+}
+
+TEST(RunParameters, EveryBadStepAndBatchIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"step_decay, step_rule:", [](RunParameters* p) { p->step_rule = StepRule::kFixed; }},
+      {"step_offset, step_period:", [](RunParameters* p) { p->step_offset = -1; }},
+      {"step_offset, step_period:", [](RunParameters* p) { p->step_period = 0; }},
+      {"step_offset, step_rule:",
+       [](RunParameters* p) {
+         p->step_rule = StepRule::kPrinted;
+         p->step_decay = 0;
+       }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->batch_sizes = "32 many"; }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->batch_sizes = "1 2 3 4 5 6 7 8 9"; }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->batch_sizes = "2.5"; }},
+      {"batch_sizes, batch_mode:",
+       [](RunParameters* p) {
+         p->batch_sizes = "8";
+         p->batch_mode = BatchMode::kAll;
+       }},
+  };
+  expect_refused(scalar_parameters(), cases);
+}
+
+TEST(RunParameters, APartOfAProductIsAManifoldItsShapeAndItsVariant) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kProduct;
+  p.parts = "stiefel 16x2,oblique 8x4  projection projection , euclidean 10x1";
+  p.shape = {};
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 74U);
+  EXPECT_EQ(p.shape.cols, 1U);
+  ASSERT_EQ(p.shape.parts->count, 3U);
+  EXPECT_EQ(p.shape.parts->part[0].ops, &kStiefelOps);
+  EXPECT_EQ(p.shape.parts->part[1].ops, &kObliqueProjectionOps);
+  EXPECT_EQ(p.shape.parts->part[2].ops, &kEuclideanOps);
+  p.parts = "sphere 5x1";  // the shape follows
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 5U);
+  p.parts = "spd 4x4";
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::HasSubstr("is not reproducible"));
+}
+
+TEST(RunParameters, EveryBadProductIsRefusedWithItsRemedy) {
+  struct BadProduct {
+    const char* parts;
+    const char* sentence;
+  };
+  const BadProduct cases[] = {
+      {"", "parts, manifold: manifold product needs"},
+      {"stiefel", "parts: \"stiefel\" should be"},
+      {"stiefel 16x2,", "parts: \"\" should be"},
+      {"stiefel 16x2 qr projection more", "parts: \"stiefel 16x2 qr"},
+      {"stiefl 16x2", "parts: \"stiefl\" is no manifold"},
+      {"product 16x1", "parts: \"product\" is no manifold"},
+      {"stiefel 2x16", "parts: manifold stiefel has no points of shape \"2x16\""},
+      {"stiefel 16", "parts: manifold stiefel has no points"},
+      {"stiefel 16x2x", "parts: manifold stiefel has no points"},
+      {"stiefel 16x2 exact", "parts: \"stiefel 16x2 exact\": manifold stiefel has polar with projection"},
+      {"euclidean 20000x1, euclidean 20000x1", "parts: together they have 40000 numbers"},
+      {"sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1",
+       "parts: at most 8"},
+  };
+  for (const BadProduct& one : cases) {
+    RunParameters p = scalar_parameters();
+    p.manifold = ManifoldId::kProduct;
+    p.parts = one.parts;
+    p.shape = {};
+    set_parts(&p);
+    EXPECT_THAT(check_parameters(p), testing::StartsWith(one.sentence)) << one.parts;
+  }
+  RunParameters p = scalar_parameters();
+  p.parts = "stiefel 16x2";
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("parts, manifold: only manifold product"));
+  p.manifold = ManifoldId::kProduct;
+  p.shape = {32, 2};
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
+}
+
+TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"cohort_size, participation:", [](RunParameters* p) { p->cohort_size = 2; }},
+      {"cohort_size, device_count:", [](RunParameters* p) { p->participation = Participation::kSchemeOne; }},
+      {"cohort_size, device_count:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 5;
+       }},
+      {"update_goal, device_count:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 2;
+         p->update_goal = 3;
+       }},
+      {"participation_probability, participation:", [](RunParameters* p) { p->participation_probability = "0.5"; }},
+      {"participation_probability:", [](RunParameters* p) { p->participation = Participation::kSchemeTwo; }},
+      {"participation_probability:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeTwo;
+         p->participation_probability = "0.5 1.5";
+       }},
+      {"participation_weights, fold_weight:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeTwo;
+         p->participation_probability = "0.5";
+       }},
+  };
+  expect_refused(tangent_parameters(), cases);
+  RunParameters scalar = scalar_parameters();
+  scalar.participation = Participation::kSchemeTwo;
+  scalar.participation_probability = "0.5";
+  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver:"));
+  scalar.participation_weights = ParticipationWeights::kBiased;
+  EXPECT_EQ(check_parameters(scalar), "");
 }
 
 TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
@@ -102,11 +256,46 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   };
   expect_refused(scalar_parameters(), cases);
   RunParameters tangent = tangent_parameters();
-  tangent.use_correction = true;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("use_correction:"));
+  tangent.error_feedback = true;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, upload_encoding:"));
+  tangent.upload_encoding = Encoding::kInt8;
+  EXPECT_EQ(check_parameters(tangent), "");
+  tangent.solver = SolverId::kSvrg;
+  tangent.batch_mode = BatchMode::kAll;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, solver:"));
+  tangent.solver = SolverId::kProjection;
+  tangent.correction_form = CorrectionForm::kMemory;
+  tangent.fold_weight = FoldWeight::kUniform;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, correction_form:"));
+  tangent = scalar_parameters();
+  tangent.upload_encoding = Encoding::kInt8;
+  tangent.error_feedback = true;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, upload_encoding:"));
+  tangent = tangent_parameters();
+  tangent.correction_form = CorrectionForm::kLocal;
+  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("correction_form:"));
   tangent = tangent_parameters();
   tangent.batch_mode = BatchMode::kPerDirection;
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
+}
+
+TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
+  RunParameters p = scalar_parameters();
+  EXPECT_EQ(p.stream(), StreamKind::kScalarStream);
+  p.upload_stream = StreamKind::kTangentBlock;
+  p.correction_form = CorrectionForm::kNone;
+  EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
+  EXPECT_EQ(p.value_count(), p.shape.size());
+  p.upload_stream = StreamKind::kNone;
+  for (const EstimatorId id :
+       {EstimatorId::kAnalyticGradient, EstimatorId::kTangentRetraction, EstimatorId::kProjectionTangent}) {
+    p.estimator = id;
+    for (const SolverId solver : {SolverId::kProjection, SolverId::kGradientStream}) {
+      p.solver = solver;
+      EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
+      EXPECT_EQ(check_parameters(p), "");
+    }
+  }
 }
 
 TEST(RunParameters, CanonicalTextNamesEveryFieldOnce) {
@@ -114,7 +303,7 @@ TEST(RunParameters, CanonicalTextNamesEveryFieldOnce) {
   EXPECT_THAT(text, testing::HasSubstr("manifold = stiefel\n"));
   EXPECT_THAT(text, testing::HasSubstr("estimator = projection_one_sided\n"));
   EXPECT_THAT(text, testing::HasSubstr("step_size = 0.05\n"));
-  EXPECT_THAT(text, testing::HasSubstr("use_correction = true\n"));
+  EXPECT_THAT(text, testing::HasSubstr("correction_form = local\n"));
   std::set<std::string> keys;
   size_t fields = 0;
   RunParameters p;
@@ -168,6 +357,32 @@ TEST(RunParameters, EveryFieldCountsForTheDigestAndIsNamed) {
     EXPECT_EQ(differing_keys(canonical_text(p), canonical_text(changed)).size(), 1U) << index;
   }
   EXPECT_THAT(differing_keys("a = 1\nb = 2\n", "b = 2\nc = 3\n"), testing::ElementsAre("a", "c"));
+}
+
+// 000 equations (5.2), as printed and as its authors run it, and (4.24).
+TEST(RunParameters, StepRules) {
+  RunParameters p = tangent_parameters();
+  p.step_size = 0.5F;
+  p.step_offset = 0.25F;
+  p.step_period = 50;
+  const auto steps = [&p](StepRule rule) {
+    p.step_rule = rule;
+    return std::vector<Real>{p.step_size_at(0), p.step_size_at(1), p.step_size_at(49), p.step_size_at(50),
+                             p.step_size_at(150)};
+  };
+  EXPECT_THAT(steps(StepRule::kFixed), testing::Each(0.5F));
+  EXPECT_THAT(steps(StepRule::kPrinted), testing::ElementsAre(0.5F, 2.0F, 2.0F, 0.4F, 0.5F / 3.25F));
+  EXPECT_THAT(steps(StepRule::kCode), testing::ElementsAre(0.5F, 0.5F, 0.5F, 0.4F, 0.5F / 3.25F));
+  EXPECT_THAT(steps(StepRule::kHarmonic),
+              testing::ElementsAre(2.0F, 0.4F, 0.5F / 49.25F, 0.5F / 50.25F, 0.5F / 150.25F));
+}
+
+TEST(RunParameters, NumbersInText) {
+  EXPECT_THAT(parse_numbers("0.5 1e-3  7 "), testing::ElementsAre(Real{0.5}, Real{1e-3F}, Real{7}));
+  EXPECT_THAT(parse_numbers(""), testing::IsEmpty());
+  EXPECT_THAT(parse_numbers("1,2"), testing::IsEmpty());
+  EXPECT_THAT(parse_numbers("1 nan"), testing::IsEmpty());
+  EXPECT_THAT(parse_numbers("1 x"), testing::IsEmpty());
 }
 
 TEST(RunParameters, OwnersAndSteps) {

@@ -38,7 +38,7 @@ inline RunParameters tangent_parameters() {
   RunParameters p = scalar_parameters();
   p.solver = SolverId::kGradientStream;
   p.estimator = EstimatorId::kAnalyticGradient;
-  p.use_correction = false;
+  p.correction_form = CorrectionForm::kNone;
   return p;
 }
 
@@ -117,7 +117,7 @@ inline gs_Hello good_hello(uint32_t sample_count) {
 struct TestReplica {
   explicit TestReplica(const RunParameters& p)
       : parameters(p), memory(1 << 15), arena(memory.data(), memory.size() * 8) {
-    GS_ASSERT(replica.prepare(*server_manifold(p.manifold), p.shape, arena) == Status::kOk);
+    GS_ASSERT(replica.prepare(*server_manifold(p), p.shape, arena, p.has_mean()) == Status::kOk);
   }
   // false: the piece does not fit what came before, or the digest is not reached.
   bool take(const gs_SnapshotChunk& chunk) {

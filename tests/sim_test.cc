@@ -32,6 +32,44 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
   }
 }
 
+TEST(Simulation, OneDigestWithAMemoryToo) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    options.uploads_means = stream == StreamKind::kTangentBlock;
+    options.correction_form = CorrectionForm::kMemory;
+    const SimResult calm = Simulation(options, 0).run();
+    ASSERT_EQ(calm.fault, "");
+    options.fault_bits = kAllFaults;
+    for (uint32_t schedule = 0; schedule < 40; ++schedule) {
+      const SimResult result = Simulation(options, schedule).run();
+      ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+      ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+    }
+  }
+}
+
+// Late and partial updates, devices and servers that crash: h and the model are what the journal's updates make them.
+TEST(Simulation, TheMemoryHoldsWithStragglers) {
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased, CorrectionForm::kLocal}) {
+    for (const bool uploads_means : {false, true}) {
+      SimOptions options;
+      options.stream = uploads_means ? StreamKind::kTangentBlock : StreamKind::kScalarStream;
+      options.uploads_means = uploads_means;
+      options.correction_form = form;
+      options.has_stragglers = true;
+      options.fault_bits = kAllFaults;
+      uint64_t late = 0;
+      for (uint32_t schedule = 0; schedule < 20; ++schedule) {
+        const SimResult result = Simulation(options, schedule).run();
+        ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+        late += result.late_count;
+      }
+      EXPECT_GT(late, 0U);
+    }
+  }
+}
+
 TEST(Simulation, OneDigestInEveryEncoding) {
   std::set<uint64_t> digests;
   for (const Encoding encoding : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {
@@ -50,6 +88,106 @@ TEST(Simulation, OneDigestInEveryEncoding) {
     }
   }
   EXPECT_EQ(digests.size(), 6U);
+}
+
+// A model of four manifolds, by records of scalars and by tangents.
+TEST(Simulation, OneDigestOnAProductOfManifolds) {
+  std::set<uint64_t> digests;
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    options.is_product = true;
+    const SimResult calm = Simulation(options, 0).run();
+    ASSERT_EQ(calm.fault, "");
+    options.fault_bits = kAllFaults;
+    for (uint32_t schedule = 0; schedule < 40; ++schedule) {
+      const SimResult result = Simulation(options, schedule).run();
+      ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+      ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+    }
+    digests.insert(calm.digest);
+  }
+  EXPECT_EQ(digests.size(), 2U);
+}
+
+// What encodings leave out is kept, saved, taken back and carried to other models whatever goes wrong.
+TEST(Simulation, OneDigestWithErrorFeedback) {
+  std::set<uint64_t> digests;
+  for (const bool uploads_means : {false, true}) {
+    SimOptions options;
+    options.stream = StreamKind::kTangentBlock;
+    options.uploads_means = uploads_means;
+    options.correction_form = CorrectionForm::kNone;
+    options.encoding = Encoding::kInt8;
+    digests.insert(Simulation(options, 0).run().digest);
+    options.error_feedback = true;
+    const SimResult calm = Simulation(options, 0).run();
+    ASSERT_EQ(calm.fault, "");
+    options.fault_bits = kAllFaults;
+    for (uint32_t schedule = 0; schedule < 60; ++schedule) {
+      const SimResult result = Simulation(options, schedule).run();
+      ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+      ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+    }
+    digests.insert(calm.digest);
+    options.has_stragglers = true;
+    for (uint32_t schedule = 0; schedule < 20; ++schedule) {
+      ASSERT_EQ(Simulation(options, schedule).run().fault, "") << "schedule " << schedule;
+    }
+  }
+  EXPECT_EQ(digests.size(), 4U);
+}
+
+TEST(Simulation, OneDigestWhereCohortsAreChosen) {
+  std::set<uint64_t> digests;
+  for (const Participation participation : {Participation::kSchemeOne, Participation::kSchemeTwo}) {
+    for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+      SimOptions options;
+      options.stream = stream;
+      options.participation = participation;
+      const SimResult calm = Simulation(options, 0).run();
+      ASSERT_EQ(calm.fault, "");
+      options.fault_bits = kAllFaults;
+      for (uint32_t schedule = 0; schedule < 20; ++schedule) {
+        const SimResult result = Simulation(options, schedule).run();
+        ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+        ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+      }
+      digests.insert(calm.digest);
+      options.has_stragglers = true;
+      for (uint32_t schedule = 0; schedule < 10; ++schedule) {
+        ASSERT_EQ(Simulation(options, schedule).run().fault, "") << "schedule " << schedule;
+      }
+    }
+  }
+  EXPECT_EQ(digests.size(), 4U);
+}
+
+// Tangent means, and rounds of two phases, with all devices and with cohorts.
+TEST(Simulation, OneDigestWhateverTheSolver) {
+  std::set<uint64_t> digests;
+  for (const SolverId solver : {SolverId::kTangentMean, SolverId::kSvrg}) {
+    for (const Participation participation : {Participation::kAll, Participation::kSchemeOne}) {
+      SimOptions options;
+      options.stream = StreamKind::kTangentBlock;
+      options.tangent_solver = solver;
+      options.participation = participation;
+      const SimResult calm = Simulation(options, 0).run();
+      ASSERT_EQ(calm.fault, "");
+      options.fault_bits = kAllFaults;
+      for (uint32_t schedule = 0; schedule < 20; ++schedule) {
+        const SimResult result = Simulation(options, schedule).run();
+        ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+        ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+      }
+      digests.insert(calm.digest);
+      options.has_stragglers = true;
+      for (uint32_t schedule = 0; schedule < 10; ++schedule) {
+        ASSERT_EQ(Simulation(options, schedule).run().fault, "") << "schedule " << schedule;
+      }
+    }
+  }
+  EXPECT_EQ(digests.size(), 4U);
 }
 
 TEST(Simulation, TheInvariantsHoldWithStragglersToo) {

@@ -56,6 +56,59 @@ struct SolverProjectionTest : testing::Test {
   TestArena memory;
 };
 
+// A board that lost its power does the steps that it had kept again, from their scalars, and goes on.
+TEST_F(SolverProjectionTest, StepsReplayedFromTheirScalarsAreThoseThatWereDone) {
+  task.use_correction = true;
+  const uint32_t m = task.estimator.directions.direction_count;
+  ASSERT_EQ(begin(), Status::kOk);
+  ASSERT_EQ(steps(task.local_step_count), Status::kOk);
+  GradientStream done;
+  ASSERT_EQ(run.ops->finish(run, &done), Status::kOk);
+  const std::vector<Real> scalars(done.values, done.values + done.value_count);
+  for (uint32_t kept = 0; kept <= task.local_step_count; ++kept) {
+    SCOPED_TRACE(kept);
+    std::vector<Real> losses;
+    memory.arena.reset();
+    ASSERT_EQ(begin(), Status::kOk);
+    for (uint32_t i = 0; i < kept; ++i) {
+      ASSERT_EQ(steps(1), Status::kOk);
+      GradientStream stream;
+      ASSERT_EQ(run.ops->finish(run, &stream), Status::kOk);
+      losses.push_back(stream.loss_after);
+    }
+    memory.arena.reset();
+    ASSERT_EQ(begin(), Status::kOk);
+    const uint32_t reads = samples.read_count;
+    for (uint32_t i = 0; i < kept; ++i) {
+      ASSERT_EQ(run.ops->replay(run, scalars.data() + size_t{i} * m, losses[i], memory.arena), Status::kOk);
+    }
+    EXPECT_EQ(samples.read_count, reads) << "a replay evaluates nothing";
+    EXPECT_EQ(run.steps_done, kept);
+    ASSERT_EQ(steps(task.local_step_count - kept), Status::kOk);
+    GradientStream again;
+    ASSERT_EQ(run.ops->finish(run, &again), Status::kOk);
+    EXPECT_EQ(std::vector<Real>(again.values, again.values + again.value_count), scalars);
+    EXPECT_EQ(again.loss_before, done.loss_before);
+    EXPECT_EQ(again.loss_after, done.loss_after);
+  }
+}
+
+TEST_F(SolverProjectionTest, AReplayRefusesWhatIsNoStep) {
+  ASSERT_EQ(begin(), Status::kOk);
+  std::vector<Real> scalars(task.estimator.directions.direction_count, 1);
+  scalars[3] = std::numeric_limits<Real>::infinity();
+  EXPECT_EQ(run.ops->replay(run, scalars.data(), 0, memory.arena), Status::kNotFinite);
+  EXPECT_EQ(run.steps_done, 0U);
+  ASSERT_EQ(steps(task.local_step_count), Status::kOk);
+  scalars[3] = 1;
+  EXPECT_EQ(run.ops->replay(run, scalars.data(), 0, memory.arena), Status::kProtocolError);
+  task.estimator.id = EstimatorId::kAnalyticGradient;
+  task.estimator.batch_mode = BatchMode::kAll;
+  memory.arena.reset();
+  ASSERT_EQ(begin(), Status::kOk);
+  EXPECT_EQ(run.ops->replay(run, scalars.data(), 0, memory.arena), Status::kUnimplemented);
+}
+
 TEST_F(SolverProjectionTest, ScalarsAreThoseOfTheAlgorithm) {
   for (const bool use_correction : {false, true}) {
     for (const EstimatorId estimator : {EstimatorId::kProjectionOneSided, EstimatorId::kProjectionTwoSided}) {

@@ -19,6 +19,14 @@ TEST(Sphere, PassesTheChecker) {
   }
 }
 
+TEST(Sphere, ExponentialPassesTheChecker) {
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    for (const Shape shape : {Shape{2, 1}, Shape{11, 1}, Shape{6, 4}, Shape{600, 1}}) {
+      check_manifold({.ops = kSphereExponentialOps, .shape = shape, .seed = seed});
+    }
+  }
+}
+
 TEST(Sphere, RefusesShapesWithoutRoomForATangent) {
   EXPECT_EQ(kSphereOps.check_shape({1, 1}), Status::kInvalidArgument);
   EXPECT_EQ(kSphereOps.check_shape({0, 5}), Status::kInvalidArgument);
@@ -59,6 +67,18 @@ TEST_F(SphereGolden, Transport) {
   expect_golden(golden::sphere::kTransportedU, out_);
 }
 
+TEST_F(SphereGolden, Exponential) {
+  ASSERT_EQ(kSphereExponentialOps.retract(shape_, x_.data(), v_.data(), out_.data(), arena_), Status::kOk);
+  expect_golden(golden::sphere::kY, out_);
+  ASSERT_EQ(kSphereOps.exp_map(shape_, x_.data(), v_.data(), out_.data(), arena_), Status::kOk);
+  expect_golden(golden::sphere::kY, out_);
+}
+
+TEST_F(SphereGolden, Logarithm) {
+  ASSERT_EQ(kSphereExponentialOps.inverse_retract(shape_, x_.data(), y_.data(), out_.data(), arena_), Status::kOk);
+  expect_golden(golden::sphere::kV, out_);
+}
+
 TEST_F(SphereGolden, Distance) {
   const Result<Real> distance = kSphereOps.distance(shape_, x_.data(), y_.data(), arena_);
   ASSERT_TRUE(distance.ok());
@@ -84,6 +104,9 @@ TEST(Sphere, SaysWhereNoUniqueAnswerExists) {
   Real out[2];
   EXPECT_EQ(kSphereOps.inverse_retract({2, 1}, x, antipode, out, arena), Status::kSingular);
   EXPECT_EQ(kSphereOps.inverse_retract({2, 1}, x, right_angle, out, arena), Status::kSingular);
+  EXPECT_EQ(kSphereOps.log_map({2, 1}, x, antipode, out, arena), Status::kSingular);
+  EXPECT_EQ(kSphereExponentialOps.inverse_retract({2, 1}, x, right_angle, out, arena), Status::kOk);
+  EXPECT_NEAR(out[1], std::acos(Real{-1}) / 2, 4 * kEpsilon);
   EXPECT_EQ(kSphereOps.transport({2, 1}, x, antipode, v, out, arena), Status::kSingular);
   EXPECT_EQ(kSphereOps.retract({2, 1}, x, minus_x, out, arena), Status::kSingular);
   const Real zero[2] = {0, 0};

@@ -89,6 +89,10 @@ TEST(Straggler, TheWholeDecisionTable) {
     EXPECT_EQ(verdict.decision, c.decision) << c.on_time;
     EXPECT_EQ(verdict.trigger, c.trigger) << c.on_time;
   }
+  // A phase of anchors wants everybody's until the deadline.
+  EXPECT_EQ(judge_round(p, {4, 3, 0, false, false, true}).decision, RoundDecision::kWait);
+  EXPECT_EQ(judge_round(p, {4, 4, 0, false, false, true}).trigger, Trigger::kGoal);
+  EXPECT_EQ(judge_round(p, {4, 2, 0, false, true, true}).trigger, Trigger::kDeadline);
   // Nobody left and nobody answered: no step to make.
   EXPECT_EQ(judge_round(p, {0, 0, 0, false, false}).decision, RoundDecision::kWait);
 }

@@ -71,8 +71,10 @@ inline std::vector<Real> random_point(const ManifoldOps& manifold, Shape shape, 
 
 inline constexpr const ManifoldOps* kAllManifolds[] = {&kEuclideanOps, &kSphereOps, &kStiefelOps};
 inline constexpr const EstimatorOps* kAllEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
-                                                         &kProjectionTwoSidedOps};
-inline constexpr const SolverOps* kAllSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+                                                         &kProjectionTwoSidedOps, &kTangentRetractionOps,
+                                                         &kProjectionTangentOps};
+inline constexpr const SolverOps* kAllSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps,
+                                                  &kSolverTangentMeanOps, &kSolverSvrgOps};
 
 inline Registry registry_of(std::span<const Problem> problems) {
   return {kAllManifolds, kAllEstimators, kAllSolvers, problems};

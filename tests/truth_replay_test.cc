@@ -401,6 +401,70 @@ TEST(TruthReplay, ProjectionIris) { replay_projection("iris"); }
 TEST(TruthReplay, ProjectionSynth) { replay_projection("synth"); }
 TEST(TruthReplay, ProjectionDigits) { replay_projection("digits"); }
 
+// ---- A7 and A8 -----------------------------------------------------------------------------------------------------
+
+// X <- P_M(X - eta G) with one estimator of the product.
+void replay_estimator(const EstimatorOps& ops, const std::string& name, uint32_t seed, double eta, uint32_t m,
+                      const Fleet& fleet, const std::vector<Point>& points, Tally* tally) {
+  const Shape shape{static_cast<uint32_t>(fleet.covariance.rows()), fleet.cols};
+  TestArena memory;
+  Replica replica;
+  ASSERT_EQ(replica.prepare(kStiefelOps, shape, memory.arena), Status::kOk);
+  ASSERT_EQ(kStiefelOps.random_point(shape, {seed, RandomDomain::kInitialPoint, 0, 0, 0}, replica.begin_snapshot(),
+                                     memory.arena),
+            Status::kOk);
+  replica.adopt_snapshot(0);
+  EstimatorParameters parameters;
+  parameters.smoothing = static_cast<Real>(1e-4);
+  parameters.directions = {DirectionKind::kSphere, false, seed, 0, 0, m};
+  EstimateInput input;
+  input.manifold = &kStiefelOps;
+  input.shape = shape;
+  input.problem = {&kKpcaOps, &fleet.clients[0]->source};
+  input.parameters = &parameters;
+  input.z = replica.model();
+  std::vector<Real> g(shape.size());
+  std::vector<Real> scalars(m);
+  ++tally->entry_count;
+  for (const Point& point : points) {
+    while (replica.version() < point.round) {
+      parameters.directions.base_version = replica.version();
+      ASSERT_EQ(ops.estimate(input, scalars.data(), g.data(), nullptr, memory.arena), Status::kOk);
+      ASSERT_EQ(replica.step_gradient(g.data(), static_cast<Real>(eta), memory.arena), Status::kOk);
+    }
+    // Below, the differences of losses are of the order of their rounding divided by mu.
+    if (point.gap > 1e-4 * std::fabs(fleet.optimum)) {
+      tally->compare(name, point, fleet.gap(replica), 1e-7);
+    }
+  }
+}
+
+TEST(TruthReplay, ZerothOrderEstimators) {
+  if (!kIsDouble) {
+    GTEST_SKIP() << "mu = 1e-4 is below what float can difference";
+  }
+  const Fleet fleet("iris", false, 1);
+  const Eigen::VectorXd eigenvalues = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(fleet.covariance).eigenvalues();
+  const double spread = eigenvalues[eigenvalues.size() - 1] - eigenvalues[0];
+  Tally tally;
+  for_each_line(kGolden + "zo_trajectories.txt", [&](std::istream& line) {
+    std::string name;
+    uint32_t seed = 0;
+    double eta = 0;
+    uint32_t m = 0;
+    line >> name >> seed >> eta >> m;
+    const std::vector<Point> points = read_points(line);
+    const EstimatorOps* ops = name == "iris/R"   ? &kTangentRetractionOps
+                              : name == "iris/P" ? &kProjectionOneSidedOps
+                                                 : &kProjectionTangentOps;
+    if (name != "iris/E") {
+      replay_estimator(*ops, name, seed, eta / spread, m, fleet, points, &tally);
+    }
+  });
+  tally.print("estimators");
+  EXPECT_EQ(tally.entry_count, 6u);
+}
+
 // ---- A1 ------------------------------------------------------------------------------------------------------------
 
 constexpr uint32_t kAgentCount = 10;

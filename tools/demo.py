@@ -108,7 +108,7 @@ class Demo:
                   "run.step_size": f"{step:.9g}", "run.upload_encoding": chosen.encoding}
         if chosen.solver == "gradient_stream":
             values |= {"run.solver": "gradient_stream", "run.estimator": "analytic_gradient", "run.batch_mode": "all",
-                       "run.use_correction": "false"}
+                       "run.correction_form": "none"}
         else:
             values["run.record_encoding"] = chosen.encoding
         if chosen.groups is not None:

@@ -20,9 +20,12 @@ BUILD = ROOT / "build" / "digest"
 RUN_SECONDS_MAX = 120
 
 SOURCES = [
-    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/linalg.cc", "runtime/base/random.cc",
-    "runtime/base/status.cc",
-    "runtime/manifold/euclidean.cc", "runtime/manifold/manifold.cc", "runtime/manifold/sphere.cc",
+    "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc",
+    "runtime/base/decompositions.cc", "runtime/base/linalg.cc", "runtime/base/random.cc", "runtime/base/status.cc",
+    "runtime/base/wide.cc",
+    "runtime/manifold/euclidean.cc", "runtime/manifold/fixed_rank.cc", "runtime/manifold/grassmann.cc",
+    "runtime/manifold/hyperbolic.cc", "runtime/manifold/manifold.cc", "runtime/manifold/oblique.cc",
+    "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc", "runtime/manifold/sphere.cc",
     "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
     "runtime/training/solver.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
@@ -69,14 +72,18 @@ X86 = Build("x86-64", "x86-64-O0", "g++", "-O0")
 X86_NATIVE = Build("x86-64", "x86-64-native", "g++", "-O3 -march=native")
 BUILDS = [
     X86,
+    X86._replace(name="x86-64-sse2", flags="-O2 -DGS_NO_WIDE=1"),
     X86_NATIVE,
     X86_NATIVE._replace(name="x86-64-native-clang", compiler="clang++"),
     AARCH64,
     ARMV7,
     ARMV7._replace(name="armv7-neon", flags="-O3 -mfpu=neon -Wno-psabi"),
+    # QEMU has no board with a Cortex-M0+ and enough memory: a Cortex-M3 executes its instructions, which are a subset.
+    board("cortex-m0plus", "-mcpu=cortex-m0plus -mfloat-abi=soft", "mps2-an385"),
     board("cortex-m3", "-mcpu=cortex-m3 -mfloat-abi=soft", "mps2-an385"),
     CORTEX_M4F,
     board("cortex-m7", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
+    board("cortex-m55", "-mcpu=cortex-m55+nomve -mfloat-abi=hard", "mps3-an547"),
 ]
 # Each must differ from the first: what the comparison is there to find.
 PLANTED = [
@@ -92,7 +99,7 @@ class Failure(Exception):
     """Something that the user must see in one sentence."""
 
 
-def ninja_text(builds):
+def ninja_text(builds, sources):
     """One rule a build; every object names what it includes, so that a second run compiles only what changed."""
     lines = ["builddir = build/digest"]
     for build in builds:
@@ -103,7 +110,7 @@ def ninja_text(builds):
                   f"rule link_{rule}", f"  command = {build.compiler} {flags} {build.link} $in -o $out",
                   f"  description = {build.name} link"]
         objects = []
-        for source in SOURCES + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
+        for source in sources + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
             objects.append(f"build/digest/{build.name}/{source}.o")
             lines.append(f"build {objects[-1]}: cxx_{rule} {source}")
         script = " | tests/digest_cortex_m.ld" if build.is_board else ""
@@ -111,10 +118,10 @@ def ninja_text(builds):
     return "\n".join(lines) + "\n"
 
 
-def compile_all(builds, name):
+def compile_all(builds, name, sources):
     BUILD.mkdir(parents=True, exist_ok=True)
     ninja_file = BUILD / f"{name}.ninja"
-    text = ninja_text(builds)
+    text = ninja_text(builds, sources)
     if not ninja_file.exists() or ninja_file.read_text(encoding="ascii") != text:
         ninja_file.write_text(text, encoding="ascii")
     done = subprocess.run(["ninja", "-C", ROOT, "-f", ninja_file, "-j", "2"], stdin=subprocess.DEVNULL,
@@ -171,7 +178,7 @@ def print_table(results):
 
 
 def compare():
-    compile_all(BUILDS, "build")
+    compile_all(BUILDS, "build", SOURCES)
     results = run_all(BUILDS)
     print_table(results)
     totals = {hashes["total"] for hashes in results.values()}
@@ -183,7 +190,7 @@ def compare():
 
 
 def self_test():
-    compile_all([X86, *PLANTED, FLUSHING], "self_test")
+    compile_all([X86, *PLANTED, FLUSHING], "self_test", SOURCES)
     reference = hashes_of(X86)
     missed = []
     for build in PLANTED:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""./run emulate BOARD: a board's client image in QEMU, its link UART joined to a server's TCP port.
+"""./run emulate BOARD: a board's client image in QEMU (the RP2040's in rp2040js), its link UART joined to a server.
 
 The image is the same for all units. Identity and samples are loaded into pages of its flash, as a programmer would
 write them (boards/README.md). The board's console is this command's output.
@@ -10,15 +10,43 @@ import ctypes
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
+from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QEMU = "qemu-system-arm"
-# Addresses and sizes of boards/mps2/mps2.ld.
-SHARD_ADDRESS, SHARD_SIZE = 0x40000, 252 * 1024
-IDENTITY_ADDRESS, IDENTITY_SIZE = 0x7F000, 1024
+RP2040JS = ROOT / "third_party" / "rp2040js" / "node_modules" / "rp2040js"
+IDENTITY_SIZE = 1024
+FLASH_PAGE_SIZE = 16 * 1024  # of boards/cortex_m/emulated_flash.cc, as the layout of the file
+FLASH_COUNTERS = "<4I"       # erases of page 0, of page 1, bytes programmed, calls
+POWER_CUT_STATUS = 75        # exit status of an image whose power was cut
 _PR_SET_PDEATHSIG = 1
+
+
+class Machine(NamedTuple):
+    qemu: str               # QEMU's name of it; "": rp2040js runs it
+    what: str
+    shard_address: int      # of its linker script, as the next two
+    shard_size: int
+    identity_address: int
+    console: int = 0        # which of its serial ports, in QEMU's order
+    link: int = 1
+
+
+def mps(qemu, what):
+    return Machine(qemu, what, 0x40000, 252 * 1024, 0x7F000)  # boards/mps2/mps2.ld
+
+
+MACHINES = {
+    "mps2-an385": mps("mps2-an385", "Cortex-M3"),
+    "mps2-an386": mps("mps2-an386", "Cortex-M4F"),
+    "mps2-an500": mps("mps2-an500", "Cortex-M7"),
+    "mps3-an547": mps("mps3-an547", "Cortex-M55"),
+    "rp2040": Machine("", "Raspberry Pi Pico, Cortex-M0+", 0x10100000, 512 * 1024, 0x101DF000),
+    "stm32f405": Machine("netduinoplus2", "STM32F405, Cortex-M4F", 0x08040000, 256 * 1024, 0x08020000, link=5),
+}
 
 
 class Failure(Exception):
@@ -27,11 +55,14 @@ class Failure(Exception):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./run emulate", description=__doc__.split("\n\n")[0])
-    parser.add_argument("board", help="mps2-an385 (Cortex-M3), mps2-an386 (M4F) or mps2-an500 (M7)")
+    boards = ", ".join(f"{name} ({machine.what})" for name, machine in MACHINES.items())
+    parser.add_argument("board", help=boards, type=lambda name: name.replace("_", "-"))
     parser.add_argument("--server", required=True, metavar="HOST:PORT", help="where `gradstream serve` listens")
     parser.add_argument("--identity", required=True, type=pathlib.Path, help="file that `gradstream device add` wrote")
     parser.add_argument("--shard", required=True, type=pathlib.Path, help="samples (*.gsd; firmware/shard.h)")
     parser.add_argument("--forever", action="store_true", help="go on after the run is finished")
+    parser.add_argument("--flash", type=pathlib.Path, help="file that plays the flash pages of the client's state, "
+                        "made when missing; without it the board forgets all at a reset")
     parser.add_argument("--image", type=pathlib.Path, help="another image; nothing is built then")
     return parser.parse_args()
 
@@ -49,33 +80,52 @@ def page(path, size_max, what, remedy):
 
 def image_of(board):
     """Builds the emulator's image of the board."""
-    preset = board.replace("_", "-")
-    folder = board.replace("-", "_")
-    if not (ROOT / "boards" / folder / "CMakeLists.txt").exists():
-        known = sorted(path.parent.name.replace("_", "-") for path in ROOT.glob("boards/mps2_*/CMakeLists.txt"))
-        raise Failure(f"unknown board {board} (known: {' '.join(known)})")
-    done = subprocess.run([ROOT / "tools" / "build.sh", preset, "gradstream_client_emulator"], cwd=ROOT,
+    done = subprocess.run([ROOT / "tools" / "build.sh", board, "gradstream_client_emulator"], cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise Failure(f"the image of {board} does not build:\n{done.stdout}")
-    return ROOT / "build" / preset / "boards" / folder / "gradstream_client_emulator.elf"
+    return ROOT / "build" / board / "boards" / board.replace("-", "_") / "gradstream_client_emulator.elf"
 
 
-def command(arguments, image):
+def make_flash(path):
+    """Erased pages and counters of nothing, unless the file is there."""
+    if not path.exists():
+        path.write_bytes(b"\xff" * (2 * FLASH_PAGE_SIZE) + bytes(struct.calcsize(FLASH_COUNTERS)))
+    return path.resolve()
+
+
+def flash_counters(path):
+    """(erases of page 0, erases of page 1, bytes programmed, calls) so far."""
+    return struct.unpack(FLASH_COUNTERS, path.read_bytes()[2 * FLASH_PAGE_SIZE:])
+
+
+def command(arguments, image, *words):
+    """QEMU's command line; words go to the image, beside those of the arguments."""
     match = re.fullmatch(r"(.+):(\d+)", arguments.server)
     if not match or "," in match[1]:
         raise Failure(f"--server wants HOST:PORT, not {arguments.server}")
-    shard = page(arguments.shard, SHARD_SIZE, "shard", "name a shard with --shard")
+    machine = MACHINES[arguments.board]
+    shard = page(arguments.shard, machine.shard_size, "shard", "name a shard with --shard")
     identity = page(arguments.identity, IDENTITY_SIZE, "identity", "`gradstream device add` writes one")
     # nodelay: 40 to 95 ms a round trip otherwise. reconnect: the chardev dials again when the server was gone.
     link = f"socket,id=link,host={match[1].strip('[]')},port={match[2]},nodelay=on,reconnect=1"
-    words = "target=native,arg=client" + ("" if arguments.forever else ",arg=until-finished")
-    return [QEMU, "-M", arguments.board.replace("_", "-"), "-display", "none", "-monitor", "none",
-            "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
-            "-chardev", link, "-serial", "chardev:link",
-            "-semihosting-config", f"enable=on,{words}", "-kernel", image,
-            "-device", f"loader,file={shard},addr={SHARD_ADDRESS:#x},force-raw=on",
-            "-device", f"loader,file={identity},addr={IDENTITY_ADDRESS:#x},force-raw=on"]
+    words = ["client", *words] + ([] if arguments.forever else ["until-finished"])
+    if arguments.flash:
+        words.append(f"flash={make_flash(arguments.flash)}")
+    if not machine.qemu:
+        if not RP2040JS.exists():
+            raise Failure("rp2040js is missing: install npm, then ./run setup fetches it")
+        return ["node", ROOT / "tools" / "rp2040.mjs", "--image", image, "--link", arguments.server,
+                "--words", " ".join(words), "--load", f"{shard}@{machine.shard_address:#x}",
+                "--load", f"{identity}@{machine.identity_address:#x}"]
+    semihosting = ",".join(["enable=on,target=native", *(f"arg={word}" for word in words)])
+    ports = {machine.console: "chardev:console", machine.link: "chardev:link"}
+    serial = [word for port in range(max(ports) + 1) for word in ("-serial", ports.get(port, "none"))]
+    return [QEMU, "-M", machine.qemu, "-display", "none", "-monitor", "none",
+            "-chardev", "stdio,id=console,signal=off", "-chardev", link, *serial,
+            "-semihosting-config", semihosting, "-kernel", image,
+            "-device", f"loader,file={shard},addr={machine.shard_address:#x},force-raw=on",
+            "-device", f"loader,file={identity},addr={machine.identity_address:#x},force-raw=on"]
 
 
 def run(arguments):
@@ -98,6 +148,8 @@ def run(arguments):
 def main():
     arguments = parse_arguments()
     try:
+        if arguments.board not in MACHINES:
+            raise Failure(f"unknown board {arguments.board} (known: {' '.join(MACHINES)})")
         status, finished = run(arguments)
     except Failure as failure:
         print(f"emulate: error: {failure}", file=sys.stderr)

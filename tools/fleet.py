@@ -113,10 +113,10 @@ class Process:
                 self._news.wait(left)
 
 
-def command(arguments, what):
-    """Runs a short command to its end; its output. Raises RuntimeError with the output when it fails."""
+def command(arguments, what, seconds=60):
+    """Runs a command to its end; its output. Raises RuntimeError with the output when it fails."""
     done = subprocess.run([str(part) for part in arguments], cwd=ROOT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
     if done.returncode != 0:
         raise RuntimeError(f"{what} failed with exit status {done.returncode}:\n{done.stdout}")
     return done.stdout

@@ -1,26 +1,80 @@
 #!/usr/bin/python3
-"""./run footprint: flash and RAM of the mps2-an386 client image, term by term, from its ELF and linker map.
+"""./run footprint: flash and RAM of client images, term by term, from ELF and linker map; what each manifold adds to
+them; and how long a flash lasts.
 
-The image is the one for silicon: TLS 1.3 with psk_dhe_ke, nanopb, both solvers, no semihosting, samples not counted.
-The exit status says whether it keeps within its bars and links no allocator, exceptions or semihosting.
+The images are those for silicon, with TLS 1.3 and nanopb, without semihosting and samples: mps2-an386 with psk_dhe_ke
+and both solvers, and the smallest one, for a Cortex-M3, with psk_ke and the zeroth-order projection algorithm on the
+Stiefel manifold. Their twins for the emulator train a few rounds, and tell the high waters of stack, TLS pool and
+arena. The exit status says whether the images keep within their bars, the stack is 1.5 times what was used of it, and
+neither allocator, exceptions nor semihosting are linked.
 """
 
 import collections
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+from typing import NamedTuple
+
+import digest
+import digits
+import fleet
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "mps2-an386"
 TARGET = "gradstream_client"
-IMAGE = BUILD / "boards" / "mps2_an386" / f"{TARGET}.elf"
 TOOLS = "arm-none-eabi-"
 RAM_BEGIN = 0x20000000
 
+
+class Image(NamedTuple):
+    preset: str
+    what: str
+    board: str
+    ram_max: int
+
+    @property
+    def path(self):
+        return ROOT / "build" / self.preset / "boards" / self.board / f"{TARGET}.elf"
+
+    @property
+    def twin(self):
+        """The same for the emulator."""
+        return self.path.with_name(f"{TARGET}_emulator.elf")
+
+
+IMAGES = (
+    Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 36 * 1024),
+    Image("smallest", "Cortex-M3, psk_ke, zeroth order", "mps2_an385", 32 * 1024),
+)
+STACK_RESERVE_MIN = 1.5  # of the high water
+TRIAL_CONFIG = ROOT / "experiments" / "demo.toml"
+TRIAL_ROUNDS = 3
+TRIAL_SECONDS_MAX = 120
 FLASH_MAX = 96 * 1024
-RAM_MAX = 40 * 1024
 UNEXPLAINED_MAX = 1024
+
+# What a round writes to the log in flash: St(64,4), 5 steps of 16 directions, float32 (held by client_save_test).
+ROUND_FLASH_BYTES = 3040
+ERASE_CYCLES = 10000
+PAGE_HEADER_BYTES = 32
+LOG_PAGES = {"stm32f405": 128 * 1024, "rp2040": 64 * 1024}  # their boards' flash.cc
+
+# What a manifold adds to a Cortex-M4F image that has none: the difference of two links of this program, in flash, and
+# the scratch that it takes of the arena at a shape of 256 numbers.
+MANIFOLD_PROGRAM = ("bench/footprint_main.cc", "tests/digest_cortex_m.cc")
+MANIFOLD_IMAGE = digest.CORTEX_M4F
+MANIFOLDS = (
+    ("kEuclideanOps", "Euclidean", 256, 1), ("kSphereOps", "sphere, projection", 256, 1),
+    ("kObliqueOps", "oblique, projection", 64, 4), ("kStiefelOps", "Stiefel, polar", 64, 4),
+    ("kStiefelQrOps", "Stiefel, qr", 64, 4), ("kStiefelExponentialOps", "Stiefel, exponential", 64, 4),
+    ("kGrassmannOps", "Grassmann, polar", 64, 4), ("kGrassmannExponentialOps", "Grassmann, exponential", 64, 4),
+    ("kSpdOps", "SPD, exponential", 16, 16), ("kSpdSecondOrderOps", "SPD, second order", 16, 16),
+    ("kHyperbolicOps", "hyperbolic, exponential", 256, 1),
+    ("kHyperbolicProjectionOps", "hyperbolic, projection", 256, 1),
+    ("kFixedRankOps", "fixed rank, projection", 64, 4), ("kProductOps", "product of two Euclidean ones", 256, 1),
+)
 FORBIDDEN = re.compile(
     r"^(_sbrk|_sbrk_r|malloc|_malloc_r|calloc|_calloc_r|realloc|_realloc_r|free|_free_r|_Zn[wa]\w*|_Zd[la]\w*|"
     r"__cxa_throw|__cxa_allocate_exception|_Unwind_\w+|__cxa_guard_acquire|printf|sprintf|snprintf|_svfprintf_r)$")
@@ -29,7 +83,7 @@ FORBIDDEN = re.compile(
 COMPONENTS = [
     ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("nanopb", r"libgs_proto\.a"),
     ("mbedtls", r"libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
-    ("board", r"(startup|board|silicon)\.cc"),
+    ("board", r"(startup|board|port|silicon|no_entropy|no_storage)\.cc"),
 ]
 
 
@@ -43,17 +97,43 @@ def tool(name, *arguments):
     return subprocess.run([TOOLS + name, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def build():
-    done = subprocess.run([ROOT / "tools" / "build.sh", "mps2-an386", TARGET], cwd=ROOT, stdout=subprocess.PIPE,
+def build(preset, *targets):
+    done = subprocess.run([ROOT / "tools" / "build.sh", preset, *targets], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         print(done.stdout)
-        fail("the image does not build", "build")
+        fail(f"{' and '.join(targets)} of {preset} do not build", "build")
 
 
-def map_entries():
+def high_waters(image):
+    """{stack, tls, arena: bytes that were used} by the image's twin in a short run."""
+    with tempfile.TemporaryDirectory(prefix="gradstream-footprint-") as folder:
+        home, port = pathlib.Path(folder), fleet.free_port()
+        config = ["--config", TRIAL_CONFIG]
+        for key, value in {"server.listen": f"127.0.0.1:{port}", "server.database": home / "gradstream.db",
+                           "server.export_dir": home, "server.allow_psk_ke": "true", "run.device_count": 1,
+                           "run.round_count": TRIAL_ROUNDS}.items():
+            config += ["--set", f"{key}={value}"]
+        fleet.command([fleet.SERVER, "device", "add", "board", *config, "--out", home / "identity"], "enrolling")
+        parts, mean = digits.shards(9)
+        digits.write_shard(home / "shard.gsd", parts[0], mean)
+        server = fleet.Process("server", [fleet.SERVER, "serve", *config])
+        board = fleet.Process("board", [
+            ROOT / "tools" / "emulate.py", image.board, "--image", image.twin, "--server", f"127.0.0.1:{port}",
+            "--identity", home / "identity", "--shard", home / "shard.gsd"])
+        try:
+            end = board.wait_for_line("event=finished", TRIAL_SECONDS_MAX)
+        finally:
+            board.stop()
+            server.stop()
+        if end is None:
+            fail(f"the trial of {image.preset} has no end:\n" + "\n".join([*board.lines, *server.lines]), "trial")
+        return {name: int(fleet.fields(end)[name]) for name in ("stack", "tls", "arena")}
+
+
+def map_entries(path):
     """(section, address, size, file) of every input section that was kept."""
-    text = IMAGE.with_suffix(".map").read_text(encoding="utf-8").partition("Linker script and memory map")[2]
+    text = path.with_suffix(".map").read_text(encoding="utf-8").partition("Linker script and memory map")[2]
     text = re.sub(r"\n\s{16,}(0x[0-9a-f]+\s+0x[0-9a-f]+ )", r" \1", text)
     for match in re.finditer(r"^ (\.[\w.$-]+|COMMON)\s+(0x[0-9a-f]+)\s+(0x[0-9a-f]+) (\S.*)$", text, re.M):
         if not re.match(r"\.(debug|comment|ARM\.attributes)", match[1]) and int(match[3], 16):
@@ -69,26 +149,26 @@ def component_of(file):
     return "toolchain"
 
 
-def section_sizes():
+def section_sizes(path):
     sizes = {}
-    for name, size in re.findall(r"^(\.\S+)\s+(\d+)\s+\d+$", tool("size", "-A", IMAGE), re.M):
+    for name, size in re.findall(r"^(\.\S+)\s+(\d+)\s+\d+$", tool("size", "-A", path), re.M):
         sizes[name] = int(size)
     return sizes
 
 
-def symbols():
+def symbols(path):
     """name (demangled) -> size, of everything in RAM."""
     found = {}
-    for line in tool("nm", "-S", "-C", IMAGE).splitlines():
+    for line in tool("nm", "-S", "-C", path).splitlines():
         match = re.match(r"([0-9a-f]+) ([0-9a-f]+) \w (.+)", line)
         if match and int(match[1], 16) >= RAM_BEGIN:
             found[match[3]] = int(match[2], 16)
     return found
 
 
-def type_sizes(names):
+def type_sizes(path, names):
     """sizeof of the project's classes, from the debug information."""
-    text = tool("readelf", "--debug-dump=info", IMAGE)
+    text = tool("readelf", "--debug-dump=info", path)
     sizes = {}
     for name in names:
         match = re.search(rf"DW_AT_name\s*:(?: \(indirect string, offset: 0x[0-9a-f]+\):)? {name}\s*\n"
@@ -99,9 +179,9 @@ def type_sizes(names):
     return sizes
 
 
-def flash_table(sizes):
+def flash_table(path, sizes):
     terms = collections.Counter()
-    for section, address, size, file in map_entries():
+    for section, address, size, file in map_entries(path):
         if address < RAM_BEGIN or section.startswith(".data"):
             terms[component_of(file)] += size
     total = sizes.get(".text", 0) + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
@@ -109,8 +189,8 @@ def flash_table(sizes):
     return total, terms.most_common()
 
 
-def ram_table(sizes):
-    names, types = symbols(), type_sizes(["Client", "TlsSession", "FrameReader"])
+def ram_table(path, sizes):
+    names, types = symbols(path), type_sizes(path, ["Client", "TlsSession", "FrameReader"])
     symbol = {name.rsplit("::", 1)[-1]: size for name, size in names.items()}
     application = symbol["app"]
     terms = [
@@ -123,7 +203,7 @@ def ram_table(sizes):
         ("rest of the device (identity, samples, counters)", application - sum(types.values())),
         ("UART rings", symbol["receive_ring"] + symbol["transmit_ring"]),
     ]
-    library = sum(size for section, address, size, file in map_entries()
+    library = sum(size for section, address, size, file in map_entries(path)
                   if address >= RAM_BEGIN and component_of(file) == "mbedtls")
     terms.append(("Mbed TLS statics: random generator, key slots", library))
     total = sizes[".stack"] + sizes.get(".data", 0) + sizes.get(".bss", 0)
@@ -137,24 +217,98 @@ def print_table(title, total, bar, terms):
         print(f"  {size:7d}  {name}")
 
 
-def main():
-    build()
-    sizes = section_sizes()
-    flash, flash_terms = flash_table(sizes)
-    ram, ram_terms, rest = ram_table(sizes)
+def report(image):
+    """Prints the tables of one image; (flash, RAM, unexplained RAM, faults)."""
+    build(image.preset, image.path.stem, image.twin.stem)
+    sizes = section_sizes(image.path)
+    flash, flash_terms = flash_table(image.path, sizes)
+    ram, ram_terms, rest = ram_table(image.path, sizes)
+    print(f"==== {image.preset}: {image.what}")
     print_table("flash", flash, FLASH_MAX, flash_terms)
-    print_table("static RAM", ram, RAM_MAX, ram_terms)
+    print_table("static RAM", ram, image.ram_max, ram_terms)
+    used = high_waters(image)
+    reserve = sizes[".stack"] / used["stack"]
+    print(f"used, in {TRIAL_ROUNDS} rounds: stack {used['stack']} (it has {reserve:.2f} times that), "
+          f"TLS pool {used['tls']}, arena {used['arena']}")
     faults = [f"{name} is linked" for name in
-              (line.split()[-1] for line in tool("nm", IMAGE).splitlines()) if FORBIDDEN.match(name)]
-    if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", IMAGE)):
+              (line.split()[-1] for line in tool("nm", image.path).splitlines()) if FORBIDDEN.match(name)]
+    if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", image.path)):
         faults.append("semihosting is linked")
+    if reserve < STACK_RESERVE_MIN:
+        faults.append(f"stack is {sizes['.stack']}, {STACK_RESERVE_MIN} times the {used['stack']} used are wanted")
     faults += [f"{name} is {value}, at most {bar}" for name, value, bar in
-               (("flash", flash, FLASH_MAX), ("static RAM", ram, RAM_MAX), ("unexplained RAM", rest, UNEXPLAINED_MAX))
-               if value > bar]
+               (("flash", flash, FLASH_MAX), ("static RAM", ram, image.ram_max),
+                ("unexplained RAM", rest, UNEXPLAINED_MAX)) if value > bar]
     for fault in faults:
-        print(f"footprint: error: {fault}", file=sys.stderr)
+        print(f"footprint: error: {image.preset}: {fault}", file=sys.stderr)
+    return flash, ram, rest, len(faults)
+
+
+def compile_manifold_program(folder):
+    """Its objects, with the flags of the image whose library they are linked with."""
+    flags = f"{digest.COMMON} {MANIFOLD_IMAGE.flags} {digest.CONTRACT_OFF} -DGS_BARE_METAL=1".replace("-O2", "-Os")
+    objects = []
+    for source in MANIFOLD_PROGRAM:
+        objects.append(folder / pathlib.Path(source).with_suffix(".o").name)
+        subprocess.run([TOOLS + "g++", *flags.split(), "-c", source, "-o", objects[-1]], cwd=ROOT, check=True)
+    return objects
+
+
+def link_manifold(objects, folder, table, rows, cols):
+    """(flash, scratch of the arena) of the program with that table; None: without one, and then without scratch."""
+    build = MANIFOLD_IMAGE._replace(name=folder / (table or "none"))
+    build.program.parent.mkdir(parents=True, exist_ok=True)
+    names = {"chosen_ops": table, "part_ops": "kEuclideanOps" if table == "kProductOps" else None}
+    words = [f"-Wl,--defsym=_ZN10gradstream11chosen_rowsE={rows},--defsym=_ZN10gradstream11chosen_colsE={cols}"]
+    for name, value in names.items():
+        symbol = f"_ZN10gradstream{len(value)}{value}E" if value else "0"
+        words += [f"-Wl,-u,{symbol}"] * bool(value)
+        words.append(f"-Wl,--defsym=_ZN10gradstream{len(name)}{name}E={symbol}")
+    library = ROOT / "build" / IMAGES[0].preset / "runtime" / "libgs_runtime.a"
+    flags = f"{MANIFOLD_IMAGE.flags} {digest.BOARD_LINK}".split()
+    subprocess.run([TOOLS + "g++", *flags, *words, *objects, library, "-o", build.program], cwd=ROOT, check=True)
+    sizes = section_sizes(build.program)
+    flash = sizes[".text"] + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
+    if table is None:
+        return flash, 0
+    status, found, output = digest.execute(build)
+    if status != 0 or "scratch" not in found:
+        fail(f"the program with {table} does not run:\n{output}", "manifold")
+    return flash, int(found["scratch"])
+
+
+def print_manifolds():
+    """A row for each manifold; how many rows."""
+    folder = ROOT / "build" / "footprint"
+    folder.mkdir(parents=True, exist_ok=True)
+    objects = compile_manifold_program(folder)
+    without, _ = link_manifold(objects, folder, None, 0, 0)
+    print(f"==== what a manifold adds to a Cortex-M4F image (its program without one has {without} bytes of flash)")
+    print("    flash  arena's scratch")
+    for table, what, rows, cols in MANIFOLDS:
+        flash, scratch = link_manifold(objects, folder, table, rows, cols)
+        print(f"  {flash - without:7d}  {scratch:7d}  {what}, {rows} x {cols}")
+    return len(MANIFOLDS)
+
+
+def print_endurance():
+    print(f"==== flash of the client's state: {ROUND_FLASH_BYTES} bytes a round (St(64,4), 5 steps, 16 directions)")
+    for board, page in LOG_PAGES.items():
+        rounds = (page - PAGE_HEADER_BYTES) // ROUND_FLASH_BYTES
+        print(f"  {board}: an erase in {rounds} rounds, {2 * rounds * ERASE_CYCLES:,} rounds in {ERASE_CYCLES:,} erase "
+              "cycles of its two pages")
+
+
+def main():
+    if "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
+        build("dev", fleet.SERVER.name)
+    results = [report(image) for image in IMAGES]
+    manifolds = print_manifolds()
+    print_endurance()
+    flash, ram, rest, _ = results[-1]
+    faults = sum(result[3] for result in results)
     print(f"result: smallest_flash_bytes={flash} smallest_ram_bytes={ram} unexplained_ram_bytes={rest} "
-          f"faults={len(faults)}")
+          f"manifolds={manifolds} faults={faults}")
     return 1 if faults else 0
 
 

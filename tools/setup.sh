@@ -5,6 +5,7 @@
 # 2. Source packages in third_party/<name>, fetched with apt from the Debian mirrors that this machine uses already.
 #    bookworm's Mbed TLS is 2.28 and its nanopb package holds no sources, hence the source packages. A folder appears in
 #    one rename and carries its own stamp, so that an interrupted set-up continues where it stopped.
+# 3. rp2040js, the emulator of the RP2040, with npm; nothing else needs it, and without it its tests are left out.
 #
 # Usage: tools/setup.sh [--no-result]        exit status 0: everything is in place
 set -euo pipefail
@@ -30,12 +31,24 @@ show_log_end() { sed 's/^/    | /' < <(tail -n 12 "$LOG") >&2; }
 
 wanted_packages() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' -e 's/[[:space:]]//g' tools/packages.txt; }
 
+# Node of another origin brings npm, and Debian's packages conflict with it: the commands are enough.
+is_there_otherwise() {
+  case $1 in
+    nodejs) command -v node >/dev/null ;;
+    npm) command -v npm >/dev/null ;;
+    *) false ;;
+  esac
+}
+
 missing_packages() {
-  local wanted
+  local wanted name
   mapfile -t wanted < <(wanted_packages)
   comm -23 <(printf '%s\n' "${wanted[@]}" | sort -u) \
     <(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null |
-      awk '$2 == "installed" { print $1 }' | sort -u)
+      awk '$2 == "installed" { print $1 }' | sort -u) |
+    while read -r name; do
+      is_there_otherwise "$name" || printf '%s\n' "$name"
+    done
 }
 
 source_is_current() { [[ -f third_party/${1%/*}/$STAMP && $(<"third_party/${1%/*}/$STAMP") == "$1" ]]; }
@@ -131,6 +144,23 @@ fetch_sources() {
   rm -rf "$work"
 }
 
+readonly RP2040JS=third_party/rp2040js
+
+rp2040js_is_current() {
+  ! command -v npm >/dev/null || cmp -s tools/rp2040js/package-lock.json "$RP2040JS/$STAMP"
+}
+
+# Its versions and their checksums stand in tools/rp2040js/package-lock.json. A failure is no reason to stop.
+fetch_rp2040js() {
+  rm -rf "$RP2040JS"
+  mkdir -p "$RP2040JS"
+  cp tools/rp2040js/package.json tools/rp2040js/package-lock.json "$RP2040JS"
+  say "fetching rp2040js"
+  npm --prefix "$RP2040JS" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 >>"$LOG" 2>&1 ||
+    say "warning: npm could not fetch rp2040js: the RP2040 is not emulated (remove $RP2040JS to try again)"
+  cp tools/rp2040js/package-lock.json "$RP2040JS/$STAMP"
+}
+
 main() {
   local result=yes missing stale begin=$SECONDS fetched=0
   case ${1:-} in
@@ -140,7 +170,7 @@ main() {
   esac
   mapfile -t missing < <(missing_packages)
   mapfile -t stale < <(stale_sources)
-  if ((${#missing[@]} + ${#stale[@]})); then
+  if ((${#missing[@]} + ${#stale[@]})) || ! rp2040js_is_current; then
     mkdir -p third_party 2>/dev/null && [[ -w third_party ]] ||
       die "$PWD is not writable for $(id -un)." "Use a clone of your own, or run ./run setup as its owner."
     exec 9>third_party/.lock
@@ -150,6 +180,7 @@ main() {
     : >"$LOG"
     if ((${#missing[@]})); then install_packages "${missing[@]}"; fi
     if ((${#stale[@]})); then fetch_sources "${stale[@]}"; fi
+    rp2040js_is_current || fetch_rp2040js
     fetched=${#stale[@]}
   fi
   if [[ -n $result ]]; then

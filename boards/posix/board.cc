@@ -203,6 +203,10 @@ Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
   }
 }
 
+// A host repeats the task in progress: its steps are quick, and its files last.
+Status port_step_write(uint32_t, const StoragePiece*, size_t) { return Status::kUnimplemented; }
+Result<size_t> port_step_read(uint32_t, uint8_t*, size_t) { return Status::kUnimplemented; }
+
 void port_reboot() { std::abort(); }
 
 void assert_failed(const char* file, int line) {

@@ -17,12 +17,29 @@ using Real = double;
 using Real = float;
 #endif
 
+// Whether the members are linked that only hosts call: distances, random points, geodesics, directions on the sphere.
+// Reason: they take libm, 8 KB of a board's flash that no run reaches there.
+#if defined(GS_BARE_METAL)
+inline constexpr bool kHasHostMembers = false;
+#else
+inline constexpr bool kHasHostMembers = true;
+#endif
+
 // ---- The model -------------------------------------------------------------------------------------------------
 
 // Rows and columns of a point, each. Reason: 2^15 keeps rows * cols inside 32 bits.
 inline constexpr uint32_t kDimensionMax = 32768;
-// Columns of a Stiefel point. Reason: its polar factor works on a cols x cols matrix kept in scratch.
+// Columns of a Stiefel or Grassmann point. Reason: its polar factor works on a cols x cols matrix kept in scratch.
 inline constexpr uint32_t kStiefelColsMax = 64;
+
+// Rows (and columns) of a symmetric positive definite point. Reason: its operations keep four such matrices in scratch,
+// and an eigen-decomposition by Jacobi rotations grows with the cube.
+inline constexpr uint32_t kSpdRowsMax = 64;
+
+// Rank of a fixed-rank point. Reason: its retraction decomposes a core of twice this order.
+inline constexpr uint32_t kFixedRankMax = 32;
+// Parts of a product. Reason: Welcome carries them all in one frame, and a device keeps the list.
+inline constexpr uint32_t kPartCountMax = 8;
 
 // ---- Local work ------------------------------------------------------------------------------------------------
 
@@ -34,6 +51,9 @@ inline constexpr uint32_t kDirectionCountMax = 1024;
 inline constexpr uint32_t kScalarCountMax = 4096;
 // Samples of one minibatch. Reason: its index list stands in scratch, 2 bytes each on a board.
 inline constexpr uint32_t kBatchSizeMax = 4096;
+// Minibatch sizes that a task may name, one for each of its first local steps. Reason: each takes 4 bytes of every
+// Task; the works let the batch grow over the first few steps.
+inline constexpr uint32_t kBatchScheduleMax = 8;
 // Samples of one device. Reason: sample indices and fold weights are unsigned 16 bits.
 inline constexpr uint32_t kSampleCountMax = 65535;
 

@@ -15,9 +15,15 @@
 
 namespace gradstream {
 
+struct Parts;  // runtime/manifold/manifold.h
+
 struct Shape {
   uint32_t rows = 0;
   uint32_t cols = 0;
+  // What the rows x cols numbers are cut into, for a manifold whose point has several blocks (product, fixed rank);
+  // null for all others. The caller's: it must outlive every use of the shape. Two shapes are equal only with the same
+  // list.
+  const Parts* parts = nullptr;
   constexpr size_t size() const { return static_cast<size_t>(rows) * cols; }
   friend constexpr bool operator==(const Shape&, const Shape&) = default;
 };
@@ -28,6 +34,8 @@ Real dot(size_t count, const Real* x, const Real* y);
 Real norm2(size_t count, const Real* x);
 // |y - x|, without cancellation for near points.
 Real distance2(size_t count, const Real* x, const Real* y);
+// out <- x + y. out may be either.
+void add(size_t count, const Real* x, const Real* y, Real* out);
 // y <- y + a x. x and y may be the same array.
 void add_scaled(size_t count, Real a, const Real* x, Real* y);
 // x <- a x.
@@ -36,8 +44,20 @@ void copy(size_t count, const Real* x, Real* y);
 void fill_zero(size_t count, Real* x);
 bool all_finite(size_t count, const Real* x);
 
+// out[c] <- sum over the rows of a[.][c] b[.][c]. out (cols) aliases neither.
+void column_dots(Shape shape, const Real* a, const Real* b, Real* out);
+// x[.][c] <- factors[c] x[.][c].
+void scale_columns(Shape shape, const Real* factors, Real* x);
+// out[.][c] <- y[.][c] - factors[c] x[.][c]. out may be x or y.
+void subtract_columns(Shape shape, const Real* factors, const Real* x, const Real* y, Real* out);
+// S <- (S + S') / 2, n x n.
+void symmetrize(uint32_t n, Real* s);
+// S <- S', n x n.
+void transpose_square(uint32_t n, Real* s);
 // out (cols x cols) <- A' B, both rows x cols. out aliases neither.
 void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out);
+// out (cols x cols) <- A' A: the upper half, mirrored. out may not be a.
+void gram(Shape shape, const Real* a, Real* out);
 // out (rows x cols) <- A S, A rows x cols, S cols x cols. out aliases neither.
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out);
 // out (rows x cols) <- G - A S. out may be g, aliases neither a nor s.
@@ -59,9 +79,16 @@ Status polar_factor(Shape shape, const Real* a, Real* out, Arena& arena);
 size_t polar_scratch_size(Shape shape);  // bytes of arena scratch
 inline constexpr Real kPolarRankTolerance = 16 * std::numeric_limits<Real>::epsilon();
 
-// Q of the thin QR with positive diagonal R (modified Gram-Schmidt, twice), into out; out may be a. kSingular when a
-// column depends on those before it.
-Status qr_factor(Shape shape, const Real* a, Real* out);
+// Q of the thin QR with positive diagonal R, into out; out may be a. By the Gram matrix' Cholesky factor, once for
+// a near-orthogonal A, as retractions meet it, twice otherwise (Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, "Roundoff
+// error analysis of the CholeskyQR2 algorithm", 2015); by modified Gram-Schmidt, twice, where a column nearly depends
+// on those before it. kSingular when one does.
+Status qr_factor(Shape shape, const Real* a, Real* out, Arena& arena);
+size_t qr_scratch_size(Shape shape);  // bytes of arena scratch
+
+// A <- A^(-1), n x n, by Gauss-Jordan with partial pivoting. pivots: n entries of scratch. kSingular on a zero or
+// non-finite pivot; a is then spoilt.
+Status invert_in_place(uint32_t n, Real* a, uint32_t* pivots);
 
 // Symmetric X of M X + X M' = C, C symmetric; n x n; out may be c. M need not be symmetric. Solved by the doubling form
 // of Smith's iteration (R. A. Smith, "Matrix equation XA + BX = C", 1968): quadratic, fastest for M near I, convergent

@@ -19,6 +19,7 @@ enum class RandomDomain : uint32_t {
   kClientSampling = 3,
   kOwnDirections = 4,     // owner = client's enrolment index
   kSharedDirections = 5,  // owner = group
+  kIterate = 6,           // owner = client's enrolment index: which local iterate is sent
 };
 
 // Names one stream of 2^34 words.

@@ -99,7 +99,10 @@ ClientAction Client::poll_train(uint64_t now_ms) {
     status = finish_task(now_ms);
   } else {
     status = run_.ops->step(run_, arena_);
-    counters_.local_steps += status == Status::kOk ? 1 : 0;
+    if (status == Status::kOk) {
+      ++counters_.local_steps;
+      return keeps_steps() ? save_step() : wait_until(0);
+    }
   }
   if (status != Status::kOk) {
     refuse_task(run_.task.sequence, status, now_ms);
@@ -131,12 +134,11 @@ ClientAction Client::disconnect() {
 }
 
 ClientAction Client::save(uint64_t now_ms) {
-  fill_pieces();
   await_ = Await::kSaved;
   deadline_ms_ = now_ms + kAnswerDeadlineMs;
   ClientAction action;
   action.kind = ClientActionKind::kSave;
-  action.pieces = pieces_;
+  action.pieces = fill_pieces();
   return action;
 }
 

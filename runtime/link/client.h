@@ -11,9 +11,12 @@
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
 //
-// Memory, all in the arena, from its persistent end: the replica (two tensors); in scalar runs the correction (one
-// tensor) and two uploads (the pending one, and the last accepted one until the record that it went into is applied);
-// above them, during a task, the solver's state.
+// Memory, all in the arena, from its persistent end: the replica (two tensors, three with a mean, and one
+// for each extra part of the run's versions); where the run has
+// the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
+// the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above
+// them, during a task, with a memory the correction, and the solver's state. With error feedback the run has three
+// tensors more: the residual of the pending upload, the one that stands again if that is not accepted, and their base.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 
@@ -31,8 +34,15 @@
 namespace gradstream {
 
 struct SavedHeader;
+struct SavedStep;
 
 enum class ClientState : uint8_t { kIdle, kConnect, kHello, kSync, kTrain, kSave, kUpload, kFinished };
+
+// Where the local steps of the task in progress were kept (port_step_read); read null: nowhere.
+struct StepSource {
+  Result<size_t> (*read)(void* context, uint32_t index, uint8_t* out, size_t capacity) = nullptr;
+  void* context = nullptr;
+};
 
 struct ClientConfig {
   Registry registry;
@@ -41,6 +51,7 @@ struct ClientConfig {
   uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
+  StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
   uint32_t min_retry_ms = 1000;  // after n failed sessions in a row: [min, min 2^n], at most 8 min
 };
@@ -51,6 +62,7 @@ enum class ClientActionKind : uint8_t {
   kSend,        // bytes: one frame, valid until reported; then on_sent(), or on_connection_lost()
   kDisconnect,  // close the session; no report needed
   kSave,        // pieces: make the state durable; then on_saved()
+  kSaveStep,    // pieces: make the local step step_index durable (port_step_write); no report needed
 };
 
 struct ClientAction {
@@ -58,6 +70,7 @@ struct ClientAction {
   uint64_t wake_ms = 0;
   std::span<const uint8_t> bytes;
   std::span<const StoragePiece> pieces;
+  uint32_t step_index = 0;
 };
 
 struct ClientCounters {
@@ -68,6 +81,7 @@ struct ClientCounters {
   uint32_t tasks_done = 0;
   uint32_t tasks_refused = 0;
   uint32_t local_steps = 0;
+  uint32_t steps_replayed = 0;  // taken over from before a reset
   uint32_t updates_folded = 0;  // Ack folded
   uint32_t updates_late = 0;
   uint32_t updates_refused = 0;  // any other final verdict
@@ -75,7 +89,9 @@ struct ClientCounters {
   uint32_t records_applied = 0;
   uint32_t snapshots = 0;
   uint32_t digest_mismatches = 0;
-  uint32_t corrections = 0;    // computed from a record
+  uint32_t corrections = 0;    // computed from a record or, with a memory, for a task
+  uint32_t residuals = 0;      // uploads that carried what an earlier one's encoding had left out
+  uint32_t residuals_lost = 0;  // that could not be transported to the new base
   uint32_t runs_dropped = 0;   // all state of a run given up because the server named another one
   uint32_t save_failures = 0;
   uint32_t reasons = 0;  // how often last_reason() was given, the same one again included
@@ -138,6 +154,9 @@ class Client {
   bool run_finished() const { return run_finished_; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
   gs_WaitCause last_wait() const { return last_wait_; }
+  // What the encoding of this device's last upload left out, per step, or null for none; once the upload is judged, of
+  // its last accepted one.
+  const Real* residual() const { return has_residual_ ? residual_ : nullptr; }
   // The correction that the next task starts with, or null for none.
   const Real* correction() const { return has_correction_ ? correction_ : nullptr; }
   // Figures of the device for StatusReport. The shell fills stack_high_water, tls_high_water and, where it knows the
@@ -148,6 +167,7 @@ class Client {
   // What poll() waits for before the state may go on.
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
+  enum SlotRole : uint8_t { kPending, kAccepted, kHeld };
   struct RecordProgress {
     bool is_open = false;
     uint32_t block_index = 0;
@@ -156,18 +176,28 @@ class Client {
     uint32_t value_count = 0;
     uint32_t base_version = 0;
     uint32_t owner = 0;
-    float step_scale = 0;
+    Real step_scale = 0;
+    bool from_zero = false;
+    bool after_step = false;
   };
   struct SnapshotProgress {
     bool is_open = false;
     uint32_t version = 0;
+    uint32_t parts = 0;   // bits of ModelPart, all of the snapshot
+    uint32_t part = 0;    // that comes now
     uint32_t offset = 0;  // next expected
     uint64_t digest = 0;
   };
 
   // Saved state: client_save.cc.
-  void fill_pieces();
+  StoragePiece* save_pieces();
+  std::span<const StoragePiece> fill_pieces();
   void restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes);
+  bool keeps_steps() const;
+  SavedStep step_header(uint32_t index) const;
+  ClientAction save_step();
+  void replay_steps();
+  bool replay_step(uint8_t* record, size_t size);
 
   // Polling.
   ClientAction poll_idle(uint64_t now_ms);
@@ -190,9 +220,16 @@ class Client {
   Status handle_welcome(const gs_Welcome& welcome, uint64_t now_ms);
   Status handle_log(const gs_LogChunk& chunk);
   Status check_block(const gs_LogChunk& chunk);
+  Status begin_record(const gs_LogChunk& chunk);
   Status add_values(const gs_LogChunk& chunk);
+  Status add_words(const gs_LogChunk& chunk);
+  Status take_exact_step();
   Status finish_record(uint64_t digest);
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
+  Status read_snapshot(const gs_SnapshotChunk& chunk);
+  uint32_t snapshot_parts(const gs_SnapshotChunk& chunk) const;
+  Status open_snapshot(const gs_SnapshotChunk& chunk);
+  Status finish_snapshot();
   Status handle_task(const gs_Task& task, uint64_t now_ms);
   Status handle_ack(const gs_Ack& ack, uint64_t now_ms);
   Status handle_wait(const gs_Wait& wait, uint64_t now_ms);
@@ -203,6 +240,7 @@ class Client {
 
   // Runs, models, tasks.
   bool is_same_run(const gs_Welcome& welcome) const;
+  Status fill_parts(Shape* shape);
   Status begin_run(const gs_Welcome& welcome);
   bool has_scalar_stream() const;
   bool prove_model(uint64_t digest);
@@ -211,11 +249,22 @@ class Client {
   void accept_pending(uint32_t record_version);
   void settle_correction();
   Status prepare_slots(size_t size, uint32_t count);
-  uint8_t* pending_bytes() const { return slots_[pending_slot_]; }
-  uint8_t* accepted_bytes() const { return slots_[pending_slot_ ^ 1]; }
+  bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
+  uint32_t slot_count_wanted() const;
+  void accept_into_memory(uint32_t record_version);
+  void hold_accepted();
+  Status fill_memory_correction();
+  void settle_with_mean();
+  uint8_t* pending_bytes() const { return slots_[slot_of_[kPending]]; }
+  uint8_t* accepted_bytes() const { return slots_[slot_of_[kAccepted]]; }
+  uint8_t* held_bytes() const { return slots_[slot_of_[kHeld]]; }
   Status begin_task(uint64_t now_ms);
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
+  Status encode_upload(const GradientStream& stream);
+  Status encode_with_residual(const GradientStream& stream);
+  void move_residual();
+  void take_residual_back();
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
   void end_refusal(uint64_t now_ms);
@@ -236,9 +285,9 @@ class Client {
   ClientState state_ = ClientState::kIdle;
   Await await_ = Await::kNothing;
   Sent sent_ = Sent::kHello;
-  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   Status last_status_ = Status::kOk;
   bool run_finished_ = false;
+  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   gs_WaitCause last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
 
   // Session.
@@ -252,35 +301,39 @@ class Client {
   bool is_skipping_ = false;      // the rest of an answer whose model proved wrong
   uint8_t failures_ = 0;
   uint8_t mismatches_ = 0;  // in a row
+  uint32_t jitter_count_ = 0;
   uint64_t wake_ms_ = 0;
   uint64_t deadline_ms_ = 0;
   uint64_t not_before_ms_ = 0;  // no connection before
-  uint32_t jitter_count_ = 0;
 
   // Run and model.
-  bool has_run_ = false;
   gs_Welcome welcome_ = {};
   Replica replica_;
-  Real* correction_ = nullptr;
+  Real* correction_ = nullptr;  // with a memory: of the task
+  Real* residual_ = nullptr;         // with error feedback: per step, of the pending upload or the last accepted one
+  Real* residual_before_ = nullptr;  // while an upload is pending: the one before it
+  Real* residual_base_ = nullptr;    // the model that both are tangents at
+  bool has_run_ = false;
   bool has_correction_ = false;
+  bool has_residual_ = false;
   RecordProgress record_;
   SnapshotProgress snapshot_;
 
   // Uploads.
   StoredUpload pending_;
-  StoredUpload accepted_;        // folded, its record not applied yet
+  StoredUpload accepted_;         // folded, its record not applied yet
   uint32_t accepted_record_ = 0;  // version that the record leads to
-  uint8_t* slots_[2] = {};
+  StoredUpload held_;             // with a memory: the one that the mean counts for this device
+  uint8_t* slots_[3] = {};
+  uint8_t slot_of_[3] = {0, 1, 2};  // by SlotRole
   uint32_t slot_size_ = 0;
   uint8_t slot_count_ = 0;
-  uint8_t pending_slot_ = 0;
   bool is_pending_sent_ = false;
   uint32_t piece_next_ = 0;
   uint32_t lost_task_sequence_ = 0;
 
   // Task.
   SolverRun run_;
-  bool is_task_begun_ = false;
   size_t run_mark_ = 0;   // arena: end of replica and correction
   size_t task_mark_ = 0;  // arena: end of the slots
   uint64_t task_received_ms_ = 0;
@@ -288,11 +341,12 @@ class Client {
   uint64_t task_duration_ms_ = 0;  // of the last task done, scaled to all its steps; 0: unknown
   uint32_t refused_sequence_ = 0;
   gs_Reason last_refusal_ = gs_Reason_REASON_NONE;  // of the device, for TaskRefused
+  uint32_t steps_replayed_ = 0;                     // of the task
+  bool is_task_begun_ = false;
 
   ClientCounters counters_;
   gs_StatusReport report_ = {};
-  StoragePiece pieces_[5];
-  alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the header of the saved state
+  alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the saved state's header and pieces
 };
 
 }  // namespace gradstream

@@ -1,4 +1,6 @@
 // What the client makes of the server's messages. Anything that does not belong here ends the session.
+#include <bit>
+
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
 #include "runtime/training/encoding.h"
@@ -68,18 +70,15 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     return Status::kProtocolError;
   }
   if (!record_.is_open) {
-    GS_TRY(replica_.begin_record());
-    record_ = RecordProgress{};
-    record_.is_open = true;
-    record_.block_count = chunk.block_count;
-    record_.step_scale = chunk.step_scale;
+    GS_TRY(begin_record(chunk));
   }
   if (chunk.block_index != record_.block_index || chunk.first_value != record_.first_value ||
-      chunk.block_count != record_.block_count || chunk.step_scale != record_.step_scale) {
+      chunk.block_count != record_.block_count || chunk.step_scale != record_.step_scale ||
+      chunk.from_zero != record_.from_zero) {
     return Status::kDataCorrupt;
   }
   GS_TRY(check_block(chunk));
-  GS_TRY(add_values(chunk));
+  GS_TRY(replica_.has_mean() ? add_words(chunk) : add_values(chunk));
   if (record_.first_value < record_.value_count) {
     return Status::kOk;
   }
@@ -88,24 +87,41 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
   return record_.block_index < record_.block_count ? Status::kOk : finish_record(chunk.digest);
 }
 
+Status Client::begin_record(const gs_LogChunk& chunk) {
+  GS_TRY(replica_.has_mean() ? replica_.begin_exact_record(chunk.from_zero) : replica_.begin_record());
+  record_ = RecordProgress{};
+  record_.is_open = true;
+  record_.block_count = chunk.block_count;
+  record_.step_scale = chunk.step_scale;
+  record_.from_zero = chunk.from_zero;
+  return Status::kOk;
+}
+
 // The first piece of a block says what the block is; the others repeat it.
 Status Client::check_block(const gs_LogChunk& chunk) {
   if (chunk.first_value == 0) {
     record_.value_count = chunk.value_count;
     record_.base_version = chunk.base_version;
     record_.owner = chunk.owner;
+    if (record_.after_step && !chunk.after_step) {
+      return Status::kDataCorrupt;
+    }
+    record_.after_step = chunk.after_step;
     const uint32_t m = welcome_.direction_count;
     const bool whole_steps = chunk.value_count % m == 0 && chunk.value_count / m <= kLocalStepCountMax;
     return whole_steps ? Status::kOk : Status::kDataCorrupt;
   }
   const bool same = chunk.value_count == record_.value_count && chunk.base_version == record_.base_version &&
-                    chunk.owner == record_.owner;
+                    chunk.owner == record_.owner && chunk.after_step == record_.after_step;
   return same ? Status::kOk : Status::kDataCorrupt;
 }
 
 // Decodes in blocks that fit a small stack; the sum does not depend on where the values are cut.
 Status Client::add_values(const gs_LogChunk& chunk) {
   const Encoding encoding = static_cast<Encoding>(chunk.encoding);
+  if (encoding == Encoding::kFixed) {
+    return Status::kDataCorrupt;
+  }
   const size_t count = piece_value_count(encoding, chunk.values.size);
   DirectionSpec directions = to_directions(welcome_, chunk.base_version);
   directions.owner = chunk.owner;
@@ -120,15 +136,49 @@ Status Client::add_values(const gs_LogChunk& chunk) {
   return Status::kOk;
 }
 
+// As add_values, for the whole coefficients of the memory form.
+Status Client::add_words(const gs_LogChunk& chunk) {
+  if (chunk.encoding != gs_Encoding_ENCODING_FIXED) {
+    return Status::kDataCorrupt;
+  }
+  if (chunk.after_step && !replica_.has_taken_step()) {
+    GS_TRY(take_exact_step());
+  }
+  const size_t count = piece_value_count(Encoding::kFixed, chunk.values.size);
+  DirectionSpec directions = to_directions(welcome_, chunk.base_version);
+  directions.owner = chunk.owner;
+  FixedWord words[kInt8BlockSize];
+  for (size_t done = 0; done < count; done += kInt8BlockSize) {
+    const size_t size = count - done < kInt8BlockSize ? count - done : kInt8BlockSize;
+    load_words(size, chunk.values.bytes + encoded_size(Encoding::kFixed, done), words);
+    GS_TRY(replica_.add_exact(directions, record_.first_value, static_cast<uint32_t>(size), words));
+    record_.first_value += static_cast<uint32_t>(size);
+  }
+  return Status::kOk;
+}
+
+Status Client::take_exact_step() {
+  return replica_.take_exact_step(welcome_.direction_count, record_.step_scale, welcome_.fold_scale_log2, arena_);
+}
+
 Status Client::finish_record(uint64_t digest) {
-  GS_TRY(replica_.finish_record(welcome_.direction_count, static_cast<Real>(record_.step_scale), arena_));
+  if (replica_.has_mean()) {
+    if (!replica_.has_taken_step()) {
+      GS_TRY(take_exact_step());
+    }
+    GS_TRY(replica_.finish_exact_record());
+  } else {
+    GS_TRY(replica_.finish_record(welcome_.direction_count, record_.step_scale, arena_));
+  }
   record_.is_open = false;
   ++counters_.records_applied;
   if (!prove_model(digest)) {
     is_skipping_ = true;
     return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
   }
-  settle_correction();
+  if (!replica_.has_mean()) {
+    settle_correction();
+  }
   return Status::kOk;
 }
 
@@ -139,33 +189,84 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (is_skipping_) {
     return Status::kOk;
   }
-  if (record_.is_open || chunk.total != 4 * static_cast<uint64_t>(replica_.shape().size())) {
+  if (record_.is_open || chunk.total != sizeof(Real) * static_cast<uint64_t>(replica_.shape().size())) {
     return Status::kDataCorrupt;
   }
   if (!snapshot_.is_open) {
-    snapshot_ = SnapshotProgress{true, chunk.version, 0, chunk.digest};
+    GS_TRY(open_snapshot(chunk));
   }
-  if (chunk.version != snapshot_.version || chunk.digest != snapshot_.digest || chunk.offset != snapshot_.offset) {
+  const bool is_same = chunk.version == snapshot_.version && chunk.digest == snapshot_.digest &&
+                       snapshot_parts(chunk) == snapshot_.parts;
+  if (!is_same || static_cast<uint32_t>(chunk.part) != snapshot_.part || chunk.offset != snapshot_.offset) {
     return Status::kDataCorrupt;
   }
-  Real* model = replica_.begin_snapshot();
-  const size_t count = chunk.values.size / 4;
-  GS_TRY(decode_values(Encoding::kF32, count, chunk.values.bytes, chunk.values.size, model + chunk.offset / 4));
+  GS_TRY(read_snapshot(chunk));
   snapshot_.offset += chunk.values.size;
   if (snapshot_.offset < chunk.total) {
     return Status::kOk;
   }
-  snapshot_.is_open = false;
-  replica_.adopt_snapshot(chunk.version);
-  ++counters_.snapshots;
-  if (accepted_.task_sequence != 0 && accepted_record_ <= chunk.version) {
-    drop_correction();  // the record that it needs will not come
+  snapshot_.offset = 0;
+  const uint32_t rest = snapshot_.parts >> (snapshot_.part + 1);
+  if (rest != 0) {
+    snapshot_.part += 1 + static_cast<uint32_t>(std::countr_zero(rest));
+    return Status::kOk;
   }
-  if (!prove_model(chunk.digest)) {
+  return finish_snapshot();
+}
+
+// The first piece says what the snapshot holds. Without the model it adds to the one held.
+uint32_t Client::snapshot_parts(const gs_SnapshotChunk& chunk) const {
+  const uint32_t usual = part_bit(ModelPart::kModel) | (replica_.has_mean() ? part_bit(ModelPart::kMean) : 0);
+  return chunk.parts == 0 ? usual : chunk.parts;
+}
+
+Status Client::open_snapshot(const gs_SnapshotChunk& chunk) {
+  const uint32_t parts = snapshot_parts(chunk);
+  const bool has_model = (parts & part_bit(ModelPart::kModel)) != 0;
+  if (!has_model && (!replica_.has_model() || chunk.version != replica_.version() + 1)) {
+    return Status::kProtocolError;
+  }
+  snapshot_ = SnapshotProgress{true, chunk.version, parts, static_cast<uint32_t>(std::countr_zero(parts)), 0,
+                               chunk.digest};
+  return Status::kOk;
+}
+
+Status Client::finish_snapshot() {
+  snapshot_.is_open = false;
+  if ((snapshot_.parts & part_bit(ModelPart::kModel)) != 0) {
+    replica_.adopt_snapshot(snapshot_.version, snapshot_.parts);
+    ++counters_.snapshots;
+  } else {
+    replica_.adopt_parts(snapshot_.version, snapshot_.parts);
+  }
+  if (!prove_model(snapshot_.digest)) {
     is_skipping_ = true;
     return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
   }
+  if (!has_memory() && accepted_.task_sequence != 0 && accepted_record_ <= snapshot_.version) {
+    settle_with_mean();
+  }
   return Status::kOk;
+}
+
+// A piece of the model, of the mean behind it, or of another tensor of the run.
+Status Client::read_snapshot(const gs_SnapshotChunk& chunk) {
+  const auto part = static_cast<ModelPart>(chunk.part);
+  if (part == ModelPart::kMean) {
+    if (!replica_.has_mean()) {
+      return Status::kDataCorrupt;
+    }
+    static_cast<void>(replica_.begin_snapshot());
+    const size_t count = chunk.values.size / sizeof(FixedWord);
+    load_words(count, chunk.values.bytes, replica_.mean_buffer() + chunk.offset / sizeof(FixedWord));
+    return Status::kOk;
+  }
+  Real* out = part == ModelPart::kModel ? replica_.begin_snapshot() : replica_.part_buffer(part);
+  if (out == nullptr) {
+    return Status::kDataCorrupt;  // a part that the run does not have
+  }
+  const size_t count = chunk.values.size / sizeof(Real);
+  return decode_values(kRealEncoding, count, chunk.values.bytes, chunk.values.size, out + chunk.offset / sizeof(Real));
 }
 
 Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
@@ -195,6 +296,7 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
   lost_task_sequence_ = 0;
   run_.task = to_task(task, welcome_);
+  run_.task.shape = replica_.shape();
   task_received_ms_ = now_ms;
   is_task_begun_ = false;
   state_ = ClientState::kTrain;
@@ -224,7 +326,13 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
     default:
       ++counters_.updates_refused;
       give_reason(ack.reason);
-      drop_correction();
+      take_residual_back();
+      if (!has_memory()) {
+        drop_correction();
+      } else if (ack.verdict == gs_VERDICT_SUPERSEDED) {
+        // What became of it is not known here any more. The memory may hold it: tasks say so.
+        accept_into_memory(replica_.version() + 1);
+      }
       break;
   }
   pending_ = StoredUpload{};

@@ -1,6 +1,9 @@
-// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum.
+// What survives a reset: model, correction and uploads as they stand when a task has been done, each with its checksum;
+// and, where the port keeps them, the local steps of the task in progress as the scalars that they were made of.
 //
-//   header | model | correction | pending upload | accepted upload      (a part that is not held has no bytes)
+//   state:  header | parts of a product | model | mean | correction | pending, accepted, held upload |
+//           residual, the one before, their base   (a part not held has no bytes)
+//   step:   header | scalars
 //
 // Words as the processor keeps them: only the image that wrote a state reads it again.
 #include <bit>
@@ -34,6 +37,8 @@ struct SavedHeader {
   uint32_t run;
   uint32_t parameters_digest[2];
   uint32_t manifold;
+  uint32_t retraction;
+  uint32_t transport;
   uint32_t rows;
   uint32_t cols;
   uint32_t stream;
@@ -41,6 +46,7 @@ struct SavedHeader {
   uint32_t shared_directions;
   uint32_t seed;
   uint32_t direction_count;
+  uint32_t model_parts;
   uint32_t version;
   uint32_t has_model;
   uint32_t model_crc;
@@ -49,17 +55,41 @@ struct SavedHeader {
   uint32_t slot_size;
   uint32_t slot_count;
   uint32_t accepted_record;
+  uint32_t correction;  // of the Welcome
+  uint32_t fold_scale_log2;
+  uint32_t mean_crc;
+  uint32_t error_feedback;
+  uint32_t has_residual;
+  uint32_t residual_crc[3];  // residual, the one before, their base
+  uint32_t manifold_part_count;
+  uint32_t manifold_parts_crc;
   SavedUpload pending;
   SavedUpload accepted;
+  SavedUpload held;
   uint32_t crc;  // of the words before it
+};
+
+// All that a step depends on, so that a step of another run under the same number, or one that another correction had
+// steered, is done again.
+struct SavedStep {
+  uint32_t run;
+  uint32_t parameters_digest[2];  // low word first
+  uint32_t task_sequence;
+  uint32_t version;
+  uint32_t index;
+  uint32_t loss;            // bits of the float
+  uint32_t correction_crc;  // 0: none
+  uint32_t real_size;
+  uint32_t crc;  // of the words before it and the scalars
 };
 
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
-constexpr uint32_t kFormat = 1;
-static_assert(sizeof(SavedHeader) == 4 * (22 + 2 * 13 + 1), "no padding: the checksum covers every byte");
-static_assert(sizeof(SavedHeader) <= kFrameSizeMax, "the header is built in the frame's buffer");
+constexpr uint32_t kFormat = 3;
+constexpr size_t kPieceCount = 11;
+constexpr size_t kPiecesOffset = 512;  // in the frame's buffer
+static_assert(sizeof(SavedHeader) == 4 * (35 + 3 * 13 + 1), "no padding: the checksum covers every byte");
 
 SavedUpload to_saved(const StoredUpload& upload) {
   SavedUpload out = {};
@@ -104,9 +134,10 @@ uint32_t header_crc(const SavedHeader& header) {
 gs_Welcome to_welcome(const SavedHeader& header) {
   gs_Welcome out = {};
   out.run = header.run;
-  out.parameters_digest =
-      static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
+  out.parameters_digest = static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
   out.manifold = static_cast<gs_Manifold>(header.manifold);
+  out.retraction = static_cast<gs_Retraction>(header.retraction);
+  out.transport = static_cast<gs_Transport>(header.transport);
   out.rows = header.rows;
   out.cols = header.cols;
   out.stream = static_cast<gs_StreamKind>(header.stream);
@@ -114,6 +145,10 @@ gs_Welcome to_welcome(const SavedHeader& header) {
   out.shared_directions = header.shared_directions != 0;
   out.seed = header.seed;
   out.direction_count = header.direction_count;
+  out.correction = static_cast<gs_Correction>(header.correction);
+  out.fold_scale_log2 = header.fold_scale_log2;
+  out.model_parts = header.model_parts;
+  out.error_feedback = header.error_feedback != 0;
   return out;
 }
 
@@ -139,15 +174,38 @@ bool holds(std::span<const uint8_t> part, size_t size, uint32_t crc) {
   return part.size() == size && crc32c(0, part.data(), part.size()) == crc;
 }
 
+uint32_t step_crc(const SavedStep& step, const uint8_t* values, size_t size) {
+  return crc32c(crc32c(0, reinterpret_cast<const uint8_t*>(&step), offsetof(SavedStep, crc)), values, size);
+}
+
 }  // namespace
 
-void Client::fill_pieces() {
+// The pieces stand in the frame's buffer behind the header: nothing is sent while something is saved.
+StoragePiece* Client::save_pieces() {
+  static_assert(sizeof(SavedHeader) <= kPiecesOffset && kPiecesOffset % alignof(StoragePiece) == 0);
+  static_assert(kPiecesOffset + kPieceCount * sizeof(StoragePiece) <= kFrameSizeMax);
+  return reinterpret_cast<StoragePiece*>(frame_ + kPiecesOffset);
+}
+
+std::span<const StoragePiece> Client::fill_pieces() {
+  StoragePiece* const pieces = save_pieces();
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
-  pieces_[0] = {frame_, sizeof(SavedHeader)};
-  pieces_[1] = {reinterpret_cast<const uint8_t*>(replica_.model()), replica_.has_model() ? tensor_size : 0};
-  pieces_[2] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
-  pieces_[3] = {pending_bytes(), pending_.size};
-  pieces_[4] = {accepted_bytes(), accepted_.size};
+  pieces[0] = {frame_, sizeof(SavedHeader)};
+  pieces[1] = {reinterpret_cast<const uint8_t*>(welcome_.manifold_parts),
+                welcome_.manifold_parts_count * sizeof(welcome_.manifold_parts[0])};
+  // A version with more than a model and a mean comes again whole: what survives is the upload.
+  const bool saves_model = replica_.has_model() && replica_.parts() == 0;
+  pieces[2] = {reinterpret_cast<const uint8_t*>(replica_.model()), saves_model ? tensor_size : 0};
+  pieces[3] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
+                replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
+  pieces[4] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
+  pieces[5] = {pending_bytes(), pending_.size};
+  pieces[6] = {accepted_bytes(), accepted_.size};
+  pieces[7] = {held_bytes(), held_.size};
+  const Real* const residuals[3] = {residual_, residual_before_, residual_base_};
+  for (size_t i = 0; i < 3; ++i) {
+    pieces[8 + i] = {reinterpret_cast<const uint8_t*>(residuals[i]), has_residual_ ? tensor_size : 0};
+  }
   SavedHeader header = {};
   header.magic = kMagic;
   header.format = kFormat;
@@ -156,6 +214,8 @@ void Client::fill_pieces() {
   header.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
   header.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
   header.manifold = static_cast<uint32_t>(welcome_.manifold);
+  header.retraction = static_cast<uint32_t>(welcome_.retraction);
+  header.transport = static_cast<uint32_t>(welcome_.transport);
   header.rows = welcome_.rows;
   header.cols = welcome_.cols;
   header.stream = static_cast<uint32_t>(welcome_.stream);
@@ -163,18 +223,31 @@ void Client::fill_pieces() {
   header.shared_directions = welcome_.shared_directions ? 1 : 0;
   header.seed = welcome_.seed;
   header.direction_count = welcome_.direction_count;
+  header.model_parts = welcome_.model_parts;
   header.version = replica_.version();
-  header.has_model = replica_.has_model() ? 1 : 0;
-  header.model_crc = crc32c(0, pieces_[1].bytes, pieces_[1].size);
+  header.has_model = saves_model ? 1 : 0;
+  header.model_crc = crc32c(0, pieces[2].bytes, pieces[2].size);
   header.has_correction = has_correction_ ? 1 : 0;
-  header.correction_crc = crc32c(0, pieces_[2].bytes, pieces_[2].size);
+  header.correction_crc = crc32c(0, pieces[4].bytes, pieces[4].size);
+  header.correction = static_cast<uint32_t>(welcome_.correction);
+  header.fold_scale_log2 = welcome_.fold_scale_log2;
+  header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
+  header.error_feedback = welcome_.error_feedback ? 1 : 0;
+  header.manifold_part_count = welcome_.manifold_parts_count;
+  header.manifold_parts_crc = crc32c(0, pieces[1].bytes, pieces[1].size);
+  header.has_residual = has_residual_ ? 1 : 0;
+  for (size_t i = 0; i < 3; ++i) {
+    header.residual_crc[i] = crc32c(0, pieces[8 + i].bytes, pieces[8 + i].size);
+  }
   header.slot_size = slot_size_;
   header.slot_count = slot_count_;
   header.accepted_record = accepted_record_;
   header.pending = to_saved(pending_);
   header.accepted = to_saved(accepted_);
+  header.held = to_saved(held_);
   header.crc = header_crc(header);
   std::memcpy(frame_, &header, sizeof(header));
+  return {pieces, kPieceCount};
 }
 
 Status Client::restore(std::span<const uint8_t> saved) {
@@ -187,7 +260,16 @@ Status Client::restore(std::span<const uint8_t> saved) {
       header.crc != header_crc(header)) {
     return Status::kDataCorrupt;
   }
-  GS_TRY(begin_run(to_welcome(header)));
+  gs_Welcome welcome = to_welcome(header);
+  const size_t parts_size = header.manifold_part_count * sizeof(welcome.manifold_parts[0]);
+  const std::span<const uint8_t> rest = saved.subspan(sizeof(header));
+  if (header.manifold_part_count > kPartCountMax || rest.size() < parts_size ||
+      !holds(rest.first(parts_size), parts_size, header.manifold_parts_crc)) {
+    return Status::kDataCorrupt;
+  }
+  welcome.manifold_parts_count = static_cast<pb_size_t>(header.manifold_part_count);
+  std::memcpy(welcome.manifold_parts, rest.data(), parts_size);
+  GS_TRY(begin_run(welcome));
   if (header.slot_count > 0) {
     const Status status = prepare_slots(header.slot_size, header.slot_count);
     if (status != Status::kOk) {
@@ -195,7 +277,7 @@ Status Client::restore(std::span<const uint8_t> saved) {
       return status;
     }
   }
-  restore_parts(header, saved.subspan(sizeof(header)));
+  restore_parts(header, rest.subspan(parts_size));
   return Status::kOk;
 }
 
@@ -203,8 +285,14 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   PartReader reader(bytes);
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
   const std::span<const uint8_t> model = reader.next(header.has_model != 0 ? tensor_size : 0);
-  if (header.has_model != 0 && holds(model, tensor_size, header.model_crc)) {
+  const bool wants_mean = header.has_model != 0 && replica_.has_mean();
+  const std::span<const uint8_t> mean = reader.next(wants_mean ? tensor_size : 0);
+  const bool holds_mean = !wants_mean || holds(mean, tensor_size, header.mean_crc);
+  if (header.has_model != 0 && holds(model, tensor_size, header.model_crc) && holds_mean) {
     std::memcpy(replica_.begin_snapshot(), model.data(), tensor_size);
+    if (wants_mean) {
+      std::memcpy(replica_.mean_buffer(), mean.data(), tensor_size);
+    }
     replica_.adopt_snapshot(header.version);
   }
   const std::span<const uint8_t> correction = reader.next(header.has_correction != 0 ? tensor_size : 0);
@@ -222,7 +310,7 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
     lost_task_sequence_ = header.pending.task_sequence;
   }
   const std::span<const uint8_t> accepted = reader.next(header.accepted.size);
-  if (header.accepted.task_sequence != 0 && slot_count_ == 2 && header.accepted.size <= slot_size_ &&
+  if (header.accepted.task_sequence != 0 && slot_count_ >= 2 && header.accepted.size <= slot_size_ &&
       holds(accepted, header.accepted.size, header.accepted.crc)) {
     accepted_ = from_saved(header.accepted);
     accepted_record_ = header.accepted_record;
@@ -230,6 +318,102 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
   } else if (header.accepted.task_sequence != 0) {
     drop_correction();
   }
+  const std::span<const uint8_t> held = reader.next(header.held.size);
+  if (header.held.task_sequence != 0 && slot_count_ == 3 && header.held.size <= slot_size_ &&
+      holds(held, header.held.size, header.held.crc)) {
+    held_ = from_saved(header.held);
+    std::memcpy(held_bytes(), held.data(), held.size());
+  }
+  has_residual_ = header.has_residual != 0 && residual_ != nullptr;
+  Real* const residuals[3] = {residual_, residual_before_, residual_base_};
+  for (size_t i = 0; i < 3 && header.has_residual != 0; ++i) {
+    const std::span<const uint8_t> part = reader.next(tensor_size);
+    has_residual_ = has_residual_ && holds(part, tensor_size, header.residual_crc[i]);
+    if (has_residual_) {
+      std::memcpy(residuals[i], part.data(), tensor_size);
+    }
+  }
+  if (lost_task_sequence_ != 0) {
+    take_residual_back();
+  }
+}
+
+// A step that is all scalars, and not the last one: what follows that is the upload, which is saved as a whole.
+bool Client::keeps_steps() const {
+  return config_.steps.read != nullptr && run_.ops->replay != nullptr && has_scalar_stream() &&
+         run_.steps_done < run_.task.local_step_count;
+}
+
+SavedStep Client::step_header(uint32_t index) const {
+  const bool is_steered = run_.correction != nullptr;
+  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  SavedStep step = {};
+  step.run = welcome_.run;
+  step.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
+  step.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
+  step.task_sequence = run_.task.sequence;
+  step.version = run_.task.version;
+  step.index = index;
+  step.correction_crc = is_steered ? crc32c(0, reinterpret_cast<const uint8_t*>(run_.correction), tensor_size) : 0;
+  step.real_size = sizeof(Real);
+  return step;
+}
+
+ClientAction Client::save_step() {
+  GradientStream stream;
+  GS_ASSERT(run_.ops->finish(run_, &stream) == Status::kOk);  // a step was done
+  SavedStep step = step_header(run_.steps_done - 1);
+  const uint32_t m = run_.task.estimator.directions.direction_count;
+  const size_t size = m * sizeof(Real);
+  const uint8_t* values = reinterpret_cast<const uint8_t*>(stream.values + size_t{step.index} * m);
+  step.loss = std::bit_cast<uint32_t>(static_cast<float>(stream.loss_after));
+  step.crc = step_crc(step, values, size);
+  std::memcpy(frame_, &step, sizeof(step));
+  StoragePiece* const pieces = save_pieces();
+  pieces[0] = {frame_, sizeof(step)};
+  pieces[1] = {values, size};
+  ClientAction action;
+  action.kind = ClientActionKind::kSaveStep;
+  action.pieces = {pieces, 2};
+  action.step_index = step.index;
+  return action;
+}
+
+// Takes over what was kept of this very task. What is missing, or does not hold, is done again. Records are read into
+// the buffer of frames, none of which is on its way now: an arena just large enough for the steps replays them too.
+void Client::replay_steps() {
+  steps_replayed_ = 0;
+  const size_t size = sizeof(SavedStep) + run_.task.estimator.directions.direction_count * sizeof(Real);
+  ScratchScope scope(arena_);
+  uint8_t* record = frame_;
+  if (size > sizeof(frame_)) {
+    const Result<uint8_t*> scratch = arena_.scratch<uint8_t>(size);
+    if (!scratch.ok()) {
+      return;
+    }
+    record = scratch.value();
+  }
+  while (keeps_steps() && replay_step(record, size)) {
+    ++steps_replayed_;
+    ++counters_.steps_replayed;
+  }
+}
+
+bool Client::replay_step(uint8_t* record, size_t size) {
+  const SavedStep wanted = step_header(run_.steps_done);
+  const Result<size_t> found = config_.steps.read(config_.steps.context, run_.steps_done, record, size);
+  if (!found.ok() || found.value() != size) {
+    return false;
+  }
+  SavedStep step = {};
+  std::memcpy(&step, record, sizeof(step));
+  const uint8_t* values = record + sizeof(step);
+  static_assert(sizeof(SavedStep) % alignof(Real) == 0);
+  const bool is_of_this_step = std::memcmp(&step, &wanted, offsetof(SavedStep, loss)) == 0 &&
+                               step.correction_crc == wanted.correction_crc && step.real_size == wanted.real_size;
+  const Real loss = static_cast<Real>(std::bit_cast<float>(step.loss));
+  return is_of_this_step && step.crc == step_crc(step, values, size - sizeof(step)) &&
+         run_.ops->replay(run_, reinterpret_cast<const Real*>(values), loss, arena_) == Status::kOk;
 }
 
 }  // namespace gradstream

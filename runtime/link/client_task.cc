@@ -1,4 +1,6 @@
 // The run that the client takes part in, its model, and the tasks it is given.
+#include <iterator>
+
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
 #include "runtime/training/encoding.h"
@@ -23,6 +25,18 @@ gs_Reason reason_of(Status status) {
   }
 }
 
+bool has_same_parts(const gs_Welcome& a, const gs_Welcome& b) {
+  const auto is_same = [](const gs_ManifoldPart& x, const gs_ManifoldPart& y) {
+    return x.manifold == y.manifold && x.rows == y.rows && x.cols == y.cols && x.retraction == y.retraction &&
+           x.transport == y.transport;
+  };
+  bool holds = a.manifold_parts_count == b.manifold_parts_count;
+  for (uint32_t i = 0; holds && i < a.manifold_parts_count; ++i) {
+    holds = is_same(a.manifold_parts[i], b.manifold_parts[i]);
+  }
+  return holds;
+}
+
 }  // namespace
 
 // ---- Runs and models ----
@@ -33,10 +47,37 @@ bool Client::has_scalar_stream() const {
 
 bool Client::is_same_run(const gs_Welcome& welcome) const {
   return welcome.run == welcome_.run && welcome.parameters_digest == welcome_.parameters_digest &&
-         welcome.manifold == welcome_.manifold && welcome.rows == welcome_.rows && welcome.cols == welcome_.cols &&
+         welcome.manifold == welcome_.manifold && welcome.retraction == welcome_.retraction &&
+         welcome.transport == welcome_.transport && welcome.rows == welcome_.rows && welcome.cols == welcome_.cols &&
          welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
          welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
-         welcome.direction_count == welcome_.direction_count;
+         welcome.direction_count == welcome_.direction_count && welcome.correction == welcome_.correction &&
+         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts &&
+         welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
+}
+
+// Where the run is on a product: its parts, in the arena.
+Status Client::fill_parts(Shape* shape) {
+  static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
+  const uint32_t count = welcome_.manifold_parts_count;
+  if (welcome_.manifold != gs_MANIFOLD_PRODUCT) {
+    return count == 0 ? Status::kOk : Status::kInvalidArgument;
+  }
+  const Result<Parts*> parts = arena_.persistent<Parts>(1);
+  GS_TRY(parts.status());
+  *parts.value() = Parts{count, {}};
+  for (uint32_t i = 0; i < count; ++i) {
+    const gs_ManifoldPart& from = welcome_.manifold_parts[i];
+    Part& part = parts.value()->part[i];
+    part.shape = {from.rows, from.cols};
+    part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
+                             static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
+    if (part.ops == nullptr) {
+      return Status::kUnimplemented;
+    }
+  }
+  shape->parts = parts.value();
+  return Status::kOk;
 }
 
 Status Client::begin_run(const gs_Welcome& welcome) {
@@ -45,11 +86,14 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   replica_ = Replica();
   pending_ = StoredUpload{};
   accepted_ = StoredUpload{};
+  held_ = StoredUpload{};
   lost_task_sequence_ = 0;
   is_refusal_due_ = false;
   refused_sequence_ = 0;
   has_correction_ = false;
   correction_ = nullptr;
+  has_residual_ = false;
+  residual_ = nullptr;
   slot_count_ = 0;
   slot_size_ = 0;
   task_duration_ms_ = 0;
@@ -60,16 +104,29 @@ Status Client::begin_run(const gs_Welcome& welcome) {
     return Status::kInvalidArgument;
   }
   const ManifoldOps* manifold =
-      find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(welcome.manifold));
+      find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(welcome.manifold),
+                    static_cast<RetractionKind>(welcome.retraction), static_cast<TransportKind>(welcome.transport));
   if (manifold == nullptr) {
     return Status::kUnimplemented;
   }
-  const Shape shape{welcome.rows, welcome.cols};
-  GS_TRY(replica_.prepare(*manifold, shape, arena_));
-  if (is_scalar) {
+  Shape shape{welcome.rows, welcome.cols};
+  GS_TRY(fill_parts(&shape));
+  const bool has_mean = has_memory() || (!is_scalar && welcome.correction == gs_Correction_CORRECTION_LOCAL);
+  if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
+    return Status::kInvalidArgument;
+  }
+  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts));
+  if (!has_memory() && (is_scalar || has_mean)) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
     correction_ = correction.value();
+  }
+  if (welcome.error_feedback && !is_scalar) {
+    for (Real** const tensor : {&residual_, &residual_before_, &residual_base_}) {
+      const Result<Real*> memory = arena_.persistent<Real>(shape.size());
+      GS_TRY(memory.status());
+      *tensor = memory.value();
+    }
   }
   run_mark_ = arena_.mark();
   has_run_ = true;
@@ -105,14 +162,18 @@ void Client::drop_correction() {
 
 // The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
 void Client::accept_pending(uint32_t record_version) {
-  const bool is_wanted = pending_.use_correction && pending_.kind == StreamKind::kScalarStream && slot_count_ == 2;
+  if (has_memory()) {
+    accept_into_memory(record_version);
+    return;
+  }
+  const bool is_wanted = pending_.use_correction && correction_ != nullptr && slot_count_ == 2;
   if (!is_wanted || record_version <= replica_.version()) {
     drop_correction();
     return;
   }
   accepted_ = pending_;
   accepted_record_ = record_version;
-  pending_slot_ ^= 1;
+  std::swap(slot_of_[kPending], slot_of_[kAccepted]);
 }
 
 // c = d - Gbar_i, once the record that this device's update went into has been applied.
@@ -133,7 +194,79 @@ void Client::settle_correction() {
   counters_.corrections += has_correction_ ? 1 : 0;
 }
 
+// c = d - Gbar_i, where d came with the model of the version that this device's update went into.
+void Client::settle_with_mean() {
+  const StoredUpload upload = accepted_;
+  drop_correction();
+  if (!replica_.has_mean() || accepted_record_ != replica_.version()) {
+    return;  // the record, or the mean, that it needs will not come
+  }
+  replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
+  has_correction_ = subtract_values(upload.encoding, replica_.shape().size(), accepted_bytes(), upload.size,
+                                    correction_) == Status::kOk;
+  counters_.corrections += has_correction_ ? 1 : 0;
+}
+
+// ---- The memory: which update of this device the mean holds ----
+
+// From the version record_version on it is this one. A task before that still meets the one of before.
+void Client::accept_into_memory(uint32_t record_version) {
+  if (slot_count_ < 3) {
+    return;
+  }
+  if (accepted_.task_sequence != 0 && accepted_record_ < record_version) {
+    hold_accepted();  // the next task begins at record_version - 1 at the earliest
+  }
+  accepted_ = pending_;
+  accepted_record_ = record_version;
+  std::swap(slot_of_[kPending], slot_of_[kAccepted]);
+}
+
+void Client::hold_accepted() {
+  held_ = accepted_;
+  accepted_ = StoredUpload{};
+  std::swap(slot_of_[kAccepted], slot_of_[kHeld]);
+}
+
+// c = h - h_i for the task, if this device still has the update that the mean holds of it; else none, which steers
+// worse and is never wrong. The tensor lies above task_mark_.
+Status Client::fill_memory_correction() {
+  has_correction_ = false;
+  correction_ = nullptr;
+  const uint32_t stamp = run_.task.memory_stamp;
+  if (accepted_.task_sequence != 0 && stamp == accepted_.base_version + 1) {
+    hold_accepted();
+  }
+  if (!run_.task.use_correction || held_.task_sequence == 0 || stamp != held_.base_version + 1) {
+    return Status::kOk;
+  }
+  const Shape shape = replica_.shape();
+  const Result<Real*> correction = arena_.persistent<Real>(shape.size());
+  GS_TRY(correction.status());
+  correction_ = correction.value();
+  Status status = Status::kOk;
+  if (has_scalar_stream()) {
+    replica_.fill_mean(exact_unit(shape, welcome_.fold_scale_log2), correction_);
+    status = fill_correction(to_directions(welcome_, held_.base_version), shape, correction_, held_.steps_done,
+                             held_.encoding, held_bytes(), held_.size, correction_, arena_);
+  } else {
+    replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
+    status = subtract_values(held_.encoding, shape.size(), held_bytes(), held_.size, correction_);
+  }
+  has_correction_ = status == Status::kOk;
+  counters_.corrections += has_correction_ ? 1 : 0;
+  return Status::kOk;
+}
+
 // ---- Tasks ----
+
+// Pending, accepted, held: as far as the run's correction needs them.
+uint32_t Client::slot_count_wanted() const {
+  if (has_memory()) {
+    return 3;
+  }
+  return correction_ != nullptr ? 2 : 1;
+}
 
 // Room for `count` uploads of `size` bytes, kept from task to task.
 Status Client::prepare_slots(size_t size, uint32_t count) {
@@ -146,7 +279,12 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
   if (accepted_.task_sequence != 0) {
     drop_correction();
   }
+  held_ = StoredUpload{};
   arena_.release(run_mark_);
+  for (uint8_t role = 0; role < 3; ++role) {
+    slots_[role] = nullptr;
+    slot_of_[role] = role;  // uploads of the slots before have exchanged them
+  }
   slot_count_ = 0;
   slot_size_ = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -156,7 +294,6 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
   }
   slot_size_ = static_cast<uint32_t>(size);
   slot_count_ = static_cast<uint8_t>(count);
-  pending_slot_ = 0;
   return Status::kOk;
 }
 
@@ -174,13 +311,24 @@ Status Client::begin_task(uint64_t now_ms) {
   if (size == 0) {
     return Status::kInvalidArgument;
   }
-  GS_TRY(prepare_slots(size, is_scalar ? 2 : 1));
+  GS_TRY(prepare_slots(size, slot_count_wanted()));
   task_mark_ = arena_.mark();
-  GS_TRY(begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_));
+  if (has_memory()) {
+    GS_TRY(fill_memory_correction());
+  }
+  const ModelParts parts{replica_.part(ModelPart::kMeanGradient), replica_.part(ModelPart::kPreviousModel)};
+  const Status status =
+      begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
+  if (status != Status::kOk) {
+    arena_.release(task_mark_);
+    return status;
+  }
   is_task_begun_ = true;
   task_begun_ms_ = now_ms;
-  return run_.ops->stream(*run_.estimator) == static_cast<StreamKind>(welcome_.stream) ? Status::kOk
-                                                                                      : Status::kInvalidArgument;
+  replay_steps();
+  // What could be scalars may travel as a tangent, not the other way round.
+  const StreamKind stream = run_.ops->stream(*run_.estimator);
+  return !is_scalar || stream == StreamKind::kScalarStream ? Status::kOk : Status::kInvalidArgument;
 }
 
 // All steps are done, or the deadline would probably pass within the next one and what is there is worth sending.
@@ -189,10 +337,11 @@ bool Client::is_task_over(uint64_t now_ms) const {
   if (run_.steps_done >= task.local_step_count) {
     return true;
   }
-  if (task.deadline_ms == 0 || run_.steps_done == 0 || run_.steps_done < task.steps_min) {
+  const uint32_t steps_timed = run_.steps_done - steps_replayed_;
+  if (task.deadline_ms == 0 || steps_timed == 0 || run_.steps_done < task.steps_min) {
     return false;
   }
-  const uint64_t mean_ms = (now_ms - task_begun_ms_) / run_.steps_done;
+  const uint64_t mean_ms = (now_ms - task_begun_ms_) / steps_timed;
   return now_ms + mean_ms > task_received_ms_ + task.deadline_ms;
 }
 
@@ -213,14 +362,18 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
   const uint64_t duration_ms = now_ms - task_begun_ms_;
-  const uint64_t step_time_us = duration_ms * 1000 / stream.steps_done;
+  const uint32_t steps_timed = stream.steps_done > steps_replayed_ ? stream.steps_done - steps_replayed_ : 1;
+  const uint64_t step_time_us = duration_ms * 1000 / steps_timed;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
   GS_ASSERT(upload.size <= slot_size_);
-  GS_TRY(encode_values(task.encoding, stream.value_count, stream.values, pending_bytes()));
+  GS_TRY(encode_upload(stream));
   upload.crc = crc32c(0, pending_bytes(), upload.size);
+  if (has_memory()) {
+    has_correction_ = false;  // it goes with the task
+  }
   arena_.release(task_mark_);
   is_task_begun_ = false;
-  task_duration_ms_ = duration_ms * task.local_step_count / stream.steps_done;
+  task_duration_ms_ = duration_ms * task.local_step_count / steps_timed;
   pending_ = upload;
   is_pending_sent_ = false;
   ++counters_.tasks_done;
@@ -230,6 +383,69 @@ Status Client::finish_task(uint64_t now_ms) {
     resume(now_ms);
   }
   return Status::kOk;
+}
+
+Status Client::encode_upload(const GradientStream& stream) {
+  if (residual_ != nullptr && stream.kind == StreamKind::kTangentBlock) {
+    return encode_with_residual(stream);
+  }
+  return encode_values(run_.task.encoding, stream.value_count, stream.values, pending_bytes());
+}
+
+// ---- Error feedback: what an encoding leaves out goes with the next upload ----
+
+// Uploads are sums over steps, or means of them, that the server averages per step: the residual is one step's.
+Status Client::encode_with_residual(const GradientStream& stream) {
+  const size_t count = stream.value_count;
+  const Encoding encoding = run_.task.encoding;
+  const bool is_sum = run_.task.solver != SolverId::kProjection;
+  const Real steps = static_cast<Real>(is_sum ? stream.steps_done : 1);
+  move_residual();
+  copy(count, stream.values, residual_);
+  add_scaled(count, steps, residual_before_, residual_);
+  Status status = encode_values(encoding, count, residual_, pending_bytes());
+  if (status == Status::kOk) {
+    status = subtract_values(encoding, count, pending_bytes(), encoded_size(encoding, count), residual_);
+  }
+  if (status == Status::kOk && is_sum) {
+    status = run_.manifold->project_tangent(replica_.shape(), replica_.model(), residual_, residual_, arena_);
+  }
+  counters_.residuals += has_residual_ && status == Status::kOk ? 1 : 0;
+  if (status != Status::kOk) {
+    take_residual_back();
+    return status;
+  }
+  scale(count, 1 / steps, residual_);
+  has_residual_ = true;
+  return Status::kOk;
+}
+
+// residual_before_ <- the residual, transported to the model of the task, which becomes the base. Ambient uploads
+// (solver projection) need no transport. Where there is no transport from there to here the residual is lost, which
+// costs accuracy once and is never wrong.
+void Client::move_residual() {
+  const Shape shape = replica_.shape();
+  Status status = Status::kOk;
+  if (has_residual_ && run_.task.solver != SolverId::kProjection) {
+    status = run_.manifold->transport(shape, residual_base_, replica_.model(), residual_, residual_before_, arena_);
+  } else if (has_residual_) {
+    copy(shape.size(), residual_, residual_before_);
+  }
+  if (status != Status::kOk || (has_residual_ && !all_finite(shape.size(), residual_before_))) {
+    ++counters_.residuals_lost;
+    has_residual_ = false;
+  }
+  if (!has_residual_) {
+    fill_zero(shape.size(), residual_before_);
+  }
+  copy(shape.size(), replica_.model(), residual_base_);
+}
+
+// The upload counts nowhere: neither does what its encoding left out.
+void Client::take_residual_back() {
+  if (residual_ != nullptr) {
+    std::swap(residual_, residual_before_);
+  }
 }
 
 // Whether the task's problem, and the data that it is bound to here, take the run's shape.

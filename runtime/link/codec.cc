@@ -21,14 +21,19 @@ static_assert(sizeof(gs_UpdateScalars{}.values.bytes) == kPayloadSizeMax &&
                   sizeof(gs_SnapshotChunk{}.values.bytes) == kPayloadSizeMax,
               "gradstream.options repeats kPayloadSizeMax");
 static_assert(sizeof(gs_Task{}.problem) == kProblemNameSizeMax + 1, "gradstream.options repeats kProblemNameSizeMax");
+static_assert(sizeof(gs_Task{}.batch_sizes) == 4 * kBatchScheduleMax, "gradstream.options repeats kBatchScheduleMax");
 
 // Values of an enum of the runtime and of the wire are the same numbers.
-static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kStiefel));
-static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kGradientStream));
-static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTwoSided));
+static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kProduct));
+static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kPolarFormal));
+static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kUnaligned));
+static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kSvrg));
+static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
+static_assert(_gs_BarzilaiBorwein_MAX == static_cast<int>(BarzilaiBorwein::kSecond));
+static_assert(_gs_ModelPart_MAX == static_cast<int>(ModelPart::kPreviousModel));
 static_assert(_gs_Directions_MAX == static_cast<int>(DirectionKind::kSphere));
 static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
-static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kF64));
+static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kFixed));
 static_assert(_gs_StreamKind_MAX == static_cast<int>(StreamKind::kTangentBlock));
 
 // Of enum Reason, in its order.
@@ -37,7 +42,7 @@ constexpr const char* kReasonNames[] = {
     "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
     "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
     "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-    "storage",       "singular"};
+    "storage",       "singular",         "older_update"};
 static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
 
 Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {
@@ -65,7 +70,7 @@ Status known(const Enum& field, int max, int min = 0) {
 
 Status in_bounds(uint32_t value, uint32_t min, uint32_t max) { return corrupt_unless(value >= min && value <= max); }
 
-Status finite(float value) { return std::isfinite(value) ? Status::kOk : Status::kNotFinite; }
+Status finite(Real value) { return std::isfinite(value) ? Status::kOk : Status::kNotFinite; }
 
 Status check_window(const gs_RetryWindow& window) { return corrupt_unless(window.min_ms <= window.max_ms); }
 
@@ -76,6 +81,11 @@ Status check_piece(const gs_Encoding& encoding, uint32_t first, uint32_t total, 
   const uint32_t count = piece_value_count(static_cast<Encoding>(encoding), size);
   GS_TRY(corrupt_unless(count >= 1 && first % kInt8BlockSize == 0 && first < total && count <= total - first));
   return corrupt_unless(first + count == total || count % kInt8BlockSize == 0);
+}
+
+// Bits of known parts.
+Status known_parts(uint32_t parts) {
+  return corrupt_unless((parts & ~(kExtraPartBits | part_bit(ModelPart::kModel))) == 0);
 }
 
 constexpr uint32_t kTensorSizeMax = kDimensionMax * kDimensionMax;
@@ -103,13 +113,29 @@ Status check(const gs_UpdateTangent& m) {
   return finite(m.loss_after);
 }
 
+Status check(const gs_ManifoldPart& m) {
+  GS_TRY(known(m.manifold, _gs_Manifold_MAX));
+  GS_TRY(known(m.retraction, _gs_Retraction_MAX));
+  GS_TRY(known(m.transport, _gs_Transport_MAX));
+  GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
+  return in_bounds(m.cols, 1, kDimensionMax);
+}
+
 Status check(const gs_Welcome& m) {
+  for (uint32_t i = 0; i < m.manifold_parts_count; ++i) {
+    GS_TRY(check(m.manifold_parts[i]));
+  }
   GS_TRY(known(m.run_state, _gs_RunState_MAX));
   GS_TRY(known(m.manifold, _gs_Manifold_MAX));
+  GS_TRY(known(m.retraction, _gs_Retraction_MAX));
+  GS_TRY(known(m.transport, _gs_Transport_MAX));
   GS_TRY(known(m.stream, _gs_StreamKind_MAX));
   GS_TRY(known(m.directions, _gs_Directions_MAX));
   GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
   GS_TRY(in_bounds(m.cols, 1, kDimensionMax));
+  GS_TRY(known(m.correction, _gs_Correction_MAX));
+  GS_TRY(in_bounds(m.fold_scale_log2, 0, kFixedScaleLog2Max));
+  GS_TRY(known_parts(m.model_parts));
   return in_bounds(m.direction_count, 0, kDirectionCountMax);
 }
 
@@ -119,7 +145,11 @@ Status check(const gs_Task& m) {
   GS_TRY(known(m.encoding, _gs_Encoding_MAX));
   GS_TRY(known(m.batch_mode, _gs_BatchMode_MAX));
   GS_TRY(corrupt_unless(m.task_sequence != 0));
+  GS_TRY(known(m.curvature_form, _gs_BarzilaiBorwein_MAX));
+  GS_TRY(known(m.local_retraction, _gs_Retraction_MAX));
   GS_TRY(finite(m.step_size));
+  GS_TRY(finite(m.proximal));
+  GS_TRY(finite(m.curvature));
   return finite(m.smoothing);
 }
 
@@ -131,6 +161,8 @@ Status check(const gs_LogChunk& m) {
 
 Status check(const gs_SnapshotChunk& m) {
   GS_TRY(known(m.part, _gs_ModelPart_MAX, gs_MODEL_PART_MODEL));
+  GS_TRY(known_parts(m.parts));
+  GS_TRY(corrupt_unless(m.parts == 0 || (m.parts >> static_cast<uint32_t>(m.part) & 1U) != 0));
   GS_TRY(corrupt_unless(m.total % 4 == 0 && m.offset % 4 == 0 && m.values.size % 4 == 0 && m.values.size > 0));
   return corrupt_unless(m.offset < m.total && m.values.size <= m.total - m.offset);
 }
@@ -259,18 +291,31 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.version = task.version;
   out.solver = static_cast<SolverId>(task.solver);
   out.manifold = static_cast<ManifoldId>(welcome.manifold);
-  out.shape = Shape{welcome.rows, welcome.cols};
+  out.retraction = static_cast<RetractionKind>(welcome.retraction);
+  out.transport = static_cast<TransportKind>(welcome.transport);
+  out.shape = Shape{welcome.rows, welcome.cols};  // a product's parts are the client's to add
   out.estimator.id = static_cast<EstimatorId>(task.estimator);
   out.estimator.batch_mode = static_cast<BatchMode>(task.batch_mode);
   out.estimator.batch_size = task.batch_size;
-  out.estimator.smoothing = static_cast<Real>(task.smoothing);
+  out.estimator.batch_schedule_count = task.batch_sizes_count;
+  for (uint32_t i = 0; i < task.batch_sizes_count; ++i) {
+    out.estimator.batch_schedule[i] = task.batch_sizes[i];
+  }
+  out.estimator.smoothing = task.smoothing;
   out.estimator.directions = to_directions(welcome, task.version);
   out.seed = welcome.seed;
   out.client_index = welcome.client_index;
   out.local_step_count = task.local_step_count;
   out.steps_min = task.steps_min;
-  out.step_size = static_cast<Real>(task.step_size);
+  out.step_size = task.step_size;
+  out.stream = static_cast<StreamKind>(welcome.stream);
   out.use_correction = task.use_correction;
+  out.memory_stamp = task.memory_stamp;
+  out.proximal = static_cast<Real>(task.proximal);
+  out.curvature_form = static_cast<BarzilaiBorwein>(task.curvature_form);
+  out.curvature = static_cast<Real>(task.curvature);
+  out.draws_iterate = task.draws_iterate;
+  out.local_retraction = static_cast<RetractionKind>(task.local_retraction);
   out.encoding = static_cast<Encoding>(task.encoding);
   out.deadline_ms = task.deadline_ms;
   static_assert(sizeof(out.problem) == sizeof(task.problem));

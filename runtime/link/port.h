@@ -30,6 +30,12 @@ struct StoragePiece {
 };
 Status port_storage_write(const StoragePiece* pieces, size_t count);
 Result<size_t> port_storage_read(uint8_t* out, size_t capacity);
+// The local steps of the task in progress, one record each. write: step `index`, which is 0 (those before it are
+// forgotten) or follows the last one; a state written later makes all of them obsolete. After a cut the steps before
+// the one in hand stand there. read: size of record `index` (0: there is none) and its first bytes, up to capacity.
+// kUnimplemented on a board that keeps no steps: it repeats the task in progress after a reset.
+Status port_step_write(uint32_t index, const StoragePiece* pieces, size_t count);
+Result<size_t> port_step_read(uint32_t index, uint8_t* out, size_t capacity);
 // Never returns.
 [[noreturn]] void port_reboot();
 

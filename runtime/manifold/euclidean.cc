@@ -1,4 +1,5 @@
-// Euclidean space, rows x cols matrices. Retraction x + v, transport the identity, distance |y - x|.
+// Euclidean space, rows x cols matrices. Retraction x + v (its exponential), transport the identity (parallel),
+// distance |y - x|.
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {
@@ -7,6 +8,10 @@ namespace {
 struct Euclidean {
   static constexpr ManifoldId kId = ManifoldId::kEuclidean;
   static constexpr const char* kName = "euclidean";
+  static constexpr RetractionKind kRetraction = RetractionKind::kExponential;
+  static constexpr TransportKind kTransport = TransportKind::kParallel;
+  static constexpr RetractionKind kDefaultRetraction = kRetraction;
+  static constexpr TransportKind kDefaultTransport = kTransport;
   static constexpr bool kReproducible = true;
   static constexpr bool kIsometricTransport = true;
 
@@ -47,13 +52,21 @@ struct Euclidean {
     copy(shape.size(), v, out);
     return Status::kOk;
   }
-  static Real inner(Shape shape, const Real*, const Real* v, const Real* w) { return dot(shape.size(), v, w); }
+  static Result<Real> inner(Shape shape, const Real*, const Real* v, const Real* w, Arena&) {
+    return dot(shape.size(), v, w);
+  }
   static Result<Real> distance(Shape shape, const Real* x, const Real* y, Arena&) {
     return distance2(shape.size(), x, y);
   }
   static Status random_point(Shape shape, const RandomKey& key, Real* out, Arena&) {
     fill_normal(key, 0, shape.size(), out);
     return Status::kOk;
+  }
+  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out, Arena& arena) {
+    return retract(shape, x, v, out, arena);
+  }
+  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    return inverse_retract(shape, x, y, out, arena);
   }
 };
 

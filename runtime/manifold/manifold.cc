@@ -2,13 +2,40 @@
 
 namespace gradstream {
 
-const ManifoldOps* find_manifold(std::span<const ManifoldOps* const> linked, ManifoldId id) {
+const ManifoldOps* find_manifold(std::span<const ManifoldOps* const> linked, ManifoldId id, RetractionKind retraction,
+                                 TransportKind transport) {
   for (const ManifoldOps* ops : linked) {
-    if (ops->id == id) {
+    const bool has_retraction =
+        retraction == RetractionKind::kDefault ? ops->is_default_retraction : ops->retraction_kind == retraction;
+    const bool has_transport =
+        transport == TransportKind::kDefault ? ops->is_default_transport : ops->transport_kind == transport;
+    if (ops->id == id && has_retraction && has_transport) {
       return ops;
     }
   }
   return nullptr;
+}
+
+bool is_reproducible(const ManifoldOps& ops, Shape shape) {
+  bool holds = ops.reproducible;
+  for (size_t i = 0; ops.id == ManifoldId::kProduct && i < shape.parts->count; ++i) {
+    holds = holds && shape.parts->part[i].ops->reproducible;
+  }
+  return holds;
+}
+
+bool has_isometric_transport(const ManifoldOps& ops, Shape shape) {
+  bool holds = ops.isometric_transport;
+  for (size_t i = 0; ops.id == ManifoldId::kProduct && i < shape.parts->count; ++i) {
+    holds = holds && shape.parts->part[i].ops->isometric_transport;
+  }
+  return holds;
+}
+
+Status random_tangent(const ManifoldOps& ops, Shape shape, const Real* x, const RandomKey& key, Real* out,
+                      Arena& arena) {
+  fill_normal(key, 0, shape.size(), out);
+  return ops.project_tangent(shape, x, out, out, arena);
 }
 
 }  // namespace gradstream

@@ -1,7 +1,8 @@
 // The unit sphere of rows x cols matrices: Frobenius norm 1, metric tr(V'W).
 //
-// retract          (x + v) / |x + v|; second order
-// inverse_retract  y / (x'y) - x, where x'y > 0
+// retract          projection, the default: (x + v) / |x + v|, second order; or exponential, not reproducible (libm)
+// inverse_retract  of the projection y / (x'y) - x, where x'y > 0; of the exponential log_map
+// exp_map, log_map cos|v| x + sin|v| / |v| v and d p / |p|, p = proj_x(y - x); libm
 // transport        parallel along the minimal geodesic, u - (y'u) / (1 + x'y) (x + y); isometric, no trigonometry
 // distance         geodesic, 2 asin(|y - x| / 2): accurate for near points, where acos(x'y) is not
 #include <cmath>
@@ -28,10 +29,15 @@ Status normalize(size_t size, Real* x) {
   return Status::kOk;
 }
 
+template <RetractionKind kKind>
 struct Sphere {
   static constexpr ManifoldId kId = ManifoldId::kSphere;
   static constexpr const char* kName = "sphere";
-  static constexpr bool kReproducible = true;
+  static constexpr RetractionKind kRetraction = kKind;
+  static constexpr TransportKind kTransport = TransportKind::kParallel;
+  static constexpr RetractionKind kDefaultRetraction = RetractionKind::kProjection;
+  static constexpr TransportKind kDefaultTransport = TransportKind::kParallel;
+  static constexpr bool kReproducible = kKind == RetractionKind::kProjection;
   static constexpr bool kIsometricTransport = true;
 
   static Status check_shape(Shape shape) {
@@ -55,25 +61,48 @@ struct Sphere {
   static Status riemannian_gradient(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
     return project_tangent(shape, x, g, out, arena);
   }
-  static Status retract(Shape shape, const Real* x, const Real* v, Real* out, Arena&) {
-    for (size_t i = 0; i < shape.size(); ++i) {
-      out[i] = x[i] + v[i];
+  static Status retract(Shape shape, const Real* x, const Real* v, Real* out, Arena& arena) {
+    if constexpr (kKind == RetractionKind::kExponential) {
+      return exp_map(shape, x, v, out, arena);
     }
+    add(shape.size(), x, v, out);
     return normalize(shape.size(), out);
   }
   // With d = y - x and h = |d|^2 / 2 it is (d + h x) / (1 - h), which does not cancel for near points.
-  static Status inverse_retract(Shape shape, const Real* x, const Real* y, Real* out, Arena&) {
-    const size_t size = shape.size();
-    for (size_t i = 0; i < size; ++i) {
-      out[i] = y[i] - x[i];
+  static Status inverse_retract(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    if constexpr (kKind == RetractionKind::kExponential) {
+      return log_map(shape, x, y, out, arena);
     }
-    const Real half = dot(size, out, out) / 2;
+    const size_t size = shape.size();
+    const Real half = chord(size, x, y, out);
     const Real cosine = 1 - half;
     if (!(cosine > kEpsilon)) {
       return Status::kSingular;
     }
     add_scaled(size, half, x, out);
     scale(size, 1 / cosine, out);
+    return Status::kOk;
+  }
+  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out, Arena&) {
+    const Real length = norm2(shape.size(), v);
+    const Real along = length > 0 ? std::sin(length) / length : 1;
+    const Real cosine = std::cos(length);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      out[i] = cosine * x[i] + along * v[i];
+    }
+    return normalize(shape.size(), out);  // a no-op but for rounding, which would add up over many steps
+  }
+  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    const size_t size = shape.size();
+    const Real half = chord(size, x, y, out);
+    if (!(2 - half > 4 * kEpsilon)) {
+      return Status::kSingular;
+    }
+    add_scaled(size, half, x, out);  // proj_x(y - x)
+    const Real length = norm2(size, out);
+    const Result<Real> angle = distance(shape, x, y, arena);
+    GS_TRY(angle.status());
+    scale(size, length > 0 ? angle.value() / length : 0, out);
     return Status::kOk;
   }
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena&) {
@@ -88,7 +117,9 @@ struct Sphere {
     }
     return Status::kOk;
   }
-  static Real inner(Shape shape, const Real*, const Real* v, const Real* w) { return dot(shape.size(), v, w); }
+  static Result<Real> inner(Shape shape, const Real*, const Real* v, const Real* w, Arena&) {
+    return dot(shape.size(), v, w);
+  }
   static Result<Real> distance(Shape shape, const Real* x, const Real* y, Arena&) {
     const Real half_chord = distance2(shape.size(), x, y) / 2;
     return 2 * std::asin(half_chord < 1 ? half_chord : Real{1});
@@ -97,10 +128,20 @@ struct Sphere {
     fill_normal(key, 0, shape.size(), out);
     return project_point(shape, out, out, arena);
   }
+
+ private:
+  // d <- y - x; |d|^2 / 2 = 1 - x'y.
+  static Real chord(size_t size, const Real* x, const Real* y, Real* d) {
+    for (size_t i = 0; i < size; ++i) {
+      d[i] = y[i] - x[i];
+    }
+    return dot(size, d, d) / 2;
+  }
 };
 
 }  // namespace
 
-constexpr ManifoldOps kSphereOps = make_manifold_ops<Sphere>();
+constexpr ManifoldOps kSphereOps = make_manifold_ops<Sphere<RetractionKind::kProjection>>();
+constexpr ManifoldOps kSphereExponentialOps = make_manifold_ops<Sphere<RetractionKind::kExponential>>();
 
 }  // namespace gradstream

@@ -1,15 +1,11 @@
 // k-PCA. A sample is read once for each evaluation and its products with four columns at a time stay in registers: on a
 // Cortex-M4F the loads of x dominate, so that four columns cost little more than one.
-#include <cmath>
-
 #include "runtime/problem/problem.h"
 
 namespace gradstream {
 namespace {
 
 constexpr uint32_t kLaneCount = 4;
-
-const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
 
 // products[0..count) <- (z' x)[first + ...] for count <= 4 columns that start at `first`.
 template <uint32_t count>
@@ -47,8 +43,6 @@ void multiply_sample(Shape shape, const Real* z, const Real* x, Real* products) 
   }
 }
 
-uint32_t sample_count(const void* context) { return source_of(context).count; }
-
 Status check_shape(const void* context, Shape shape) {
   const bool fits = shape.rows == source_of(context).dimension && shape.cols >= 1 && shape.cols <= shape.rows;
   return fits ? Status::kOk : Status::kInvalidArgument;
@@ -68,20 +62,15 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   GS_TRY(scratch.status());
   Real* z = scratch.value();
   Real* products = z + shape.rows;
-  // Interleaved sums keep the rounding error of a large batch near that of a quarter of it: differences of losses are
-  // divided by the smoothing parameter.
-  Real sums[kLaneCount] = {};
+  LossSum sum;
   for (uint32_t b = 0; b < batch.count; ++b) {
     GS_TRY(source.read(source.context, batch.at(b), z));
     multiply_sample(shape, z, x, products);
-    sums[b % kLaneCount] += dot(shape.cols, products, products);
+    sum.add(dot(shape.cols, products, products));
   }
-  const Real total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  const Real mean = static_cast<Real>(-0.5) * (total / static_cast<Real>(batch.count));
-  if (!std::isfinite(mean)) {
-    return Status::kNotFinite;
-  }
-  return mean;
+  const Result<Real> mean = sum.mean();
+  GS_TRY(mean.status());
+  return static_cast<Real>(-0.5) * mean.value();
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -105,6 +94,6 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kKpcaOps = {"kpca", sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kKpcaOps = {"kpca", source_sample_count, check_shape, scratch_size, loss, gradient};
 
 }  // namespace gradstream

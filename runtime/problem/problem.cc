@@ -13,4 +13,6 @@ const Problem* find_problem(std::span<const Problem> linked, const char* name) {
   return nullptr;
 }
 
+uint32_t source_sample_count(const void* context) { return source_of(context).count; }
+
 }  // namespace gradstream

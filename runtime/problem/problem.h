@@ -6,6 +6,8 @@
 #ifndef GRADSTREAM_RUNTIME_PROBLEM_PROBLEM_H_
 #define GRADSTREAM_RUNTIME_PROBLEM_PROBLEM_H_
 
+#include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -58,9 +60,116 @@ struct Problem {
 // The member of `linked` with this name, or null.
 const Problem* find_problem(std::span<const Problem> linked, const char* name);
 
+// ---- The problems that come with gradstream ----------------------------------------------------------------------
+//
+// Each has its file, runtime/problem/<name>.cc (hyperbolic_mean.cc), and an image links those that its registry names.
+// B is the size of the batch; the loss is a mean over it. Besides their own codes all pass on those of the sample
+// source and the arena.
+
 // Principal components (k-PCA), context = SampleSource. Point x: dimension x k with orthonormal columns;
-// f(x) = -1/(2 B) sum_b |z_b' x|^2, gradient -1/B sum_b z_b (z_b' x). (003 section 5.1, 002 section 5)
+// f(x) = -1/(2 B) sum_b |z_b' x|^2, gradient -1/B sum_b z_b (z_b' x). (003 section 5.1, 002 section 5) With one column
+// it is the principal eigenvector; where a work writes -x' A x, without the half, its samples are sqrt(2) z.
 extern const ProblemOps kKpcaOps;
+
+// Brockett's cost, context = SampleSource of symmetric matrices A_b, row-major, dimension = rows^2. Point x: rows x p
+// with orthonormal columns; f(x) = 1/B sum_b tr(x' A_b x N), N = diag(p, ..., 2, 1), gradient 2/B sum_b A_b x N: the
+// minimum is the p lowest eigenvectors, in order. (000 section 5) Of a matrix that is not symmetric the symmetric part
+// counts.
+extern const ProblemOps kBrockettOps;
+
+// Frechet (Karcher) mean of symmetric positive definite matrices Z_b under the affine-invariant metric, context =
+// SampleSource, row-major, dimension = n^2, n <= kSpdMeanRowsMax. Point x: n x n SPD; f(x) = 1/B sum_b d(x, Z_b)^2,
+// Euclidean gradient -2/B sum_b x^(-1) log_x(Z_b) x^(-1). (000 section 5, 002 section 5.1) kSingular: x or a sample is
+// not positive definite.
+extern const ProblemOps kSpdMeanOps;
+// Reason: six n x n matrices of scratch, 96 KiB in float.
+inline constexpr uint32_t kSpdMeanRowsMax = 64;
+
+// What multitask learns from: tasks, each some rows (features, target).
+struct MultitaskData {
+  SampleSource rows;                    // dimension = features + 1, the target last
+  const uint32_t* task_ends = nullptr;  // task t has rows task_ends[t - 1] .. task_ends[t] - 1; the last is rows.count
+  uint32_t task_count = 0;              // samples of the problem are tasks
+  Real ridge = 0;                       // lambda >= 0
+};
+// Low-dimensional multitask feature learning, context = MultitaskData. Point u: features x r, orthonormal columns, a
+// representative of its subspace; f(u) = 1/B sum_b 1/2 |X_b u w_b - y_b|^2, where w_b = w_b(u) solves
+// (u' X_b' X_b u + 2 lambda I) w = u' X_b' y_b; gradient 1/B sum_b X_b' (X_b u w_b - y_b) w_b'. (000 section 5) As
+// printed: with lambda > 0 the cost omits lambda |w_b|^2, so that the gradient is not exactly its derivative.
+// kSingular: w_b is not unique (a task with fewer rows than columns, and no ridge). Rows are read twice.
+extern const ProblemOps kMultitaskOps;
+
+// Weighted Frechet mean on the hyperboloid, by which structured prediction in hyperbolic space decodes; context =
+// SampleSource, a sample is (z, weight), z in Lorentz coordinates, time first, dimension = rows + 1. Point x: rows x 1
+// with <x, x>_L = -1; f(x) = 1/B sum_b weight_b d(x, z_b)^2; weights may be negative. The gradient is
+// J grad f, J = diag(-1, 1, ..), for the Riemannian gradient grad f = -2/B sum_b weight_b log_x(z_b), in the form
+// without cancellation: of all extensions of f to the ambient space the one whose projection loses nothing in float.
+extern const ProblemOps kHyperbolicMeanOps;
+
+// Least squares, context = SampleSource, a sample is (a, y), a of rows values and y of cols: f(x) = 1/(2 B) sum_b
+// |x' a_b - y_b|^2, gradient 1/B sum_b a_b (x' a_b - y_b)'. On Stiefel it is the orthogonal Procrustes problem.
+extern const ProblemOps kLeastSquaresOps;
+
+// Logistic regression, context = SampleSource, a sample is (a, label), dimension = rows + 1. One column: the label is 0
+// or 1 and x' a its log-odds. More columns: the label is a class 0 .. cols - 1, x' a the classes' scores (softmax).
+// f(x) = -1/B sum_b ln p(label_b | a_b). kOutOfRange: a label that is no such number.
+extern const ProblemOps kLogisticOps;
+
+// ---- For those who write problems ---------------------------------------------------------------------------------
+
+// The context of a problem that is a SampleSource; and the table's sample_count of such a problem.
+inline const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
+uint32_t source_sample_count(const void* context);
+
+// Adds the losses of a batch in four interleaved sums. Reason: the rounding error of a large batch stays near that of a
+// quarter of it, and differences of losses are divided by the smoothing parameter.
+class LossSum {
+ public:
+  void add(Real loss) { sums_[count_++ % 4] += loss; }
+  // The mean of what was added; kNotFinite when it is not a number (nothing added, too).
+  Result<Real> mean() const {
+    const Real mean = ((sums_[0] + sums_[1]) + (sums_[2] + sums_[3])) / static_cast<Real>(count_);
+    if (!std::isfinite(mean)) {
+      return Status::kNotFinite;
+    }
+    return mean;
+  }
+
+ private:
+  Real sums_[4] = {};
+  uint32_t count_ = 0;
+};
+
+// A problem as a type: the application's own loss, for one. The object is the context and must outlive its use.
+// Optional: Status gradient(Shape, const Real* x, Batch, Real* out) const.
+template <typename P>
+concept ProblemType = requires(const P& problem, Shape shape, const Real* x, Batch batch) {
+  { P::kName } -> std::convertible_to<const char*>;
+  { problem.sample_count() } -> std::same_as<uint32_t>;
+  { problem.check_shape(shape) } -> std::same_as<Status>;
+  { problem.loss(shape, x, batch) } -> std::same_as<Result<Real>>;
+};
+
+// The table of a ProblemType (docs/own_loss.md shows its use). Such a problem takes no memory of the arena.
+template <ProblemType P>
+constexpr ProblemOps make_problem_ops() {
+  ProblemOps ops = {};
+  ops.name = P::kName;
+  ops.sample_count = [](const void* context) { return static_cast<const P*>(context)->sample_count(); };
+  ops.check_shape = [](const void* context, Shape shape) { return static_cast<const P*>(context)->check_shape(shape); };
+  ops.scratch_size = [](const void*, Shape) { return size_t{0}; };
+  ops.loss = [](const void* context, Shape shape, const Real* x, Batch batch, Arena&) {
+    return static_cast<const P*>(context)->loss(shape, x, batch);
+  };
+  if constexpr (requires(const P& problem, Real* out) {
+                  { problem.gradient(Shape{}, out, Batch{}, out) } -> std::same_as<Status>;
+                }) {
+    ops.gradient = [](const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena&) {
+      return static_cast<const P*>(context)->gradient(shape, x, batch, out);
+    };
+  }
+  return ops;
+}
 
 }  // namespace gradstream
 

@@ -12,6 +12,7 @@ constexpr size_t kInt8ScaleSize = 2;
 constexpr float kInt8Max = 127;
 constexpr float kFloatMax = std::numeric_limits<float>::max();
 
+// Of values.
 bool is_known(Encoding encoding) {
   switch (encoding) {
     case Encoding::kF32:
@@ -40,6 +41,16 @@ Word load(const uint8_t* bytes) {
     word = static_cast<Word>(word | static_cast<Word>(static_cast<Word>(bytes[i]) << (8 * i)));
   }
   return word;
+}
+
+using WordBits = std::make_unsigned_t<FixedWord>;
+
+uint64_t digest_word(uint64_t digest, WordBits word) {
+  constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
+  for (size_t byte = 0; byte < sizeof(WordBits); ++byte) {
+    digest = (digest ^ ((word >> (8 * byte)) & 0xff)) * kFnvPrime;
+  }
+  return digest;
 }
 
 float bf16_value(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
@@ -154,6 +165,9 @@ Real decode_one(Encoding encoding, const uint8_t* bytes) {
 }  // namespace
 
 size_t encoded_size(Encoding encoding, size_t count) {
+  if (encoding == Encoding::kFixed) {
+    return sizeof(FixedWord) * count;
+  }
   if (!is_known(encoding)) {
     return 0;
   }
@@ -209,30 +223,50 @@ Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size
   return Status::kOk;
 }
 
-uint32_t crc32c(uint32_t crc, const uint8_t* bytes, size_t size) {
-  // Sixteen entries instead of 256: 64 bytes of flash, two look-ups a byte. Reflected polynomial 0x82f63b78.
-  static constexpr uint32_t kTable[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
-                                          0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-                                          0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
-  crc = ~crc;
-  for (size_t i = 0; i < size; ++i) {
-    crc ^= bytes[i];
-    crc = kTable[crc & 15] ^ (crc >> 4);
-    crc = kTable[crc & 15] ^ (crc >> 4);
+Real fixed_unit(uint32_t scale_log2) {
+  return static_cast<Real>(1) / static_cast<Real>(static_cast<uint64_t>(1) << scale_log2);
+}
+
+Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values) {
+  if (size != encoded_size(encoding, count)) {
+    return Status::kInvalidArgument;
   }
-  return ~crc;
+  Real block[kInt8BlockSize];
+  for (size_t first = 0; first < count; first += kInt8BlockSize) {
+    const size_t block_count = count - first < kInt8BlockSize ? count - first : kInt8BlockSize;
+    GS_TRY(decode_values(encoding, block_count, bytes + encoded_size(encoding, first),
+                         encoded_size(encoding, block_count), block));
+    for (size_t i = 0; i < block_count; ++i) {
+      values[first + i] -= block[i];
+    }
+  }
+  return Status::kOk;
 }
 
 uint64_t digest_values(uint64_t digest, size_t count, const Real* values) {
-  using Word = std::conditional_t<sizeof(Real) == sizeof(double), uint64_t, uint32_t>;
-  constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
   for (size_t i = 0; i < count; ++i) {
-    const Word word = std::bit_cast<Word>(values[i]);
-    for (size_t byte = 0; byte < sizeof(Word); ++byte) {
-      digest = (digest ^ ((word >> (8 * byte)) & 0xff)) * kFnvPrime;
-    }
+    digest = digest_word(digest, std::bit_cast<WordBits>(values[i]));
   }
   return digest;
+}
+
+uint64_t digest_words(uint64_t digest, size_t count, const FixedWord* words) {
+  for (size_t i = 0; i < count; ++i) {
+    digest = digest_word(digest, static_cast<WordBits>(words[i]));
+  }
+  return digest;
+}
+
+void store_words(size_t count, const FixedWord* words, uint8_t* out) {
+  for (size_t i = 0; i < count; ++i) {
+    store(static_cast<WordBits>(words[i]), out + i * sizeof(WordBits));
+  }
+}
+
+void load_words(size_t count, const uint8_t* bytes, FixedWord* words) {
+  for (size_t i = 0; i < count; ++i) {
+    words[i] = static_cast<FixedWord>(load<WordBits>(bytes + i * sizeof(WordBits)));
+  }
 }
 
 }  // namespace gradstream

@@ -6,6 +6,8 @@
 //         scale = the smallest bf16 >= max|v| / 127; byte = v / scale rounded half away from zero; -128 is refused.
 //         value = byte * scale, exact in f32.
 //   f64   8 bytes a value; known to the double build only
+//   fixed 4 bytes a word, two's complement: exact sums, which are integers. Not for values: encode_values and
+//         decode_values refuse it
 //
 // What was encoded defines the value: an encoder's own replica must use decode(encode(v)), never v.
 #ifndef GRADSTREAM_RUNTIME_TRAINING_ENCODING_H_
@@ -13,14 +15,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime/base/config.h"
+#include "runtime/base/crc32c.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {
 
 // Values equal the wire's Encoding enum; never renumber.
-enum class Encoding : uint8_t { kNone = 0, kF32 = 1, kBf16 = 2, kInt8 = 3, kF64 = 4 };
+enum class Encoding : uint8_t { kNone = 0, kF32 = 1, kBf16 = 2, kInt8 = 3, kF64 = 4, kFixed = 5 };
+
+// Whole models and the journal's values, which are never rounded.
+inline constexpr Encoding kRealEncoding = sizeof(Real) == 8 ? Encoding::kF64 : Encoding::kF32;
 
 inline constexpr size_t kInt8BlockSize = 32;
 
@@ -38,8 +45,20 @@ Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_
 // finite or so large that 127 * scale overflows). On an error values is unspecified.
 Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values);
 
-// CRC-32C (Castagnoli), of a whole upload or snapshot. Chain by passing the previous result; start with 0.
-uint32_t crc32c(uint32_t crc, const uint8_t* bytes, size_t size);
+// The word of exact sums: an integer as wide as Real, added modulo its range, so that no order and no detour beyond the
+// range changes a sum that fits.
+using FixedWord = std::conditional_t<sizeof(Real) == sizeof(double), int64_t, int32_t>;
+// Fractional bits of a word, at most. Reason: as the fold's.
+inline constexpr uint32_t kFixedScaleLog2Max = 48;
+// 2^-scale_log2.
+Real fixed_unit(uint32_t scale_log2);
+// values <- values - what the bytes hold; codes of decode_values, values are unspecified on an error.
+Status subtract_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values);
+// Words to little-endian bytes (encoded_size(Encoding::kFixed, count)) and back.
+void store_words(size_t count, const FixedWord* words, uint8_t* out);
+void load_words(size_t count, const uint8_t* bytes, FixedWord* words);
+// As digest_values, over the bytes of words.
+uint64_t digest_words(uint64_t digest, size_t count, const FixedWord* words);
 
 // 64-bit FNV-1a over the little-endian bytes of values (as float in the product): the digest by which replicas prove
 // their model. Against accidents, not against an adversary. Chain by passing the previous result.

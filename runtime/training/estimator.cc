@@ -7,10 +7,18 @@ namespace {
 
 uint32_t sample_count(const EstimateInput& input) { return input.problem.ops->sample_count(input.problem.context); }
 
-// A batch of everything the device holds needs no drawing.
-bool draws(const EstimateInput& input) {
-  return input.parameters->batch_mode == BatchMode::kCommon && input.parameters->batch_size < sample_count(input);
+uint32_t batch_size(const EstimatorParameters& parameters, uint32_t step) {
+  const uint32_t count = parameters.batch_schedule_count;
+  return count == 0 ? parameters.batch_size : parameters.batch_schedule[step < count ? step : count - 1];
 }
+
+// A batch of everything the device holds needs no drawing.
+bool draws(const EstimateInput& input, uint32_t step) {
+  return input.parameters->batch_mode == BatchMode::kCommon &&
+         batch_size(*input.parameters, step) < sample_count(input);
+}
+
+bool is_batch_size(uint32_t size) { return size >= 1 && size <= kBatchSizeMax; }
 
 }  // namespace
 
@@ -24,8 +32,11 @@ Status check_batch(const EstimateInput& input) {
     case BatchMode::kPerDirection:
       return Status::kOk;
     case BatchMode::kCommon: {
-      const uint32_t size = input.parameters->batch_size;
-      return size >= 1 && size <= kBatchSizeMax ? Status::kOk : Status::kInvalidArgument;
+      bool is_good = input.parameters->batch_schedule_count <= kBatchScheduleMax;
+      for (uint32_t step = 0; is_good && step <= input.parameters->batch_schedule_count; ++step) {
+        is_good = is_batch_size(batch_size(*input.parameters, step));
+      }
+      return is_good ? Status::kOk : Status::kInvalidArgument;
     }
     default:
       return Status::kInvalidArgument;
@@ -33,7 +44,11 @@ Status check_batch(const EstimateInput& input) {
 }
 
 size_t batch_scratch_size(const EstimateInput& input) {
-  return draws(input) ? Arena::taken_size<uint16_t>(sample_count(input)) : 0;
+  bool any = false;
+  for (uint32_t step = 0; step <= input.parameters->batch_schedule_count; ++step) {
+    any = any || draws(input, step);
+  }
+  return any ? Arena::taken_size<uint16_t>(sample_count(input)) : 0;
 }
 
 RandomKey minibatch_key(const EstimateInput& input) {
@@ -48,13 +63,14 @@ RandomKey minibatch_key(const EstimateInput& input) {
 
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
   const uint32_t held = sample_count(input);
-  if (!draws(input)) {
+  if (!draws(input, input.step)) {
     return Batch{nullptr, held};
   }
   const Result<uint16_t*> work = arena.scratch<uint16_t>(held);
   GS_TRY(work.status());
-  choose(minibatch_key(input), held, input.parameters->batch_size, work.value());
-  return Batch{work.value(), input.parameters->batch_size};
+  const uint32_t size = batch_size(*input.parameters, input.step);
+  choose(minibatch_key(input), held, size, work.value());
+  return Batch{work.value(), size};
 }
 
 Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch batch, Arena& arena) {

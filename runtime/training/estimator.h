@@ -18,6 +18,8 @@ enum class EstimatorId : uint8_t {
   kAnalyticGradient = 1,    // G = Riemannian gradient at z (A10); not with BatchMode::kPerDirection
   kProjectionOneSided = 2,  // A8 / 003 eq. (7): G = (pr/m) sum_j [F(P_M(z + mu u_j)) - F(z)] / mu  u_j
   kProjectionTwoSided = 3,  // the same with [F(P_M(z + mu u_j)) - F(P_M(z - mu u_j))] / (2 mu)
+  kTangentRetraction = 4,   // A7 / 003 eq. (6): G = 1/m sum_j [F(R_z(mu u_j)) - F(z)] / mu  u_j, u_j tangent normals
+  kProjectionTangent = 5,   // the tangent part of kProjectionOneSided's G
 };
 enum class BatchMode : uint8_t {
   kNone = 0,
@@ -31,6 +33,9 @@ struct EstimatorParameters {
   EstimatorId id = EstimatorId::kNone;
   BatchMode batch_mode = BatchMode::kAll;
   uint32_t batch_size = 0;   // kCommon: 1 .. kBatchSizeMax; more than the device holds means all
+  // kCommon: the sizes of the first local steps, the last one holds on; batch_schedule_count 0: batch_size for all.
+  uint32_t batch_schedule[kBatchScheduleMax] = {};
+  uint32_t batch_schedule_count = 0;
   Real smoothing = 0;        // mu > 0, zeroth order only
   DirectionSpec directions;  // zeroth order only
 };
@@ -59,7 +64,7 @@ struct EstimatorOps {
   // Bytes of arena scratch that estimate takes. Reads neither z nor step.
   size_t (*scratch_size)(const EstimateInput& input);
   // scalars: direction_count values (ignored when !uses_scalars). g: shape.size() values, not z. loss: mean loss at z
-  // over the same samples, or null for none (one more evaluation, except for kProjectionOneSided, which has it).
+  // over the same samples, or null for none (one more evaluation, except for the one-sided estimators, which have it).
   // kNotFinite ends the step; kSingular (P_M, or the metric at z); a problem's own code is passed on. On an error
   // scalars, g and loss are unspecified.
   Status (*estimate)(const EstimateInput& input, Real* scalars, Real* g, Real* loss, Arena& arena);
@@ -68,6 +73,8 @@ struct EstimatorOps {
 extern const EstimatorOps kAnalyticGradientOps;
 extern const EstimatorOps kProjectionOneSidedOps;
 extern const EstimatorOps kProjectionTwoSidedOps;
+extern const EstimatorOps kTangentRetractionOps;
+extern const EstimatorOps kProjectionTangentOps;
 
 // What the estimators share about samples. check: kInvalidArgument for no samples, more than kSampleCountMax, an
 // unknown mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the index list (one

@@ -89,9 +89,9 @@ Status fill_scalars_per_direction(const Evaluation& evaluation, Real* scalars, R
 Status check(const EstimateInput& input) {
   const EstimatorParameters& parameters = *input.parameters;
   const DirectionSpec& directions = parameters.directions;
+  GS_TRY(check_directions(directions));
   const bool good = std::isfinite(parameters.smoothing) && parameters.smoothing > 0 &&
-                    directions.direction_count >= 1 && directions.direction_count <= kDirectionCountMax &&
-                    (directions.kind == DirectionKind::kSign || directions.kind == DirectionKind::kSphere);
+                    directions.direction_count <= kDirectionCountMax;
   return good ? check_batch(input) : Status::kInvalidArgument;
 }
 

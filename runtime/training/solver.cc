@@ -14,6 +14,13 @@ const SolverOps* find_solver(std::span<const SolverOps* const> linked, SolverId 
   return nullptr;
 }
 
+// Of a variant with another retraction only what does not depend on its transport is used.
+const ManifoldOps* find_local_manifold(const Registry& registry, const Task& task, const ManifoldOps* manifold) {
+  return task.local_retraction == RetractionKind::kDefault
+             ? manifold
+             : find_manifold(registry.manifolds, task.manifold, task.local_retraction, TransportKind::kDefault);
+}
+
 bool is_named(const char (&name)[kProblemNameSizeMax + 1]) { return name[kProblemNameSizeMax] == '\0'; }
 
 Status check_numbers(const Task& task) {
@@ -21,7 +28,8 @@ Status check_numbers(const Task& task) {
                         task.shape.cols <= kDimensionMax;
   const bool steps_ok = task.local_step_count >= 1 && task.local_step_count <= kLocalStepCountMax &&
                         task.steps_min <= task.local_step_count;
-  const bool step_ok = std::isfinite(task.step_size) && task.step_size > 0;
+  const bool step_ok = std::isfinite(task.step_size) && task.step_size > 0 && std::isfinite(task.proximal) &&
+                       task.proximal >= 0 && std::isfinite(task.curvature) && task.curvature >= 0;
   const bool encoding_ok = encoded_size(task.encoding, 1) != 0;
   return shape_ok && steps_ok && step_ok && encoding_ok && is_named(task.problem) ? Status::kOk
                                                                                   : Status::kInvalidArgument;
@@ -39,9 +47,15 @@ void complete_directions(Task* task) {
 
 }  // namespace
 
+size_t manifold_scratch_size(const SolverRun& run) {
+  const size_t size = run.manifold->scratch_size(run.task.shape);
+  const size_t local_size = run.local_manifold->scratch_size(run.task.shape);
+  return size > local_size ? size : local_size;
+}
+
 EstimateInput estimate_input(const SolverRun& run, const Real* z) {
   EstimateInput input;
-  input.manifold = run.manifold;
+  input.manifold = run.local_manifold;
   input.shape = run.task.shape;
   input.problem = run.problem;
   input.parameters = &run.task.estimator;
@@ -54,22 +68,26 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z) {
 }
 
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
-                    SolverRun* run, Arena& arena) {
+                    SolverRun* run, Arena& arena, const ModelParts& parts) {
   SolverRun fresh;
   fresh.task = task;
   complete_directions(&fresh.task);
   *run = fresh;  // only now: task may be run->task
   GS_TRY(check_numbers(run->task));
   run->ops = find_solver(registry.solvers, run->task.solver);
-  run->manifold = find_manifold(registry.manifolds, run->task.manifold);
+  run->manifold = find_manifold(registry.manifolds, run->task.manifold, run->task.retraction, run->task.transport);
+  run->local_manifold = find_local_manifold(registry, run->task, run->manifold);
   run->estimator = find_estimator(registry.estimators, run->task.estimator.id);
   const Problem* problem = find_problem(registry.problems, run->task.problem);
-  if (run->ops == nullptr || run->manifold == nullptr || run->estimator == nullptr || problem == nullptr) {
+  if (run->ops == nullptr || run->manifold == nullptr || run->local_manifold == nullptr || run->estimator == nullptr ||
+      problem == nullptr) {
     return Status::kUnimplemented;
   }
   run->problem = *problem;
   run->model = model;
   run->correction = run->task.use_correction ? correction : nullptr;
+  run->mean_gradient = parts.mean_gradient;
+  run->previous_model = parts.previous_model;
   GS_TRY(run->manifold->check_shape(run->task.shape));
   GS_TRY(problem->ops->check_shape(problem->context, run->task.shape));
   GS_TRY(run->estimator->check(estimate_input(*run, model)));

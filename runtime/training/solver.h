@@ -13,6 +13,7 @@
 #include "runtime/problem/problem.h"
 #include "runtime/training/encoding.h"
 #include "runtime/training/estimator.h"
+#include "runtime/training/secant.h"
 #include "runtime/training/stream.h"
 
 namespace gradstream {
@@ -20,9 +21,12 @@ namespace gradstream {
 // Values equal the wire's enums; never renumber.
 enum class SolverId : uint8_t {
   kNone = 0,
-  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or with
-                        // the analytic gradient (A10) the mean of its k gradients, a TangentBlock of ambient values
+  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or where
+                        // the estimator has no scalars (A10) or the run wants a dense upload the mean of its k
+                        // estimates, a TangentBlock of ambient values
   kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
+  kTangentMean = 3,     // A2, A3 RFedAvg, RFedProx: uploads L_X(x_K), a TangentBlock at the base model
+  kSvrg = 4,            // A4 to A6 RFedSVRG, -2BB, -2BBS: the same, of the variance-reduced path
 };
 
 // One task, decoded. Fields as the wire's Task.
@@ -31,6 +35,8 @@ struct Task {
   uint32_t version = 0;  // the model that it starts from
   SolverId solver = SolverId::kNone;
   ManifoldId manifold = ManifoldId::kNone;
+  RetractionKind retraction = RetractionKind::kDefault;
+  TransportKind transport = TransportKind::kDefault;
   Shape shape;
   EstimatorParameters estimator;
   uint32_t seed = 0;          // of the run
@@ -38,7 +44,14 @@ struct Task {
   uint32_t local_step_count = 0;
   uint32_t steps_min = 0;  // least steps worth sending (0 as 1); == local_step_count: partial work is refused
   Real step_size = 0;
+  StreamKind stream = StreamKind::kNone;  // of the upload; kNone: the solver's own
   bool use_correction = false;
+  uint32_t memory_stamp = 0;  // 1 + base version of the update of this device that the mean holds; 0: none
+  Real proximal = 0;                                          // mu of training/proximal.h
+  BarzilaiBorwein curvature_form = BarzilaiBorwein::kNone;    // kSvrg: how b_i is made
+  Real curvature = 0;                                         // kSvrg: b; 0: none
+  bool draws_iterate = false;                                 // kSvrg: send x_l, l drawn from 0 .. K - 1, not x_K
+  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: retraction
   Encoding encoding = Encoding::kNone;  // of the upload
   uint32_t deadline_ms = 0;             // from receipt; 0: none
   char problem[kProblemNameSizeMax + 1] = {};
@@ -52,18 +65,33 @@ struct Registry {
   std::span<const Problem> problems;
 };
 
+// Tensors that come with a version beside its model, where the task's solver asks for them; the caller's, unchanged
+// during the task. Null: not held.
+struct ModelParts {
+  const Real* mean_gradient = nullptr;   // kSvrg: g at the model
+  const Real* previous_model = nullptr;  // kSvrg with a curvature: the model of the round before
+};
+
 // Everything a solver needs; filled by begin_solver() and kept by the caller for the length of the task.
 struct SolverRun {
   Task task;
   const struct SolverOps* ops = nullptr;
   const ManifoldOps* manifold = nullptr;
+  // Of the path and of displaced points: manifold, or its variant with task.local_retraction. What stands on the wire,
+  // lifts at the model and transports to it, is manifold's.
+  const ManifoldOps* local_manifold = nullptr;
   const EstimatorOps* estimator = nullptr;
   Problem problem;
   const Real* model = nullptr;       // X of task.version; the caller's, unchanged during the task
   const Real* correction = nullptr;  // c_i in gradient units, or null for none; the caller's, unchanged
+  const Real* mean_gradient = nullptr;  // as ModelParts
+  const Real* previous_model = nullptr;
   uint32_t steps_done = 0;
   void* state = nullptr;  // the solver's own, in the arena
 };
+
+// Arena scratch that the hungriest operation of either table takes, bytes.
+size_t manifold_scratch_size(const SolverRun& run);
 
 // The input of the run's next estimate, at z; points into run.
 EstimateInput estimate_input(const SolverRun& run, const Real* z);
@@ -71,7 +99,7 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z);
 struct SolverOps {
   SolverId id;
   const char* name;
-  // What finish hands over.
+  // What finish hands over; where that is a ScalarStream, a task may ask for a TangentBlock instead.
   StreamKind (*stream)(const EstimatorOps& estimator);
   // Bytes of persistent and of scratch memory that prepare and step take. A number per (manifold, shape, solver).
   size_t (*persistent_size)(const SolverRun& run);
@@ -82,12 +110,19 @@ struct SolverOps {
   // before the step, and the stream of the steps before it can still be finished. kProtocolError when local_step_count
   // steps are done. The scratch that scratch_size names must be free.
   Status (*step)(SolverRun& run, Arena& arena);
-  // The stream of the steps done so far (>= 1; kProtocolError otherwise). Changes nothing: steps may follow.
+  // The stream of the steps done so far (at least 1 and task.steps_min; kProtocolError otherwise). Changes nothing:
+  // steps may follow.
   Status (*finish)(SolverRun& run, GradientStream* out);
+  // The step that step() would do, from the scalars (direction_count of them) and the loss that it had when it was done
+  // before a reset, without evaluating anything: the run is then bit for bit as after that step(). Codes as step, and
+  // kUnimplemented when the run keeps no scalars. null: a solver whose step is more than its scalars.
+  Status (*replay)(SolverRun& run, const Real* scalars, Real loss, Arena& arena);
 };
 
 extern const SolverOps kSolverProjectionOps;
 extern const SolverOps kSolverGradientStreamOps;
+extern const SolverOps kSolverTangentMeanOps;
+extern const SolverOps kSolverSvrgOps;
 
 // Checks bounds and encoding (kInvalidArgument), looks up everything the task names (kUnimplemented when the image
 // lacks it), checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks) and that
@@ -96,7 +131,7 @@ extern const SolverOps kSolverGradientStreamOps;
 // rest is the task's seed, version and client_index. correction is ignored unless task.use_correction; null then means
 // that there is none yet.
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
-                    SolverRun* run, Arena& arena);
+                    SolverRun* run, Arena& arena, const ModelParts& parts = {});
 
 }  // namespace gradstream
 

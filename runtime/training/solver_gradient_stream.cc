@@ -1,7 +1,9 @@
 // Local work of RFedAGS (A1, 000 Alg. 1): x = X, zeta = 0; each step: eta = -alpha grad at x,
 // zeta <- zeta + T_{x -> X}(eta) (the first eta stands at X already), x <- R_x(eta).
+// With a proximal term (task.proximal) grad is that of f + mu/2 d(x, X)^2.
 // A retraction is made only when the next step needs it: K steps cost K - 1 retractions and K - 1 transports, and the
 // stream of a part of the steps is complete at any time.
+#include "runtime/training/proximal.h"
 #include "runtime/training/solver.h"
 
 namespace gradstream {
@@ -30,7 +32,9 @@ size_t persistent_size(const SolverRun& run) {
 
 size_t scratch_size(const SolverRun& run) {
   const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
-  const size_t manifold_size = run.manifold->scratch_size(run.task.shape);
+  const size_t proximal_size = proximal_scratch_size(*run.manifold, run.task.shape, run.task.proximal);
+  const size_t own_size = manifold_scratch_size(run);
+  const size_t manifold_size = own_size > proximal_size ? own_size : proximal_size;
   return Arena::taken_size<Real>(run.task.shape.size()) + Arena::taken_size<Real>(scalar_count(run)) +
          (estimate_size > manifold_size ? estimate_size : manifold_size);
 }
@@ -61,7 +65,7 @@ Status move_to_next_point(const SolverRun& run, State& state, Real* scratch, Are
     return Status::kOk;
   }
   const Shape shape = run.task.shape;
-  GS_TRY(run.manifold->retract(shape, state.x, state.eta, scratch, arena));
+  GS_TRY(run.local_manifold->retract(shape, state.x, state.eta, scratch, arena));
   if (!all_finite(shape.size(), scratch)) {
     return Status::kNotFinite;
   }
@@ -88,6 +92,8 @@ Status step(SolverRun& run, Arena& arena) {
   if (run.estimator->uses_scalars) {
     GS_TRY(run.manifold->project_tangent(shape, state.x, g, g, arena));
   }
+  const Real mu = run.steps_done == 0 ? 0 : run.task.proximal;  // at X itself the term is flat
+  GS_TRY(add_proximal(*run.manifold, shape, mu, state.x, run.model, g, arena));
   scale(shape.size(), -run.task.step_size, g);
   copy(shape.size(), g, state.eta);
   if (run.steps_done > 0) {
@@ -120,7 +126,14 @@ Status finish(SolverRun& run, GradientStream* out) {
 
 }  // namespace
 
-const SolverOps kSolverGradientStreamOps = {
-    SolverId::kGradientStream, "gradient stream", stream, persistent_size, scratch_size, prepare, step, finish};
+const SolverOps kSolverGradientStreamOps = {SolverId::kGradientStream,
+                                            "gradient stream",
+                                            stream,
+                                            persistent_size,
+                                            scratch_size,
+                                            prepare,
+                                            step,
+                                            finish,
+                                            nullptr};
 
 }  // namespace gradstream

@@ -25,23 +25,37 @@ StreamKind stream(const EstimatorOps& estimator) {
   return estimator.uses_scalars ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
 }
 
+// Whether the scalars themselves are uploaded.
+bool keeps_scalars(const SolverRun& run) {
+  return run.estimator->uses_scalars && run.task.stream != StreamKind::kTangentBlock;
+}
+
+// Scalars of one step that are made and not kept.
+size_t passing_scalar_count(const SolverRun& run) {
+  return run.estimator->uses_scalars && !keeps_scalars(run) ? run.task.estimator.directions.direction_count : 0;
+}
+
 size_t persistent_size(const SolverRun& run) {
   const size_t tensor_size = Arena::taken_size<Real>(run.task.shape.size());
-  const size_t stream_size = run.estimator->uses_scalars ? Arena::taken_size<Real>(scalar_count(run)) : tensor_size;
+  const size_t stream_size = keeps_scalars(run) ? Arena::taken_size<Real>(scalar_count(run)) : tensor_size;
   return Arena::taken_size<State>(1) + 2 * tensor_size + stream_size;
 }
 
-// G; above it first what the estimator takes, then the next zhat and what P_M takes.
+// G and passing scalars; above them first what the estimator takes, then the next zhat and what P_M takes.
 size_t scratch_size(const SolverRun& run) {
   const size_t tensor_size = Arena::taken_size<Real>(run.task.shape.size());
   const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
   const size_t project_size = tensor_size + run.manifold->scratch_size(run.task.shape);
-  return tensor_size + (estimate_size > project_size ? estimate_size : project_size);
+  return tensor_size + Arena::taken_size<Real>(passing_scalar_count(run)) +
+         (estimate_size > project_size ? estimate_size : project_size);
 }
 
 Status prepare(SolverRun& run, Arena& arena) {
+  if (run.task.proximal != 0) {
+    return Status::kInvalidArgument;  // the correction is what holds this path
+  }
   const size_t size = run.task.shape.size();
-  const bool uses_scalars = run.estimator->uses_scalars;
+  const bool uses_scalars = keeps_scalars(run);
   if (uses_scalars && scalar_count(run) > kScalarCountMax) {
     return Status::kInvalidArgument;
   }
@@ -77,29 +91,23 @@ void add_to_mean(const SolverRun& run, const Real* g, Real* mean) {
   }
 }
 
-Status step(SolverRun& run, Arena& arena) {
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
-  State& state = state_of(run);
+// The scalars of the step to come, where they are kept.
+Real* next_scalars(const SolverRun& run, const State& state) {
+  return state.scalars + static_cast<size_t>(run.steps_done) * run.task.estimator.directions.direction_count;
+}
+
+// The state after a step with estimate g and that loss.
+Status advance(SolverRun& run, State& state, const Real* g, Real loss, Arena& arena) {
   const Shape shape = run.task.shape;
-  ScratchScope scope(arena);
-  const Result<Real*> g = arena.scratch<Real>(shape.size());
-  GS_TRY(g.status());
-  Real* scalars = state.scalars == nullptr ? nullptr
-                                           : state.scalars + static_cast<size_t>(run.steps_done) *
-                                                                 run.task.estimator.directions.direction_count;
-  Real loss = 0;
-  GS_TRY(run.estimator->estimate(estimate_input(run, state.z), scalars, g.value(), &loss, arena));
   const Result<Real*> next = arena.scratch<Real>(shape.size());
   GS_TRY(next.status());
-  descend(run, state.zhat, g.value(), next.value());
+  descend(run, state.zhat, g, next.value());
   GS_TRY(run.manifold->project_point(shape, next.value(), next.value(), arena));
   // Nothing fails from here on: the state moves as a whole.
   copy(shape.size(), next.value(), state.z);
-  descend(run, state.zhat, g.value(), state.zhat);
+  descend(run, state.zhat, g, state.zhat);
   if (state.mean != nullptr) {
-    add_to_mean(run, g.value(), state.mean);
+    add_to_mean(run, g, state.mean);
   }
   state.loss_after = loss;
   state.loss_before = run.steps_done == 0 ? loss : state.loss_before;
@@ -107,12 +115,53 @@ Status step(SolverRun& run, Arena& arena) {
   return Status::kOk;
 }
 
+Status step(SolverRun& run, Arena& arena) {
+  if (run.steps_done >= run.task.local_step_count) {
+    return Status::kProtocolError;
+  }
+  State& state = state_of(run);
+  ScratchScope scope(arena);
+  const Result<Real*> g = arena.scratch<Real>(run.task.shape.size());
+  GS_TRY(g.status());
+  const Result<Real*> passing = arena.scratch<Real>(passing_scalar_count(run));
+  GS_TRY(passing.status());
+  Real* scalars = state.scalars == nullptr ? passing.value() : next_scalars(run, state);
+  Real loss = 0;
+  GS_TRY(run.estimator->estimate(estimate_input(run, state.z), scalars, g.value(), &loss, arena));
+  return advance(run, state, g.value(), loss, arena);
+}
+
+// The estimate is (pr/m) sum_j scalars[j] u_j, with the estimator's own arithmetic.
+Status replay(SolverRun& run, const Real* scalars, Real loss, Arena& arena) {
+  State& state = state_of(run);
+  if (run.steps_done >= run.task.local_step_count) {
+    return Status::kProtocolError;
+  }
+  if (state.scalars == nullptr) {
+    return Status::kUnimplemented;
+  }
+  const DirectionSpec& directions = run.task.estimator.directions;
+  const uint32_t m = directions.direction_count;
+  const Shape shape = run.task.shape;
+  if (!all_finite(m, scalars)) {
+    return Status::kNotFinite;
+  }
+  ScratchScope scope(arena);
+  const Result<Real*> g = arena.scratch<Real>(shape.size());
+  GS_TRY(g.status());
+  fill_zero(shape.size(), g.value());
+  GS_TRY(accumulate_directions(directions, shape, run.steps_done * m, m, scalars, g.value(), arena));
+  scale(shape.size(), estimate_factor(shape, m), g.value());
+  copy(m, scalars, next_scalars(run, state));
+  return advance(run, state, g.value(), loss, arena);
+}
+
 Status finish(SolverRun& run, GradientStream* out) {
   if (run.steps_done == 0) {
     return Status::kProtocolError;
   }
   const State& state = state_of(run);
-  out->kind = stream(*run.estimator);
+  out->kind = state.scalars != nullptr ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
   out->steps_done = run.steps_done;
   out->values = state.scalars != nullptr ? state.scalars : state.mean;
   out->value_count = state.scalars != nullptr ? run.steps_done * run.task.estimator.directions.direction_count
@@ -124,7 +173,7 @@ Status finish(SolverRun& run, GradientStream* out) {
 
 }  // namespace
 
-const SolverOps kSolverProjectionOps = {SolverId::kProjection, "projection", stream, persistent_size,
-                                        scratch_size,          prepare,      step,   finish};
+const SolverOps kSolverProjectionOps = {SolverId::kProjection, "projection", stream, persistent_size, scratch_size,
+                                        prepare,               step,         finish, replay};
 
 }  // namespace gradstream

@@ -1,5 +1,6 @@
 #include "runtime/training/stream.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <type_traits>
@@ -43,6 +44,25 @@ void add_signed(RandomStream& stream, size_t count, Real value, Real* sum) {
   }
 }
 
+FixedWord add_modulo(FixedWord a, FixedWord b) {
+  return static_cast<FixedWord>(static_cast<RealBits>(a) + static_cast<RealBits>(b));
+}
+
+// As add_signed, in words modulo their range.
+template <typename Word>
+void add_signed_words(RandomStream& stream, size_t count, Word value, Word* sum) {
+  using Bits = std::make_unsigned_t<Word>;
+  for (size_t first = 0; first < count; first += kWordBits) {
+    const uint32_t word = ~stream.next();
+    const size_t block = count - first < kWordBits ? count - first : kWordBits;
+    for (size_t i = 0; i < block; ++i) {
+      const Bits negate = static_cast<Bits>(0) - static_cast<Bits>((word >> i) & 1);
+      const Bits term = (static_cast<Bits>(value) ^ negate) - negate;
+      sum[first + i] = static_cast<Word>(static_cast<Bits>(sum[first + i]) + term);
+    }
+  }
+}
+
 // out <- direction j of the step: normals divided by their norm.
 void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
   fill_normal(key, static_cast<uint64_t>(j) * size, size, out);
@@ -52,14 +72,24 @@ void fill_sphere(const RandomKey& key, size_t size, uint32_t j, Real* out) {
   }
 }
 
-bool is_known(DirectionKind kind) { return kind == DirectionKind::kSign || kind == DirectionKind::kSphere; }
+constexpr ModelPart kExtraParts[kExtraPartCount] = {ModelPart::kMeanGradient, ModelPart::kPreviousModel};
+
+bool is_sphere(const DirectionSpec& spec) { return kHasHostMembers && spec.kind == DirectionKind::kSphere; }
 
 }  // namespace
 
+Status check_directions(const DirectionSpec& spec) {
+  if (spec.kind == DirectionKind::kSphere && !kHasHostMembers) {
+    return Status::kUnimplemented;
+  }
+  const bool is_known = spec.kind == DirectionKind::kSign || spec.kind == DirectionKind::kSphere;
+  return is_known && spec.direction_count > 0 ? Status::kOk : Status::kInvalidArgument;
+}
+
 void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out) {
-  GS_ASSERT(is_known(spec.kind));
+  GS_ASSERT(check_directions(spec) == Status::kOk);
   const RandomKey key = direction_key(spec, step);
-  if (spec.kind == DirectionKind::kSphere) {
+  if (is_sphere(spec)) {
     fill_sphere(key, shape.size(), j, out);
     return;
   }
@@ -68,16 +98,17 @@ void fill_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint3
   add_signed(stream, shape.size(), sign_magnitude(shape), out);
 }
 
+void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j, Real* out) {
+  fill_normal(direction_key(spec, step), static_cast<uint64_t>(j) * shape.size(), shape.size(), out);
+}
+
 Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
                              const Real* coefficients, Real* sum, Arena& arena) {
-  if (!is_known(spec.kind) || spec.direction_count == 0) {
-    return Status::kInvalidArgument;
-  }
+  GS_TRY(check_directions(spec));
   const size_t size = shape.size();
-  const bool is_sphere = spec.kind == DirectionKind::kSphere;
   ScratchScope scope(arena);
   Real* direction = nullptr;
-  if (is_sphere) {
+  if (is_sphere(spec)) {
     const Result<Real*> scratch = arena.scratch<Real>(size);
     GS_TRY(scratch.status());
     direction = scratch.value();
@@ -94,7 +125,7 @@ Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t fi
     RandomStream stream(key, j * words_per_direction(shape));
     for (uint32_t i = 0; i < run; ++i) {
       const Real coefficient = coefficients[done + i];
-      if (is_sphere) {
+      if (is_sphere(spec)) {
         fill_sphere(key, size, j + i, direction);
         add_scaled(size, coefficient, direction, sum);
       } else {
@@ -106,8 +137,34 @@ Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t fi
   return Status::kOk;
 }
 
+template <typename Word>
+Status accumulate_exact(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
+                        const Word* coefficients, Word* sum) {
+  if (spec.kind != DirectionKind::kSign || spec.direction_count == 0) {
+    return Status::kInvalidArgument;
+  }
+  const uint32_t m = spec.direction_count;
+  for (uint32_t done = 0; done < count;) {
+    const uint32_t j = (first + done) % m;
+    const uint32_t run = count - done < m - j ? count - done : m - j;
+    RandomStream stream(direction_key(spec, (first + done) / m), j * words_per_direction(shape));
+    for (uint32_t i = 0; i < run; ++i) {
+      add_signed_words(stream, shape.size(), coefficients[done + i], sum);
+    }
+    done += run;
+  }
+  return Status::kOk;
+}
+
+template Status accumulate_exact(const DirectionSpec&, Shape, uint32_t, uint32_t, const int32_t*, int32_t*);
+template Status accumulate_exact(const DirectionSpec&, Shape, uint32_t, uint32_t, const int64_t*, int64_t*);
+
+Real exact_unit(Shape shape, uint32_t scale_log2) {
+  return sign_magnitude(shape) * fixed_unit(scale_log2);
+}
+
 size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape) {
-  return spec.kind == DirectionKind::kSphere ? Arena::taken_size<Real>(shape.size()) : 0;
+  return is_sphere(spec) ? Arena::taken_size<Real>(shape.size()) : 0;
 }
 
 Real estimate_factor(Shape shape, uint32_t direction_count) {
@@ -138,42 +195,91 @@ Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* recor
   return all_finite(shape.size(), correction) ? Status::kOk : Status::kNotFinite;
 }
 
-Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena) {
+Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean, uint32_t parts) {
   GS_TRY(manifold.check_shape(shape));
+  if (persistent_size(shape, has_mean, parts) > arena.free_size()) {
+    return Status::kOutOfMemory;
+  }
   const size_t mark = arena.mark();
   const Result<Real*> model = arena.persistent<Real>(shape.size());
-  const Result<Real*> sum = arena.persistent<Real>(shape.size());
-  if (!model.ok() || !sum.ok()) {
+  const Result<Real*> sum = arena.persistent<Real>(has_mean ? 0 : shape.size());
+  const Result<FixedWord*> words = arena.persistent<FixedWord>(has_mean ? shape.size() : 0);
+  const Result<FixedWord*> mean = arena.persistent<FixedWord>(has_mean ? shape.size() : 0);
+  if (!model.ok() || !sum.ok() || !words.ok() || !mean.ok()) {
     arena.release(mark);
     return Status::kOutOfMemory;
+  }
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    extra_[i] = nullptr;
+    if ((parts & part_bit(kExtraParts[i])) != 0) {
+      const Result<Real*> extra = arena.persistent<Real>(shape.size());
+      GS_TRY(extra.status());
+      extra_[i] = extra.value();
+    }
   }
   manifold_ = &manifold;
   shape_ = shape;
   model_ = model.value();
-  sum_ = sum.value();
+  sum_ = has_mean ? nullptr : sum.value();
+  words_ = has_mean ? words.value() : nullptr;
+  mean_ = has_mean ? mean.value() : nullptr;
   version_ = 0;
   has_model_ = false;
   in_record_ = false;
+  parts_held_ = 0;
   return Status::kOk;
 }
 
-uint64_t Replica::digest() const { return digest_values(kDigestStart, shape_.size(), model_); }
+uint64_t Replica::digest() const {
+  uint64_t digest = digest_values(kDigestStart, shape_.size(), model_);
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    if ((parts_held_ & part_bit(kExtraParts[i])) != 0) {
+      digest = digest_values(digest, shape_.size(), extra_[i]);
+    }
+  }
+  return mean_ == nullptr ? digest : digest_words(digest, shape_.size(), mean_);
+}
+
+Real* Replica::part_buffer(ModelPart part) {
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    if (kExtraParts[i] == part) {
+      return extra_[i];
+    }
+  }
+  return nullptr;
+}
+
+const Real* Replica::part(ModelPart part) const {
+  for (uint32_t i = 0; i < kExtraPartCount; ++i) {
+    if (kExtraParts[i] == part && (parts_held_ & part_bit(part)) != 0) {
+      return extra_[i];
+    }
+  }
+  return nullptr;
+}
 
 Real* Replica::begin_snapshot() {
   GS_ASSERT(model_ != nullptr);
   has_model_ = false;
   in_record_ = false;
+  parts_held_ = 0;
   return model_;
 }
 
-void Replica::adopt_snapshot(uint32_t version) {
+void Replica::adopt_snapshot(uint32_t version, uint32_t parts) {
   GS_ASSERT(model_ != nullptr);
   version_ = version;
   has_model_ = true;
+  parts_held_ = parts & kExtraPartBits;
+}
+
+void Replica::adopt_parts(uint32_t version, uint32_t parts) {
+  GS_ASSERT(has_model_ && version == version_ + 1);
+  adopt_snapshot(version, parts);
 }
 
 Status Replica::begin_record() {
-  if (!has_model_) {
+  if (!has_model_ || sum_ == nullptr) {
     return Status::kProtocolError;
   }
   fill_zero(shape_.size(), sum_);
@@ -183,22 +289,89 @@ Status Replica::begin_record() {
 
 Status Replica::add_to_record(const DirectionSpec& spec, uint32_t first, uint32_t count, const Real* coefficients,
                               Arena& arena) {
-  if (!in_record_) {
+  if (!in_record_ || sum_ == nullptr) {
     return Status::kProtocolError;
   }
   return accumulate_directions(spec, shape_, first, count, coefficients, sum_, arena);
 }
 
 Status Replica::finish_record(uint32_t direction_count, Real step_scale, Arena& arena) {
-  if (!in_record_) {
+  if (!in_record_ || sum_ == nullptr) {
     return Status::kProtocolError;
   }
   if (direction_count == 0) {
     return Status::kInvalidArgument;
   }
-  GS_TRY(descend(sum_, step_scale * estimate_factor(shape_, direction_count), arena));
+  GS_TRY(step_gradient(sum_, step_scale * estimate_factor(shape_, direction_count), arena));
   in_record_ = false;
   return Status::kOk;
+}
+
+Status Replica::begin_exact_record(bool from_zero) {
+  if (!has_model_ || mean_ == nullptr) {
+    return Status::kProtocolError;
+  }
+  std::fill_n(words_, shape_.size(), FixedWord{0});
+  in_record_ = true;
+  is_from_zero_ = from_zero;
+  has_taken_step_ = false;
+  return Status::kOk;
+}
+
+Status Replica::add_exact(const DirectionSpec& spec, uint32_t first, uint32_t count, const FixedWord* coefficients) {
+  if (!in_record_ || mean_ == nullptr) {
+    return Status::kProtocolError;
+  }
+  return accumulate_exact(spec, shape_, first, count, coefficients, words_);
+}
+
+// D stands in words_ while the step is made, and becomes the mean with it.
+Status Replica::take_exact_step(uint32_t direction_count, Real step_scale, uint32_t scale_log2, Arena& arena) {
+  if (!in_record_ || mean_ == nullptr || has_taken_step_) {
+    return Status::kProtocolError;
+  }
+  if (direction_count == 0) {
+    return Status::kInvalidArgument;
+  }
+  ScratchScope scope(arena);
+  const Result<Real*> next = arena.scratch<Real>(shape_.size());
+  GS_TRY(next.status());
+  const Real unit = exact_unit(shape_, scale_log2);
+  for (size_t e = 0; e < shape_.size(); ++e) {
+    const FixedWord d = is_from_zero_ ? words_[e] : add_modulo(mean_[e], words_[e]);
+    next.value()[e] = unit * static_cast<Real>(d);
+  }
+  const Real step = step_scale * estimate_factor(shape_, direction_count);
+  GS_TRY(gradient_step(next.value(), step, next.value(), arena));
+  copy(shape_.size(), next.value(), model_);
+  for (size_t e = 0; e < shape_.size(); ++e) {
+    mean_[e] = is_from_zero_ ? words_[e] : add_modulo(mean_[e], words_[e]);
+    words_[e] = 0;
+  }
+  has_taken_step_ = true;
+  has_model_ = false;  // until the record is whole
+  return Status::kOk;
+}
+
+Status Replica::finish_exact_record() {
+  if (!in_record_ || mean_ == nullptr || !has_taken_step_) {
+    return Status::kProtocolError;
+  }
+  for (size_t e = 0; e < shape_.size(); ++e) {
+    mean_[e] = add_modulo(mean_[e], words_[e]);
+  }
+  in_record_ = false;
+  has_taken_step_ = false;
+  has_model_ = true;
+  ++version_;
+  return Status::kOk;
+}
+
+void Replica::fill_mean(Real unit, Real* out) const {
+  GS_ASSERT(mean_ != nullptr);
+  for (size_t e = 0; e < shape_.size(); ++e) {
+    out[e] = unit * static_cast<Real>(mean_[e]);
+  }
 }
 
 Status Replica::tangent_step(const Real* v, Real step, Real* out, Arena& arena) const {
@@ -219,20 +392,23 @@ Status Replica::step_tangent(const Real* v, Real step, Arena& arena) {
   return take_model(next.value());
 }
 
-Status Replica::step_gradient(const Real* g, Real step, Arena& arena) {
-  return has_model_ ? descend(g, step, arena) : Status::kProtocolError;
+Status Replica::gradient_step(const Real* g, Real step, Real* out, Arena& arena) const {
+  if (!has_model_) {
+    return Status::kProtocolError;
+  }
+  for (size_t e = 0; e < shape_.size(); ++e) {
+    out[e] = model_[e] + -step * g[e];
+  }
+  GS_TRY(manifold_->project_point(shape_, out, out, arena));
+  return all_finite(shape_.size(), out) ? Status::kOk : Status::kNotFinite;
 }
 
-// X <- P_M(X - step g).
-Status Replica::descend(const Real* g, Real step, Arena& arena) {
+Status Replica::step_gradient(const Real* g, Real step, Arena& arena) {
   ScratchScope scope(arena);
   const Result<Real*> next = arena.scratch<Real>(shape_.size());
   GS_TRY(next.status());
-  Real* z = next.value();
-  copy(shape_.size(), model_, z);
-  add_scaled(shape_.size(), -step, g, z);
-  GS_TRY(manifold_->project_point(shape_, z, z, arena));
-  return take_model(z);
+  GS_TRY(gradient_step(g, step, next.value(), arena));
+  return take_model(next.value());
 }
 
 // The only place where a version begins: all or nothing.
@@ -241,12 +417,18 @@ Status Replica::take_model(const Real* z) {
     return Status::kNotFinite;
   }
   copy(shape_.size(), z, model_);
+  parts_held_ = 0;
   ++version_;
   return Status::kOk;
 }
 
 void Replica::flip_bit_for_test(size_t bit) {
   const size_t place = bit / (8 * sizeof(Real));
+  if (mean_ != nullptr && place >= shape_.size()) {
+    GS_ASSERT(place < 2 * shape_.size());
+    mean_[place - shape_.size()] ^= static_cast<FixedWord>(RealBits{1} << (bit % (8 * sizeof(Real))));
+    return;
+  }
   GS_ASSERT(place < shape_.size());
   const RealBits mask = static_cast<RealBits>(1) << (bit % (8 * sizeof(Real)));
   model_[place] = std::bit_cast<Real>(std::bit_cast<RealBits>(model_[place]) ^ mask);

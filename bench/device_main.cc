@@ -1,0 +1,151 @@
+// What the arithmetic of a client costs on a board, in instructions: local steps, the loss alone, points and tangents
+// of each manifold. Runs on QEMU's mps2 boards under -icount shift=0, where a tick of SysTick (25 MHz) is 40
+// instructions and every run counts the same; start-up and console are those of tests/digest_main.cc. One line a case:
+// name, count.
+#include <cstdint>
+
+#include "runtime/manifold/manifold.h"
+#include "runtime/problem/problem.h"
+#include "runtime/training/solver.h"
+#include "tests/digest_console.h"
+
+namespace gradstream {
+namespace {
+
+constexpr Shape kShape = {64, 4};
+constexpr uint32_t kSampleCount = 200;
+constexpr uint32_t kBatchSize = 32;
+constexpr uint32_t kDirectionCount = 16;
+constexpr uint32_t kInstructionsPerTick = 40;
+constexpr uint32_t kTicksMax = 0xFFFFFF;  // 24 bits: 671 million instructions
+
+struct SysTick {
+  volatile uint32_t control, reload, value;
+};
+SysTick& systick() { return *reinterpret_cast<SysTick*>(0xE000E010); }
+
+float sample_values[kSampleCount * kShape.rows];
+float point[kShape.size()], tangent[kShape.size()], other[kShape.size()], out[kShape.size()];
+alignas(8) uint8_t memory[24 * 1024];
+
+// Words of the stream as numbers in [-1, 1).
+void fill(uint32_t seed, size_t count, float* values) {
+  RandomStream stream({.seed = seed});
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<float>(static_cast<int32_t>(stream.next())) * 0x1p-31F;
+  }
+}
+
+Status read_sample(const void*, uint32_t index, Real* values) {
+  for (uint32_t i = 0; i < kShape.rows; ++i) {
+    values[i] = sample_values[index * kShape.rows + i];
+  }
+  return Status::kOk;
+}
+
+void print(const char* name, uint64_t number) {
+  char digits[21] = {};
+  size_t at = sizeof(digits) - 1;
+  do {
+    digits[--at] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  console_write(name);
+  console_write(" ");
+  console_write(digits + at);
+  console_write("\n");
+}
+
+template <typename Work>
+void measure(const char* name, Work work) {
+  systick().reload = kTicksMax;
+  systick().value = 0;
+  systick().control = 5;  // processor's clock, no interrupt
+  const uint32_t begin = systick().value;
+  const Status status = work();
+  const uint32_t end = systick().value;
+  systick().control = 0;
+  GS_ASSERT(status == Status::kOk);
+  print(name, static_cast<uint64_t>((begin - end) & kTicksMax) * kInstructionsPerTick);
+}
+
+constexpr SampleSource kSource = {nullptr, kSampleCount, kShape.rows, read_sample};
+const Problem problems[] = {{&kKpcaOps, &kSource}};
+constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kTangentRetractionOps};
+constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kStiefelExponentialOps, &kSphereOps};
+
+Task make_task(SolverId solver, EstimatorId estimator, RetractionKind retraction) {
+  Task task;
+  task.sequence = task.version = 1;
+  task.solver = solver;
+  task.manifold = ManifoldId::kStiefel;
+  task.retraction = retraction;
+  task.shape = kShape;
+  task.estimator.id = estimator;
+  task.estimator.batch_mode = BatchMode::kCommon;
+  task.estimator.batch_size = kBatchSize;
+  task.estimator.smoothing = 0.01F;
+  task.estimator.directions.direction_count = kDirectionCount;
+  task.seed = 7;
+  task.local_step_count = 2;
+  task.step_size = 0.02F;
+  task.encoding = Encoding::kF32;
+  for (size_t i = 0; i < 4; ++i) {
+    task.problem[i] = "kpca"[i];
+  }
+  return task;
+}
+
+// The second step: the first of A1 needs no retraction.
+void measure_step(const char* name, SolverId solver, EstimatorId estimator, RetractionKind retraction, Arena& arena) {
+  arena.reset();
+  SolverRun run;
+  const Registry registry = {kManifolds, kEstimators, kSolvers, problems};
+  Status status = begin_solver(registry, make_task(solver, estimator, retraction), point, nullptr, &run, arena);
+  GS_ASSERT(status == Status::kOk);
+  status = run.ops->step(run, arena);
+  GS_ASSERT(status == Status::kOk);
+  measure(name, [&] { return run.ops->step(run, arena); });
+  arena.reset();
+}
+
+void measure_manifold(const ManifoldOps& ops, Shape shape, const char* const (&names)[4], Arena& arena) {
+  fill(2, shape.size(), tangent);
+  Status status = ops.project_point(shape, tangent, point, arena);
+  GS_ASSERT(status == Status::kOk);
+  fill(3, shape.size(), tangent);
+  scale(shape.size(), 0.05F, tangent);
+  measure(names[0], [&] { return ops.project_point(shape, tangent, out, arena); });
+  measure(names[1], [&] { return ops.project_tangent(shape, point, tangent, tangent, arena); });
+  measure(names[2], [&] { return ops.retract(shape, point, tangent, other, arena); });
+  measure(names[3], [&] { return ops.transport(shape, point, other, tangent, out, arena); });
+}
+
+}  // namespace
+}  // namespace gradstream
+
+int main() {
+  using namespace gradstream;
+  Arena arena(memory, sizeof(memory));
+  fill(1, kSampleCount * kShape.rows, sample_values);
+  measure_manifold(kSphereOps, {256, 1},
+                   {"sphere_256_project", "sphere_256_tangent", "sphere_256_retract", "sphere_256_transport"}, arena);
+  measure_manifold(kStiefelOps, kShape,
+                   {"stiefel_64x4_project", "stiefel_64x4_tangent", "stiefel_64x4_retract", "stiefel_64x4_transport"},
+                   arena);
+  measure("loss_batch_32", [&] {
+    return kKpcaOps.loss(&kSource, kShape, point, Batch{nullptr, kBatchSize}, arena).status();
+  });
+  const auto step = [&](const char* name, SolverId solver, EstimatorId estimator, RetractionKind retraction) {
+    measure_step(name, solver, estimator, retraction, arena);
+  };
+  constexpr RetractionKind kPolar = RetractionKind::kPolar;
+  step("step_projection_m16", SolverId::kProjection, EstimatorId::kProjectionOneSided, kPolar);
+  step("step_gradient_stream", SolverId::kGradientStream, EstimatorId::kAnalyticGradient, kPolar);
+  step("step_gradient_stream_zeroth_m16", SolverId::kGradientStream, EstimatorId::kProjectionOneSided, kPolar);
+  step("step_tangent_polar_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction, kPolar);
+  step("step_tangent_exponential_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction,
+       RetractionKind::kExponential);
+  return 0;
+}

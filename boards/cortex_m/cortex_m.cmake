@@ -1,0 +1,37 @@
+# gs_add_cortex_m_client(SCRIPT file CONFIG file SOURCES file... SILICON file... EMULATOR file...): two images of the
+# client, the same but for what stands in for silicon.
+#   gradstream_client.elf            for silicon; no semihosting in it
+#   gradstream_client_emulator.elf   for an emulator (GS_EMULATOR)
+# SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
+# emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root.
+function(gs_add_cortex_m_image target script config)
+  add_executable(${target}
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/port.cc
+    ${PROJECT_SOURCE_DIR}/firmware/main.cc
+    ${ARGN})
+  set(scripts ${PROJECT_SOURCE_DIR}/${script} ${PROJECT_SOURCE_DIR}/boards/cortex_m/sections.ld)
+  set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS "${scripts}")
+  gs_runtime_flags(${target})
+  target_compile_definitions(${target} PRIVATE GS_BOARD_CONFIG="${config}")
+  target_link_options(${target} PRIVATE -L${PROJECT_SOURCE_DIR}
+    -T${PROJECT_SOURCE_DIR}/${script} -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
+  if(GS_SMALLEST)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/firmware/registry_smallest.cc)
+  endif()
+  target_link_libraries(${target} PRIVATE gs_firmware)
+endfunction()
+
+function(gs_add_cortex_m_client)
+  cmake_parse_arguments(arg "" "SCRIPT;CONFIG" "SOURCES;SILICON;EMULATOR" ${ARGN})
+  list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
+  list(TRANSFORM arg_SILICON PREPEND ${PROJECT_SOURCE_DIR}/)
+  list(TRANSFORM arg_EMULATOR PREPEND ${PROJECT_SOURCE_DIR}/)
+  gs_add_cortex_m_image(gradstream_client ${arg_SCRIPT} ${arg_CONFIG}
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${arg_SOURCES} ${arg_SILICON})
+  gs_add_cortex_m_image(gradstream_client_emulator ${arg_SCRIPT} ${arg_CONFIG}
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
+    ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
+    ${arg_SOURCES} ${arg_EMULATOR})
+  target_compile_definitions(gradstream_client_emulator PRIVATE GS_EMULATOR=1)
+endfunction()

@@ -1,0 +1,22 @@
+// What a board on a desk has: nobody who gives options, nowhere to exit to, and a reset after a fault.
+#include "boards/board.h"
+#include "boards/cortex_m/cortex_m.h"
+#include "boards/cortex_m/machine.h"
+
+namespace gradstream {
+
+bool board_option(const char*) { return false; }
+
+void board_stop(int) {
+  for (;;) {
+    machine_watchdog_feed();
+    mask_interrupts();
+    machine_wake_in_ms(kSleepMaxMs);
+    wait_for_interrupt();
+    unmask_interrupts();
+  }
+}
+
+void machine_fault() { reset_with(ResetNote::kFault); }
+
+}  // namespace gradstream

@@ -1,0 +1,13 @@
+// For a board that keeps nothing over a reset.
+#include "boards/board.h"
+#include "runtime/link/port.h"
+
+namespace gradstream {
+
+bool board_has_storage() { return false; }
+Status port_storage_write(const StoragePiece*, size_t) { return Status::kUnimplemented; }
+Result<size_t> port_storage_read(uint8_t*, size_t) { return Status::kUnimplemented; }
+Status port_step_write(uint32_t, const StoragePiece*, size_t) { return Status::kUnimplemented; }
+Result<size_t> port_step_read(uint32_t, uint8_t*, size_t) { return Status::kUnimplemented; }
+
+}  // namespace gradstream

@@ -1,0 +1,116 @@
+// The papers' experiments: what a case is, what it is held against, and what is said about it.
+//
+//   Experiment --cases()--> Case: run parameters + Workload --CalmFleet or real TLS--> Curve
+//              --judge()--> Judgement: criteria (they decide) and the works' claims (confirmed or not, with evidence)
+//
+// A case whose key and seed stand in experiments/reference/ is also held to that curve point by point (compare.h).
+#ifndef GRADSTREAM_EXPERIMENTS_EXPERIMENT_H_
+#define GRADSTREAM_EXPERIMENTS_EXPERIMENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/workload.h"
+#include "server/run_parameters.h"
+
+namespace gradstream {
+
+struct Request {
+  uint32_t seed = 1;
+  std::string data_folder;  // of data that are not part of the checkout
+};
+
+struct Case {
+  // As in the reference, e.g. CPESph/fixed/K8/AGS; its CSV is named after it, with _ for /.
+  std::string key;
+  std::string reference_key;  // of the curve that it follows, where that is not its own
+  // All but name, seed, manifold, shape and device_count, which the harness fills from the workload.
+  RunParameters parameters;
+  std::shared_ptr<const Workload> workload;
+  double stop_below = 0;  // the run ends early at a grad_norm not above this; 0: never
+};
+
+// One published version.
+struct CurvePoint {
+  uint32_t round = 0;
+  Measures measures;
+  uint64_t bytes_up = 0;  // all devices' frames since the beginning, without TLS
+  uint64_t bytes_down = 0;
+};
+
+struct Curve {
+  std::vector<CurvePoint> points;
+  std::string fault;  // what ended the run before its last round; empty: nothing
+  uint64_t digest = 0;
+  double seconds = 0;
+  double optimum = 0;
+  // The point of a round; the last one where the run ended before.
+  const CurvePoint& at(uint32_t round) const;
+  double excess_at(uint32_t round) const { return at(round).measures.excess; }
+  // The first round with grad_norm <= bound; UINT32_MAX: none.
+  uint32_t rounds_to(double bound) const;
+};
+
+using Curves = std::map<std::string, Curve>;
+
+// What an experiment says of its curves, printed as a table.
+class Judgement {
+ public:
+  // Decides whether the experiment passes.
+  void check(const std::string& what, bool holds);
+  // |value / wanted| within [1 / factor, factor].
+  void check_near(const std::string& what, double value, double wanted, double factor);
+  // What the work says: confirmed or not, and by which figures. Decides nothing.
+  void claim(const std::string& what, bool is_confirmed, const std::string& evidence);
+  // A line of a table, to be read.
+  void note(const std::string& text) { lines_.push_back(text); }
+  bool passed() const { return failed_count_ == 0 && check_count_ > 0; }
+  uint32_t check_count() const { return check_count_; }
+  uint32_t failed_count() const { return failed_count_; }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+  uint32_t check_count_ = 0;
+  uint32_t failed_count_ = 0;
+};
+
+struct Experiment {
+  const char* name;   // X1
+  const char* title;  // of the picture
+  // Empty: the data that it needs are not in the request's folder; the harness then says `needs`.
+  std::vector<Case> (*cases)(const Request& request);
+  void (*judge)(const Curves& curves, const Request& request, Judgement* judgement);
+  const char* needs;  // folder under --data, or null
+  // What the picture shows: excess, grad_norm or other.
+  const char* measure;
+  // The picture is of the cases whose key contains this.
+  const char* shown;
+};
+
+// One line for each, in experiment.cc.
+std::span<const Experiment* const> all_experiments();
+const Experiment* find_experiment(const std::string& name);  // null: no such name
+
+// Members of the registry, by file experiment_<family>.cc.
+extern const Experiment kX1, kX2, kX3, kX4;   // rfedags
+extern const Experiment kX5, kX6;             // multitask
+extern const Experiment kX7, kX8, kX9, kX10;  // svrg
+extern const Experiment kX11;                 // estimators
+extern const Experiment kZofl;                // zeroth_order
+extern const Experiment kX15, kX16;           // participation
+extern const Experiment kBytes;               // bytes
+
+// What the runs of a family have in common; the rest of the parameters is the case's.
+RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);
+
+// Text of a figure, three digits.
+std::string figure(double value);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_EXPERIMENTS_EXPERIMENT_H_

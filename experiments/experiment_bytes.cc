@@ -1,0 +1,93 @@
+// What a gap costs on the wire: local steps, and dense uploads against scalars, on the same data.
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "experiments/experiment.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kDeviceCount = 9;
+constexpr uint32_t kDirectionCount = 16;
+constexpr std::array<double, 2> kGaps = {1e-1, 1e-2};  // relative to the optimum
+
+// Digits sorted by class over nine devices, four components.
+std::vector<Case> bytes_cases(const Request& request) {
+  const std::shared_ptr<const KpcaWorkload> workload = make_zofl("digits", true, 4, kDeviceCount, request.seed);
+  const double largest = workload->eigenvalues()(workload->eigenvalues().size() - 1);
+  std::vector<Case> cases;
+  for (const uint32_t k : {1, 2, 4, 8, 16}) {  // the set of 000
+    Case& one = cases.emplace_back();
+    one.key = "dense/gradient/f32/K" + std::to_string(k);
+    one.parameters = gradient_stream_parameters(k, 0.3 / largest, 300);
+    one.workload = workload;
+  }
+  for (const uint32_t k : {1, 5, 10}) {  // the set of 003
+    for (const Encoding encoding : {kRealEncoding, Encoding::kBf16, Encoding::kInt8}) {
+      for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+        const bool is_dense = stream == StreamKind::kTangentBlock;
+        Case& one = cases.emplace_back();
+        one.key =
+            std::string(is_dense ? "dense" : "scalar") + "/zeroth/" + name_of(encoding) + "/K" + std::to_string(k);
+        one.parameters = gradient_stream_parameters(k, 0.2 / largest, 1000);
+        RunParameters& p = one.parameters;
+        p.solver = SolverId::kProjection;
+        p.estimator = EstimatorId::kProjectionOneSided;
+        p.upload_stream = stream;
+        p.direction_count = kDirectionCount;
+        p.batch_mode = BatchMode::kAll;
+        p.correction_form = CorrectionForm::kLocal;
+        p.upload_encoding = encoding;
+        p.record_encoding = is_dense ? kRealEncoding : encoding;
+        one.workload = workload;
+      }
+    }
+  }
+  return cases;
+}
+
+// The first point at a gap, or null.
+const CurvePoint* first_below(const Curve& curve, double gap) {
+  for (const CurvePoint& point : curve.points) {
+    if (point.measures.excess <= gap * std::fabs(curve.optimum)) {
+      return &point;
+    }
+  }
+  return nullptr;
+}
+
+void bytes_judge(const Curves& curves, const Request&, Judgement* judgement) {
+  judgement->note("bytes of one device to a relative gap, frames without TLS");
+  judgement->note("| run | gap 1e-1: rounds | up | down | gap 1e-2: rounds | up | down |");
+  judgement->note("|---|---|---|---|---|---|---|");
+  for (const auto& [key, curve] : curves) {
+    std::string line = "| " + key + " |";
+    for (const double gap : kGaps) {
+      const CurvePoint* point = first_below(curve, gap);
+      line += point == nullptr
+                  ? " - | - | - |"
+                  : " " + std::to_string(point->round) + " | " + std::to_string(point->bytes_up / kDeviceCount) +
+                        " | " + std::to_string(point->bytes_down / kDeviceCount) + " |";
+    }
+    judgement->note(line);
+  }
+  const auto up = [&](const std::string& key) {
+    const CurvePoint* point = first_below(curves.at(key), kGaps[1]);
+    return point == nullptr ? std::numeric_limits<double>::infinity() : static_cast<double>(point->bytes_up);
+  };
+  const std::string encoding = name_of(kRealEncoding);
+  judgement->check("one local step: scalars cost less than half of a dense upload to the same gap",
+                   up("scalar/zeroth/" + encoding + "/K1") < 0.5 * up("dense/zeroth/" + encoding + "/K1"));
+  judgement->claim("more local steps cost fewer bytes", up("dense/gradient/f32/K16") < up("dense/gradient/f32/K1"),
+                   "dense gradients to a gap of 1e-2, all devices: K = 1 " + figure(up("dense/gradient/f32/K1")) +
+                       " B, K = 4 " + figure(up("dense/gradient/f32/K4")) + " B, K = 16 " +
+                       figure(up("dense/gradient/f32/K16")) + " B");
+}
+
+}  // namespace
+
+const Experiment kBytes = {
+    "bytes", "Bytes to a gap, dense and scalar uploads", bytes_cases, bytes_judge, nullptr, "excess", "f32"};
+
+}  // namespace gradstream

@@ -1,0 +1,196 @@
+// The zeroth-order estimators (6) and (7) of 003 on one machine, kernel PCA of Iris and Digits (X11): the path of each,
+// and what an estimate and a gap cost in time.
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "experiments/experiment.h"
+#include "experiments/harness.h"
+#include "runtime/base/arena.h"
+#include "runtime/training/estimator.h"
+
+namespace gradstream {
+namespace {
+
+// The references are of double. In float so short a displacement would leave nothing but rounding; there the longer one
+// of the product is taken, and no reference holds.
+constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+constexpr double kSmoothing = kIsDouble ? 1e-4 : 1e-2;
+
+struct TableRun {
+  const char* table;
+  const char* preparation;
+  uint32_t cols;
+  uint32_t direction_count;
+  double step;  // times 1 / L, L = the largest eigenvalue less the smallest
+  uint32_t round_count;
+};
+
+constexpr std::array<TableRun, 6> kTableRuns = {{{"iris", "zscore", 2, 100, .5, 500},
+                                                 {"iris", "raw", 2, 100, .5, 500},
+                                                 {"iris", "center", 2, 100, .5, 500},
+                                                 {"digits", "scale16", 4, 50, .1, 1000},
+                                                 {"digits", "zscore", 4, 50, .1, 1000},
+                                                 {"digits", "raw", 4, 50, .1, 1000}}};
+constexpr size_t kIris = 0;
+constexpr size_t kDigits = 3;
+
+// R, E: (6) with the polar and the exponential retraction; P: (7); Pt: its tangent part; Ps: (7) with directions of
+// signs, which the work does not have.
+struct EstimatorRun {
+  const char* name;
+  const char* title;
+  SolverId solver;
+  const EstimatorOps* estimator;
+  RetractionKind retraction;  // of the displaced points; the step itself is always polar
+  DirectionKind directions;
+};
+
+constexpr std::array<EstimatorRun, 5> kEstimatorRuns = {
+    {{"R", "(6), polar retraction", SolverId::kGradientStream, &kTangentRetractionOps, RetractionKind::kDefault,
+      DirectionKind::kSphere},
+     {"E", "(6), exponential retraction", SolverId::kGradientStream, &kTangentRetractionOps,
+      RetractionKind::kExponential, DirectionKind::kSphere},
+     {"P", "(7)", SolverId::kProjection, &kProjectionOneSidedOps, RetractionKind::kDefault, DirectionKind::kSphere},
+     {"Pt", "(7), its tangent part", SolverId::kGradientStream, &kProjectionTangentOps, RetractionKind::kDefault,
+      DirectionKind::kSphere},
+     {"Ps", "(7), directions of signs", SolverId::kProjection, &kProjectionOneSidedOps, RetractionKind::kDefault,
+      DirectionKind::kSign}}};
+
+std::string table_key(const TableRun& run, const EstimatorRun& estimator) {
+  return std::string(run.table) + "/" + run.preparation + "/" + estimator.name;
+}
+
+Case table_case(const TableRun& run, const EstimatorRun& estimator,
+                const std::shared_ptr<const KpcaWorkload>& workload) {
+  const Eigen::VectorXd& w = workload->eigenvalues();
+  const bool is_slow = estimator.retraction == RetractionKind::kExponential && std::string(run.table) == "digits";
+  Case out;
+  out.key = table_key(run, estimator);
+  out.reference_key = kIsDouble ? "" : "none";
+  out.parameters = gradient_stream_parameters(1, run.step / (w(w.size() - 1) - w(0)), is_slow ? 300 : run.round_count);
+  RunParameters& p = out.parameters;
+  p.solver = estimator.solver;
+  p.estimator = estimator.estimator->id;
+  p.local_retraction = estimator.retraction;
+  p.upload_stream = StreamKind::kTangentBlock;
+  p.directions = estimator.directions;
+  p.group_count = 0;
+  p.direction_count = run.direction_count;
+  p.smoothing = static_cast<Real>(kSmoothing);
+  out.workload = workload;
+  return out;
+}
+
+std::shared_ptr<const KpcaWorkload> table_workload(const TableRun& run, uint32_t seed) {
+  return make_single_table(run.table, run.preparation, run.cols, seed);
+}
+
+std::vector<Case> x11_cases(const Request& request) {
+  std::vector<Case> cases;
+  for (const TableRun& run : kTableRuns) {
+    const std::shared_ptr<const KpcaWorkload> workload = table_workload(run, request.seed);
+    for (const EstimatorRun& estimator : kEstimatorRuns) {
+      const bool is_timed = &run == &kTableRuns[kIris] || &run == &kTableRuns[kDigits];
+      if (is_timed || estimator.directions == DirectionKind::kSphere) {
+        cases.push_back(table_case(run, estimator, workload));
+      }
+    }
+  }
+  return cases;
+}
+
+// Microseconds of one estimate at the start.
+double time_of_estimate(const TableRun& run, const EstimatorRun& estimator, const KpcaWorkload& workload) {
+  constexpr double kSecondsMin = 0.1;
+  constexpr size_t kArenaSize = size_t{1} << 24;
+  std::vector<uint64_t> memory(kArenaSize / sizeof(uint64_t));
+  Arena arena(memory.data(), kArenaSize);
+  const std::vector<Real> z = start_of(workload);
+  EstimatorParameters parameters;
+  parameters.id = estimator.estimator->id;
+  parameters.smoothing = static_cast<Real>(kSmoothing);
+  parameters.directions.kind = estimator.directions;
+  parameters.directions.direction_count = run.direction_count;
+  EstimateInput input;
+  input.manifold = find_manifold(all_manifolds(), ManifoldId::kStiefel, estimator.retraction, TransportKind::kDefault);
+  input.shape = workload.shape();
+  input.problem = workload.problem(0);
+  input.parameters = &parameters;
+  input.z = z.data();
+  std::vector<Real> scalars(run.direction_count);
+  std::vector<Real> g(z.size());
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint32_t count = 1;; ++count) {
+    parameters.directions.base_version = count;
+    const Status status = estimator.estimator->estimate(input, scalars.data(), g.data(), nullptr, arena);
+    GS_ASSERT(status == Status::kOk);  // a point of the manifold, finite samples
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (seconds > kSecondsMin) {
+      return 1e6 * seconds / count;
+    }
+  }
+}
+
+// The first round whose gap is a tenth of the first one.
+std::string rounds_to_a_tenth(const Curve& curve, double us, std::string* milliseconds) {
+  for (const CurvePoint& point : curve.points) {
+    if (point.measures.excess <= curve.points.front().measures.excess / 10) {
+      *milliseconds = figure(point.round * us / 1000);
+      return std::to_string(point.round);
+    }
+  }
+  *milliseconds = "-";
+  return "-";
+}
+
+void note_times(const Curves& curves, const Request& request, Judgement* judgement) {
+  judgement->note("time on this host, one thread; the gap is brought down to a tenth");
+  judgement->note("| estimator | table | us an estimate | rounds | ms |");
+  judgement->note("|---|---|---|---|---|");
+  for (const size_t index : {kIris, kDigits}) {
+    const TableRun& run = kTableRuns[index];
+    const std::shared_ptr<const KpcaWorkload> workload = table_workload(run, request.seed);
+    for (const EstimatorRun& estimator : kEstimatorRuns) {
+      const double us = time_of_estimate(run, estimator, *workload);
+      std::string milliseconds;
+      const std::string rounds = rounds_to_a_tenth(curves.at(table_key(run, estimator)), us, &milliseconds);
+      judgement->note(std::string("| ") + estimator.title + " | " + run.table + " | " + figure(us) + " | " + rounds +
+                      " | " + milliseconds + " |");
+    }
+  }
+}
+
+void x11_judge(const Curves& curves, const Request& request, Judgement* judgement) {
+  const auto at = [&](const TableRun& run, const EstimatorRun& estimator, uint32_t round) {
+    return curves.at(table_key(run, estimator)).excess_at(round);
+  };
+  const auto& [polar_run, exp_run, projection, tangent, signs] = kEstimatorRuns;
+  const TableRun& digits = kTableRuns[kDigits];
+  for (const size_t index : {kIris, kDigits}) {
+    const TableRun& run = kTableRuns[index];
+    for (const uint32_t round : {10, 50, 200}) {
+      const double six = at(run, polar_run, round);
+      if (six > 1e-3 * at(run, polar_run, 0)) {
+        // The reference itself is 12 % apart on Iris at iteration 10: other directions, of which each has few.
+        judgement->check_near(std::string(run.table) + ", (7) over (6) at iteration " + std::to_string(round),
+                              at(run, projection, round) / six, 1, index == kDigits ? 1.1 : 1.35);
+      }
+    }
+  }
+  judgement->claim("(7) converges as (6) does with polar or exponential retraction",
+                   std::fabs(at(digits, projection, 200) / at(digits, polar_run, 200) - 1) < .1 &&
+                       std::fabs(at(digits, exp_run, 200) / at(digits, polar_run, 200) - 1) < .1,
+                   "Digits, gap at iteration 200: (6) polar " + figure(at(digits, polar_run, 200)) + ", (6) exp " +
+                       figure(at(digits, exp_run, 200)) + ", (7) " + figure(at(digits, projection, 200)) +
+                       ", (7) projected to the tangent space " + figure(at(digits, tangent, 200)) +
+                       ", (7) with signs " + figure(at(digits, signs, 200)));
+  note_times(curves, request, judgement);
+}
+
+}  // namespace
+
+const Experiment kX11 = {
+    "X11", "Zeroth-order estimators (6) and (7), kernel PCA", x11_cases, x11_judge, nullptr, "excess", "zscore"};
+
+}  // namespace gradstream

@@ -1,0 +1,120 @@
+// Low-dimensional multitask learning on the Grassmann manifold (000): synthetic tasks (X5) and School (X6), there
+// beside centralised methods.
+#include <array>
+#include <cmath>
+
+#include "experiments/experiment.h"
+
+namespace gradstream {
+namespace {
+
+constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+
+// ---- X5 ----
+
+std::vector<Case> x5_cases(const Request& request) {
+  const std::shared_ptr<const Workload> workload = make_multitask(request.seed);
+  std::vector<Case> cases;
+  for (const uint32_t k : {1, 2, 4, 8}) {
+    Case& one = cases.emplace_back();
+    one.key = "K" + std::to_string(k);
+    one.parameters = gradient_stream_parameters(k, 3e-3, 200);
+    one.parameters.batch_mode = BatchMode::kCommon;
+    one.parameters.batch_size = 25;
+    one.parameters.retraction = RetractionKind::kPolar;
+    one.parameters.transport = TransportKind::kUnaligned;  // as the reference
+    one.workload = workload;
+  }
+  return cases;
+}
+
+void x5_judge(const Curves& curves, const Request&, Judgement* judgement) {
+  const auto at = [&](const char* key, uint32_t round) { return curves.at(key).at(round).measures; };
+  judgement->check_near("K1, cost at round 50", at("K1", 50).excess, 1.2e1, 4);
+  judgement->check_near("K1, cost at round 100", at("K1", 100).excess, 4.4e-2, 10);
+  judgement->check_near("K2, cost at round 50", at("K2", 50).excess, 5.1e-2, 10);
+  if (kIsDouble) {
+    judgement->check("K8 is at the floor of the noise by round 50: cost " + figure(at("K8", 50).excess),
+                     at("K8", 50).excess < 1e-10);
+    judgement->check_near("K8, distance to the truth at the floor", at("K8", 200).other, 1.5e-7, 3);
+  }
+  judgement->claim(
+      "linear rate, faster with more local steps, and the subspace is found",
+      at("K1", 150).excess < at("K1", 100).excess && at("K2", 50).excess < at("K1", 50).excess &&
+          at("K4", 50).excess < at("K2", 50).excess && at("K8", 200).other < 1e-3,
+      "cost at round 50 for K = 1, 2, 4, 8: " + figure(at("K1", 50).excess) + ", " + figure(at("K2", 50).excess) +
+          ", " + figure(at("K4", 50).excess) + ", " + figure(at("K8", 50).excess) +
+          "; distance to the truth at round 200: " + figure(at("K1", 200).other) + ", " + figure(at("K8", 200).other));
+}
+
+// ---- X6 ----
+
+constexpr std::array<uint32_t, 3> kRanks = {3, 4, 5};
+
+std::string rank_prefix(uint32_t rank) { return "r" + std::to_string(rank); }
+
+std::vector<Case> x6_cases(const Request& request) {
+  std::vector<Case> cases;
+  for (const uint32_t rank : kRanks) {
+    const std::shared_ptr<const Workload> workload = make_school(request.data_folder, rank, request.seed);
+    if (workload == nullptr) {
+      return {};
+    }
+    for (const uint32_t k : {1, 4, 8, 10}) {
+      for (const bool is_mean : {false, true}) {
+        if (is_mean && k > 1) {
+          continue;
+        }
+        Case& one = cases.emplace_back();
+        one.key = rank_prefix(rank) + (is_mean ? "/TM" : "/AGS") + "/K" + std::to_string(k);
+        one.parameters = gradient_stream_parameters(k, 1e-6, 100);
+        one.parameters.solver = is_mean ? SolverId::kTangentMean : SolverId::kGradientStream;
+        one.parameters.batch_mode = BatchMode::kCommon;
+        one.parameters.batch_size = 18;
+        one.parameters.retraction = is_mean ? RetractionKind::kExponential : RetractionKind::kPolar;
+        one.parameters.local_retraction = RetractionKind::kPolar;
+        one.parameters.transport = TransportKind::kParallel;
+        one.parameters.fold_scale_log2 = 20;
+        one.workload = workload;
+      }
+    }
+  }
+  return cases;
+}
+
+// The least test error over the rounds.
+double best_error(const Curve& curve) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const CurvePoint& point : curve.points) {
+    best = std::fmin(best, point.measures.other);
+  }
+  return best;
+}
+
+void x6_judge(const Curves& curves, const Request&, Judgement* judgement) {
+  for (const uint32_t rank : kRanks) {
+    const std::string prefix = rank_prefix(rank);
+    const auto cost = [&](const char* name) { return curves.at(prefix + name).excess_at(100); };
+    judgement->check(
+        prefix + ": cost at round 100 falls with K: " + figure(cost("/AGS/K1")) + ", " + figure(cost("/AGS/K4")) +
+            ", " + figure(cost("/AGS/K8")) + ", " + figure(cost("/AGS/K10")),
+        cost("/AGS/K1") > cost("/AGS/K4") && cost("/AGS/K4") > cost("/AGS/K8") && cost("/AGS/K8") > cost("/AGS/K10"));
+    judgement->check(prefix + ": RFedAvg is RFedAGS at K = 1, to four digits",
+                     std::fabs(cost("/TM/K1") / cost("/AGS/K1") - 1) < 1e-4);
+  }
+  judgement->check("r3, K10: test error at most 0.66: " + figure(best_error(curves.at("r3/AGS/K10"))),
+                   best_error(curves.at("r3/AGS/K10")) <= 0.66);
+  judgement->claim("test NMSE 0.47, 0.437, 0.405 for r = 3, 4, 5 (table 2)",
+                   best_error(curves.at("r3/AGS/K10")) < 0.5 && best_error(curves.at("r5/AGS/K10")) < 0.43,
+                   "with weights fitted on training rows only: " + figure(best_error(curves.at("r3/AGS/K10"))) + ", " +
+                       figure(best_error(curves.at("r4/AGS/K10"))) + ", " +
+                       figure(best_error(curves.at("r5/AGS/K10"))));
+}
+
+}  // namespace
+
+const Experiment kX5 = {"X5", "RFedAGS, synthetic multitask learning", x5_cases, x5_judge, nullptr, "excess", ""};
+const Experiment kX6 = {"X6", "RFedAGS, multitask learning on School", x6_cases, x6_judge, "school.csv.gz", "excess",
+                        "r3"};
+
+}  // namespace gradstream

@@ -1,0 +1,156 @@
+#include "experiments/harness.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "sim/calm_fleet.h"
+
+namespace gradstream {
+namespace {
+
+Matrix matrix_of(Shape shape, const Real* model) {
+  using Model = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  return Eigen::Map<const Model>(model, shape.rows, shape.cols).cast<double>();
+}
+
+// Points of one curve in a picture, about. Reason: pictures of the documentation stay small.
+constexpr size_t kPointCountMax = 60;
+
+// Seventeen digits: the double read back is the one that was measured.
+std::string exact(double value) {
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.17g", value);
+  return text;
+}
+
+}  // namespace
+
+RunParameters complete_parameters(const Case& one, const Request& request) {
+  RunParameters p = one.parameters;
+  p.name = "experiment";
+  p.seed = request.seed;
+  p.manifold = one.workload->manifold();
+  p.shape = one.workload->shape();
+  p.problem = one.workload->problem(0).ops->name;
+  p.device_count = one.workload->device_count();
+  return p;
+}
+
+std::vector<Real> start_of(const Workload& workload) {
+  const Matrix start = workload.start();
+  std::vector<Real> values(static_cast<size_t>(start.size()));
+  std::transform(start.data(), start.data() + start.size(), values.begin(),
+                 [](double v) { return static_cast<Real>(v); });
+  return values;
+}
+
+Curve run_case(const Case& one, const HarnessOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Curve curve;
+  curve.optimum = one.workload->optimum();
+  RunParameters parameters = complete_parameters(one, options.request);
+  parameters.round_count = std::min(parameters.round_count, options.round_count_max);
+  curve.fault = check_parameters(parameters);
+  if (curve.fault.empty()) {
+    std::vector<Problem> problems;
+    for (uint32_t i = 0; i < parameters.device_count; ++i) {
+      problems.push_back(one.workload->problem(i));
+    }
+    CalmFleet fleet(parameters, problems, start_of(*one.workload));
+    curve.fault = fleet.run([&](uint32_t version, const Real* model) {
+      if (version % parameters.phase_count() != 0) {
+        return true;  // amid a round: the model has not moved
+      }
+      CurvePoint& point = curve.points.emplace_back();
+      point.round = parameters.round_of(version);
+      point.measures = one.workload->measure(matrix_of(parameters.shape, model));
+      point.bytes_up = fleet.bytes().up;
+      point.bytes_down = fleet.bytes().down;
+      return std::isfinite(point.measures.grad_norm) && point.measures.grad_norm > one.stop_below;
+    });
+    curve.digest = fleet.digest();
+  }
+  curve.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return curve;
+}
+
+Curves run_cases(const std::vector<Case>& cases, const HarnessOptions& options,
+                 const std::function<void(const Case&, const Curve&)>& on_done) {
+  Curves curves;
+  std::mutex mutex;
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < cases.size(); i = next++) {
+      Curve curve = run_case(cases[i], options);
+      const std::lock_guard lock(mutex);
+      on_done(cases[i], curve);
+      curves[cases[i].key] = std::move(curve);
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (uint32_t i = 1; i < options.thread_count; ++i) {
+    threads.emplace_back(work);
+  }
+  work();
+  threads.clear();  // joins
+  return curves;
+}
+
+std::string case_file_name(std::string key) {
+  std::replace(key.begin(), key.end(), '/', '_');
+  return key;
+}
+
+bool write_csv(const std::string& folder, const std::string& key, const Curve& curve) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  std::ofstream file(folder + "/" + case_file_name(key) + ".csv");
+  file << "round,excess,grad_norm,bytes_up,bytes_down\n";
+  for (const CurvePoint& point : curve.points) {
+    file << point.round << ',' << exact(point.measures.excess) << ',' << exact(point.measures.grad_norm) << ','
+         << point.bytes_up << ',' << point.bytes_down << '\n';
+  }
+  file.flush();
+  return file.good();
+}
+
+bool write_picture(const std::string& folder, const Experiment& experiment, const Curves& curves) {
+  std::ofstream other(folder + "/other.csv");
+  other << "case,round,value\n";
+  std::ofstream script(folder + "/picture.gp");
+  const bool is_excess = std::string(experiment.measure) == "excess";
+  script << "set terminal svg size 900,560 noenhanced background 'white' font 'sans,13'\n"
+         << "set output '" << experiment.name << ".svg'\nset datafile separator ','\nset logscale y\n"
+         << "set format y '%.0e'\nset grid\nset key outside right noenhanced\nset xlabel 'round'\nset ylabel '"
+         << (is_excess ? "excess F(x) - F*" : "norm of the gradient") << "'\nset title \"" << experiment.title
+         << "\" noenhanced\nplot ";
+  const auto is_shown = [&](const std::string& key) { return key.find(experiment.shown) != std::string::npos; };
+  const bool shows_all = std::none_of(curves.begin(), curves.end(), [&](const auto& c) { return is_shown(c.first); });
+  const char* separator = "";
+  for (const auto& [key, curve] : curves) {
+    if (shows_all || is_shown(key)) {
+      script << separator << "'" << case_file_name(key) << ".csv' skip 1 every "
+             << 1 + curve.points.size() / kPointCountMax << " using 1:" << (is_excess ? 2 : 3) << " with lines title '"
+             << key << "'";
+      separator = ", \\\n     ";
+    }
+    for (const CurvePoint& point : curve.points) {
+      if (std::isfinite(point.measures.other)) {
+        other << key << ',' << point.round << ',' << exact(point.measures.other) << '\n';
+      }
+    }
+  }
+  script << "\n";
+  script.flush();
+  other.flush();
+  return script.good() && other.good();
+}
+
+}  // namespace gradstream

@@ -1,0 +1,49 @@
+// A shard of floats, for problems whose samples are no grey values: matrices, targets, labels, weights. Beside the
+// shard of bytes (firmware/shard.h), which is a quarter as long; gradstream-client reads either.
+//
+//   offset           size       content (little-endian)
+//   0                4          "GSD2"
+//   4                4          count, samples (u32, 1 .. kSampleCountMax)
+//   8                4          dimension, values of one sample (u32, 1 .. kDimensionMax)
+//   12               4          groups, g (u32, 0 .. count)
+//   16               4 g        ends of the groups (u32, rising, the last is count): group i is samples
+//                               [end[i - 1], end[i]). "multitask" learns one task from each; other problems want none
+//   16 + 4 g         4 count d  values (f32, finite), sample after sample, d = dimension
+//
+// Bytes behind it are ignored.
+#ifndef GRADSTREAM_FIRMWARE_FLOAT_SHARD_H_
+#define GRADSTREAM_FIRMWARE_FLOAT_SHARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/base/status.h"
+
+namespace gradstream {
+
+// Views into the caller's bytes, which must outlive it. No alignment is asked of them.
+struct FloatShard {
+  uint32_t count = 0;
+  uint32_t dimension = 0;
+  uint32_t group_count = 0;
+  const uint8_t* group_ends = nullptr;
+  const uint8_t* values = nullptr;
+};
+
+// Whether the bytes begin as a FloatShard does.
+bool is_float_shard(std::span<const uint8_t> bytes);
+
+// kDataCorrupt: no magic, fewer bytes than the header promises, or ends that do not rise to count; kOutOfRange: a
+// number of the header beyond its limit; kNotFinite: a value. *out is set on kOk only.
+Status parse_float_shard(std::span<const uint8_t> bytes, FloatShard* out);
+
+// Requires index < group_count.
+uint32_t float_shard_group_end(const FloatShard& shard, uint32_t index);
+
+// Writes sample `index` (dimension values) to out. Requires index < count.
+void read_float_shard(const FloatShard& shard, uint32_t index, float* out);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_FIRMWARE_FLOAT_SHARD_H_

@@ -1,0 +1,18 @@
+// What gs_config.problem points to: the C++ side of gradstream_device.h.
+//
+//   struct RobustDirection { ... };                                  // a ProblemType of runtime/problem/problem.h
+//   constexpr ProblemOps kRobustOps = make_problem_ops<RobustDirection>();
+//   const gs_linked_problem linked = {{&kRobustOps, &robust}};
+//   config.problem = &linked;
+#ifndef GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
+#define GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
+
+#include "firmware/gradstream_device.h"
+#include "runtime/problem/problem.h"
+
+struct gs_linked_problem {
+  // A null context stands for the SampleSource of gs_config's samples.
+  gradstream::Problem problem;
+};
+
+#endif  // GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_

@@ -1,0 +1,26 @@
+// The smooth parallelization of Stiefel and Grassmann, shared by both.
+#ifndef GRADSTREAM_RUNTIME_MANIFOLD_SMOOTH_TRANSPORT_H_
+#define GRADSTREAM_RUNTIME_MANIFOLD_SMOOTH_TRANSPORT_H_
+
+#include <cstddef>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/linalg.h"
+#include "runtime/base/status.h"
+
+namespace gradstream {
+
+// V = X Om + N, Om = skew(X'V), N the part normal to X, goes to Y Om + Yp Xp'N, where Xp completes X to an orthonormal
+// basis and Yp = polar((I - YY') Xp) follows smoothly. With X'Y = U G, its polar decomposition, the last term is
+// N - (Y + X U)(I + G)^(-1) Y'N: no complement is formed, Xp's choice does not matter. Isometric; only + - * / sqrt.
+// On Grassmann (Om = 0) it is the parallel transport along the minimal geodesic from X to Y U', to be multiplied by U
+// from the right for the representative Y; for one column it is the sphere's.
+//
+// All rows x cols with orthonormal columns; out may be v. unitary (cols x cols) receives U. kSingular where X'Y is.
+Status smooth_transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Real* unitary,
+                        Arena& arena);
+size_t smooth_transport_scratch_size(Shape shape);  // bytes of arena scratch
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_MANIFOLD_SMOOTH_TRANSPORT_H_

@@ -1,0 +1,87 @@
+// Weighted Frechet mean on the hyperboloid. Time entries of points cancel in float, so that their difference comes from
+// the space parts: dt = z0 - x0 = <zs - xs, zs + xs> / (z0 + x0), q = |z - x|_L^2 = |zs - xs|^2 - dt^2 and
+// d = 2 asinh(sqrt(q) / 2); log_x(z) = d / |w|_L w with w = (z - x) - (q / 2) x and |w|_L = sqrt(q (1 + q / 4)).
+#include "runtime/problem/problem.h"
+
+namespace gradstream {
+namespace {
+
+Status check_shape(const void* context, Shape shape) {
+  const bool fits = shape.cols == 1 && shape.rows >= 2 && uint64_t{shape.rows} + 1 == source_of(context).dimension;
+  return fits ? Status::kOk : Status::kInvalidArgument;
+}
+
+size_t scratch_size(const void* context, Shape) { return Arena::taken_size<Real>(source_of(context).dimension); }
+
+struct Separation {
+  Real time = 0;     // z0 - x0
+  Real squared = 0;  // |z - x|_L^2 >= 0
+  Real distance = 0;
+};
+
+Separation separate(Shape shape, const Real* x, const Real* z) {
+  Real across = 0;
+  Real space = 0;
+  for (uint32_t r = 1; r < shape.rows; ++r) {
+    const Real difference = z[r] - x[r];
+    across += difference * (z[r] + x[r]);
+    space += difference * difference;
+  }
+  Separation out;
+  out.time = across / (z[0] + x[0]);
+  const Real squared = space - out.time * out.time;
+  out.squared = squared > 0 ? squared : 0;  // rounding of near points
+  out.distance = 2 * std::asinh(std::sqrt(out.squared) / 2);
+  return out;
+}
+
+// An infinite time entry alone would pass for a point nearby.
+Status take_sample(const SampleSource& source, uint32_t index, Real* out) {
+  GS_TRY(source.read(source.context, index, out));
+  return all_finite(source.dimension, out) ? Status::kOk : Status::kNotFinite;
+}
+
+Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  const Result<Real*> sample = arena.scratch<Real>(source.dimension);
+  GS_TRY(sample.status());
+  const Real* z = sample.value();
+  LossSum sum;
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    GS_TRY(take_sample(source, batch.at(b), sample.value()));
+    const Real distance = separate(shape, x, z).distance;
+    sum.add(z[shape.rows] * distance * distance);
+  }
+  return sum.mean();
+}
+
+Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  const Result<Real*> sample = arena.scratch<Real>(source.dimension);
+  GS_TRY(sample.status());
+  const Real* z = sample.value();
+  fill_zero(shape.size(), out);
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    GS_TRY(take_sample(source, batch.at(b), sample.value()));
+    const Separation s = separate(shape, x, z);
+    // d / |w|_L tends to 1 for near points, where the quotient is 0 / 0.
+    const Real length = std::sqrt(s.squared * (1 + s.squared / 4));
+    const Real factor = z[shape.rows] * (length > 0 ? s.distance / length : static_cast<Real>(1));
+    out[0] += factor * (s.time - s.squared / 2 * x[0]);
+    for (uint32_t r = 1; r < shape.rows; ++r) {
+      out[r] += factor * ((z[r] - x[r]) - s.squared / 2 * x[r]);
+    }
+  }
+  scale(shape.size(), static_cast<Real>(-2) / static_cast<Real>(batch.count), out);
+  out[0] = -out[0];  // J
+  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+}
+
+}  // namespace
+
+const ProblemOps kHyperbolicMeanOps = {"hyperbolic", source_sample_count, check_shape,
+                                       scratch_size, loss, gradient};
+
+}  // namespace gradstream

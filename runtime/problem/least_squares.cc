@@ -1,0 +1,62 @@
+// Least squares with one or more outputs.
+#include "runtime/problem/problem.h"
+
+namespace gradstream {
+namespace {
+
+Status check_shape(const void* context, Shape shape) {
+  const bool fits =
+      shape.rows >= 1 && shape.cols >= 1 && uint64_t{shape.rows} + shape.cols == source_of(context).dimension;
+  return fits ? Status::kOk : Status::kInvalidArgument;
+}
+
+size_t scratch_size(const void* context, Shape) { return Arena::taken_size<Real>(source_of(context).dimension); }
+
+// Reads sample `index` to `sample` and turns its y into the residual x' a - y, which it returns.
+Result<const Real*> take_residual(const SampleSource& source, Shape shape, const Real* x, uint32_t index,
+                                  Real* sample) {
+  GS_TRY(source.read(source.context, index, sample));
+  Real* residual = sample + shape.rows;
+  scale(shape.cols, -1, residual);
+  for (size_t r = 0; r < shape.rows; ++r) {
+    add_scaled(shape.cols, sample[r], x + r * shape.cols, residual);
+  }
+  return static_cast<const Real*>(residual);
+}
+
+Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  const Result<Real*> sample = arena.scratch<Real>(source.dimension);
+  GS_TRY(sample.status());
+  LossSum sum;
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    const Result<const Real*> residual = take_residual(source, shape, x, batch.at(b), sample.value());
+    GS_TRY(residual.status());
+    sum.add(static_cast<Real>(0.5) * dot(shape.cols, residual.value(), residual.value()));
+  }
+  return sum.mean();
+}
+
+Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  const Result<Real*> sample = arena.scratch<Real>(source.dimension);
+  GS_TRY(sample.status());
+  fill_zero(shape.size(), out);
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    const Result<const Real*> residual = take_residual(source, shape, x, batch.at(b), sample.value());
+    GS_TRY(residual.status());
+    for (size_t r = 0; r < shape.rows; ++r) {
+      add_scaled(shape.cols, sample.value()[r], residual.value(), out + r * shape.cols);
+    }
+  }
+  scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
+  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+}
+
+}  // namespace
+
+const ProblemOps kLeastSquaresOps = {"least_squares", source_sample_count, check_shape, scratch_size, loss, gradient};
+
+}  // namespace gradstream

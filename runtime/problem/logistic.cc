@@ -1,0 +1,104 @@
+// Logistic regression with two classes (one column) or more (softmax). One column is softmax too: class 0 has the fixed
+// score 0 and stands in front of the column's.
+#include "runtime/problem/problem.h"
+
+namespace gradstream {
+namespace {
+
+Status check_shape(const void* context, Shape shape) {
+  const bool fits = shape.rows >= 1 && shape.cols >= 1 && uint64_t{shape.rows} + 1 == source_of(context).dimension;
+  return fits ? Status::kOk : Status::kInvalidArgument;
+}
+
+uint32_t class_count(Shape shape) { return shape.cols == 1 ? 2 : shape.cols; }
+
+size_t scratch_size(const void* context, Shape shape) {
+  return Arena::taken_size<Real>(source_of(context).dimension) + Arena::taken_size<Real>(class_count(shape));
+}
+
+struct Work {
+  Real* sample = nullptr;  // a, label
+  Real* scores = nullptr;  // of the classes, then their probabilities
+  uint32_t label = 0;
+};
+
+Status take_work(const SampleSource& source, Shape shape, Arena& arena, Work* out) {
+  const Result<Real*> sample = arena.scratch<Real>(source.dimension);
+  const Result<Real*> scores = arena.scratch<Real>(class_count(shape));
+  GS_TRY(sample.status());
+  GS_TRY(scores.status());
+  *out = {sample.value(), scores.value(), 0};
+  return Status::kOk;
+}
+
+// Reads sample `index`, leaves its classes' probabilities in work->scores and returns -ln p(label).
+Result<Real> take_sample(const SampleSource& source, Shape shape, const Real* x, uint32_t index, Work* work) {
+  GS_TRY(source.read(source.context, index, work->sample));
+  if (!all_finite(source.dimension, work->sample)) {
+    return Status::kNotFinite;  // an infinite input may stand far on the right side, at a loss of 0
+  }
+  const uint32_t classes = class_count(shape);
+  const Real label = work->sample[shape.rows];
+  if (!(label >= 0 && label < static_cast<Real>(classes))) {
+    return Status::kOutOfRange;
+  }
+  work->label = static_cast<uint32_t>(label);
+  if (static_cast<Real>(work->label) != label) {
+    return Status::kOutOfRange;
+  }
+  fill_zero(classes, work->scores);
+  Real* scores = work->scores + (classes - shape.cols);
+  for (size_t r = 0; r < shape.rows; ++r) {
+    add_scaled(shape.cols, work->sample[r], x + r * shape.cols, scores);
+  }
+  Real largest = work->scores[0];
+  for (uint32_t c = 1; c < classes; ++c) {
+    largest = work->scores[c] > largest ? work->scores[c] : largest;
+  }
+  const Real margin = largest - work->scores[work->label];
+  Real total = 0;
+  for (uint32_t c = 0; c < classes; ++c) {
+    work->scores[c] = std::exp(work->scores[c] - largest);  // at most 1: never overflows
+    total += work->scores[c];
+  }
+  scale(classes, 1 / total, work->scores);
+  return margin + std::log(total);
+}
+
+Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  Work work;
+  GS_TRY(take_work(source, shape, arena, &work));
+  LossSum sum;
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    const Result<Real> sample_loss = take_sample(source, shape, x, batch.at(b), &work);
+    GS_TRY(sample_loss.status());
+    sum.add(sample_loss.value());
+  }
+  return sum.mean();
+}
+
+Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  Work work;
+  GS_TRY(take_work(source, shape, arena, &work));
+  fill_zero(shape.size(), out);
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    GS_TRY(take_sample(source, shape, x, batch.at(b), &work).status());
+    work.scores[work.label] -= 1;
+    const Real* errors = work.scores + (class_count(shape) - shape.cols);
+    for (size_t r = 0; r < shape.rows; ++r) {
+      add_scaled(shape.cols, work.sample[r], errors, out + r * shape.cols);
+    }
+  }
+  scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
+  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+}
+
+}  // namespace
+
+const ProblemOps kLogisticOps = {"logistic", source_sample_count, check_shape, scratch_size, loss, gradient};
+
+}  // namespace gradstream

@@ -1,0 +1,174 @@
+// Low-dimensional multitask feature learning. A task is read row by row, twice: its w first, then its residuals. So
+// neither X' X nor the task stands in memory, and the cost is a sum of squares that cancels nothing.
+#include <limits>
+
+#include "runtime/problem/problem.h"
+
+namespace gradstream {
+namespace {
+
+const MultitaskData& data_of(const void* context) { return *static_cast<const MultitaskData*>(context); }
+
+uint32_t sample_count(const void* context) { return data_of(context).task_count; }
+
+Status check_shape(const void* context, Shape shape) {
+  const MultitaskData& data = data_of(context);
+  const bool has_tasks = data.task_count > 0 && data.task_ends[data.task_count - 1] == data.rows.count;
+  const bool fits = has_tasks && uint64_t{shape.rows} + 1 == data.rows.dimension && shape.cols >= 1 &&
+                    shape.cols <= shape.rows && data.ridge >= 0;
+  return fits ? Status::kOk : Status::kInvalidArgument;
+}
+
+struct Work {
+  Real* row = nullptr;       // features, target
+  Real* residual = nullptr;  // features: X' (X u w - y)
+  Real* features = nullptr;  // cols: u' x of one row
+  Real* weights = nullptr;   // cols: w
+  Real* matrix = nullptr;    // cols x cols: u' X' X u + 2 lambda I
+};
+
+size_t scratch_size(const void*, Shape shape) {
+  return Arena::taken_size<Real>(size_t{shape.rows} + 1) + Arena::taken_size<Real>(shape.rows) +
+         2 * Arena::taken_size<Real>(shape.cols) + Arena::taken_size<Real>(size_t{shape.cols} * shape.cols);
+}
+
+Status take_work(Shape shape, Arena& arena, Work* out) {
+  const struct {
+    Real** memory;
+    size_t count;
+  } wanted[] = {{&out->row, size_t{shape.rows} + 1},
+                {&out->residual, shape.rows},
+                {&out->features, shape.cols},
+                {&out->weights, shape.cols},
+                {&out->matrix, size_t{shape.cols} * shape.cols}};
+  for (const auto& want : wanted) {
+    const Result<Real*> memory = arena.scratch<Real>(want.count);
+    GS_TRY(memory.status());
+    *want.memory = memory.value();
+  }
+  return Status::kOk;
+}
+
+// Reads row `index` to work.row and its features u' x to work.features.
+Status take_row(const MultitaskData& data, Shape shape, const Real* u, uint32_t index, const Work& work) {
+  GS_TRY(data.rows.read(data.rows.context, index, work.row));
+  fill_zero(shape.cols, work.features);
+  for (size_t r = 0; r < shape.rows; ++r) {
+    add_scaled(shape.cols, work.row[r], u + r * shape.cols, work.features);
+  }
+  return Status::kOk;
+}
+
+// work.weights <- the solution of matrix w = weights by Cholesky, matrix n x n symmetric; both are overwritten.
+// kSingular when a pivot is not above rounding of the matrix's largest diagonal entry.
+Status solve_positive(uint32_t n, const Work& work) {
+  Real* a = work.matrix;
+  Real largest = 0;
+  for (size_t i = 0; i < n; ++i) {
+    largest = a[i * n + i] > largest ? a[i * n + i] : largest;
+  }
+  const Real pivot_min = static_cast<Real>(n) * std::numeric_limits<Real>::epsilon() * largest;
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      const Real rest = a[i * n + j] - dot(j, a + i * n, a + j * n);
+      if (i == j && !(rest > pivot_min)) {
+        return Status::kSingular;
+      }
+      a[i * n + j] = i == j ? std::sqrt(rest) : rest / a[j * n + j];
+    }
+    work.weights[i] = (work.weights[i] - dot(i, a + i * n, work.weights)) / a[i * n + i];
+  }
+  for (size_t i = n; i-- > 0;) {
+    for (size_t k = i + 1; k < n; ++k) {
+      work.weights[i] -= a[k * n + i] * work.weights[k];
+    }
+    work.weights[i] /= a[i * n + i];
+  }
+  return Status::kOk;
+}
+
+struct Rows {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+};
+
+Rows rows_of(const MultitaskData& data, uint32_t task) {
+  return {task == 0 ? 0 : data.task_ends[task - 1], data.task_ends[task]};
+}
+
+// work.weights <- w of the task.
+Status fit_task(const MultitaskData& data, Shape shape, const Real* u, Rows rows, const Work& work) {
+  const size_t n = shape.cols;
+  fill_zero(n * n, work.matrix);
+  fill_zero(n, work.weights);
+  for (size_t i = 0; i < n; ++i) {
+    work.matrix[i * n + i] = 2 * data.ridge;
+  }
+  for (uint32_t index = rows.begin; index < rows.end; ++index) {
+    GS_TRY(take_row(data, shape, u, index, work));
+    for (size_t i = 0; i < n; ++i) {
+      add_scaled(n, work.features[i], work.features, work.matrix + i * n);
+    }
+    add_scaled(n, work.row[shape.rows], work.features, work.weights);
+  }
+  return all_finite(n * n, work.matrix) && all_finite(n, work.weights) ? solve_positive(shape.cols, work)
+                                                                       : Status::kNotFinite;
+}
+
+// Half the squared residual of the task to *cost; with `sum_residual`, X' (X u w - y) to work.residual too.
+Status measure_task(const MultitaskData& data, Shape shape, const Real* u, Rows rows, const Work& work,
+                    bool sum_residual, Real* cost) {
+  fill_zero(shape.rows, work.residual);
+  Real squares = 0;
+  for (uint32_t index = rows.begin; index < rows.end; ++index) {
+    GS_TRY(take_row(data, shape, u, index, work));
+    const Real error = dot(shape.cols, work.features, work.weights) - work.row[shape.rows];
+    squares += error * error;
+    if (sum_residual) {
+      add_scaled(shape.rows, error, work.row, work.residual);
+    }
+  }
+  *cost = static_cast<Real>(0.5) * squares;
+  return Status::kOk;
+}
+
+Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
+  const MultitaskData& data = data_of(context);
+  ScratchScope scope(arena);
+  Work work;
+  GS_TRY(take_work(shape, arena, &work));
+  LossSum sum;
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    const Rows rows = rows_of(data, batch.at(b));
+    Real cost = 0;
+    GS_TRY(fit_task(data, shape, x, rows, work));
+    GS_TRY(measure_task(data, shape, x, rows, work, false, &cost));
+    sum.add(cost);
+  }
+  return sum.mean();
+}
+
+Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
+  const MultitaskData& data = data_of(context);
+  ScratchScope scope(arena);
+  Work work;
+  GS_TRY(take_work(shape, arena, &work));
+  fill_zero(shape.size(), out);
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    const Rows rows = rows_of(data, batch.at(b));
+    Real cost = 0;
+    GS_TRY(fit_task(data, shape, x, rows, work));
+    GS_TRY(measure_task(data, shape, x, rows, work, true, &cost));
+    for (size_t r = 0; r < shape.rows; ++r) {
+      add_scaled(shape.cols, work.residual[r], work.weights, out + r * shape.cols);
+    }
+  }
+  scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
+  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+}
+
+}  // namespace
+
+const ProblemOps kMultitaskOps = {"multitask", sample_count, check_shape, scratch_size, loss, gradient};
+
+}  // namespace gradstream

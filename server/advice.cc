@@ -1,0 +1,109 @@
+#include "server/advice.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace gradstream {
+namespace {
+
+// zeta of 002: 1 where curvature is not negative. M of 000: 1 in Euclidean space, near it on small steps.
+constexpr double kZeta = 1;
+constexpr double kDistortion = 1;
+
+std::string number(double value) {
+  std::array<char, 32> text = {};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4).ptr;
+  return {text.data(), end};
+}
+
+std::string bound(const std::string& what, double value, const char* relation, double limit, const char* source) {
+  const bool holds = relation[0] == '<' ? value <= limit : value >= limit;
+  return what + " = " + number(value) + (holds ? ", within " : ", NOT within ") + relation + " " + number(limit) +
+         " (" + source + ")";
+}
+
+// The run's numbers by the letters of the works.
+struct Letters {
+  explicit Letters(const RunParameters& p)
+      : l(p.smoothness),
+        mu(p.pl_constant),
+        sigma(p.gradient_noise),
+        excess(p.initial_excess),
+        alpha(p.step_size_at(0)),
+        k(p.local_step_count),
+        s(p.participation == Participation::kSchemeOne ? p.cohort_size : p.device_count),
+        b(p.batch_size),
+        t(p.round_count) {}
+  double l, mu, sigma, excess, alpha, k, s, b, t;
+};
+
+void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
+  const double la = x.l * x.alpha;
+  if (p.local_step_count == 1) {
+    out->push_back(bound("L alpha", la, "<=", 2, "000 (4.7), K = 1"));
+  } else {
+    out->push_back(bound("L^2 alpha^2 (K+1)(K-2) + L alpha K", la * la * kDistortion * (x.k + 1) * (x.k - 2) + la * x.k,
+                         "<=", 1, "000 (4.8)"));
+    out->push_back(bound("2 L^2 alpha^2", 2 * la * la * kDistortion, "<=", 1, "000 (4.8)"));
+  }
+  const double delta = p.local_step_count == 1 ? 2 - la : 1 - 2 * la * la * kDistortion;
+  if (x.mu > 0 && delta > 0) {
+    const double limit = 1 / (x.mu * (x.k - 1 + delta));
+    if (p.step_rule == StepRule::kHarmonic) {
+      out->push_back(bound("kappa = step_size", p.step_size, ">=", limit, "000 (4.24)"));
+    } else {
+      out->push_back(bound("alpha", x.alpha, "<=", limit, "000, linear rate under the RPL condition"));
+    }
+    if (x.sigma > 0 && p.batch_mode == BatchMode::kCommon) {
+      const double h = x.alpha * (2 * x.k - 1) * (x.k - 1) * kDistortion * x.l / 3 + x.k / x.s;
+      const double floor = x.k * x.alpha * x.sigma * x.sigma * x.l * h / (2 * x.mu * x.b * (x.k - 1 + delta));
+      out->push_back("with this fixed step the excess falls to about " + number(floor) + " (000, floor under RPL)");
+    }
+  }
+  if (x.sigma > 0 && x.excess > 0 && p.batch_mode == BatchMode::kCommon) {
+    const double best = std::sqrt(x.excess * x.s * x.b / (x.t * x.k * x.k * x.sigma * x.sigma * x.l));
+    const double k2 = (2 * x.k - 1) * (x.k - 1);
+    const double least = x.excess * x.b * x.l * kDistortion * kDistortion * x.s * x.s * x.s * k2 * k2 /
+                         (9 * x.sigma * x.sigma * std::pow(x.k, 4));
+    out->push_back("the best fixed step for these rounds is " + number(best) + " (000 (4.13)), from " + number(least) +
+                   " rounds on");
+  }
+}
+
+void advise_svrg(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
+  if (p.step_rule == StepRule::kBarzilaiBorwein) {
+    out->push_back(bound("step_max", p.step_max, ">=", 1 / x.l,
+                         "1/L: below it every Barzilai-Borwein step is cut to step_max"));
+    if (p.local_step_count == 1) {
+      out->push_back(bound("step_max", p.step_max, "<=", 2 / x.l, "002, tau = 1"));
+    } else if (x.mu > 0) {
+      const double least = 9 * kZeta * p.step_max * p.step_max * x.l * x.l / (x.mu * p.step_min);
+      out->push_back(bound("tau = local_step_count", x.k, ">=", least, "002 Theorem 2, one device a round"));
+    }
+    return;
+  }
+  if (p.local_step_count == 1) {
+    out->push_back(bound("eta", x.alpha, "<=", 1 / x.l, "002, tau = 1"));
+  } else if (x.mu > 0) {
+    out->push_back(bound("eta", x.alpha, "<=", x.mu / (9 * kZeta * x.l * x.l), "002 Theorem 1, one device a round"));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> advice(const RunParameters& parameters) {
+  std::vector<std::string> lines;
+  if (!(parameters.smoothness > 0)) {
+    return lines;
+  }
+  const Letters letters(parameters);
+  if (parameters.solver == SolverId::kGradientStream || parameters.solver == SolverId::kTangentMean) {
+    advise_gradient_stream(parameters, letters, &lines);
+  } else if (parameters.solver == SolverId::kSvrg) {
+    advise_svrg(parameters, letters, &lines);
+  }
+  return lines;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,81 @@
+#include "server/advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server_support.h"
+
+namespace gradstream {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Advice, SaysNothingWithoutConstants) {
+  RunParameters p = tangent_parameters();
+  EXPECT_THAT(advice(p), IsEmpty());
+  p.pl_constant = 1;
+  EXPECT_THAT(advice(p), IsEmpty());
+}
+
+// L = 2, alpha = 0.1: L alpha = 0.2, delta = 1 - 2 (0.2)^2 = 0.92.
+TEST(Advice, OfRFedAGS) {
+  RunParameters p = tangent_parameters();
+  p.smoothness = 2;
+  p.step_size = 0.1F;
+  p.local_step_count = 1;
+  EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("L alpha = 0.2, within <= 2"), HasSubstr("(4.7)"))));
+  p.local_step_count = 5;  // 0.04 * 6 * 3 + 0.2 * 5
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("= 1.72, NOT within <= 1"), HasSubstr("2 L^2 alpha^2 = 0.08, within")));
+  p.pl_constant = 0.5F;
+  p.gradient_noise = 1;
+  p.initial_excess = 4;
+  p.device_count = 4;
+  p.batch_size = 32;
+  p.round_count = 100;
+  const std::vector<std::string> lines = advice(p);
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_THAT(lines[2], HasSubstr("alpha = 0.1, within <= 0.4065"));  // 1 / (0.5 * 4.92)
+  // H = 0.1 * 9 * 4 * 2 / 3 + 5 / 4 = 3.65; floor 5 * 0.1 * 2 * 3.65 / (2 * 0.5 * 32 * 4.92)
+  EXPECT_THAT(lines[3], HasSubstr("about 0.02318"));
+  // sqrt(4 * 4 * 32 / (100 * 25 * 2)); 4 * 32 * 2 * 64 * 36^2 / (9 * 625)
+  EXPECT_THAT(lines[4], AllOf(HasSubstr("is 0.32 "), HasSubstr("from 3775 rounds on")));
+  p.step_rule = StepRule::kHarmonic;
+  p.step_decay = 0;
+  p.step_offset = 1;
+  EXPECT_THAT(advice(p)[2], HasSubstr("kappa = step_size = 0.1, NOT within >= 0.4065"));
+}
+
+// (4.7): delta = 2 - L alpha, so that one step may be twice as long as several.
+TEST(Advice, OfRFedAGSWithOneStep) {
+  RunParameters p = tangent_parameters();
+  p.smoothness = 2;
+  p.step_size = 0.5F;
+  p.pl_constant = 0.5F;
+  p.local_step_count = 1;
+  const std::vector<std::string> lines = advice(p);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[1], HasSubstr("alpha = 0.5, within <= 2 "));  // 1 / (0.5 * 1)
+}
+
+TEST(Advice, OfTheVarianceReducedAlgorithms) {
+  RunParameters p = tangent_parameters();
+  p.solver = SolverId::kSvrg;
+  p.smoothness = 2;
+  p.pl_constant = 1;
+  p.step_size = 0.1F;
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("eta = 0.1, NOT within <= 0.02778")));  // 1 / 36
+  p.local_step_count = 1;
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("eta = 0.1, within <= 0.5")));
+  p.step_rule = StepRule::kBarzilaiBorwein;
+  p.step_max = 0.25F;
+  p.step_min = 0.01F;
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("step_max = 0.25, NOT within >= 0.5"), HasSubstr("within <= 1")));
+  p.local_step_count = 5;  // 9 * 0.0625 * 4 / 0.01
+  EXPECT_THAT(advice(p)[1], HasSubstr("tau = local_step_count = 5, NOT within >= 225"));
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,302 @@
+// The memory form of A9 and A10 against the recursion (B1) to (B4) of docs/algorithms.md, computed here in double from
+// the directions themselves.
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/aggregator.h"
+#include "server/straggler.h"
+#include "tests/server_support.h"
+
+namespace gradstream {
+namespace {
+
+RunParameters memory_parameters(CorrectionForm form) {
+  RunParameters p = scalar_parameters();
+  p.correction_form = form;
+  p.fold_weight = FoldWeight::kUniform;
+  return p;
+}
+
+// A rule with its replica, the recursion beside it, and a second replica that only ever gets records.
+class Memory {
+ public:
+  explicit Memory(const RunParameters& p) : p_(p), server_(p), follower_(p), models_(8) {
+    EXPECT_EQ(check_parameters(p), "");
+    fleet_ = std::make_unique<Fleet>(std::vector<std::string>(p.device_count, "device"));
+    rule_ = make_aggregator({&server_.parameters, &server_.replica, &models_, &server_.arena, fleet_.get()});
+    std::vector<Real> point(p.shape.size());
+    EXPECT_EQ(server_.replica.manifold().random_point(p.shape, {5, RandomDomain::kInitialPoint, 0, 0, 0}, point.data(),
+                                                      server_.arena),
+              Status::kOk);
+    follow(first_record(p, p.device_count, point.data()));
+    h_.resize(p.shape.size());
+  }
+  Fleet& fleet() { return *fleet_; }
+  Replica& replica() { return server_.replica; }
+  Arena& arena() { return server_.arena; }
+  const VersionRecord& record() const { return record_; }
+  uint32_t version() const { return server_.replica.version(); }
+  Aggregator& rule() { return *rule_; }
+
+  FoldInput input(uint32_t device, uint32_t base, uint32_t steps, const std::vector<Real>& values,
+                  uint32_t om = kStalenessOne) const {
+    return {p_.owner_of(device), base, steps, static_cast<uint16_t>(om), values, device};
+  }
+  // A random update, also in the recursion.
+  void add(uint32_t device, uint32_t base, uint32_t steps, uint32_t om = kStalenessOne) {
+    const bool is_scalar = p_.stream() == StreamKind::kScalarStream;
+    const std::vector<Real> s =
+        draw_values(is_scalar ? steps * p_.direction_count : p_.shape.size(), 1000 * device + base, 2);
+    ASSERT_EQ(rule_->add(input(device, base, steps, s, om)), Status::kOk);
+    added_.push_back({device, steps, om, gbar(device, base, steps, s)});
+  }
+  // Closes the version; both replicas and the recursion follow.
+  void close() {
+    const double n = fleet_->size();
+    const bool is_unbiased = p_.correction_form == CorrectionForm::kUnbiased;
+    std::vector<double> d = h_;
+    double steps = 0;
+    for (const Added& a : added_) {
+      const auto old = last_.find(a.device);
+      const double share = (is_unbiased ? 1.0 / static_cast<double>(added_.size()) : 1 / n) * a.om / kStalenessOne;
+      for (size_t e = 0; e < d.size(); ++e) {
+        const double v = a.gbar[e] - (old == last_.end() ? 0 : old->second[e]);
+        d[e] += share * v;
+        h_[e] += v / n;
+      }
+      last_[a.device] = a.gbar;
+      steps += a.steps / static_cast<double>(added_.size());
+    }
+    std::vector<Real> z(d.size());
+    for (size_t e = 0; e < z.size(); ++e) {
+      z[e] = static_cast<Real>(static_cast<double>(server_.replica.model()[e]) -
+                               static_cast<double>(p_.server_step * p_.step_size_at(version())) * steps * d[e]);
+    }
+    ASSERT_EQ(kStiefelOps.project_point(p_.shape, z.data(), z.data(), server_.arena), Status::kOk);
+    ASSERT_EQ(rule_->finish(&record_), Status::kOk);
+    follow(record_);
+    added_.clear();
+    for (size_t e = 0; e < z.size(); ++e) {
+      ASSERT_NEAR(server_.replica.model()[e], z[e], 3e-6) << "version " << version();
+      ASSERT_NEAR(static_cast<double>(server_.replica.mean()[e]) * unit(), h_[e], 3e-6) << "version " << version();
+    }
+  }
+
+ private:
+  struct Added {
+    uint32_t device;
+    uint32_t steps;
+    uint32_t om;
+    std::vector<double> gbar;
+  };
+  double unit() const {
+    return p_.stream() == StreamKind::kScalarStream
+               ? static_cast<double>(exact_unit(p_.shape, p_.fold_scale_log2)) *
+                     static_cast<double>(estimate_factor(p_.shape, p_.direction_count))
+               : std::ldexp(1.0, -static_cast<int>(p_.fold_scale_log2));
+  }
+  std::vector<double> gbar(uint32_t device, uint32_t base, uint32_t steps, const std::vector<Real>& s) const {
+    if (p_.stream() == StreamKind::kTangentBlock) {
+      return {s.begin(), s.end()};
+    }
+    std::vector<double> sum(p_.shape.size());
+    std::vector<Real> u(sum.size());
+    for (uint32_t q = 0; q < s.size(); ++q) {
+      fill_direction(direction_spec(p_, base, p_.owner_of(device)), p_.shape, q / p_.direction_count,
+                     q % p_.direction_count, u.data());
+      for (size_t e = 0; e < sum.size(); ++e) {
+        sum[e] += static_cast<double>(s[q]) * static_cast<double>(u[e]) * static_cast<double>(sum.size()) /
+                  p_.direction_count / steps;
+      }
+    }
+    return sum;
+  }
+  // Through the journal's bytes, to the server's replica and the follower's.
+  void follow(const VersionRecord& record) {
+    VersionRecord read;
+    read.version = record.version;
+    read.step_scale = record.step_scale;
+    read.digest = record.digest;
+    ASSERT_EQ(decode_payload(p_, encode_payload(record), &read), Status::kOk);
+    ASSERT_EQ(read, record);
+    ASSERT_EQ(apply_record(p_, read, server_.replica, server_.arena), Status::kOk);
+    ASSERT_EQ(apply_record(p_, read, follower_.replica, follower_.arena), Status::kOk);
+    ASSERT_EQ(server_.replica.digest(), follower_.replica.digest());
+    ASSERT_EQ(rule_->follow(read), Status::kOk);
+  }
+
+  RunParameters p_;
+  TestReplica server_;
+  TestReplica follower_;
+  ModelRing models_;
+  std::unique_ptr<Fleet> fleet_;
+  std::unique_ptr<Aggregator> rule_;
+  VersionRecord record_;
+  std::vector<double> h_;
+  std::map<uint32_t, std::vector<double>> last_;
+  std::vector<Added> added_;
+};
+
+// Random participation, k_i in 1..3, updates up to 2 versions late with their weights, shared and own directions.
+TEST(AggregatorMemory, FollowsTheRecursion) {
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
+    for (const uint32_t group_count : {1U, 0U, 2U}) {
+      RunParameters p = memory_parameters(form);
+      p.group_count = group_count;
+      p.late = LatePolicy::kWeight;
+      p.update_goal = 1;
+      Memory memory(p);
+      std::vector<int64_t> stamps(p.device_count, -1);
+      RandomStream draw({3, RandomDomain::kData, group_count, 0, 0});
+      for (uint32_t round = 0; round < 40; ++round) {
+        uint32_t count = 0;
+        for (uint32_t device = 0; device < p.device_count; ++device) {
+          const uint32_t late = draw.next() % 3;
+          const uint32_t base = memory.version() < late ? 0 : memory.version() - late;
+          if ((draw.next() % 2 == 0 && count > 0) || base <= stamps[device]) {
+            continue;
+          }
+          ASSERT_NO_FATAL_FAILURE(memory.add(device, base, 1 + draw.next() % 3,
+                                             staleness_weight(p, memory.version() - base)));
+          stamps[device] = base;
+          ++count;
+        }
+        if (count == 0) {
+          ASSERT_NO_FATAL_FAILURE(memory.add(0, memory.version(), 3));
+          stamps[0] = memory.version();
+        }
+        ASSERT_NO_FATAL_FAILURE(memory.close());
+      }
+    }
+  }
+}
+
+TEST(AggregatorMemory, FollowsTheRecursionWithDenseGradients) {
+  RunParameters p = memory_parameters(CorrectionForm::kMemory);
+  p.estimator = EstimatorId::kAnalyticGradient;
+  Memory memory(p);
+  for (uint32_t round = 0; round < 20; ++round) {
+    for (uint32_t device = round % 2; device < p.device_count; device += 2) {
+      ASSERT_NO_FATAL_FAILURE(memory.add(device, memory.version(), 1 + device % 3));
+    }
+    ASSERT_NO_FATAL_FAILURE(memory.close());
+    EXPECT_FALSE(memory.record().mean.empty());
+  }
+}
+
+// With everyone, on time: one block, whatever was there before. With some: what is new and what it replaces.
+TEST(AggregatorMemory, RecordsAreShort) {
+  const RunParameters p = memory_parameters(CorrectionForm::kMemory);
+  Memory memory(p);
+  for (uint32_t round = 0; round < 3; ++round) {
+    for (uint32_t device = 0; device < p.device_count; ++device) {
+      ASSERT_NO_FATAL_FAILURE(memory.add(device, memory.version(), 3));
+    }
+    ASSERT_NO_FATAL_FAILURE(memory.close());
+    ASSERT_EQ(memory.record().blocks.size(), 1U);
+    EXPECT_EQ(memory.record().from_zero, round > 0);
+    EXPECT_EQ(memory.record().blocks[0].value_count, 12U);
+  }
+  ASSERT_NO_FATAL_FAILURE(memory.add(1, memory.version(), 3));
+  ASSERT_NO_FATAL_FAILURE(memory.close());
+  ASSERT_EQ(memory.record().blocks.size(), 2U);
+  EXPECT_FALSE(memory.record().from_zero);
+  EXPECT_EQ(memory.record().blocks[0].base_version, 2U);  // of the old one
+  EXPECT_EQ(memory.record().blocks[1].base_version, 3U);
+}
+
+TEST(AggregatorMemory, ALongRecordIsDense) {
+  RunParameters p = memory_parameters(CorrectionForm::kMemory);
+  p.group_count = 0;
+  p.direction_count = 16;
+  Memory memory(p);
+  for (uint32_t device = 0; device < p.device_count; ++device) {
+    ASSERT_NO_FATAL_FAILURE(memory.add(device, 0, 3));
+  }
+  ASSERT_NO_FATAL_FAILURE(memory.close());  // 4 x 48 coefficients for 2 x 32 values
+  EXPECT_TRUE(memory.record().blocks.empty());
+  EXPECT_FALSE(memory.record().mean.empty());
+}
+
+// The mean has no drift: what is taken out is what was put in.
+TEST(AggregatorMemory, ForgetsWhoLeft) {
+  const RunParameters p = memory_parameters(CorrectionForm::kMemory);
+  Memory memory(p);
+  for (uint32_t device = 0; device < p.device_count; ++device) {
+    ASSERT_NO_FATAL_FAILURE(memory.add(device, 0, 3));
+  }
+  ASSERT_NO_FATAL_FAILURE(memory.close());
+  EXPECT_EQ(memory.rule().stamp(3), 0U);
+  memory.fleet().revoke(3);
+  ASSERT_NO_FATAL_FAILURE(memory.add(0, 1, 3));
+  VersionRecord record;
+  ASSERT_EQ(memory.rule().finish(&record), Status::kOk);
+  EXPECT_EQ(record.weight_total, 3U);
+  EXPECT_THAT(record.forgotten, testing::ElementsAre(3));
+}
+
+TEST(AggregatorMemory, ForgetsWhatIsTooOld) {
+  RunParameters p = memory_parameters(CorrectionForm::kMemory);
+  p.memory_age_max = 5;
+  Memory memory(p);
+  for (uint32_t device = 0; device < p.device_count; ++device) {
+    ASSERT_NO_FATAL_FAILURE(memory.add(device, 0, 3));
+  }
+  ASSERT_NO_FATAL_FAILURE(memory.close());
+  VersionRecord record;
+  for (uint32_t version = 1; version < 6; ++version) {
+    for (uint32_t device = 0; device < 3; ++device) {
+      ASSERT_NO_FATAL_FAILURE(memory.add(device, version, 3));
+    }
+    ASSERT_EQ(memory.rule().finish(&record), Status::kOk);
+    if (version < 5) {
+      ASSERT_NO_FATAL_FAILURE(memory.close());
+    }
+  }
+  EXPECT_THAT(record.forgotten, testing::ElementsAre(3));  // stamp 0 at version 6
+  EXPECT_EQ(record.weight_total, 4U);
+  EXPECT_EQ(memory.rule().stamp(3), 0U);
+  ASSERT_EQ(apply_record(p, record, memory.replica(), memory.arena()),
+            Status::kOk);
+  ASSERT_EQ(memory.rule().follow(record), Status::kOk);
+  EXPECT_EQ(memory.rule().stamp(3), std::nullopt);
+  EXPECT_EQ(memory.rule().stamp(2), 5U);
+}
+
+TEST(AggregatorMemory, RefusesAnUpdateThatIsNotNewer) {
+  const RunParameters p = memory_parameters(CorrectionForm::kMemory);
+  Memory memory(p);
+  ASSERT_NO_FATAL_FAILURE(memory.add(1, 0, 3));
+  const std::vector<Real> values(12, 1);
+  EXPECT_EQ(memory.rule().check(memory.input(1, 0, 3, values)), Status::kProtocolError);
+  ASSERT_NO_FATAL_FAILURE(memory.close());
+  ASSERT_NO_FATAL_FAILURE(memory.add(1, 1, 3));
+  EXPECT_EQ(memory.rule().add(memory.input(1, 0, 3, values)), Status::kProtocolError);
+  EXPECT_EQ(memory.rule().check(memory.input(2, 0, 3, values)), Status::kOk);
+  EXPECT_EQ(memory.rule().check(memory.input(2, 0, 2, values)), Status::kInvalidArgument);
+  EXPECT_EQ(memory.rule().check(memory.input(2, 0, 3, std::vector<Real>(12, 500))), Status::kOutOfRange);
+}
+
+// A step that fails leaves the model; the updates count all the same.
+TEST(AggregatorMemory, StandingStillKeepsTheModelAndCountsTheUpdates) {
+  const RunParameters p = memory_parameters(CorrectionForm::kMemory);
+  Memory memory(p);
+  ASSERT_NO_FATAL_FAILURE(memory.add(1, 0, 3));
+  const std::vector<Real> model(memory.replica().model(), memory.replica().model() + p.shape.size());
+  const VersionRecord record = memory.rule().stand_still();
+  EXPECT_EQ(record.step_scale, 0);
+  ASSERT_EQ(apply_record(p, record, memory.replica(), memory.arena()),
+            Status::kOk);
+  ASSERT_EQ(memory.rule().follow(record), Status::kOk);
+  EXPECT_EQ(memory.rule().stamp(1), 0U);
+  for (size_t e = 0; e < model.size(); ++e) {
+    EXPECT_NEAR(memory.replica().model()[e], model[e], 3e-7);
+  }
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,155 @@
+// The harness of the experiments: it replays the reference (in double to rounding, in float as far as float follows),
+// and notices when a curve is not the reference's.
+#include "experiments/experiment.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "experiments/compare.h"
+#include "experiments/harness.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kSeed = 1;
+constexpr uint32_t kRounds = 30;
+
+const Case& case_of(const std::vector<Case>& cases, const std::string& key) {
+  const auto found = std::find_if(cases.begin(), cases.end(), [&](const Case& one) { return one.key == key; });
+  EXPECT_NE(found, cases.end()) << key;
+  return *found;
+}
+
+ReferenceCurve reference_of(const std::string& experiment, const std::string& key) {
+  for (const ReferenceCurve& reference : read_references(experiment)) {
+    if (reference.key == key && reference.seed == kSeed) {
+      return reference;
+    }
+  }
+  ADD_FAILURE() << "no reference " << key;
+  return {};
+}
+
+HarnessOptions short_run() {
+  HarnessOptions options;
+  options.request.seed = kSeed;
+  options.round_count_max = kRounds;
+  return options;
+}
+
+TEST(Experiment, FollowsTheReference) {
+  const std::vector<Case> cases = kX1.cases({kSeed, ""});
+  for (const char* key : {"CPESph/fixed/K1/AGS", "CPESph/fixed/K8/AGS"}) {
+    const Case& one = case_of(cases, key);
+    const Curve curve = run_case(one, short_run());
+    EXPECT_EQ(curve.fault, "");
+    const ReferenceCurve reference = reference_of("X1", key);
+    ASSERT_GE(reference.points.size(), 7u);
+    Judgement judgement;
+    compare(reference, curve, tolerance_of(reference, one.parameters, curve.optimum), kRounds, &judgement);
+    EXPECT_TRUE(judgement.passed()) << judgement.lines().front();
+  }
+}
+
+struct Replay {
+  const Experiment* experiment;
+  const char* key;  // as it begins: the last words of some are the precision
+  uint32_t seed;
+  uint32_t rounds;
+};
+
+// A few rounds of one case of every kind: tangent means with a retraction of their own, cohorts, Stiefel, SPD and
+// Grassmann, variance reduction with curvatures beyond the inverse retraction's region, estimators, corrections.
+TEST(Experiment, OneCaseOfEachKindReplays) {
+  const Replay replays[] = {{&kX1, "CPESph/fixed/K8/TM", 2, 30},      {&kX1, "CPESph/fixed/K4/AGS/part3", 1, 30},
+                            {&kX2, "CFMSPD/fixed/K4/AGS", 2, 20},     {&kX3, "K8/a0.02/al", 1, 10},
+                            {&kX4, "CPESph/printed/K4/AGS", 2, 30},   {&kX7, "karcher/k5/tau2/2BBS", 1, 5},
+                            {&kX9, "wine/zscore/2BBS", 1, 10},        {&kX9, "iris/zrownorm/Prox", 2, 20},
+                            {&kX11, "iris/zscore/E", 2, 10},          {&kX11, "iris/zscore/Pt", 1, 10},
+                            {&kZofl, "iris/het/tau5/FO/corr", 1, 20}, {&kZofl, "synth/het/tau5/ZO/corr/full", 1, 10}};
+  for (const Replay& replay : replays) {
+    if (sizeof(Real) == sizeof(float) && replay.experiment == &kX11) {
+      continue;  // floats need another smoothing than the reference has
+    }
+    HarnessOptions options;
+    options.request.seed = replay.seed;
+    options.round_count_max = replay.rounds;
+    const std::vector<Case> cases = replay.experiment->cases(options.request);
+    const auto one =
+        std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.key.find(replay.key) == 0; });
+    ASSERT_NE(one, cases.end()) << replay.key;
+    const Curve curve = run_case(*one, options);
+    EXPECT_EQ(curve.fault, "") << one->key;
+    Judgement judgement;
+    for (const ReferenceCurve& reference : read_references(replay.experiment->name)) {
+      if (reference.seed == replay.seed &&
+          reference.key == (one->reference_key.empty() ? one->key : one->reference_key)) {
+        compare(reference, curve, tolerance_of(reference, one->parameters, curve.optimum), replay.rounds, &judgement);
+      }
+    }
+    EXPECT_TRUE(judgement.passed()) << one->key << ": "
+                                    << (judgement.lines().empty() ? "no reference" : judgement.lines().front());
+  }
+}
+
+TEST(Experiment, AnotherSeedIsAnotherCurve) {
+  HarnessOptions options = short_run();
+  options.request.seed = 2;
+  const std::string key = "CPESph/fixed/K8/AGS";
+  const std::vector<Case> cases = kX1.cases(options.request);
+  const Curve curve = run_case(case_of(cases, key), options);
+  const ReferenceCurve reference = reference_of("X1", key);
+  Judgement judgement;
+  compare(reference, curve, tolerance_of(reference, cases.front().parameters, curve.optimum), kRounds, &judgement);
+  EXPECT_FALSE(judgement.passed());
+}
+
+TEST(Experiment, CountsWhatTravels) {
+  const std::vector<Case> cases = kX1.cases({kSeed, ""});
+  const Curve curve = run_case(case_of(cases, "CPESph/fixed/K1/AGS"), short_run());
+  ASSERT_EQ(curve.points.size(), kRounds + 1);
+  // Every round each of the ten devices sends 26 values and gets a model of 26, and a few dozen bytes around them.
+  const auto per_round = [&](uint64_t CurvePoint::*bytes) {
+    return static_cast<double>(curve.points[kRounds].*bytes - curve.points[10].*bytes) / (kRounds - 10) / 10;
+  };
+  const double values = 26 * sizeof(Real);
+  EXPECT_GT(per_round(&CurvePoint::bytes_up), values);
+  EXPECT_LT(per_round(&CurvePoint::bytes_up), values + 100);
+  EXPECT_GT(per_round(&CurvePoint::bytes_down), values);
+  EXPECT_LT(per_round(&CurvePoint::bytes_down), values + 150);
+}
+
+TEST(Experiment, SaysWhyACaseDoesNotRun) {
+  std::vector<Case> cases = kX1.cases({kSeed, ""});
+  cases.front().parameters.local_step_count = 0;
+  const Curve curve = run_case(cases.front(), short_run());
+  EXPECT_TRUE(curve.points.empty());
+  EXPECT_NE(curve.fault.find("local_step_count"), std::string::npos);
+}
+
+TEST(Judgement, OnlyCriteriaDecide) {
+  Judgement judgement;
+  EXPECT_FALSE(judgement.passed()) << "nothing was checked";
+  judgement.claim("a claim", false, "a figure");
+  judgement.check_near("a value", 2.0, 1.0, 3);
+  EXPECT_TRUE(judgement.passed());
+  judgement.check_near("a value", std::nan(""), 1.0, 3);
+  EXPECT_FALSE(judgement.passed());
+  EXPECT_EQ(judgement.lines().size(), 3u);
+}
+
+TEST(Curve, FindsRounds) {
+  Curve curve;
+  for (uint32_t round = 0; round <= 4; ++round) {
+    curve.points.push_back({round, {1.0 / (1 + round), 1.0 / (1 + round), 0}, 0, 0});
+  }
+  EXPECT_EQ(curve.rounds_to(0.5), 1u);
+  EXPECT_EQ(curve.rounds_to(0.1), UINT32_MAX);
+  EXPECT_EQ(curve.at(9).round, 4u);
+  EXPECT_EQ(curve.at(2).round, 2u);
+}
+
+}  // namespace
+}  // namespace gradstream

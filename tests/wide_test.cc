@@ -1,0 +1,135 @@
+// The kernels with eight floats to an instruction against the order of sums that linalg.h states, one entry at a time.
+#include "runtime/base/wide.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/random.h"
+
+namespace gradstream {
+namespace {
+
+#if GS_HAS_WIDE
+
+using Vector = std::vector<Real>;
+
+Vector numbers(size_t count, uint32_t seed) {
+  Vector out(count);
+  fill_normal({.seed = seed}, 0, count, out.data());
+  return out;
+}
+
+Real ordered_dot(size_t count, const Real* x, size_t x_stride, const Real* y, size_t y_stride) {
+  Real s[4] = {};
+  for (size_t i = 0; i < count; ++i) {
+    const Real term = x[i * x_stride] * y[i * y_stride];
+    s[i % 4] = i < 4 ? term : s[i % 4] + term;
+  }
+  return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+// Calls check(rows, cols) for every shape that the kernels take, up to 21 rows.
+template <typename Check>
+void for_each_shape(uint32_t cols_min, Check check) {
+  if (!wide::is_available()) {
+    GTEST_SKIP() << "this processor has no AVX";
+  }
+  for (uint32_t rows = 5; rows <= 21; ++rows) {
+    for (uint32_t cols = cols_min; cols <= 8; ++cols) {
+      SCOPED_TRACE(::testing::Message() << rows << " x " << cols);
+      ASSERT_TRUE(wide::takes(rows, cols));
+      check(rows, cols);
+    }
+  }
+}
+
+TEST(Wide, TakesNoOtherShapes) {
+  EXPECT_FALSE(wide::takes(4, 4));
+  EXPECT_FALSE(wide::takes(64, 1));
+  EXPECT_FALSE(wide::takes(64, 9));
+}
+
+TEST(Wide, AddsEveryEntry) {
+  for (size_t count = 0; wide::is_available() && count <= 20; ++count) {
+    const Vector x = numbers(count, 1), y = numbers(count, 2);
+    Vector out(count);
+    wide::add(count, x.data(), y.data(), out.data());
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(out[i], x[i] + y[i]);
+    }
+  }
+}
+
+TEST(Wide, ColumnKernels) {
+  for_each_shape(2, [](uint32_t rows, uint32_t cols) {
+    const size_t size = size_t{rows} * cols;
+    const Vector a = numbers(size, rows), b = numbers(size, cols + 100), factors = numbers(cols, 3);
+    Vector dots(cols), scaled = a, difference = b;
+    wide::column_dots(rows, cols, a.data(), b.data(), dots.data());
+    wide::scale_columns(rows, cols, factors.data(), scaled.data());
+    wide::subtract_columns(rows, cols, factors.data(), a.data(), difference.data(), difference.data());
+    for (size_t c = 0; c < cols; ++c) {
+      EXPECT_EQ(dots[c], ordered_dot(rows, &a[c], cols, &b[c], cols));
+    }
+    for (size_t i = 0; i < size; ++i) {
+      EXPECT_EQ(scaled[i], factors[i % cols] * a[i]);
+      EXPECT_EQ(difference[i], b[i] - factors[i % cols] * a[i]);
+    }
+  });
+}
+
+TEST(Wide, TwoColumnKernelsInOne) {
+  for_each_shape(2, [](uint32_t rows, uint32_t cols) {
+    const size_t size = size_t{rows} * cols;
+    const Vector x = numbers(size, rows), y = numbers(size, cols + 100), v = numbers(size, 5), f = numbers(cols, 3);
+    Vector left = v, sum = v, squares(cols), xy(cols), yv(cols), both = v;
+    wide::remove_along_columns(rows, cols, x.data(), left.data(), left.data());
+    wide::add_and_square(rows, cols, x.data(), sum.data(), sum.data(), squares.data());
+    wide::dots_with_both(rows, cols, x.data(), y.data(), v.data(), xy.data(), yv.data());
+    wide::subtract_both(rows, cols, f.data(), x.data(), y.data(), both.data(), both.data());
+    for (size_t i = 0; i < size; ++i) {
+      const size_t c = i % cols;
+      EXPECT_EQ(left[i], v[i] - ordered_dot(rows, &x[c], cols, &v[c], cols) * x[i]);
+      EXPECT_EQ(sum[i], x[i] + v[i]);
+      EXPECT_EQ(both[i], (v[i] - f[c] * x[i]) - f[c] * y[i]);
+    }
+    for (size_t c = 0; c < cols; ++c) {
+      EXPECT_EQ(squares[c], ordered_dot(rows, &sum[c], cols, &sum[c], cols));
+      EXPECT_EQ(xy[c], ordered_dot(rows, &x[c], cols, &y[c], cols));
+      EXPECT_EQ(yv[c], ordered_dot(rows, &y[c], cols, &v[c], cols));
+    }
+  });
+}
+
+TEST(Wide, MatrixKernels) {
+  for_each_shape(4, [](uint32_t rows, uint32_t cols) {
+    const size_t size = size_t{rows} * cols;
+    const Vector a = numbers(size, rows), b = numbers(size, cols + 100), s = numbers(size_t{cols} * cols, 4);
+    Vector product(s.size()), right(size), in_place = a, left_over = b;
+    wide::multiply_transposed(rows, cols, a.data(), b.data(), product.data());
+    wide::multiply_right(rows, cols, a.data(), s.data(), nullptr, right.data());
+    wide::multiply_right(rows, cols, in_place.data(), s.data(), nullptr, in_place.data());
+    wide::multiply_right(rows, cols, a.data(), s.data(), left_over.data(), left_over.data());
+    for (size_t i = 0; i < cols; ++i) {
+      for (size_t j = 0; j < cols; ++j) {
+        EXPECT_EQ(product[i * cols + j], ordered_dot(rows, &a[i], cols, &b[j], cols));
+      }
+    }
+    for (size_t i = 0; i < size; ++i) {
+      const Real entry = ordered_dot(cols, &a[i / cols * cols], 1, &s[i % cols], cols);
+      EXPECT_EQ(right[i], entry);
+      EXPECT_EQ(in_place[i], entry);
+      EXPECT_EQ(left_over[i], b[i] - entry);
+    }
+  });
+}
+
+#else
+
+TEST(Wide, IsNotInThisBuild) { SUCCEED(); }
+
+#endif
+
+}  // namespace
+}  // namespace gradstream

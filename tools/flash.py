@@ -1,0 +1,106 @@
+"""./run flash BOARD: builds the board's image for silicon and writes it with the tool that the board's users have.
+
+The RP2040 takes a UF2 file on its USB drive (hold BOOTSEL while plugging it in); an STM32F405 is programmed by openocd
+through an ST-Link. Without tool or board it says what it would run.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PICO_VOLUME = "RPI-RP2"
+
+
+class Board(NamedTuple):
+    identity_address: int  # of its linker script, as the next one
+    shard_address: int
+    openocd: tuple = ()    # configuration files; empty: UF2
+
+
+BOARDS = {
+    "rp2040": Board(0x101DF000, 0x10100000),
+    "stm32f405": Board(0x08020000, 0x08040000, ("interface/stlink.cfg", "target/stm32f4x.cfg")),
+}
+
+
+class Failure(Exception):
+    """What went wrong, with the remedy."""
+
+
+def board_of(name):
+    board = BOARDS.get(name.replace("_", "-"))
+    if board is None:
+        raise Failure(f"{name} cannot be flashed (known: {' '.join(BOARDS)}); emulated boards: ./run emulate")
+    return board
+
+
+def build(name):
+    """The image for silicon."""
+    done = subprocess.run([ROOT / "tools" / "build.sh", name, "gradstream_client"], cwd=ROOT, check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise Failure(f"the image of {name} does not build:\n{done.stdout[-4000:]}")
+    return ROOT / "build" / name / "boards" / name.replace("-", "_") / "gradstream_client.elf"
+
+
+def pico_volume():
+    """Where the RP2040's USB drive is mounted, or None."""
+    places = [pathlib.Path("/media"), pathlib.Path("/run/media"), pathlib.Path("/Volumes")]
+    return next((path for place in places for path in place.glob(f"**/{PICO_VOLUME}") if path.is_dir()), None)
+
+
+def openocd_command(board, program):
+    configuration = [word for file in board.openocd for word in ("-f", file)]
+    return ["openocd", *configuration, "-c", f"program {program} reset exit"]
+
+
+def write(board, program, uf2):
+    """program: openocd's words, for example "image.elf verify"; uf2: the same as a file. Returns what was missing."""
+    if not board.openocd:
+        volume = pico_volume()
+        print(f"flash: cp {uf2} {volume or f'.../{PICO_VOLUME}'}/", flush=True)
+        if volume is None:
+            print(f"flash: no {PICO_VOLUME} drive is mounted: hold BOOTSEL while plugging the board in, and mount it")
+            return "drive"
+        shutil.copy(uf2, volume)
+        os.sync()
+        return ""
+    command = openocd_command(board, program)
+    print("flash: " + " ".join(f"'{word}'" if " " in word else word for word in command), flush=True)
+    if shutil.which("openocd") is None:
+        print("flash: openocd is missing: apt-get install openocd")
+        return "openocd"
+    return "" if subprocess.run(command, cwd=ROOT, check=False).returncode == 0 else "board"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./run flash", description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("board", help=" or ".join(BOARDS))
+    arguments = parser.parse_args()
+    try:
+        board = board_of(arguments.board)
+        image = build(arguments.board)
+        missing = write(board, f"{image} verify", image.with_suffix(".uf2"))
+    except Failure as failure:
+        print(f"flash: error: {failure}", file=sys.stderr)
+        print("result: error=failed")
+        return 1
+    print(f"result: board={arguments.board} image_bytes={image_size(image)} flashed={'no' if missing else 'yes'}"
+          + (f" missing={missing}" if missing else ""))
+    return 1 if missing else 0
+
+
+def image_size(image):
+    """Bytes that go into flash."""
+    listing = subprocess.run(["arm-none-eabi-size", image], stdout=subprocess.PIPE, text=True, check=True).stdout
+    text, data = listing.splitlines()[1].split()[:2]
+    return int(text) + int(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
