@@ -155,8 +155,12 @@ void note_times(const Curves& curves, const Request& request, Judgement* judgeme
       const double us = time_of_estimate(run, estimator, *workload);
       std::string milliseconds;
       const std::string rounds = rounds_to_a_tenth(curves.at(table_key(run, estimator)), us, &milliseconds);
-      judgement->note(std::string("| ") + estimator.title + " | " + run.table + " | " + figure(us) + " | " + rounds +
-                      " | " + milliseconds + " |");
+      std::string row;
+      for (const std::string& cell : {std::string(estimator.title), std::string(run.table), figure(us), rounds,
+                                      milliseconds}) {
+        row.append("| ").append(cell).append(" ");
+      }
+      judgement->note(row + "|");
     }
   }
 }
