@@ -69,7 +69,7 @@ Curve run_case(const Case& one, const HarnessOptions& options) {
         return true;  // amid a round: the model has not moved
       }
       CurvePoint& point = curve.points.emplace_back();
-      point.round = parameters.round_of(version);
+      point.round = version / parameters.phase_count();
       point.measures = one.workload->measure(matrix_of(parameters.shape, model));
       point.bytes_up = fleet.bytes().up;
       point.bytes_down = fleet.bytes().down;

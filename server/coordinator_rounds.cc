@@ -97,7 +97,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("record_bytes", record.payload.size()));
   upload_bytes = 0;
   persist(std::move(record), now_ms);
-  if (ledger.version() >= parameters.version_count()) {
+  if (ledger.round() >= parameters.round_count) {
     run_event(RunEvent::kFinished, now_ms);
   }
 }

@@ -454,6 +454,11 @@ std::string check_participation(const RunParameters& p) {
       return "participation_weights, solver: solver projection folds by the sum of the weights; use biased, or solver "
              "gradient_stream";
     }
+    const bool leaves_some_out = (p.update_goal != 0 && p.update_goal < p.device_count) || p.update_min != 0;
+    if (p.participation_weights == ParticipationWeights::kTrue && leaves_some_out) {
+      return "participation_weights, update_goal, update_min: 1/p_j counts on every drawn device's answer; wait for "
+             "all of them (update_goal = all, update_min = 0), or use counted, which sees who is left out";
+    }
     if (p.fold_weight != FoldWeight::kUniform) {
       return "participation_weights, fold_weight: weights 1/(S q_j) are of devices that count the same; use "
              "fold_weight uniform, or participation_weights biased";
@@ -785,16 +790,26 @@ std::string canonical_text(const RunParameters& parameters) {
 }
 
 uint64_t parameters_digest(const RunParameters& parameters) {
+  const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
   uint64_t digest = kDigestStart;
-  for (const char c : canonical_text(parameters)) {
-    digest = (digest ^ static_cast<uint8_t>(c)) * kFnvPrime;
-  }
+  visit_fields(parameters, [&](const char* key, const auto& field) {
+    const std::string value = text_of(field);
+    if (defaults.at(key) == value) {
+      return;
+    }
+    for (const char c : std::string(key) + " = " + value + "\n") {
+      digest = (digest ^ static_cast<uint8_t>(c)) * kFnvPrime;
+    }
+  });
   return digest;
 }
 
 std::vector<std::string> differing_keys(const std::string& a, const std::string& b) {
-  const std::map<std::string, std::string> lines_a = parse_lines(a);
-  const std::map<std::string, std::string> lines_b = parse_lines(b);
+  const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
+  std::map<std::string, std::string> lines_a = parse_lines(a);
+  std::map<std::string, std::string> lines_b = parse_lines(b);
+  lines_a.insert(defaults.begin(), defaults.end());
+  lines_b.insert(defaults.begin(), defaults.end());
   std::vector<std::string> keys;
   for (const auto& [key, value] : lines_a) {
     const auto other = lines_b.find(key);

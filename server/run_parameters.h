@@ -150,8 +150,7 @@ struct RunParameters {
   Real step_size_at(uint32_t round) const;
   // Versions of one round: phases, each of which closes a version.
   uint32_t phase_count() const { return solver == SolverId::kSvrg ? 2 : 1; }
-  uint32_t round_of(uint32_t version) const { return version / phase_count(); }
-  // The version that ends the run.
+  // The version that ends the run, if no phase of a round fails.
   uint32_t version_count() const { return round_count * phase_count(); }
   // Bits of the ModelParts that versions may hold beside the model.
   uint32_t model_parts() const;
@@ -297,9 +296,10 @@ const ManifoldOps* server_manifold(const RunParameters& parameters);
 
 // Canonical text, one `key = value` line for each field in a fixed order: what is stored, shown and hashed.
 std::string canonical_text(const RunParameters& parameters);
-// 64-bit FNV-1a of canonical_text().
+// 64-bit FNV-1a of the lines of canonical_text() that differ from those of RunParameters(). A release that adds a field
+// gives it a default that means what runs without it did: digests of stored runs and of devices stay what they were.
 uint64_t parameters_digest(const RunParameters& parameters);
-// Names of the keys in which two canonical texts differ, also those that only one of them has.
+// Names of the keys in which two canonical texts differ. A key that one of them lacks stands there with its default.
 std::vector<std::string> differing_keys(const std::string& a, const std::string& b);
 
 // Every combination is valid or refused here with a sentence that names the keys and the remedy; empty: valid.

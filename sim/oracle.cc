@@ -149,9 +149,8 @@ std::string Oracle::check_cohort(const VersionRecord& record) {
   std::vector<uint32_t> candidates(parameters_.device_count);
   std::iota(candidates.begin(), candidates.end(), 0U);
   const bool asks_everyone = parameters_.phase_count() > 1 && !record.has_anchor();
-  cohorts_.push_back(asks_everyone
-                         ? Cohort()
-                         : choose_cohort(parameters_, parameters_.round_of(record.version), candidates));
+  round_ += record.version == 0 || record.has_anchor() ? 0 : 1;
+  cohorts_.push_back(asks_everyone ? Cohort() : choose_cohort(parameters_, round_, candidates));
   return cohorts_.back() == record.cohort ? "" : "the cohort of a version is not that of its round";
 }
 

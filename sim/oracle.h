@@ -93,6 +93,7 @@ class Oracle {
   std::set<std::pair<uint32_t, uint32_t>> answered_;              // (device, version), in time
   std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other
   std::vector<Cohort> cohorts_;            // of every version
+  uint32_t round_ = 0;                     // of the open version
   bool has_anchor_ = false;                // the open version's steps can be made
   std::vector<Real> last_model_;           // of the last round with anchors, and its mean gradient
   std::vector<Real> last_gradient_;

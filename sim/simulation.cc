@@ -26,6 +26,20 @@ constexpr uint32_t kHoldLongOdds = 4;
 // The session_idle_max_ms of the simulated shell. Reason: the default is ten minutes, longer than a run here.
 constexpr uint64_t kSessionIdleMaxMs = 60'000;
 
+void set_participation(const SimOptions& options, RunParameters* parameters) {
+  RunParameters& p = *parameters;
+  p.participation = options.participation;
+  if (options.participation == Participation::kSchemeOne) {
+    p.cohort_size = (options.device_count + 1) / 2;
+  }
+  if (options.participation == Participation::kSchemeTwo) {
+    p.participation_probability = "0.7 0.3 0.9 0.5";
+    p.participation_weights =
+        p.solver == SolverId::kProjection ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
+    p.fold_weight = FoldWeight::kUniform;
+  }
+}
+
 }  // namespace
 
 RunParameters sim_parameters(const SimOptions& options) {
@@ -49,7 +63,8 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.batch_size = 4;
   // Without a memory, a device that was not asked for some versions may get a snapshot for the record that its
   // correction needs, as its schedule goes: the digest is one only without a correction.
-  const bool has_form = p.solver == SolverId::kProjection && options.participation == Participation::kAll;
+  const bool is_own = options.correction_form == CorrectionForm::kLocal;
+  const bool has_form = p.solver == SolverId::kProjection && (options.participation == Participation::kAll || !is_own);
   p.correction_form = has_form ? options.correction_form : CorrectionForm::kNone;
   p.step_size = 0.05F;
   p.step_decay = 0.1F;
@@ -74,15 +89,7 @@ RunParameters sim_parameters(const SimOptions& options) {
     p.step_min = p.step_size / 8;
     p.step_max = p.step_size * 4;
   }
-  p.participation = options.participation;
-  if (options.participation == Participation::kSchemeOne) {
-    p.cohort_size = (options.device_count + 1) / 2;
-  }
-  if (options.participation == Participation::kSchemeTwo) {
-    p.participation_probability = "0.7 0.3 0.9 0.5";
-    p.participation_weights = is_scalar ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
-    p.fold_weight = FoldWeight::kUniform;
-  }
+  set_participation(options, &p);
   if (options.has_stragglers) {
     p.local_step_count = 6;
     p.steps_min = 1;

@@ -200,6 +200,13 @@ TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
          p->participation = Participation::kSchemeTwo;
          p->participation_probability = "0.5 1.5";
        }},
+      {"participation_weights, update_goal, update_min:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeTwo;
+         p->participation_probability = "0.5";
+         p->participation_weights = ParticipationWeights::kTrue;
+         p->update_goal = 2;
+       }},
       {"participation_weights, fold_weight:",
        [](RunParameters* p) {
          p->participation = Participation::kSchemeTwo;
@@ -357,6 +364,17 @@ TEST(RunParameters, EveryFieldCountsForTheDigestAndIsNamed) {
     EXPECT_EQ(differing_keys(canonical_text(p), canonical_text(changed)).size(), 1U) << index;
   }
   EXPECT_THAT(differing_keys("a = 1\nb = 2\n", "b = 2\nc = 3\n"), testing::ElementsAre("a", "c"));
+}
+
+// A run that was stored before a field came to be goes on under a release that has it, as long as it is at its default.
+TEST(RunParameters, AStoredTextWithoutANewKeyMeansItsDefault) {
+  RunParameters p = scalar_parameters();
+  std::string stored = canonical_text(p);
+  const std::string line = "error_feedback = false\n";
+  stored.erase(stored.find(line), line.size());
+  EXPECT_THAT(differing_keys(stored, canonical_text(p)), testing::IsEmpty());
+  p.error_feedback = true;
+  EXPECT_THAT(differing_keys(stored, canonical_text(p)), testing::ElementsAre("error_feedback"));
 }
 
 // 000 equations (5.2), as printed and as its authors run it, and (4.24).
