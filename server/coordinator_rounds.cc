@@ -45,6 +45,7 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
   RoundProgress progress;
   progress.asked_count = ledger.fleet().asked_count();
   progress.on_time_count = ledger.tally().on_time_count;
+  progress.late_count = ledger.tally().late_count;
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/delay_correction.h"
 #include "server/fields.h"
 
 namespace gradstream {
@@ -15,7 +16,8 @@ constexpr uint32_t kRepairModelCount = 2;
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
   const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean(), parameters.model_parts()) +
-                       Replica::scratch_size(manifold, parameters.shape) +
+                       std::max(Replica::scratch_size(manifold, parameters.shape),
+                                DelayCorrection::scratch_size(manifold, parameters.shape)) +
                        2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
 }

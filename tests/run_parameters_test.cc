@@ -286,6 +286,46 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
 }
 
+TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"delay_rule, buffer_size, solver:",
+       [](RunParameters* p) {
+         p->buffer_size = 0;
+         p->late = LatePolicy::kDrop;
+       }},
+      {"delay_rule, dominance_penalty, buffer_size:", [](RunParameters* p) { p->buffer_size = 2; }},
+      {"delay_rule, fold_weight:", [](RunParameters* p) { p->fold_weight = FoldWeight::kSampleCount; }},
+      {"delay_rule, manifold:",
+       [](RunParameters* p) {
+         p->manifold = ManifoldId::kSpd;
+         p->shape = {4, 4};
+         p->delay_rule = DelayRule::kDcAsgd;
+       }},
+      {"server_step, delay_rule:", [](RunParameters* p) { p->server_step = 2; }},
+      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->server_momentum = 1; }},
+      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay_lambda = 0; }},
+      {"delay_rule:",
+       [](RunParameters* p) {
+         p->delay_rule = DelayRule::kNone;
+         p->dominance_penalty = true;
+       }},
+      {"buffer_size, device_count:", [](RunParameters* p) { p->buffer_size = 5; }},
+      {"buffer_size, update_goal, update_min:", [](RunParameters* p) { p->update_min = 1; }},
+      {"buffer_size, participation, solver:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 2;
+       }},
+      {"buffer_size, late:", [](RunParameters* p) { p->late = LatePolicy::kDrop; }},
+  };
+  RunParameters p = tangent_parameters();
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.fold_weight = FoldWeight::kUniform;
+  p.delay_rule = DelayRule::kOrthoPos;
+  expect_refused(p, cases);
+}
+
 TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
   RunParameters p = scalar_parameters();
   EXPECT_EQ(p.stream(), StreamKind::kScalarStream);
