@@ -66,6 +66,7 @@ class Oracle {
   float step_scale() const;
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
+  std::string check_delayed(const VersionRecord& record);
   bool is_mean_run() const;
   std::vector<Real> next_point(const std::vector<Real>& step);
   // The memory form again: of its updates h, d and the point, and what must stand in a record or replica of them.

@@ -190,6 +190,29 @@ TEST(Simulation, TheInvariantsHoldWithStragglersToo) {
   }
 }
 
+// No rounds: every update a version, or every two; each is folded once, and every step is that of its updates.
+TEST(Simulation, TheInvariantsHoldWithoutRounds) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    for (const uint32_t buffer_size : {1U, 2U}) {
+      for (const bool has_stragglers : {false, true}) {
+        SimOptions options;
+        options.stream = stream;
+        options.buffer_size = buffer_size;
+        options.has_stragglers = has_stragglers;
+        options.round_count = 16;
+        options.fault_bits = kAllFaults;
+        uint64_t late = 0;
+        for (uint32_t schedule = 0; schedule < 20 && !HasFailure(); ++schedule) {
+          const SimResult result = Simulation(options, schedule).run();
+          EXPECT_EQ(result.fault, "") << "schedule " << schedule;
+          late += result.late_count;
+        }
+        EXPECT_GT(late, 0U);
+      }
+    }
+  }
+}
+
 TEST(Simulation, DeadlinesEndWhatNobodyIsToldOf) {
   SimOptions options;
   const SimResult calm = Simulation(options, 0).run();
