@@ -83,7 +83,7 @@ FORBIDDEN = re.compile(
 COMPONENTS = [
     ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("nanopb", r"libgs_proto\.a"),
     ("mbedtls", r"libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
-    ("board", r"(startup|board|port|silicon|no_entropy|no_storage)\.cc"),
+    ("board", r"(startup|board|port|uart_link|silicon|no_entropy|no_storage)\.cc"),
 ]
 
 

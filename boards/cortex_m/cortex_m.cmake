@@ -8,6 +8,7 @@ function(gs_add_cortex_m_image target script config)
   add_executable(${target}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/port.cc
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/uart_link.cc
     ${PROJECT_SOURCE_DIR}/firmware/main.cc
     ${ARGN})
   set(scripts ${PROJECT_SOURCE_DIR}/${script} ${PROJECT_SOURCE_DIR}/boards/cortex_m/sections.ld)
