@@ -1,5 +1,5 @@
-// Arm's MPS2 boards AN385 (Cortex-M3), AN386 (M4F) and AN500 (M7): UART1 is the link, UART0 the console, the CMSDK dual
-// timer the clock.
+// Arm's MPS2 boards AN385 (Cortex-M3), AN386 (M4F) and AN500 (M7): UART1 is the link, or with GS_ETHERNET the board's
+// LAN9220; UART0 the console, the CMSDK dual timer the clock.
 #include <cstdint>
 
 #include "boards/cortex_m/cortex_m.h"
@@ -7,6 +7,9 @@
 #include "boards/mps2/cmsdk_uart.h"
 #if defined(GS_EMULATOR)
 #include "boards/mps2/power_cut.h"
+#endif
+#if defined(GS_ETHERNET)
+#include "boards/mps2/ethernet.h"
 #endif
 #include "runtime/link/port.h"
 
@@ -31,7 +34,6 @@ struct Watchdog {
 constexpr uint32_t kWatchdogInterrupt = 1, kWatchdogReset = 2;
 
 CmsdkUart& console() { return *reinterpret_cast<CmsdkUart*>(0x40004000); }
-CmsdkUart& link_uart() { return *reinterpret_cast<CmsdkUart*>(0x40005000); }
 Timer& clock_timer() { return *reinterpret_cast<Timer*>(0x40002000); }
 Timer& wake_timer() { return *reinterpret_cast<Timer*>(0x40002020); }
 Watchdog& watchdog() { return *reinterpret_cast<Watchdog*>(0x40008000); }
@@ -47,10 +49,24 @@ constexpr uint64_t kTickNumerator = 32, kTickDenominator = 3125;
 uint32_t clock_last = 0;
 uint32_t clock_high = 0;
 
+#if defined(GS_ETHERNET)
+constexpr uint32_t kLinkInterrupts = 0;  // enabled when it is waited for
+
+void start_link() {}  // by the link, when it is opened
+#else
+CmsdkUart& link_uart() { return *reinterpret_cast<CmsdkUart*>(0x40005000); }
+constexpr uint32_t kLinkInterrupts = 1U << kLinkReceiveIrq | 1U << kLinkTransmitIrq;
+
+void start_link() {
+  link_uart().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable |
+                                      CmsdkUart::kTransmitInterrupt | CmsdkUart::kReceiveInterrupt);
+}
+
 void on_link() {
   link_uart().interrupt = CmsdkUart::kInterruptFlags;
   on_link_interrupt();
 }
+#endif
 
 void on_wake() { wake_timer().interrupt_clear = 1; }
 
@@ -59,8 +75,12 @@ GS_INTERRUPT_SECTION constinit const InterruptTable<32> interrupts({
 #if defined(GS_EMULATOR)
     {kPowerCutIrq, on_power_cut},
 #endif
+#if defined(GS_ETHERNET)
+    {kEthernetIrq, on_ethernet},
+#else
     {kLinkReceiveIrq, on_link},
     {kLinkTransmitIrq, on_link},
+#endif
     {kTimerIrq, on_wake},  // both halves of the dual timer
 });
 // clang-format on
@@ -77,11 +97,10 @@ void machine_start() {
   clock_timer().load = 0xFFFFFFFF;
   clock_timer().control = kTimerBase | kTimerEnable;
   console().start(kBaudDivisor, CmsdkUart::kTransmitEnable);
-  link_uart().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable |
-                                      CmsdkUart::kTransmitInterrupt | CmsdkUart::kReceiveInterrupt);
+  start_link();
   watchdog().load = kSystemHz / 1000 * kWatchdogMs;
   watchdog().control = kWatchdogInterrupt | kWatchdogReset;
-  interrupt_enable() = 1U << kLinkReceiveIrq | 1U << kLinkTransmitIrq | 1U << kTimerIrq;
+  interrupt_enable() = kLinkInterrupts | 1U << kTimerIrq;
 #if defined(GS_EMULATOR)
   plan_power_cut();
 #endif
@@ -93,10 +112,12 @@ void machine_console_put(char c) {
   console().put(static_cast<uint8_t>(c));
 }
 
+#if !defined(GS_ETHERNET)
 bool machine_link_has_room() { return link_uart().has_room(); }
 void machine_link_put(uint8_t byte) { link_uart().put(byte); }
 bool machine_link_get(uint8_t* byte) { return link_uart().get(byte); }
 void machine_link_want(bool receive, bool) { link_uart().want_receive(receive); }
+#endif
 
 uint64_t machine_now_ms() {
   const uint32_t now = ~clock_timer().value;  // it counts down
