@@ -79,10 +79,11 @@ FORBIDDEN = re.compile(
     r"^(_sbrk|_sbrk_r|malloc|_malloc_r|calloc|_calloc_r|realloc|_realloc_r|free|_free_r|_Zn[wa]\w*|_Zd[la]\w*|"
     r"__cxa_throw|__cxa_allocate_exception|_Unwind_\w+|__cxa_guard_acquire|printf|sprintf|snprintf|_svfprintf_r)$")
 
+LIBRARIES = "mbedtls and nanopb"  # optimised as one
 # Component of an archive or object in the map; what is not named is the toolchain's.
 COMPONENTS = [
-    ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("nanopb", r"libgs_proto\.a"),
-    ("mbedtls", r"libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
+    ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"),
+    (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a|.*\.ltrans\.o"), ("firmware", r"libgs_firmware\.a|main\.cc"),
     ("board", r"(startup|board|port|silicon|no_entropy|no_storage)\.cc"),
 ]
 
@@ -204,7 +205,7 @@ def ram_table(path, sizes):
         ("UART rings", symbol["receive_ring"] + symbol["transmit_ring"]),
     ]
     library = sum(size for section, address, size, file in map_entries(path)
-                  if address >= RAM_BEGIN and component_of(file) == "mbedtls")
+                  if address >= RAM_BEGIN and component_of(file) == LIBRARIES)
     terms.append(("Mbed TLS statics: random generator, key slots", library))
     total = sizes[".stack"] + sizes.get(".data", 0) + sizes.get(".bss", 0)
     rest = total - sum(size for _, size in terms)

@@ -1,4 +1,5 @@
-// The static memory of the client on the RP2040: its stack, beside what all Cortex-M boards have (client_memory.h).
+// The static memory of the client on the RP2040: its stack. What all Cortex-M boards
+// have stands in client_memory.h.
 #ifndef GRADSTREAM_BOARDS_RP2040_BOARD_CONFIG_H_
 #define GRADSTREAM_BOARDS_RP2040_BOARD_CONFIG_H_
 
