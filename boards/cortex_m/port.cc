@@ -28,6 +28,7 @@ alignas(8) uint8_t tls_pool_memory[kTlsPoolSize];
 Ring<kReceiveRingSize> receive_ring;
 Ring<kTransmitRingSize> transmit_ring;
 bool write_blocked = false;
+Ring<kConsoleRingSize> console_ring;
 
 // With interrupts masked, or inside one.
 void serve_link() {
@@ -87,6 +88,26 @@ bool has_link_news() { return !receive_ring.is_empty() || (write_blocked && tran
 
 void on_link_interrupt() { serve_link(); }
 
+// What does not fit is lost, as nobody types that much in a local step; the last place is for a line's end, so that the
+// shell refuses what is left of the line.
+void on_console_interrupt() {
+  uint8_t byte = 0;
+  while (machine_console_get(&byte)) {
+    const size_t wanted = byte == '\r' || byte == '\n' ? 1 : 2;
+    if (console_ring.size() + wanted <= kConsoleRingSize) {
+      console_ring.push(byte);
+    }
+  }
+}
+
+bool board_console_read(uint8_t* byte) {
+  const bool is_there = !console_ring.is_empty();
+  if (is_there) {
+    *byte = console_ring.pop();
+  }
+  return is_there;
+}
+
 void board_start() {
   machine_start();
 #if defined(__ARM_FP)
@@ -119,7 +140,7 @@ void port_sleep_until_ms(uint64_t when_ms) {
     machine_watchdog_feed();
     const uint64_t now_ms = machine_now_ms();
     mask_interrupts();
-    if (now_ms >= when_ms || has_link_news()) {
+    if (now_ms >= when_ms || has_link_news() || !console_ring.is_empty()) {
       break;
     }
     machine_wake_in_ms(std::min(when_ms - now_ms, kSleepMaxMs));

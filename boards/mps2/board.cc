@@ -39,7 +39,7 @@ volatile uint32_t& interrupt_enable() { return register_at(0xE000E100); }
 
 constexpr uint32_t kSystemHz = 25000000;
 constexpr uint32_t kBaudDivisor = kSystemHz / 115200;
-constexpr uint32_t kLinkReceiveIrq = 2, kLinkTransmitIrq = 3, kTimerIrq = 10;
+constexpr uint32_t kConsoleIrq = 0, kLinkReceiveIrq = 2, kLinkTransmitIrq = 3, kTimerIrq = 10;
 // One tick of the divided clock is 256 / 25,000 ms = 32 / 3,125 ms.
 constexpr uint64_t kTickNumerator = 32, kTickDenominator = 3125;
 
@@ -52,6 +52,11 @@ void on_link() {
   on_link_interrupt();
 }
 
+void on_console() {
+  console().interrupt = CmsdkUart::kInterruptFlags;
+  on_console_interrupt();
+}
+
 void on_wake() { wake_timer().interrupt_clear = 1; }
 
 // clang-format off
@@ -59,6 +64,7 @@ GS_INTERRUPT_SECTION constinit const InterruptTable<32> interrupts({
 #if defined(GS_EMULATOR)
     {kPowerCutIrq, on_power_cut},
 #endif
+    {kConsoleIrq, on_console},
     {kLinkReceiveIrq, on_link},
     {kLinkTransmitIrq, on_link},
     {kTimerIrq, on_wake},  // both halves of the dual timer
@@ -76,12 +82,12 @@ extern "C" void nmi_handler() {
 void machine_start() {
   clock_timer().load = 0xFFFFFFFF;
   clock_timer().control = kTimerBase | kTimerEnable;
-  console().start(kBaudDivisor, CmsdkUart::kTransmitEnable);
+  console().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable | CmsdkUart::kReceiveInterrupt);
   link_uart().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable |
                                       CmsdkUart::kTransmitInterrupt | CmsdkUart::kReceiveInterrupt);
   watchdog().load = kSystemHz / 1000 * kWatchdogMs;
   watchdog().control = kWatchdogInterrupt | kWatchdogReset;
-  interrupt_enable() = 1U << kLinkReceiveIrq | 1U << kLinkTransmitIrq | 1U << kTimerIrq;
+  interrupt_enable() = 1U << kConsoleIrq | 1U << kLinkReceiveIrq | 1U << kLinkTransmitIrq | 1U << kTimerIrq;
 #if defined(GS_EMULATOR)
   plan_power_cut();
 #endif
@@ -92,6 +98,8 @@ void machine_console_put(char c) {
   }
   console().put(static_cast<uint8_t>(c));
 }
+
+bool machine_console_get(uint8_t* byte) { return console().get(byte); }
 
 bool machine_link_has_room() { return link_uart().has_room(); }
 void machine_link_put(uint8_t byte) { link_uart().put(byte); }
