@@ -1,7 +1,8 @@
 """One run on ten machines: native, AArch64 and ARMv7 clients (qemu-user), Cortex-M3, M4F, M7, M55, STM32F405 and
 RP2040 boards (QEMU and rp2040js, link by UART) and the M4F again by Ethernet, all over TLS against the real server.
 Half-way the server is killed and started again, the M4F board is unplugged and plugged in again; the run must still end
-with one digest on all, computed by each device itself.
+with one digest on all, computed by each device itself. Meanwhile the shell of every board is asked for its status and
+its self-test.
 
 Usage: mixed_fleet_test.py [--rounds N]       exit status 0: one digest, no device missing from a version
 """
@@ -31,6 +32,7 @@ VERSION_SECONDS_MAX = 90  # a board finds the loss of its peer by a deadline of 
 # A step of the demo takes the emulated RP2040 36 million instructions, 2 s or so.
 SMALL_TASK = {"run.local_step_count": 2, "run.direction_count": 4, "run.batch_size": 8}
 HANDSHAKE_MS_MAX = 60000  # of the emulated RP2040: 65 million instructions, on a machine that does other things too
+ANSWER_SECONDS_MAX = 20  # between two local steps
 END_SECONDS_MAX = 150    # the last answer may wait for a retry window
 
 
@@ -83,6 +85,16 @@ class MixedFleet:
         if self.processes["server"].wait_for_line(closed, VERSION_SECONDS_MAX) is None:
             self.fail(f"no version {version} within {VERSION_SECONDS_MAX} s")
 
+    def ask_boards(self):
+        """Every shell answers while its board trains."""
+        for name in BOARDS:
+            self.processes[name].type("status\ntest\n")
+        for name in BOARDS:
+            for answer in (f"event=status device={name} ", "event=status_model ",
+                           "event=test random=ok arithmetic=ok flash=none result=ok"):
+                if self.processes[name].wait_for_line(answer, ANSWER_SECONDS_MAX) is None:
+                    self.fail(f"{name} was asked, and does not say {answer}")
+
     def fail(self, what):
         lines = [f"    {name}: {line}" for name, process in self.processes.items()
                  for line in list(process.lines)[-6:]]
@@ -93,6 +105,7 @@ class MixedFleet:
         for name in DEVICES:
             self.start(name)
         self.wait_for_version(self.rounds // 3)
+        self.ask_boards()
         self.processes["server"].kill()
         self.start_server()
         self.wait_for_version(self.rounds // 2)

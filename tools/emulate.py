@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """./run emulate BOARD: a board's client image in QEMU (the RP2040's in rp2040js), its link joined to a server.
 
+What is typed goes to the board's shell line by line (`help` names its commands).
+
 The image is the same for all units. Identity and samples are loaded into pages of its flash, as a programmer would
 write them (boards/README.md). The board's console is this command's output.
 """
@@ -15,6 +17,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -25,6 +28,7 @@ NETWORK_SIZE = 2048  # boards/mps2_an386_eth/mps2_an386_eth.ld
 FLASH_PAGE_SIZE = 16 * 1024  # of boards/cortex_m/emulated_flash.cc, as the layout of the file
 FLASH_COUNTERS = "<4I"       # erases of page 0, of page 1, bytes programmed, calls
 POWER_CUT_STATUS = 75        # exit status of an image whose power was cut
+WORDS_SIZE_MAX = 318         # of all words, as boards/cortex_m/emulator.cc takes them
 _PR_SET_PDEATHSIG = 1
 
 
@@ -146,9 +150,11 @@ def command(arguments, image, *words):
     network = ethernet(machine, arguments, match[1], match[2])
     # nodelay: 40 to 95 ms a round trip otherwise. reconnect: the chardev dials again when the server was gone.
     link = f"socket,id=link,host={match[1].strip('[]')},port={match[2]},nodelay=on,reconnect=1"
-    words = ["client", *words] + ([] if arguments.forever else ["until-finished"])
+    words = ["client", f"identity={identity}", *words] + ([] if arguments.forever else ["until-finished"])
     if arguments.flash:
         words.append(f"flash={make_flash(arguments.flash)}")
+    if len(" ".join(words)) > WORDS_SIZE_MAX:
+        raise Failure("the paths of identity and flash are too long: name files in a folder nearer to the root")
     if not machine.qemu:
         if not RP2040JS.exists():
             raise Failure("rp2040js is missing: install npm, then ./run setup fetches it")
@@ -168,14 +174,26 @@ def command(arguments, image, *words):
             "-device", f"loader,file={identity},addr={machine.identity_address:#x},force-raw=on"]
 
 
+def copy_lines(out):
+    """What is typed, to the board's console; the terminal itself edits and shows the line."""
+    try:
+        while data := os.read(0, 4096):
+            out.write(data)
+            out.flush()
+    except OSError:
+        pass  # the board is gone, or this runs in the terminal's background
+
+
 def run(arguments):
     """Copies the console until the image exits; its exit status and the fields of its closing line."""
     child = subprocess.Popen(
-        command(arguments, arguments.image or image_of(arguments.board)), stdin=subprocess.DEVNULL,
+        command(arguments, arguments.image or image_of(arguments.board)), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
     signal.signal(signal.SIGINT, lambda *_: child.terminate())
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)
+    threading.Thread(target=copy_lines, args=(child.stdin.buffer,), daemon=True).start()
     finished = {}
     for line in child.stdout:
         line = line.rstrip()

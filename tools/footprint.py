@@ -80,11 +80,12 @@ FORBIDDEN = re.compile(
     r"^(_sbrk|_sbrk_r|malloc|_malloc_r|calloc|_calloc_r|realloc|_realloc_r|free|_free_r|_Zn[wa]\w*|_Zd[la]\w*|"
     r"__cxa_throw|__cxa_allocate_exception|_Unwind_\w+|__cxa_guard_acquire|printf|sprintf|snprintf|_svfprintf_r)$")
 
+LIBRARIES = "mbedtls and nanopb"  # optimised as one
 # Component of an archive or object in the map; what is not named is the toolchain's.
 COMPONENTS = [
-    ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("nanopb", r"libgs_proto\.a"),
-    ("lwip", r"libgs_lwip\.a"), ("ethernet", r"^(lan9118|link|network_settings|ethernet)\.cc"),
-    ("mbedtls", r"libmbed\w+\.a"), ("firmware", r"libgs_firmware\.a|main\.cc"),
+    ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("lwip", r"libgs_lwip\.a"),
+    ("ethernet", r"^(lan9118|link|network_settings|ethernet)\.cc"),
+    (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a|.*\.ltrans\.o"), ("firmware", r"libgs_firmware\.a|main\.cc"),
     ("board", r"(startup|board|port|uart_link|silicon|no_entropy|no_storage)\.cc"),
 ]
 
@@ -208,7 +209,7 @@ def ram_table(path, sizes):
         terms.append(("UART rings", symbol["receive_ring"] + symbol["transmit_ring"]))
     for component, what in (("ethernet", "Ethernet: ring of what was received, driver, settings"),
                             ("lwip", "lwIP: heap of its own, buffers, connections"),
-                            ("mbedtls", "Mbed TLS statics: random generator, key slots")):
+                            (LIBRARIES, "Mbed TLS statics: random generator, key slots")):
         size = sum(size for section, address, size, file in map_entries(path)
                    if address >= RAM_BEGIN and component_of(file) == component)
         terms += [(what, size)] * (size > 0)

@@ -15,6 +15,8 @@ void machine_start();
 
 // One byte to the console, waiting for room.
 void machine_console_put(char c);
+// A byte that was typed; false: nothing has come. Called from the console's interrupt.
+bool machine_console_get(uint8_t* byte);
 
 // The link, where it is a UART (uart_link.cc). Called with interrupts masked or from the link's interrupt.
 bool machine_link_has_room();
@@ -42,6 +44,8 @@ ResetCause machine_reset_cause();
 
 // The link has a byte or room.
 void on_link_interrupt();
+// The console has a byte.
+void on_console_interrupt();
 
 }  // namespace gradstream
 

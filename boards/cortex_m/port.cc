@@ -10,6 +10,7 @@
 #include "boards/cortex_m/cortex_m.h"
 #include "boards/cortex_m/link.h"
 #include "boards/cortex_m/machine.h"
+#include "boards/cortex_m/ring.h"
 
 #include GS_BOARD_CONFIG  // the board's board_config.h, by cortex_m.cmake
 
@@ -25,8 +26,29 @@ namespace {
 __attribute__((section(".stack"), used)) alignas(8) uint8_t stack[kStackSize];
 alignas(8) uint8_t arena_memory[kArenaSize];
 alignas(8) uint8_t tls_pool_memory[kTlsPoolSize];
+Ring<kConsoleRingSize> console_ring;
 
 }  // namespace
+
+// What does not fit is lost, as nobody types that much in a local step; the last place is for a line's end, so that the
+// shell refuses what is left of the line.
+void on_console_interrupt() {
+  uint8_t byte = 0;
+  while (machine_console_get(&byte)) {
+    const size_t wanted = byte == '\r' || byte == '\n' ? 1 : 2;
+    if (console_ring.size() + wanted <= kConsoleRingSize) {
+      console_ring.push(byte);
+    }
+  }
+}
+
+bool board_console_read(uint8_t* byte) {
+  const bool is_there = !console_ring.is_empty();
+  if (is_there) {
+    *byte = console_ring.pop();
+  }
+  return is_there;
+}
 
 void board_start() {
   machine_start();
@@ -61,7 +83,7 @@ void port_sleep_until_ms(uint64_t when_ms) {
     const uint32_t link_wait_ms = link_serve();
     const uint64_t now_ms = machine_now_ms();
     mask_interrupts();
-    if (now_ms >= when_ms || link_has_news()) {
+    if (now_ms >= when_ms || link_has_news() || !console_ring.is_empty()) {
       break;
     }
     machine_wake_in_ms(std::min<uint64_t>(when_ms - now_ms, link_wait_ms));

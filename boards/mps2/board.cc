@@ -41,7 +41,7 @@ volatile uint32_t& interrupt_enable() { return register_at(0xE000E100); }
 
 constexpr uint32_t kSystemHz = 25000000;
 constexpr uint32_t kBaudDivisor = kSystemHz / 115200;
-constexpr uint32_t kLinkReceiveIrq = 2, kLinkTransmitIrq = 3, kTimerIrq = 10;
+constexpr uint32_t kConsoleIrq = 0, kLinkReceiveIrq = 2, kLinkTransmitIrq = 3, kTimerIrq = 10;
 // One tick of the divided clock is 256 / 25,000 ms = 32 / 3,125 ms.
 constexpr uint64_t kTickNumerator = 32, kTickDenominator = 3125;
 
@@ -68,6 +68,11 @@ void on_link() {
 }
 #endif
 
+void on_console() {
+  console().interrupt = CmsdkUart::kInterruptFlags;
+  on_console_interrupt();
+}
+
 void on_wake() { wake_timer().interrupt_clear = 1; }
 
 // clang-format off
@@ -75,6 +80,7 @@ GS_INTERRUPT_SECTION constinit const InterruptTable<32> interrupts({
 #if defined(GS_EMULATOR)
     {kPowerCutIrq, on_power_cut},
 #endif
+    {kConsoleIrq, on_console},
 #if defined(GS_ETHERNET)
     {kEthernetIrq, on_ethernet},
 #else
@@ -96,11 +102,11 @@ extern "C" void nmi_handler() {
 void machine_start() {
   clock_timer().load = 0xFFFFFFFF;
   clock_timer().control = kTimerBase | kTimerEnable;
-  console().start(kBaudDivisor, CmsdkUart::kTransmitEnable);
+  console().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable | CmsdkUart::kReceiveInterrupt);
   start_link();
   watchdog().load = kSystemHz / 1000 * kWatchdogMs;
   watchdog().control = kWatchdogInterrupt | kWatchdogReset;
-  interrupt_enable() = kLinkInterrupts | 1U << kTimerIrq;
+  interrupt_enable() = kLinkInterrupts | 1U << kConsoleIrq | 1U << kTimerIrq;
 #if defined(GS_EMULATOR)
   plan_power_cut();
 #endif
@@ -111,6 +117,8 @@ void machine_console_put(char c) {
   }
   console().put(static_cast<uint8_t>(c));
 }
+
+bool machine_console_get(uint8_t* byte) { return console().get(byte); }
 
 #if !defined(GS_ETHERNET)
 bool machine_link_has_room() { return link_uart().has_room(); }
