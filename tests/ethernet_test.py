@@ -22,7 +22,7 @@ import fleet  # noqa: E402
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 BOARD = "mps2-an386-eth"
 IMAGE = fleet.ROOT / "build" / BOARD / "boards" / "mps2_an386_eth" / "gradstream_client_emulator.elf"
-LINE_SECONDS_MAX = 40
+LINE_SECONDS_MAX = 120  # on a machine that does other things too
 SETTINGS = "address = 10.0.2.15/24\ngateway = 10.0.2.2\nserver = {server}\n"
 REFUSED = 'reason="the server refuses the connection'
 NOBODY = "reason=\"nobody in the network has the server's address"
@@ -100,7 +100,7 @@ def bench(rounds):
             made.stop()
 
 
-def mend(rounds=150):
+def mend(rounds=80):
     """The server is down at first, then the cable comes out and goes in again, then the server goes and comes back."""
     with bench(rounds) as unit:
         unit.start_board("board", SETTINGS.format(server=f"10.0.2.2:{unit.port}"))
