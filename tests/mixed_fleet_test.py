@@ -1,7 +1,7 @@
-"""One run on nine machines: native, AArch64 and ARMv7 clients (qemu-user), and Cortex-M3, M4F, M7, M55, STM32F405 and
-RP2040 boards (QEMU and rp2040js, link by UART), all over TLS against the real server. Half-way the server is killed and
-started again, the M4F board is unplugged and plugged in again; the run must still end with one digest on all, computed
-by each device itself.
+"""One run on ten machines: native, AArch64 and ARMv7 clients (qemu-user), Cortex-M3, M4F, M7, M55, STM32F405 and
+RP2040 boards (QEMU and rp2040js, link by UART) and the M4F again by Ethernet, all over TLS against the real server.
+Half-way the server is killed and started again, the M4F board is unplugged and plugged in again; the run must still end
+with one digest on all, computed by each device itself.
 
 Usage: mixed_fleet_test.py [--rounds N]       exit status 0: one digest, no device missing from a version
 """
@@ -20,7 +20,7 @@ import emulate  # noqa: E402
 import fleet  # noqa: E402
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps3-an547", "stm32f405",
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an386-eth", "mps2-an500", "mps3-an547", "stm32f405",
           *(["rp2040"] if emulate.RP2040JS.exists() else []))
 CROSS = {"rpi-arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
          "rpi-armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}
@@ -133,7 +133,7 @@ def main():
             mixed.stop()
         mixed.check_journal()
     for name, end in ends.items():
-        print(f"{name:12} version {end['version']} digest {end['digest']} folded {end['folded']} "
+        print(f"{name:14} version {end['version']} digest {end['digest']} folded {end['folded']} "
               f"snapshots {end['snapshots']} sessions {end['sessions']}")
     digests = {(end["version"], end["digest"]) for end in ends.values()}
     print(f"result: digests={len(digests)} devices={len(ends)} rounds={arguments.rounds}")
