@@ -214,9 +214,24 @@ class Text {
     } while (number > 0);
     return add(digits + at);
   }
+  Text& add_address(uint32_t address) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      add(address >> shift & 0xFF).add(shift > 0 ? "." : "");
+    }
+    return *this;
+  }
+  Text& add_mac(const uint8_t* mac) {
+    for (size_t i = 0; i < kMacAddressSize; ++i) {
+      const char digits[] = {i > 0 ? ':' : ' ', hex(mac[i] >> 4), hex(mac[i] & 15), '\0'};
+      add(digits + (i > 0 ? 0 : 1));
+    }
+    return *this;
+  }
   const char* c_str() const { return line_; }
 
  private:
+  static char hex(int digit) { return static_cast<char>(digit < 10 ? '0' + digit : 'a' + digit - 10); }
+
   size_t size_ = 0;
   char line_[160] = {};
 };
@@ -335,11 +350,14 @@ void serve_cable(uint64_t now_ms) {
     return;
   }
   is_cable_in = is_up;
-  port_log_line(is_up ? "event=ethernet cable=in" : "event=ethernet cable=out");
   if (is_up) {
+    Text line;
+    line.add("event=ethernet cable=in address=").add_address(settings.address);
+    port_log_line(line.add(" mac=").add_mac(chip.mac_address()).c_str());
     netif_set_link_up(&interface);
     has_change = true;
   } else {
+    port_log_line("event=ethernet cable=out");
     netif_set_link_down(&interface);
     abort_connection();
     finish(Status::kClosed, kUnplugged);
