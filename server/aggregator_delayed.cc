@@ -20,13 +20,9 @@ namespace {
 
 class AggregatorDelayed : public Aggregator {
  public:
-  explicit AggregatorDelayed(const AggregatorContext& context) : context_(context) { begin(); }
+  explicit AggregatorDelayed(const AggregatorContext& context) : context_(context), open_(opened()) {}
 
-  void begin() override {
-    open_ = Open();
-    open_.sum.resize(size());
-    open_.moments = moments_;
-  }
+  void begin() override { open_ = opened(); }
 
   Status follow(const VersionRecord&) override {
     moments_ = open_.moments;
@@ -90,6 +86,13 @@ class AggregatorDelayed : public Aggregator {
     return {is_late ? p.late_delay_rule : p.delay_rule, p.delay_lambda, context_.replica->manifold(), p.shape};
   }
 
+  Open opened() const {
+    Open open;
+    open.sum.resize(size());
+    open.moments = moments_;
+    return open;
+  }
+
   // N p_i, this update counted.
   Real dominance(uint32_t device) const {
     const auto known = update_counts_.find(device);
@@ -146,13 +149,13 @@ class AggregatorDelayed : public Aggregator {
   }
 
   AggregatorContext context_;
-  Open open_;
   // From version to version.
   DelayMoments moments_;
   std::map<uint32_t, uint32_t> update_counts_;
   uint64_t update_count_ = 0;
   std::vector<Real> velocity_;  // at velocity_model_; empty: none yet
   std::vector<Real> velocity_model_;
+  Open open_;
 };
 
 }  // namespace
