@@ -4,7 +4,8 @@ A session is the handshake, Hello to Task, and two rounds. A proxy between the e
 ends after byte 1 of the first session, byte 2 of the second, and so on: by UART the board is not told, by Ethernet its
 connection is gone. Beside that the server is killed and started again while the proxy changes, loses and inserts bytes.
 Each time the board must end with the digest of a board that nobody disturbed; the server must have counted it once in
-every version, and refused nothing.
+every version, and refused nothing. A whole run is long: --part 3/8 is the third of eight parts, which together drop at
+every byte.
 """
 
 import argparse
@@ -146,10 +147,19 @@ def restart(board, rounds, count, seed):
     return play(board, rounds, story, noise=noise)
 
 
+def part_of(text):
+    """(3, 8) of "3/8"."""
+    part, count = map(int, text.split("/"))
+    if not 1 <= part <= count:
+        raise ValueError(text)
+    return part, count
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./run bench linkdrop", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--link", choices=BOARDS, default="uart", help="of the board (default: uart)")
     parser.add_argument("--stride", type=int, default=1, help="drop at every so many bytes")
+    parser.add_argument("--part", type=part_of, default=(1, 1), metavar="I/N", help="of the bytes: every N-th")
     parser.add_argument("--boards", type=int, default=16, help="that share the drops, at once")
     parser.add_argument("--restarts", type=int, default=20, help="of the server, with noise on the link")
     parser.add_argument("--seed", type=int, default=1)
@@ -162,7 +172,7 @@ def main():
     begin = time.monotonic()
     try:
         _, size = measure(board, SESSION_ROUNDS)
-        points = list(range(1, size + 1, arguments.stride))
+        points = list(range(1, size + 1, arguments.stride))[arguments.part[0] - 1::arguments.part[1]]
         plans = [points[index::arguments.boards] for index in range(arguments.boards)]
         # A session that is not dropped before its end sees two rounds or so; the last one goes on to the run's end.
         rounds = 2 * SESSION_ROUNDS * len(plans[0]) + CALM_ROUNDS
@@ -171,6 +181,8 @@ def main():
             if arguments.restarts:
                 noisy = pool.submit(restart, board, rounds, arguments.restarts, arguments.seed)
             runs = [pool.submit(drop, board, rounds, plan) for plan in plans if plan]
+            for done, _ in enumerate(concurrent.futures.as_completed(runs), 1):
+                print(f"{done} of {len(runs)} boards met their drops, {time.monotonic() - begin:.0f} s", flush=True)
             digests = {run.result() for run in runs} | {measure(board, rounds)[0]}
             spoilt = 0
             if noisy:

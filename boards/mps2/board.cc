@@ -6,6 +6,7 @@
 #include "boards/cortex_m/machine.h"
 #include "boards/mps2/cmsdk_uart.h"
 #if defined(GS_EMULATOR)
+#include "boards/mps2/instruction_count.h"
 #include "boards/mps2/power_cut.h"
 #endif
 #if defined(GS_ETHERNET)
@@ -109,6 +110,7 @@ void machine_start() {
   interrupt_enable() = kLinkInterrupts | 1U << kConsoleIrq | 1U << kTimerIrq;
 #if defined(GS_EMULATOR)
   plan_power_cut();
+  start_instruction_count();
 #endif
 }
 
@@ -116,6 +118,11 @@ void machine_console_put(char c) {
   while (!console().has_room()) {
   }
   console().put(static_cast<uint8_t>(c));
+#if defined(GS_EMULATOR)
+  if (c == '\n') {
+    log_instruction_count();
+  }
+#endif
 }
 
 bool machine_console_get(uint8_t* byte) { return console().get(byte); }
@@ -135,12 +142,20 @@ uint64_t machine_now_ms() {
 }
 
 void machine_wake_in_ms(uint64_t delta_ms) {
+#if defined(GS_EMULATOR)
+  stop_counting();
+#endif
   wake_timer().control = 0;
   wake_timer().load = static_cast<uint32_t>(delta_ms * kTickDenominator / kTickNumerator + 1);
   wake_timer().control = kTimerBase | kTimerEnable | kTimerInterrupt | kTimerOneShot;
 }
 
-void machine_watchdog_feed() { watchdog().interrupt_clear = 1; }  // and loads it anew
+void machine_watchdog_feed() {
+  watchdog().interrupt_clear = 1;  // and loads it anew
+#if defined(GS_EMULATOR)
+  go_on_counting();  // it is fed after every sleep
+#endif
+}
 
 ResetCause machine_reset_cause() {
   switch (reset_note()) {

@@ -72,7 +72,8 @@ bool get(Uart& uart, uint8_t* byte) {
 
 void enable_interrupt(uint32_t irq) { register_at(0xE000E100 + irq / 32 * 4) = 1U << irq % 32; }
 
-// PORT: the size is one more than the number of the last interrupt in use.
+// PORT: the size is one more than the number of the last interrupt in use. Where the UART wants its interrupt cleared,
+// a function of this file does that and calls on_link_interrupt() or on_console_interrupt().
 GS_INTERRUPT_SECTION constinit const InterruptTable<2> interrupts({{kConsoleIrq, on_console_interrupt},
                                                                    {kLinkIrq, on_link_interrupt}});
 
