@@ -60,7 +60,8 @@ std::vector<Case> x15_cases(const Request& request) {
       one.parameters.cohort_size = static_cast<uint32_t>(std::lround(std::stod(rho) * kDeviceCount));
       for (const ParticipationWeights weights :
            {ParticipationWeights::kCounted, ParticipationWeights::kTrue, ParticipationWeights::kBiased}) {
-        Case& two = cases.emplace_back(x15_case(key(std::string("/schemeII/").append(name_of(weights)).append("/")), workload));
+        Case& two =
+            cases.emplace_back(x15_case(key(std::string("/schemeII/").append(name_of(weights)).append("/")), workload));
         two.parameters.participation = Participation::kSchemeTwo;
         two.parameters.participation_probability = probabilities(share);
         two.parameters.participation_weights = weights;
