@@ -76,7 +76,8 @@ std::vector<Case> x6_cases(const Request& request) {
         one.parameters.batch_size = 18;
         one.parameters.retraction = is_mean ? RetractionKind::kExponential : RetractionKind::kPolar;
         one.parameters.local_retraction = RetractionKind::kPolar;
-        one.parameters.transport = TransportKind::kSmooth;  // as the reference: parallel, not aligned
+        // As the reference: parallel, not aligned. A tangent mean transports nothing.
+        one.parameters.transport = is_mean ? TransportKind::kParallel : TransportKind::kSmooth;
         one.parameters.fold_scale_log2 = 20;
         one.workload = workload;
       }
