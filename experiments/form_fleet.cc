@@ -48,7 +48,7 @@ FormFleet::Work FormFleet::work(uint32_t device, uint32_t steps) {
   task.client_index = device;
   task.local_step_count = p_.local_step_count;
   task.steps_min = p_.least_steps();
-  task.step_size = p_.step_size_at(p_.round_of(replica_.version()));
+  task.step_size = p_.step_size_at(replica_.version());
   task.use_correction = p_.correction_form != CorrectionForm::kNone;
   task.encoding = p_.upload_encoding;
   std::copy_n(p_.problem.c_str(), p_.problem.size() + 1, task.problem);
