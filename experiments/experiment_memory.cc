@@ -15,11 +15,11 @@ constexpr std::array<CorrectionForm, 4> kForms = {CorrectionForm::kNone, Correct
 
 // Who takes part.
 struct Row {
-  const char* name;
-  const char* title;
+  const char* name = nullptr;
+  const char* title = nullptr;
   Schedule schedule;
-  uint32_t round_count;
-  bool has_zeroth_order;
+  uint32_t round_count = 0;
+  bool has_zeroth_order = false;
 };
 
 const std::array<Row, 6>& rows() {
