@@ -2,8 +2,8 @@
 
 Those of its arithmetic repeat to 40 instructions. Those of a TLS handshake and of a whole round are the client image's,
 against the real server: the least of some runs, since how the link's bytes arrive is the host's doing; that repeats to
-0.5 %. bench/device_budget.txt holds them: growth over 2 % fails. They are instructions, not cycles: no flash wait
-states, no pipeline. --update writes the budget anew.
+3 %. bench/device_budget.txt holds them: growth over 2 % fails, of handshake and round over 10 %. They are instructions,
+not cycles: no flash wait states, no pipeline. --update writes the budget anew.
 """
 
 import argparse
@@ -21,6 +21,8 @@ import fleet
 
 BUDGET = fleet.ROOT / "bench" / "device_budget.txt"
 GROWTH_MAX = 1.02
+IMAGE_GROWTH_MAX = 1.10  # handshake and round: a wake-up more or less is no fault, and the least of five runs has some
+IMAGE_CASES = ("tls_handshake", "round")
 EVALUATIONS = 17  # of a one-sided estimate with 16 directions
 RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tangent normals and a retraction
     ("a step with (7) over its bare losses", "{:.2f}",
@@ -127,7 +129,7 @@ def read_budget():
 
 
 def write_budget(counts):
-    lines = ["# Instructions of ./run bench device: machine, case, count. Growth over 2 % fails; --update writes anew."]
+    lines = ["# Instructions of ./run bench device: machine, case, count. What growth fails: tools/bench_device.py."]
     lines += [f"{machine} {case} {count}" for machine, found in counts.items() for case, count in found.items()]
     BUDGET.write_text("\n".join(lines) + "\n", encoding="ascii")
 
@@ -166,7 +168,7 @@ def main():
             limit = budget.get((machine, case))
             if limit is None:
                 faults.append(f"{machine} {case} has no budget: --update")
-            elif count > limit * GROWTH_MAX:
+            elif count > limit * (IMAGE_GROWTH_MAX if case in IMAGE_CASES else GROWTH_MAX):
                 faults.append(f"{machine} {case} takes {count}, {count / limit - 1:.1%} over its budget of {limit}")
     for fault in faults:
         print(f"bench: error: {fault}", file=sys.stderr)
