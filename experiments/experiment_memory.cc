@@ -99,7 +99,7 @@ std::vector<Case> memory_cases(const Request& request) {
   }
   const std::shared_ptr<const KpcaWorkload> digits = make_zofl("digits", true, 4, kDigitsDevices, request.seed);
   const double largest = digits->eigenvalues()(digits->eigenvalues().size() - 1);
-  for (const uint32_t cohort_size : {9, 5, 2}) {
+  for (const uint32_t cohort_size : {9U, 5U, 2U}) {
     for (const CorrectionForm form : kForms) {
       Case& one = cases.emplace_back();
       one.key = digits_key(cohort_size, form);
@@ -145,7 +145,7 @@ void note_tables(const Curves& curves, Judgement* judgement) {
       }
     }
   }
-  for (const uint32_t cohort_size : {9, 5, 2}) {
+  for (const uint32_t cohort_size : {9U, 5U, 2U}) {
     note_row(
         curves, "Digits, zeroth order, m = 16, " + std::to_string(cohort_size) + " of 9",
         [&](CorrectionForm form) { return digits_key(cohort_size, form); }, judgement);
