@@ -24,6 +24,7 @@ def expect(board, text):
 
 
 def main():
+    fleet.command([fleet.ROOT / "tools" / "build.sh", BOARD, "gradstream_client_emulator"], f"building {BOARD}", 1800)
     with tempfile.TemporaryDirectory(prefix="gradstream-reset-") as folder:
         home, port = pathlib.Path(folder), fleet.free_port()
         config = ["--config", CONFIG]
