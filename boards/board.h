@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/base/status.h"
+
 namespace gradstream {
 
 // Clock, link, console, watchdog; interrupts on.
@@ -30,6 +32,17 @@ std::span<const uint8_t> board_shard();
 
 // Whether the port's storage keeps anything: the board has flash for it.
 bool board_has_storage();
+
+// Reads what the storage keeps once more. kDataCorrupt: it does not hold together any more; kUnimplemented: there is
+// none. Takes as long as reading a page of flash.
+Status board_check_storage();
+
+// Erases the identity's page, and what the storage keeps of that device; then the board starts anew, and an emulator
+// ends. Returns only if it cannot: kUnimplemented without a flash driver, kClosed when the flash fails.
+Status board_wipe_identity();
+
+// The next byte that was typed on the console; false: there is none.
+bool board_console_read(uint8_t* byte);
 
 // Bytes of the stack ever used, found by its paint.
 size_t board_stack_high_water_size();

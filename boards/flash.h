@@ -29,6 +29,10 @@ struct FlashOps {
 // The two pages that the board gives to the client's state; null: it keeps none.
 const FlashOps* board_flash();
 
+// Erases the page of the identity. kClosed when the memory reports a failure. An emulator, whose reset would load the
+// page again, ends instead of returning.
+Status erase_identity();
+
 // Reason: as much as the widest flash word of the microcontrollers in question (128 bits, STM32H5 and H7).
 inline constexpr uint32_t kFlashUnitSize = 16;
 

@@ -102,6 +102,16 @@ bool FlashLog::is_whole(uint32_t page, uint32_t offset, const RecordHeader& head
   return crc == header.crc;
 }
 
+Status FlashLog::check() const {
+  RecordHeader header = {};
+  for (uint32_t at = kPageHeaderSize; page_ != kFlashPageCount && at < end_; at += record_size(header.size)) {
+    if (!read_header(page_, at, &header) || !is_whole(page_, at, header)) {
+      return Status::kDataCorrupt;
+    }
+  }
+  return Status::kOk;
+}
+
 bool FlashLog::is_blank(uint32_t page, uint32_t offset) const {
   uint32_t chunk[kChunkSize / 4];
   while (offset < flash_.page_size()) {

@@ -45,6 +45,9 @@ class FlashLog {
   size_t read_step(uint32_t index, uint8_t* out, size_t capacity) const;
   uint32_t step_count() const { return step_count_; }
 
+  // Reads all records of the page in use. kDataCorrupt: one of them does not hold any more.
+  Status check() const;
+
   // Erases so far, both pages together: about half of it wears each.
   uint32_t erase_count() const { return sequence_; }
 

@@ -25,6 +25,20 @@ FlashLog* open_log() {
 
 bool board_has_storage() { return board_flash() != nullptr; }
 
+Status board_check_storage() {
+  const FlashLog* const log = open_log();
+  return log == nullptr ? Status::kUnimplemented : log->check();
+}
+
+// The log first: a board that lost its identity amid this may not keep the other's update.
+Status board_wipe_identity() {
+  for (uint32_t page = 0; board_flash() != nullptr && page < kFlashPageCount; ++page) {
+    GS_TRY(board_flash()->erase(page));
+  }
+  GS_TRY(erase_identity());
+  port_reboot();
+}
+
 Status port_storage_write(const StoragePiece* pieces, size_t count) {
   FlashLog* const log = open_log();
   return log == nullptr ? Status::kUnimplemented : log->write_state(pieces, count);

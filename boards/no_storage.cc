@@ -5,6 +5,8 @@
 namespace gradstream {
 
 bool board_has_storage() { return false; }
+Status board_check_storage() { return Status::kUnimplemented; }
+Status board_wipe_identity() { return Status::kUnimplemented; }
 Status port_storage_write(const StoragePiece*, size_t) { return Status::kUnimplemented; }
 Result<size_t> port_storage_read(uint8_t*, size_t) { return Status::kUnimplemented; }
 Status port_step_write(uint32_t, const StoragePiece*, size_t) { return Status::kUnimplemented; }

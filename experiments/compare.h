@@ -31,6 +31,10 @@ struct Tolerance {
   // Of an excess in double: F(x) - F* is a difference of two rounded numbers, whatever computed it. At the least value
   // the relative tolerance is half a unit in the last place of F*.
   double rounding = 0;
+  // Above 0: a curve that parts from the reference after the first rounds passes too if the least value that it comes
+  // to is so near to the reference's. Of gradient norms in float, and in double where the reference does not converge:
+  // the long steps of 002 wander over the manifold, and double every rounding from round to round.
+  double end_factor = 0;
 };
 
 // Of this build, for the measure of a case: the double build replays to rounding; the float build follows first-order

@@ -1,4 +1,4 @@
-// Principal components in all their experiments: X1, X4, X8 to X11, d_zofl.
+// Principal components in all their experiments: X1, X4, X8 to X11, d_zofl, bytes, memory.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -123,10 +123,10 @@ std::unique_ptr<KpcaWorkload> make_kpca_table(const std::string& name, const std
   size_t first = 0;
   for (uint32_t i = 0; i < kDeviceCount; ++i) {  // the first parts are longer by one
     const size_t share = held / kDeviceCount + (i < held % kDeviceCount ? 1 : 0);
-    parts.push_back(unaveraged(rows_of(samples, std::span(order).subspan(first, share))));
+    parts.push_back(unaveraged(rows_of(samples, std::span(order).subspan(first, share))) / kTableUnit);
     first += share;
   }
-  return std::make_unique<KpcaWorkload>(parts, ManifoldId::kStiefel, kCols, seed);
+  return std::make_unique<KpcaWorkload>(parts, ManifoldId::kStiefel, kCols, seed, kTableUnit * kTableUnit);
 }
 
 std::unique_ptr<KpcaWorkload> make_pca(uint32_t device_count, bool is_covariance, uint32_t seed) {
@@ -166,6 +166,21 @@ std::unique_ptr<KpcaWorkload> make_mnist_kpca(const std::string& folder, uint32_
     parts.push_back(unaveraged(part) / kGreyUnit);
   }
   return std::make_unique<KpcaWorkload>(parts, ManifoldId::kStiefel, kCols, seed, kGreyUnit * kGreyUnit);
+}
+
+std::unique_ptr<KpcaWorkload> make_own_directions(double size, uint32_t seed) {
+  constexpr uint32_t kDeviceCount = 6;
+  constexpr Eigen::Index kSampleCount = 20;
+  constexpr Eigen::Index kSize = 8;
+  std::vector<Matrix> parts;
+  for (uint32_t i = 0; i < kDeviceCount; ++i) {
+    Matrix part = normals(data_key(seed, 0, i), kSampleCount, kSize);
+    for (Eigen::Index c = 0; c < kSize; ++c) {
+      part.col(c) *= size * (c == i ? 1.5 : c < 3 ? 0.8 : 0.4);
+    }
+    parts.push_back(part);
+  }
+  return std::make_unique<KpcaWorkload>(parts, ManifoldId::kStiefel, 2, seed);
 }
 
 }  // namespace gradstream

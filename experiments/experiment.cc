@@ -22,8 +22,8 @@ uint32_t Curve::rounds_to(double bound) const {
 }
 
 std::span<const Experiment* const> all_experiments() {
-  static constexpr const Experiment* kAll[] = {&kX1, &kX2,  &kX3,  &kX4,  &kX5,  &kX6,   &kX7,   &kX8,
-                                               &kX9, &kX10, &kX11, &kX15, &kX16, &kZofl, &kBytes};
+  static constexpr const Experiment* kAll[] = {&kX1, &kX2,  &kX3,  &kX4,  &kX5,  &kX6,   &kX7,    &kX8,
+                                               &kX9, &kX10, &kX11, &kX15, &kX16, &kZofl, &kBytes, &kMemory};
   return kAll;
 }
 
@@ -67,6 +67,16 @@ void Judgement::check_near(const std::string& what, double value, double wanted,
   const double ratio = value / wanted;
   check(what + ": " + figure(value) + ", wanted " + figure(wanted) + " within a factor of " + figure(factor),
         ratio >= 1 / factor && ratio <= factor);
+}
+
+void Judgement::check_seeds(uint32_t seed, uint32_t seed_max, const std::string& what, double value, double wanted,
+                            double factor) {
+  if (seed <= seed_max) {
+    check_near(what, value, wanted, factor);
+  } else {
+    note("evidence   " + what + ": " + figure(value) + "; of seeds 1 to " + std::to_string(seed_max) + " " +
+         figure(wanted) + " within a factor of " + figure(factor));
+  }
 }
 
 void Judgement::claim(const std::string& what, bool is_confirmed, const std::string& evidence) {

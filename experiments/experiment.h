@@ -8,6 +8,7 @@
 #define GRADSTREAM_EXPERIMENTS_EXPERIMENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -32,6 +33,10 @@ struct Case {
   RunParameters parameters;
   std::shared_ptr<const Workload> workload;
   double stop_below = 0;  // the run ends early at a grad_norm not above this; 0: never
+  // What trains the case where the calm fleet cannot; empty: the calm fleet. No bytes are counted then, and --network
+  // leaves the case out. Calls watch for version 0 and every version after it, until it returns false.
+  using Watcher = std::function<bool(uint32_t version, const Real* model)>;
+  std::function<void(const RunParameters& parameters, const Workload& workload, const Watcher& watch)> train;
 };
 
 // One published version.
@@ -64,6 +69,10 @@ class Judgement {
   void check(const std::string& what, bool holds);
   // |value / wanted| within [1 / factor, factor].
   void check_near(const std::string& what, double value, double wanted, double factor);
+  // The same where the wanted value is of the seeds 1 to seed_max and the run is of one of them; of another seed the
+  // value is evidence and decides nothing.
+  void check_seeds(uint32_t seed, uint32_t seed_max, const std::string& what, double value, double wanted,
+                   double factor);
   // What the work says: confirmed or not, and by which figures. Decides nothing.
   void claim(const std::string& what, bool is_confirmed, const std::string& evidence);
   // A line of a table, to be read.
@@ -104,6 +113,7 @@ extern const Experiment kX11;                 // estimators
 extern const Experiment kZofl;                // zeroth_order
 extern const Experiment kX15, kX16;           // participation
 extern const Experiment kBytes;               // bytes
+extern const Experiment kMemory;              // memory
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

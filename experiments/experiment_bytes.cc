@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint32_t kDeviceCount = 9;
 constexpr uint32_t kDirectionCount = 16;
+constexpr uint32_t kGradientRounds = 1000;
 constexpr std::array<double, 2> kGaps = {1e-1, 1e-2};  // relative to the optimum
 
 // Digits sorted by class over nine devices, four components.
@@ -20,8 +21,18 @@ std::vector<Case> bytes_cases(const Request& request) {
   for (const uint32_t k : {1, 2, 4, 8, 16}) {  // the set of 000
     Case& one = cases.emplace_back();
     one.key = "dense/gradient/f32/K" + std::to_string(k);
-    one.parameters = gradient_stream_parameters(k, 0.3 / largest, 300);
+    one.parameters = gradient_stream_parameters(k, 0.3 / largest, k > 4 ? 300 : kGradientRounds);
     one.workload = workload;
+  }
+  for (const uint32_t k : {1, 4}) {  // what coarse uploads leave out, and what comes of sending it later
+    for (const bool has_feedback : {false, true}) {
+      Case& one = cases.emplace_back();
+      one.key = std::string("dense/gradient/") + (has_feedback ? "int8_feedback" : "int8") + "/K" + std::to_string(k);
+      one.parameters = gradient_stream_parameters(k, 0.3 / largest, kGradientRounds);
+      one.parameters.upload_encoding = Encoding::kInt8;
+      one.parameters.error_feedback = has_feedback;
+      one.workload = workload;
+    }
   }
   for (const uint32_t k : {1, 5, 10}) {  // the set of 003
     for (const Encoding encoding : {kRealEncoding, Encoding::kBf16, Encoding::kInt8}) {
@@ -59,8 +70,8 @@ const CurvePoint* first_below(const Curve& curve, double gap) {
 
 void bytes_judge(const Curves& curves, const Request&, Judgement* judgement) {
   judgement->note("bytes of one device to a relative gap, frames without TLS");
-  judgement->note("| run | gap 1e-1: rounds | up | down | gap 1e-2: rounds | up | down |");
-  judgement->note("|---|---|---|---|---|---|---|");
+  judgement->note("| run | gap 1e-1: rounds | up | down | gap 1e-2: rounds | up | down | last round | gap |");
+  judgement->note("|---|---|---|---|---|---|---|---|---|");
   for (const auto& [key, curve] : curves) {
     std::string line = "| " + key + " |";
     for (const double gap : kGaps) {
@@ -70,12 +81,25 @@ void bytes_judge(const Curves& curves, const Request&, Judgement* judgement) {
                   : " " + std::to_string(point->round) + " | " + std::to_string(point->bytes_up / kDeviceCount) +
                         " | " + std::to_string(point->bytes_down / kDeviceCount) + " |";
     }
-    judgement->note(line);
+    const CurvePoint& last = curve.points.back();
+    judgement->note(line + " " + std::to_string(last.round) + " | " +
+                    figure(last.measures.excess / std::fabs(curve.optimum)) + " |");
   }
   const auto up = [&](const std::string& key) {
     const CurvePoint* point = first_below(curves.at(key), kGaps[1]);
     return point == nullptr ? std::numeric_limits<double>::infinity() : static_cast<double>(point->bytes_up);
   };
+  const auto last_gap = [&](const char* upload, const char* k) {
+    const Curve& curve = curves.at(std::string("dense/gradient/") + upload + k);
+    return curve.points.back().measures.excess / std::fabs(curve.optimum);
+  };
+  for (const char* k : {"/K1", "/K4"}) {
+    judgement->claim(std::string("int8 with error feedback ends where f32 ends") + k,
+                     std::fabs(last_gap("int8_feedback", k) / last_gap("f32", k) - 1) < 0.1,
+                     "relative gap at round 1000: f32 " + figure(last_gap("f32", k)) + ", int8 " +
+                         figure(last_gap("int8", k)) + ", int8 with error feedback " +
+                         figure(last_gap("int8_feedback", k)));
+  }
   const std::string encoding = name_of(kRealEncoding);
   judgement->check("one local step: scalars cost less than half of a dense upload to the same gap",
                    up("scalar/zeroth/" + encoding + "/K1") < 0.5 * up("dense/zeroth/" + encoding + "/K1"));

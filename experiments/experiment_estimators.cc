@@ -1,8 +1,10 @@
 // The zeroth-order estimators (6) and (7) of 003 on one machine, kernel PCA of Iris and Digits (X11): the path of each,
 // and what an estimate and a gap cost in time.
+#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
+#include <ctime>
+#include <limits>
 
 #include "experiments/experiment.h"
 #include "experiments/harness.h"
@@ -16,6 +18,13 @@ namespace {
 // of the product is taken, and no reference holds.
 constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
 constexpr double kSmoothing = kIsDouble ? 1e-4 : 1e-2;
+
+// Directions of (6) are longer than those of (7) by the root of the number of entries. In float, where the displacement
+// is no longer negligible, both move a point equally far.
+double smoothing_of(const EstimatorOps* estimator, Shape shape) {
+  const bool is_six = estimator == &kTangentRetractionOps;
+  return is_six && !kIsDouble ? kSmoothing / std::sqrt(static_cast<double>(shape.size())) : kSmoothing;
+}
 
 struct TableRun {
   const char* table;
@@ -77,7 +86,10 @@ Case table_case(const TableRun& run, const EstimatorRun& estimator,
   p.directions = estimator.directions;
   p.group_count = 0;
   p.direction_count = run.direction_count;
-  p.smoothing = static_cast<Real>(kSmoothing);
+  p.smoothing = static_cast<Real>(smoothing_of(estimator.estimator, workload->shape()));
+  if (std::string(run.preparation) == "raw" && !kIsDouble) {
+    p.fold_scale_log2 = 14;  // estimates of unscaled tables have entries of thousands
+  }
   out.workload = workload;
   return out;
 }
@@ -100,16 +112,24 @@ std::vector<Case> x11_cases(const Request& request) {
   return cases;
 }
 
-// Microseconds of one estimate at the start.
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Microseconds of one estimate at the start: of the processor, so that a busy machine does not count, and of the
+// fastest of many short runs, so that what others did to its caches hardly counts.
 double time_of_estimate(const TableRun& run, const EstimatorRun& estimator, const KpcaWorkload& workload) {
-  constexpr double kSecondsMin = 0.1;
+  constexpr double kSeconds = 0.5;
+  constexpr double kRunSecondsMin = 2e-3;
   constexpr size_t kArenaSize = size_t{1} << 24;
   std::vector<uint64_t> memory(kArenaSize / sizeof(uint64_t));
   Arena arena(memory.data(), kArenaSize);
   const std::vector<Real> z = start_of(workload);
   EstimatorParameters parameters;
   parameters.id = estimator.estimator->id;
-  parameters.smoothing = static_cast<Real>(kSmoothing);
+  parameters.smoothing = static_cast<Real>(smoothing_of(estimator.estimator, workload.shape()));
   parameters.directions.kind = estimator.directions;
   parameters.directions.direction_count = run.direction_count;
   EstimateInput input;
@@ -120,16 +140,21 @@ double time_of_estimate(const TableRun& run, const EstimatorRun& estimator, cons
   input.z = z.data();
   std::vector<Real> scalars(run.direction_count);
   std::vector<Real> g(z.size());
-  const auto begin = std::chrono::steady_clock::now();
-  for (uint32_t count = 1;; ++count) {
-    parameters.directions.base_version = count;
-    const Status status = estimator.estimator->estimate(input, scalars.data(), g.data(), nullptr, arena);
-    GS_ASSERT(status == Status::kOk);  // a point of the manifold, finite samples
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (seconds > kSecondsMin) {
-      return 1e6 * seconds / count;
+  const double begin = thread_seconds();
+  double fastest = std::numeric_limits<double>::infinity();
+  for (double run_begin = begin; run_begin < begin + kSeconds;) {
+    double seconds = 0;
+    uint32_t count = 0;
+    for (; seconds < kRunSecondsMin; ++count) {
+      ++parameters.directions.base_version;
+      const Status status = estimator.estimator->estimate(input, scalars.data(), g.data(), nullptr, arena);
+      GS_ASSERT(status == Status::kOk);  // a point of the manifold, finite samples
+      seconds = thread_seconds() - run_begin;
     }
+    fastest = std::min(fastest, seconds / count);
+    run_begin += seconds;
   }
+  return 1e6 * fastest;
 }
 
 // The first round whose gap is a tenth of the first one.
@@ -145,7 +170,7 @@ std::string rounds_to_a_tenth(const Curve& curve, double us, std::string* millis
 }
 
 void note_times(const Curves& curves, const Request& request, Judgement* judgement) {
-  judgement->note("time on this host, one thread; the gap is brought down to a tenth");
+  judgement->note("processor time on this host, one thread; the gap is brought down to a tenth");
   judgement->note("| estimator | table | us an estimate | rounds | ms |");
   judgement->note("|---|---|---|---|---|");
   for (const size_t index : {kIris, kDigits}) {
@@ -155,8 +180,12 @@ void note_times(const Curves& curves, const Request& request, Judgement* judgeme
       const double us = time_of_estimate(run, estimator, *workload);
       std::string milliseconds;
       const std::string rounds = rounds_to_a_tenth(curves.at(table_key(run, estimator)), us, &milliseconds);
-      judgement->note(std::string("| ") + estimator.title + " | " + run.table + " | " + figure(us) + " | " + rounds +
-                      " | " + milliseconds + " |");
+      std::string row;
+      for (const std::string& cell :
+           {std::string(estimator.title), std::string(run.table), figure(us), rounds, milliseconds}) {
+        row.append("| ").append(cell).append(" ");
+      }
+      judgement->note(row + "|");
     }
   }
 }
@@ -173,11 +202,16 @@ void x11_judge(const Curves& curves, const Request& request, Judgement* judgemen
       const double six = at(run, polar_run, round);
       if (six > 1e-3 * at(run, polar_run, 0)) {
         // The reference itself is 12 % apart on Iris at iteration 10: other directions, of which each has few.
-        judgement->check_near(std::string(run.table) + ", (7) over (6) at iteration " + std::to_string(round),
-                              at(run, projection, round) / six, 1, index == kDigits ? 1.1 : 1.35);
+        judgement->check_seeds(request.seed, 3,
+                               std::string(run.table) + ", (7) over (6) at iteration " + std::to_string(round),
+                               at(run, projection, round) / six, 1, index == kDigits ? 1.1 : 1.35);
       }
     }
   }
+  const TableRun& iris = kTableRuns[kIris];
+  judgement->check("Iris, (7): a hundredth of the first gap by iteration 200: " + figure(at(iris, projection, 0)) +
+                       " to " + figure(at(iris, projection, 200)),
+                   at(iris, projection, 200) < 1e-2 * at(iris, projection, 0));
   judgement->claim("(7) converges as (6) does with polar or exponential retraction",
                    std::fabs(at(digits, projection, 200) / at(digits, polar_run, 200) - 1) < .1 &&
                        std::fabs(at(digits, exp_run, 200) / at(digits, polar_run, 200) - 1) < .1,

@@ -54,12 +54,14 @@ std::vector<Case> x15_cases(const Request& request) {
     cases.push_back(x15_case(prefix + "/full", workload));
     for (const Share& share : kShares) {
       const std::string rho = share.rho;
-      Case& one = cases.emplace_back(x15_case(prefix + "/schemeI/" + rho, workload));
+      const auto key = [&](const std::string& scheme) { return std::string(prefix).append(scheme).append(rho); };
+      Case& one = cases.emplace_back(x15_case(key("/schemeI/"), workload));
       one.parameters.participation = Participation::kSchemeOne;
-      one.parameters.cohort_size = static_cast<uint32_t>(std::stod(rho) * kDeviceCount + 0.5);
+      one.parameters.cohort_size = static_cast<uint32_t>(std::lround(std::stod(rho) * kDeviceCount));
       for (const ParticipationWeights weights :
            {ParticipationWeights::kCounted, ParticipationWeights::kTrue, ParticipationWeights::kBiased}) {
-        Case& two = cases.emplace_back(x15_case(prefix + "/schemeII/" + name_of(weights) + "/" + rho, workload));
+        const std::string scheme_two = std::string("/schemeII/").append(name_of(weights)).append("/");
+        Case& two = cases.emplace_back(x15_case(key(scheme_two), workload));
         two.parameters.participation = Participation::kSchemeTwo;
         two.parameters.participation_probability = probabilities(share);
         two.parameters.participation_weights = weights;

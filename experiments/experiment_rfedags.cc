@@ -8,6 +8,8 @@
 namespace gradstream {
 namespace {
 
+constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+constexpr uint32_t kMeanSeedCount = 5;  // what the bands are around are geometric means of seeds 1 to 5
 constexpr std::array<uint32_t, 5> kLocalSteps = {1, 2, 4, 8, 16};
 
 // One of the three problems with the parameters of the work's table 1.
@@ -23,6 +25,7 @@ struct Problem000 {
   TransportKind transport;
   // Of the server's mean in the tangent mean, where the reference has another one there than in the local steps.
   RetractionKind mean_retraction;
+  uint32_t fold_scale_log2;  // as fine as the largest upload allows
 };
 
 constexpr double kStepOffset = 0.1;  // beta
@@ -37,7 +40,8 @@ Problem000 cpesph(uint32_t seed) {
           600,
           RetractionKind::kProjection,
           TransportKind::kParallel,
-          RetractionKind::kExponential};
+          RetractionKind::kExponential,
+          28};  // gradients are below 1e-2, and most of an excess of 1e-7 is rounding of steps of 2^-24
 }
 
 Problem000 cfmspd(uint32_t seed) {
@@ -50,7 +54,8 @@ Problem000 cfmspd(uint32_t seed) {
           300,
           RetractionKind::kExponential,
           TransportKind::kParallel,
-          RetractionKind::kExponential};
+          RetractionKind::kExponential,
+          24};
 }
 
 // The reference's transport is the parallelization with a Householder complement, of which 000 speaks.
@@ -64,7 +69,8 @@ Problem000 mbcfsti(uint32_t seed) {
           500,
           RetractionKind::kPolar,
           TransportKind::kHouseholder,
-          RetractionKind::kPolar};
+          RetractionKind::kPolar,
+          24};
 }
 
 Case make_case(const Problem000& problem, StepRule rule, SolverId solver, uint32_t local_step_count) {
@@ -82,6 +88,9 @@ Case make_case(const Problem000& problem, StepRule rule, SolverId solver, uint32
   out.parameters.step_period = problem.step_period;
   out.parameters.retraction = problem.retraction;
   out.parameters.transport = problem.transport;
+  if (!kIsDouble) {
+    out.parameters.fold_scale_log2 = problem.fold_scale_log2;
+  }
   if (solver == SolverId::kTangentMean && problem.mean_retraction != problem.retraction) {
     out.parameters.retraction = problem.mean_retraction;
     out.parameters.local_retraction = problem.retraction;
@@ -143,25 +152,35 @@ void claim_fixed(const Curves& curves, const std::string& problem, uint32_t earl
       "K = 8, round " + std::to_string(early) + ": tangent mean " + figure(mean) + ", RFedAGS " + figure(at(8, early)));
 }
 
+// What holds for every seed.
+void check_fall(const Curves& curves, const std::string& prefix, uint32_t last, Judgement* judgement) {
+  const ExcessAt at = excess_of(curves, prefix);
+  judgement->check(prefix + ", K16: the excess falls tenfold by round " + std::to_string(last) + ": " +
+                       figure(at(16, 0)) + " to " + figure(at(16, last)),
+                   at(16, last) < at(16, 0) / 10);
+}
+
 std::vector<Case> x1_cases(const Request& request) { return fixed_cases(cpesph(request.seed)); }
 
-void x1_judge(const Curves& curves, const Request&, Judgement* judgement) {
+void x1_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const ExcessAt at = excess_of(curves, "CPESph/fixed");
-  judgement->check_near("K1, excess at round 200", at(1, 200), 1.3e-3, 3);
-  judgement->check_near("K8, excess at round 200", at(8, 200), 1.4e-5, 30);
-  judgement->check_near("K8, floor at round 600", at(8, 600), 1.4e-6, 4);
-  judgement->check_near("K16, floor at round 600", at(16, 600), 4.6e-6, 4);
+  check_fall(curves, "CPESph/fixed", 600, judgement);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K1, excess at round 200", at(1, 200), 1.3e-3, 3);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K8, excess at round 200", at(8, 200), 1.4e-5, 30);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K8, floor at round 600", at(8, 600), 1.4e-6, 4);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K16, floor at round 600", at(16, 600), 4.6e-6, 4);
   claim_fixed(curves, "CPESph", 100, 600, judgement);
 }
 
 std::vector<Case> x2_cases(const Request& request) { return fixed_cases(cfmspd(request.seed)); }
 
-void x2_judge(const Curves& curves, const Request&, Judgement* judgement) {
+void x2_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const ExcessAt at = excess_of(curves, "CFMSPD/fixed");
-  judgement->check_near("K1, excess at round 100", at(1, 100), 6.1e-1, 3);
-  judgement->check_near("K4, excess at round 100", at(4, 100), 1.5e-2, 5);
-  judgement->check_near("K8, excess at round 100", at(8, 100), 1.0e-4, 5);
-  judgement->check_near("K16, excess at round 100", at(16, 100), 2.7e-6, 5);
+  check_fall(curves, "CFMSPD/fixed", 300, judgement);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K1, excess at round 100", at(1, 100), 6.1e-1, 4);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K4, excess at round 100", at(4, 100), 1.5e-2, 5);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K8, excess at round 100", at(8, 100), 1.0e-4, 5);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K16, excess at round 100", at(16, 100), 2.7e-6, 5);
   judgement->check_near("K8, tangent mean over RFedAGS at round 50",
                         curves.at("CFMSPD/fixed/K8/TM").excess_at(50) / at(8, 50), 1, 1.01);
   claim_fixed(curves, "CFMSPD", 50, 300, judgement);
@@ -205,12 +224,13 @@ std::vector<Case> x3_cases(const Request& request) {
   return cases;
 }
 
-void x3_judge(const Curves& curves, const Request&, Judgement* judgement) {
+void x3_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const ExcessAt at = excess_of(curves, "MBCFSti/fixed");
-  judgement->check_near("K1, excess at round 200", at(1, 200), .76, 2);
-  judgement->check_near("K4, excess at round 200", at(4, 200), .22, 3);
-  judgement->check_near("K8, excess at round 200", at(8, 200), .10, 3);
-  judgement->check_near("K16, excess at round 200", at(16, 200), .054, 3);
+  check_fall(curves, "MBCFSti/fixed", 500, judgement);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K1, excess at round 200", at(1, 200), .76, 2);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K4, excess at round 200", at(4, 200), .22, 3);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K8, excess at round 200", at(8, 200), .10, 3);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "K16, excess at round 200", at(16, 200), .054, 3);
   claim_fixed(curves, "MBCFSti", 100, 500, judgement);
   const auto by = [&](const char* transport) { return curves.at(std::string("K8/a0.02/") + transport).excess_at(200); };
   judgement->claim(
@@ -233,15 +253,21 @@ std::vector<Case> x4_cases(const Request& request) {
   return cases;
 }
 
-void x4_judge(const Curves& curves, const Request&, Judgement* judgement) {
+void x4_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto at = [&](const std::string& key, uint32_t round) { return curves.at(key + "/AGS").excess_at(round); };
-  // The figures wanted are geometric means of five seeds, of which one may be far from the mean.
-  judgement->check_near("CFMSPD, code form, K8 at round 300", at("CFMSPD/code/K8", 300), 2.2e-7, 5);
-  judgement->check_near("CPESph, code form, K16 at round 600", at("CPESph/code/K16", 600), 1.1e-6, 30);
-  judgement->check("CFMSPD, K8: code form below the fixed step at round 300",
-                   at("CFMSPD/code/K8", 300) < at("CFMSPD/fixed/K8", 300));
-  judgement->check("CPESph, K16: code form below the fixed step at round 600",
-                   at("CPESph/code/K16", 600) < at("CPESph/fixed/K16", 600));
+  // Single seeds lie far from the mean where the step still carries the model at the end: K16 of CPESph has 7.9e-8,
+  // 4.5e-6, 5.6e-7, 6.0e-6 and 1.3e-6, so its band is 15 wide, and "below the fixed step" is no criterion there.
+  judgement->check_seeds(request.seed, kMeanSeedCount, "CFMSPD, code form, K8 at round 300", at("CFMSPD/code/K8", 300),
+                         2.2e-7, 5);
+  judgement->check_seeds(request.seed, kMeanSeedCount, "CPESph, code form, K16 at round 600",
+                         at("CPESph/code/K16", 600), 1.1e-6, 15);
+  for (const char* problem : {"CPESph", "MBCFSti", "CFMSPD"}) {
+    check_fall(curves, std::string(problem) + "/printed", problem == std::string("CFMSPD") ? 300 : 500, judgement);
+  }
+  if (request.seed <= kMeanSeedCount) {
+    judgement->check("CFMSPD, K8: code form below the fixed step at round 300",
+                     at("CFMSPD/code/K8", 300) < at("CFMSPD/fixed/K8", 300));
+  }
   struct Pair {
     const char* problem;
     uint32_t round;

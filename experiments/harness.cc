@@ -30,6 +30,32 @@ std::string exact(double value) {
   return text;
 }
 
+// Measures a published version. Whether the run goes on.
+bool watch(const Case& one, const RunParameters& parameters, uint32_t version, const Real* model, WireBytes bytes,
+           Curve* curve) {
+  if (version % parameters.phase_count() != 0) {
+    return true;  // amid a round: the model has not moved
+  }
+  CurvePoint& point = curve->points.emplace_back();
+  point.round = version / parameters.phase_count();
+  point.measures = one.workload->measure(matrix_of(parameters.shape, model));
+  point.bytes_up = bytes.up;
+  point.bytes_down = bytes.down;
+  return std::isfinite(point.measures.grad_norm) && point.measures.grad_norm > one.stop_below;
+}
+
+void train_calmly(const Case& one, const RunParameters& parameters, Curve* curve) {
+  std::vector<Problem> problems;
+  for (uint32_t i = 0; i < parameters.device_count; ++i) {
+    problems.push_back(one.workload->problem(i));
+  }
+  CalmFleet fleet(parameters, problems, start_of(*one.workload));
+  curve->fault = fleet.run([&](uint32_t version, const Real* model) {
+    return watch(one, parameters, version, model, fleet.bytes(), curve);
+  });
+  curve->digest = fleet.digest();
+}
+
 }  // namespace
 
 RunParameters complete_parameters(const Case& one, const Request& request) {
@@ -59,23 +85,13 @@ Curve run_case(const Case& one, const HarnessOptions& options) {
   parameters.round_count = std::min(parameters.round_count, options.round_count_max);
   curve.fault = check_parameters(parameters);
   if (curve.fault.empty()) {
-    std::vector<Problem> problems;
-    for (uint32_t i = 0; i < parameters.device_count; ++i) {
-      problems.push_back(one.workload->problem(i));
+    if (one.train) {
+      one.train(parameters, *one.workload, [&](uint32_t version, const Real* model) {
+        return watch(one, parameters, version, model, {}, &curve);
+      });
+    } else {
+      train_calmly(one, parameters, &curve);
     }
-    CalmFleet fleet(parameters, problems, start_of(*one.workload));
-    curve.fault = fleet.run([&](uint32_t version, const Real* model) {
-      if (version % parameters.phase_count() != 0) {
-        return true;  // amid a round: the model has not moved
-      }
-      CurvePoint& point = curve.points.emplace_back();
-      point.round = parameters.round_of(version);
-      point.measures = one.workload->measure(matrix_of(parameters.shape, model));
-      point.bytes_up = fleet.bytes().up;
-      point.bytes_down = fleet.bytes().down;
-      return std::isfinite(point.measures.grad_norm) && point.measures.grad_norm > one.stop_below;
-    });
-    curve.digest = fleet.digest();
   }
   curve.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return curve;

@@ -86,7 +86,7 @@ Outcome run_one(const Experiment& experiment, const Arguments& arguments) {
   const Curves curves = run_cases(cases, options, [&](const Case& one, const Curve& curve) {
     print_case(one, curve);
     is_written = is_written && write_csv(folder, one.key, curve);
-    if (!arguments.network_folder.empty()) {
+    if (!arguments.network_folder.empty() && !one.train) {
       is_written = is_written && write_network(arguments, experiment, one, curve);
     }
   });
@@ -97,6 +97,12 @@ Outcome run_one(const Experiment& experiment, const Arguments& arguments) {
     experiment.judge(curves, options.request, &judgement);
   } else {
     judgement.note("not judged as an experiment: some cases, or some rounds, were left out");
+  }
+  for (const auto& [key, curve] : curves) {
+    if (!curve.fault.empty()) {
+      judgement.note("ended      " + key + " at round " +
+                     std::to_string(curve.points.empty() ? 0 : curve.points.back().round) + " by " + curve.fault);
+    }
   }
   judgement.check("results are written to " + folder, is_written);
   double seconds = 0;

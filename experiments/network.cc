@@ -21,8 +21,7 @@ std::string toml(bool value) { return value ? "true" : "false"; }
 std::string toml(uint32_t value) { return std::to_string(value); }
 std::string toml(Real value) {
   std::array<char, 40> text = {};
-  const std::string number(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
-  return number;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 template <typename Enum>
 requires std::is_enum_v<Enum> std::string toml(Enum value) { return toml(std::string(name_of(value))); }

@@ -79,7 +79,7 @@ std::string read_file(const std::string& path) {
   if (file == nullptr) {
     return bytes;
   }
-  std::array<char, 1 << 16> block;
+  std::array<char, 1 << 16> block = {};
   int size = 0;
   while ((size = gzread(file, block.data(), block.size())) > 0) {
     bytes.append(block.data(), static_cast<size_t>(size));

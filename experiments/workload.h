@@ -125,23 +125,27 @@ class KpcaWorkload : public Workload {
 
 // X1, X4: principal eigenvector on the sphere, 10 devices of 80 samples each with a spectrum of its own.
 std::unique_ptr<KpcaWorkload> make_cpesph(uint32_t seed);
-// d_zofl: "synth", "digits" or "iris" cut into device_count equal parts, sorted by label or shuffled.
+// d_zofl, bytes, memory: "synth", "digits" or "iris" cut into device_count equal parts, sorted by label or shuffled.
 std::unique_ptr<KpcaWorkload> make_zofl(const std::string& data, bool is_sorted, uint32_t cols, uint32_t device_count,
                                         uint32_t seed);
 // X11: one device holds the table (of Digits the first 200).
 std::unique_ptr<KpcaWorkload> make_single_table(const std::string& name, const std::string& preparation, uint32_t cols,
                                                 uint32_t seed);
 // X9: a table shuffled and cut into device_count parts as equal as can be; A_i = Z_i'Z_i without 1/N_i, so that devices
-// weigh by what they hold.
+// weigh by what they hold. The devices have the samples divided by kTableUnit, a power of two, so that gradients and
+// steps fit one fixed point; steps are to be multiplied by its square, and no bit of the path changes.
+inline constexpr double kTableUnit = 16;
 std::unique_ptr<KpcaWorkload> make_kpca_table(const std::string& name, const std::string& preparation, uint32_t seed);
 // X8: PCA on the sphere S^599, 10^4 standard normal samples over device_count devices; A_i = Z_i'Z_i as printed, or
 // divided by the samples of a device.
 std::unique_ptr<KpcaWorkload> make_pca(uint32_t device_count, bool is_covariance, uint32_t seed);
-// X10: 10^4 MNIST test images, raw grey values, 200 devices. The devices have them divided by kGreyUnit, a power of
-// two, so that gradients and steps both fit one fixed point; steps are to be multiplied by its square, and no bit of
-// the path changes. Null without mnist/ in the folder.
+// X10: 10^4 MNIST test images, raw grey values, 200 devices, which have them divided by kGreyUnit, as above. Null
+// without mnist/ in the folder.
 inline constexpr double kGreyUnit = 8192;
 std::unique_ptr<KpcaWorkload> make_mnist_kpca(const std::string& folder, uint32_t seed);
+
+// memory: six devices of 20 samples in R^8, each with a strong direction of its own; St(8, 2). size: of the samples.
+std::unique_ptr<KpcaWorkload> make_own_directions(double size, uint32_t seed);
 
 // data_brockett.cc, X3: MBCFSti, 20 devices of 50 symmetric 25 x 25 matrices, St(2, 25).
 std::unique_ptr<Workload> make_brockett(uint32_t seed);

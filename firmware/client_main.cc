@@ -1,5 +1,7 @@
 #include "firmware/client_main.h"
 
+#include <optional>
+
 #include "firmware/line.h"
 #include "firmware/shard.h"
 #include "runtime/link/codec.h"
@@ -86,10 +88,14 @@ int start(const ClientMainOptions& options, const gs_sample_source& samples) {
 constexpr const char* kResetCauseNames[] = {"unknown", "power_on", "watchdog", "software", "brown_out", "pin"};
 constexpr uint32_t kResetCauseCount = sizeof(kResetCauseNames) / sizeof(kResetCauseNames[0]);
 
+const char* reset_cause_name(const ClientMainOptions& options) {
+  return kResetCauseNames[options.reset_cause < kResetCauseCount ? options.reset_cause : 0];
+}
+
 void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
   port_log_line(Line("started")
                     .word("firmware", kFirmwareVersion)
-                    .word("reset", kResetCauseNames[options.reset_cause < kResetCauseCount ? options.reset_cause : 0])
+                    .word("reset", reset_cause_name(options))
                     .number("samples", samples.count)
                     .number("dimension", samples.dimension)
                     .c_str());
@@ -183,9 +189,16 @@ int client_main(const ClientMainOptions& options) {
   }
   log_started(options, samples);
   Seen seen;
+  std::optional<Console> console;
+  if (options.console != nullptr) {
+    console.emplace(*options.console, kFirmwareVersion, reset_cause_name(options));
+  }
   for (;;) {
     if (options.feed_watchdog != nullptr) {
       options.feed_watchdog();
+    }
+    if (console.has_value()) {
+      console->poll();
     }
     const uint64_t now_ms = port_now_ms();
     const uint64_t wake_ms = gs_poll(now_ms);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "firmware/console.h"
 #include "firmware/gradstream_device.h"
 
 namespace gradstream {
@@ -32,6 +33,7 @@ struct ClientMainOptions {
   size_t (*stack_high_water_size)() = nullptr;
   // Called once in every turn of the loop, for a watchdog; null: there is none.
   void (*feed_watchdog)() = nullptr;
+  const ConsolePort* console = nullptr;  // for the operator's shell; null: there is none
   uint32_t reset_cause = 1;  // as the wire's ResetCause; 1: power came
 };
 

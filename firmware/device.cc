@@ -189,6 +189,8 @@ void Device::drop() {
 
 void Device::lose(Status reason, const char* text, uint64_t now_ms) {
   ++counters_.link_faults;
+  const char* const own = *config_.transport.fault_text;
+  text = own != nullptr ? own : text;
   fault_text_ = text;
   Line line("link_lost");
   line.quoted("reason", text);

@@ -37,6 +37,9 @@ struct DeviceCounters {
   uint32_t bytes_received = 0;
 };
 
+// As gs_link of firmware/gradstream_device.h.
+enum class DeviceLink : uint8_t { kDown, kQuiet, kOpening, kHandshake, kUp };
+
 class Device {
  public:
   // tls_start() comes before. The arena is the client's alone and must outlive the device.
@@ -51,11 +54,14 @@ class Device {
   const Client& client() const { return client_; }
   DeviceCounters counters() const;
   bool is_connected() const { return link_ == Link::kUp; }
+  DeviceLink link() const { return link_; }
+  const char* name() const { return config_.identity.name; }
+  const char* server() const { return config_.transport.peer; }  // null: the transport names none
   // Words for the last fault of the link, "" for none.
   const char* last_fault_text() const { return fault_text_; }
 
  private:
-  enum class Link : uint8_t { kDown, kQuiet, kOpening, kHandshake, kUp };
+  using Link = DeviceLink;
 
   void connect(uint64_t now_ms);
   void drop();

@@ -227,6 +227,9 @@ void gs_status(gs_status_view* out) {
   const gradstream::DeviceCounters link = device.counters();
   const bool has_model = client.replica().has_model();
   *out = {};
+  out->device = device.name();
+  out->server = device.server();
+  out->link = static_cast<gs_link>(device.link());
   out->state = static_cast<gs_state>(client.state());
   out->run_finished = client.run_finished();
   out->connected = device.is_connected();

@@ -132,8 +132,19 @@ typedef enum gs_state {
   GS_FINISHED = 7
 } gs_state;
 
+typedef enum gs_link {
+  GS_LINK_DOWN = 0,
+  GS_LINK_QUIET = 1, /* input is discarded until the link has been quiet for a while */
+  GS_LINK_OPENING = 2,
+  GS_LINK_HANDSHAKE = 3, /* of TLS */
+  GS_LINK_UP = 4
+} gs_link;
+
 /* Counters since gs_init(). */
 typedef struct gs_status_view {
+  const char* device; /* its name, from the identity */
+  const char* server; /* HOST:PORT; null: whoever is at the other end of a serial link */
+  gs_link link;
   gs_state state;
   bool run_finished;
   bool connected;

@@ -14,6 +14,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "boards/posix/notify.h"
 #include "boards/posix/posix.h"
 #include "firmware/client_main.h"
 #include "firmware/float_shard.h"
@@ -286,5 +287,6 @@ int main(int argc, char** argv) {
   options.step_delay_ms = arguments.step_delay_ms;
   options.until_finished = arguments.until_finished;
   options.once = arguments.once;
+  options.feed_watchdog = gradstream::posix_notify_alive;
   return gradstream::client_main(options);
 }

@@ -34,6 +34,10 @@ constexpr std::array<Rule, 5> kRules = {{
 const Rule& rule_of(const RunParameters& parameters) {
   const StreamKind stream = parameters.stream();
   static constexpr Rule kMemory = {SolverId::kProjection, StreamKind::kNone, no_models, make_aggregator_memory};
+  static constexpr Rule kDelayed = {SolverId::kNone, StreamKind::kTangentBlock, stale_models, make_aggregator_delayed};
+  if (parameters.delay_rule != DelayRule::kNone) {
+    return kDelayed;
+  }
   if (parameters.has_memory()) {
     return kMemory;
   }

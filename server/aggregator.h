@@ -104,6 +104,7 @@ std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context);
 // Members of the registry.
 std::unique_ptr<Aggregator> make_aggregator_mean_gradient(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_memory(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_delayed(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);

@@ -25,6 +25,7 @@ class AggregatorSvrg : public Aggregator {
     fold_.begin(opened);
     is_anchor_phase_ = !opened.has_anchor();
     if (is_anchor_phase_) {
+      round_ += opened.version == 0 ? 0 : 1;
       return Status::kOk;
     }
     const Shape shape = context_.parameters->shape;
@@ -74,7 +75,7 @@ class AggregatorSvrg : public Aggregator {
   Real local_step(const Secant& secant) const {
     const RunParameters& parameters = *context_.parameters;
     if (parameters.step_rule != StepRule::kBarzilaiBorwein) {
-      return parameters.step_size_at(parameters.round_of(context_.replica->version()));
+      return parameters.step_size_at(round_);
     }
     const Real step = last_model_.empty() ? parameters.step_size
                                           : barzilai_borwein_step(parameters.barzilai_borwein, secant,
@@ -85,6 +86,7 @@ class AggregatorSvrg : public Aggregator {
   AggregatorContext context_;
   TangentFold fold_;
   bool is_anchor_phase_ = true;
+  uint32_t round_ = 0;            // as Ledger::round()
   std::vector<Real> last_model_;  // of the last round whose anchors came together; empty: none yet
   std::vector<Real> last_gradient_;
 };

@@ -53,7 +53,7 @@ void Coordinator::start(uint64_t now_ms) {
                 .add("answers", state.ledger.tally().on_time_count));
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
-  if (is_active && state.ledger.version() >= state.parameters.version_count()) {
+  if (is_active && state.ledger.round() >= state.parameters.round_count) {
     state.run_event(RunEvent::kFinished, now_ms);  // the crash came between the last version and this
     return;
   }

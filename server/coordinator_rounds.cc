@@ -45,6 +45,7 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
   RoundProgress progress;
   progress.asked_count = ledger.fleet().asked_count();
   progress.on_time_count = ledger.tally().on_time_count;
+  progress.late_count = ledger.tally().late_count;
   progress.extension_count = ledger.extension_count();
   progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   progress.is_past_deadline = now_ms >= deadline_ms;
@@ -97,7 +98,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("record_bytes", record.payload.size()));
   upload_bytes = 0;
   persist(std::move(record), now_ms);
-  if (ledger.version() >= parameters.version_count()) {
+  if (ledger.round() >= parameters.round_count) {
     run_event(RunEvent::kFinished, now_ms);
   }
 }

@@ -138,6 +138,15 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool has_precision =
       parameters.upload_encoding == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
   check(has_precision, "encoding", name_of(kRealEncoding));
+  const auto check_feature = [&](bool is_wanted, gs_Feature feature, const char* name) {
+    check(!is_wanted || has_bit(capabilities.features, feature), "feature", name);
+  };
+  check_feature(parameters.has_memory(), gs_Feature_FEATURE_MEMORY, "memory");
+  check_feature(parameters.error_feedback, gs_Feature_FEATURE_ERROR_FEEDBACK, "error_feedback");
+  check_feature(!parameters.batch_sizes.empty(), gs_Feature_FEATURE_BATCH_SIZES, "batch_sizes");
+  check_feature(parameters.proximal > 0, gs_Feature_FEATURE_PROXIMAL, "proximal");
+  check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
+                "local_retraction");
   return list;
 }
 

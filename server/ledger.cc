@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/delay_correction.h"
 #include "server/fields.h"
 
 namespace gradstream {
@@ -15,7 +16,8 @@ constexpr uint32_t kRepairModelCount = 2;
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
   const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean(), parameters.model_parts()) +
-                       Replica::scratch_size(manifold, parameters.shape) +
+                       std::max(Replica::scratch_size(manifold, parameters.shape),
+                                DelayCorrection::scratch_size(manifold, parameters.shape)) +
                        2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
 }
@@ -51,6 +53,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       memory_(arena_words(parameters)),
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
+      probabilities_(participation_probabilities(parameters)),
       log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
                                                  : parameters.log_size_max) {
   const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_,
@@ -212,6 +215,7 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
 
 Status Ledger::begin_version(const VersionRecord& record) {
   remember(record);
+  round_ = round_after(record);
   digest_ = record.digest;
   model_digest_ = digest_values(kDigestStart, parameters_.shape.size(), replica_.model());
   has_anchor_ = record.has_anchor();
@@ -254,19 +258,23 @@ JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigge
   return out;
 }
 
+uint32_t Ledger::round_after(const VersionRecord& next) const {
+  return next.version == 0 || next.has_anchor() ? round_ : round_ + 1;
+}
+
 // A round's cohort is asked in its last phase; the phases before it ask everybody.
 Cohort Ledger::next_cohort(const VersionRecord& next) const {
   if (parameters_.phase_count() > 1 && !next.has_anchor()) {
     return {};
   }
-  return choose_cohort(parameters_, parameters_.round_of(next.version), fleet_.active_devices());
+  return choose_cohort(parameters_, round_after(next), fleet_.active_devices());
 }
 
 TaskTerms Ledger::task_terms() const {
   if (is_anchor_phase()) {
     return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
   }
-  const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(parameters_.round_of(version()));
+  const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(round_);
   return {parameters_.solver,
           parameters_.batch_mode,
           parameters_.local_step_count,
@@ -281,8 +289,8 @@ Real Ledger::inverse_participation(uint32_t device) const {
   if (is_anchor_phase()) {
     return 1;
   }
-  return gradstream::inverse_participation(parameters_, device, fleet_.at(device).rounds_joined,
-                                           parameters_.round_of(version()));
+  return gradstream::inverse_participation(parameters_, probabilities_, device, fleet_.at(device).rounds_joined,
+                                           round_);
 }
 
 JournalRecord Ledger::open_first_version(std::span<const Real> start) {

@@ -93,6 +93,9 @@ class Ledger {
 
   bool has_version() const { return replica_.has_model(); }
   uint32_t version() const { return replica_.version(); }
+  // Of the open version, from 0. A round of several phases counts once, also where the first one made nothing: a run
+  // has an end.
+  uint32_t round() const { return round_; }
   uint64_t digest() const { return digest_; }
   const Replica& replica() const { return replica_; }
   gs_RunState run_state() const { return run_state_; }
@@ -127,6 +130,7 @@ class Ledger {
   Status apply_verdict(const JournalRecord& record);
   Status apply_version(const JournalRecord& record);
   Status apply_run_event(const JournalRecord& record);
+  uint32_t round_after(const VersionRecord& next) const;
   // Who is asked in the version that `next` leads to.
   Cohort next_cohort(const VersionRecord& next) const;
   // After the replica has followed the record.
@@ -142,6 +146,8 @@ class Ledger {
   Replica replica_;
   ModelRing models_;
   std::unique_ptr<Aggregator> aggregator_;
+  const std::vector<Real> probabilities_;  // of participation
+  uint32_t round_ = 0;
   uint64_t digest_ = 0;
   uint64_t model_digest_ = 0;  // of the open version's model alone
   // Of an anchor phase's record, while the version that it led to is open.

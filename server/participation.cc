@@ -20,7 +20,7 @@ std::vector<uint32_t> choose_some(const RunParameters& parameters, uint32_t roun
                                   std::span<const uint32_t> candidates) {
   const auto population = static_cast<uint32_t>(candidates.size());
   const uint32_t count = std::min(parameters.cohort_size, population);
-  std::vector<uint16_t> work(population);
+  std::vector<uint32_t> work(population);
   choose(sampling_key(parameters, round, 0), population, count, work.data());
   std::vector<uint32_t> members;
   for (uint32_t i = 0; i < count; ++i) {
@@ -30,12 +30,18 @@ std::vector<uint32_t> choose_some(const RunParameters& parameters, uint32_t roun
   return members;
 }
 
+Real probability_of(std::span<const Real> probabilities, uint32_t client_index) {
+  GS_ASSERT(!probabilities.empty());  // check_parameters() has read them
+  return probabilities[std::min<size_t>(client_index, probabilities.size() - 1)];
+}
+
 std::vector<uint32_t> draw_each(const RunParameters& parameters, uint32_t round,
                                 std::span<const uint32_t> candidates) {
+  const std::vector<Real> probabilities = participation_probabilities(parameters);
   RandomStream stream(sampling_key(parameters, round, 0));
   std::vector<uint32_t> members;
   for (const uint32_t index : candidates) {
-    if (stream.next_uniform() < static_cast<double>(participation_probability(parameters, index))) {
+    if (stream.next_uniform() < static_cast<double>(probability_of(probabilities, index))) {
       members.push_back(index);
     }
   }
@@ -57,10 +63,8 @@ Cohort choose_cohort(const RunParameters& parameters, uint32_t round, std::span<
           is_fixed ? choose_some(parameters, round, candidates) : draw_each(parameters, round, candidates)};
 }
 
-Real participation_probability(const RunParameters& parameters, uint32_t client_index) {
-  const std::vector<Real> probabilities = parse_numbers(parameters.participation_probability);
-  GS_ASSERT(!probabilities.empty());  // check_parameters() has read it
-  return probabilities[std::min<size_t>(client_index, probabilities.size() - 1)];
+std::vector<Real> participation_probabilities(const RunParameters& parameters) {
+  return parse_numbers(parameters.participation_probability);
 }
 
 bool is_unbiased(const RunParameters& parameters) {
@@ -68,13 +72,13 @@ bool is_unbiased(const RunParameters& parameters) {
          parameters.participation_weights != ParticipationWeights::kBiased;
 }
 
-Real inverse_participation(const RunParameters& parameters, uint32_t client_index, uint32_t taken_part,
-                           uint32_t round) {
+Real inverse_participation(const RunParameters& parameters, std::span<const Real> probabilities, uint32_t client_index,
+                           uint32_t taken_part, uint32_t round) {
   if (!is_unbiased(parameters)) {
     return 1;
   }
   if (parameters.participation_weights == ParticipationWeights::kTrue) {
-    return 1 / participation_probability(parameters, client_index);
+    return 1 / probability_of(probabilities, client_index);
   }
   return static_cast<Real>(round + 1) / static_cast<Real>(taken_part + 1);
 }

@@ -33,16 +33,17 @@ struct Cohort {
 // owner 1 picks one.
 Cohort choose_cohort(const RunParameters& parameters, uint32_t round, std::span<const uint32_t> candidates);
 
-// p_j of a device (Scheme II).
-Real participation_probability(const RunParameters& parameters, uint32_t client_index);
+// The p_j of the run's parameters, by enrolment index; the last one holds for all devices after it. Empty but for
+// Scheme II.
+std::vector<Real> participation_probabilities(const RunParameters& parameters);
 
 // Whether the fold divides by S and each answer by q_j, instead of by the sum of the weights.
 bool is_unbiased(const RunParameters& parameters);
 
 // 1 / q_j for an answer of round `round` (from 0) by a device that has taken part in `taken_part` rounds before it; 1
-// where the run weighs otherwise.
-Real inverse_participation(const RunParameters& parameters, uint32_t client_index, uint32_t taken_part,
-                           uint32_t round);
+// where the run weighs otherwise. probabilities: the run's participation_probabilities().
+Real inverse_participation(const RunParameters& parameters, std::span<const Real> probabilities, uint32_t client_index,
+                           uint32_t taken_part, uint32_t round);
 
 }  // namespace gradstream
 

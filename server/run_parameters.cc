@@ -7,6 +7,7 @@
 #include <concepts>
 #include <map>
 
+#include "server/delay_correction.h"
 #include "server/fold.h"
 #include "server/straggler.h"
 
@@ -454,6 +455,11 @@ std::string check_participation(const RunParameters& p) {
       return "participation_weights, solver: solver projection folds by the sum of the weights; use biased, or solver "
              "gradient_stream";
     }
+    const bool leaves_some_out = (p.update_goal != 0 && p.update_goal < p.device_count) || p.update_min != 0;
+    if (p.participation_weights == ParticipationWeights::kTrue && leaves_some_out) {
+      return "participation_weights, update_goal, update_min: 1/p_j counts on every drawn device's answer; wait for "
+             "all of them (update_goal = all, update_min = 0), or use counted, which sees who is left out";
+    }
     if (p.fold_weight != FoldWeight::kUniform) {
       return "participation_weights, fold_weight: weights 1/(S q_j) are of devices that count the same; use "
              "fold_weight uniform, or participation_weights biased";
@@ -494,6 +500,62 @@ std::string check_groups(const RunParameters& p) {
   return "";
 }
 
+// Keys that belong to a delay rule, where there is none.
+std::string check_no_delay_rule(const RunParameters& p) {
+  const bool has_keys =
+      p.late_delay_rule != DelayRule::kNone || p.delay_switch != 0 || p.dominance_penalty || p.server_momentum != 0;
+  return has_keys ? "delay_rule: late_delay_rule, delay_switch, dominance_penalty and server_momentum belong to one"
+                  : "";
+}
+
+std::string check_delay_rule(const RunParameters& p) {
+  if (p.delay_rule == DelayRule::kNone) {
+    return check_no_delay_rule(p);
+  }
+  if (p.buffer_size == 0 || p.stream() != StreamKind::kTangentBlock || p.solver == SolverId::kProjection) {
+    return "delay_rule, buffer_size, solver: delay rules step by single tangents; set buffer_size, and solver "
+           "gradient_stream or tangent_mean";
+  }
+  if (p.buffer_size > 1 &&
+      (p.delay_rule != DelayRule::kAsgd || p.late_delay_rule != DelayRule::kNone || p.dominance_penalty)) {
+    return "delay_rule, dominance_penalty, buffer_size: of several updates at once only asgd has a meaning, and no "
+           "device's share; use delay_rule asgd without a penalty, or buffer_size 1";
+  }
+  if (p.fold_weight != FoldWeight::kUniform) {
+    return "delay_rule, fold_weight: an update weighs by its staleness alone; use fold_weight uniform";
+  }
+  for (const DelayRule rule : {p.delay_rule, p.late_delay_rule}) {
+    if (!DelayCorrection::is_defined(rule, p.manifold)) {
+      return std::string("delay_rule, manifold: ") + name_of(rule) +
+             " multiplies entries, which has no meaning on this manifold; use dc_rank1";
+    }
+    if ((rule == DelayRule::kFedAsync || rule == DelayRule::kOrthoPos) && p.server_step > 1) {
+      return "server_step, delay_rule: fedasync and ortho_pos go a share of the way to a device's point; at most 1";
+    }
+  }
+  const bool has_numbers =
+      p.delay_lambda > 0 && std::isfinite(p.delay_lambda) && p.server_momentum >= 0 && p.server_momentum < 1;
+  return has_numbers ? "" : "delay_lambda, server_momentum: above 0; from 0 to below 1";
+}
+
+std::string check_buffer(const RunParameters& p) {
+  if (p.buffer_size == 0) {
+    return "";
+  }
+  if (p.buffer_size > p.device_count) {
+    return "buffer_size, device_count: a version cannot have more updates than there are devices";
+  }
+  if (p.update_goal != 0 || p.update_min != 0) {
+    return "buffer_size, update_goal, update_min: a buffer counts updates of any version; leave the other two at 0";
+  }
+  if (p.participation != Participation::kAll || p.solver == SolverId::kSvrg) {
+    return "buffer_size, participation, solver: cohorts and solver svrg need rounds; set buffer_size to 0";
+  }
+  return p.late == LatePolicy::kWeight
+             ? ""
+             : "buffer_size, late: most updates in a buffer are of older versions; use late = weight";
+}
+
 std::string check_straggler(const RunParameters& p) {
   const uint32_t asked = p.participation == Participation::kSchemeOne ? p.cohort_size : p.device_count;
   const uint32_t goal = p.update_goal == 0 ? asked : p.update_goal;
@@ -516,7 +578,7 @@ std::string check_straggler(const RunParameters& p) {
     return "task_deadline_ms, report_deadline_ms: the task would end after the round";
   }
   if (p.late == LatePolicy::kWeight) {
-    if (p.update_goal == 0 && p.update_min == 0) {
+    if (p.update_goal == 0 && p.update_min == 0 && p.buffer_size == 0) {
       return "late, update_goal, update_min: a round that always waits for all has no late updates; set update_goal or "
              "update_min, or late = drop";
     }
@@ -675,6 +737,20 @@ const EnumNames<Iterate>& names_of() {
 }
 
 template <>
+const EnumNames<DelayRule>& names_of() {
+  static const EnumNames<DelayRule> names = {{"none", DelayRule::kNone},
+                                             {"asgd", DelayRule::kAsgd},
+                                             {"fedasync", DelayRule::kFedAsync},
+                                             {"dc_asgd", DelayRule::kDcAsgd},
+                                             {"dc_adaptive", DelayRule::kDcAdaptive},
+                                             {"dc_rank1", DelayRule::kDcRank1},
+                                             {"ortho_grad", DelayRule::kOrthoGrad},
+                                             {"ortho_pos", DelayRule::kOrthoPos},
+                                             {"ortho_strict", DelayRule::kOrthoStrict}};
+  return names;
+}
+
+template <>
 const EnumNames<LatePolicy>& names_of() {
   static const EnumNames<LatePolicy> names = {{"drop", LatePolicy::kDrop}, {"weight", LatePolicy::kWeight}};
   return names;
@@ -785,16 +861,26 @@ std::string canonical_text(const RunParameters& parameters) {
 }
 
 uint64_t parameters_digest(const RunParameters& parameters) {
+  const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
   uint64_t digest = kDigestStart;
-  for (const char c : canonical_text(parameters)) {
-    digest = (digest ^ static_cast<uint8_t>(c)) * kFnvPrime;
-  }
+  visit_fields(parameters, [&](const char* key, const auto& field) {
+    const std::string value = text_of(field);
+    if (defaults.at(key) == value) {
+      return;
+    }
+    for (const char c : std::string(key) + " = " + value + "\n") {
+      digest = (digest ^ static_cast<uint8_t>(c)) * kFnvPrime;
+    }
+  });
   return digest;
 }
 
 std::vector<std::string> differing_keys(const std::string& a, const std::string& b) {
-  const std::map<std::string, std::string> lines_a = parse_lines(a);
-  const std::map<std::string, std::string> lines_b = parse_lines(b);
+  const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
+  std::map<std::string, std::string> lines_a = parse_lines(a);
+  std::map<std::string, std::string> lines_b = parse_lines(b);
+  lines_a.insert(defaults.begin(), defaults.end());
+  lines_b.insert(defaults.begin(), defaults.end());
   std::vector<std::string> keys;
   for (const auto& [key, value] : lines_a) {
     const auto other = lines_b.find(key);
@@ -813,7 +899,7 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 
 std::string check_parameters(const RunParameters& parameters) {
   for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
-                           check_groups, check_participation, check_straggler}) {
+                           check_groups, check_participation, check_straggler, check_buffer, check_delay_rule}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

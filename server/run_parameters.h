@@ -39,6 +39,19 @@ enum class StepRule : uint8_t {
   kHarmonic,  // (4.24): step_size / (step_offset + k), with kappa = step_size and gamma = step_offset
   kBarzilaiBorwein,  // 002, RFedSVRG-2BBS: 1 / curvature within [step_min, step_max], by K; first round: step_size by K
 };
+// What the server makes of an update that was made at an older model: server/delay_correction.h. kNone: the weighted
+// mean of a version's updates, as the solver's own rule says.
+enum class DelayRule : uint8_t {
+  kNone,
+  kAsgd,
+  kFedAsync,
+  kDcAsgd,
+  kDcAdaptive,
+  kDcRank1,
+  kOrthoGrad,
+  kOrthoPos,
+  kOrthoStrict
+};
 // Which iterate of its local path a device sends (002, options 1 and 2).
 enum class Iterate : uint8_t { kLast, kUniform };
 
@@ -115,6 +128,8 @@ struct RunParameters {
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
   uint32_t device_count = 0;            // n: enrolled devices that the run waits for before version 0 opens
+  // B: a version closes with every B accepted updates, late ones too, and k is not asked; 0: rounds of k answers
+  uint32_t buffer_size = 0;
   uint32_t update_goal = 0;             // k; 0: every device that is enrolled and not revoked
   uint32_t report_deadline_ms = 60000;  // T, from the opening of the version
   uint32_t update_min = 0;              // q at T; 0: update_goal
@@ -126,6 +141,13 @@ struct RunParameters {
   uint32_t staleness_max = 8;       // S
   uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
   uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
+  // Asynchronous steps of tangents, with buffer_size. alpha = server_step by staleness.
+  DelayRule delay_rule = DelayRule::kNone;
+  DelayRule late_delay_rule = DelayRule::kNone;  // from version delay_switch on; kNone: the same all the time
+  uint32_t delay_switch = 0;
+  Real delay_lambda = 1;           // of the dc rules
+  bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
+  Real server_momentum = 0;        // beta of v <- beta T(v) + D
   // Constants of the problem, for server/advice.h alone; 0: not known.
   Real smoothness = 0;      // L
   Real pl_constant = 0;     // mu of the Riemannian Polyak-Lojasiewicz condition
@@ -150,8 +172,7 @@ struct RunParameters {
   Real step_size_at(uint32_t round) const;
   // Versions of one round: phases, each of which closes a version.
   uint32_t phase_count() const { return solver == SolverId::kSvrg ? 2 : 1; }
-  uint32_t round_of(uint32_t version) const { return version / phase_count(); }
-  // The version that ends the run.
+  // The version that ends the run, if no phase of a round fails.
   uint32_t version_count() const { return round_count * phase_count(); }
   // Bits of the ModelParts that versions may hold beside the model.
   uint32_t model_parts() const;
@@ -160,6 +181,36 @@ struct RunParameters {
   // Values of a complete upload.
   uint32_t value_count() const;
 };
+
+// The last of visit_fields(): straggler policy, asynchronous steps, what advice needs, pace.
+template <typename Parameters, typename Visit>
+void visit_policy_fields(Parameters& p, Visit& visit) {
+  visit("device_count", p.device_count);
+  visit("buffer_size", p.buffer_size);
+  visit("update_goal", p.update_goal);
+  visit("report_deadline_ms", p.report_deadline_ms);
+  visit("update_min", p.update_min);
+  visit("extension_count_max", p.extension_count_max);
+  visit("late", p.late);
+  visit("staleness_table", p.staleness_table);
+  visit("staleness_exponent", p.staleness_exponent);
+  visit("staleness_hinge", p.staleness_hinge);
+  visit("staleness_max", p.staleness_max);
+  visit("steps_min", p.steps_min);
+  visit("task_deadline_ms", p.task_deadline_ms);
+  visit("delay_rule", p.delay_rule);
+  visit("late_delay_rule", p.late_delay_rule);
+  visit("delay_switch", p.delay_switch);
+  visit("delay_lambda", p.delay_lambda);
+  visit("dominance_penalty", p.dominance_penalty);
+  visit("server_momentum", p.server_momentum);
+  visit("smoothness", p.smoothness);
+  visit("pl_constant", p.pl_constant);
+  visit("gradient_noise", p.gradient_noise);
+  visit("initial_excess", p.initial_excess);
+  visit("retry_min_ms", p.retry_min_ms);
+  visit("retry_max_ms", p.retry_max_ms);
+}
 
 // Calls visit(key, field) for every field in a fixed order; the keys are those of the run's file. Parameters may be
 // const: then fields are.
@@ -211,24 +262,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("participation_probability", p.participation_probability);
   visit("participation_weights", p.participation_weights);
   visit("round_count", p.round_count);
-  visit("device_count", p.device_count);
-  visit("update_goal", p.update_goal);
-  visit("report_deadline_ms", p.report_deadline_ms);
-  visit("update_min", p.update_min);
-  visit("extension_count_max", p.extension_count_max);
-  visit("late", p.late);
-  visit("staleness_table", p.staleness_table);
-  visit("staleness_exponent", p.staleness_exponent);
-  visit("staleness_hinge", p.staleness_hinge);
-  visit("staleness_max", p.staleness_max);
-  visit("steps_min", p.steps_min);
-  visit("task_deadline_ms", p.task_deadline_ms);
-  visit("smoothness", p.smoothness);
-  visit("pl_constant", p.pl_constant);
-  visit("gradient_noise", p.gradient_noise);
-  visit("initial_excess", p.initial_excess);
-  visit("retry_min_ms", p.retry_min_ms);
-  visit("retry_max_ms", p.retry_max_ms);
+  visit_policy_fields(p, visit);
 }
 
 // The words of each enum, as they stand in files and canonical text. names_of<Enum>() lists all.
@@ -269,6 +303,8 @@ const EnumNames<BarzilaiBorwein>& names_of();
 template <>
 const EnumNames<Iterate>& names_of();
 template <>
+const EnumNames<DelayRule>& names_of();
+template <>
 const EnumNames<LatePolicy>& names_of();
 template <>
 const EnumNames<StalenessTable>& names_of();
@@ -297,9 +333,10 @@ const ManifoldOps* server_manifold(const RunParameters& parameters);
 
 // Canonical text, one `key = value` line for each field in a fixed order: what is stored, shown and hashed.
 std::string canonical_text(const RunParameters& parameters);
-// 64-bit FNV-1a of canonical_text().
+// 64-bit FNV-1a of the lines of canonical_text() that differ from those of RunParameters(). A release that adds a field
+// gives it a default that means what runs without it did: digests of stored runs and of devices stay what they were.
 uint64_t parameters_digest(const RunParameters& parameters);
-// Names of the keys in which two canonical texts differ, also those that only one of them has.
+// Names of the keys in which two canonical texts differ. A key that one of them lacks stands there with its default.
 std::vector<std::string> differing_keys(const std::string& a, const std::string& b);
 
 // Every combination is valid or refused here with a sentence that names the keys and the remedy; empty: valid.

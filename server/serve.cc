@@ -28,12 +28,12 @@ int choose_run(SqliteDatabase& database, const Config& config, const std::string
     return code;
   }
   *out = *latest;
-  if (latest->digest == parameters_digest(config.run)) {
-    return kExitOk;
-  }
   std::string keys;
   for (const std::string& key : differing_keys(latest->parameters, canonical_text(config.run))) {
     keys += (keys.empty() ? "run." : ", run.") + key;
+  }
+  if (keys.empty()) {
+    return kExitOk;
   }
   const bool is_over = latest->state == StoredRunState::kFinished || latest->state == StoredRunState::kStopped;
   return fail(kExitFrozen, "the parameters of run " + std::to_string(latest->id) + " are frozen, and " + file +

@@ -28,7 +28,7 @@ uint64_t steady_ms() { return milliseconds_of(std::chrono::steady_clock::now().t
 // with kQueuedFrameOverhead for each they stay below two and a half times as much.
 ListenerLimits limits_for(const Config& config) {
   ListenerLimits limits = config.server.listener;
-  const auto tensor_count = static_cast<uint64_t>(1 + std::popcount(config.run.model_parts()));
+  const auto tensor_count = 1 + static_cast<uint64_t>(std::popcount(config.run.model_parts()));
   const uint64_t snapshot = snapshot_size(config.run.shape, config.run.has_mean()) * tensor_count;
   const uint64_t log = config.run.log_size_max == 0 ? snapshot : config.run.log_size_max;
   const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);

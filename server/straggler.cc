@@ -82,11 +82,16 @@ const char* trigger_name(Trigger trigger) {
 }
 
 RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
-  const uint32_t on_time = progress.on_time_count;
+  const bool has_buffer = parameters.buffer_size > 0;
+  const uint32_t counted = progress.on_time_count + (has_buffer ? progress.late_count : 0);
   // A round without an answer has no step to make, however few are wanted.
-  const uint32_t goal = progress.is_anchor ? progress.asked_count : update_goal(parameters, progress.asked_count);
-  const bool has_goal = on_time > 0 && on_time >= goal;
-  const bool has_least = on_time > 0 && on_time >= update_least(parameters, progress.asked_count);
+  const uint32_t goal = progress.is_anchor ? progress.asked_count
+                        : has_buffer       ? parameters.buffer_size
+                                           : update_goal(parameters, progress.asked_count);
+  // At the deadline a buffer that is not full is emptied with what is there.
+  const uint32_t least = has_buffer ? 1 : update_least(parameters, progress.asked_count);
+  const bool has_goal = counted > 0 && counted >= goal;
+  const bool has_least = counted > 0 && counted >= least;
   if (has_goal) {
     return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};
   }

@@ -1,6 +1,9 @@
 // The straggler policy: when a round closes, and what a late or partial update is worth. Pure functions of the run's
 // parameters and of what has come in; four independent choices (docs/wire.md).
 //
+// Trigger "buffer": the same with B accepted updates, late ones too, in place of k on time; B = 1 is a version with
+// every update.
+//
 //   OPEN --k on time--> close        at T: q on time --> close
 //     ^                                    else        --> extend by T (at most extension_count_max times), then stall
 //     +-------- next version               stalled     --> closes as soon as q are in
@@ -41,6 +44,7 @@ struct RoundProgress {
   bool is_stalled = false;
   bool is_past_deadline = false;
   bool is_anchor = false;  // a phase that wants the gradient of everybody asked: k is that number, q the run's
+  uint32_t late_count = 0;  // accepted answers made from older versions
 };
 
 enum class RoundDecision : uint8_t { kWait, kClose, kExtend, kStall };

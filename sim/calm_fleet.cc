@@ -201,7 +201,7 @@ void CalmFleet::send_down(const Action& action) {
   if (found == devices_.end()) {
     return;
   }
-  std::array<uint8_t, kFrameSizeMax> frame;
+  std::array<uint8_t, kFrameSizeMax> frame = {};
   const Result<size_t> size = encode_frame(action.message, frame.data());
   GS_ASSERT(size.ok());  // what a coordinator says fits the wire
   bytes_.down += size.value();

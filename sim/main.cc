@@ -82,6 +82,9 @@ void define(CLI::App& app, Arguments* out) {
       ->check(CLI::IsMember({"all", "scheme_1", "scheme_2"}));
   app.add_flag("--stragglers", options.has_stragglers,
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
+  app.add_option("--buffer", options.buffer_size,
+                 "no rounds: a version with every so many updates, 0: rounds; one digest is not wanted")
+      ->check(CLI::Range(0U, kDeviceCountMax));
   app.add_flag("--planted-double-fold", options.plants_double_fold,
                "fold repeated updates twice; must be found within 100 schedules");
   app.add_flag("--planted-step", options.plants_step,
@@ -152,7 +155,7 @@ void run_schedules(const Arguments& arguments, Total* total) {
 int report(const Arguments& arguments, const Total& total) {
   const bool has_plant = is_planted(arguments.options);
   bool holds = has_plant ? total.broken > 0
-                         : total.broken == 0 && (total.digests.size() == 1 || arguments.options.has_stragglers);
+                         : total.broken == 0 && (total.digests.size() == 1 || !has_one_digest(arguments.options));
   if (arguments.schedules >= 100 && !has_plant) {
     for (size_t i = 0; i < kFaultCount; ++i) {
       if ((arguments.options.fault_bits >> i & 1U) != 0 && total.sum.faults[i] == 0) {

@@ -14,6 +14,8 @@ namespace gradstream {
 namespace {
 
 constexpr size_t kArenaSize = size_t{1} << 18;
+// Of a model, in the Frobenius norm. Reason: a few roundings of entries below 1.
+constexpr Real kDelayedTolerance = static_cast<Real>(1e-5);
 
 std::string at(const JournalRecord& record) {
   return " (record " + std::to_string(record.sequence) + ", device " + std::to_string(record.device) + ", task " +
@@ -113,7 +115,10 @@ std::string Oracle::on_version(const JournalRecord& record) {
   const MemoryStep step = steps_with_memory ? memory_step(record.step_scale) : MemoryStep();
   std::string fault = check_cohort(next);
   if (fault.empty() && has_version_ && !steps_with_memory) {
-    fault = !next.blocks.empty() ? check_blocks(next) : is_anchor_phase() ? check_anchors(next) : check_model(next);
+    fault = !next.blocks.empty()                         ? check_blocks(next)
+            : is_anchor_phase()                          ? check_anchors(next)
+            : parameters_.delay_rule != DelayRule::kNone ? check_delayed(next)
+                                                         : check_model(next);
   }
   if (!fault.empty()) {
     return fault + at(record);
@@ -149,9 +154,8 @@ std::string Oracle::check_cohort(const VersionRecord& record) {
   std::vector<uint32_t> candidates(parameters_.device_count);
   std::iota(candidates.begin(), candidates.end(), 0U);
   const bool asks_everyone = parameters_.phase_count() > 1 && !record.has_anchor();
-  cohorts_.push_back(asks_everyone
-                         ? Cohort()
-                         : choose_cohort(parameters_, parameters_.round_of(record.version), candidates));
+  round_ += record.version == 0 || record.has_anchor() ? 0 : 1;
+  cohorts_.push_back(asks_everyone ? Cohort() : choose_cohort(parameters_, round_, candidates));
   return cohorts_.back() == record.cohort ? "" : "the cohort of a version is not that of its round";
 }
 
@@ -159,6 +163,11 @@ std::string Oracle::check_cohort(const VersionRecord& record) {
 float Oracle::step_scale() const {
   if (is_anchor_phase()) {
     return 0;
+  }
+  if (parameters_.delay_rule != DelayRule::kNone) {
+    const bool is_single = parameters_.buffer_size == 1;
+    const Real share = is_single ? static_cast<Real>(shares_.back().weight) / static_cast<Real>(kStalenessOne) : 1;
+    return parameters_.server_step * share;
   }
   uint64_t weight = 0;
   uint64_t weighted_steps = 0;
@@ -252,6 +261,30 @@ std::string Oracle::check_model(const VersionRecord& record) {
   return status == Status::kOk && model_bytes(parameters_.shape, v.data()) == record.model
              ? ""
              : "a version is not the fold of the journal's updates";
+}
+
+// Rule asgd again, to the rounding of another order of operations: X <- R_X(eta_g / B sum s_i K_eff / k_i zeta_i).
+std::string Oracle::check_delayed(const VersionRecord& record) {
+  const size_t size = parameters_.shape.size();
+  std::vector<Real> v(size);
+  Real effective_steps = 0;
+  for (const Share& share : shares_) {
+    effective_steps += static_cast<Real>(share.steps_done) / static_cast<Real>(shares_.size());
+    const Real weight = static_cast<Real>(share.weight) / static_cast<Real>(kStalenessOne);
+    add_scaled(size, weight / static_cast<Real>(share.steps_done), share.values.data(), v.data());
+  }
+  scale(size, parameters_.server_step * effective_steps / static_cast<Real>(shares_.size()), v.data());
+  const ManifoldOps& manifold = replica_.manifold();
+  Status status = manifold.project_tangent(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+  if (status == Status::kOk) {
+    status = manifold.retract(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+  }
+  std::vector<Real> model(size);
+  if (status != Status::kOk || read_model(parameters_.shape, record.model, model.data()) != Status::kOk ||
+      !(distance2(size, model.data(), v.data()) < kDelayedTolerance)) {
+    return "a version is not the step of the journal's updates";
+  }
+  return "";
 }
 
 // A10: the values are means already, and ambient.

@@ -66,6 +66,7 @@ class Oracle {
   float step_scale() const;
   std::string check_blocks(const VersionRecord& record) const;
   std::string check_model(const VersionRecord& record);
+  std::string check_delayed(const VersionRecord& record);
   bool is_mean_run() const;
   std::vector<Real> next_point(const std::vector<Real>& step);
   // The memory form again: of its updates h, d and the point, and what must stand in a record or replica of them.
@@ -93,6 +94,7 @@ class Oracle {
   std::set<std::pair<uint32_t, uint32_t>> answered_;              // (device, version), in time
   std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other
   std::vector<Cohort> cohorts_;            // of every version
+  uint32_t round_ = 0;                     // of the open version
   bool has_anchor_ = false;                // the open version's steps can be made
   std::vector<Real> last_model_;           // of the last round with anchors, and its mean gradient
   std::vector<Real> last_gradient_;

@@ -26,7 +26,49 @@ constexpr uint32_t kHoldLongOdds = 4;
 // The session_idle_max_ms of the simulated shell. Reason: the default is ten minutes, longer than a run here.
 constexpr uint64_t kSessionIdleMaxMs = 60'000;
 
+void set_participation(const SimOptions& options, RunParameters* parameters) {
+  RunParameters& p = *parameters;
+  p.participation = options.participation;
+  if (options.participation == Participation::kSchemeOne) {
+    p.cohort_size = (options.device_count + 1) / 2;
+  }
+  if (options.participation == Participation::kSchemeTwo) {
+    p.participation_probability = "0.7 0.3 0.9 0.5";
+    p.participation_weights =
+        p.solver == SolverId::kProjection ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
+    p.fold_weight = FoldWeight::kUniform;
+  }
+}
+
+void set_policy(const SimOptions& options, RunParameters* parameters) {
+  RunParameters& p = *parameters;
+  if (options.has_stragglers) {
+    p.local_step_count = 6;
+    p.steps_min = 1;
+    p.task_deadline_ms = 60;
+    p.report_deadline_ms = 300;
+    const uint32_t asked = p.cohort_size > 0 ? p.cohort_size : options.device_count;
+    p.update_goal = asked > 1 ? asked - 1 : 1;
+    p.update_min = 1;
+    p.late = p.solver == SolverId::kSvrg ? LatePolicy::kDrop : LatePolicy::kWeight;
+    p.staleness_max = 3;
+  }
+  if (options.buffer_size > 0) {
+    p.buffer_size = options.buffer_size;
+    p.update_goal = p.update_min = 0;
+    p.late = LatePolicy::kWeight;
+    p.staleness_max = 6;
+    if (p.solver == SolverId::kGradientStream) {
+      p.delay_rule = DelayRule::kAsgd;
+      p.fold_weight = FoldWeight::kUniform;
+      p.server_step = Real{1} / 2;
+    }
+  }
+}
+
 }  // namespace
+
+bool has_one_digest(const SimOptions& options) { return !options.has_stragglers && options.buffer_size == 0; }
 
 RunParameters sim_parameters(const SimOptions& options) {
   const bool is_scalar = options.stream == StreamKind::kScalarStream;
@@ -49,7 +91,8 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.batch_size = 4;
   // Without a memory, a device that was not asked for some versions may get a snapshot for the record that its
   // correction needs, as its schedule goes: the digest is one only without a correction.
-  const bool has_form = p.solver == SolverId::kProjection && options.participation == Participation::kAll;
+  const bool is_own = options.correction_form == CorrectionForm::kLocal;
+  const bool has_form = p.solver == SolverId::kProjection && (options.participation == Participation::kAll || !is_own);
   p.correction_form = has_form ? options.correction_form : CorrectionForm::kNone;
   p.step_size = 0.05F;
   p.step_decay = 0.1F;
@@ -74,26 +117,8 @@ RunParameters sim_parameters(const SimOptions& options) {
     p.step_min = p.step_size / 8;
     p.step_max = p.step_size * 4;
   }
-  p.participation = options.participation;
-  if (options.participation == Participation::kSchemeOne) {
-    p.cohort_size = (options.device_count + 1) / 2;
-  }
-  if (options.participation == Participation::kSchemeTwo) {
-    p.participation_probability = "0.7 0.3 0.9 0.5";
-    p.participation_weights = is_scalar ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
-    p.fold_weight = FoldWeight::kUniform;
-  }
-  if (options.has_stragglers) {
-    p.local_step_count = 6;
-    p.steps_min = 1;
-    p.task_deadline_ms = 60;
-    p.report_deadline_ms = 300;
-    const uint32_t asked = p.cohort_size > 0 ? p.cohort_size : options.device_count;
-    p.update_goal = asked > 1 ? asked - 1 : 1;
-    p.update_min = 1;
-    p.late = p.solver == SolverId::kSvrg ? LatePolicy::kDrop : LatePolicy::kWeight;
-    p.staleness_max = 3;
-  }
+  set_participation(options, &p);
+  set_policy(options, &p);
   return p;
 }
 
@@ -262,7 +287,7 @@ void Simulation::check_end() {
   if (replayed.state_text() != server_->state_text()) {
     broken("the replayed journal gives another state");
   }
-  for (uint32_t version = 1; version <= parameters_.version_count() && !options_.has_stragglers; ++version) {
+  for (uint32_t version = 1; version <= parameters_.version_count() && has_one_digest(options_); ++version) {
     if (folded[version] != wanted[version]) {
       broken("an asked device's update is not in version " + std::to_string(version) + " exactly once");
     }

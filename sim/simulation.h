@@ -34,6 +34,9 @@ struct SimOptions {
   uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
+  // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
+  // rounds
+  uint32_t buffer_size = 0;
   SolverId tangent_solver = SolverId::kGradientStream;  // of tangent streams
   Participation participation = Participation::kAll;
   bool plants_double_fold = false;
@@ -44,6 +47,7 @@ struct SimOptions {
 // The run that every schedule of these options trains: trigger all and fixed K, so that its last digest is one, unless
 // the options ask for stragglers.
 RunParameters sim_parameters(const SimOptions& options);
+bool has_one_digest(const SimOptions& options);
 
 struct SimResult {
   std::string fault;  // the first invariant that was broken; empty: none

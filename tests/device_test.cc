@@ -226,6 +226,16 @@ TEST(Device, UnreachableServerIsNamed) {
   EXPECT_TRUE(bench.run_to_end());
 }
 
+TEST(Device, TheTransportsOwnWordsComeFirst) {
+  Bench bench(true);
+  bench.world.pipe.refuses = true;
+  bench.world.pipe.fault_text = "the cable is out";
+  EXPECT_FALSE(bench.run_until([&] { return bench.device->client().run_finished(); }, 50));
+  EXPECT_TRUE(bench.world.has_line("event=link_lost reason=\"the cable is out\" server=server.test:7433")) << lines();
+  EXPECT_FALSE(bench.world.has_line("cannot be reached"));
+  EXPECT_STREQ(bench.device->last_fault_text(), "the cable is out");
+}
+
 // Without dialling nobody says that nobody is there.
 TEST(Device, SilentLinkStartsTheHandshakeAgain) {
   Bench bench(false);

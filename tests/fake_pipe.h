@@ -26,10 +26,13 @@ class FakePipe {
   bool can_dial = true;
   uint32_t opened = 0;
   uint32_t closed = 0;
-  uint32_t writes = 0;   // calls that moved bytes to the peer
-  bool refuses = false;  // open() fails
+  uint32_t writes = 0;               // calls that moved bytes to the peer
+  bool refuses = false;              // open() fails
+  const char* fault_text = nullptr;  // its own words for that
 
-  Transport transport() { return {can_dial ? &kDialOps : &kFixedOps, this, can_dial ? "server.test:7433" : nullptr}; }
+  Transport transport() {
+    return {can_dial ? &kDialOps : &kFixedOps, this, can_dial ? "server.test:7433" : nullptr, &fault_text};
+  }
   size_t moved() const { return moved_; }
   bool dropped() const { return moved_ >= drop_after; }
   // A new connection over the same pipe.

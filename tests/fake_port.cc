@@ -16,7 +16,13 @@ uint64_t port_now_ms() { return fake_port().now_ms; }
 
 void port_sleep_until_ms(uint64_t when_ms) { fake_port().now_ms = std::max(fake_port().now_ms, when_ms); }
 
-Status port_random_bytes(uint8_t*, size_t) { return Status::kClosed; }
+Status port_random_bytes(uint8_t* out, size_t size) {
+  static uint8_t next = 0;
+  for (size_t i = 0; i < size && fake_port().has_random; ++i) {
+    out[i] = next++;
+  }
+  return fake_port().has_random ? Status::kOk : Status::kClosed;
+}
 
 Transport port_transport() { return fake_port().transport; }
 

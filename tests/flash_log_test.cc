@@ -106,6 +106,19 @@ TEST_F(FlashLogTest, KeepsTheLastStateAndTheStepsAfterIt) {
   EXPECT_GT(log.erase_count(), 5U);
 }
 
+TEST_F(FlashLogTest, ChecksWhatStandsThere) {
+  FlashLog log(FakeFlash::kOps);
+  ASSERT_EQ(log.open(), Status::kOk);
+  EXPECT_EQ(log.check(), Status::kOk) << "empty";
+  for (const Operation& operation : make_script()) {
+    ASSERT_EQ(write(log, operation), Status::kOk);
+    EXPECT_EQ(log.check(), Status::kOk);
+  }
+  std::vector<uint8_t>& page = flash_.pages[(log.erase_count() + 1) % 2];
+  page[FlashLog::kPageHeaderSize + FlashLog::kRecordHeaderSize] ^= 1;
+  EXPECT_EQ(log.check(), Status::kDataCorrupt);
+}
+
 // Every program and every erase of the script is cut, each in several ways; after it the log holds what it held before
 // the record in hand or that record too, and goes on to the same end.
 TEST_F(FlashLogTest, ACutInsideAnyCallLosesAtMostTheRecordInHand) {

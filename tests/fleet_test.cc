@@ -89,5 +89,23 @@ TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {
   EXPECT_EQ(lacking(p, capabilities), "");
 }
 
+// An image older than a field of Welcome or Task would ignore it: it gets no task that needs the field.
+TEST(Fleet, AnImageThatDoesNotKnowWhatARunNeedsIsNamed) {
+  RunParameters p = tangent_parameters();
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.features = 0;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.error_feedback = true;
+  p.batch_sizes = "8 16";
+  p.proximal = 0.1F;
+  p.local_retraction = RetractionKind::kExponential;
+  EXPECT_EQ(lacking(p, capabilities),
+            "feature:error_feedback,feature:batch_sizes,feature:proximal,feature:local_retraction");
+  capabilities.features = 0b111100;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.correction_form = CorrectionForm::kUnbiased;
+  EXPECT_EQ(lacking(p, capabilities), "feature:memory");
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -14,7 +14,7 @@ using Vector = std::vector<Real>;
 TEST(Grassmann, EveryVariantPassesTheChecker) {
   const ManifoldOps* const variants[] = {&kGrassmannOps,           &kGrassmannParallelOps,
                                          &kGrassmannQrOps,         &kGrassmannQrParallelOps,
-                                         &kGrassmannUnalignedOps,
+                                         &kGrassmannUnalignedOps,  &kGrassmannSmoothOps,
                                          &kGrassmannExponentialOps, &kGrassmannExponentialProjectionOps};
   for (const ManifoldOps* ops : variants) {
     for (const Shape shape : {Shape{2, 1}, Shape{6, 3}, Shape{64, 4}, Shape{13, 9}, Shape{10, 9}}) {
@@ -123,6 +123,18 @@ TEST_F(GrassmannGolden, UnalignedIsProjectionBetweenAlignedRepresentatives) {
   ASSERT_EQ(kGrassmannOps.transport(shape_, x_.data(), next.data(), g_.data(), expected.data(), arena_), Status::kOk);
   ASSERT_EQ(kGrassmannUnalignedOps.transport(shape_, x_.data(), next.data(), g_.data(), out_.data(), arena_),
             Status::kOk);
+  for (size_t i = 0; i < 18; ++i) {
+    EXPECT_NEAR(out_[i], expected[i], 32 * kEpsilon);
+  }
+}
+
+// The same, and there it is the parallel transport.
+TEST_F(GrassmannGolden, SmoothIsParallelBetweenAlignedRepresentatives) {
+  Vector next(18), expected(18);
+  ASSERT_EQ(kGrassmannOps.retract(shape_, x_.data(), h_.data(), next.data(), arena_), Status::kOk);
+  ASSERT_EQ(kGrassmannParallelOps.transport(shape_, x_.data(), next.data(), g_.data(), expected.data(), arena_),
+            Status::kOk);
+  ASSERT_EQ(kGrassmannSmoothOps.transport(shape_, x_.data(), next.data(), g_.data(), out_.data(), arena_), Status::kOk);
   for (size_t i = 0; i < 18; ++i) {
     EXPECT_NEAR(out_[i], expected[i], 32 * kEpsilon);
   }

@@ -111,5 +111,42 @@ TEST(Ledger, RefusesRecordsThatDoNotFollow) {
   EXPECT_EQ(ledger.apply(event), Status::kDataCorrupt);
 }
 
+// A round is its phases; a first phase that made nothing is a round too, so that a run that never succeeds ends.
+TEST(Ledger, CountsRoundsByTheirFirstPhase) {
+  RunParameters p = tangent_parameters();
+  p.solver = SolverId::kSvrg;
+  p.batch_mode = BatchMode::kAll;
+  Ledger ledger(p, {"a", "b", "c", "d"});
+  ledger.open_first_version({});
+  const auto next = [&](bool has_anchor) {
+    VersionRecord record;
+    record.version = ledger.version() + 1;
+    record.model = model_bytes(p.shape, ledger.replica().model());
+    record.has_parts = true;
+    if (has_anchor) {
+      record.mean_gradient = model_bytes(p.shape, std::vector<Real>(p.shape.size()).data());
+      record.local_step = 1;
+    }
+    uint64_t digest = digest_values(kDigestStart, p.shape.size(), ledger.replica().model());
+    if (has_anchor) {
+      digest = digest_values(digest, p.shape.size(), std::vector<Real>(p.shape.size()).data());
+    }
+    JournalRecord out;
+    out.sequence = ledger.last_sequence() + 1;
+    out.kind = RecordKind::kVersion;
+    out.version = record.version;
+    out.digest = record.digest = digest;
+    out.payload = encode_payload(record);
+    ASSERT_EQ(ledger.apply(out), Status::kOk);
+  };
+  const bool has_anchor[] = {true, false, false, true, false};
+  const uint32_t rounds[] = {0, 1, 2, 2, 3};  // of the versions 1 to 5; the anchors of version 2's round failed
+  for (size_t i = 0; i < std::size(rounds); ++i) {
+    next(has_anchor[i]);
+    EXPECT_EQ(ledger.round(), rounds[i]) << "version " << i + 1;
+    EXPECT_EQ(ledger.is_anchor_phase(), !has_anchor[i]);
+  }
+}
+
 }  // namespace
 }  // namespace gradstream

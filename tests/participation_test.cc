@@ -1,5 +1,6 @@
 #include "server/participation.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -67,6 +68,15 @@ TEST(Participation, ChoosesAmongCandidatesOnly) {
   EXPECT_EQ(choose_cohort(scheme_one(9), 0, left).members, left) << "more wanted than there are";
 }
 
+// As many as no 16 bits can number.
+TEST(Participation, SchemeOneChoosesInAFleetOfAnySize) {
+  const Cohort cohort = choose_cohort(scheme_one(1000), 0, candidates(100'000));
+  ASSERT_EQ(cohort.members.size(), 1000U);
+  EXPECT_TRUE(std::ranges::is_sorted(cohort.members));
+  EXPECT_EQ(std::ranges::adjacent_find(cohort.members), cohort.members.end());
+  EXPECT_NEAR(std::accumulate(cohort.members.begin(), cohort.members.end(), 0.0) / 1000, 50'000, 5'000);
+}
+
 TEST(Participation, SchemeTwoDrawsEachDeviceWithItsProbability) {
   const RunParameters p = scheme_two("0.9 0.5 0.2");  // the last one holds for devices 2 and 3
   std::vector<uint32_t> counts(4);
@@ -99,15 +109,16 @@ TEST(Participation, AnEmptyDrawAsksOneDeviceUniformly) {
 TEST(Participation, WeightsAreOneOverTheParticipationProbability) {
   RunParameters p = scheme_two("0.5 0.25");
   p.participation_weights = ParticipationWeights::kTrue;
-  EXPECT_EQ(inverse_participation(p, 0, 7, 9), 2);
-  EXPECT_EQ(inverse_participation(p, 5, 7, 9), 4);
+  const std::vector<Real> probabilities = participation_probabilities(p);
+  EXPECT_EQ(inverse_participation(p, probabilities, 0, 7, 9), 2);
+  EXPECT_EQ(inverse_participation(p, probabilities, 5, 7, 9), 4);
   p.participation_weights = ParticipationWeights::kCounted;
-  EXPECT_EQ(inverse_participation(p, 0, 0, 0), 1);  // the first round, in which it takes part
-  EXPECT_EQ(inverse_participation(p, 0, 3, 7), 2);  // the fourth time in eight rounds
+  EXPECT_EQ(inverse_participation(p, probabilities, 0, 0, 0), 1);  // the first round, in which it takes part
+  EXPECT_EQ(inverse_participation(p, probabilities, 0, 3, 7), 2);  // the fourth time in eight rounds
   p.participation_weights = ParticipationWeights::kBiased;
-  EXPECT_EQ(inverse_participation(p, 0, 3, 7), 1);
+  EXPECT_EQ(inverse_participation(p, probabilities, 0, 3, 7), 1);
   EXPECT_FALSE(is_unbiased(p));
-  EXPECT_EQ(inverse_participation(scheme_one(2), 0, 3, 7), 1);
+  EXPECT_EQ(inverse_participation(scheme_one(2), {}, 0, 3, 7), 1);
 }
 
 // ---- Through the coordinator ----

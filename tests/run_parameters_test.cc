@@ -200,6 +200,13 @@ TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
          p->participation = Participation::kSchemeTwo;
          p->participation_probability = "0.5 1.5";
        }},
+      {"participation_weights, update_goal, update_min:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeTwo;
+         p->participation_probability = "0.5";
+         p->participation_weights = ParticipationWeights::kTrue;
+         p->update_goal = 2;
+       }},
       {"participation_weights, fold_weight:",
        [](RunParameters* p) {
          p->participation = Participation::kSchemeTwo;
@@ -277,6 +284,46 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   tangent = tangent_parameters();
   tangent.batch_mode = BatchMode::kPerDirection;
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
+}
+
+TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"delay_rule, buffer_size, solver:",
+       [](RunParameters* p) {
+         p->buffer_size = 0;
+         p->late = LatePolicy::kDrop;
+       }},
+      {"delay_rule, dominance_penalty, buffer_size:", [](RunParameters* p) { p->buffer_size = 2; }},
+      {"delay_rule, fold_weight:", [](RunParameters* p) { p->fold_weight = FoldWeight::kSampleCount; }},
+      {"delay_rule, manifold:",
+       [](RunParameters* p) {
+         p->manifold = ManifoldId::kSpd;
+         p->shape = {4, 4};
+         p->delay_rule = DelayRule::kDcAsgd;
+       }},
+      {"server_step, delay_rule:", [](RunParameters* p) { p->server_step = 2; }},
+      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->server_momentum = 1; }},
+      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay_lambda = 0; }},
+      {"delay_rule:",
+       [](RunParameters* p) {
+         p->delay_rule = DelayRule::kNone;
+         p->dominance_penalty = true;
+       }},
+      {"buffer_size, device_count:", [](RunParameters* p) { p->buffer_size = 5; }},
+      {"buffer_size, update_goal, update_min:", [](RunParameters* p) { p->update_min = 1; }},
+      {"buffer_size, participation, solver:",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 2;
+       }},
+      {"buffer_size, late:", [](RunParameters* p) { p->late = LatePolicy::kDrop; }},
+  };
+  RunParameters p = tangent_parameters();
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.fold_weight = FoldWeight::kUniform;
+  p.delay_rule = DelayRule::kOrthoPos;
+  expect_refused(p, cases);
 }
 
 TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
@@ -357,6 +404,17 @@ TEST(RunParameters, EveryFieldCountsForTheDigestAndIsNamed) {
     EXPECT_EQ(differing_keys(canonical_text(p), canonical_text(changed)).size(), 1U) << index;
   }
   EXPECT_THAT(differing_keys("a = 1\nb = 2\n", "b = 2\nc = 3\n"), testing::ElementsAre("a", "c"));
+}
+
+// A run that was stored before a field came to be goes on under a release that has it, as long as it is at its default.
+TEST(RunParameters, AStoredTextWithoutANewKeyMeansItsDefault) {
+  RunParameters p = scalar_parameters();
+  std::string stored = canonical_text(p);
+  const std::string line = "error_feedback = false\n";
+  stored.erase(stored.find(line), line.size());
+  EXPECT_THAT(differing_keys(stored, canonical_text(p)), testing::IsEmpty());
+  p.error_feedback = true;
+  EXPECT_THAT(differing_keys(stored, canonical_text(p)), testing::ElementsAre("error_feedback"));
 }
 
 // 000 equations (5.2), as printed and as its authors run it, and (4.24).

@@ -8,7 +8,8 @@ import sys
 RUN = pathlib.Path(__file__).resolve().parent.parent / "run"
 # What the help of each verb must say; that of demo and simulate comes from their programs.
 HELP = {"setup": "Debian packages", "build": "presets:", "test": "all tests", "emulate": "--identity",
-        "digest": "digest", "footprint": "flash and RAM", "fuzz": "seconds"}
+        "digest": "digest", "footprint": "flash and RAM", "fuzz": "seconds", "package": "Debian packages",
+        "soak": "linkdrop"}
 WRONG = (["fly"], ["build"], ["build", "nothing"], ["emulate", "nothing"], ["footprint", "--all"], ["fuzz", "0"])
 
 

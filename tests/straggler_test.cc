@@ -97,5 +97,23 @@ TEST(Straggler, TheWholeDecisionTable) {
   EXPECT_EQ(judge_round(p, {0, 0, 0, false, false}).decision, RoundDecision::kWait);
 }
 
+// A buffer counts answers to any version; at the deadline one is enough.
+TEST(Straggler, ABufferClosesByItsCount) {
+  RunParameters p = scalar_parameters();
+  p.buffer_size = 2;
+  RoundProgress progress;
+  progress.asked_count = 4;
+  progress.late_count = 1;
+  EXPECT_EQ(judge_round(p, progress).decision, RoundDecision::kWait);
+  progress.is_past_deadline = true;
+  EXPECT_EQ(judge_round(p, progress).trigger, Trigger::kDeadline);
+  progress.is_past_deadline = false;
+  progress.on_time_count = 1;
+  EXPECT_EQ(judge_round(p, progress).trigger, Trigger::kGoal);
+  progress.on_time_count = progress.late_count = 0;
+  progress.is_past_deadline = true;
+  EXPECT_EQ(judge_round(p, progress).decision, RoundDecision::kExtend);
+}
+
 }  // namespace
 }  // namespace gradstream

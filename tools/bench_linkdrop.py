@@ -1,10 +1,11 @@
 """./run bench linkdrop: a board's link drops at every byte of a session, and its server is restarted amid noise.
 
-A session is the handshake, Hello to Task, and two rounds. A proxy between the emulated board's UART and the server
-closes both ends after byte 1 of the first session, byte 2 of the second, and so on; the board is not told. Beside that
-the server is killed and started again while the proxy changes, loses and inserts bytes. Each time the board must end
-with the digest of a board that nobody disturbed; the server must have counted it once in every version, and refused
-nothing.
+A session is the handshake, Hello to Task, and two rounds. A proxy between the emulated board and the server closes both
+ends after byte 1 of the first session, byte 2 of the second, and so on: by UART the board is not told, by Ethernet its
+connection is gone. Beside that the server is killed and started again while the proxy changes, loses and inserts bytes.
+Each time the board must end with the digest of a board that nobody disturbed; the server must have counted it once in
+every version, and refused nothing. A whole run is long: --part 3/8 is the third of eight parts, which together drop at
+every byte.
 """
 
 import argparse
@@ -24,8 +25,8 @@ import fleet
 import link_proxy
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
-BOARD = "mps2-an386"
-IMAGE = fleet.ROOT / "build" / BOARD / "boards" / "mps2_an386" / "gradstream_client_emulator.elf"
+BOARDS = {"uart": "mps2-an386", "ethernet": "mps2-an386-eth"}
+TARGET = "gradstream_client_emulator"
 SESSION_ROUNDS = 2
 CALM_ROUNDS = 10
 QUIET_ROUNDS_MAX = 2000      # of a run whose server is restarted: more than it sees
@@ -41,8 +42,8 @@ class Failure(Exception):
 class Run:
     """A server, a proxy and one board, in a folder of their own."""
 
-    def __init__(self, home, rounds):
-        self.home, self.rounds, self.port = home, rounds, fleet.free_port()
+    def __init__(self, home, board, rounds):
+        self.home, self.kind, self.rounds, self.port = home, board, rounds, fleet.free_port()
         self.config = ["--config", CONFIG]
         for key, value in {"server.listen": f"127.0.0.1:{self.port}", "server.database": home / "gradstream.db",
                            "server.export_dir": home, "run.round_count": rounds, "run.device_count": 1,
@@ -66,9 +67,10 @@ class Run:
         self.start_server()
         self.proxy = link_proxy.LinkProxy(self.port, plan, noise)
         arguments = types.SimpleNamespace(
-            board=BOARD, server=f"127.0.0.1:{self.proxy.port}", identity=self.home / "board.identity",
+            board=self.kind, server=f"127.0.0.1:{self.proxy.port}", identity=self.home / "board.identity",
             shard=self.home / "board.gsd", flash=None, forever=False)
-        self.board = fleet.Process("board", emulate.command(arguments, IMAGE))
+        image = fleet.ROOT / "build" / self.kind / "boards" / self.kind.replace("-", "_") / f"{TARGET}.elf"
+        self.board = fleet.Process("board", emulate.command(arguments, image))
 
     def wait_for_version(self, version, seconds):
         if self.server.wait_for_line(f"event=round_closed version={version} ", seconds) is None:
@@ -96,10 +98,10 @@ class Run:
             raise Failure("\n".join(["the server refused:", *self.refused]))
 
 
-def play(rounds, story, plan=(), noise=None):
+def play(board, rounds, story, plan=(), noise=None):
     """What story(run) returns, of a run that is checked at its end."""
     with tempfile.TemporaryDirectory(prefix="gradstream-linkdrop-", dir=os.environ.get("TMPDIR")) as home:
-        run = Run(pathlib.Path(home), rounds)
+        run = Run(pathlib.Path(home), board, rounds)
         try:
             run.start(plan, noise)
             result = story(run)
@@ -114,24 +116,24 @@ def play(rounds, story, plan=(), noise=None):
         return result
 
 
-def measure(rounds):
+def measure(board, rounds):
     """(digest, bytes that went over its link) of an undisturbed run, which is one session."""
     def story(run):
         return run.end(RECOVERY_SECONDS_MAX + rounds), run.proxy.byte_count
-    return play(rounds, story)
+    return play(board, rounds, story)
 
 
-def drop(rounds, plan):
+def drop(board, rounds, plan):
     """The digest of a run whose link drops at those bytes."""
     def story(run):
         digest = run.end(RECOVERY_SECONDS_MAX * (len(plan) + 1) + rounds)
         if run.proxy.drops != len(plan):
             raise Failure(f"the run was over after {run.proxy.drops} of {len(plan)} drops")
         return digest
-    return play(rounds, story, plan)
+    return play(board, rounds, story, plan)
 
 
-def restart(rounds, count, seed):
+def restart(board, rounds, count, seed):
     """(digest, bytes spoilt) of a run whose server is killed `count` times, with noise on the link meanwhile."""
     noise = link_proxy.Noise(seed, NOISE_GAP_BYTES)
 
@@ -142,31 +144,46 @@ def restart(rounds, count, seed):
             run.start_server()
         digest = run.end(RECOVERY_SECONDS_MAX * 3 + rounds)
         return digest, noise.count
-    return play(rounds, story, noise=noise)
+    return play(board, rounds, story, noise=noise)
+
+
+def part_of(text):
+    """(3, 8) of "3/8"."""
+    part, count = map(int, text.split("/"))
+    if not 1 <= part <= count:
+        raise ValueError(text)
+    return part, count
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./run bench linkdrop", description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--link", choices=BOARDS, default="uart", help="of the board (default: uart)")
     parser.add_argument("--stride", type=int, default=1, help="drop at every so many bytes")
+    parser.add_argument("--part", type=part_of, default=(1, 1), metavar="I/N", help="of the bytes: every N-th")
     parser.add_argument("--boards", type=int, default=16, help="that share the drops, at once")
     parser.add_argument("--restarts", type=int, default=20, help="of the server, with noise on the link")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    for preset, target in (("dev", "gradstream"), (BOARD, "gradstream_client_emulator")):
+    board = BOARDS[arguments.link]
+    for preset, target in (("dev", "gradstream"), (board, TARGET)):
         if preset == "dev" and "GS_BUILD_DIR" in os.environ:
             continue  # a test, whose tree is built
         fleet.command([fleet.ROOT / "tools" / "build.sh", preset, target], f"building {target}", 1800)
     begin = time.monotonic()
     try:
-        _, size = measure(SESSION_ROUNDS)
-        points = list(range(1, size + 1, arguments.stride))
+        _, size = measure(board, SESSION_ROUNDS)
+        points = list(range(1, size + 1, arguments.stride))[arguments.part[0] - 1::arguments.part[1]]
         plans = [points[index::arguments.boards] for index in range(arguments.boards)]
         # A session that is not dropped before its end sees two rounds or so; the last one goes on to the run's end.
         rounds = 2 * SESSION_ROUNDS * len(plans[0]) + CALM_ROUNDS
         with concurrent.futures.ThreadPoolExecutor(arguments.boards + 1) as pool:
-            noisy = pool.submit(restart, rounds, arguments.restarts, arguments.seed) if arguments.restarts else None
-            runs = [pool.submit(drop, rounds, plan) for plan in plans if plan]
-            digests = {run.result() for run in runs} | {measure(rounds)[0]}
+            noisy = None
+            if arguments.restarts:
+                noisy = pool.submit(restart, board, rounds, arguments.restarts, arguments.seed)
+            runs = [pool.submit(drop, board, rounds, plan) for plan in plans if plan]
+            for done, _ in enumerate(concurrent.futures.as_completed(runs), 1):
+                print(f"{done} of {len(runs)} boards met their drops, {time.monotonic() - begin:.0f} s", flush=True)
+            digests = {run.result() for run in runs} | {measure(board, rounds)[0]}
             spoilt = 0
             if noisy:
                 digest, spoilt = noisy.result()
@@ -177,8 +194,8 @@ def main():
         return 1
     print(f"a session of {size} bytes, dropped at {len(points)} of them on {len(runs)} boards; {arguments.restarts} "
           f"restarts of the server with {spoilt} bytes spoilt; {time.monotonic() - begin:.0f} s")
-    print(f"result: drops={len(points)} bytes={size} restarts={arguments.restarts} spoilt={spoilt} rounds={rounds} "
-          f"digests={len(digests)}")
+    print(f"result: link={arguments.link} drops={len(points)} bytes={size} restarts={arguments.restarts} "
+          f"spoilt={spoilt} rounds={rounds} digests={len(digests)}")
     return 0 if len(digests) == 1 else 1
 
 

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""./run emulate BOARD: a board's client image in QEMU (the RP2040's in rp2040js), its link UART joined to a server.
+"""./run emulate BOARD: a board's client image in QEMU (the RP2040's in rp2040js), its link joined to a server.
+
+What is typed goes to the board's shell line by line (`help` names its commands).
 
 The image is the same for all units. Identity and samples are loaded into pages of its flash, as a programmer would
 write them (boards/README.md). The board's console is this command's output.
@@ -7,21 +9,26 @@ write them (boards/README.md). The board's console is this command's output.
 
 import argparse
 import ctypes
+import os
 import pathlib
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
+import threading
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QEMU = "qemu-system-arm"
 RP2040JS = ROOT / "third_party" / "rp2040js" / "node_modules" / "rp2040js"
 IDENTITY_SIZE = 1024
+NETWORK_SIZE = 2048  # boards/mps2_an386_eth/mps2_an386_eth.ld
 FLASH_PAGE_SIZE = 16 * 1024  # of boards/cortex_m/emulated_flash.cc, as the layout of the file
 FLASH_COUNTERS = "<4I"       # erases of page 0, of page 1, bytes programmed, calls
 POWER_CUT_STATUS = 75        # exit status of an image whose power was cut
+WORDS_SIZE_MAX = 318         # of all words, as boards/cortex_m/emulator.cc takes them
 _PR_SET_PDEATHSIG = 1
 
 
@@ -33,15 +40,17 @@ class Machine(NamedTuple):
     identity_address: int
     console: int = 0        # which of its serial ports, in QEMU's order
     link: int = 1
+    network_address: int = 0  # of the network settings' page; 0: no Ethernet
 
 
-def mps(qemu, what):
-    return Machine(qemu, what, 0x40000, 252 * 1024, 0x7F000)  # boards/mps2/mps2.ld
+def mps(qemu, what, **others):
+    return Machine(qemu, what, 0x40000, 252 * 1024, 0x7F000, **others)  # boards/mps2/mps2.ld
 
 
 MACHINES = {
     "mps2-an385": mps("mps2-an385", "Cortex-M3"),
     "mps2-an386": mps("mps2-an386", "Cortex-M4F"),
+    "mps2-an386-eth": mps("mps2-an386", "Cortex-M4F, by Ethernet", network_address=0x7F800),
     "mps2-an500": mps("mps2-an500", "Cortex-M7"),
     "mps3-an547": mps("mps3-an547", "Cortex-M55"),
     "rp2040": Machine("", "Raspberry Pi Pico, Cortex-M0+", 0x10100000, 512 * 1024, 0x101DF000),
@@ -60,6 +69,8 @@ def parse_arguments():
     parser.add_argument("--server", required=True, metavar="HOST:PORT", help="where `gradstream serve` listens")
     parser.add_argument("--identity", required=True, type=pathlib.Path, help="file that `gradstream device add` wrote")
     parser.add_argument("--shard", required=True, type=pathlib.Path, help="samples (*.gsd; firmware/shard.h)")
+    parser.add_argument("--network", type=pathlib.Path, help="network settings of a board with Ethernet "
+                        "(boards/mps2_an386_eth/README.md), instead of those that lead to the server")
     parser.add_argument("--forever", action="store_true", help="go on after the run is finished")
     parser.add_argument("--flash", type=pathlib.Path, help="file that plays the flash pages of the client's state, "
                         "made when missing; without it the board forgets all at a reset")
@@ -99,6 +110,35 @@ def flash_counters(path):
     return struct.unpack(FLASH_COUNTERS, path.read_bytes()[2 * FLASH_PAGE_SIZE:])
 
 
+def network_page(host, port):
+    """A file with the settings that lead from QEMU's own network, 10.0.2.0/24, to the server. There 10.0.2.2 is this
+    machine's 127.0.0.1; other addresses are reached through this machine."""
+    try:
+        address = socket.gethostbyname(host)
+    except OSError as error:
+        raise Failure(f"{host} has no IPv4 address ({error.strerror})") from error
+    if address.startswith("127.") and address != "127.0.0.1":
+        raise Failure(f"QEMU's network leads to 127.0.0.1 of this machine, not to {address}")
+    address = "10.0.2.2" if address == "127.0.0.1" else address
+    text = f"address = 10.0.2.15/24\ngateway = 10.0.2.2\nserver = {address}:{port}\n"
+    path = ROOT / "build" / "emulate" / f"{address}-{port}.network"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")  # others may write the same
+    unfinished.write_text(text, encoding="ascii")
+    unfinished.rename(path)
+    return path
+
+
+def ethernet(machine, arguments, host, port):
+    """QEMU's words for the board's Ethernet; [] for a board without."""
+    if not machine.network_address:
+        return []
+    path = getattr(arguments, "network", None) or network_page(host, port)
+    path = page(path, NETWORK_SIZE, "network settings", "boards/mps2_an386_eth/README.md tells their form")
+    return ["-nic", "user,id=net0,model=lan9118,ipv6=off",
+            "-device", f"loader,file={path},addr={machine.network_address:#x},force-raw=on"]
+
+
 def command(arguments, image, *words):
     """QEMU's command line; words go to the image, beside those of the arguments."""
     match = re.fullmatch(r"(.+):(\d+)", arguments.server)
@@ -107,11 +147,14 @@ def command(arguments, image, *words):
     machine = MACHINES[arguments.board]
     shard = page(arguments.shard, machine.shard_size, "shard", "name a shard with --shard")
     identity = page(arguments.identity, IDENTITY_SIZE, "identity", "`gradstream device add` writes one")
+    network = ethernet(machine, arguments, match[1], match[2])
     # nodelay: 40 to 95 ms a round trip otherwise. reconnect: the chardev dials again when the server was gone.
     link = f"socket,id=link,host={match[1].strip('[]')},port={match[2]},nodelay=on,reconnect=1"
-    words = ["client", *words] + ([] if arguments.forever else ["until-finished"])
+    words = ["client", f"identity={identity}", *words] + ([] if arguments.forever else ["until-finished"])
     if arguments.flash:
         words.append(f"flash={make_flash(arguments.flash)}")
+    if len(" ".join(words)) > WORDS_SIZE_MAX:
+        raise Failure("the paths of identity and flash are too long: name files in a folder nearer to the root")
     if not machine.qemu:
         if not RP2040JS.exists():
             raise Failure("rp2040js is missing: install npm, then ./run setup fetches it")
@@ -119,23 +162,38 @@ def command(arguments, image, *words):
                 "--words", " ".join(words), "--load", f"{shard}@{machine.shard_address:#x}",
                 "--load", f"{identity}@{machine.identity_address:#x}"]
     semihosting = ",".join(["enable=on,target=native", *(f"arg={word}" for word in words)])
-    ports = {machine.console: "chardev:console", machine.link: "chardev:link"}
+    ports = {machine.console: "chardev:console"}
+    if not network:
+        ports[machine.link] = "chardev:link"
+        network = ["-chardev", link]
     serial = [word for port in range(max(ports) + 1) for word in ("-serial", ports.get(port, "none"))]
     return [QEMU, "-M", machine.qemu, "-display", "none", "-monitor", "none",
-            "-chardev", "stdio,id=console,signal=off", "-chardev", link, *serial,
+            "-chardev", "stdio,id=console,signal=off", *network, *serial,
             "-semihosting-config", semihosting, "-kernel", image,
             "-device", f"loader,file={shard},addr={machine.shard_address:#x},force-raw=on",
             "-device", f"loader,file={identity},addr={machine.identity_address:#x},force-raw=on"]
 
 
+def copy_lines(out):
+    """What is typed, to the board's console; the terminal itself edits and shows the line."""
+    try:
+        while data := os.read(0, 4096):
+            out.write(data)
+            out.flush()
+    except OSError:
+        pass  # the board is gone, or this runs in the terminal's background
+
+
 def run(arguments):
     """Copies the console until the image exits; its exit status and the fields of its closing line."""
     child = subprocess.Popen(
-        command(arguments, arguments.image or image_of(arguments.board)), stdin=subprocess.DEVNULL,
+        command(arguments, arguments.image or image_of(arguments.board)), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
     signal.signal(signal.SIGINT, lambda *_: child.terminate())
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)
+    threading.Thread(target=copy_lines, args=(child.stdin.buffer,), daemon=True).start()
     finished = {}
     for line in child.stdout:
         line = line.rstrip()

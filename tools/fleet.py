@@ -55,7 +55,7 @@ class Process:
         self._news = threading.Condition()
         self._ended = False  # no further line will come
         self._child = subprocess.Popen(
-            self.command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            self.command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", preexec_fn=_die_with_parent)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -71,6 +71,11 @@ class Process:
         with self._news:
             self._ended = True
             self._news.notify_all()
+
+    def type(self, text):
+        """Hands text to its input."""
+        self._child.stdin.write(text)
+        self._child.stdin.flush()
 
     @property
     def running(self):

@@ -1,7 +1,13 @@
-"""./run monitor PORT: a board's console, at 115,200 baud, until Ctrl-C."""
+"""./run monitor PORT: a board's console, at 115,200 baud, until Ctrl-C. What is typed goes to the board line by line.
+
+The board does not echo: the terminal shows and edits the line, and Enter sends it. `help` names the commands of its
+shell; `status`, `test` and `reset identity` are there.
+"""
 
 import argparse
 import glob
+import os
+import select
 import sys
 import termios
 
@@ -9,16 +15,32 @@ CANDIDATES = ("/dev/ttyACM*", "/dev/ttyUSB*", "/dev/serial/by-id/*")
 
 
 def open_port(path):
-    """The port, raw, 8N1."""
-    port = open(path, "rb", buffering=0)
+    """The port's descriptor: raw, 8N1."""
+    port = os.open(path, os.O_RDWR | os.O_NOCTTY)
     settings = termios.tcgetattr(port)
-    settings[0] = 0                                        # input as it comes
+    settings[0] = settings[1] = 0                          # input and output as they come
     settings[2] = termios.CS8 | termios.CREAD | termios.CLOCAL
     settings[3] = 0                                        # no echo, no lines
     settings[4] = settings[5] = termios.B115200
     settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
     termios.tcsetattr(port, termios.TCSANOW, settings)
     return port
+
+
+def copy(port):
+    """Yields what the board says and sends what is typed, until either the port or the user ends it."""
+    sources = [port, 0]
+    while True:
+        for source in select.select(sources, [], [])[0]:
+            data = os.read(source, 256)
+            if source == port and not data:
+                return
+            if source == port:
+                yield data
+            elif data:
+                os.write(port, data)
+            else:
+                sources.remove(0)  # the end of a file; the board may still speak
 
 
 def main():
@@ -33,11 +55,12 @@ def main():
         return 1
     lines = 0
     try:
-        with open_port(path) as port:
-            while data := port.read(256):
-                lines += data.count(b"\n")
-                sys.stdout.write(data.decode(errors="replace"))
-                sys.stdout.flush()
+        port = open_port(path)
+        print(f"monitor: {path}; type a command of the board's shell (status, test, help) and Enter; Ctrl-C ends")
+        for data in copy(port):
+            lines += data.count(b"\n")
+            sys.stdout.write(data.decode(errors="replace"))
+            sys.stdout.flush()
     except KeyboardInterrupt:
         pass
     except (OSError, termios.error) as error:

@@ -1,5 +1,5 @@
-// Runs an RP2040 image in rp2040js: plays the boot ROM, joins UART1 to a server's TCP port, prints UART0, and answers the
-// image's semihosting calls, as QEMU does for the other boards. tools/emulate.py starts it.
+// Runs an RP2040 image in rp2040js: plays the boot ROM, joins UART1 to a server's TCP port and UART0 to its own input and
+// output, and answers the image's semihosting calls, as QEMU does for the other boards. tools/emulate.py starts it.
 //
 //   node tools/rp2040.mjs --image ELF --link HOST:PORT --words "client until-finished" [--load FILE@ADDRESS]...
 import fs from 'node:fs';
@@ -134,6 +134,17 @@ rp2040.uart[0].onByte = (byte) => {
   }
 };
 
+const typed = [];
+process.stdin.on('data', (bytes) => {
+  typed.push(...bytes);
+  if (wake) wake();
+});
+process.stdin.on('error', () => {});
+
+function feedConsole() {
+  while (typed.length > 0 && !rp2040.uart[0].rxFIFO.full) rp2040.uart[0].feedByte(typed.shift());
+}
+
 const link = rp2040.uart[1];
 let socket = null;
 let received = []; // buffers that the UART has not taken
@@ -196,10 +207,12 @@ async function run() {
       for (let j = 0; j < TICK_INSTRUCTIONS && !core.waiting; j++) cycles += core.executeInstruction();
       clock.tick(cycles * CYCLE_NANOS);
       if (received.length > 0) feedLink();
+      if (typed.length > 0) feedConsole();
     }
     flushLink();
     feedLink();
-    if (core.waiting && received.length === 0) await sleep();
+    feedConsole();
+    if (core.waiting && received.length === 0 && typed.length === 0) await sleep();
     else await new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -1,9 +1,10 @@
-# gs_add_cortex_m_client(SCRIPT file CONFIG file SOURCES file... SILICON file... EMULATOR file...): two images of the
-# client, the same but for what stands in for silicon.
+# gs_add_cortex_m_client([ETHERNET] SCRIPT file CONFIG file SOURCES file... SILICON file... EMULATOR file...): two
+# images of the client, the same but for what stands in for silicon.
 #   gradstream_client.elf            for silicon; no semihosting in it
 #   gradstream_client_emulator.elf   for an emulator (GS_EMULATOR)
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
-# emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root.
+# emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
+# is boards/ethernet, else a UART.
 function(gs_add_cortex_m_image target script config)
   add_executable(${target}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc
@@ -23,15 +24,29 @@ function(gs_add_cortex_m_image target script config)
 endfunction()
 
 function(gs_add_cortex_m_client)
-  cmake_parse_arguments(arg "" "SCRIPT;CONFIG" "SOURCES;SILICON;EMULATOR" ${ARGN})
+  cmake_parse_arguments(arg "ETHERNET" "SCRIPT;CONFIG" "SOURCES;SILICON;EMULATOR" ${ARGN})
   list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_SILICON PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_EMULATOR PREPEND ${PROJECT_SOURCE_DIR}/)
+  set(link ${PROJECT_SOURCE_DIR}/boards/cortex_m/uart_link.cc)
+  if(arg_ETHERNET)
+    include(lwip)
+    set(link
+      ${PROJECT_SOURCE_DIR}/boards/ethernet/lan9118.cc
+      ${PROJECT_SOURCE_DIR}/boards/ethernet/link.cc
+      ${PROJECT_SOURCE_DIR}/boards/ethernet/network_settings.cc)
+  endif()
   gs_add_cortex_m_image(gradstream_client ${arg_SCRIPT} ${arg_CONFIG}
-    ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${arg_SOURCES} ${arg_SILICON})
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
   gs_add_cortex_m_image(gradstream_client_emulator ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
-    ${arg_SOURCES} ${arg_EMULATOR})
+    ${link} ${arg_SOURCES} ${arg_EMULATOR})
   target_compile_definitions(gradstream_client_emulator PRIVATE GS_EMULATOR=1)
+  if(arg_ETHERNET)
+    foreach(image gradstream_client gradstream_client_emulator)
+      target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
+      target_link_libraries(${image} PRIVATE gs_lwip)
+    endforeach()
+  endif()
 endfunction()

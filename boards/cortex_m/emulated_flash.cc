@@ -2,6 +2,8 @@
 // torn word or a torn erase. tools/emulate.py makes the file.
 //
 //   page 0 | page 1 | erases of page 0, erases of page 1, bytes programmed, calls (4 words)
+#include <cstring>
+
 #include "boards/cortex_m/semihosting.h"
 #include "boards/flash.h"
 
@@ -12,6 +14,7 @@ namespace {
 constexpr uint32_t kPageSize = 16 * 1024;
 constexpr uint32_t kCountersOffset = kFlashPageCount * kPageSize;
 constexpr uint32_t kChunkSize = 128;
+constexpr uint32_t kIdentitySize = 1024;  // kIdentityTextSizeMax
 
 struct Counters {
   uint32_t erases[kFlashPageCount];
@@ -118,6 +121,30 @@ bool is_power_good() { return true; }
 constexpr FlashOps kOps = {page_size, read, program, erase, is_power_good};
 
 }  // namespace
+
+Status erase_identity() {
+  size_t size = 0;
+  char path[320] = {};  // QEMU wants the name's end
+  const char* word = semihosting::word("identity=", &size);
+  if (word == nullptr) {
+    return Status::kClosed;
+  }
+  std::memcpy(path, word, size);
+  const uint32_t arguments[] = {semihosting::address(path), semihosting::kUpdateBinary, size};
+  const uint32_t opened = semihosting::call(semihosting::kOpen, arguments);
+  if (opened == semihosting::kFailed) {
+    return Status::kClosed;
+  }
+  file = opened;
+  uint8_t erased[kChunkSize];
+  for (uint8_t& byte : erased) {
+    byte = 0xFF;
+  }
+  for (uint32_t offset = 0; offset < kIdentitySize; offset += kChunkSize) {
+    write_file(offset, erased, kChunkSize);
+  }
+  semihosting::leave(semihosting::kExitIdentityWiped);
+}
 
 const FlashOps* board_flash() {
   size_t size = 0;

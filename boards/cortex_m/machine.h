@@ -15,8 +15,10 @@ void machine_start();
 
 // One byte to the console, waiting for room.
 void machine_console_put(char c);
+// A byte that was typed; false: nothing has come. Called from the console's interrupt.
+bool machine_console_get(uint8_t* byte);
 
-// The link. Called with interrupts masked or from the link's interrupt.
+// The link, where it is a UART (uart_link.cc). Called with interrupts masked or from the link's interrupt.
 bool machine_link_has_room();
 void machine_link_put(uint8_t byte);
 bool machine_link_get(uint8_t* byte);  // false: nothing has come
@@ -26,7 +28,7 @@ void machine_link_want(bool receive, bool transmit);
 // Milliseconds since machine_start(); called with interrupts on.
 uint64_t machine_now_ms();
 // An interrupt at the latest after so long, 1 .. kSleepMaxMs, so that a wait for one ends. Interrupts are masked.
-inline constexpr uint64_t kSleepMaxMs = 5000;  // below the period of every watchdog
+inline constexpr uint32_t kSleepMaxMs = 5000;  // below the period of every watchdog
 void machine_wake_in_ms(uint64_t delta_ms);
 
 // Gives the image another kWatchdogMs. Without it the machine resets, and says why after it. Reason: several times the
@@ -42,6 +44,8 @@ ResetCause machine_reset_cause();
 
 // The link has a byte or room.
 void on_link_interrupt();
+// The console has a byte.
+void on_console_interrupt();
 
 }  // namespace gradstream
 

@@ -1,5 +1,5 @@
-// The port of every Cortex-M board: memory, link, sleep, console, over the machine's few functions (machine.h). All
-// waits are WFI.
+// The port of every Cortex-M board: memory, sleep, console, over the machine's few functions (machine.h) and a link
+// (link.h). All waits are WFI.
 #include "runtime/link/port.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "boards/board.h"
 #include "boards/cortex_m/cortex_m.h"
+#include "boards/cortex_m/link.h"
 #include "boards/cortex_m/machine.h"
 #include "boards/cortex_m/ring.h"
 
@@ -25,67 +26,29 @@ namespace {
 __attribute__((section(".stack"), used)) alignas(8) uint8_t stack[kStackSize];
 alignas(8) uint8_t arena_memory[kArenaSize];
 alignas(8) uint8_t tls_pool_memory[kTlsPoolSize];
-Ring<kReceiveRingSize> receive_ring;
-Ring<kTransmitRingSize> transmit_ring;
-bool write_blocked = false;
-
-// With interrupts masked, or inside one.
-void serve_link() {
-  uint8_t byte = 0;
-  while (!receive_ring.is_full() && machine_link_get(&byte)) {
-    receive_ring.push(byte);
-  }
-  while (!transmit_ring.is_empty() && machine_link_has_room()) {
-    machine_link_put(transmit_ring.pop());
-  }
-  // A full ring switches the interrupt off, which holds back a peer that can be held.
-  machine_link_want(!receive_ring.is_full(), !transmit_ring.is_empty());
-}
-
-Status link_open(void*) { return Status::kOk; }
-
-Result<size_t> link_read(void*, uint8_t* out, size_t size) {
-  size_t count = 0;
-  while (count < size && !receive_ring.is_empty()) {
-    out[count++] = receive_ring.pop();
-  }
-  if (count > 0) {  // the ring may have been full, at any moment up to here, and the interrupt off
-    mask_interrupts();
-    serve_link();
-    unmask_interrupts();
-  }
-  return count == 0 ? Result<size_t>(Status::kWouldBlock) : Result<size_t>(count);
-}
-
-Result<size_t> link_write(void*, const uint8_t* bytes, size_t size) {
-  size_t count = 0;
-  mask_interrupts();
-  do {
-    while (count < size && !transmit_ring.is_full()) {
-      transmit_ring.push(bytes[count++]);
-    }
-    serve_link();
-  } while (count < size && !transmit_ring.is_full());
-  unmask_interrupts();
-  write_blocked = count < size;
-  return count == 0 ? Result<size_t>(Status::kWouldBlock) : Result<size_t>(count);
-}
-
-// What is still to be sent, such as a close_notify, leaves; what came in belongs to a session that is over.
-void link_close(void*) {
-  mask_interrupts();
-  receive_ring.forget();
-  serve_link();
-  unmask_interrupts();
-}
-
-constexpr TransportOps kLinkOps = {link_open, link_read, link_write, link_close, false};
-
-bool has_link_news() { return !receive_ring.is_empty() || (write_blocked && transmit_ring.is_empty()); }
+Ring<kConsoleRingSize> console_ring;
 
 }  // namespace
 
-void on_link_interrupt() { serve_link(); }
+// What does not fit is lost, as nobody types that much in a local step; the last place is for a line's end, so that the
+// shell refuses what is left of the line.
+void on_console_interrupt() {
+  uint8_t byte = 0;
+  while (machine_console_get(&byte)) {
+    const size_t wanted = byte == '\r' || byte == '\n' ? 1 : 2;
+    if (console_ring.size() + wanted <= kConsoleRingSize) {
+      console_ring.push(byte);
+    }
+  }
+}
+
+bool board_console_read(uint8_t* byte) {
+  const bool is_there = !console_ring.is_empty();
+  if (is_there) {
+    *byte = console_ring.pop();
+  }
+  return is_there;
+}
 
 void board_start() {
   machine_start();
@@ -117,19 +80,18 @@ uint64_t port_now_ms() { return machine_now_ms(); }
 void port_sleep_until_ms(uint64_t when_ms) {
   for (;;) {
     machine_watchdog_feed();
+    const uint32_t link_wait_ms = link_serve();
     const uint64_t now_ms = machine_now_ms();
     mask_interrupts();
-    if (now_ms >= when_ms || has_link_news()) {
+    if (now_ms >= when_ms || link_has_news() || !console_ring.is_empty()) {
       break;
     }
-    machine_wake_in_ms(std::min(when_ms - now_ms, kSleepMaxMs));
+    machine_wake_in_ms(std::min<uint64_t>(when_ms - now_ms, link_wait_ms));
     wait_for_interrupt();
     unmask_interrupts();
   }
   unmask_interrupts();
 }
-
-Transport port_transport() { return {&kLinkOps, nullptr}; }
 
 void port_log_line(const char* text) {
   while (*text != '\0') {

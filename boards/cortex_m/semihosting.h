@@ -26,6 +26,7 @@ inline constexpr uint32_t kReadBinary = 1, kUpdateBinary = 3;  // modes of kOpen
 // Exit codes of an image besides those of firmware/client_main.h.
 inline constexpr int kExitFault = 70;
 inline constexpr int kExitPowerCut = 75;
+inline constexpr int kExitIdentityWiped = 3;  // as an image without an identity
 
 inline uint32_t call(Operation operation, const void* arguments) {
   register uint32_t r0 asm("r0") = operation;

@@ -1,12 +1,16 @@
-// Arm's MPS2 boards AN385 (Cortex-M3), AN386 (M4F) and AN500 (M7): UART1 is the link, UART0 the console, the CMSDK dual
-// timer the clock.
+// Arm's MPS2 boards AN385 (Cortex-M3), AN386 (M4F) and AN500 (M7): UART1 is the link, or with GS_ETHERNET the board's
+// LAN9220; UART0 the console, the CMSDK dual timer the clock.
 #include <cstdint>
 
 #include "boards/cortex_m/cortex_m.h"
 #include "boards/cortex_m/machine.h"
 #include "boards/mps2/cmsdk_uart.h"
 #if defined(GS_EMULATOR)
+#include "boards/mps2/instruction_count.h"
 #include "boards/mps2/power_cut.h"
+#endif
+#if defined(GS_ETHERNET)
+#include "boards/mps2/ethernet.h"
 #endif
 #include "runtime/link/port.h"
 
@@ -31,7 +35,6 @@ struct Watchdog {
 constexpr uint32_t kWatchdogInterrupt = 1, kWatchdogReset = 2;
 
 CmsdkUart& console() { return *reinterpret_cast<CmsdkUart*>(0x40004000); }
-CmsdkUart& link_uart() { return *reinterpret_cast<CmsdkUart*>(0x40005000); }
 Timer& clock_timer() { return *reinterpret_cast<Timer*>(0x40002000); }
 Timer& wake_timer() { return *reinterpret_cast<Timer*>(0x40002020); }
 Watchdog& watchdog() { return *reinterpret_cast<Watchdog*>(0x40008000); }
@@ -39,7 +42,7 @@ volatile uint32_t& interrupt_enable() { return register_at(0xE000E100); }
 
 constexpr uint32_t kSystemHz = 25000000;
 constexpr uint32_t kBaudDivisor = kSystemHz / 115200;
-constexpr uint32_t kLinkReceiveIrq = 2, kLinkTransmitIrq = 3, kTimerIrq = 10;
+constexpr uint32_t kConsoleIrq = 0, kLinkReceiveIrq = 2, kLinkTransmitIrq = 3, kTimerIrq = 10;
 // One tick of the divided clock is 256 / 25,000 ms = 32 / 3,125 ms.
 constexpr uint64_t kTickNumerator = 32, kTickDenominator = 3125;
 
@@ -47,9 +50,28 @@ constexpr uint64_t kTickNumerator = 32, kTickDenominator = 3125;
 uint32_t clock_last = 0;
 uint32_t clock_high = 0;
 
+#if defined(GS_ETHERNET)
+constexpr uint32_t kLinkInterrupts = 0;  // enabled when it is waited for
+
+void start_link() {}  // by the link, when it is opened
+#else
+CmsdkUart& link_uart() { return *reinterpret_cast<CmsdkUart*>(0x40005000); }
+constexpr uint32_t kLinkInterrupts = 1U << kLinkReceiveIrq | 1U << kLinkTransmitIrq;
+
+void start_link() {
+  link_uart().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable |
+                                      CmsdkUart::kTransmitInterrupt | CmsdkUart::kReceiveInterrupt);
+}
+
 void on_link() {
   link_uart().interrupt = CmsdkUart::kInterruptFlags;
   on_link_interrupt();
+}
+#endif
+
+void on_console() {
+  console().interrupt = CmsdkUart::kInterruptFlags;
+  on_console_interrupt();
 }
 
 void on_wake() { wake_timer().interrupt_clear = 1; }
@@ -59,8 +81,13 @@ GS_INTERRUPT_SECTION constinit const InterruptTable<32> interrupts({
 #if defined(GS_EMULATOR)
     {kPowerCutIrq, on_power_cut},
 #endif
+    {kConsoleIrq, on_console},
+#if defined(GS_ETHERNET)
+    {kEthernetIrq, on_ethernet},
+#else
     {kLinkReceiveIrq, on_link},
     {kLinkTransmitIrq, on_link},
+#endif
     {kTimerIrq, on_wake},  // both halves of the dual timer
 });
 // clang-format on
@@ -76,14 +103,14 @@ extern "C" void nmi_handler() {
 void machine_start() {
   clock_timer().load = 0xFFFFFFFF;
   clock_timer().control = kTimerBase | kTimerEnable;
-  console().start(kBaudDivisor, CmsdkUart::kTransmitEnable);
-  link_uart().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable |
-                                      CmsdkUart::kTransmitInterrupt | CmsdkUart::kReceiveInterrupt);
+  console().start(kBaudDivisor, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable | CmsdkUart::kReceiveInterrupt);
+  start_link();
   watchdog().load = kSystemHz / 1000 * kWatchdogMs;
   watchdog().control = kWatchdogInterrupt | kWatchdogReset;
-  interrupt_enable() = 1U << kLinkReceiveIrq | 1U << kLinkTransmitIrq | 1U << kTimerIrq;
+  interrupt_enable() = kLinkInterrupts | 1U << kConsoleIrq | 1U << kTimerIrq;
 #if defined(GS_EMULATOR)
   plan_power_cut();
+  start_instruction_count();
 #endif
 }
 
@@ -91,12 +118,21 @@ void machine_console_put(char c) {
   while (!console().has_room()) {
   }
   console().put(static_cast<uint8_t>(c));
+#if defined(GS_EMULATOR)
+  if (c == '\n') {
+    log_instruction_count();
+  }
+#endif
 }
 
+bool machine_console_get(uint8_t* byte) { return console().get(byte); }
+
+#if !defined(GS_ETHERNET)
 bool machine_link_has_room() { return link_uart().has_room(); }
 void machine_link_put(uint8_t byte) { link_uart().put(byte); }
 bool machine_link_get(uint8_t* byte) { return link_uart().get(byte); }
 void machine_link_want(bool receive, bool) { link_uart().want_receive(receive); }
+#endif
 
 uint64_t machine_now_ms() {
   const uint32_t now = ~clock_timer().value;  // it counts down
@@ -106,12 +142,20 @@ uint64_t machine_now_ms() {
 }
 
 void machine_wake_in_ms(uint64_t delta_ms) {
+#if defined(GS_EMULATOR)
+  stop_counting();
+#endif
   wake_timer().control = 0;
   wake_timer().load = static_cast<uint32_t>(delta_ms * kTickDenominator / kTickNumerator + 1);
   wake_timer().control = kTimerBase | kTimerEnable | kTimerInterrupt | kTimerOneShot;
 }
 
-void machine_watchdog_feed() { watchdog().interrupt_clear = 1; }  // and loads it anew
+void machine_watchdog_feed() {
+  watchdog().interrupt_clear = 1;  // and loads it anew
+#if defined(GS_EMULATOR)
+  go_on_counting();  // it is fed after every sleep
+#endif
+}
 
 ResetCause machine_reset_cause() {
   switch (reset_note()) {

@@ -24,7 +24,7 @@ volatile uint32_t& interrupt_enable(uint32_t irq) { return register_at(0xE000E10
 constexpr uint32_t kSystemHz = 32000000;
 constexpr uint32_t kUartHz = 25000000;
 constexpr uint32_t kTicksPerMs = kSystemHz / 1000;
-constexpr uint32_t kTimerIrq = 3, kLinkIrq = 44;  // UART1's combined interrupt
+constexpr uint32_t kTimerIrq = 3, kConsoleIrq = 43, kLinkIrq = 44;  // combined interrupts of UART0 and UART1
 
 uint64_t ticks() {
   uint32_t high = 0, low = 0;
@@ -40,18 +40,27 @@ void on_link() {
   on_link_interrupt();
 }
 
+void on_console() {
+  console().interrupt = CmsdkUart::kInterruptFlags;
+  on_console_interrupt();
+}
+
 void on_wake() { timer_control() = 0; }
 
-GS_INTERRUPT_SECTION constinit const InterruptTable<48> interrupts({{kTimerIrq, on_wake}, {kLinkIrq, on_link}});
+GS_INTERRUPT_SECTION constinit const InterruptTable<48> interrupts({{kTimerIrq, on_wake},
+                                                                    {kConsoleIrq, on_console},
+                                                                    {kLinkIrq, on_link}});
 
 }  // namespace
 
 void machine_start() {
   counter_control() = 1;
-  console().start(kUartHz / 115200, CmsdkUart::kTransmitEnable);
+  console().start(kUartHz / 115200,
+                  CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable | CmsdkUart::kReceiveInterrupt);
   link_uart().start(kUartHz / 115200, CmsdkUart::kTransmitEnable | CmsdkUart::kReceiveEnable |
                                           CmsdkUart::kTransmitInterrupt | CmsdkUart::kReceiveInterrupt);
   interrupt_enable(kTimerIrq) = 1U << kTimerIrq % 32;
+  interrupt_enable(kConsoleIrq) = 1U << kConsoleIrq % 32;
   interrupt_enable(kLinkIrq) = 1U << kLinkIrq % 32;
 }
 
@@ -60,6 +69,8 @@ void machine_console_put(char c) {
   }
   console().put(static_cast<uint8_t>(c));
 }
+
+bool machine_console_get(uint8_t* byte) { return console().get(byte); }
 
 bool machine_link_has_room() { return link_uart().has_room(); }
 void machine_link_put(uint8_t byte) { link_uart().put(byte); }

@@ -57,7 +57,7 @@ constexpr uint32_t kEightBits = 3U << 5, kFifos = 1U << 4;                      
 constexpr uint32_t kOn = 1U | 1U << 8 | 1U << 9;                                         // control
 Uart& console() { return *reinterpret_cast<Uart*>(0x40034000); }
 Uart& link_uart() { return *reinterpret_cast<Uart*>(0x40038000); }
-constexpr uint32_t kLinkIrq = 21;
+constexpr uint32_t kConsoleIrq = 20, kLinkIrq = 21;
 
 volatile uint32_t& gpio_control(uint32_t pin) { return register_at(0x40014004 + 8 * pin); }
 constexpr uint32_t kGpioUart = 2;
@@ -136,6 +136,14 @@ void start_uart(Uart& uart, const uint32_t (&pins)[2], uint32_t interrupts) {
   }
 }
 
+bool get(Uart& uart, uint8_t* byte) {
+  if ((uart.flags & kReceiveEmpty) != 0) {
+    return false;
+  }
+  *byte = static_cast<uint8_t>(uart.data);  // with an overrun a TLS record will not verify
+  return true;
+}
+
 uint64_t micros() {
   uint32_t high = 0, low = 0;
   do {
@@ -150,9 +158,16 @@ void on_link() {
   on_link_interrupt();
 }
 
+void on_console() {
+  console().interrupt_clear = kReceiveInterrupt;
+  on_console_interrupt();
+}
+
 void on_wake() { register_at(timer::kInterrupts) = 1; }
 
-GS_INTERRUPT_SECTION constinit const InterruptTable<32> interrupts({{timer::kIrq, on_wake}, {kLinkIrq, on_link}});
+GS_INTERRUPT_SECTION constinit const InterruptTable<32> interrupts({{timer::kIrq, on_wake},
+                                                                    {kConsoleIrq, on_console},
+                                                                    {kLinkIrq, on_link}});
 
 }  // namespace
 
@@ -166,13 +181,13 @@ void machine_start() {
   register_at(watchdog::kTick) = (is_crystal_clock ? kCrystalHz : kRingHz) / 1000000 | watchdog::kTickOn;
   const bool is_released = release(resets::kIoBank | resets::kPadsBank | resets::kTimer | resets::kUarts);
   GS_ASSERT(is_released);
-  start_uart(console(), kConsolePins, 0);
+  start_uart(console(), kConsolePins, kReceiveInterrupt);
   start_uart(link_uart(), kLinkPins, kReceiveInterrupt);
   register_at(timer::kInterruptEnable) = 1;
   register_at(watchdog::kWhatToReset) = watchdog::kAllButOscillators;
   machine_watchdog_feed();
   register_at(watchdog::kControl) = watchdog::kEnable | watchdog::kPauseInDebug;
-  register_at(0xE000E100) = 1U << timer::kIrq | 1U << kLinkIrq;
+  register_at(0xE000E100) = 1U << timer::kIrq | 1U << kConsoleIrq | 1U << kLinkIrq;
   if (clock_fault != nullptr) {
     port_log_line(clock_fault);
   }
@@ -184,16 +199,12 @@ void machine_console_put(char c) {
   console().data = static_cast<uint8_t>(c);
 }
 
+bool machine_console_get(uint8_t* byte) { return get(console(), byte); }
+
 bool machine_link_has_room() { return (link_uart().flags & kTransmitFull) == 0; }
 void machine_link_put(uint8_t byte) { link_uart().data = byte; }
 
-bool machine_link_get(uint8_t* byte) {
-  if ((link_uart().flags & kReceiveEmpty) != 0) {
-    return false;
-  }
-  *byte = static_cast<uint8_t>(link_uart().data);  // with an overrun the TLS record will not verify
-  return true;
-}
+bool machine_link_get(uint8_t* byte) { return get(link_uart(), byte); }
 
 void machine_link_want(bool receive, bool transmit) {
   link_uart().interrupt_mask = (receive ? kReceiveInterrupt : 0) | (transmit ? kTransmitInterrupt : 0);

@@ -17,6 +17,7 @@ constexpr uint32_t kFirstOffset = 0x1E0000;        // in the flash
 constexpr uint32_t kUncachedAddress = 0x13000000;  // the same, past the cache (2.6.3.2)
 constexpr uint32_t kProgramSize = 256;             // the flash's own page
 constexpr uint32_t kSectorSize = 4096;
+constexpr uint32_t kIdentityOffset = 0x1DF000;  // in the flash; one sector
 constexpr uint8_t kBlockErase = 0xD8;
 static_assert(kFlashUnitSize <= kProgramSize);
 
@@ -113,5 +114,11 @@ constexpr FlashOps kOps = {page_size, read, program, erase, is_power_good};
 }  // namespace
 
 const FlashOps* board_flash() { return &kOps; }
+
+// The ROM erases by sectors where a block would reach beyond.
+Status erase_identity() {
+  change_masked(kIdentityOffset, nullptr, kSectorSize);
+  return Status::kOk;
+}
 
 }  // namespace gradstream

@@ -43,7 +43,7 @@ constexpr uint32_t kReceiveInterrupt = 1U << 5, kRoomInterrupt = 1U << 7;  // co
 constexpr uint32_t kEnable = 1U << 13, kTransmit = 1U << 3, kReceive = 1U << 2;
 Usart& console() { return *reinterpret_cast<Usart*>(0x40011000); }     // USART1
 Usart& link_usart() { return *reinterpret_cast<Usart*>(0x40011400); }  // USART6
-constexpr uint32_t kLinkIrq = 71;
+constexpr uint32_t kConsoleIrq = 37, kLinkIrq = 71;
 
 struct SysTick {
   volatile uint32_t control, reload, value;
@@ -108,6 +108,14 @@ void start_usart(Usart& usart, uint32_t flags) {
   usart.control1 = kEnable | kTransmit | kReceive | flags;
 }
 
+bool get(Usart& usart, uint8_t* byte) {
+  if ((usart.status & kReceived) == 0) {
+    return false;
+  }
+  *byte = static_cast<uint8_t>(usart.data);  // which also forgets an overrun; a TLS record will not verify
+  return true;
+}
+
 void start_pins() {
   rcc::ahb1_enable() = rcc::ahb1_enable() | 1U << 1 | 1U << 2;    // ports B and C
   rcc::apb2_enable() = rcc::apb2_enable() | 1U << 4 | 1U << 5;    // USART1 and USART6
@@ -127,9 +135,10 @@ uint32_t tick_hz() {
 #endif
 }
 
-void on_link() { on_link_interrupt(); }
+void enable_interrupt(uint32_t irq) { register_at(0xE000E100 + irq / 32 * 4) = 1U << irq % 32; }
 
-GS_INTERRUPT_SECTION constinit const InterruptTable<82> interrupts({{kLinkIrq, on_link}});
+GS_INTERRUPT_SECTION constinit const InterruptTable<82> interrupts({{kConsoleIrq, on_console_interrupt},
+                                                                    {kLinkIrq, on_link_interrupt}});
 
 }  // namespace
 
@@ -138,7 +147,7 @@ extern "C" void systick_handler() { uptime_ms = uptime_ms + 1; }
 void machine_start() {
   const char* clock_fault = start_clocks();
   start_pins();
-  start_usart(console(), 0);
+  start_usart(console(), kReceiveInterrupt);
   start_usart(link_usart(), kReceiveInterrupt);
   systick().reload = tick_hz() / 1000 - 1;
   systick().value = 0;
@@ -147,7 +156,8 @@ void machine_start() {
   watchdog_key() = 0x5555;
   watchdog_prescaler() = 6;
   watchdog_reload() = kWatchdogMs / 1000 * kWatchdogHz;
-  register_at(0xE000E100 + kLinkIrq / 32 * 4) = 1U << kLinkIrq % 32;
+  enable_interrupt(kConsoleIrq);
+  enable_interrupt(kLinkIrq);
   if (clock_fault != nullptr) {
     port_log_line(clock_fault);
   }
@@ -159,16 +169,12 @@ void machine_console_put(char c) {
   console().data = static_cast<uint8_t>(c);
 }
 
+bool machine_console_get(uint8_t* byte) { return get(console(), byte); }
+
 bool machine_link_has_room() { return (link_usart().status & kRoom) != 0; }
 void machine_link_put(uint8_t byte) { link_usart().data = byte; }
 
-bool machine_link_get(uint8_t* byte) {
-  if ((link_usart().status & kReceived) == 0) {
-    return false;
-  }
-  *byte = static_cast<uint8_t>(link_usart().data);  // which also forgets an overrun; the TLS record will not verify
-  return true;
-}
+bool machine_link_get(uint8_t* byte) { return get(link_usart(), byte); }
 
 void machine_link_want(bool receive, bool transmit) {
   link_usart().control1 =

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kPageSize = 128 * 1024;
 constexpr uint32_t kFirstSector = 10;
+constexpr uint32_t kIdentitySector = 5;
 constexpr uint32_t kFirstAddress = 0x080C0000;
 
 volatile uint32_t& key() { return register_at(0x40023C04); }
@@ -81,15 +82,17 @@ Status program(uint32_t page, uint32_t offset, const uint8_t* bytes, uint32_t si
   return result;
 }
 
-Status erase(uint32_t page) {
+Status erase_sector(uint32_t sector) {
   unlock();
-  control() = kWords | kSectorErase | (kFirstSector + page) << 3;
+  control() = kWords | kSectorErase | sector << 3;
   control() = control() | kStart;
   asm volatile("dsb" ::: "memory");
   const Status result = wait();
   lock();
   return result;
 }
+
+Status erase(uint32_t page) { return erase_sector(kFirstSector + page); }
 
 // Words need 2.7 V (RM0090 3.6.2); the voltage detector's level 6 is 2.8 V rising, 2.7 V falling (data sheet, 5.3.5).
 bool is_power_good() {
@@ -106,5 +109,7 @@ constexpr FlashOps kOps = {page_size, read, program, erase, is_power_good};
 }  // namespace
 
 const FlashOps* board_flash() { return &kOps; }
+
+Status erase_identity() { return erase_sector(kIdentitySector); }
 
 }  // namespace gradstream

@@ -20,7 +20,7 @@ constexpr uint32_t kReceiveInterrupt = 1U << 0, kRoomInterrupt = 1U << 1;  // co
 constexpr uint32_t kEnable = 1U << 2;
 Uart& console() { return *reinterpret_cast<Uart*>(0x40000000); }
 Uart& link_uart() { return *reinterpret_cast<Uart*>(0x40001000); }
-constexpr uint32_t kLinkIrq = 1;
+constexpr uint32_t kConsoleIrq = 0, kLinkIrq = 1;
 
 struct SysTick {  // every Cortex-M has it
   volatile uint32_t control, reload, value;
@@ -62,10 +62,20 @@ void start_uart(Uart& uart, uint32_t flags) {
   uart.control = kEnable | flags;
 }
 
-void on_link() { on_link_interrupt(); }
+bool get(Uart& uart, uint8_t* byte) {
+  if ((uart.status & kReceived) == 0) {
+    return false;
+  }
+  *byte = static_cast<uint8_t>(uart.data);  // PORT: forget an overrun too; a TLS record will not verify
+  return true;
+}
 
-// PORT: the size is one more than the number of the last interrupt in use.
-GS_INTERRUPT_SECTION constinit const InterruptTable<2> interrupts({{kLinkIrq, on_link}});
+void enable_interrupt(uint32_t irq) { register_at(0xE000E100 + irq / 32 * 4) = 1U << irq % 32; }
+
+// PORT: the size is one more than the number of the last interrupt in use. Where the UART wants its interrupt cleared,
+// a function of this file does that and calls on_link_interrupt() or on_console_interrupt().
+GS_INTERRUPT_SECTION constinit const InterruptTable<2> interrupts({{kConsoleIrq, on_console_interrupt},
+                                                                   {kLinkIrq, on_link_interrupt}});
 
 }  // namespace
 
@@ -74,13 +84,14 @@ extern "C" void systick_handler() { uptime_ms = uptime_ms + 1; }
 void machine_start() {
   const char* clock_fault = start_clocks();
   // PORT: clocks and alternate functions of the pins; a pull-up on the link's input keeps an open one quiet.
-  start_uart(console(), 0);
+  start_uart(console(), kReceiveInterrupt);
   start_uart(link_uart(), kReceiveInterrupt);
   systick().reload = system_hz / 1000 - 1;
   systick().value = 0;
   systick().control = 7;  // processor's clock, interrupt, on
   machine_watchdog_feed();
-  register_at(0xE000E100 + kLinkIrq / 32 * 4) = 1U << kLinkIrq % 32;
+  enable_interrupt(kConsoleIrq);
+  enable_interrupt(kLinkIrq);
   if (clock_fault != nullptr) {
     port_log_line(clock_fault);
   }
@@ -92,16 +103,12 @@ void machine_console_put(char c) {
   console().data = static_cast<uint8_t>(c);
 }
 
+bool machine_console_get(uint8_t* byte) { return get(console(), byte); }
+
 bool machine_link_has_room() { return (link_uart().status & kRoom) != 0; }
 void machine_link_put(uint8_t byte) { link_uart().data = byte; }
 
-bool machine_link_get(uint8_t* byte) {
-  if ((link_uart().status & kReceived) == 0) {
-    return false;
-  }
-  *byte = static_cast<uint8_t>(link_uart().data);  // PORT: forget an overrun too; the TLS record will not verify
-  return true;
-}
+bool machine_link_get(uint8_t* byte) { return get(link_uart(), byte); }
 
 void machine_link_want(bool receive, bool transmit) {
   link_uart().control = kEnable | (receive ? kReceiveInterrupt : 0) | (transmit ? kRoomInterrupt : 0);

@@ -31,6 +31,22 @@ NormalPair normal_pair(RandomStream& stream) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
+// The index is as wide as a fleet or a set of samples needs.
+template <typename Index>
+void choose_among(const RandomKey& key, uint32_t n, uint32_t m, Index* work) {
+  GS_ASSERT(m <= n);
+  for (uint32_t i = 0; i < n; ++i) {
+    work[i] = static_cast<Index>(i);
+  }
+  RandomStream stream(key);
+  for (uint32_t i = 0; i < m; ++i) {
+    const uint32_t j = i + static_cast<uint32_t>((static_cast<uint64_t>(stream.next()) * (n - i)) >> 32);
+    const Index chosen = work[j];
+    work[j] = work[i];
+    work[i] = chosen;
+  }
+}
+
 }  // namespace
 
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
@@ -89,17 +105,10 @@ void fill_normal(const RandomKey& key, uint64_t first, size_t count, Real* out) 
 }
 
 void choose(const RandomKey& key, uint32_t n, uint32_t m, uint16_t* work) {
-  GS_ASSERT(m <= n && n <= kSampleCountMax);
-  for (uint32_t i = 0; i < n; ++i) {
-    work[i] = static_cast<uint16_t>(i);
-  }
-  RandomStream stream(key);
-  for (uint32_t i = 0; i < m; ++i) {
-    const uint32_t j = i + static_cast<uint32_t>((static_cast<uint64_t>(stream.next()) * (n - i)) >> 32);
-    const uint16_t chosen = work[j];
-    work[j] = work[i];
-    work[i] = chosen;
-  }
+  GS_ASSERT(n <= kSampleCountMax);
+  choose_among(key, n, m, work);
 }
+
+void choose(const RandomKey& key, uint32_t n, uint32_t m, uint32_t* work) { choose_among(key, n, m, work); }
 
 }  // namespace gradstream

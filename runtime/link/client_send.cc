@@ -31,6 +31,11 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
   for (uint32_t id = 1; id <= static_cast<uint32_t>(Encoding::kF64); ++id) {
     out.encodings |= encoded_size(static_cast<Encoding>(id), 1) != 0 ? 1U << id : 0;
   }
+  for (const gs_Feature feature :
+       {gs_Feature_FEATURE_MEMORY, gs_Feature_FEATURE_ERROR_FEEDBACK, gs_Feature_FEATURE_BATCH_SIZES,
+        gs_Feature_FEATURE_PROXIMAL, gs_Feature_FEATURE_LOCAL_RETRACTION}) {
+    out.features |= 1U << static_cast<uint32_t>(feature);
+  }
   out.arena_size = static_cast<uint32_t>(arena_size);
   constexpr size_t kProblemCountMax = sizeof(out.problems) / sizeof(out.problems[0]);
   for (const Problem& problem : registry.problems) {

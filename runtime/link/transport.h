@@ -23,10 +23,15 @@ struct TransportOps {
   bool can_dial;
 };
 
+inline constexpr const char* kNoFaultText = nullptr;
+
 struct Transport {
   const TransportOps* ops = nullptr;
   void* context = nullptr;
   const char* peer = nullptr;  // whom it dials, "HOST:PORT", for log lines; null: it cannot dial
+  // Where static words stand, with the remedy, for why the pipe failed, if it knows more than its status and than the
+  // session over it; null there: it does not.
+  const char* const* fault_text = &kNoFaultText;
 };
 
 }  // namespace gradstream

@@ -22,6 +22,7 @@ std::span<const ManifoldOps* const> all_manifolds() {
       &kGrassmannOps,
       &kGrassmannParallelOps,
       &kGrassmannUnalignedOps,
+      &kGrassmannSmoothOps,
       &kGrassmannQrOps,
       &kGrassmannQrParallelOps,
       &kGrassmannExponentialOps,

@@ -13,8 +13,8 @@
 // transport        with O = polar(X'Y), which takes lifts at the representative aligned with X to lifts at Y:
 //                  projection, the default: proj_Y(V O); parallel along the minimal geodesic: smooth_transport(V) O,
 //                  isometric and, with polar or qr, reproducible; unaligned: proj_Y(V), which takes X and Y as aligned.
-//                  They are to second order along a chain of polar retractions. For comparison: it depends on the
-//                  representative
+//                  They are to second order along a chain of polar retractions. smooth: smooth_transport(V), which
+//                  takes them so too. Both for comparison: they depend on the representative
 // distance         the norm of the principal angles, atan2(sine, cosine): accurate for small and for large ones
 #include <cmath>
 #include <limits>
@@ -165,7 +165,7 @@ struct Grassmann {
   static constexpr RetractionKind kDefaultRetraction = RetractionKind::kPolar;
   static constexpr TransportKind kDefaultTransport = TransportKind::kProjection;
   static constexpr bool kReproducible = kR != RetractionKind::kExponential;
-  static constexpr bool kIsometricTransport = kT == TransportKind::kParallel;
+  static constexpr bool kIsometricTransport = kT == TransportKind::kParallel || kT == TransportKind::kSmooth;
 
   static Status check_shape(Shape shape) {
     const bool fits =
@@ -180,10 +180,9 @@ struct Grassmann {
     if constexpr (kR == RetractionKind::kExponential) {
       most = max_size(most, Arena::taken_size<Real>(4 * size + 3 * shape.cols) + polar_scratch_size(shape));
     }
-    const size_t transport_size =
-        kT == TransportKind::kParallel
-            ? smooth_transport_scratch_size(shape)
-            : Arena::taken_size<Real>(size) + polar_scratch_size({shape.cols, shape.cols});
+    const size_t transport_size = kT == TransportKind::kParallel || kT == TransportKind::kSmooth
+                                      ? smooth_transport_scratch_size(shape)
+                                      : Arena::taken_size<Real>(size) + polar_scratch_size({shape.cols, shape.cols});
     return max_size(most, Arena::taken_size<Real>(size + shape.cols) + transport_size);
   }
 
@@ -217,14 +216,12 @@ struct Grassmann {
     }
     return lift_difference(shape, x, y, out, arena);
   }
-  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out, Arena& arena)
-    requires(kR == RetractionKind::kExponential)
-  {
+  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out,
+                        Arena& arena) requires(kR == RetractionKind::kExponential) {
     return exponential(shape, x, v, out, arena);
   }
-  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena)
-    requires(kR == RetractionKind::kExponential)
-  {
+  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out,
+                        Arena& arena) requires(kR == RetractionKind::kExponential) {
     return logarithm(shape, x, y, out, arena);
   }
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {
@@ -240,6 +237,9 @@ struct Grassmann {
       GS_TRY(smooth_transport(shape, x, y, v, out, unitary, arena));
       multiply_rows(shape, unitary, row, out);
       return Status::kOk;
+    }
+    if constexpr (kT == TransportKind::kSmooth) {
+      return smooth_transport(shape, x, y, v, out, unitary, arena);
     }
     multiply_transposed(shape, x, y, unitary);
     GS_TRY(polar_factor({shape.cols, shape.cols}, unitary, unitary, arena));
@@ -263,7 +263,7 @@ struct Grassmann {
     Real* const mixed = scratch.value();
     Real* const gram_of_sines = mixed + size;
     Real* const q = gram_of_sines + size;
-    Real* const sines = q + size;  // squared, ascending
+    Real* const sines = q + size;     // squared, ascending
     Real* const cosines = sines + n;  // descending
     sine_gram(shape, x, y, mixed, gram_of_sines, cosines);
     multiply_transposed(shape, x, y, mixed);
@@ -295,6 +295,7 @@ constexpr ManifoldOps make_grassmann_ops() {
 constexpr ManifoldOps kGrassmannOps = make_grassmann_ops<RetractionKind::kPolar, TransportKind::kProjection>();
 constexpr ManifoldOps kGrassmannParallelOps = make_grassmann_ops<RetractionKind::kPolar, TransportKind::kParallel>();
 constexpr ManifoldOps kGrassmannUnalignedOps = make_grassmann_ops<RetractionKind::kPolar, TransportKind::kUnaligned>();
+constexpr ManifoldOps kGrassmannSmoothOps = make_grassmann_ops<RetractionKind::kPolar, TransportKind::kSmooth>();
 constexpr ManifoldOps kGrassmannQrOps = make_grassmann_ops<RetractionKind::kQr, TransportKind::kProjection>();
 constexpr ManifoldOps kGrassmannQrParallelOps = make_grassmann_ops<RetractionKind::kQr, TransportKind::kParallel>();
 constexpr ManifoldOps kGrassmannExponentialOps =

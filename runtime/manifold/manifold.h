@@ -202,6 +202,7 @@ extern const ManifoldOps kObliqueExponentialOps;  // exponential, parallel
 extern const ManifoldOps kGrassmannOps;           // polar, projection
 extern const ManifoldOps kGrassmannParallelOps;   // polar, parallel
 extern const ManifoldOps kGrassmannUnalignedOps;  // polar, unaligned
+extern const ManifoldOps kGrassmannSmoothOps;     // polar, smooth
 extern const ManifoldOps kGrassmannQrOps;         // qr, projection
 extern const ManifoldOps kGrassmannQrParallelOps;  // qr, parallel
 extern const ManifoldOps kGrassmannExponentialOps;  // exponential, parallel

@@ -232,12 +232,15 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
 
 uint64_t Replica::digest() const {
   uint64_t digest = digest_values(kDigestStart, shape_.size(), model_);
+  if (mean_ != nullptr) {
+    digest = digest_words(digest, shape_.size(), mean_);
+  }
   for (uint32_t i = 0; i < kExtraPartCount; ++i) {
     if ((parts_held_ & part_bit(kExtraParts[i])) != 0) {
       digest = digest_values(digest, shape_.size(), extra_[i]);
     }
   }
-  return mean_ == nullptr ? digest : digest_words(digest, shape_.size(), mean_);
+  return digest;
 }
 
 Real* Replica::part_buffer(ModelPart part) {

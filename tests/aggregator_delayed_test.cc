@@ -1,0 +1,208 @@
+// Asynchronous runs through the coordinator: every accepted update is a version, whatever model it was made from.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/straggler.h"
+#include "tests/server_support.h"
+
+namespace gradstream {
+namespace {
+
+constexpr size_t kSize = 8;
+
+RunParameters asynchronous_parameters(DelayRule rule) {
+  RunParameters p = tangent_parameters();
+  p.manifold = ManifoldId::kEuclidean;
+  p.shape = {kSize, 1};
+  p.fold_weight = FoldWeight::kUniform;
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.staleness_max = 3;
+  p.delay_rule = rule;
+  p.server_step = 0.5F;
+  return p;
+}
+
+class AsyncFleet : public TestServer {
+ public:
+  explicit AsyncFleet(const RunParameters& p) : TestServer(p) {
+    start();
+    join(p.device_count);
+    models.push_back(x());
+  }
+  std::vector<double> x() const {
+    const Real* model = coordinator->model().model();
+    return {model, model + kSize};
+  }
+  // The device uploads for the task that it has; then it pulls the next one.
+  std::vector<Real> answer(uint32_t device) {
+    const TestUpload upload = good_upload(device);
+    TestServer::upload(device, upload);
+    if (coordinator->durable_version() == models.size()) {
+      models.push_back(x());
+    }
+    pull(device);
+    return upload.values;
+  }
+  void expect_model(const std::vector<double>& expected) const {
+    for (size_t e = 0; e < kSize; ++e) {
+      EXPECT_NEAR(x()[e], expected[e], 2e-6) << "entry " << e;
+    }
+  }
+  std::vector<std::vector<double>> models;  // by version
+};
+
+TEST(AggregatorDelayed, EveryUpdateIsAVersionAndWeighsByItsStaleness) {
+  AsyncFleet fleet(asynchronous_parameters(DelayRule::kAsgd));
+  std::vector<double> x = fleet.x();
+  for (uint32_t device = 0; device < 4; ++device) {  // all from version 0, so that device d is d versions late
+    const std::vector<Real> zeta = fleet.answer(device);
+    ASSERT_EQ(fleet.coordinator->durable_version(), device + 1);
+    EXPECT_EQ(fleet.ack(device)->verdict, device == 0 ? gs_Verdict_VERDICT_FOLDED : gs_Verdict_VERDICT_LATE);
+    EXPECT_EQ(fleet.ack(device)->version, device + 1);
+    for (size_t e = 0; e < kSize; ++e) {
+      x[e] += 0.5 * std::round(32768 / std::sqrt(1.0 + device)) / 32768 * zeta[e];
+    }
+    fleet.expect_model(x);
+    EXPECT_EQ(fleet.task(device)->version, device + 1) << "the next task begins at the new model";
+  }
+}
+
+TEST(AggregatorDelayed, FedAsyncMixesTheDevicesPointIn) {
+  AsyncFleet fleet(asynchronous_parameters(DelayRule::kFedAsync));
+  fleet.answer(0);
+  fleet.answer(1);
+  const std::vector<double> before = fleet.x();
+  const std::vector<Real> zeta = fleet.answer(2);
+  const double alpha = 0.5 * std::round(32768 / std::sqrt(3.0)) / 32768;
+  std::vector<double> expected(kSize);
+  for (size_t e = 0; e < kSize; ++e) {
+    expected[e] = (1 - alpha) * before[e] + alpha * (fleet.models[0][e] + zeta[e]);
+  }
+  fleet.expect_model(expected);
+}
+
+TEST(AggregatorDelayed, ABufferIsDividedByItsCountNotByItsWeights) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.buffer_size = 2;
+  AsyncFleet fleet(p);
+  fleet.answer(0);
+  EXPECT_EQ(fleet.coordinator->durable_version(), 0U);
+  fleet.answer(1);
+  ASSERT_EQ(fleet.coordinator->durable_version(), 1U);
+  std::vector<double> x = fleet.x();
+  const std::vector<Real> late = fleet.answer(2);  // from version 0
+  fleet.pull(0);
+  const std::vector<Real> fresh = fleet.answer(0);
+  ASSERT_EQ(fleet.coordinator->durable_version(), 2U);
+  const double share = std::round(32768 / std::sqrt(2.0)) / 32768;
+  for (size_t e = 0; e < kSize; ++e) {
+    x[e] += 0.5 / 2 * (share * late[e] + fresh[e]);
+  }
+  fleet.expect_model(x);
+}
+
+TEST(AggregatorDelayed, MomentumAddsTheLastDirections) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.staleness_table = StalenessTable::kConstant;
+  p.server_momentum = 0.5F;
+  AsyncFleet fleet(p);
+  std::vector<double> x = fleet.x();
+  std::vector<double> v(kSize);
+  for (uint32_t device = 0; device < 4; ++device) {
+    const std::vector<Real> zeta = fleet.answer(device);
+    for (size_t e = 0; e < kSize; ++e) {
+      v[e] = 0.5 * v[e] - zeta[e];
+      x[e] -= 0.5 * v[e];
+    }
+    fleet.expect_model(x);
+  }
+}
+
+// alpha / (N p_i), at most 1: who answers often counts less each time.
+TEST(AggregatorDelayed, TheDominancePenaltySharesTheFleetsWeight) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.dominance_penalty = true;
+  AsyncFleet fleet(p);
+  const uint32_t order[] = {0, 0, 0, 1};
+  const double alphas[] = {0.5 / 4, 0.5 / 4, 0.5 / 4, 0.5 * std::round(32768 / 2.0) / 32768};
+  std::vector<double> x = fleet.x();
+  for (size_t i = 0; i < std::size(order); ++i) {
+    const std::vector<Real> zeta = fleet.answer(order[i]);
+    for (size_t e = 0; e < kSize; ++e) {
+      x[e] += alphas[i] * zeta[e];
+    }
+    fleet.expect_model(x);
+  }
+}
+
+TEST(AggregatorDelayed, WhatIsOlderThanTheBoundIsRefused) {
+  AsyncFleet fleet(asynchronous_parameters(DelayRule::kOrthoPos));
+  for (int i = 0; i < 4; ++i) {
+    fleet.answer(0);
+  }
+  const std::vector<double> x = fleet.x();
+  fleet.answer(1);  // four versions late
+  EXPECT_EQ(fleet.ack(1)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_EQ(fleet.ack(1)->reason, gs_Reason_REASON_TOO_STALE);
+  EXPECT_EQ(fleet.coordinator->durable_version(), 4U);
+  EXPECT_EQ(fleet.x(), x);
+}
+
+TEST(AggregatorDelayed, EveryRuleSurvivesARestartOnEveryManifoldThatHasIt) {
+  const std::pair<ManifoldId, Shape> manifolds[] = {{ManifoldId::kEuclidean, {kSize, 1}},
+                                                    {ManifoldId::kSphere, {kSize, 1}},
+                                                    {ManifoldId::kStiefel, {4, 2}},
+                                                    {ManifoldId::kHyperbolic, {kSize, 1}}};
+  for (const auto& [name, rule] : names_of<DelayRule>()) {
+    for (const auto& [manifold, shape] : manifolds) {
+      RunParameters p = asynchronous_parameters(rule);
+      p.manifold = manifold;
+      p.shape = shape;
+      p.staleness_max = 8;
+      p.server_momentum = rule == DelayRule::kAsgd ? 0.25F : 0;
+      p.dominance_penalty = rule == DelayRule::kOrthoGrad;
+      if (!check_parameters(p).empty()) {
+        continue;
+      }
+      AsyncFleet calm(p);
+      AsyncFleet stormy(p);
+      const uint32_t order[] = {0, 1, 0, 2, 3, 1, 0, 2};
+      for (const uint32_t device : order) {
+        const TestUpload upload = calm.good_upload(device);
+        calm.answer(device);
+        stormy.hello(device);
+        stormy.upload(device, upload);
+        stormy.pull(device);
+        const std::string state = stormy.coordinator->state_text();
+        stormy.restart();
+        ASSERT_EQ(stormy.coordinator->state_text(), state) << name;
+        EXPECT_EQ(stormy.coordinator->model().digest(), calm.coordinator->model().digest()) << name;
+      }
+      EXPECT_EQ(calm.coordinator->durable_version(), 8U) << name;
+    }
+  }
+}
+
+// A buffer that does not fill is emptied at the deadline; nobody there: extended, stalled, and on again with an update.
+TEST(AggregatorDelayed, ABufferIsEmptiedAtTheDeadline) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.buffer_size = 3;
+  AsyncFleet fleet(p);
+  fleet.answer(2);
+  fleet.tick_at(fleet.coordinator->next_tick_ms());
+  EXPECT_EQ(fleet.coordinator->durable_version(), 1U);
+  EXPECT_TRUE(fleet.has_log("trigger=deadline"));
+  for (uint32_t i = 0; i <= p.extension_count_max; ++i) {
+    fleet.tick_at(fleet.coordinator->next_tick_ms());
+  }
+  EXPECT_EQ(fleet.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);
+  fleet.answer(0);
+  EXPECT_EQ(fleet.coordinator->durable_version(), 2U);
+  EXPECT_EQ(fleet.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
+}
+
+}  // namespace
+}  // namespace gradstream

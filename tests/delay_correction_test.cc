@@ -1,0 +1,219 @@
+#include "server/delay_correction.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/golden/delay_vectors.h"
+#include "tests/manifold_checker.h"
+
+namespace gradstream {
+namespace {
+
+using gradstream::testing::expect_golden;
+using gradstream::testing::kIsDouble;
+using gradstream::testing::to_reals;
+
+constexpr Real kRounding = kIsDouble ? static_cast<Real>(1e-13) : static_cast<Real>(2e-6);
+
+const DelayRule kAllRules[] = {DelayRule::kAsgd,       DelayRule::kFedAsync,   DelayRule::kDcAsgd,
+                               DelayRule::kDcAdaptive, DelayRule::kDcRank1,    DelayRule::kOrthoGrad,
+                               DelayRule::kOrthoPos,   DelayRule::kOrthoStrict};
+
+class Workbench {
+ public:
+  Workbench(const ManifoldOps& manifold, Shape shape_of_points)
+      : table(manifold), shape(shape_of_points), memory_(1 << 14), arena(memory_.data(), memory_.size() * 8) {}
+
+  std::vector<Real> point(uint32_t number) {
+    std::vector<Real> x(shape.size());
+    EXPECT_EQ(table.random_point(shape, key_of(number), x.data(), arena), Status::kOk);
+    return x;
+  }
+  std::vector<Real> tangent(const std::vector<Real>& x, uint32_t number, Real length) {
+    std::vector<Real> v(shape.size());
+    EXPECT_EQ(random_tangent(table, shape, x.data(), key_of(number), v.data(), arena), Status::kOk);
+    const Real norm = std::sqrt(table.inner(shape, x.data(), v.data(), v.data(), arena).value());
+    scale(v.size(), length / norm, v.data());
+    return v;
+  }
+  std::vector<Real> moved(const std::vector<Real>& x, const std::vector<Real>& v) {
+    std::vector<Real> y(shape.size());
+    EXPECT_EQ(table.retract(shape, x.data(), v.data(), y.data(), arena), Status::kOk);
+    return y;
+  }
+  DelayDirection direct(DelayRule rule, const std::vector<Real>& base, const std::vector<Real>& current,
+                        const std::vector<Real>& zeta, Real lambda = static_cast<Real>(0.2)) {
+    DelayDirection out;
+    EXPECT_EQ(
+        DelayCorrection(rule, lambda, table, shape).direct(base.data(), current.data(), zeta.data(), {}, &out, arena),
+        Status::kOk);
+    return out;
+  }
+  std::vector<Real> step(DelayRule rule, const std::vector<Real>& current, Real alpha, DelayDirection* direction) {
+    std::vector<Real> next(shape.size());
+    EXPECT_EQ(DelayCorrection(rule, 1, table, shape).step(current.data(), alpha, direction, next.data(), arena),
+              Status::kOk);
+    return next;
+  }
+  Real inner(const std::vector<Real>& x, const std::vector<Real>& v, const std::vector<Real>& w) {
+    return table.inner(shape, x.data(), v.data(), w.data(), arena).value();
+  }
+
+  const ManifoldOps& table;
+  Shape shape;
+
+ private:
+  static RandomKey key_of(uint32_t number) {
+    RandomKey key;
+    key.seed = 5;
+    key.owner = number;
+    return key;
+  }
+  std::vector<uint64_t> memory_;
+
+ public:
+  Arena arena;
+};
+
+// The upload zeta = Y - Q of Euclidean space, turned round with sign -1.
+std::vector<Real> euclidean_upload(Real sign = 1) {
+  std::vector<Real> zeta;
+  for (size_t e = 0; e < std::size(golden::kBase); ++e) {
+    zeta.push_back(sign * static_cast<Real>(golden::kEnd[e] - golden::kBase[e]));
+  }
+  return zeta;
+}
+
+TEST(DelayCorrection, IsTheReportsFormulasInEuclideanSpace) {
+  Workbench bench(kEuclideanOps, {5, 1});
+  const std::vector<Real> base = to_reals(golden::kBase);
+  const std::vector<Real> current = to_reals(golden::kCurrent);
+  const auto next = [&](DelayRule rule) {
+    DelayDirection d = bench.direct(rule, base, current, euclidean_upload());
+    return bench.step(rule, current, static_cast<Real>(0.6), &d);
+  };
+  expect_golden(golden::kFedAsync, next(DelayRule::kFedAsync));
+  expect_golden(golden::kAsgd, next(DelayRule::kAsgd));
+  expect_golden(golden::kDcAsgd, next(DelayRule::kDcAsgd));
+  const auto direction = [&](DelayRule rule, Real sign) {
+    return bench.direct(rule, base, current, euclidean_upload(sign)).direction;
+  };
+  expect_golden(golden::kOrthoGrad, direction(DelayRule::kOrthoGrad, 1));
+  expect_golden(golden::kOrthoPos, direction(DelayRule::kOrthoPos, 1));
+  expect_golden(golden::kOrthoStrict, direction(DelayRule::kOrthoStrict, 1));
+  expect_golden(golden::kTurnedOrthoGrad, direction(DelayRule::kOrthoGrad, -1));
+  expect_golden(golden::kTurnedOrthoPos, direction(DelayRule::kOrthoPos, -1));
+  expect_golden(golden::kTurnedOrthoStrict, direction(DelayRule::kOrthoStrict, -1));
+}
+
+// A parallel drift in float has a cosine above 1 in a third of draws: nothing of the displacement may be left.
+TEST(DelayCorrection, OrthoStrictLeavesNothingOfAParallelDisplacement) {
+  Workbench bench(kEuclideanOps, {12, 1});
+  for (uint32_t draw = 0; draw < 50; ++draw) {
+    const std::vector<Real> base = bench.tangent(bench.point(0), draw, 1);
+    std::vector<Real> zeta = bench.tangent(base, 100 + draw, static_cast<Real>(0.3));
+    std::vector<Real> current = base;
+    add_scaled(12, -2, zeta.data(), current.data());  // b = Q - C = 2 zeta
+    for (const Real v : bench.direct(DelayRule::kOrthoStrict, base, current, zeta).direction) {
+      EXPECT_NEAR(v, 0, kRounding);
+    }
+  }
+}
+
+const ManifoldOps* const kCurved[] = {&kSphereOps,    &kStiefelOps,    &kObliqueOps,
+                                      &kGrassmannOps, &kHyperbolicOps, &kSpdOps};
+
+Shape shape_on(const ManifoldOps& table) {
+  return table.id == ManifoldId::kSpd                                             ? Shape{4, 4}
+         : table.id == ManifoldId::kSphere || table.id == ManifoldId::kHyperbolic ? Shape{12, 1}
+                                                                                  : Shape{12, 3};
+}
+
+TEST(DelayCorrection, DirectionsAreTangentAndStrictOnesCrossTheDrift) {
+  for (const ManifoldOps* table : kCurved) {
+    Workbench bench(*table, shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    for (const DelayRule rule : kAllRules) {
+      if (!DelayCorrection::is_defined(rule, table->id)) {
+        continue;
+      }
+      const std::vector<Real> d = bench.direct(rule, base, current, zeta).direction;
+      std::vector<Real> projected(d.size());
+      ASSERT_EQ(table->project_tangent(bench.shape, current.data(), d.data(), projected.data(), bench.arena),
+                Status::kOk);
+      EXPECT_LT(distance2(d.size(), d.data(), projected.data()), 10 * kRounding) << table->name << " " << name_of(rule);
+    }
+    const std::vector<Real> strict = bench.direct(DelayRule::kOrthoStrict, base, current, zeta).direction;
+    // strict = delta - l b, so that b is what it differs from delta by.
+    const std::vector<Real> delta = bench.direct(DelayRule::kAsgd, base, current, zeta).direction;
+    std::vector<Real> drift = delta;
+    add_scaled(drift.size(), -1, strict.data(), drift.data());
+    EXPECT_NEAR(bench.inner(current, strict, drift), 0, 10 * kRounding) << table->name;
+    EXPECT_GT(bench.inner(current, drift, drift), 0) << table->name;
+  }
+}
+
+TEST(DelayCorrection, FedAsyncGoesFromTheModelToTheEndPoint) {
+  for (const ManifoldOps* table : kCurved) {
+    Workbench bench(*table, shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    const std::vector<Real> end = bench.moved(base, zeta);
+    DelayDirection d = bench.direct(DelayRule::kFedAsync, base, current, zeta);
+    const std::vector<Real> there = bench.step(DelayRule::kFedAsync, current, 1, &d);
+    const std::vector<Real> here = bench.step(DelayRule::kFedAsync, current, 0, &d);
+    const auto distance = [&](const std::vector<Real>& x, const std::vector<Real>& y) {
+      return table->distance(bench.shape, x.data(), y.data(), bench.arena).value();
+    };
+    EXPECT_LT(distance(there, end), kIsDouble ? 1e-7 : 2e-3) << table->name;
+    EXPECT_LT(distance(here, current), kIsDouble ? 1e-7 : 2e-3) << table->name;
+  }
+}
+
+TEST(DelayCorrection, WithoutADelayTheGradientRulesAreOne) {
+  for (const ManifoldOps* table : kCurved) {
+    Workbench bench(*table, shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    for (const DelayRule rule : kAllRules) {
+      if (rule == DelayRule::kFedAsync || !DelayCorrection::is_defined(rule, table->id)) {
+        continue;
+      }
+      const std::vector<Real> d = bench.direct(rule, base, base, zeta).direction;
+      for (size_t e = 0; e < d.size(); ++e) {
+        EXPECT_NEAR(d[e], -zeta[e], kRounding) << table->name << " " << name_of(rule);
+      }
+    }
+  }
+}
+
+TEST(DelayCorrection, StepsAreTangentOnesWhereTheyMatter) {
+  Workbench bench(kSphereOps, {12, 1});
+  const std::vector<Real> base = bench.point(1);
+  const std::vector<Real> still(12);
+  EXPECT_TRUE(bench.direct(DelayRule::kOrthoGrad, base, bench.point(2), still).is_still);
+  DelayDirection far = bench.direct(DelayRule::kAsgd, base, base, bench.tangent(base, 3, 5));
+  bench.step(DelayRule::kAsgd, base, 1, &far);
+  EXPECT_TRUE(far.is_clamped) << "beyond half the circle";
+  std::vector<Real> antipode = base;
+  scale(12, -1, antipode.data());
+  DelayDirection none;
+  EXPECT_EQ(DelayCorrection(DelayRule::kAsgd, 1, kSphereOps, bench.shape)
+                .direct(base.data(), antipode.data(), still.data(), {}, &none, bench.arena),
+            Status::kSingular);
+}
+
+TEST(DelayCorrection, EntriesAreMultipliedOnlyInAnEmbedding) {
+  EXPECT_TRUE(DelayCorrection::is_defined(DelayRule::kDcAsgd, ManifoldId::kStiefel));
+  EXPECT_FALSE(DelayCorrection::is_defined(DelayRule::kDcAsgd, ManifoldId::kSpd));
+  EXPECT_FALSE(DelayCorrection::is_defined(DelayRule::kDcAdaptive, ManifoldId::kHyperbolic));
+  EXPECT_TRUE(DelayCorrection::is_defined(DelayRule::kDcRank1, ManifoldId::kSpd));
+}
+
+}  // namespace
+}  // namespace gradstream

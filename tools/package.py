@@ -1,0 +1,134 @@
+"""./run package [ARCHITECTURE...]: Debian packages of the Linux client, in build/package.
+
+arm64 and armhf are for the Raspberry Pi. boards/posix/README.md says how to install one, boards/posix/debian holds the
+unit, the configuration and the scripts of the package.
+"""
+
+import argparse
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DEBIAN = ROOT / "boards" / "posix" / "debian"
+OUT = ROOT / "build" / "package"
+NAME = "gradstream-client"
+MAINTAINER = "gradstream <gradstream@localhost>"
+
+
+class Target(NamedTuple):
+    preset: str
+    tools: str  # prefix of its binutils
+
+
+TARGETS = {"amd64": Target("dev", ""), "arm64": Target("rpi-arm64", "aarch64-linux-gnu-"),
+           "armhf": Target("rpi-armhf", "arm-linux-gnueabihf-")}
+# The first libstdc++6 of Debian that has a version of its symbols.
+LIBSTDCXX = {21: "5.2", 22: "6", 23: "7", 24: "7", 25: "8", 26: "9", 27: "9", 28: "9", 29: "11", 30: "12"}
+DESCRIPTION = """\
+federated learning: the device's client
+ Trains a model on a device's own data and sends gradient streams to an
+ aggregation server over TLS 1.3. The unit gradstream-client.service runs it
+ once /etc/gradstream/identity is there."""
+
+
+class Failure(Exception):
+    """What went wrong, with the remedy."""
+
+
+def run(*words):
+    done = subprocess.run([str(word) for word in words], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"{words[0]} failed with exit status {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def version():
+    return re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="ascii"))[1]
+
+
+def depends(target, program):
+    """What the program's symbols ask of the system's libraries."""
+    text = run(f"{target.tools}objdump", "-T", program)
+    libc = max((tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_(\d+\.\d+)", text)))
+    cxx = max(int(found) for found in re.findall(r"GLIBCXX_3\.4\.(\d+)", text))
+    if cxx not in LIBSTDCXX:
+        raise Failure(f"no libstdc++6 is known to have GLIBCXX_3.4.{cxx}: add it to LIBSTDCXX in tools/package.py")
+    return f"libc6 (>= {libc[0]}.{libc[1]}), libgcc-s1, libstdc++6 (>= {LIBSTDCXX[cxx]}), adduser"
+
+
+def put(path, content, mode=0o644):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+
+
+def fill(tree, architecture):
+    """The package's tree, with its DEBIAN folder."""
+    target = TARGETS[architecture]
+    program = tree / "usr" / "bin" / NAME
+    program.parent.mkdir(parents=True)
+    run(f"{target.tools}strip", "-o", program, ROOT / "build" / target.preset / "boards" / "posix" / NAME)
+    program.chmod(0o755)
+    put(tree / "lib" / "systemd" / "system" / f"{NAME}.service", (DEBIAN / f"{NAME}.service").read_bytes())
+    put(tree / "etc" / "gradstream" / "client.conf", (DEBIAN / "client.conf").read_bytes())
+    documents = tree / "usr" / "share" / "doc" / NAME
+    put(documents / "README.md", (DEBIAN.parent / "README.md").read_bytes())
+    put(documents / "copyright", b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
+        b"nanopb: Zlib, CLI11: BSD-3-Clause; their texts stand in their sources.\n")
+    put(documents / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
+    size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
+    control = {"Package": NAME, "Version": version(), "Architecture": architecture, "Maintainer": MAINTAINER,
+               "Installed-Size": (size + 1023) // 1024, "Depends": depends(target, program), "Section": "science",
+               "Priority": "optional", "Description": DESCRIPTION}
+    put(tree / "DEBIAN" / "control", "".join(f"{key}: {value}\n" for key, value in control.items()).encode())
+    put(tree / "DEBIAN" / "conffiles", b"/etc/gradstream/client.conf\n")
+    for script in ("postinst", "prerm", "postrm"):
+        put(tree / "DEBIAN" / script, (DEBIAN / script).read_bytes(), 0o755)
+    for folder in [tree, *(path for path in tree.rglob("*") if path.is_dir())]:
+        folder.chmod(0o755)
+
+
+def make(architecture):
+    """Builds the program and the package; the package's path."""
+    target = TARGETS[architecture]
+    if target.preset != "dev" or "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
+        run(ROOT / "tools" / "build.sh", target.preset, NAME)
+    tree = OUT / architecture
+    shutil.rmtree(tree, ignore_errors=True)
+    fill(tree, architecture)
+    package = OUT / f"{NAME}_{version()}_{architecture}.deb"
+    # The same bytes for the same sources: dpkg-deb takes the times of files that are newer from here.
+    os.environ.setdefault("SOURCE_DATE_EPOCH", run("git", "log", "-1", "--format=%ct").strip())
+    run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
+    shutil.rmtree(tree)
+    return package
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("architecture", nargs="*", help=f"{', '.join(TARGETS)}; all of them otherwise")
+    arguments = parser.parse_args()
+    packages = []
+    try:
+        for architecture in arguments.architecture or TARGETS:
+            if architecture not in TARGETS:
+                raise Failure(f"unknown architecture {architecture} (known: {' '.join(TARGETS)})")
+            packages.append(make(architecture))
+            print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
+    except Failure as failure:
+        print(f"package: error: {failure}", file=sys.stderr)
+        print("result: error=failed")
+        return 1
+    print(f"result: packages={len(packages)} version={version()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
