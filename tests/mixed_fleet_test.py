@@ -141,7 +141,7 @@ class MixedFleet:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--restarts", type=int, default=2, help="of the server, at least 1")
     parser.add_argument("--noise-gap", type=int, default=0, help="bytes of a link between two spoilt ones; 0: none")
     arguments = parser.parse_args()
