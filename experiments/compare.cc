@@ -10,7 +10,7 @@ namespace gradstream {
 namespace {
 
 constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
-constexpr uint32_t kFirstRounds = kIsDouble ? 10 : 3;  // that every run must follow, ten times less near than others
+constexpr uint32_t kFirstRounds = kIsDouble ? 10 : 3;  // that every run must follow, see Tolerance
 constexpr double kEndFactor = 4;
 
 double measure_of(const Measures& measures, const std::string& name) {
@@ -55,7 +55,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
     const double relative = parameters.transport == TransportKind::kHouseholder ? 1e-2 : 1e-3;
     return {relative, is_excess ? 1e-5 * scale : 3e-3 * first, 0, is_excess ? 0 : kEndFactor};
   }
-  return {1e-2, 10 * std::fabs(reference.points.back().value)};
+  return {1e-2, 10 * std::fabs(reference.points.back().value), 0, 0, true};
 }
 
 namespace {
@@ -91,8 +91,12 @@ void compare(const ReferenceCurve& reference, const Curve& curve, const Toleranc
   // A float refuses steps that a double takes (an antipodal point, a matrix that lost its definiteness).
   const bool is_cut = !kIsDouble && !curve.fault.empty();
   const uint32_t last_round = is_cut ? std::min(round_count, curve.points.back().round) : round_count;
+  bool is_at_end = false;
   for (const ReferenceCurve::Point& point : reference.points) {
-    if (!(point.value > tolerance.least) || point.round > last_round) {
+    const bool is_above = point.value > tolerance.least;
+    is_at_end = is_at_end || (tolerance.ends_at_least && !is_above);
+    const bool counts = tolerance.ends_at_least ? !is_at_end || point.round <= kFirstRounds : is_above;
+    if (!counts || point.round > last_round) {
       continue;
     }
     ++count;
