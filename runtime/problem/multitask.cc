@@ -85,8 +85,8 @@ void rotate_in(uint32_t n, Real target, const Work& work) {
   }
 }
 
-// work.weights <- the solution of matrix w = weights, matrix n x n upper triangular. kSingular when a pivot is not above
-// rounding of the largest.
+// work.weights <- the solution of matrix w = weights, matrix n x n upper triangular. kSingular when a pivot is not
+// above rounding of the largest.
 Status solve_triangular(uint32_t n, const Work& work) {
   Real largest = 0;
   for (size_t i = 0; i < n; ++i) {
