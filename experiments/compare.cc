@@ -45,7 +45,11 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   const double scale = optimum == 0 ? first : std::fabs(optimum);  // a cost whose least value is 0 has no other one
   if (kIsDouble) {
     constexpr double kUnits = 16;  // sums over samples or over their covariance, eigenvalues
-    const double rounding = kUnits * std::numeric_limits<double>::epsilon() * scale;
+    // Estimates divide the rounding of losses by mu: one unit in each loss moves X11's reference itself by 58.
+    constexpr double kZerothOrderUnits = 128;
+    const bool is_zeroth_order = parameters.estimator != EstimatorId::kAnalyticGradient;
+    const double rounding =
+        (is_zeroth_order ? kZerothOrderUnits : kUnits) * std::numeric_limits<double>::epsilon() * scale;
     const bool converges = is_excess || reference.points.back().value < 0.1 * first;
     return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first, is_excess ? rounding : 0, converges ? 0 : kEndFactor};
   }
