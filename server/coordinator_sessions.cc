@@ -88,7 +88,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.server_time_ms = now_ms;
   welcome.run = run;
   welcome.run_state = ledger.run_state();
-  welcome.parameters_digest = parameters_digest(parameters);
+  welcome.parameters_digest = digest_of_parameters;
   welcome.version = durable_version;
   welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
   welcome.retraction = static_cast<gs_Retraction>(parameters.retraction);

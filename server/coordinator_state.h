@@ -47,10 +47,14 @@ struct Coordinator::State {
   };
 
   State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names)
-      : run(run_id), parameters(run_parameters), ledger(run_parameters, names) {}
+      : run(run_id),
+        parameters(run_parameters),
+        digest_of_parameters(parameters_digest(run_parameters)),
+        ledger(run_parameters, names) {}
 
   uint32_t run;
   RunParameters parameters;
+  uint64_t digest_of_parameters;  // said in every Welcome
   Ledger ledger;
   CoordinatorCounters counters;
   std::vector<Action> actions;

@@ -95,16 +95,16 @@ class Oracle {
   uint64_t last_sequence_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> issued_;  // (device, task) -> version
   std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
-  std::set<std::pair<uint32_t, uint32_t>> answered_;              // (device, version), in time
+  std::set<std::pair<uint32_t, uint32_t>> answered_;                  // (device, version), in time
   std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other
-  std::map<uint32_t, Cohort> cohorts_;     // of every version that is not forgotten
-  uint32_t round_ = 0;                     // of the open version
-  bool has_anchor_ = false;                // the open version's steps can be made
-  std::vector<Real> last_model_;           // of the last round with anchors, and its mean gradient
+  std::map<uint32_t, Cohort> cohorts_;                                // of every version that is not forgotten
+  uint32_t round_ = 0;                                                // of the open version
+  bool has_anchor_ = false;                                           // the open version's steps can be made
+  std::vector<Real> last_model_;  // of the last round with anchors, and its mean gradient
   std::vector<Real> last_gradient_;
-  std::vector<Share> shares_;              // of the open version
-  std::map<uint32_t, Share> held_;         // with a memory: the last one of each device, before the open version
-  uint32_t weight_total_ = 0;              // with a memory
+  std::vector<Share> shares_;                     // of the open version
+  std::map<uint32_t, Share> held_;                // with a memory: the last one of each device, before the open version
+  uint32_t weight_total_ = 0;                     // with a memory
   std::map<uint32_t, std::vector<Real>> models_;  // of every version that is not forgotten
   bool forgets_ = false;
 };
