@@ -1,10 +1,10 @@
 """./run bench async: a fleet of unequal speed, by rounds that wait for all and without rounds, to the same loss.
 
 Sixteen native clients train PCA of Digits on iid shards, by TLS on 127.0.0.1. After each local step a client sleeps 1,
-2, 4 or 8 units, which dominates what it computes. Synchronous: a version when all have answered. Asynchronous: a version
-with every update, weighed alike however old. Both make the same single steps of minibatches, each at its own best step
-from the grid that is printed. Throughput limits the speed-up to 2.31 for 5, 6 and 5 devices at 1:2:4, and to 3.75 for
-4 each at 1:2:4:8.
+2, 4 or 8 units, which dominates what it computes. Synchronous: a version when all have answered. Asynchronous: a
+version with every update, weighed alike however old. Both make the same single steps of minibatches, each at its own
+best step from the grid that is printed. Throughput limits the speed-up to 2.31 for 5, 6 and 5 devices at 1:2:4, and to
+3.75 for 4 each at 1:2:4:8.
 """
 
 import argparse
@@ -33,8 +33,8 @@ LOOK_SECONDS = 0.2
 START_SECONDS_MAX = 30
 RUN_SECONDS_MAX = 300
 ASYNCHRONOUS = {"run.buffer_size": 1, "run.late": "weight", "run.staleness_table": "constant",
-                "run.staleness_max": 64, "run.delay_rule": "asgd", "run.server_step": 1 / DEVICES, "run.retry_min_ms": 0,
-                "run.retry_max_ms": 1}
+                "run.staleness_max": 64, "run.delay_rule": "asgd", "run.server_step": 1 / DEVICES,
+                "run.retry_min_ms": 0, "run.retry_max_ms": 1}
 
 
 class Failure(Exception):
@@ -118,8 +118,10 @@ class Run:
 
     def round_to(self, gap):
         """The first version that has the gap; infinite: none."""
-        return next((version for version in range(self.versions + 1)
-                     if self.path(version).exists() and self.data.exact.relative_gap(self.model(version)) <= gap), np.inf)
+        for version in range(self.versions + 1):
+            if self.path(version).exists() and self.data.exact.relative_gap(self.model(version)) <= gap:
+                return version
+        return np.inf
 
     def curve(self):
         """(seconds, relative gap) of the versions that have files: of those that become durable at once the last."""
@@ -227,7 +229,7 @@ def children_seconds():
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./run bench async", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--unit-ms", type=int, default=100, help="delay of the fastest client's step (default 100)")
-    parser.add_argument("--seeds", type=int, default=3, help="of data, model and minibatches; times are means over them")
+    parser.add_argument("--seeds", type=int, default=3, help="of data, model and minibatches; times are means")
     parser.add_argument("--gap", type=float, default=0.02, help="relative, to the exact PCA (default 0.02)")
     parser.add_argument("--fleet", choices=FLEETS, action="append", help="only this one")
     parser.add_argument("--speedup-min", type=float, help="instead of " + " and ".join(
