@@ -138,6 +138,45 @@ TEST(TimedFleet, SleepLossAndChurnCostTimeOnly) {
   EXPECT_LT(fleet.counts().queue_max, 100U);
 }
 
+// k of n, or at T: however devices die, a version closes T after it opened, or after so many T as it was extended by.
+TEST(TimedFleet, TheTriggerFiresAtItsTimeInAThousandRunsOfDyingDevices) {
+  const Data data;
+  RunParameters p = rounds();
+  p.update_goal = 3;
+  p.update_min = 2;
+  p.report_deadline_ms = 9000;
+  p.extension_count_max = 1000;
+  p.late = LatePolicy::kWeight;
+  p.staleness_max = 4;
+  p.retry_min_ms = 500;
+  p.retry_max_ms = 1000;
+  uint64_t closed_at_deadline = 0;
+  uint64_t extended = 0;
+  for (uint32_t seed = 1; seed <= 1000; ++seed) {
+    FleetHabits deaths;
+    deaths.life_ms = 30'000;
+    deaths.absence_ms = 20'000;
+    deaths.seed = seed;
+    TimedFleet fleet(p, deaths, speeds(), data.problems, {});
+    uint64_t opened_ms = 0;
+    uint64_t extended_before = 0;
+    const std::string fault = fleet.run(100'000'000, [&](uint64_t now_ms, uint32_t version, const Real*) {
+      const uint64_t extensions = fleet.server().counters().rounds_extended - extended_before;
+      const uint64_t bound_ms = (extensions + 1) * p.report_deadline_ms + 1 + 1;  // and the record's commit
+      EXPECT_TRUE(version == 0 || now_ms - opened_ms <= bound_ms) << "seed " << seed << " version " << version;
+      closed_at_deadline += version > 0 && extensions == 0 && now_ms - opened_ms >= p.report_deadline_ms ? 1 : 0;
+      extended_before += extensions;
+      opened_ms = now_ms;
+      return true;
+    });
+    ASSERT_EQ(fault, "") << "seed " << seed;
+    ASSERT_EQ(fleet.server().durable_version(), p.round_count) << "seed " << seed;
+    extended += extended_before;
+  }
+  EXPECT_GT(closed_at_deadline, 100U);
+  EXPECT_GT(extended, 100U);
+}
+
 TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
   const Data data;
   TimedFleet fleet(rounds(), {}, speeds(), data.problems, {});
