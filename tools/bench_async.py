@@ -82,7 +82,8 @@ class Run:
         try:
             self.start()
             deadline = time.monotonic() + RUN_SECONDS_MAX
-            while self.server.wait_for_line("event=run_finished", LOOK_SECONDS) is None and not is_enough(self.curve()):
+            last = f"event=version version={self.versions} "  # its file is there
+            while self.server.wait_for_line(last, LOOK_SECONDS) is None and not is_enough(self.curve()):
                 if self.server.running and time.monotonic() < deadline:
                     continue
                 raise Failure(f"no end, or none within {RUN_SECONDS_MAX} s; the server's last lines:\n" +
