@@ -85,7 +85,7 @@ Outcome run_one(const Experiment& experiment, const Arguments& arguments) {
   bool is_written = true;
   const Curves curves = run_cases(cases, options, [&](const Case& one, const Curve& curve) {
     print_case(one, curve);
-    is_written = is_written && write_csv(folder, one.key, curve);
+    is_written = is_written && write_csv(folder, one.key, curve, experiment.axis);
     if (!arguments.network_folder.empty() && !one.train) {
       is_written = is_written && write_network(arguments, experiment, one, curve);
     }

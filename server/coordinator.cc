@@ -138,18 +138,7 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
     state.deadline_ms = state.ledger.is_over() ? State::kNever : now_ms + state.parameters.report_deadline_ms;
   }
   state.release_held();
-  // Pulls that waited for what is durable now; answering one may hold others back again, but not close sessions.
-  std::vector<std::pair<SessionId, gs_Pull>> pulls;
-  for (const auto& [id, session] : state.sessions) {
-    if (session.waiting_pull.has_value() && session.held_count == 0) {
-      pulls.emplace_back(id, *session.waiting_pull);
-    }
-  }
-  for (const auto& [id, pull] : pulls) {
-    if (state.sessions.contains(id)) {
-      state.on_pull(id, pull, now_ms);
-    }
-  }
+  state.answer_waiting_pulls(now_ms);
 }
 
 void Coordinator::on_storage_failed(uint64_t) {

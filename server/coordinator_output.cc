@@ -8,7 +8,8 @@ namespace gradstream {
 namespace {
 
 // Messages held back for one session, at most. Reason: a Welcome, an Ack and the end of one answer to a Pull, with
-// room; beyond it the peer floods. The chunks of a snapshot are never held: a Pull waits as itself.
+// room; beyond it the peer floods. Messages of a snapshot or log do not count: a Pull waits as itself, and is answered
+// ahead of a version's record only where versions follow each other faster than commits.
 constexpr uint32_t kHeldMax = 64;
 
 }  // namespace
@@ -23,7 +24,7 @@ void Coordinator::State::log(LogLevel level, const char* event, const Fields& fi
 }
 
 // Keeps the order of what one session gets: behind something held, everything is held.
-void Coordinator::State::hold_or_act(Action action, uint64_t required) {
+void Coordinator::State::hold_or_act(Action action, uint64_t required, bool is_sync) {
   const auto session = sessions.find(action.session);
   const bool is_behind = session != sessions.end() && session->second.held_count > 0;
   if (required <= durable_sequence && !is_behind) {
@@ -32,13 +33,14 @@ void Coordinator::State::hold_or_act(Action action, uint64_t required) {
   }
   if (session != sessions.end()) {
     ++session->second.held_count;
+    session->second.held_sync_count += is_sync ? 1 : 0;
   }
-  held.push_back({std::move(action), required});
+  held.push_back({std::move(action), required, is_sync});
 }
 
 void Coordinator::State::respond(SessionId id, const ServerMessage& message, uint64_t required) {
   const auto session = sessions.find(id);
-  if (session != sessions.end() && session->second.held_count >= kHeldMax) {
+  if (session != sessions.end() && session->second.held_count - session->second.held_sync_count >= kHeldMax) {
     drop_session(id);
     close(id, gs_Reason_REASON_OVERLOADED);
     return;
@@ -48,6 +50,15 @@ void Coordinator::State::respond(SessionId id, const ServerMessage& message, uin
   action.session = id;
   action.message = message;
   hold_or_act(std::move(action), required);
+}
+
+// A piece of the open version.
+void Coordinator::State::respond_sync(SessionId id, const ServerMessage& message) {
+  Action action;
+  action.kind = ActionKind::kSend;
+  action.session = id;
+  action.message = message;
+  hold_or_act(std::move(action), version_sequence, true);
 }
 
 void Coordinator::State::close(SessionId id, gs_Reason reason) {
@@ -63,6 +74,7 @@ void Coordinator::State::release_held() {
     const auto session = sessions.find(held.front().action.session);
     if (session != sessions.end()) {
       --session->second.held_count;
+      session->second.held_sync_count -= held.front().is_sync ? 1 : 0;
     }
     actions.push_back(std::move(held.front().action));
     held.pop_front();

@@ -88,7 +88,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.server_time_ms = now_ms;
   welcome.run = run;
   welcome.run_state = ledger.run_state();
-  welcome.parameters_digest = parameters_digest(parameters);
+  welcome.parameters_digest = digest_of_parameters;
   welcome.version = durable_version;
   welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
   welcome.retraction = static_cast<gs_Retraction>(parameters.retraction);
@@ -129,7 +129,6 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
 
 void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  const uint32_t device = session.device;
   if (!ledger.has_version()) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(kRefusedWindowFactor), 0);
     return;
@@ -139,12 +138,36 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
       refuse(id, gs_Reason_REASON_STORAGE);
     } else {
       session.waiting_pull = pull;
+      session.waits_for = version_sequence;
     }
     return;
   }
+  answer_pull(id, pull, now_ms);
+}
+
+// With the open version, which leaves when it is durable.
+void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  const uint32_t device = session.device;
   session.waiting_pull.reset();
   send_sync(id, device, pull);
   send_task_or_wait(id, device, pull, now_ms);
+}
+
+// Those whose version is durable by now, also if further ones have been decided since: in a run without rounds the
+// version last decided may always be on its way to the disk. Answering may hold others back again, but closes none.
+void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
+  std::vector<std::pair<SessionId, gs_Pull>> pulls;
+  for (const auto& [id, session] : sessions) {
+    if (session.waiting_pull.has_value() && session.held_count == 0 && durable_sequence >= session.waits_for) {
+      pulls.emplace_back(id, *session.waiting_pull);
+    }
+  }
+  for (const auto& [id, pull] : pulls) {
+    if (sessions.contains(id)) {
+      answer_pull(id, pull, now_ms);
+    }
+  }
 }
 
 // The tensors of a plan's snapshot, in the order of the parts' numbers.
@@ -179,7 +202,7 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   if (plan.snapshot != nullptr) {
     for (const ServerMessage& chunk :
          snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan))) {
-      respond(id, chunk, 0);
+      respond_sync(id, chunk);
     }
     ++counters.snapshots_sent;
     ++device.snapshots_sent;
@@ -191,7 +214,7 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   }
   for (const VersionRecord* record : plan.records) {
     for (const ServerMessage& chunk : log_chunks(*record)) {
-      respond(id, chunk, 0);
+      respond_sync(id, chunk);
     }
     ++counters.records_sent;
   }
@@ -207,12 +230,12 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
     wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, kOverWindow,
          run_state_sequence);
   } else if (!device.is_capable) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), 0);
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), version_sequence);
   } else if (device.answered_version == version) {
     wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
          window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
   } else if (!ledger.fleet().is_asked(index)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), 0);
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), version_sequence);
   } else if (device.refused_version == version && device.refused_count >= kRefusedTasksMax) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.is_task_open && device.task_version == version && pull.has_model) {

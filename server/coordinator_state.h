@@ -34,20 +34,27 @@ struct Coordinator::State {
     bool has_hello = false;
     Intake intake;
     std::optional<gs_Pull> waiting_pull;
+    uint64_t waits_for = 0;  // record of the version that was open when the Pull came
     uint32_t held_count = 0;
+    uint32_t held_sync_count = 0;  // of these, messages of snapshots and logs
     bool has_report = false;
   };
   // An action that waits until the journal up to `required` is durable.
   struct Held {
     Action action;
     uint64_t required = 0;
+    bool is_sync = false;
   };
 
   State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names)
-      : run(run_id), parameters(run_parameters), ledger(run_parameters, names) {}
+      : run(run_id),
+        parameters(run_parameters),
+        digest_of_parameters(parameters_digest(run_parameters)),
+        ledger(run_parameters, names) {}
 
   uint32_t run;
   RunParameters parameters;
+  uint64_t digest_of_parameters;  // said in every Welcome
   Ledger ledger;
   CoordinatorCounters counters;
   std::vector<Action> actions;
@@ -68,7 +75,8 @@ struct Coordinator::State {
   void log(LogLevel level, const char* event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
   void close(SessionId id, gs_Reason reason);
-  void hold_or_act(Action action, uint64_t required);
+  void respond_sync(SessionId id, const ServerMessage& message);
+  void hold_or_act(Action action, uint64_t required, bool is_sync = false);
   void release_held();
   void persist(JournalRecord record, uint64_t now_ms);
   uint64_t decide(JournalRecord record, uint64_t now_ms);
@@ -90,6 +98,8 @@ struct Coordinator::State {
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void answer_waiting_pulls(uint64_t now_ms);
   void send_sync(SessionId id, uint32_t device, const gs_Pull& pull);
   std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
