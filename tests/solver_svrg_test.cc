@@ -123,8 +123,9 @@ TEST_F(SvrgTest, WithCurvatureIsTheBarzilaiBorweinCorrection) {
     }
     own = own_curvature();
   }
+  ASSERT_NE(own, 0) << "nothing would be left of the correction";
   task.curvature = 2;
-  expect_near(zeta_after(5), reference(own == 0 ? 0 : 2 - own)[4]);
+  expect_near(zeta_after(5), reference(2 - own)[4]);
   task.local_step_count = 1;  // L_X(X) = 0: one step is RFedSVRG's
   task.steps_min = 1;
   const std::vector<Real> one = zeta_after(1);
