@@ -430,6 +430,23 @@ std::string check_steps(const RunParameters& p) {
   return "";
 }
 
+std::string check_over_selection(const RunParameters& p) {
+  if (!(p.over_selection >= 1) || !std::isfinite(p.over_selection)) {
+    return "over_selection: from 1, which draws nobody too many";
+  }
+  if (p.over_selection == 1) {
+    return "";
+  }
+  if (p.participation != Participation::kSchemeOne) {
+    return "over_selection, participation: only scheme_1 draws a number of devices that can be exceeded; set it to 1 "
+           "(scheme_2: raise participation_probability and set update_goal)";
+  }
+  return p.drawn_count() <= p.device_count
+             ? ""
+             : "over_selection, cohort_size, device_count: " + std::to_string(p.drawn_count()) +
+                   " devices would be drawn, more than there are; lower over_selection or cohort_size";
+}
+
 std::string check_participation(const RunParameters& p) {
   if (p.participation == Participation::kSchemeOne) {
     return p.cohort_size >= 1 && p.cohort_size <= p.device_count
@@ -490,6 +507,31 @@ std::string check_fold(const RunParameters& p) {
     return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
   }
   return "";
+}
+
+// k, or B.
+uint32_t updates_wanted(const RunParameters& p) {
+  return p.buffer_size > 0 ? p.buffer_size
+                           : update_goal(p, p.cohort_size > 0 ? p.drawn_count() : p.device_count);
+}
+
+std::string check_weight_share(const RunParameters& p) {
+  if (p.weight_share_max == 1) {
+    return "";
+  }
+  if (!(p.weight_share_max > 0) || p.weight_share_max > 1) {
+    return "weight_share_max: above 0, at most 1, which caps nothing";
+  }
+  if (p.fold_weight != FoldWeight::kSampleCount || p.has_memory() || p.solver == SolverId::kSvrg) {
+    return "weight_share_max, fold_weight, solver, correction_form: a share is capped where devices weigh by their "
+           "samples, in one phase and without a memory; set it to 1";
+  }
+  const uint32_t wanted = updates_wanted(p);
+  return p.weight_share_max * static_cast<float>(wanted) >= 1
+             ? ""
+             : "weight_share_max, update_goal, buffer_size: " + std::to_string(wanted) +
+                   " updates cannot each have less than their equal share; use at least 1/" + std::to_string(wanted) +
+                   ", or fold_weight uniform";
 }
 
 std::string check_groups(const RunParameters& p) {
@@ -578,7 +620,7 @@ std::string check_straggler(const RunParameters& p) {
     return "task_deadline_ms, report_deadline_ms: the task would end after the round";
   }
   if (p.late == LatePolicy::kWeight) {
-    if (p.update_goal == 0 && p.update_min == 0 && p.buffer_size == 0) {
+    if (p.waits_for_all()) {
       return "late, update_goal, update_min: a round that always waits for all has no late updates; set update_goal or "
              "update_min, or late = drop";
     }
@@ -783,6 +825,12 @@ StreamKind RunParameters::stream() const {
   return is_scalar ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
 }
 
+uint32_t RunParameters::drawn_count() const {
+  const double count = static_cast<double>(static_cast<float>(cohort_size) * static_cast<float>(over_selection));
+  // 10 times 1.1 are 11, whatever the last bit of 1.1 says.
+  return static_cast<uint32_t>(std::min(std::ceil(count * (1 - 1e-6)), static_cast<double>(UINT32_MAX)));
+}
+
 uint32_t RunParameters::owner_of(uint32_t client_index) const {
   return shared_directions() ? client_index % group_count : client_index;
 }
@@ -899,7 +947,7 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 
 std::string check_parameters(const RunParameters& parameters) {
   for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
-                           check_groups, check_participation, check_straggler, check_buffer, check_delay_rule}) {
+                           check_groups, check_participation, check_over_selection, check_straggler, check_weight_share, check_buffer, check_delay_rule}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

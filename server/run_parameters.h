@@ -119,10 +119,13 @@ struct RunParameters {
   uint32_t fold_scale_log2 = 24;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
   FoldWeight fold_weight = FoldWeight::kSampleCount;
+  float weight_share_max = 1;  // cap on one update's share of a version's weight; 1: none
   // Participation, orthogonal to the straggler policy.
   Participation participation = Participation::kAll;
   ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   uint32_t cohort_size = 0;             // kSchemeOne: s
+  // kSchemeOne: so many times s are drawn, of whom the first s to answer close the round.
+  Real over_selection = 1;
   std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
   // Length.
   uint32_t round_count = 300;
@@ -165,6 +168,12 @@ struct RunParameters {
   // Whether replicas hold a mean beside the model: h, or where no record of scalars gives it to devices, d.
   bool has_mean() const {
     return has_memory() || (correction_form == CorrectionForm::kLocal && stream() == StreamKind::kTangentBlock);
+  }
+  // Devices that kSchemeOne draws: s times over_selection, rounded up.
+  uint32_t drawn_count() const;
+  // Whether a round that is not extended leaves out nobody who was asked.
+  bool waits_for_all() const {
+    return buffer_size == 0 && update_goal == 0 && update_min == 0 && over_selection == 1;
   }
   // Whose directions a device uses: its group, or itself.
   uint32_t owner_of(uint32_t client_index) const;
@@ -257,8 +266,10 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("fold_scale_log2", p.fold_scale_log2);
   visit("fold_weight", p.fold_weight);
   visit("fold_weight_max", p.fold_weight_max);
+  visit("weight_share_max", p.weight_share_max);
   visit("participation", p.participation);
   visit("cohort_size", p.cohort_size);
+  visit("over_selection", p.over_selection);
   visit("participation_probability", p.participation_probability);
   visit("participation_weights", p.participation_weights);
   visit("round_count", p.round_count);

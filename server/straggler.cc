@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 namespace gradstream {
 namespace {
@@ -58,8 +61,38 @@ uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uin
   return static_cast<uint16_t>(std::max(weight, 1U));
 }
 
+// With weights w_1 >= w_2 >= ... the first m are capped at c = share (m c + w_(m+1) + ...), for the least m with
+// w_(m+1) <= c. Floored, c keeps below the share.
+void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
+  constexpr uint64_t kOne = 1U << 16;
+  const auto share = static_cast<uint64_t>(std::floor(static_cast<double>(parameters.weight_share_max) * kOne));
+  std::vector<uint16_t> sorted(weights.begin(), weights.end());
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  uint64_t rest = std::accumulate(sorted.begin(), sorted.end(), uint64_t{0});
+  for (uint64_t m = 0; m < sorted.size() && m * share < kOne; ++m) {
+    const uint64_t divisor = kOne - m * share;  // c = share rest / divisor
+    if (sorted[m] * divisor <= share * rest) {
+      if (m == 0) {
+        return;
+      }
+      const uint64_t factor = UINT16_MAX * divisor / (share * rest);  // c becomes the largest weight that there is
+      const uint64_t unit = std::max<uint64_t>(factor, 1);
+      const uint64_t cap = unit * share * rest / divisor;
+      for (uint16_t& weight : weights) {
+        weight = static_cast<uint16_t>(std::min(unit * weight, cap));
+      }
+      return;
+    }
+    rest -= sorted[m];
+  }
+  std::fill(weights.begin(), weights.end(), uint16_t{1});
+}
+
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
-  return parameters.update_goal == 0 ? asked_count : std::min(parameters.update_goal, asked_count);
+  const bool is_over_selected = parameters.over_selection > 1;
+  const uint32_t wanted = parameters.update_goal == 0 && is_over_selected ? parameters.cohort_size
+                                                                          : parameters.update_goal;
+  return wanted == 0 ? asked_count : std::min(wanted, asked_count);
 }
 
 uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {

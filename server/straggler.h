@@ -11,6 +11,7 @@
 #define GRADSTREAM_SERVER_STRAGGLER_H_
 
 #include <cstdint>
+#include <span>
 
 #include "server/run_parameters.h"
 
@@ -27,6 +28,11 @@ uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness);
 // An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness);
+
+// Caps each weight of a version at weight_share_max of the sum of what they become; the result is in another unit, the
+// same for all. Where fewer updates came than the cap allows, all weigh the same. A function of the weights alone, in
+// integers, whatever their order.
+void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights);
 
 // k and q with their defaults put in, where `asked_count` devices are asked.
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count);

@@ -180,6 +180,21 @@ TEST(RunParameters, EveryBadProductIsRefusedWithItsRemedy) {
 
 TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
   const Case cases[] = {
+      {"weight_share_max: above 0", [](RunParameters* p) { p->weight_share_max = 0; }},
+      {"weight_share_max, update_goal, buffer_size: 4 updates", [](RunParameters* p) { p->weight_share_max = 0.2F; }},
+      {"weight_share_max, fold_weight, solver",
+       [](RunParameters* p) {
+         p->weight_share_max = 0.5F;
+         p->fold_weight = FoldWeight::kUniform;
+       }},
+      {"over_selection: from 1", [](RunParameters* p) { p->over_selection = 0; }},
+      {"over_selection, participation:", [](RunParameters* p) { p->over_selection = 2; }},
+      {"over_selection, cohort_size, device_count: 6 devices would be drawn",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 3;
+         p->over_selection = 2;
+       }},
       {"cohort_size, participation:", [](RunParameters* p) { p->cohort_size = 2; }},
       {"cohort_size, device_count:", [](RunParameters* p) { p->participation = Participation::kSchemeOne; }},
       {"cohort_size, device_count:",
