@@ -61,6 +61,7 @@ struct CoordinatorCounters {
   uint64_t updates_late = 0;
   uint64_t updates_partial = 0;  // among the folded and late ones
   uint64_t updates_refused = 0;
+  uint64_t updates_without_time = 0;  // among the refused ones: more steps than their device had time for
   uint64_t updates_duplicate = 0;
   uint64_t updates_superseded = 0;
   uint64_t tasks_issued = 0;

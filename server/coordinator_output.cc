@@ -81,6 +81,7 @@ void Coordinator::State::persist(JournalRecord record, uint64_t now_ms) {
 // Moves the ledger by a record just decided and sends it to the disk. Returns its sequence.
 uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
   record.sequence = ledger.last_sequence() + 1;
+  record.time_ms = now_ms;
   const Status status = ledger.apply(record);
   GS_ASSERT(status == Status::kOk);  // what was decided follows from the ledger
   const uint64_t sequence = record.sequence;

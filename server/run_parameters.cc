@@ -598,6 +598,53 @@ std::string check_buffer(const RunParameters& p) {
              : "buffer_size, late: most updates in a buffer are of older versions; use late = weight";
 }
 
+// Whether a device can be too slow for every version: its late updates are dropped, and rounds close without it.
+bool drops_the_slow(const RunParameters& p) {
+  const uint32_t asked = p.cohort_size > 0 ? p.drawn_count() : p.device_count;
+  return p.late == LatePolicy::kDrop && update_least(p, asked) < asked;
+}
+
+std::string check_step_times(const RunParameters& p) {
+  const auto milliseconds_of = [&p](uint32_t step_time_us) {
+    return (uint64_t{p.least_steps()} * step_time_us + 999) / 1000;
+  };
+  if (p.step_time_max_us > 0 && p.step_time_min_us > p.step_time_max_us) {
+    return "step_time_min_us, step_time_max_us: the fastest device's step is longer than the slowest one's";
+  }
+  const uint64_t wanted_ms = milliseconds_of(p.step_time_max_us);
+  const std::string slowest = "the slowest device (step_time_max_us) takes " + std::to_string(wanted_ms) + " ms for " +
+                              std::to_string(p.least_steps()) + " steps, the least that count (steps_min)";
+  if (p.task_deadline_ms > 0 && wanted_ms > p.task_deadline_ms) {
+    return "task_deadline_ms, steps_min, step_time_max_us: " + slowest +
+           "; raise task_deadline_ms or lower steps_min";
+  }
+  if (drops_the_slow(p) && wanted_ms > p.report_deadline_ms) {
+    return "report_deadline_ms, steps_min, step_time_max_us: " + slowest +
+           ", so that none of its updates would ever count; raise report_deadline_ms, lower steps_min, or set late = "
+           "weight";
+  }
+  return "";
+}
+
+std::string check_work(const RunParameters& p) {
+  if (p.work == Work::kTimed && p.least_steps() == p.local_step_count) {
+    return "work, steps_min, local_step_count: timed work gives a slow device fewer steps; set steps_min from 1 to " +
+           std::to_string(std::max(1U, p.local_step_count - 1)) + ", or work = fixed";
+  }
+  return check_step_times(p);
+}
+
+std::string check_retry(const RunParameters& p) {
+  if (p.retry_max_ms > kRetryMaxMs / kRefusedWindowFactor) {
+    return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) +
+           "; refused devices wait " + std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";
+  }
+  if (p.retry_min_ms > p.retry_max_ms || p.retry_max_ms == 0) {
+    return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
+  }
+  return "";
+}
+
 std::string check_straggler(const RunParameters& p) {
   const uint32_t asked = p.participation == Participation::kSchemeOne ? p.cohort_size : p.device_count;
   const uint32_t goal = p.update_goal == 0 ? asked : p.update_goal;
@@ -630,13 +677,6 @@ std::string check_straggler(const RunParameters& p) {
     if (!(p.staleness_exponent > 0) || p.staleness_exponent > 16) {
       return "staleness_exponent: above 0, at most 16";
     }
-  }
-  if (p.retry_max_ms > kRetryMaxMs / kRefusedWindowFactor) {
-    return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) +
-           "; refused devices wait " + std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";
-  }
-  if (p.retry_min_ms > p.retry_max_ms || p.retry_max_ms == 0) {
-    return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
   }
   return "";
 }
@@ -799,6 +839,12 @@ const EnumNames<LatePolicy>& names_of() {
 }
 
 template <>
+const EnumNames<Work>& names_of() {
+  static const EnumNames<Work> names = {{"fixed", Work::kFixed}, {"timed", Work::kTimed}};
+  return names;
+}
+
+template <>
 const EnumNames<StalenessTable>& names_of() {
   static const EnumNames<StalenessTable> names = {{"constant", StalenessTable::kConstant},
                                                   {"inverse_sqrt", StalenessTable::kInverseSqrt},
@@ -947,7 +993,8 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 
 std::string check_parameters(const RunParameters& parameters) {
   for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
-                           check_groups, check_participation, check_over_selection, check_straggler, check_weight_share, check_buffer, check_delay_rule}) {
+                           check_groups, check_participation, check_over_selection, check_straggler, check_work,
+                           check_retry, check_weight_share, check_buffer, check_delay_rule}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

@@ -19,6 +19,11 @@ namespace gradstream {
 
 enum class LatePolicy : uint8_t { kDrop, kWeight };
 enum class StalenessTable : uint8_t { kConstant, kInverseSqrt, kPolynomial, kHinge };
+// How many local steps a task asks for.
+enum class Work : uint8_t {
+  kFixed,  // K
+  kTimed,  // K_i, from steps_min to K, that the device can do until the deadline by its measured step time
+};
 enum class FoldWeight : uint8_t { kUniform, kSampleCount };
 // What steers a device's path, and what the server's step is made of (docs/algorithms.md, "Three forms").
 enum class CorrectionForm : uint8_t {
@@ -144,6 +149,11 @@ struct RunParameters {
   uint32_t staleness_max = 8;       // S
   uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
   uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
+  Work work = Work::kFixed;
+  // One local step of the fleet's fastest and slowest device, where known; 0: not. No update is believed that was
+  // faster; no deadline is accepted that the slowest cannot meet.
+  uint32_t step_time_min_us = 0;
+  uint32_t step_time_max_us = 0;
   // Asynchronous steps of tangents, with buffer_size. alpha = server_step by staleness.
   DelayRule delay_rule = DelayRule::kNone;
   DelayRule late_delay_rule = DelayRule::kNone;  // from version delay_switch on; kNone: the same all the time
@@ -159,6 +169,7 @@ struct RunParameters {
   // Pace.
   uint32_t retry_min_ms = 200;
   uint32_t retry_max_ms = 1000;
+  uint32_t arrival_rate = 0;  // devices a second, at most, that windows are made wide enough for; 0: as given
 
   StreamKind stream() const;
   bool shared_directions() const { return group_count > 0; }
@@ -207,6 +218,9 @@ void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("staleness_max", p.staleness_max);
   visit("steps_min", p.steps_min);
   visit("task_deadline_ms", p.task_deadline_ms);
+  visit("work", p.work);
+  visit("step_time_min_us", p.step_time_min_us);
+  visit("step_time_max_us", p.step_time_max_us);
   visit("delay_rule", p.delay_rule);
   visit("late_delay_rule", p.late_delay_rule);
   visit("delay_switch", p.delay_switch);
@@ -219,6 +233,7 @@ void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("initial_excess", p.initial_excess);
   visit("retry_min_ms", p.retry_min_ms);
   visit("retry_max_ms", p.retry_max_ms);
+  visit("arrival_rate", p.arrival_rate);
 }
 
 // Calls visit(key, field) for every field in a fixed order; the keys are those of the run's file. Parameters may be
@@ -317,6 +332,8 @@ template <>
 const EnumNames<DelayRule>& names_of();
 template <>
 const EnumNames<LatePolicy>& names_of();
+template <>
+const EnumNames<Work>& names_of();
 template <>
 const EnumNames<StalenessTable>& names_of();
 

@@ -61,6 +61,28 @@ uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uin
   return static_cast<uint16_t>(std::max(weight, 1U));
 }
 
+uint32_t timed_step_count(const RunParameters& parameters, uint32_t step_time_us, uint64_t budget_ms) {
+  const uint32_t least = parameters.least_steps();
+  if (step_time_us == 0) {
+    return least;
+  }
+  const uint64_t fits = budget_ms * 875 / step_time_us;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fits, least, parameters.local_step_count));
+}
+
+uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us) {
+  if (estimate_us == 0 || measured_us == 0) {
+    return std::max(estimate_us, measured_us);
+  }
+  return static_cast<uint32_t>((uint64_t{3} * estimate_us + measured_us + 2) / 4);
+}
+
+bool had_time_for(const RunParameters& parameters, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms) {
+  const uint64_t most_us = (elapsed_ms + 1) * 1000;  // the shell's clock counts whole milliseconds
+  return uint64_t{steps_done} * parameters.step_time_min_us <= most_us &&
+         uint64_t{steps_done} * step_time_us <= 2 * most_us;
+}
+
 // With weights w_1 >= w_2 >= ... the first m are capped at c = share (m c + w_(m+1) + ...), for the least m with
 // w_(m+1) <= c. Floored, c keeps below the share.
 void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
