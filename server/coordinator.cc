@@ -209,6 +209,7 @@ std::vector<Action> Coordinator::take_actions() { return std::exchange(state_->a
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
+gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }
 const CoordinatorCounters& Coordinator::counters() const { return state_->counters; }
 
 std::vector<DeviceStatus> Coordinator::device_statuses() const {

@@ -137,6 +137,8 @@ class Coordinator {
   // Highest durable version.
   uint32_t durable_version() const;
   const CoordinatorCounters& counters() const;
+  // When devices are to come back, as the run paces them.
+  gs_RetryWindow retry_window() const;
   std::vector<DeviceStatus> device_statuses() const;
   // Answers in for the open version.
   uint32_t answers_in() const;

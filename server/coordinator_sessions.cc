@@ -204,7 +204,7 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   if (ledger.is_over()) {
     const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
-    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, kOverWindow,
+    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(),
          run_state_sequence);
   } else if (!device.is_capable) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), 0);

@@ -26,8 +26,6 @@ namespace gradstream {
 
 struct Coordinator::State {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-  // Retry window of a run that is over. Reason: nothing changes any more but by an operator.
-  static constexpr gs_RetryWindow kOverWindow = {30'000, 60'000};
 
   struct Session {
     uint32_t device = 0;
@@ -74,6 +72,7 @@ struct Coordinator::State {
   uint64_t decide(JournalRecord record, uint64_t now_ms);
   gs_RetryWindow window(uint32_t factor) const;
   gs_RetryWindow refused_window() const;
+  gs_RetryWindow idle_window() const;
   void refuse(SessionId id, gs_Reason reason);
   void publish();
   void wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required);

@@ -9,6 +9,7 @@
 
 #include "server/delay_correction.h"
 #include "server/fold.h"
+#include "server/pace.h"
 #include "server/straggler.h"
 
 namespace gradstream {
@@ -635,6 +636,12 @@ std::string check_work(const RunParameters& p) {
 }
 
 std::string check_retry(const RunParameters& p) {
+  constexpr uint64_t kMostMs = kRetryMaxMs / kRefusedWindowFactor;
+  const uint64_t spread_ms = uint64_t{kPaceSpread} * 1000 * p.device_count;
+  if (p.arrival_rate > 0 && spread_ms > kMostMs * p.arrival_rate) {
+    return "arrival_rate, device_count: so few arrivals a second make devices wait above " +
+           std::to_string(kMostMs / 3'600'000) + " h; use at least " + std::to_string(spread_ms / kMostMs + 1);
+  }
   if (p.retry_max_ms > kRetryMaxMs / kRefusedWindowFactor) {
     return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) +
            "; refused devices wait " + std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";

@@ -356,7 +356,8 @@ void Server::drain() {
   draining_ = true;
   log_event(LogLevel::kInfo, "draining", Fields().add("sessions", uint64_t{listener_.connection_count()}));
   const SessionLimits& session = config_.server.listener.session;
-  listener_.drain(session.refusal_retry_min_ms, session.refusal_retry_max_ms);
+  const gs_RetryWindow paced = coordinator_->retry_window();
+  listener_.drain(session.refusal_retry_min_ms, std::max(session.refusal_retry_max_ms, paced.max_ms));
   if (listener_.connection_count() == 0) {
     io_.stop();
     return;

@@ -197,6 +197,11 @@ TEST(RunParameters, EveryBadShareOfTheWorkIsRefusedByItsKey) {
          p->update_goal = 3;
          p->step_time_max_us = 400'000;
        }},
+      {"arrival_rate, device_count: so few arrivals a second make devices wait above 6 h; use at least 5",
+       [](RunParameters* p) {
+         p->device_count = 30'000;
+         p->arrival_rate = 4;
+       }},
       {"weight_share_max: above 0", [](RunParameters* p) { p->weight_share_max = 0; }},
       {"weight_share_max, update_goal, buffer_size: 4 updates", [](RunParameters* p) { p->weight_share_max = 0.2F; }},
       {"weight_share_max, fold_weight, solver",
