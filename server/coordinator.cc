@@ -135,7 +135,7 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
   if (!was_durable && state.is_version_durable()) {
     state.durable_version = state.ledger.version();
     state.publish();
-    state.deadline_ms = state.ledger.is_over() ? State::kNever : now_ms + state.parameters.report_deadline_ms;
+    state.begin_time(now_ms);
   }
   state.release_held();
   // Pulls that waited for what is durable now; answering one may hold others back again, but not close sessions.
@@ -201,6 +201,26 @@ void Coordinator::stop(uint64_t now_ms) {
   if (!state_->ledger.is_over()) {
     state_->deadline_ms = State::kNever;
     state_->run_event(RunEvent::kStopped, now_ms);
+  }
+}
+
+void Coordinator::pause(uint64_t now_ms) {
+  if (!state_->ledger.is_over() && !state_->ledger.is_paused()) {
+    state_->deadline_ms = State::kNever;
+    state_->run_event(RunEvent::kPaused, now_ms);
+  }
+}
+
+void Coordinator::resume(uint64_t now_ms) {
+  State& state = *state_;
+  if (!state.ledger.is_paused()) {
+    return;
+  }
+  state.run_event(RunEvent::kResumed, now_ms);
+  state.open_run(now_ms);
+  if (state.ledger.has_version() && state.is_version_durable()) {
+    state.begin_time(now_ms);
+    state.judge_open_round(now_ms);
   }
 }
 

@@ -126,7 +126,12 @@ class Coordinator {
   void on_device_added(const std::string& name, uint64_t now_ms);
   // A device revoked while running, or, between replay() and start(), at some earlier time.
   void on_device_revoked(uint32_t device, uint64_t now_ms);
-  void stop(uint64_t now_ms);  // by the operator
+  // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and
+  // its version goes on with them, and with all its time, when it is resumed. Each has no effect where the run is in
+  // that state, or over.
+  void stop(uint64_t now_ms);
+  void pause(uint64_t now_ms);
+  void resume(uint64_t now_ms);
 
   // Everything decided since the last call, in order.
   std::vector<Action> take_actions();

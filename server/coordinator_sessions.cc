@@ -131,7 +131,9 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
   Session& session = sessions.at(id);
   const uint32_t device = session.device;
   if (!ledger.has_version()) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(kRefusedWindowFactor), 0);
+    const bool is_paused = ledger.is_paused();
+    wait(id, is_paused ? gs_WaitCause_WAIT_CAUSE_PAUSED : gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN,
+         is_paused ? idle_window() : window(kRefusedWindowFactor), run_state_sequence);
     return;
   }
   if (!is_version_durable() || session.held_count > 0) {
@@ -206,6 +208,8 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
     const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
     wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(),
          run_state_sequence);
+  } else if (ledger.is_paused()) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(), run_state_sequence);
   } else if (!device.is_capable) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), 0);
   } else if (device.answered_version == version) {

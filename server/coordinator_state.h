@@ -79,6 +79,7 @@ struct Coordinator::State {
 
   // ---- Rounds ----
   void open_run(uint64_t now_ms);
+  void begin_time(uint64_t now_ms);
   void judge_open_round(uint64_t now_ms);
   void close_round(Trigger trigger, uint64_t now_ms);
   void run_event(RunEvent event, uint64_t now_ms);

@@ -96,7 +96,7 @@ Status Ledger::apply(const JournalRecord& record) {
 }
 
 Status Ledger::apply_task(const JournalRecord& record) {
-  if (!has_version() || !fleet_.contains(record.device) || record.version != version() ||
+  if (!has_version() || is_paused() || !fleet_.contains(record.device) || record.version != version() ||
       record.task_sequence != fleet_.at(record.device).task_sequence + 1 ||
       record.steps_done > parameters_.local_step_count) {
     return Status::kDataCorrupt;
@@ -177,7 +177,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
 }
 
 Status Ledger::apply_version(const JournalRecord& record) {
-  if (is_over() || record.version != (has_version() ? version() + 1 : 0)) {
+  if (is_over() || is_paused() || record.version != (has_version() ? version() + 1 : 0)) {
     return Status::kDataCorrupt;
   }
   VersionRecord next;
@@ -196,10 +196,13 @@ Status Ledger::apply_version(const JournalRecord& record) {
 }
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
-  if (is_over()) {
+  const auto event = static_cast<RunEvent>(record.detail);
+  // Of a paused run nothing happens but that it goes on, or is stopped.
+  const bool may_follow = event == RunEvent::kStopped || is_paused() == (event == RunEvent::kResumed);
+  if (is_over() || !may_follow) {
     return Status::kDataCorrupt;
   }
-  switch (static_cast<RunEvent>(record.detail)) {
+  switch (event) {
     case RunEvent::kExtended:
       ++extension_count_;
       return Status::kOk;
@@ -211,6 +214,13 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
       return Status::kOk;
     case RunEvent::kStopped:
       run_state_ = gs_RunState_RUN_STATE_STOPPED;
+      return Status::kOk;
+    case RunEvent::kPaused:
+      run_state_ = gs_RunState_RUN_STATE_PAUSED;
+      return Status::kOk;
+    case RunEvent::kResumed:  // the open version has its time anew
+      run_state_ = gs_RunState_RUN_STATE_ACTIVE;
+      extension_count_ = 0;
       return Status::kOk;
     case RunEvent::kNone:
       break;

@@ -28,11 +28,19 @@ enum class RecordKind : uint8_t {
   kVersion = 4,     // version begun: version, step_scale, digest; payload as server/record.h says: the blocks sent to
                     // replicas (scalar runs) or the model itself (tangent runs, version 0), and who is asked in it
                     // where the run chooses; Trigger in `detail`
-  kRunState = 5,    // extended, stalled, finished, stopped: RunEvent in detail, the open version in `version`
+  kRunState = 5,    // extended, stalled, finished, stopped, ...: RunEvent in detail, the open version in `version`
 };
 
-// What a kRunState record says. A stalled run is active again with its next version.
-enum class RunEvent : uint8_t { kNone = 0, kExtended = 1, kStalled = 2, kFinished = 3, kStopped = 4 };
+// What a kRunState record says. A stalled run is active again with its next version, a paused one with kResumed.
+enum class RunEvent : uint8_t {
+  kNone = 0,
+  kExtended = 1,
+  kStalled = 2,
+  kFinished = 3,
+  kStopped = 4,
+  kPaused = 5,
+  kResumed = 6
+};
 
 // One record. Unused fields are 0. sequence is assigned by the coordinator, without gaps, from 1.
 struct JournalRecord {
