@@ -91,12 +91,12 @@ struct RunParameters {
   // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
   uint32_t group_count = 1;
   uint32_t local_step_count = 5;  // K
-  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   Real smoothing = static_cast<Real>(1e-2);
   uint32_t batch_size = 32;
   // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
   // the steps after it. Empty: batch_size for all.
   std::string batch_sizes;
+  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
   Real proximal = 0;  // mu of RFedProx, 0: none
@@ -123,15 +123,15 @@ struct RunParameters {
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
   uint32_t fold_scale_log2 = 24;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
-  FoldWeight fold_weight = FoldWeight::kSampleCount;
   float weight_share_max = 1;  // cap on one update's share of a version's weight; 1: none
+  FoldWeight fold_weight = FoldWeight::kSampleCount;
   // Participation, orthogonal to the straggler policy.
   Participation participation = Participation::kAll;
   ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   uint32_t cohort_size = 0;             // kSchemeOne: s
+  std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
   // kSchemeOne: so many times s are drawn, of whom the first s to answer close the round.
   Real over_selection = 1;
-  std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
@@ -143,13 +143,13 @@ struct RunParameters {
   uint32_t update_min = 0;              // q at T; 0: update_goal
   uint32_t extension_count_max = 3;
   LatePolicy late = LatePolicy::kDrop;
+  Work work = Work::kFixed;
   StalenessTable staleness_table = StalenessTable::kInverseSqrt;
   float staleness_exponent = 0.5F;  // kPolynomial: (1 + s)^-a; kHinge: slope a
   uint32_t staleness_hinge = 4;     // kHinge: s0
   uint32_t staleness_max = 8;       // S
   uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
   uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
-  Work work = Work::kFixed;
   // One local step of the fleet's fastest and slowest device, where known; 0: not. No update is believed that was
   // faster; no deadline is accepted that the slowest cannot meet.
   uint32_t step_time_min_us = 0;
@@ -157,9 +157,9 @@ struct RunParameters {
   // Asynchronous steps of tangents, with buffer_size. alpha = server_step by staleness.
   DelayRule delay_rule = DelayRule::kNone;
   DelayRule late_delay_rule = DelayRule::kNone;  // from version delay_switch on; kNone: the same all the time
+  bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
   uint32_t delay_switch = 0;
   Real delay_lambda = 1;           // of the dc rules
-  bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
   Real server_momentum = 0;        // beta of v <- beta T(v) + D
   // Constants of the problem, for server/advice.h alone; 0: not known.
   Real smoothness = 0;      // L
