@@ -289,10 +289,10 @@ int find_no_other_active(SqliteDatabase& database, uint32_t run) {
 
 // What a verb asks of a run.
 struct RunRequest {
-  bool (*may_follow)(StoredRunState state);
-  const char* refusal;             // after "run N is STATE"
-  StoredRunState requested;        // of the run's server, which makes it so within a second
-  StoredRunState without_server;   // the next server finds it
+  bool (*may_follow)(StoredRunState state) = nullptr;
+  const char* refusal = "";                                 // after "run N is STATE"
+  StoredRunState requested = StoredRunState::kActive;       // of the run's server, which makes it so within a second
+  StoredRunState without_server = StoredRunState::kActive;  // the next server finds it
   bool is_activating = false;
 };
 
