@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/coordinator_state.h"
+#include "server/pace.h"
 
 namespace gradstream {
 namespace {
@@ -93,6 +94,7 @@ void Coordinator::State::persist(JournalRecord record, uint64_t now_ms) {
 // Moves the ledger by a record just decided and sends it to the disk. Returns its sequence.
 uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
   record.sequence = ledger.last_sequence() + 1;
+  record.time_ms = now_ms;
   const Status status = ledger.apply(record);
   GS_ASSERT(status == Status::kOk);  // what was decided follows from the ledger
   const uint64_t sequence = record.sequence;
@@ -100,14 +102,17 @@ uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
   return sequence;
 }
 
+// Of all who are enrolled, since nobody knows who of them is away for good.
 gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
-  return {parameters.retry_min_ms * factor, parameters.retry_max_ms * factor};
+  return gradstream::retry_window(parameters, ledger.fleet().active_count(), factor);
 }
 
-// Of a device that comes back for nothing until something is changed.
 gs_RetryWindow Coordinator::State::refused_window() const {
-  const gs_RetryWindow wide = window(kRefusedWindowFactor);
-  return {std::max(wide.min_ms, kRefusedRetryMinMs), std::max(wide.max_ms, 2 * kRefusedRetryMinMs)};
+  return gradstream::refused_window(parameters, ledger.fleet().active_count());
+}
+
+gs_RetryWindow Coordinator::State::idle_window() const {
+  return gradstream::idle_window(parameters, ledger.fleet().active_count());
 }
 
 void Coordinator::State::refuse(SessionId id, gs_Reason reason) {
@@ -134,7 +139,7 @@ void Coordinator::State::wait(SessionId id, gs_WaitCause cause, gs_RetryWindow r
   message.which_body = gs_ServerMessage_wait_tag;
   message.body.wait.cause = cause;
   message.body.wait.has_retry = true;
-  message.body.wait.retry = ledger.is_over() ? kOverWindow : retry;
+  message.body.wait.retry = ledger.is_over() ? idle_window() : retry;
   respond(id, message, required);
 }
 

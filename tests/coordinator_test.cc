@@ -953,6 +953,14 @@ TEST(Coordinator, RecoversAfterEveryRecordOfATangentRun) {
   recover_after_every_record(p);
 }
 
+TEST(Coordinator, RecoversAfterEveryRecordOfTimedWorkUnderACap) {
+  RunParameters p = deadline_parameters();
+  p.work = Work::kTimed;
+  p.steps_min = 1;
+  p.weight_share_max = 0.4F;
+  recover_after_every_record(p);
+}
+
 TEST(Coordinator, AWrongJournalIsNoticed) {
   TestServer alive(scalar_parameters());
   alive.start();
