@@ -8,5 +8,8 @@ find_package(tomlplusplus REQUIRED)            # tomlplusplus::tomlplusplus
 # Asio, its implementation compiled once (server/asio_implementation.cc). Its errors come back as codes: no exception
 # crosses an interface of the server.
 add_library(gs_asio INTERFACE)
-target_compile_definitions(gs_asio INTERFACE ASIO_STANDALONE=1 ASIO_NO_DEPRECATED=1 ASIO_SEPARATE_COMPILATION=1)
+# Whether Asio takes std::aligned_alloc depends on which headers stand before its own: one unit would allocate by it and
+# another free by operator delete. So no unit takes it.
+target_compile_definitions(gs_asio INTERFACE ASIO_STANDALONE=1 ASIO_NO_DEPRECATED=1 ASIO_SEPARATE_COMPILATION=1
+  ASIO_DISABLE_STD_ALIGNED_ALLOC=1)
 target_link_libraries(gs_asio INTERFACE Threads::Threads)
