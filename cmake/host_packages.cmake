@@ -5,7 +5,11 @@ find_package(spdlog REQUIRED)                  # spdlog::spdlog
 find_package(CLI11 REQUIRED)                   # CLI11::CLI11
 find_package(tomlplusplus REQUIRED)            # tomlplusplus::tomlplusplus
 
-# Header-only Asio. Its errors come back as codes: no exception crosses an interface of the server.
+# Asio, its implementation compiled once (server/asio_implementation.cc). Its errors come back as codes: no exception
+# crosses an interface of the server.
 add_library(gs_asio INTERFACE)
-target_compile_definitions(gs_asio INTERFACE ASIO_STANDALONE=1 ASIO_NO_DEPRECATED=1)
+# Whether Asio takes std::aligned_alloc depends on which headers stand before its own: one unit would allocate by it and
+# another free by operator delete. So no unit takes it.
+target_compile_definitions(gs_asio INTERFACE ASIO_STANDALONE=1 ASIO_NO_DEPRECATED=1 ASIO_SEPARATE_COMPILATION=1
+  ASIO_DISABLE_STD_ALIGNED_ALLOC=1)
 target_link_libraries(gs_asio INTERFACE Threads::Threads)

@@ -10,7 +10,7 @@ namespace gradstream {
 namespace {
 
 constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
-constexpr uint32_t kFirstRounds = kIsDouble ? 10 : 3;  // that every run must follow, ten times less near than others
+constexpr uint32_t kFirstRounds = kIsDouble ? 10 : 3;  // that every run must follow, see Tolerance
 constexpr double kEndFactor = 4;
 
 double measure_of(const Measures& measures, const std::string& name) {
@@ -45,7 +45,11 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   const double scale = optimum == 0 ? first : std::fabs(optimum);  // a cost whose least value is 0 has no other one
   if (kIsDouble) {
     constexpr double kUnits = 16;  // sums over samples or over their covariance, eigenvalues
-    const double rounding = kUnits * std::numeric_limits<double>::epsilon() * scale;
+    // Estimates divide the rounding of losses by mu: one unit in each loss moves X11's reference itself by 58.
+    constexpr double kZerothOrderUnits = 128;
+    const bool is_zeroth_order = parameters.estimator != EstimatorId::kAnalyticGradient;
+    const double rounding =
+        (is_zeroth_order ? kZerothOrderUnits : kUnits) * std::numeric_limits<double>::epsilon() * scale;
     const bool converges = is_excess || reference.points.back().value < 0.1 * first;
     return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first, is_excess ? rounding : 0, converges ? 0 : kEndFactor};
   }
@@ -55,7 +59,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
     const double relative = parameters.transport == TransportKind::kHouseholder ? 1e-2 : 1e-3;
     return {relative, is_excess ? 1e-5 * scale : 3e-3 * first, 0, is_excess ? 0 : kEndFactor};
   }
-  return {1e-2, 10 * std::fabs(reference.points.back().value)};
+  return {1e-2, 10 * std::fabs(reference.points.back().value), 0, 0, true};
 }
 
 namespace {
@@ -91,8 +95,12 @@ void compare(const ReferenceCurve& reference, const Curve& curve, const Toleranc
   // A float refuses steps that a double takes (an antipodal point, a matrix that lost its definiteness).
   const bool is_cut = !kIsDouble && !curve.fault.empty();
   const uint32_t last_round = is_cut ? std::min(round_count, curve.points.back().round) : round_count;
+  bool is_at_end = false;
   for (const ReferenceCurve::Point& point : reference.points) {
-    if (!(point.value > tolerance.least) || point.round > last_round) {
+    const bool is_above = point.value > tolerance.least;
+    is_at_end = is_at_end || (tolerance.ends_at_least && !is_above);
+    const bool counts = tolerance.ends_at_least ? !is_at_end || point.round <= kFirstRounds : is_above;
+    if (!counts || point.round > last_round) {
       continue;
     }
     ++count;

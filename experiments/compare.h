@@ -35,6 +35,9 @@ struct Tolerance {
   // to is so near to the reference's. Of gradient norms in float, and in double where the reference does not converge:
   // the long steps of 002 wander over the manifold, and double every rounding from round to round.
   double end_factor = 0;
+  // The least is a floor of noise, where curves bounce: the comparison ends for good at the first value that is not
+  // above it. The first rounds are compared in any case, so that a run that never leaves its noise is checked too.
+  bool ends_at_least = false;
 };
 
 // Of this build, for the measure of a case: the double build replays to rounding; the float build follows first-order

@@ -26,8 +26,7 @@ class BrockettWorkload : public Workload {
     for (Eigen::Index c = 0; c < kCols; ++c) {
       weights_(c) = static_cast<double>(kCols - c);
     }
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(mean_);
-    optimum_ = eigen.eigenvalues().head(kCols).dot(weights_);
+    optimum_ = symmetric_eigen(mean_).values.head(kCols).dot(weights_);
   }
 
   ManifoldId manifold() const override { return ManifoldId::kStiefel; }

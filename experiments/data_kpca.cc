@@ -32,9 +32,9 @@ KpcaWorkload::KpcaWorkload(const std::vector<Matrix>& parts, ManifoldId manifold
     covariance_ += part.transpose() * part / static_cast<double>(part.rows());
   }
   covariance_ /= static_cast<double>(parts.size());
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(covariance_);
-  eigenvalues_ = eigen.eigenvalues();
-  leading_ = eigen.eigenvectors().rightCols(cols);
+  const Eigenpairs pairs = symmetric_eigen(covariance_);
+  eigenvalues_ = pairs.values;
+  leading_ = pairs.vectors.rightCols(cols);
   optimum_ = -0.5 * eigenvalues_.tail(cols).sum();
 }
 

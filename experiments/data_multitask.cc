@@ -18,7 +18,7 @@ struct MultitaskTask {
 Eigen::VectorXd fit(const MultitaskTask& task, const Matrix& u, double ridge) {
   const Matrix inside = task.features * u;
   const Eigen::MatrixXd gram = inside.transpose() * inside + 2 * ridge * Eigen::MatrixXd::Identity(u.cols(), u.cols());
-  return gram.ldlt().solve(inside.transpose() * task.targets);
+  return solve_semidefinite(gram, inside.transpose() * task.targets);
 }
 
 // The rows of some tasks, as a device holds them.
@@ -133,8 +133,8 @@ class SyntheticWorkload : public MultitaskWorkload {
   double other(const Matrix& u) const override {
     const Eigen::MatrixXd inside = u.transpose() * truth_;
     const Eigen::MatrixXd outside = truth_ - u * inside;
-    const Eigen::VectorXd cosines = Eigen::JacobiSVD<Eigen::MatrixXd>(inside).singularValues();
-    const Eigen::VectorXd sines = Eigen::JacobiSVD<Eigen::MatrixXd>(outside).singularValues().reverse();
+    const Eigen::VectorXd cosines = singular_values(inside);
+    const Eigen::VectorXd sines = singular_values(outside).reverse();
     double squares = 0;
     for (Eigen::Index i = 0; i < cosines.size(); ++i) {
       const double angle = std::atan2(sines(i), cosines(i));

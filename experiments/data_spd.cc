@@ -8,21 +8,7 @@
 namespace gradstream {
 namespace {
 
-struct Eigenpairs {
-  Eigen::VectorXd values;
-  Eigen::MatrixXd vectors;
-
-  explicit Eigenpairs(const Matrix& a) {
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(0.5 * (a + a.transpose()));
-    values = solver.eigenvalues();
-    vectors = solver.eigenvectors();
-  }
-  // V diag(f(values)) V'.
-  template <typename Function>
-  Matrix compose(Function function) const {
-    return vectors * values.unaryExpr(function).asDiagonal() * vectors.transpose();
-  }
-};
+Eigenpairs symmetrized_eigen(const Matrix& a) { return symmetric_eigen(0.5 * (a + a.transpose())); }
 
 // What the metric at x needs.
 struct Base {
@@ -30,7 +16,7 @@ struct Base {
   Matrix inverse_root;  // x^(-1/2)
 
   explicit Base(const Matrix& x) {
-    const Eigenpairs pairs(x);
+    const Eigenpairs pairs = symmetrized_eigen(x);
     root = pairs.compose([](double w) { return std::sqrt(w); });
     inverse_root = pairs.compose([](double w) { return 1 / std::sqrt(w); });
   }
@@ -38,7 +24,7 @@ struct Base {
   Matrix whiten(const Matrix& a) const { return inverse_root * a * inverse_root; }
   // exp_x of the tangent vector whose whitened form is w.
   Matrix exp_whitened(const Matrix& w) const {
-    const Matrix y = root * Eigenpairs(w).compose([](double l) { return std::exp(l); }) * root;
+    const Matrix y = root * symmetrized_eigen(w).compose([](double l) { return std::exp(l); }) * root;
     return 0.5 * (y + y.transpose());
   }
 };
@@ -83,7 +69,7 @@ class SpdWorkload : public Workload {
     const Base base(x);
     CostAndLog out{0, Matrix::Zero(x.rows(), x.cols())};
     for (const Matrix& z : matrices_) {
-      const Eigenpairs pairs(base.whiten(z));
+      const Eigenpairs pairs = symmetrized_eigen(base.whiten(z));
       out.whitened_log += pairs.compose([](double w) { return std::log(w); });
       out.cost += pairs.values.array().log().square().sum();
     }
@@ -128,7 +114,7 @@ std::unique_ptr<Workload> make_cfmspd(uint32_t seed) {
   for (uint32_t draw = 0; matrices.size() < kMatrixCount; ++draw) {
     const Matrix g = normals({seed, RandomDomain::kData, 0, draw, 0}, 2, 2) / std::sqrt(2.0);
     const Matrix w = g.transpose() * g;
-    const Eigen::VectorXd values = Eigenpairs(w).values;
+    const Eigen::VectorXd values = symmetrized_eigen(w).values;
     if (values(0) > 0 && values.array().log().matrix().norm() <= kRadius) {
       matrices.push_back(w);
     }

@@ -99,6 +99,8 @@ struct Experiment {
   const char* measure;
   // The picture is of the cases whose key contains this.
   const char* shown;
+  // What a curve goes along: the first column of its CSV. Only train() can make it another than the round.
+  const char* axis = "round";
 };
 
 // One line for each, in experiment.cc.
@@ -114,6 +116,7 @@ extern const Experiment kZofl;                // zeroth_order
 extern const Experiment kX15, kX16;           // participation
 extern const Experiment kBytes;               // bytes
 extern const Experiment kMemory;              // memory
+extern const Experiment kStragglers;          // stragglers
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

@@ -116,9 +116,10 @@ std::vector<Case> x7_cases(const Request& request) {
 void x7_judge(const Curves& curves, const Request&, Judgement* judgement) {
   const auto& svrg = curves.at("karcher/k5/tau2/SVRG");
   const auto& scaled = curves.at("karcher/k5/tau2/2BBS");
-  const double stalled = curves.at("karcher/k5/tau2/Avg").points.back().measures.grad_norm;
+  const Curve& average = curves.at("karcher/k5/tau2/Avg");
+  const double stalled = average.points.back().measures.grad_norm;
   judgement->check("RFedAvg stalls at a gradient norm of order 1 to 20: " + figure(stalled),
-                   stalled > 1 && stalled < 20);
+                   average.fault.empty() && stalled > 1 && stalled < 20);
   const double reached = kIsDouble ? 1e-6 : 1e-1;
   judgement->check("RFedSVRG reaches " + figure(reached) + " within 40 rounds: " + rounds_text(svrg.rounds_to(reached)),
                    svrg.rounds_to(reached) <= 40);

@@ -124,11 +124,11 @@ std::string case_file_name(std::string key) {
   return key;
 }
 
-bool write_csv(const std::string& folder, const std::string& key, const Curve& curve) {
+bool write_csv(const std::string& folder, const std::string& key, const Curve& curve, const char* axis) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   std::ofstream file(folder + "/" + case_file_name(key) + ".csv");
-  file << "round,excess,grad_norm,bytes_up,bytes_down\n";
+  file << axis << ",excess,grad_norm,bytes_up,bytes_down\n";
   for (const CurvePoint& point : curve.points) {
     file << point.round << ',' << exact(point.measures.excess) << ',' << exact(point.measures.grad_norm) << ','
          << point.bytes_up << ',' << point.bytes_down << '\n';
@@ -139,12 +139,13 @@ bool write_csv(const std::string& folder, const std::string& key, const Curve& c
 
 bool write_picture(const std::string& folder, const Experiment& experiment, const Curves& curves) {
   std::ofstream other(folder + "/other.csv");
-  other << "case,round,value\n";
+  other << "case," << experiment.axis << ",value\n";
   std::ofstream script(folder + "/picture.gp");
   const bool is_excess = std::string(experiment.measure) == "excess";
   script << "set terminal svg size 900,560 noenhanced background 'white' font 'sans,13'\n"
          << "set output '" << experiment.name << ".svg'\nset datafile separator ','\nset logscale y\n"
-         << "set format y '%.0e'\nset grid\nset key outside right noenhanced\nset xlabel 'round'\nset ylabel '"
+         << "set format y '%.0e'\nset grid\nset key outside right noenhanced\nset xlabel '"
+         << experiment.axis << "'\nset ylabel '"
          << (is_excess ? "excess F(x) - F*" : "norm of the gradient") << "'\nset title \"" << experiment.title
          << "\" noenhanced\nplot ";
   const auto is_shown = [&](const std::string& key) { return key.find(experiment.shown) != std::string::npos; };

@@ -32,7 +32,7 @@ Curves run_cases(const std::vector<Case>& cases, const HarnessOptions& options,
 std::string case_file_name(std::string key);
 
 // results_folder/NAME/seedS/CASE.csv: round,excess,grad_norm,bytes_up,bytes_down. False: cannot be written.
-bool write_csv(const std::string& folder, const std::string& key, const Curve& curve);
+bool write_csv(const std::string& folder, const std::string& key, const Curve& curve, const char* axis = "round");
 // other.csv (case,round,value) where a case has one, and picture.gp, from which gnuplot makes the picture.
 bool write_picture(const std::string& folder, const Experiment& experiment, const Curves& curves);
 

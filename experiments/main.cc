@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kPrecision = sizeof(Real) == sizeof(double) ? "double" : "float";
 
-enum class Outcome { kPassed, kFailed, kSkipped };
+enum class Outcome { kPassed, kFailed, kSkipped, kNoSuchCase };
 
 struct Arguments {
   std::string name;
@@ -73,8 +73,12 @@ Outcome run_one(const Experiment& experiment, const Arguments& arguments) {
   const HarnessOptions& options = arguments.harness;
   std::printf("experiment %s: %s\n", experiment.name, experiment.title);
   std::vector<Case> cases = experiment.cases(options.request);
+  const bool was_there = !cases.empty();
   std::erase_if(cases, [&](const Case& one) { return one.key.find(arguments.case_part) == std::string::npos; });
   const bool is_whole = arguments.case_part.empty() && options.round_count_max == UINT32_MAX;
+  if (cases.empty() && was_there) {
+    return Outcome::kNoSuchCase;
+  }
   if (cases.empty()) {
     std::printf("result: name=%s seed=%u skipped=1 reason=no_%s_in_the_data_folder\n", experiment.name,
                 options.request.seed, experiment.needs);
@@ -85,7 +89,7 @@ Outcome run_one(const Experiment& experiment, const Arguments& arguments) {
   bool is_written = true;
   const Curves curves = run_cases(cases, options, [&](const Case& one, const Curve& curve) {
     print_case(one, curve);
-    is_written = is_written && write_csv(folder, one.key, curve);
+    is_written = is_written && write_csv(folder, one.key, curve, experiment.axis);
     if (!arguments.network_folder.empty() && !one.train) {
       is_written = is_written && write_network(arguments, experiment, one, curve);
     }
@@ -166,9 +170,16 @@ int run(int argc, char** argv) {
   uint32_t passed = 0;
   uint32_t failed = 0;
   uint32_t skipped = 0;
+  bool has_cases = false;
   for (const Experiment* experiment : experiments_of(name)) {
     const Outcome outcome = run_one(*experiment, arguments);
     ++(outcome == Outcome::kPassed ? passed : outcome == Outcome::kFailed ? failed : skipped);
+    has_cases = has_cases || outcome != Outcome::kNoSuchCase;
+  }
+  if (!has_cases) {
+    std::fprintf(stderr, "error: no case's key contains '%s' (--case)\n", arguments.case_part.c_str());
+    std::printf("result: verb=experiment error=usage\n");
+    return 2;
   }
   if (name == "all") {
     std::printf("result: name=all seed=%u passed=%d precision=%s experiments_passed=%u failed=%u skipped=%u\n",

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <sstream>
 
+#include <Eigen/Dense>
+
 namespace gradstream {
 
 Matrix normals(const RandomKey& key, Eigen::Index rows, Eigen::Index cols) {
@@ -29,6 +31,17 @@ std::vector<uint32_t> chosen(const RandomKey& key, uint32_t n, uint32_t m) {
   choose(key, n, m, work.data());
   return {work.begin(), work.begin() + m};
 }
+
+Eigenpairs symmetric_eigen(const Eigen::MatrixXd& a) {
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(a);
+  return {solver.eigenvalues(), solver.eigenvectors()};
+}
+
+Eigen::VectorXd singular_values(const Eigen::MatrixXd& a) {
+  return Eigen::JacobiSVD<Eigen::MatrixXd>(a).singularValues();
+}
+
+Eigen::VectorXd solve_semidefinite(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) { return a.ldlt().solve(b); }
 
 // Newton's iteration X <- (g X + (g X)^(-T)) / 2 on the triangular factor, g = (|X^(-1)| / |X|)^(1/2) (N. Higham,
 // Functions of Matrices, 8.6): as accurate as by singular values, at a tenth of the time to compile them.
@@ -55,8 +68,7 @@ Matrix polar(const Matrix& a) {
 // The sine of the angle, from what of b lies outside the span of a.
 double principal_angle(const Matrix& a, const Matrix& b) {
   const Eigen::MatrixXd outside = b - a * (a.transpose() * b);
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(outside.transpose() * outside, Eigen::EigenvaluesOnly);
-  const double square = eigen.eigenvalues()(outside.cols() - 1);
+  const double square = symmetric_eigen(outside.transpose() * outside).values(outside.cols() - 1);
   return std::asin(std::min(1.0, std::sqrt(std::max(0.0, square))));
 }
 

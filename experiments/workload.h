@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 
 #include "runtime/base/linalg.h"
 #include "runtime/base/random.h"
@@ -57,6 +57,25 @@ class Workload {
 Matrix normals(const RandomKey& key, Eigen::Index rows, Eigen::Index cols);
 // m of n without replacement, as choose().
 std::vector<uint32_t> chosen(const RandomKey& key, uint32_t n, uint32_t m);
+
+// ---- Decompositions, in one unit: each file that instantiates Eigen's takes half a minute to compile ---------------
+
+struct Eigenpairs {
+  Eigen::VectorXd values;  // ascending
+  Eigen::MatrixXd vectors;
+
+  // V diag(f(values)) V'.
+  template <typename Function>
+  Matrix compose(Function function) const {
+    return vectors * values.unaryExpr(function).asDiagonal() * vectors.transpose();
+  }
+};
+// Of a symmetric matrix; its lower half is read.
+Eigenpairs symmetric_eigen(const Eigen::MatrixXd& a);
+// Descending.
+Eigen::VectorXd singular_values(const Eigen::MatrixXd& a);
+// The solution w of a w = b, a symmetric and positive semidefinite.
+Eigen::VectorXd solve_semidefinite(const Eigen::MatrixXd& a, const Eigen::VectorXd& b);
 // U V' of the thin SVD.
 Matrix polar(const Matrix& a);
 // The largest principal angle between the spans of the columns of orthonormal a and b, accurate when small.

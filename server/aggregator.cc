@@ -95,7 +95,8 @@ const FixedWord* ModelRing::find_mean(uint32_t version) const {
 uint32_t aggregator_model_count(const RunParameters& parameters) { return rule_of(parameters).model_count(parameters); }
 
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
-  return rule_of(*context.parameters).make(context);
+  const Rule& rule = rule_of(*context.parameters);
+  return context.parameters->weight_share_max < 1 ? make_aggregator_capped(context, rule.make) : rule.make(context);
 }
 
 bool WeightSum::is_full() const { return update_count_ == kFoldUpdateCountMax; }

@@ -78,14 +78,14 @@ int open_both(const CommonOptions& options, bool may_create, Opened* out) {
   return code == kExitOk ? open_database(out->config, may_create, &out->database) : code;
 }
 
-// id: 0 for the latest run.
+// id: 0 for the active run, or the latest.
 int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run) {
   const int code = open_both(options, false, out);
   if (code != kExitOk) {
     return code;
   }
   std::optional<RunRow> found;
-  const StoreStatus status = id == 0 ? out->database.latest_run(&found) : out->database.find_run(id, &found);
+  const StoreStatus status = id == 0 ? out->database.current_run(&found) : out->database.find_run(id, &found);
   if (status != StoreStatus::kOk) {
     return fail_database(out->database);
   }
@@ -112,10 +112,6 @@ std::string next_step(const DatabaseOwner& owner, uint32_t run) {
   }
   return "stop the server of run " + std::to_string(owner.run) + " (process " + std::to_string(owner.process) +
          "), then gradstream serve";
-}
-
-bool is_active(const RunRow& run) {
-  return run.state == StoredRunState::kActive || run.state == StoredRunState::kStopRequested;
 }
 
 const char* verdict_text(uint32_t verdict) {
@@ -275,6 +271,75 @@ int device_revoke(const CommonOptions& options, const std::string& name) {
 
 // ---- Runs ----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// A device takes part in one run at a time: kExitOk where no run but `run` is active.
+int find_no_other_active(SqliteDatabase& database, uint32_t run) {
+  std::optional<RunRow> current;
+  if (database.current_run(&current) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  if (!current || current->id == run || !is_active(current->state)) {
+    return kExitOk;
+  }
+  return fail(kExitNotFound, "run " + std::to_string(current->id) + " (" + current->name +
+                                 ") is active; end it with `gradstream run stop`, or keep it for later with "
+                                 "`gradstream run pause`");
+}
+
+// What a verb asks of a run.
+struct RunRequest {
+  bool (*may_follow)(StoredRunState state) = nullptr;
+  const char* refusal = "";                                 // after "run N is STATE"
+  StoredRunState requested = StoredRunState::kActive;       // of the run's server, which makes it so within a second
+  StoredRunState without_server = StoredRunState::kActive;  // the next server finds it
+  bool is_activating = false;
+};
+
+// From the state that it was read in: the server may be writing what came of the last request.
+int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool* changed) {
+  const std::string name = "run " + std::to_string(run.id);
+  if (!request.may_follow(run.state)) {
+    return fail(kExitNotFound, name + " is " + stored_run_state_text(run.state) + request.refusal);
+  }
+  DatabaseOwner owner;
+  int code = request.is_activating ? find_no_other_active(opened.database, run.id) : int{kExitOk};
+  if (code == kExitOk) {
+    code = probe_server(opened.config, &owner);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  const StoredRunState state = owner.may_serve(run.id) ? request.requested : request.without_server;
+  if (opened.database.exchange_run_state(run.id, run.state, state, changed) != StoreStatus::kOk) {
+    return fail_database(opened.database);
+  }
+  if (*changed) {
+    std::printf("run=%u state=\"%s\"\n", run.id, stored_run_state_text(state));
+  }
+  return kExitOk;
+}
+
+int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
+  // Reason: a run that changes its state more often than this while it is asked once is in nobody's hands.
+  constexpr int kAttemptsMax = 10;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    Opened opened;
+    RunRow run;
+    bool changed = false;
+    int code = open_run(options, id, &opened, &run);
+    if (code == kExitOk) {
+      code = ask_once(request, opened, run, &changed);
+    }
+    if (code != kExitOk || changed) {
+      return code;
+    }
+  }
+  return fail(kExitDatabase, "the run's state changes all the time; let no other program write to it, and try again");
+}
+
+}  // namespace
+
 int run_start(const CommonOptions& options) {
   Config config;
   SqliteDatabase database;
@@ -288,13 +353,8 @@ int run_start(const CommonOptions& options) {
   if (code != kExitOk) {
     return code;
   }
-  std::optional<RunRow> latest;
-  if (database.latest_run(&latest) != StoreStatus::kOk) {
-    return fail_database(database);
-  }
-  if (latest && is_active(*latest)) {
-    return fail(kExitNotFound, "run " + std::to_string(latest->id) + " (" + latest->name +
-                                   ") is active; end it with `gradstream run stop`");
+  if (code = find_no_other_active(database, 0); code != kExitOk) {
+    return code;
   }
   RunRow run;
   code = create_run(database, config, &run);
@@ -327,28 +387,30 @@ int run_list(const CommonOptions& options) {
   return kExitOk;
 }
 
-int run_stop(const CommonOptions& options) {
-  Opened opened;
-  RunRow run;
-  if (const int code = open_run(options, 0, &opened, &run); code != kExitOk) {
-    return code;
-  }
-  SqliteDatabase& database = opened.database;
-  if (!is_active(run)) {
-    return fail(kExitNotFound,
-                "run " + std::to_string(run.id) + " is " + stored_run_state_text(run.state) + " already");
-  }
-  DatabaseOwner owner;
-  if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
-    return code;
-  }
-  // The server of the run stops it itself, within a second; without one nobody else would.
-  const StoredRunState state = owner.may_serve(run.id) ? StoredRunState::kStopRequested : StoredRunState::kStopped;
-  if (database.set_run_state(run.id, state) != StoreStatus::kOk) {
-    return fail_database(database);
-  }
-  std::printf("run=%u state=\"%s\"\n", run.id, stored_run_state_text(state));
-  return kExitOk;
+int run_stop(const CommonOptions& options, uint32_t id) {
+  const auto may_stop = [](StoredRunState state) {
+    return state != StoredRunState::kFinished && state != StoredRunState::kStopped &&
+           state != StoredRunState::kStopRequested;
+  };
+  return ask({may_stop, " already", StoredRunState::kStopRequested, StoredRunState::kStopped}, options, id);
+}
+
+int run_pause(const CommonOptions& options, uint32_t id) {
+  const auto may_pause = [](StoredRunState state) {
+    return state == StoredRunState::kActive || state == StoredRunState::kResumeRequested;
+  };
+  return ask({may_pause, "; only an active run can be paused", StoredRunState::kPauseRequested,
+              StoredRunState::kPaused},
+             options, id);
+}
+
+int run_resume(const CommonOptions& options, uint32_t id) {
+  const auto may_resume = [](StoredRunState state) {
+    return state == StoredRunState::kPaused || state == StoredRunState::kPauseRequested;
+  };
+  return ask({may_resume, "; only a paused run can be resumed (--run N names another one)",
+              StoredRunState::kResumeRequested, StoredRunState::kActive, true},
+             options, id);
 }
 
 // ---- The model -----------------------------------------------------------------------------------------------------
@@ -466,7 +528,9 @@ struct RoundView {
   }
   const char* state() const {
     switch (event) {
-      case RunEvent::kNone: return has_version ? "active" : "waiting";
+      case RunEvent::kNone:
+      case RunEvent::kResumed: return has_version ? "active" : "waiting";
+      case RunEvent::kPaused: return "paused";
       case RunEvent::kExtended: return "extended";
       case RunEvent::kStalled: return "stalled";
       case RunEvent::kFinished: return "finished";
@@ -499,7 +563,7 @@ void print_round(const RunRow& run, const RoundView& round, const RunParameters&
   const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
   const uint32_t wanted =
       is_past_deadline ? update_least(parameters, fleet.asked_count()) : update_goal(parameters, fleet.asked_count());
-  if (!is_active(run)) {  // nobody is waited for
+  if (!is_active(run.state)) {  // nobody is waited for
     std::printf("round=%u state=%s\n", round.version, stored_run_state_text(run.state));
     return;
   }

@@ -41,9 +41,12 @@ int device_revoke(const CommonOptions& options, const std::string& name);
 
 int run_start(const CommonOptions& options);
 int run_list(const CommonOptions& options);
-int run_stop(const CommonOptions& options);
+// run: its number; 0: the active one, else the latest.
+int run_stop(const CommonOptions& options, uint32_t run);
+int run_pause(const CommonOptions& options, uint32_t run);
+int run_resume(const CommonOptions& options, uint32_t run);
 
-// run: its number; 0: the latest one. format: "npy", "csv" or "", which means csv for a file *.csv and else npy.
+// run: as above. format: "npy", "csv" or "", which means csv for a file *.csv and else npy.
 int model_export(const CommonOptions& options, uint32_t run, const std::string& version, const std::string& format,
                  const std::string& out);
 int status(const CommonOptions& options, uint32_t run);

@@ -135,21 +135,10 @@ void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
   if (!was_durable && state.is_version_durable()) {
     state.durable_version = state.ledger.version();
     state.publish();
-    state.deadline_ms = state.ledger.is_over() ? State::kNever : now_ms + state.parameters.report_deadline_ms;
+    state.begin_time(now_ms);
   }
   state.release_held();
-  // Pulls that waited for what is durable now; answering one may hold others back again, but not close sessions.
-  std::vector<std::pair<SessionId, gs_Pull>> pulls;
-  for (const auto& [id, session] : state.sessions) {
-    if (session.waiting_pull.has_value() && session.held_count == 0) {
-      pulls.emplace_back(id, *session.waiting_pull);
-    }
-  }
-  for (const auto& [id, pull] : pulls) {
-    if (state.sessions.contains(id)) {
-      state.on_pull(id, pull, now_ms);
-    }
-  }
+  state.answer_waiting_pulls(now_ms);
 }
 
 void Coordinator::on_storage_failed(uint64_t) {
@@ -204,11 +193,32 @@ void Coordinator::stop(uint64_t now_ms) {
   }
 }
 
+void Coordinator::pause(uint64_t now_ms) {
+  if (!state_->ledger.is_over() && !state_->ledger.is_paused()) {
+    state_->deadline_ms = State::kNever;
+    state_->run_event(RunEvent::kPaused, now_ms);
+  }
+}
+
+void Coordinator::resume(uint64_t now_ms) {
+  State& state = *state_;
+  if (!state.ledger.is_paused()) {
+    return;
+  }
+  state.run_event(RunEvent::kResumed, now_ms);
+  state.open_run(now_ms);
+  if (state.ledger.has_version() && state.is_version_durable()) {
+    state.begin_time(now_ms);
+    state.judge_open_round(now_ms);
+  }
+}
+
 std::vector<Action> Coordinator::take_actions() { return std::exchange(state_->actions, {}); }
 
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
+gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }
 const CoordinatorCounters& Coordinator::counters() const { return state_->counters; }
 
 std::vector<DeviceStatus> Coordinator::device_statuses() const {

@@ -61,6 +61,7 @@ struct CoordinatorCounters {
   uint64_t updates_late = 0;
   uint64_t updates_partial = 0;  // among the folded and late ones
   uint64_t updates_refused = 0;
+  uint64_t updates_without_time = 0;  // among the refused ones: more steps than their device had time for
   uint64_t updates_duplicate = 0;
   uint64_t updates_superseded = 0;
   uint64_t tasks_issued = 0;
@@ -125,7 +126,12 @@ class Coordinator {
   void on_device_added(const std::string& name, uint64_t now_ms);
   // A device revoked while running, or, between replay() and start(), at some earlier time.
   void on_device_revoked(uint32_t device, uint64_t now_ms);
-  void stop(uint64_t now_ms);  // by the operator
+  // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and
+  // its version goes on with them, and with all its time, when it is resumed. Each has no effect where the run is in
+  // that state, or over.
+  void stop(uint64_t now_ms);
+  void pause(uint64_t now_ms);
+  void resume(uint64_t now_ms);
 
   // Everything decided since the last call, in order.
   std::vector<Action> take_actions();
@@ -136,6 +142,8 @@ class Coordinator {
   // Highest durable version.
   uint32_t durable_version() const;
   const CoordinatorCounters& counters() const;
+  // When devices are to come back, as the run paces them.
+  gs_RetryWindow retry_window() const;
   std::vector<DeviceStatus> device_statuses() const;
   // Answers in for the open version.
   uint32_t answers_in() const;

@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "server/coordinator_state.h"
+#include "server/pace.h"
 
 namespace gradstream {
 namespace {
 
 // Messages held back for one session, at most. Reason: a Welcome, an Ack and the end of one answer to a Pull, with
-// room; beyond it the peer floods. The chunks of a snapshot are never held: a Pull waits as itself.
+// room; beyond it the peer floods. Messages of a snapshot or log do not count: a Pull waits as itself, and is answered
+// ahead of a version's record only where versions follow each other faster than commits.
 constexpr uint32_t kHeldMax = 64;
 
 }  // namespace
@@ -23,7 +25,7 @@ void Coordinator::State::log(LogLevel level, const char* event, const Fields& fi
 }
 
 // Keeps the order of what one session gets: behind something held, everything is held.
-void Coordinator::State::hold_or_act(Action action, uint64_t required) {
+void Coordinator::State::hold_or_act(Action action, uint64_t required, bool is_sync) {
   const auto session = sessions.find(action.session);
   const bool is_behind = session != sessions.end() && session->second.held_count > 0;
   if (required <= durable_sequence && !is_behind) {
@@ -32,13 +34,14 @@ void Coordinator::State::hold_or_act(Action action, uint64_t required) {
   }
   if (session != sessions.end()) {
     ++session->second.held_count;
+    session->second.held_sync_count += is_sync ? 1 : 0;
   }
-  held.push_back({std::move(action), required});
+  held.push_back({std::move(action), required, is_sync});
 }
 
 void Coordinator::State::respond(SessionId id, const ServerMessage& message, uint64_t required) {
   const auto session = sessions.find(id);
-  if (session != sessions.end() && session->second.held_count >= kHeldMax) {
+  if (session != sessions.end() && session->second.held_count - session->second.held_sync_count >= kHeldMax) {
     drop_session(id);
     close(id, gs_Reason_REASON_OVERLOADED);
     return;
@@ -48,6 +51,15 @@ void Coordinator::State::respond(SessionId id, const ServerMessage& message, uin
   action.session = id;
   action.message = message;
   hold_or_act(std::move(action), required);
+}
+
+// A piece of the open version.
+void Coordinator::State::respond_sync(SessionId id, const ServerMessage& message) {
+  Action action;
+  action.kind = ActionKind::kSend;
+  action.session = id;
+  action.message = message;
+  hold_or_act(std::move(action), version_sequence, true);
 }
 
 void Coordinator::State::close(SessionId id, gs_Reason reason) {
@@ -63,6 +75,7 @@ void Coordinator::State::release_held() {
     const auto session = sessions.find(held.front().action.session);
     if (session != sessions.end()) {
       --session->second.held_count;
+      session->second.held_sync_count -= held.front().is_sync ? 1 : 0;
     }
     actions.push_back(std::move(held.front().action));
     held.pop_front();
@@ -81,6 +94,7 @@ void Coordinator::State::persist(JournalRecord record, uint64_t now_ms) {
 // Moves the ledger by a record just decided and sends it to the disk. Returns its sequence.
 uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
   record.sequence = ledger.last_sequence() + 1;
+  record.time_ms = now_ms;
   const Status status = ledger.apply(record);
   GS_ASSERT(status == Status::kOk);  // what was decided follows from the ledger
   const uint64_t sequence = record.sequence;
@@ -88,14 +102,17 @@ uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
   return sequence;
 }
 
+// Of all who are enrolled, since nobody knows who of them is away for good.
 gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
-  return {parameters.retry_min_ms * factor, parameters.retry_max_ms * factor};
+  return gradstream::retry_window(parameters, ledger.fleet().active_count(), factor);
 }
 
-// Of a device that comes back for nothing until something is changed.
 gs_RetryWindow Coordinator::State::refused_window() const {
-  const gs_RetryWindow wide = window(kRefusedWindowFactor);
-  return {std::max(wide.min_ms, kRefusedRetryMinMs), std::max(wide.max_ms, 2 * kRefusedRetryMinMs)};
+  return gradstream::refused_window(parameters, ledger.fleet().active_count());
+}
+
+gs_RetryWindow Coordinator::State::idle_window() const {
+  return gradstream::idle_window(parameters, ledger.fleet().active_count());
 }
 
 void Coordinator::State::refuse(SessionId id, gs_Reason reason) {
@@ -122,7 +139,7 @@ void Coordinator::State::wait(SessionId id, gs_WaitCause cause, gs_RetryWindow r
   message.which_body = gs_ServerMessage_wait_tag;
   message.body.wait.cause = cause;
   message.body.wait.has_retry = true;
-  message.body.wait.retry = ledger.is_over() ? kOverWindow : retry;
+  message.body.wait.retry = ledger.is_over() ? idle_window() : retry;
   respond(id, message, required);
 }
 

@@ -19,7 +19,7 @@ std::string number(double value) {
 }  // namespace
 
 void Coordinator::State::open_run(uint64_t now_ms) {
-  if (!is_started || ledger.has_version() || ledger.is_over()) {
+  if (!is_started || ledger.has_version() || ledger.is_over() || ledger.is_paused()) {
     return;
   }
   if (ledger.fleet().active_count() < parameters.device_count) {
@@ -38,8 +38,13 @@ void Coordinator::State::open_run(uint64_t now_ms) {
   persist(std::move(record), now_ms);
 }
 
+// T of the open version, which is durable.
+void Coordinator::State::begin_time(uint64_t now_ms) {
+  deadline_ms = ledger.is_over() || ledger.is_paused() ? kNever : now_ms + parameters.report_deadline_ms;
+}
+
 void Coordinator::State::judge_open_round(uint64_t now_ms) {
-  if (!is_started || !ledger.has_version() || ledger.is_over() || is_storage_failed) {
+  if (!is_started || !ledger.has_version() || ledger.is_over() || ledger.is_paused() || is_storage_failed) {
     return;
   }
   RoundProgress progress;
@@ -107,6 +112,8 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
   const char* name = event == RunEvent::kExtended   ? "round_extended"
                      : event == RunEvent::kStalled  ? "run_stalled"
                      : event == RunEvent::kFinished ? "run_finished"
+                     : event == RunEvent::kPaused   ? "run_paused"
+                     : event == RunEvent::kResumed  ? "run_resumed"
                                                     : "run_stopped";
   const bool is_late = event == RunEvent::kExtended || event == RunEvent::kStalled;
   Fields line;

@@ -88,7 +88,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.server_time_ms = now_ms;
   welcome.run = run;
   welcome.run_state = ledger.run_state();
-  welcome.parameters_digest = parameters_digest(parameters);
+  welcome.parameters_digest = digest_of_parameters;
   welcome.version = durable_version;
   welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
   welcome.retraction = static_cast<gs_Retraction>(parameters.retraction);
@@ -129,9 +129,10 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
 
 void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  const uint32_t device = session.device;
   if (!ledger.has_version()) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(kRefusedWindowFactor), 0);
+    const bool is_paused = ledger.is_paused();
+    wait(id, is_paused ? gs_WaitCause_WAIT_CAUSE_PAUSED : gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN,
+         is_paused ? idle_window() : window(kRefusedWindowFactor), run_state_sequence);
     return;
   }
   if (!is_version_durable() || session.held_count > 0) {
@@ -139,12 +140,36 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
       refuse(id, gs_Reason_REASON_STORAGE);
     } else {
       session.waiting_pull = pull;
+      session.waits_for = version_sequence;
     }
     return;
   }
+  answer_pull(id, pull, now_ms);
+}
+
+// With the open version, which leaves when it is durable.
+void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  const uint32_t device = session.device;
   session.waiting_pull.reset();
   send_sync(id, device, pull);
   send_task_or_wait(id, device, pull, now_ms);
+}
+
+// Those whose version is durable by now, also if further ones have been decided since: in a run without rounds the
+// version last decided may always be on its way to the disk. Answering may hold others back again, but closes none.
+void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
+  std::vector<std::pair<SessionId, gs_Pull>> pulls;
+  for (const auto& [id, session] : sessions) {
+    if (session.waiting_pull.has_value() && session.held_count == 0 && durable_sequence >= session.waits_for) {
+      pulls.emplace_back(id, *session.waiting_pull);
+    }
+  }
+  for (const auto& [id, pull] : pulls) {
+    if (sessions.contains(id)) {
+      answer_pull(id, pull, now_ms);
+    }
+  }
 }
 
 // The tensors of a plan's snapshot, in the order of the parts' numbers.
@@ -179,7 +204,7 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   if (plan.snapshot != nullptr) {
     for (const ServerMessage& chunk :
          snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan))) {
-      respond(id, chunk, 0);
+      respond_sync(id, chunk);
     }
     ++counters.snapshots_sent;
     ++device.snapshots_sent;
@@ -191,7 +216,7 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
   }
   for (const VersionRecord* record : plan.records) {
     for (const ServerMessage& chunk : log_chunks(*record)) {
-      respond(id, chunk, 0);
+      respond_sync(id, chunk);
     }
     ++counters.records_sent;
   }
@@ -204,15 +229,17 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   if (ledger.is_over()) {
     const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
-    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, kOverWindow,
+    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(),
          run_state_sequence);
+  } else if (ledger.is_paused()) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(), run_state_sequence);
   } else if (!device.is_capable) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), 0);
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), version_sequence);
   } else if (device.answered_version == version) {
     wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
          window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
   } else if (!ledger.fleet().is_asked(index)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), 0);
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), version_sequence);
   } else if (device.refused_version == version && device.refused_count >= kRefusedTasksMax) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.is_task_open && device.task_version == version && pull.has_model) {
@@ -223,15 +250,45 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
     if (device.is_task_open && device.task_version == version) {
       abandon(index, now_ms);
     }
-    JournalRecord record;
-    record.kind = RecordKind::kTaskIssued;
-    record.device = index;
-    record.task_sequence = device.task_sequence + 1;
-    record.version = version;
-    decide(std::move(record), now_ms);
-    ++counters.tasks_issued;
+    issue_task(index, now_ms);
     send_task(id, index);
   }
+}
+
+void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
+  JournalRecord record;
+  record.kind = RecordKind::kTaskIssued;
+  record.device = index;
+  record.task_sequence = ledger.fleet().at(index).task_sequence + 1;
+  record.version = ledger.version();
+  record.steps_done = task_step_count(index, now_ms);
+  decide(std::move(record), now_ms);
+  ++counters.tasks_issued;
+}
+
+// K_i where the run's work is timed and the phase has local steps; else 0, which is all of them.
+uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
+  if (parameters.work != Work::kTimed || ledger.is_anchor_phase()) {
+    return 0;
+  }
+  Device& device = ledger.fleet().at(index);
+  const uint32_t whole_ms =
+      parameters.task_deadline_ms > 0 ? parameters.task_deadline_ms : parameters.report_deadline_ms;
+  // A round's deadline is the same for all who are asked, whenever they come; without rounds there is none to meet.
+  const bool has_end = parameters.buffer_size == 0 && deadline_ms != kNever;
+  const uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+  const uint64_t budget_ms = has_end ? std::min<uint64_t>(whole_ms, left_ms) : whole_ms;
+  const bool is_slow = uint64_t{parameters.least_steps()} * device.step_time_us > uint64_t{whole_ms} * 1000;
+  if (is_slow && !std::exchange(device.is_told_slow, true)) {
+    log(LogLevel::kWarn, "device_too_slow",
+        Fields()
+            .add("device", device.name)
+            .add("step_time_us", device.step_time_us)
+            .add("steps_min", parameters.least_steps())
+            .add("deadline_ms", whole_ms)
+            .add("remedy", "raise_the_deadline_or_lower_steps_min"));
+  }
+  return timed_step_count(parameters, device.step_time_us, budget_ms);
 }
 
 void Coordinator::State::send_task(SessionId id, uint32_t index) {
@@ -246,7 +303,7 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.solver = static_cast<gs_Solver>(terms.solver);
   task.estimator = static_cast<gs_Estimator>(parameters.estimator);
   task.encoding = static_cast<gs_Encoding>(parameters.upload_encoding);
-  task.local_step_count = terms.local_step_count;
+  task.local_step_count = device.task_steps;
   task.steps_min = terms.steps_min;
   task.step_size = terms.step_size;
   task.smoothing = parameters.smoothing;
@@ -279,7 +336,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
           .add("reason", reason_name(refused.reason)));
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
-    end_task_refused(index, refused.task_sequence, refused.reason, now_ms);
+    end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
   }
   // Another task of the run would be refused for the same reason; a new image or new data begin with a Hello.
   if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||

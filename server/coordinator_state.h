@@ -26,28 +26,33 @@ namespace gradstream {
 
 struct Coordinator::State {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-  // Retry window of a run that is over. Reason: nothing changes any more but by an operator.
-  static constexpr gs_RetryWindow kOverWindow = {30'000, 60'000};
 
   struct Session {
     uint32_t device = 0;
     bool has_hello = false;
     Intake intake;
     std::optional<gs_Pull> waiting_pull;
+    uint64_t waits_for = 0;  // record of the version that was open when the Pull came
     uint32_t held_count = 0;
+    uint32_t held_sync_count = 0;  // of these, messages of snapshots and logs
     bool has_report = false;
   };
   // An action that waits until the journal up to `required` is durable.
   struct Held {
     Action action;
     uint64_t required = 0;
+    bool is_sync = false;
   };
 
   State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names)
-      : run(run_id), parameters(run_parameters), ledger(run_parameters, names) {}
+      : run(run_id),
+        parameters(run_parameters),
+        digest_of_parameters(parameters_digest(run_parameters)),
+        ledger(run_parameters, names) {}
 
   uint32_t run;
   RunParameters parameters;
+  uint64_t digest_of_parameters;  // said in every Welcome
   Ledger ledger;
   CoordinatorCounters counters;
   std::vector<Action> actions;
@@ -68,18 +73,21 @@ struct Coordinator::State {
   void log(LogLevel level, const char* event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
   void close(SessionId id, gs_Reason reason);
-  void hold_or_act(Action action, uint64_t required);
+  void respond_sync(SessionId id, const ServerMessage& message);
+  void hold_or_act(Action action, uint64_t required, bool is_sync = false);
   void release_held();
   void persist(JournalRecord record, uint64_t now_ms);
   uint64_t decide(JournalRecord record, uint64_t now_ms);
   gs_RetryWindow window(uint32_t factor) const;
   gs_RetryWindow refused_window() const;
+  gs_RetryWindow idle_window() const;
   void refuse(SessionId id, gs_Reason reason);
   void publish();
   void wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required);
 
   // ---- Rounds ----
   void open_run(uint64_t now_ms);
+  void begin_time(uint64_t now_ms);
   void judge_open_round(uint64_t now_ms);
   void close_round(Trigger trigger, uint64_t now_ms);
   void run_event(RunEvent event, uint64_t now_ms);
@@ -90,19 +98,27 @@ struct Coordinator::State {
   void abandon(uint32_t device, uint64_t now_ms);
   void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void answer_waiting_pulls(uint64_t now_ms);
   void send_sync(SessionId id, uint32_t device, const gs_Pull& pull);
   std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
+  void issue_task(uint32_t device, uint64_t now_ms);
+  uint32_t task_step_count(uint32_t device, uint64_t now_ms);
   void send_task(SessionId id, uint32_t device);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
-  gs_Reason find_fault(uint32_t index, const Upload& upload, std::vector<Real>* values, FoldInput* input) const;
+  uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;
+  gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
+                       FoldInput* input) const;
+  gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
-  void refuse_upload(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
-  void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
+  void refuse_upload(uint32_t device, const Upload& upload, gs_Reason reason, uint64_t now_ms);
+  void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint32_t step_time_us,
+                        uint64_t now_ms);
   void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
   void send_judged_ack(SessionId id, uint32_t device, uint32_t task_sequence, bool is_duplicate);
-  void fold_duplicate(uint32_t device, const Upload& upload);
+  void fold_duplicate(uint32_t device, const Upload& upload, uint64_t now_ms);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
   void on_report(SessionId id, const gs_StatusReport& report);
   void drop_session(SessionId id);

@@ -49,7 +49,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
     case SequenceState::kJudged:
       ++counters.updates_duplicate;
       if (folds_duplicates) {
-        fold_duplicate(index, upload);
+        fold_duplicate(index, upload, now_ms);
       }
       send_judged_ack(id, index, upload.task_sequence, true);
       return;
@@ -68,19 +68,27 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   FoldInput input;
   input.device = index;
   input.owner = parameters.owner_of(index);
-  const gs_Reason fault = find_fault(index, upload, &values, &input);
+  const gs_Reason fault = find_fault(index, upload, now_ms, &values, &input);
   if (fault == gs_Reason_REASON_NONE) {
     accept_upload(index, upload, input, now_ms);
   } else {
-    refuse_upload(index, upload.task_sequence, fault, now_ms);
+    refuse_upload(index, upload, fault, now_ms);
   }
   send_judged_ack(id, index, upload.task_sequence, false);
   judge_open_round(now_ms);
 }
 
-// The first thing wrong with an upload of an open task, or REASON_NONE with its decoded values and what to fold.
-gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, std::vector<Real>* values,
-                                         FoldInput* input) const {
+// What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
+uint32_t Coordinator::State::measured_step_us(uint32_t index, const Upload& upload, uint64_t now_ms) const {
+  const uint64_t issued_ms = ledger.fleet().at(index).task_issued_ms;
+  if (upload.step_time_us > 0 || upload.steps_done == 0 || now_ms <= issued_ms) {
+    return upload.step_time_us;
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>((now_ms - issued_ms) * 1000 / upload.steps_done, UINT32_MAX));
+}
+
+// The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE.
+gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
   const Device& device = ledger.fleet().at(index);
   const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
   if (upload.base_version != device.task_version) {
@@ -99,15 +107,30 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, s
   const size_t value_count =
       is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.shape.size();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
-      upload.steps_done > terms.local_step_count ||
+      upload.steps_done > device.task_steps ||
       (is_scalar && upload.direction_count != parameters.direction_count)) {
     return gs_Reason_REASON_WRONG_SHAPE;
   }
   if (upload.steps_done < terms.steps_min) {
     return gs_Reason_REASON_TOO_FEW_STEPS;
   }
+  // A clock that was set back between two lives of the server proves nothing.
+  const bool is_timed = now_ms >= device.task_issued_ms;
+  if (is_timed && !had_time_for(parameters, upload.steps_done, upload.step_time_us, now_ms - device.task_issued_ms)) {
+    return gs_Reason_REASON_NO_TIME;
+  }
   if (crc32c(0, upload.bytes.data(), upload.bytes.size()) != upload.crc32c) {
     return gs_Reason_REASON_CORRUPT;
+  }
+  return gs_Reason_REASON_NONE;
+}
+
+// The same with its values: REASON_NONE with them decoded, and what to fold.
+gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, uint64_t now_ms,
+                                         std::vector<Real>* values, FoldInput* input) const {
+  const gs_Reason fault = find_head_fault(index, upload, now_ms);
+  if (fault != gs_Reason_REASON_NONE) {
+    return fault;
   }
   values->resize(upload.value_count);
   const Status decoded =
@@ -117,7 +140,8 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, s
   }
   input->base_version = upload.base_version;
   input->steps_done = upload.steps_done;
-  input->weight = fold_weight(parameters, device.sample_count, staleness);
+  const uint32_t staleness = ledger.version() - upload.base_version;
+  input->weight = fold_weight(parameters, ledger.fleet().at(index).sample_count, staleness);
   input->values = *values;
   input->inverse_participation = ledger.inverse_participation(index);
   const Status folds = ledger.check_fold(*input);
@@ -141,25 +165,32 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   record.payload.resize(encoded_size(kRealEncoding, input.values.size()));
   const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
+  record.detail = measured_step_us(index, upload, now_ms);
   decide(std::move(record), now_ms);
-  ledger.fleet().at(index).step_time_us = upload.step_time_us;
   upload_bytes += upload.bytes.size();
   ++(is_late ? counters.updates_late : counters.updates_folded);
-  counters.updates_partial += upload.steps_done < ledger.task_terms().local_step_count ? 1 : 0;
+  counters.updates_partial += upload.steps_done < ledger.fleet().at(index).task_steps ? 1 : 0;
 }
 
-void Coordinator::State::refuse_upload(uint32_t index, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms) {
-  end_task_refused(index, task_sequence, reason, now_ms);
+void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_Reason reason, uint64_t now_ms) {
+  // One that is too late says how slow its device is; else it would get the same work for ever.
+  const uint32_t step_us = measured_step_us(index, upload, now_ms);
+  const bool is_measured = reason == gs_Reason_REASON_TOO_STALE &&
+                           had_time_for(parameters, upload.steps_done, step_us,
+                                        now_ms - std::min(now_ms, ledger.fleet().at(index).task_issued_ms));
+  end_task_refused(index, upload.task_sequence, reason, is_measured ? step_us : 0, now_ms);
   ++counters.updates_refused;
+  counters.updates_without_time += reason == gs_Reason_REASON_NO_TIME ? 1 : 0;
   log(LogLevel::kWarn, "update_refused",
       Fields()
           .add("device", ledger.fleet().at(index).name)
-          .add("task", task_sequence)
+          .add("task", upload.task_sequence)
           .add("reason", reason_name(reason)));
 }
 
 // The verdict of a task that ends without an update, by whichever end.
-void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms) {
+void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason,
+                                          uint32_t step_time_us, uint64_t now_ms) {
   const Device& device = ledger.fleet().at(index);
   JournalRecord record;
   record.kind = RecordKind::kVerdict;
@@ -168,6 +199,7 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
   record.version = device.task_version;
   record.verdict = gs_Verdict_VERDICT_REFUSED;
   record.reason = reason;
+  record.detail = step_time_us;
   decide(std::move(record), now_ms);
 }
 
@@ -202,12 +234,12 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t 
   respond(id, message, judged.record_sequence);
 }
 
-void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload) {
+void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload, uint64_t now_ms) {
   std::vector<Real> values;
   FoldInput input;
   input.device = index;
   if (ledger.fleet().at(index).answered_version == ledger.version() &&
-      find_fault(index, upload, &values, &input) == gs_Reason_REASON_NONE) {
+      find_fault(index, upload, now_ms, &values, &input) == gs_Reason_REASON_NONE) {
     input.owner = parameters.owner_of(index);
     ledger.fold_again_for_test(input);
   }

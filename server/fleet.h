@@ -38,6 +38,9 @@ struct Device {
   uint32_t task_sequence = 0;         // highest issued; 0: none
   uint32_t task_version = 0;          // that task's base version
   uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
+  uint64_t task_issued_ms = 0;
+  uint32_t task_steps = 0;    // local steps that it asks for
+  uint32_t step_time_us = 0;  // running estimate of one local step; 0: not measured yet
   JudgedTask judged;
   JudgedTask accepted;                     // the last one folded, in time or late
   uint32_t answered_version = kNoVersion;  // last version that it answered in time
@@ -52,11 +55,11 @@ struct Device {
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none
   bool is_capable = true;
+  bool is_told_slow = false;  // the log has it
   uint32_t sample_count = 0;
   uint32_t version_held = 0;
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
-  uint32_t step_time_us = 0;
   std::string firmware_version;
   gs_StatusReport report = {};
 };

@@ -96,14 +96,17 @@ Status Ledger::apply(const JournalRecord& record) {
 }
 
 Status Ledger::apply_task(const JournalRecord& record) {
-  if (!has_version() || !fleet_.contains(record.device) || record.version != version() ||
-      record.task_sequence != fleet_.at(record.device).task_sequence + 1) {
+  if (!has_version() || is_paused() || !fleet_.contains(record.device) || record.version != version() ||
+      record.task_sequence != fleet_.at(record.device).task_sequence + 1 ||
+      record.steps_done > parameters_.local_step_count) {
     return Status::kDataCorrupt;
   }
   Device& device = fleet_.at(record.device);
   device.task_sequence = record.task_sequence;
   device.task_version = record.version;
   device.task_record_sequence = record.sequence;
+  device.task_steps = record.steps_done == 0 ? task_terms().local_step_count : record.steps_done;
+  device.task_issued_ms = record.time_ms;
   device.is_task_open = true;
   return Status::kOk;
 }
@@ -151,7 +154,8 @@ Status Ledger::apply_update(const JournalRecord& record) {
     ++device.updates_folded;
     ++tally_.on_time_count;
   }
-  tally_.partial_count += record.steps_done < task_terms().local_step_count ? 1 : 0;
+  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
+  tally_.partial_count += record.steps_done < device.task_steps ? 1 : 0;
   tally_.loss_before_sum += static_cast<double>(record.loss_before);
   tally_.loss_after_sum += static_cast<double>(record.loss_after);
   return Status::kOk;
@@ -164,6 +168,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
   }
   Device& device = fleet_.at(record.device);
   judge(device, record);
+  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
   if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
     device.refused_count = device.refused_version == device.task_version ? device.refused_count + 1 : 1;
     device.refused_version = device.task_version;
@@ -172,7 +177,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
 }
 
 Status Ledger::apply_version(const JournalRecord& record) {
-  if (is_over() || record.version != (has_version() ? version() + 1 : 0)) {
+  if (is_over() || is_paused() || record.version != (has_version() ? version() + 1 : 0)) {
     return Status::kDataCorrupt;
   }
   VersionRecord next;
@@ -191,10 +196,13 @@ Status Ledger::apply_version(const JournalRecord& record) {
 }
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
-  if (is_over()) {
+  const auto event = static_cast<RunEvent>(record.detail);
+  // Of a paused run nothing happens but that it goes on, or is stopped.
+  const bool may_follow = event == RunEvent::kStopped || is_paused() == (event == RunEvent::kResumed);
+  if (is_over() || !may_follow) {
     return Status::kDataCorrupt;
   }
-  switch (static_cast<RunEvent>(record.detail)) {
+  switch (event) {
     case RunEvent::kExtended:
       ++extension_count_;
       return Status::kOk;
@@ -206,6 +214,13 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
       return Status::kOk;
     case RunEvent::kStopped:
       run_state_ = gs_RunState_RUN_STATE_STOPPED;
+      return Status::kOk;
+    case RunEvent::kPaused:
+      run_state_ = gs_RunState_RUN_STATE_PAUSED;
+      return Status::kOk;
+    case RunEvent::kResumed:  // the open version has its time anew
+      run_state_ = gs_RunState_RUN_STATE_ACTIVE;
+      extension_count_ = 0;
       return Status::kOk;
     case RunEvent::kNone:
       break;
@@ -413,6 +428,7 @@ std::string Ledger::state_text() const {
     const Device& device = fleet_.at(i);
     text += "device=" + device.name + " task=" + std::to_string(device.task_sequence) + "@" +
             std::to_string(device.task_version) + (device.is_task_open ? " open" : "") +
+            " steps=" + std::to_string(device.task_steps) + " step_us=" + std::to_string(device.step_time_us) +
             " judged=" + std::to_string(device.judged.task_sequence) + ":" + std::to_string(device.judged.verdict) +
             ":" + std::to_string(device.judged.reason) + ":" + std::to_string(device.judged.version) + ":" +
             std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +

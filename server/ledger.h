@@ -100,6 +100,7 @@ class Ledger {
   const Replica& replica() const { return replica_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
+  bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
   // Whether the open version asks everybody for the gradient at it, before the round's step.
   bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
   uint64_t last_sequence() const { return last_sequence_; }

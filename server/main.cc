@@ -41,12 +41,14 @@ void add_common(CLI::App* verb, Arguments* arguments, bool config_required = tru
 }
 
 void add_run_number(CLI::App* verb, Arguments* arguments) {
-  verb->add_option("--run", arguments->run, "its number; without it the latest run")->check(CLI::PositiveNumber);
+  verb->add_option("--run", arguments->run, "its number; without it the active run, or the latest")
+      ->check(CLI::PositiveNumber);
 }
 
 void add_serve(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verb = app.add_subcommand(
-      "serve", "serve the latest run; with none in the database, begin one from the configuration's [run]");
+      "serve",
+      "serve the active run, or the latest; with none in the database, begin one from the configuration's [run]");
   add_common(verb, arguments, false);
   auto* const check = verb->add_option("--check-config", arguments->check_config,
                                        "print the effective configuration (of FILE, or of --config) and exit");
@@ -81,7 +83,7 @@ void add_device(CLI::App& app, Arguments* arguments, int* code) {
 }
 
 void add_run(CLI::App& app, Arguments* arguments, int* code) {
-  auto* const run = app.add_subcommand("run", "begin, list and stop runs");
+  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs");
   run->require_subcommand(1);
   auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
   add_common(start, arguments);
@@ -89,9 +91,18 @@ void add_run(CLI::App& app, Arguments* arguments, int* code) {
   auto* const list = run->add_subcommand("list", "one line a run");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = run_list(arguments->common); });
-  auto* const stop = run->add_subcommand("stop", "stop the latest run; its model stays");
+  auto* const pause = run->add_subcommand("pause", "give no more tasks until it is resumed; answers still count");
+  add_common(pause, arguments);
+  add_run_number(pause, arguments);
+  pause->callback([arguments, code] { *code = run_pause(arguments->common, arguments->run); });
+  auto* const resume = run->add_subcommand("resume", "go on with a paused run");
+  add_common(resume, arguments);
+  add_run_number(resume, arguments);
+  resume->callback([arguments, code] { *code = run_resume(arguments->common, arguments->run); });
+  auto* const stop = run->add_subcommand("stop", "end a run for good; its model stays");
   add_common(stop, arguments);
-  stop->callback([arguments, code] { *code = run_stop(arguments->common); });
+  add_run_number(stop, arguments);
+  stop->callback([arguments, code] { *code = run_stop(arguments->common, arguments->run); });
 }
 
 void add_model(CLI::App& app, Arguments* arguments, int* code) {

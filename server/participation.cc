@@ -19,7 +19,7 @@ RandomKey sampling_key(const RunParameters& parameters, uint32_t round, uint32_t
 std::vector<uint32_t> choose_some(const RunParameters& parameters, uint32_t round,
                                   std::span<const uint32_t> candidates) {
   const auto population = static_cast<uint32_t>(candidates.size());
-  const uint32_t count = std::min(parameters.cohort_size, population);
+  const uint32_t count = std::min(parameters.drawn_count(), population);
   std::vector<uint32_t> work(population);
   choose(sampling_key(parameters, round, 0), population, count, work.data());
   std::vector<uint32_t> members;

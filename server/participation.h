@@ -2,7 +2,8 @@
 // devices. A choice of its own, orthogonal to the straggler policy: the policy waits for members of the cohort only.
 //
 //   all        every device that is enrolled and not revoked
-//   scheme_1   cohort_size of them, uniformly without replacement; their mean, weighted as the run weighs
+//   scheme_1   cohort_size of them, uniformly without replacement; their mean, weighted as the run weighs; with
+//              over_selection more are asked, and the first cohort_size to answer are the round's
 //   scheme_2   device j with probability p_j, independently; sum_j zeta_j / (S q_j), S devices in all, q_j either the
 //              true p_j or counted: (times j took part) / (rounds so far). If nobody is drawn, one device, uniformly.
 //

@@ -9,6 +9,7 @@
 
 #include "server/delay_correction.h"
 #include "server/fold.h"
+#include "server/pace.h"
 #include "server/straggler.h"
 
 namespace gradstream {
@@ -430,6 +431,23 @@ std::string check_steps(const RunParameters& p) {
   return "";
 }
 
+std::string check_over_selection(const RunParameters& p) {
+  if (!(p.over_selection >= 1) || !std::isfinite(p.over_selection)) {
+    return "over_selection: from 1, which draws nobody too many";
+  }
+  if (p.over_selection == 1) {
+    return "";
+  }
+  if (p.participation != Participation::kSchemeOne) {
+    return "over_selection, participation: only scheme_1 draws a number of devices that can be exceeded; set it to 1 "
+           "(scheme_2: raise participation_probability and set update_goal)";
+  }
+  return p.drawn_count() <= p.device_count
+             ? ""
+             : "over_selection, cohort_size, device_count: " + std::to_string(p.drawn_count()) +
+                   " devices would be drawn, more than there are; lower over_selection or cohort_size";
+}
+
 std::string check_participation(const RunParameters& p) {
   if (p.participation == Participation::kSchemeOne) {
     return p.cohort_size >= 1 && p.cohort_size <= p.device_count
@@ -490,6 +508,31 @@ std::string check_fold(const RunParameters& p) {
     return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
   }
   return "";
+}
+
+// k, or B.
+uint32_t updates_wanted(const RunParameters& p) {
+  return p.buffer_size > 0 ? p.buffer_size
+                           : update_goal(p, p.cohort_size > 0 ? p.drawn_count() : p.device_count);
+}
+
+std::string check_weight_share(const RunParameters& p) {
+  if (p.weight_share_max == 1) {
+    return "";
+  }
+  if (!(p.weight_share_max > 0) || p.weight_share_max > 1) {
+    return "weight_share_max: above 0, at most 1, which caps nothing";
+  }
+  if (p.fold_weight != FoldWeight::kSampleCount || p.has_memory() || p.solver == SolverId::kSvrg) {
+    return "weight_share_max, fold_weight, solver, correction_form: a share is capped where devices weigh by their "
+           "samples, in one phase and without a memory; set it to 1";
+  }
+  const uint32_t wanted = updates_wanted(p);
+  return p.weight_share_max * static_cast<float>(wanted) >= 1
+             ? ""
+             : "weight_share_max, update_goal, buffer_size: " + std::to_string(wanted) +
+                   " updates cannot each have less than their equal share; use at least 1/" + std::to_string(wanted) +
+                   ", or fold_weight uniform";
 }
 
 std::string check_groups(const RunParameters& p) {
@@ -556,6 +599,59 @@ std::string check_buffer(const RunParameters& p) {
              : "buffer_size, late: most updates in a buffer are of older versions; use late = weight";
 }
 
+// Whether a device can be too slow for every version: its late updates are dropped, and rounds close without it.
+bool drops_the_slow(const RunParameters& p) {
+  const uint32_t asked = p.cohort_size > 0 ? p.drawn_count() : p.device_count;
+  return p.late == LatePolicy::kDrop && update_least(p, asked) < asked;
+}
+
+std::string check_step_times(const RunParameters& p) {
+  const auto milliseconds_of = [&p](uint32_t step_time_us) {
+    return (uint64_t{p.least_steps()} * step_time_us + 999) / 1000;
+  };
+  if (p.step_time_max_us > 0 && p.step_time_min_us > p.step_time_max_us) {
+    return "step_time_min_us, step_time_max_us: the fastest device's step is longer than the slowest one's";
+  }
+  const uint64_t wanted_ms = milliseconds_of(p.step_time_max_us);
+  const std::string slowest = "the slowest device (step_time_max_us) takes " + std::to_string(wanted_ms) + " ms for " +
+                              std::to_string(p.least_steps()) + " steps, the least that count (steps_min)";
+  if (p.task_deadline_ms > 0 && wanted_ms > p.task_deadline_ms) {
+    return "task_deadline_ms, steps_min, step_time_max_us: " + slowest +
+           "; raise task_deadline_ms or lower steps_min";
+  }
+  if (drops_the_slow(p) && wanted_ms > p.report_deadline_ms) {
+    return "report_deadline_ms, steps_min, step_time_max_us: " + slowest +
+           ", so that none of its updates would ever count; raise report_deadline_ms, lower steps_min, or set late = "
+           "weight";
+  }
+  return "";
+}
+
+std::string check_work(const RunParameters& p) {
+  if (p.work == Work::kTimed && p.least_steps() == p.local_step_count) {
+    return "work, steps_min, local_step_count: timed work gives a slow device fewer steps; set steps_min from 1 to " +
+           std::to_string(std::max(1U, p.local_step_count - 1)) + ", or work = fixed";
+  }
+  return check_step_times(p);
+}
+
+std::string check_retry(const RunParameters& p) {
+  constexpr uint64_t kMostMs = kRetryMaxMs / kRefusedWindowFactor;
+  const uint64_t spread_ms = uint64_t{kPaceSpread} * 1000 * p.device_count;
+  if (p.arrival_rate > 0 && spread_ms > kMostMs * p.arrival_rate) {
+    return "arrival_rate, device_count: so few arrivals a second make devices wait above " +
+           std::to_string(kMostMs / 3'600'000) + " h; use at least " + std::to_string(spread_ms / kMostMs + 1);
+  }
+  if (p.retry_max_ms > kRetryMaxMs / kRefusedWindowFactor) {
+    return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) +
+           "; refused devices wait " + std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";
+  }
+  if (p.retry_min_ms > p.retry_max_ms || p.retry_max_ms == 0) {
+    return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
+  }
+  return "";
+}
+
 std::string check_straggler(const RunParameters& p) {
   const uint32_t asked = p.participation == Participation::kSchemeOne ? p.cohort_size : p.device_count;
   const uint32_t goal = p.update_goal == 0 ? asked : p.update_goal;
@@ -578,7 +674,7 @@ std::string check_straggler(const RunParameters& p) {
     return "task_deadline_ms, report_deadline_ms: the task would end after the round";
   }
   if (p.late == LatePolicy::kWeight) {
-    if (p.update_goal == 0 && p.update_min == 0 && p.buffer_size == 0) {
+    if (p.waits_for_all()) {
       return "late, update_goal, update_min: a round that always waits for all has no late updates; set update_goal or "
              "update_min, or late = drop";
     }
@@ -588,13 +684,6 @@ std::string check_straggler(const RunParameters& p) {
     if (!(p.staleness_exponent > 0) || p.staleness_exponent > 16) {
       return "staleness_exponent: above 0, at most 16";
     }
-  }
-  if (p.retry_max_ms > kRetryMaxMs / kRefusedWindowFactor) {
-    return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) +
-           "; refused devices wait " + std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";
-  }
-  if (p.retry_min_ms > p.retry_max_ms || p.retry_max_ms == 0) {
-    return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
   }
   return "";
 }
@@ -757,6 +846,12 @@ const EnumNames<LatePolicy>& names_of() {
 }
 
 template <>
+const EnumNames<Work>& names_of() {
+  static const EnumNames<Work> names = {{"fixed", Work::kFixed}, {"timed", Work::kTimed}};
+  return names;
+}
+
+template <>
 const EnumNames<StalenessTable>& names_of() {
   static const EnumNames<StalenessTable> names = {{"constant", StalenessTable::kConstant},
                                                   {"inverse_sqrt", StalenessTable::kInverseSqrt},
@@ -781,6 +876,12 @@ StreamKind RunParameters::stream() const {
   const bool is_scalar =
       solver == SolverId::kProjection && has_scalars(estimator) && upload_stream != StreamKind::kTangentBlock;
   return is_scalar ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
+}
+
+uint32_t RunParameters::drawn_count() const {
+  const double count = static_cast<double>(static_cast<float>(cohort_size) * static_cast<float>(over_selection));
+  // 10 times 1.1 are 11, whatever the last bit of 1.1 says.
+  return static_cast<uint32_t>(std::min(std::ceil(count * (1 - 1e-6)), static_cast<double>(UINT32_MAX)));
 }
 
 uint32_t RunParameters::owner_of(uint32_t client_index) const {
@@ -899,7 +1000,8 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 
 std::string check_parameters(const RunParameters& parameters) {
   for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
-                           check_groups, check_participation, check_straggler, check_buffer, check_delay_rule}) {
+                           check_groups, check_participation, check_over_selection, check_straggler, check_work,
+                           check_retry, check_weight_share, check_buffer, check_delay_rule}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

@@ -19,6 +19,11 @@ namespace gradstream {
 
 enum class LatePolicy : uint8_t { kDrop, kWeight };
 enum class StalenessTable : uint8_t { kConstant, kInverseSqrt, kPolynomial, kHinge };
+// How many local steps a task asks for.
+enum class Work : uint8_t {
+  kFixed,  // K
+  kTimed,  // K_i, from steps_min to K, that the device can do until the deadline by its measured step time
+};
 enum class FoldWeight : uint8_t { kUniform, kSampleCount };
 // What steers a device's path, and what the server's step is made of (docs/algorithms.md, "Three forms").
 enum class CorrectionForm : uint8_t {
@@ -86,12 +91,12 @@ struct RunParameters {
   // 0: own directions, drawn by enrolment index; else shared within groups, group = client_index % group_count
   uint32_t group_count = 1;
   uint32_t local_step_count = 5;  // K
-  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   Real smoothing = static_cast<Real>(1e-2);
   uint32_t batch_size = 32;
   // Minibatch of each local step, numbers with spaces between them, at most kBatchScheduleMax; the last one holds for
   // the steps after it. Empty: batch_size for all.
   std::string batch_sizes;
+  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
   Real proximal = 0;  // mu of RFedProx, 0: none
@@ -118,12 +123,15 @@ struct RunParameters {
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
   uint32_t fold_scale_log2 = 24;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
+  float weight_share_max = 1;  // cap on one update's share of a version's weight; 1: none
   FoldWeight fold_weight = FoldWeight::kSampleCount;
   // Participation, orthogonal to the straggler policy.
   Participation participation = Participation::kAll;
   ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
   uint32_t cohort_size = 0;             // kSchemeOne: s
   std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
+  // kSchemeOne: so many times s are drawn, of whom the first s to answer close the round.
+  Real over_selection = 1;
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
@@ -135,18 +143,23 @@ struct RunParameters {
   uint32_t update_min = 0;              // q at T; 0: update_goal
   uint32_t extension_count_max = 3;
   LatePolicy late = LatePolicy::kDrop;
+  Work work = Work::kFixed;
   StalenessTable staleness_table = StalenessTable::kInverseSqrt;
   float staleness_exponent = 0.5F;  // kPolynomial: (1 + s)^-a; kHinge: slope a
   uint32_t staleness_hinge = 4;     // kHinge: s0
   uint32_t staleness_max = 8;       // S
   uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
   uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
+  // One local step of the fleet's fastest and slowest device, where known; 0: not. No update is believed that was
+  // faster; no deadline is accepted that the slowest cannot meet.
+  uint32_t step_time_min_us = 0;
+  uint32_t step_time_max_us = 0;
   // Asynchronous steps of tangents, with buffer_size. alpha = server_step by staleness.
   DelayRule delay_rule = DelayRule::kNone;
   DelayRule late_delay_rule = DelayRule::kNone;  // from version delay_switch on; kNone: the same all the time
+  bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
   uint32_t delay_switch = 0;
   Real delay_lambda = 1;           // of the dc rules
-  bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
   Real server_momentum = 0;        // beta of v <- beta T(v) + D
   // Constants of the problem, for server/advice.h alone; 0: not known.
   Real smoothness = 0;      // L
@@ -156,6 +169,7 @@ struct RunParameters {
   // Pace.
   uint32_t retry_min_ms = 200;
   uint32_t retry_max_ms = 1000;
+  uint32_t arrival_rate = 0;  // devices a second, at most, that windows are made wide enough for; 0: as given
 
   StreamKind stream() const;
   bool shared_directions() const { return group_count > 0; }
@@ -165,6 +179,12 @@ struct RunParameters {
   // Whether replicas hold a mean beside the model: h, or where no record of scalars gives it to devices, d.
   bool has_mean() const {
     return has_memory() || (correction_form == CorrectionForm::kLocal && stream() == StreamKind::kTangentBlock);
+  }
+  // Devices that kSchemeOne draws: s times over_selection, rounded up.
+  uint32_t drawn_count() const;
+  // Whether a round that is not extended leaves out nobody who was asked.
+  bool waits_for_all() const {
+    return buffer_size == 0 && update_goal == 0 && update_min == 0 && over_selection == 1;
   }
   // Whose directions a device uses: its group, or itself.
   uint32_t owner_of(uint32_t client_index) const;
@@ -198,6 +218,9 @@ void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("staleness_max", p.staleness_max);
   visit("steps_min", p.steps_min);
   visit("task_deadline_ms", p.task_deadline_ms);
+  visit("work", p.work);
+  visit("step_time_min_us", p.step_time_min_us);
+  visit("step_time_max_us", p.step_time_max_us);
   visit("delay_rule", p.delay_rule);
   visit("late_delay_rule", p.late_delay_rule);
   visit("delay_switch", p.delay_switch);
@@ -210,6 +233,7 @@ void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("initial_excess", p.initial_excess);
   visit("retry_min_ms", p.retry_min_ms);
   visit("retry_max_ms", p.retry_max_ms);
+  visit("arrival_rate", p.arrival_rate);
 }
 
 // Calls visit(key, field) for every field in a fixed order; the keys are those of the run's file. Parameters may be
@@ -257,8 +281,10 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("fold_scale_log2", p.fold_scale_log2);
   visit("fold_weight", p.fold_weight);
   visit("fold_weight_max", p.fold_weight_max);
+  visit("weight_share_max", p.weight_share_max);
   visit("participation", p.participation);
   visit("cohort_size", p.cohort_size);
+  visit("over_selection", p.over_selection);
   visit("participation_probability", p.participation_probability);
   visit("participation_weights", p.participation_weights);
   visit("round_count", p.round_count);
@@ -306,6 +332,8 @@ template <>
 const EnumNames<DelayRule>& names_of();
 template <>
 const EnumNames<LatePolicy>& names_of();
+template <>
+const EnumNames<Work>& names_of();
 template <>
 const EnumNames<StalenessTable>& names_of();
 

@@ -14,10 +14,11 @@ namespace {
 // A command that probes for a server holds the lock for microseconds; another server holds it for ever.
 constexpr uint32_t kLockPatienceMs = 1000;
 
-// The run to serve: the latest one if its frozen parameters are those of the file, a new one if there is none.
+// The run to serve: the active one, else the latest, if its frozen parameters are those of the file; a new one if there
+// is none.
 int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
   std::optional<RunRow> latest;
-  if (database.latest_run(&latest) != StoreStatus::kOk) {
+  if (database.current_run(&latest) != StoreStatus::kOk) {
     return fail(kExitDatabase, database.error());
   }
   if (!latest) {
@@ -87,8 +88,14 @@ int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, Sq
     return fail(kExitFile, error);
   }
   asio::io_context io(1);
+  // Over is over; of a pause and its end only the wish for it is taken off, not one that came later.
   const auto mark = [&journal_database, id = run.id](StoredRunState state) {
-    if (journal_database.set_run_state(id, state) != StoreStatus::kOk) {
+    const bool is_paused = state == StoredRunState::kPaused;
+    const StoredRunState wish = is_paused ? StoredRunState::kPauseRequested : StoredRunState::kResumeRequested;
+    const StoreStatus marked = is_paused || state == StoredRunState::kActive
+                                   ? journal_database.exchange_run_state(id, wish, state, nullptr)
+                                   : journal_database.set_run_state(id, state);
+    if (marked != StoreStatus::kOk) {
       log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
     }
   };

@@ -213,16 +213,23 @@ void Server::publish(uint32_t version) {
 
 // What `run list` and `run start` read.
 void Server::mark_run_state() {
-  const gs_RunState state = coordinator_->run_state();
-  if (state == marked_state_ || (state != gs_RunState_RUN_STATE_FINISHED && state != gs_RunState_RUN_STATE_STOPPED)) {
+  const gs_RunState run_state = coordinator_->run_state();
+  const StoredRunState state = run_state == gs_RunState_RUN_STATE_FINISHED  ? StoredRunState::kFinished
+                               : run_state == gs_RunState_RUN_STATE_STOPPED ? StoredRunState::kStopped
+                               : run_state == gs_RunState_RUN_STATE_PAUSED  ? StoredRunState::kPaused
+                                                                            : StoredRunState::kActive;
+  if (state == marked_state_) {
     return;
   }
   marked_state_ = state;
-  const bool is_finished = state == gs_RunState_RUN_STATE_FINISHED;
-  log_counters();
-  store_->run_after([mark = parts_.mark_run_state, is_finished] {
-    mark(is_finished ? StoredRunState::kFinished : StoredRunState::kStopped);
-  });
+  if (is_over()) {
+    log_counters();
+  }
+  store_->run_after([mark = parts_.mark_run_state, state] { mark(state); });  // once the record of it is durable
+}
+
+bool Server::is_over() const {
+  return marked_state_ == StoredRunState::kFinished || marked_state_ == StoredRunState::kStopped;
 }
 
 void Server::arm_tick() {
@@ -324,22 +331,34 @@ bool Server::refresh_fleet() {
   return has_runs;
 }
 
-// What `run stop` and `run start` have changed.
+void Server::follow_wish(StoredRunState wish) {
+  switch (wish) {
+    case StoredRunState::kStopRequested:
+    case StoredRunState::kStopped:
+      log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{run_.id}));
+      coordinator_->stop(now_ms());
+      break;
+    case StoredRunState::kPauseRequested:
+    case StoredRunState::kPaused: coordinator_->pause(now_ms()); break;
+    case StoredRunState::kResumeRequested:
+    case StoredRunState::kActive: coordinator_->resume(now_ms()); break;
+    case StoredRunState::kFinished: break;
+  }
+}
+
+// What the verbs of `run` have changed.
 bool Server::refresh_runs() {
   std::optional<RunRow> run;
-  std::optional<RunRow> latest;
+  std::optional<RunRow> current;
   if (parts_.fleet.find_run(run_.id, &run) != StoreStatus::kOk ||
-      parts_.fleet.latest_run(&latest) != StoreStatus::kOk) {
+      parts_.fleet.current_run(&current) != StoreStatus::kOk) {
     return fleet_unreadable();
   }
-  const bool is_over = marked_state_ != gs_RunState_RUN_STATE_NONE;
-  if (!is_over && run &&
-      (run->state == StoredRunState::kStopRequested || run->state == StoredRunState::kStopped)) {
-    log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{run_.id}));
-    coordinator_->stop(now_ms());
+  if (run && !is_over()) {
+    follow_wish(run->state);
   }
-  if (latest && latest->id > run_.id && latest->id != newer_run_) {
-    newer_run_ = latest->id;
+  if (current && current->id != run_.id && current->id != newer_run_) {
+    newer_run_ = current->id;
     log_event(LogLevel::kWarn, "newer_run",
               Fields().add("run", uint64_t{newer_run_}).add("served", uint64_t{run_.id})
                   .add("remedy", "restart the server to serve it"));
@@ -356,7 +375,8 @@ void Server::drain() {
   draining_ = true;
   log_event(LogLevel::kInfo, "draining", Fields().add("sessions", uint64_t{listener_.connection_count()}));
   const SessionLimits& session = config_.server.listener.session;
-  listener_.drain(session.refusal_retry_min_ms, session.refusal_retry_max_ms);
+  const gs_RetryWindow paced = coordinator_->retry_window();
+  listener_.drain(session.refusal_retry_min_ms, std::max(session.refusal_retry_max_ms, paced.max_ms));
   if (listener_.connection_count() == 0) {
     io_.stop();
     return;
@@ -403,7 +423,8 @@ void Server::log_counters() {
           .add("wire_bytes_received", s.wire_bytes_received).add("wire_bytes_sent", s.wire_bytes_sent)
           .add("store_failures", s.store_failures).add("updates_folded", c.updates_folded)
           .add("updates_late", c.updates_late).add("updates_partial", c.updates_partial)
-          .add("updates_refused", c.updates_refused).add("updates_duplicate", c.updates_duplicate)
+          .add("updates_refused", c.updates_refused)
+          .add("updates_without_time", c.updates_without_time).add("updates_duplicate", c.updates_duplicate)
           .add("updates_superseded", c.updates_superseded).add("tasks_issued", c.tasks_issued)
           .add("tasks_abandoned", c.tasks_abandoned).add("tasks_refused", c.tasks_refused)
           .add("rounds_closed", c.rounds_closed).add("rounds_extended", c.rounds_extended)

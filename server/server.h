@@ -60,6 +60,8 @@ class Server : public SessionOwner {
   void execute(Action& action);
   void publish(uint32_t version);
   void mark_run_state();
+  bool is_over() const;
+  void follow_wish(StoredRunState wish);
   void arm_tick();
   void poll_fleet();
   bool refresh_fleet();
@@ -86,7 +88,7 @@ class Server : public SessionOwner {
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
   bool is_fleet_unreadable_ = false;      // and the log says so
   uint32_t newer_run_ = 0;  // named in the log already
-  gs_RunState marked_state_ = gs_RunState_RUN_STATE_NONE;
+  std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
   bool executing_ = false;
   bool draining_ = false;
 };

@@ -17,19 +17,30 @@
 namespace gradstream {
 
 enum class RecordKind : uint8_t {
-  kTaskIssued = 1,  // device, task_sequence, version (the task's base version)
+  kTaskIssued = 1,  // device, task_sequence, version (the task's base version); steps_done: the steps that it asks for
+                    // where they are not K (0)
   kUpdate = 2,      // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
                     // it goes into, steps_done, weight (with staleness), verdict, in step_scale 1 / q of the device's
-                    // participation; payload: decoded values, f32 (f64 in the double build)
-  kVerdict = 3,     // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason
+                    // participation, in `detail` what a step took, us (0: unknown); payload: decoded values, f32 (f64
+                    // in the double build)
+  kVerdict = 3,     // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason, in
+                    // `detail` what a step took, us, of an update that came too late
   kVersion = 4,     // version begun: version, step_scale, digest; payload as server/record.h says: the blocks sent to
                     // replicas (scalar runs) or the model itself (tangent runs, version 0), and who is asked in it
                     // where the run chooses; Trigger in `detail`
-  kRunState = 5,    // extended, stalled, finished, stopped: RunEvent in detail, the open version in `version`
+  kRunState = 5,    // extended, stalled, finished, stopped, ...: RunEvent in detail, the open version in `version`
 };
 
-// What a kRunState record says. A stalled run is active again with its next version.
-enum class RunEvent : uint8_t { kNone = 0, kExtended = 1, kStalled = 2, kFinished = 3, kStopped = 4 };
+// What a kRunState record says. A stalled run is active again with its next version, a paused one with kResumed.
+enum class RunEvent : uint8_t {
+  kNone = 0,
+  kExtended = 1,
+  kStalled = 2,
+  kFinished = 3,
+  kStopped = 4,
+  kPaused = 5,
+  kResumed = 6
+};
 
 // One record. Unused fields are 0. sequence is assigned by the coordinator, without gaps, from 1.
 struct JournalRecord {
@@ -48,7 +59,8 @@ struct JournalRecord {
   float loss_before = 0;
   float loss_after = 0;
   uint64_t digest = 0;
-  uint64_t time_ms = 0;  // when it was decided; for people, never for recovery
+  // When it was decided: for people, and of a task for judging what its device had time for. No state follows from it.
+  uint64_t time_ms = 0;
   std::vector<uint8_t> payload;
   friend bool operator==(const JournalRecord&, const JournalRecord&) = default;
 };

@@ -50,8 +50,6 @@ constexpr const char* kInsertDevice =
     "INSERT INTO devices SELECT ?1,?2,?3,0,?4 WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
 constexpr const char* kSelectDevice = "SELECT device_index,name,revoked,created_ms,key FROM devices WHERE name=?1";
 constexpr const char* kSelectDevices = "SELECT device_index,name,revoked,created_ms FROM devices ORDER BY 1";
-constexpr const char* kSelectLatestRun =
-    "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id DESC LIMIT 1";
 constexpr const char* kSelectRun = "SELECT id,name,parameters,source,digest,state,created_ms FROM runs WHERE id=?1";
 constexpr const char* kSelectRuns =
     "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id";
@@ -124,8 +122,15 @@ const char* stored_run_state_text(StoredRunState state) {
     case StoredRunState::kStopRequested: return "stop requested";
     case StoredRunState::kFinished: return "finished";
     case StoredRunState::kStopped: return "stopped";
+    case StoredRunState::kPauseRequested: return "pause requested";
+    case StoredRunState::kPaused: return "paused";
+    case StoredRunState::kResumeRequested: return "resume requested";
   }
   return "unknown";
+}
+
+bool is_active(StoredRunState state) {
+  return state != StoredRunState::kFinished && state != StoredRunState::kStopped && state != StoredRunState::kPaused;
 }
 
 // One use of a prepared statement: reset at the end, whatever happens.
@@ -516,17 +521,6 @@ StoreStatus SqliteDatabase::create_run(RunRow* row) {
   });
 }
 
-StoreStatus SqliteDatabase::latest_run(std::optional<RunRow>* out) {
-  out->reset();
-  Use use(*this, kSelectLatestRun);
-  const int code = use.step();
-  if (code == SQLITE_ROW) {
-    *out = run_of(use);
-    return StoreStatus::kOk;
-  }
-  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the run");
-}
-
 StoreStatus SqliteDatabase::find_run(uint32_t id, std::optional<RunRow>* out) {
   out->reset();
   Use use(*this, kSelectRun);
@@ -557,6 +551,32 @@ StoreStatus SqliteDatabase::set_run_state(uint32_t run, StoredRunState state) {
     const int code = use.step();
     return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
   });
+}
+
+StoreStatus SqliteDatabase::exchange_run_state(uint32_t run, StoredRunState from, StoredRunState to, bool* changed) {
+  return change([&] {
+    Use use(*this, "UPDATE runs SET state=?3 WHERE id=?1 AND state=?2");
+    use.bind(1, run);
+    use.bind(2, static_cast<uint64_t>(from));
+    use.bind(3, static_cast<uint64_t>(to));
+    const int code = use.step();
+    if (changed != nullptr) {
+      *changed = sqlite3_changes(connection_) == 1;
+    }
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "set the run's state");
+  });
+}
+
+StoreStatus SqliteDatabase::current_run(std::optional<RunRow>* out) {
+  std::vector<RunRow> rows;
+  const StoreStatus status = runs(&rows);
+  out->reset();
+  for (RunRow& row : rows) {
+    if (is_active(row.state) || !out->has_value() || !is_active((*out)->state)) {
+      *out = std::move(row);
+    }
+  }
+  return status;
 }
 
 // ---- The journal ---------------------------------------------------------------------------------------------------

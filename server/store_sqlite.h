@@ -43,8 +43,20 @@ struct DeviceRow {
   uint64_t created_ms = 0;
 };
 
-enum class StoredRunState : uint8_t { kActive = 1, kStopRequested = 2, kFinished = 3, kStopped = 4 };
+// What the operator wants of a run, or what it has come to. A command writes the wish, the run's server makes it so in
+// the journal, and then writes that it is: a crash between them leaves a wish that the next server finds.
+enum class StoredRunState : uint8_t {
+  kActive = 1,
+  kStopRequested = 2,
+  kFinished = 3,
+  kStopped = 4,
+  kPauseRequested = 5,
+  kPaused = 6,
+  kResumeRequested = 7
+};
 const char* stored_run_state_text(StoredRunState state);
+// Whether devices belong to the run: neither paused nor over, nor so without a server.
+bool is_active(StoredRunState state);
 
 struct RunRow {
   uint32_t id = 0;  // from 1
@@ -80,11 +92,13 @@ class SqliteDatabase {
 
   // Sets row.id.
   StoreStatus create_run(RunRow* row);
-  // The run with the highest id.
-  StoreStatus latest_run(std::optional<RunRow>* out);
   StoreStatus find_run(uint32_t id, std::optional<RunRow>* out);
   StoreStatus runs(std::vector<RunRow>* out);
+  // The active run, of which there is one at most, else the one with the highest id.
+  StoreStatus current_run(std::optional<RunRow>* out);
   StoreStatus set_run_state(uint32_t run, StoredRunState state);
+  // Only where the state is still `from`. changed may be null.
+  StoreStatus exchange_run_state(uint32_t run, StoredRunState from, StoredRunState to, bool* changed);
 
   // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
   StoreStatus change_count(uint64_t* out);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 namespace gradstream {
 namespace {
@@ -58,8 +61,60 @@ uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uin
   return static_cast<uint16_t>(std::max(weight, 1U));
 }
 
+uint32_t timed_step_count(const RunParameters& parameters, uint32_t step_time_us, uint64_t budget_ms) {
+  const uint32_t least = parameters.least_steps();
+  if (step_time_us == 0) {
+    return least;
+  }
+  const uint64_t fits = budget_ms * 875 / step_time_us;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fits, least, parameters.local_step_count));
+}
+
+uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us) {
+  if (estimate_us == 0 || measured_us == 0) {
+    return std::max(estimate_us, measured_us);
+  }
+  return static_cast<uint32_t>((uint64_t{3} * estimate_us + measured_us + 2) / 4);
+}
+
+bool had_time_for(const RunParameters& parameters, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms) {
+  const uint64_t most_us = (elapsed_ms + 1) * 1000;  // the shell's clock counts whole milliseconds
+  return uint64_t{steps_done} * parameters.step_time_min_us <= most_us &&
+         uint64_t{steps_done} * step_time_us <= 2 * most_us;
+}
+
+// With weights w_1 >= w_2 >= ... the first m are capped at c = share (m c + w_(m+1) + ...), for the least m with
+// w_(m+1) <= c. Floored, c keeps below the share.
+void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
+  constexpr uint64_t kOne = 1U << 16;
+  const auto share = static_cast<uint64_t>(std::floor(static_cast<double>(parameters.weight_share_max) * kOne));
+  std::vector<uint16_t> sorted(weights.begin(), weights.end());
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  uint64_t rest = std::accumulate(sorted.begin(), sorted.end(), uint64_t{0});
+  for (uint64_t m = 0; m < sorted.size() && m * share < kOne; ++m) {
+    const uint64_t divisor = kOne - m * share;  // c = share rest / divisor
+    if (sorted[m] * divisor <= share * rest) {
+      if (m == 0) {
+        return;
+      }
+      const uint64_t factor = UINT16_MAX * divisor / (share * rest);  // c becomes the largest weight that there is
+      const uint64_t unit = std::max<uint64_t>(factor, 1);
+      const uint64_t cap = unit * share * rest / divisor;
+      for (uint16_t& weight : weights) {
+        weight = static_cast<uint16_t>(std::min(unit * weight, cap));
+      }
+      return;
+    }
+    rest -= sorted[m];
+  }
+  std::fill(weights.begin(), weights.end(), uint16_t{1});
+}
+
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
-  return parameters.update_goal == 0 ? asked_count : std::min(parameters.update_goal, asked_count);
+  const bool is_over_selected = parameters.over_selection > 1;
+  const uint32_t wanted = parameters.update_goal == 0 && is_over_selected ? parameters.cohort_size
+                                                                          : parameters.update_goal;
+  return wanted == 0 ? asked_count : std::min(wanted, asked_count);
 }
 
 uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {

@@ -11,6 +11,7 @@
 #define GRADSTREAM_SERVER_STRAGGLER_H_
 
 #include <cstdint>
+#include <span>
 
 #include "server/run_parameters.h"
 
@@ -27,6 +28,23 @@ uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness);
 // An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness);
+
+// K_i of a device whose local step takes step_time_us (0: not known) and that has budget_ms for all: as many steps as
+// seven eighths of the budget hold, the last eighth being the way back, from least_steps() to K. A device that nobody
+// has measured begins with least_steps().
+uint32_t timed_step_count(const RunParameters& parameters, uint32_t step_time_us, uint64_t budget_ms);
+
+// The running estimate of a step time after one more measurement: three quarters of the old one, a quarter of the new.
+uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us);
+
+// Whether a device can have done so many steps in elapsed_ms, which began before it had the task. step_time_us: what it
+// says one took; its clock may run twice as fast as ours. 0: it does not say.
+bool had_time_for(const RunParameters& parameters, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms);
+
+// Caps each weight of a version at weight_share_max of the sum of what they become; the result is in another unit, the
+// same for all. Where fewer updates came than the cap allows, all weigh the same. A function of the weights alone, in
+// integers, whatever their order.
+void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights);
 
 // k and q with their defaults put in, where `asked_count` devices are asked.
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count);

@@ -11,7 +11,9 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <sys/resource.h>
 
+#include "sim/big_fleet.h"
 #include "sim/simulation.h"
 
 namespace gradstream {
@@ -28,8 +30,15 @@ constexpr uint32_t kPlantedMax = 100;
 // Devices of one simulation. Reason: each has an arena, a store and its links; thousands still fit a laptop.
 constexpr uint32_t kDeviceCountMax = 4096;
 
+// Devices of a fleet in virtual time, which have small arenas and one model.
+constexpr uint32_t kFleetCountMax = 100'000;
+
 struct Arguments {
   SimOptions options;
+  BigFleetOptions fleet;
+  uint32_t fleet_count = 0;  // 0: no fleet but schedules
+  std::string speeds = "mix";
+  std::string csv;
   uint32_t schedules = 0;            // 0: one run
   std::optional<uint32_t> schedule;  // only this one
   std::string faults;                // empty: all with schedules, else none
@@ -59,6 +68,37 @@ uint32_t parse_faults(const std::string& text) {
   return bits;
 }
 
+void define_fleet(CLI::App& app, Arguments* out) {
+  BigFleetOptions& fleet = out->fleet;
+  const char* const group = "At fleet scale (with --fleet; --seed holds too, and --buffer, here by default 500)";
+  const auto add = [&](const char* name, uint32_t* value, const char* text, uint32_t low, uint32_t high) {
+    app.add_option(name, *value, text)->check(CLI::Range(low, high))->capture_default_str()->group(group);
+  };
+  add("--fleet", &out->fleet_count, "so many devices that train a small model in virtual time", 1, kFleetCountMax);
+  app.add_option("--days", fleet.days, "virtual days")
+      ->check(CLI::Range(0.001, 3650.0))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--speeds", out->speeds, "of local steps: constant, lognormal (sigma 1), mix (1:2:4:8)")
+      ->check(CLI::IsMember({"constant", "lognormal", "mix"}))
+      ->capture_default_str()
+      ->group(group);
+  add("--step-ms", &fleet.step_ms, "virtual time of the fastest device's local step", 1, 3'600'000);
+  add("--silent", &fleet.silent_count, "devices that take tasks and never answer", 0, kFleetCountMax);
+  add("--awake-minutes", &fleet.awake_minutes, "of each cycle, when a device has power; 0: always", 0, 525'600);
+  add("--cycle-minutes", &fleet.cycle_minutes, "of a device's sleep and work", 1, 525'600);
+  add("--loss-odds", &fleet.loss_odds, "a frame in so many takes its connection down; 0: none", 0, 1'000'000'000);
+  add("--life-hours", &fleet.life_hours, "mean time until a device loses all that it holds; 0: never", 0, 100'000);
+  add("--absence-hours", &fleet.absence_hours, "mean time until it is back", 1, 100'000);
+  add("--round-minutes", &fleet.round_minutes, "--buffer 0: a round's end, with what is there", 1, 60'000);
+  app.add_option("--update-share", fleet.update_share, "--buffer 0: of the devices, whose answers close a round")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group(group);
+  add("--retry-minutes", &fleet.retry_minutes, "when a device that has answered is back at the latest", 1, 60);
+  app.add_option("--csv", out->csv, "file of gap, version and bytes by virtual time")->group(group);
+}
+
 void define(CLI::App& app, Arguments* out) {
   app.description("A fleet in one thread and virtual time, from one seed.");
   SimOptions& options = out->options;
@@ -82,6 +122,7 @@ void define(CLI::App& app, Arguments* out) {
       ->check(CLI::IsMember({"all", "scheme_1", "scheme_2"}));
   app.add_flag("--stragglers", options.has_stragglers,
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
+  app.add_flag("--timed", options.is_timed, "with --stragglers: ask each device for as many steps as it has time for");
   app.add_option("--buffer", options.buffer_size,
                  "no rounds: a version with every so many updates, 0: rounds; one digest is not wanted")
       ->check(CLI::Range(0U, kDeviceCountMax));
@@ -89,6 +130,7 @@ void define(CLI::App& app, Arguments* out) {
                "fold repeated updates twice; must be found within 100 schedules");
   app.add_flag("--planted-step", options.plants_step,
                "take server steps of another length than the run's; must be found within 100 schedules");
+  define_fleet(app, out);
   app.add_flag("--verbose", out->is_verbose, "print what happens");
   app.footer("Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage.");
 }
@@ -185,6 +227,59 @@ int report(const Arguments& arguments, const Total& total) {
   return holds ? 0 : 1;
 }
 
+double cpu_seconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+int run_fleet(const Arguments& arguments, bool has_buffer) {
+  BigFleetOptions fleet = arguments.fleet;
+  fleet.device_count = arguments.fleet_count;
+  fleet.seed = arguments.options.seed;
+  fleet.buffer_size = std::min(has_buffer ? arguments.options.buffer_size : fleet.buffer_size, fleet.device_count);
+  fleet.speeds = arguments.speeds == "mix"         ? SpeedMix::kMix
+                 : arguments.speeds == "lognormal" ? SpeedMix::kLognormal
+                                                   : SpeedMix::kConstant;
+  if (fleet.awake_minutes >= fleet.cycle_minutes) {
+    std::fprintf(stderr, "--awake-minutes: below --cycle-minutes, or 0 for always\n");
+    std::printf("result: verb=simulate error=usage\n");
+    return 2;
+  }
+  std::FILE* csv = arguments.csv.empty() ? nullptr : std::fopen(arguments.csv.c_str(), "w");
+  if (csv == nullptr && !arguments.csv.empty()) {
+    std::fprintf(stderr, "--csv: cannot write %s; name a file in a folder that can be written\n",
+                 arguments.csv.c_str());
+    std::printf("result: verb=simulate error=usage\n");
+    return 2;
+  }
+  const BigFleetResult result = run_big_fleet(fleet, csv);
+  const bool is_written = csv == nullptr || std::fclose(csv) == 0;
+  if (!result.fault.empty() || !is_written) {
+    std::printf("seed %u: %s\n", fleet.seed, is_written ? result.fault.c_str() : "the CSV could not be written");
+  }
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const double device_years = static_cast<double>(result.virtual_ms) / 86'400'000.0 / 365 * fleet.device_count;
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::printf(
+      "folded=%llu late=%llu refused=%llu abandoned=%llu extended=%llu sessions=%llu losses=%llu resets=%llu "
+      "records=%llu events=%llu queue_max=%llu bytes_up=%llu bytes_down=%llu\n",
+      number(result.updates_folded), number(result.updates_late), number(result.updates_refused),
+      number(result.tasks_abandoned), number(result.rounds_extended), number(result.counts.sessions),
+      number(result.counts.losses), number(result.counts.resets), number(result.counts.records),
+      number(result.counts.events), number(result.counts.queue_max), number(result.counts.bytes_up),
+      number(result.counts.bytes_down));
+  std::printf(
+      "result: devices=%u days=%.3f versions=%u digest=%016llx gap_first=%.3e gap=%.3e broken=%d cpu_s=%.1f "
+      "device_years_per_cpu_minute=%.2f memory_mib=%ld\n",
+      fleet.device_count, static_cast<double>(result.virtual_ms) / 86'400'000.0, result.version, number(result.digest),
+      result.gap_first, result.gap_last, result.fault.empty() ? 0 : 1, cpu_seconds(),
+      device_years / (cpu_seconds() / 60), usage.ru_maxrss / 1024);
+  return result.fault.empty() && is_written ? 0 : 1;
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app;
@@ -213,6 +308,9 @@ int run(int argc, char** argv) {
     const bool is_help = app.exit(error) == 0;
     std::printf("result: verb=simulate %s\n", is_help ? "help=1" : "error=usage");
     return is_help ? 0 : 2;
+  }
+  if (arguments.fleet_count > 0) {
+    return run_fleet(arguments, app.count("--buffer") > 0);
   }
   const bool is_single = arguments.schedules == 0 && !is_planted(arguments.options);
   if (is_single || arguments.is_verbose) {

@@ -8,12 +8,12 @@
 #include "runtime/training/secant.h"
 #include "server/straggler.h"
 
-#include "server/straggler.h"
-
 namespace gradstream {
 namespace {
 
 constexpr size_t kArenaSize = size_t{1} << 18;
+// Tasks of a device that are kept where old ones are forgotten. Reason: the coordinator judges none but the last two.
+constexpr uint32_t kTaskCountKept = 4;
 // Of a model, in the Frobenius norm. Reason: a few roundings of entries below 1.
 constexpr Real kDelayedTolerance = static_cast<Real>(1e-5);
 
@@ -46,6 +46,7 @@ std::string Oracle::on_record(const JournalRecord& record) {
   const std::pair task(record.device, record.task_sequence);
   switch (record.kind) {
     case RecordKind::kTaskIssued:
+      forget_tasks(record.device, record.task_sequence);
       return issued_.emplace(task, record.version).second ? "" : "a task sequence was issued twice" + at(record);
     case RecordKind::kUpdate:
       return on_update(record);
@@ -63,6 +64,18 @@ std::string Oracle::on_record(const JournalRecord& record) {
       return "";
   }
   return "a record of unknown kind" + at(record);
+}
+
+void Oracle::forget_tasks(uint32_t device, uint32_t task_sequence) {
+  if (!forgets_ || task_sequence < kTaskCountKept) {
+    return;
+  }
+  const std::pair first(device, 0U);
+  const std::pair kept(device, task_sequence - kTaskCountKept);
+  issued_.erase(issued_.lower_bound(first), issued_.lower_bound(kept));
+  judged_.erase(judged_.lower_bound(first), judged_.lower_bound(kept));
+  const auto newest = answered_.lower_bound({device + 1, 0U});
+  answered_.erase(answered_.lower_bound(first), newest);
 }
 
 std::string Oracle::on_update(const JournalRecord& record) {
@@ -143,20 +156,29 @@ std::string Oracle::on_version(const JournalRecord& record) {
     last_gradient_.resize(parameters_.shape.size());
     static_cast<void>(read_model(parameters_.shape, next.mean_gradient, last_gradient_.data()));
   }
-  states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
-  models_.emplace_back(replica_.model(), replica_.model() + parameters_.shape.size());
+  if (states_.back() != gs_RunState_RUN_STATE_ACTIVE) {
+    states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
+  }
+  models_[version()].assign(replica_.model(), replica_.model() + parameters_.shape.size());
+  if (forgets_ && version() > parameters_.staleness_max) {
+    const uint32_t oldest = version() - parameters_.staleness_max;
+    models_.erase(models_.begin(), models_.lower_bound(oldest));
+    cohorts_.erase(cohorts_.begin(), cohorts_.lower_bound(oldest));
+  }
   shares_.clear();
   return "";
 }
 
 // Nobody is revoked or enrolled during a simulation, so that every device is a candidate.
 std::string Oracle::check_cohort(const VersionRecord& record) {
-  std::vector<uint32_t> candidates(parameters_.device_count);
+  const bool draws = parameters_.participation != Participation::kAll;
+  std::vector<uint32_t> candidates(draws ? parameters_.device_count : 0);
   std::iota(candidates.begin(), candidates.end(), 0U);
   const bool asks_everyone = parameters_.phase_count() > 1 && !record.has_anchor();
   round_ += record.version == 0 || record.has_anchor() ? 0 : 1;
-  cohorts_.push_back(asks_everyone ? Cohort() : choose_cohort(parameters_, round_, candidates));
-  return cohorts_.back() == record.cohort ? "" : "the cohort of a version is not that of its round";
+  Cohort& cohort = cohorts_[record.version];
+  cohort = asks_everyone || !draws ? Cohort() : choose_cohort(parameters_, round_, candidates);
+  return cohort == record.cohort ? "" : "the cohort of a version is not that of its round";
 }
 
 // eta_g eta_k K_eff, K_eff = sum W k / sum W; the steps of a tangent run are inside its values.
@@ -219,7 +241,7 @@ std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t cou
     }
   }
   if (is_unbiased(parameters_)) {
-    const uint32_t population = cohorts_[version()].population;
+    const uint32_t population = cohorts_.at(version()).population;
     total_weight = population > 0 ? int64_t{population} * kStalenessOne : total_weight;
   }
   std::vector<Real> means(count);
@@ -348,10 +370,10 @@ Oracle::MemoryStep Oracle::memory_step(float step_scale) {
     held[share.device] = share;
   }
   const bool is_scalar = !is_mean_run();
-  const Real unit = is_scalar ? exact_unit(parameters_.shape, parameters_.fold_scale_log2)
-                              : fixed_unit(parameters_.fold_scale_log2);
-  const Real length = is_scalar ? step_scale * estimate_factor(parameters_.shape, parameters_.direction_count)
-                                : step_scale;
+  const Real unit =
+      is_scalar ? exact_unit(parameters_.shape, parameters_.fold_scale_log2) : fixed_unit(parameters_.fold_scale_log2);
+  const Real length =
+      is_scalar ? step_scale * estimate_factor(parameters_.shape, parameters_.direction_count) : step_scale;
   std::vector<Real> v(d.size());
   for (size_t e = 0; e < v.size(); ++e) {
     v[e] = length * (unit * static_cast<Real>(d[e]));

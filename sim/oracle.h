@@ -26,6 +26,9 @@ class Oracle {
   };
 
   explicit Oracle(const RunParameters& parameters);
+  // From now on it keeps of each device the last tasks only, and of the versions those that an update may be made at:
+  // for long runs whose messages are not looked at.
+  void forget_old() { forgets_ = true; }
 
   // Each returns a sentence on the first invariant that is broken, or nothing.
   // A record that has become durable, in order.
@@ -60,6 +63,7 @@ class Oracle {
   std::string on_ack(uint32_t device, const gs_Ack& ack) const;
   std::string on_welcome(uint32_t device, const gs_Welcome& welcome, const Request& request) const;
   std::string on_wait(uint32_t device, const gs_Wait& wait, const Request& request) const;
+  void forget_tasks(uint32_t device, uint32_t task_sequence);
   bool was_state(gs_RunState state, const Request& request) const;
   std::string on_update(const JournalRecord& record);
   std::string on_version(const JournalRecord& record);
@@ -91,17 +95,18 @@ class Oracle {
   uint64_t last_sequence_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> issued_;  // (device, task) -> version
   std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
-  std::set<std::pair<uint32_t, uint32_t>> answered_;              // (device, version), in time
+  std::set<std::pair<uint32_t, uint32_t>> answered_;                  // (device, version), in time
   std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other
-  std::vector<Cohort> cohorts_;            // of every version
-  uint32_t round_ = 0;                     // of the open version
-  bool has_anchor_ = false;                // the open version's steps can be made
-  std::vector<Real> last_model_;           // of the last round with anchors, and its mean gradient
+  std::map<uint32_t, Cohort> cohorts_;                                // of every version that is not forgotten
+  uint32_t round_ = 0;                                                // of the open version
+  bool has_anchor_ = false;                                           // the open version's steps can be made
+  std::vector<Real> last_model_;  // of the last round with anchors, and its mean gradient
   std::vector<Real> last_gradient_;
-  std::vector<Share> shares_;              // of the open version
-  std::map<uint32_t, Share> held_;         // with a memory: the last one of each device, before the open version
-  uint32_t weight_total_ = 0;              // with a memory
-  std::vector<std::vector<Real>> models_;  // of every version
+  std::vector<Share> shares_;                     // of the open version
+  std::map<uint32_t, Share> held_;                // with a memory: the last one of each device, before the open version
+  uint32_t weight_total_ = 0;                     // with a memory
+  std::map<uint32_t, std::vector<Real>> models_;  // of every version that is not forgotten
+  bool forgets_ = false;
 };
 
 }  // namespace gradstream

@@ -46,6 +46,7 @@ void set_policy(const SimOptions& options, RunParameters* parameters) {
     p.local_step_count = 6;
     p.steps_min = 1;
     p.task_deadline_ms = 60;
+    p.work = options.is_timed ? Work::kTimed : Work::kFixed;
     p.report_deadline_ms = 300;
     const uint32_t asked = p.cohort_size > 0 ? p.cohort_size : options.device_count;
     p.update_goal = asked > 1 ? asked - 1 : 1;
@@ -248,6 +249,9 @@ void Simulation::check_server() {
   // One record for each device's task or verdict, a version and a run event: more would be a queue without a bound.
   if (pending_.size() > 2 * devices_.size() + 2) {
     broken("more records wait for the disk than the fleet can cause");
+  }
+  if (server_->counters().updates_without_time > 0) {
+    broken("an update was refused for want of time, and every device here says what it did");
   }
   const bool is_open = server_->run_state() == gs_RunState_RUN_STATE_ACTIVE && pending_.empty() && !is_disk_full_;
   if (is_open && server_->next_tick_ms() == kNever) {

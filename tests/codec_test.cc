@@ -427,7 +427,7 @@ TEST(Codec, UnknownEnumsAreRefused) {
   EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x10, 0x7f}, DeviceMessage{}));                    // TaskRefused.reason = 127
   EXPECT_TRUE(refused(Bytes{0x2a, 0x06, 0x10, 0xff, 0xff, 0xff, 0xff, 0x0f}, DeviceMessage{}));  // = 2^32 - 1
   EXPECT_TRUE(refused(Bytes{0x0a, 0x02, 0x50, 0x06}, DeviceMessage{}));                    // Hello.reset_cause = 6
-  EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x07}, ServerMessage{}));                    // Wait.cause = 7
+  EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x08}, ServerMessage{}));                    // Wait.cause = 8
   EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x7f}, ServerMessage{}));                    // Refuse.reason = 127
   EXPECT_TRUE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x07}, ServerMessage{}));        // Ack.verdict = 7
   EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x08, 0x01}, ServerMessage{}));                    // Ack without a verdict

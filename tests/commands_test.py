@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -230,6 +231,103 @@ class Commands(unittest.TestCase):
         again = self.serve()
         self.assertRegex(self.verb("status"), r"run=3 .* served=yes")
         self.assertEqual(again.stop(), OK)
+
+    def wait_for_text(self, text, *verb):
+        """The line in the log comes before the journal and the state in the database."""
+        for _ in range(200):
+            said = self.verb(*verb)
+            if text in said:
+                return
+            time.sleep(0.05)
+        self.fail(f"{verb} never says {text}: {said}")
+
+    def wait_for_state(self, state):
+        self.wait_for_text(f'state="{state}"', "run", "list")
+
+    def test_pause_and_resume_of_a_served_run(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertIn("only a paused run can be resumed", self.verb("run", "resume", code=NOT_FOUND))
+        self.assertIn('run=1 state="pause requested"', self.verb("run", "pause"))
+        server.wait_for("event=run_paused version=0")
+        self.wait_for_state("paused")
+        self.assertIn("only an active run can be paused", self.verb("run", "pause", code=NOT_FOUND))
+        self.assertIn("round=0 state=paused", self.verb("status"))
+        self.assertIn('run=1 state="resume requested"', self.verb("run", "resume"))
+        server.wait_for("event=run_resumed version=0")
+        self.wait_for_state("active")
+        self.verb("run", "pause")
+        server.wait_for("event=run_paused")
+        self.verb("run", "stop")
+        server.wait_for("event=run_stopped")
+        self.wait_for_state("stopped")
+        self.assertIn("only a paused run", self.verb("run", "resume", code=NOT_FOUND))
+        self.assertIn("is stopped already", self.verb("run", "stop", code=NOT_FOUND))
+        self.assertEqual(server.stop(), OK)
+
+    def test_a_kill_in_each_state_of_a_run(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        server.stop(signal.SIGKILL)
+        # Nobody serves it: the next server makes it so.
+        self.assertIn('run=1 state="paused"', self.verb("run", "pause"))
+        server = self.serve()
+        server.wait_for("event=run_paused version=0")
+        server.stop(signal.SIGKILL)
+        # Paused in the journal and in the database.
+        server = self.serve()
+        server.wait_for("event=run_recovered")
+        self.wait_for_text("round=0 state=paused", "status")
+        self.verb("run", "resume")
+        server.wait_for("event=run_resumed version=0")
+        server.stop(signal.SIGKILL)
+        # Perhaps before the journal or the database has it: the wish is still there.
+        server = self.serve()
+        server.wait_for("event=run_recovered")
+        self.wait_for_state("active")
+        self.verb("run", "pause")
+        server.wait_for("event=run_paused version=0")
+        server.stop(signal.SIGKILL)
+        self.assertRegex(self.verb("run", "list"), 'state="(pause requested|paused)"')
+        self.assertIn('run=1 state="active"', self.verb("run", "resume"))
+        server = self.serve()
+        server.wait_for("event=run_recovered")
+        self.wait_for_text("round=0 state=active", "status")
+        self.verb("run", "stop")
+        server.wait_for("event=run_stopped")
+        server.stop(signal.SIGKILL)
+        server = self.serve()
+        server.wait_for("event=run_recovered")
+        self.wait_for_state("stopped")
+        self.assertEqual(server.stop(), OK)
+
+    def test_one_active_run_of_several(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertIn("keep it for later with `gradstream run pause`", self.verb("run", "start", code=NOT_FOUND))
+        self.verb("run", "pause")
+        self.wait_for_state("paused")
+        self.assertEqual(server.stop(), OK)
+        self.assertIn("run=2", self.verb("run", "start"))
+        self.assertIn("run 2 (", self.verb("run", "resume", "--run", "1", code=NOT_FOUND))
+        server = self.serve()
+        self.assertRegex(self.verb("status"), r"run=2 .* served=yes")
+        self.verb("run", "pause")
+        server.wait_for("event=run_paused")
+        self.wait_for_state("paused")
+        # The older one goes on, and is the one to serve.
+        self.assertIn('run=1 state="active"', self.verb("run", "resume", "--run", "1"))
+        self.assertIn("run=1 served=2", server.wait_for("event=newer_run"))
+        self.assertEqual(server.stop(), OK)
+        server = self.serve()
+        server.wait_for("event=run_resumed version=0")
+        self.assertRegex(self.verb("status"), r"run=1 .* served=yes")
+        self.assertRegex(self.verb("status", "--run", "2"), r"run=2 .*paused.* served=no")
+        self.assertIn('run=2 state="stopped"', self.verb("run", "stop", "--run", "2"))
+        self.assertEqual(server.stop(), OK)
 
     def run_once(self, server, code, shard=SHARD, options=()):
         """A client of device a with --once; its output."""

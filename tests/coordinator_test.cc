@@ -238,6 +238,48 @@ TEST(Coordinator, APullWaitsForTheVersionOnItsWayToTheDisk) {
   EXPECT_EQ(server.task(0)->version, 1U);
 }
 
+// Without rounds versions may follow each other faster than the disk: the version last decided is never durable.
+TEST(Coordinator, APullDoesNotWaitForVersionAfterVersion) {
+  RunParameters p = scalar_parameters();
+  p.solver = SolverId::kGradientStream;
+  p.estimator = EstimatorId::kAnalyticGradient;
+  p.correction_form = CorrectionForm::kNone;
+  p.shape = {100, 40};  // a snapshot is more messages than may be held of answers
+  p.fold_weight = FoldWeight::kUniform;
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.staleness_max = 8;
+  p.delay_rule = DelayRule::kAsgd;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  server.is_auto_persist = false;
+  server.upload(0, upload_of(server, 0));  // version 1
+  server.pull(3, true, 0, 0);
+  const size_t first = server.pending.size();
+  server.upload(1, upload_of(server, 1));  // version 2
+  const TestUpload third = upload_of(server, 2);
+  server.sent.clear();
+  const std::vector<JournalRecord> all = server.pending;
+  ASSERT_EQ(server.store.append({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first)}), StoreStatus::kOk);
+  server.pending.erase(server.pending.begin(), server.pending.begin() + static_cast<std::ptrdiff_t>(first));
+  server.coordinator->on_persisted(all[first - 1].sequence, server.now_ms);
+  server.collect();
+  EXPECT_EQ(server.task(3), nullptr);      // version 2 is not durable yet
+  server.upload(2, third);                 // version 3
+  const size_t second = server.pending.size() - 1;
+  ASSERT_EQ(server.pending[second].kind, RecordKind::kVersion);
+  const uint64_t sequence = server.pending[second - 1].sequence;  // all but version 3
+  server.coordinator->on_persisted(sequence, server.now_ms);
+  server.collect();
+  ASSERT_NE(server.task(3), nullptr);
+  EXPECT_EQ(server.task(3)->version, 2U);
+  const ServerMessage* chunk = server.last(3, gs_ServerMessage_snapshot_chunk_tag);
+  ASSERT_NE(chunk, nullptr);
+  EXPECT_EQ(chunk->body.snapshot_chunk.version, 2U);
+  EXPECT_TRUE(server.closed.empty());
+}
+
 TEST(Coordinator, AClosedSessionGetsNothingMore) {
   TestServer server(scalar_parameters());
   server.start();
@@ -908,6 +950,14 @@ TEST(Coordinator, RecoversAfterEveryRecordOfATangentRun) {
   p.solver = SolverId::kGradientStream;
   p.estimator = EstimatorId::kAnalyticGradient;
   p.correction_form = CorrectionForm::kNone;
+  recover_after_every_record(p);
+}
+
+TEST(Coordinator, RecoversAfterEveryRecordOfTimedWorkUnderACap) {
+  RunParameters p = deadline_parameters();
+  p.work = Work::kTimed;
+  p.steps_min = 1;
+  p.weight_share_max = 0.4F;
   recover_after_every_record(p);
 }
 

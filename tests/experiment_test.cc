@@ -106,6 +106,33 @@ TEST(Experiment, AnotherSeedIsAnotherCurve) {
   EXPECT_FALSE(judgement.passed());
 }
 
+// Whether a curve with these values in rounds 0, 1, 40, 50, 60 passes beside the reference 1, 0.5, 0.05, 0.001, 0.2.
+bool follows(const std::vector<double>& values, const Tolerance& tolerance) {
+  ReferenceCurve reference{"key", kSeed, "excess", {{0, 1}, {1, 0.5}, {40, 0.05}, {50, 0.001}, {60, 0.2}}};
+  Curve curve;
+  for (uint32_t round = 0; round <= 60; ++round) {
+    curve.points.emplace_back().round = round;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    curve.points[reference.points[i].round].measures.excess = values[i];
+  }
+  Judgement judgement;
+  compare(reference, curve, tolerance, 60, &judgement);
+  return judgement.passed();
+}
+
+TEST(Experiment, ComparesUntilTheFloorOfNoise) {
+  const Tolerance noisy{1e-2, 0.01, 0, 0, true};
+  const Tolerance smooth{1e-2, 0.01};
+  EXPECT_TRUE(follows({1, 0.5, 0.05, 0.5, 0.3}, noisy)) << "round 60 bounced off a floor that round 50 had reached";
+  EXPECT_FALSE(follows({1, 0.5, 0.05, 0.5, 0.3}, smooth));
+  EXPECT_FALSE(follows({1, 0.5, 0.06, 0.001, 0.2}, noisy)) << "round 40 is above the floor";
+  // A run that never leaves its noise is held to its first rounds.
+  const Tolerance all_noise{1e-2, 10, 0, 0, true};
+  EXPECT_TRUE(follows({1, 0.5, 0, 0, 0}, all_noise));
+  EXPECT_FALSE(follows({1, 0.6, 0, 0, 0}, all_noise));
+}
+
 TEST(Experiment, CountsWhatTravels) {
   const std::vector<Case> cases = kX1.cases({kSeed, ""});
   const Curve curve = run_case(case_of(cases, "CPESph/fixed/K1/AGS"), short_run());

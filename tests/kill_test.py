@@ -148,7 +148,8 @@ def half_open_peers(run, count):
 
 
 def stand_in_line(run, deadline):
-    run.wait_for_news(1, deadline)
+    if run.server.wait_for_line("event=listening", max(1, deadline - time.monotonic())) is None:
+        raise SystemExit("FAIL: the server does not listen:\n" + "\n".join(list(run.server.lines)[-12:]))
     with half_open_peers(run, HALF_OPEN_PEERS):
         while run.wait_for_news(1, deadline):
             pass

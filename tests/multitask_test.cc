@@ -56,6 +56,20 @@ TEST_F(Multitask, RefusesATaskThatDoesNotFixItsWeights) {
   EXPECT_TRUE(loss().ok());
 }
 
+// Two features that differ by a three thousandth: their normal equations are singular to float.
+TEST_F(Multitask, FitsATaskWhoseNormalEquationsAreSingularToFloat) {
+  const std::vector<Real> rows = {300, 300.125, -0.125, -210, -210.0625, 0.0625, 120, 119.875, 0.125, 80, 80, 0};
+  const TestSamples samples(4, 3, rows);
+  constexpr uint32_t kEnd = 4;
+  const MultitaskData data = {samples.source, &kEnd, 1, static_cast<Real>(1e-7)};
+  const std::vector<Real> x = {1, 0, 0, 1};
+  TestArena memory;
+  const uint16_t only = 0;
+  const Result<Real> loss = kMultitaskOps.loss(&data, {2, 2}, x.data(), {&only, 1}, memory.arena);
+  ASSERT_TRUE(loss.ok());
+  EXPECT_LT(loss.value(), 1e-6) << "w = (1, -1) fits, half the squared target is 1.8e-2";
+}
+
 TEST_F(Multitask, TakesShapesOfItsSamplesOnly) {
   EXPECT_EQ(kMultitaskOps.sample_count(&data_), 3u);
   EXPECT_EQ(kMultitaskOps.check_shape(&data_, {6, 6}), Status::kOk);

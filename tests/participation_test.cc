@@ -54,6 +54,20 @@ TEST(Participation, SchemeOneIsTheReferencesChoice) {
   }
 }
 
+// More are asked than are wanted: the choice of 3 times 5/3 is that of 5.
+TEST(Participation, OverSelectionDrawsSoManyMore) {
+  RunParameters p = scheme_one(3);
+  p.over_selection = static_cast<Real>(1.5);
+  EXPECT_EQ(p.drawn_count(), 5U);  // 4.5, rounded up
+  EXPECT_EQ(choose_cohort(p, 0, candidates(10)), (Cohort{10, {1, 2, 4, 6, 7}}));
+  EXPECT_EQ(choose_cohort(p, 0, candidates(4)).members.size(), 4U);
+  p.cohort_size = 10;
+  p.over_selection = static_cast<Real>(1.1);
+  EXPECT_EQ(p.drawn_count(), 11U);
+  p.over_selection = 1;
+  EXPECT_EQ(p.drawn_count(), 10U);
+}
+
 TEST(Participation, ChoosesAmongCandidatesOnly) {
   const std::vector<uint32_t> left = {1, 4, 7, 8};
   std::set<uint32_t> seen;

@@ -178,6 +178,49 @@ TEST(RunParameters, EveryBadProductIsRefusedWithItsRemedy) {
   EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
 }
 
+TEST(RunParameters, EveryBadShareOfTheWorkIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"work, steps_min, local_step_count: timed work", [](RunParameters* p) { p->work = Work::kTimed; }},
+      {"step_time_min_us, step_time_max_us:",
+       [](RunParameters* p) {
+         p->step_time_min_us = 2000;
+         p->step_time_max_us = 1000;
+       }},
+      {"task_deadline_ms, steps_min, step_time_max_us: the slowest device (step_time_max_us) takes 401 ms for 2 steps",
+       [](RunParameters* p) {
+         p->steps_min = 2;
+         p->task_deadline_ms = 400;
+         p->step_time_max_us = 200'001;
+       }},
+      {"report_deadline_ms, steps_min, step_time_max_us: the slowest device (step_time_max_us) takes 1200 ms for 3",
+       [](RunParameters* p) {
+         p->update_goal = 3;
+         p->step_time_max_us = 400'000;
+       }},
+      {"arrival_rate, device_count: so few arrivals a second make devices wait above 6 h; use at least 5",
+       [](RunParameters* p) {
+         p->device_count = 30'000;
+         p->arrival_rate = 4;
+       }},
+      {"weight_share_max: above 0", [](RunParameters* p) { p->weight_share_max = 0; }},
+      {"weight_share_max, update_goal, buffer_size: 4 updates", [](RunParameters* p) { p->weight_share_max = 0.2F; }},
+      {"weight_share_max, fold_weight, solver",
+       [](RunParameters* p) {
+         p->weight_share_max = 0.5F;
+         p->fold_weight = FoldWeight::kUniform;
+       }},
+      {"over_selection: from 1", [](RunParameters* p) { p->over_selection = 0; }},
+      {"over_selection, participation:", [](RunParameters* p) { p->over_selection = 2; }},
+      {"over_selection, cohort_size, device_count: 6 devices would be drawn",
+       [](RunParameters* p) {
+         p->participation = Participation::kSchemeOne;
+         p->cohort_size = 3;
+         p->over_selection = 2;
+       }},
+  };
+  expect_refused(tangent_parameters(), cases);
+}
+
 TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
   const Case cases[] = {
       {"cohort_size, participation:", [](RunParameters* p) { p->cohort_size = 2; }},
@@ -324,6 +367,23 @@ TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
   p.fold_weight = FoldWeight::kUniform;
   p.delay_rule = DelayRule::kOrthoPos;
   expect_refused(p, cases);
+}
+
+// The same slow device is no reason to refuse where it is waited for, or where its late updates count.
+TEST(RunParameters, ADeadlineMayBeShortWhereNobodyIsDropped) {
+  RunParameters p = scalar_parameters();
+  p.step_time_max_us = 400'000;
+  EXPECT_EQ(check_parameters(p), "");
+  p.update_goal = 4;  // of four
+  EXPECT_EQ(check_parameters(p), "");
+  p.update_min = 2;
+  EXPECT_NE(check_parameters(p), "");
+  p.late = LatePolicy::kWeight;
+  EXPECT_EQ(check_parameters(p), "");
+  p.late = LatePolicy::kDrop;
+  p.steps_min = 2;
+  p.work = Work::kTimed;
+  EXPECT_EQ(check_parameters(p), "");
 }
 
 TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {

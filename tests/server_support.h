@@ -64,6 +64,7 @@ struct TestUpload {
   std::vector<Real> values;
   uint32_t crc_error = 0;
   uint32_t value_count_error = 0;
+  uint32_t step_time_us = 0;
 };
 
 template <typename Piece>
@@ -77,6 +78,7 @@ void fill_piece(const TestUpload& upload, const std::vector<uint8_t>& bytes, siz
   piece->crc32c = crc32c(0, bytes.data(), bytes.size()) + upload.crc_error;
   piece->loss_before = 2;
   piece->loss_after = 1;
+  piece->step_time_us = upload.step_time_us;
   const size_t begin = encoded_size(upload.encoding, first);
   piece->values.size = static_cast<pb_size_t>(encoded_size(upload.encoding, first + count) - begin);
   std::memcpy(piece->values.bytes, bytes.data() + begin, piece->values.size);
@@ -290,11 +292,14 @@ class TestServer {
     TestUpload upload;
     upload.task_sequence = issued->task_sequence;
     upload.base_version = issued->version;
-    upload.steps_done = parameters.local_step_count;
+    upload.steps_done = issued->local_step_count;
     upload.direction_count = parameters.direction_count;
     upload.encoding = parameters.upload_encoding;
     upload.kind = parameters.stream();
     upload.values = draw_values(parameters.value_count(), 1000 * issued->version + device, 0.2F);
+    if (upload.kind == StreamKind::kScalarStream) {
+      upload.values.resize(static_cast<size_t>(upload.steps_done) * upload.direction_count);
+    }
     return upload;
   }
   // Hello and Pull of the devices, so that each has a task of the open version.

@@ -68,7 +68,7 @@ class Life {
       enrol(number);
       EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
     }
-    EXPECT_EQ(fleet.latest_run(&latest), StoreStatus::kOk);
+    EXPECT_EQ(fleet.current_run(&latest), StoreStatus::kOk);
     RunRow run;
     if (latest) {
       run = *latest;
@@ -315,7 +315,7 @@ TEST_F(ServerTest, TheOperatorStopsTheRun) {
   EXPECT_TRUE(life.until([&] { return life.log.count("run_stopped") == 1; }));
   std::optional<RunRow> run;
   EXPECT_TRUE(life.until([&] {
-    return other.latest_run(&run) == StoreStatus::kOk && run && run->state == StoredRunState::kStopped;
+    return other.current_run(&run) == StoreStatus::kOk && run && run->state == StoredRunState::kStopped;
   }));
 }
 

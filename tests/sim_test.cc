@@ -190,6 +190,16 @@ TEST(Simulation, TheInvariantsHoldWithStragglersToo) {
   }
 }
 
+// Each device is asked for what it can do in time, and no honest one is said to have had none.
+TEST(Simulation, TheInvariantsHoldWithTimedWork) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    options.is_timed = true;
+    EXPECT_GT(expect_sound_with_stragglers(options, 30), 0U);
+  }
+}
+
 // No rounds: every update a version, or every two; each is folded once, and every step is that of its updates.
 TEST(Simulation, TheInvariantsHoldWithoutRounds) {
   for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {

@@ -119,14 +119,47 @@ TEST(StoreSqlite, JournalReadsBackAfterReopening) {
   EXPECT_EQ(store.read([&](const JournalRecord&) { return ++seen < 5; }), StoreStatus::kOk);
   EXPECT_EQ(seen, 5U);
   std::optional<RunRow> latest;
-  ASSERT_EQ(database.latest_run(&latest), StoreStatus::kOk);
+  ASSERT_EQ(database.current_run(&latest), StoreStatus::kOk);
   ASSERT_TRUE(latest);
   EXPECT_EQ(latest->parameters, run.parameters);
   EXPECT_EQ(latest->source, run.source);
   EXPECT_EQ(latest->digest, run.digest);
   ASSERT_EQ(database.set_run_state(run.id, StoredRunState::kFinished), StoreStatus::kOk);
-  ASSERT_EQ(database.latest_run(&latest), StoreStatus::kOk);
+  ASSERT_EQ(database.current_run(&latest), StoreStatus::kOk);
   EXPECT_EQ(latest->state, StoredRunState::kFinished);
+}
+
+TEST(StoreSqlite, TheCurrentRunIsTheActiveOneElseTheLatest) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  std::optional<RunRow> current;
+  ASSERT_EQ(database.current_run(&current), StoreStatus::kOk);
+  EXPECT_FALSE(current);
+  RunRow run;
+  for (uint32_t id = 1; id <= 3; ++id) {
+    ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+    ASSERT_EQ(database.set_run_state(id, StoredRunState::kPaused), StoreStatus::kOk);
+  }
+  const auto current_id = [&] {
+    EXPECT_EQ(database.current_run(&current), StoreStatus::kOk);
+    return current->id;
+  };
+  EXPECT_EQ(current_id(), 3U);
+  ASSERT_EQ(database.set_run_state(2, StoredRunState::kResumeRequested), StoreStatus::kOk);
+  EXPECT_EQ(current_id(), 2U);
+  // A state is only exchanged for one that is still there.
+  bool changed = true;
+  ASSERT_EQ(database.exchange_run_state(2, StoredRunState::kPauseRequested, StoredRunState::kPaused, &changed),
+            StoreStatus::kOk);
+  EXPECT_FALSE(changed);
+  ASSERT_EQ(database.exchange_run_state(2, StoredRunState::kResumeRequested, StoredRunState::kActive, &changed),
+            StoreStatus::kOk);
+  EXPECT_TRUE(changed);
+  EXPECT_EQ(current_id(), 2U);
+  EXPECT_EQ(current->state, StoredRunState::kActive);
+  ASSERT_EQ(database.set_run_state(2, StoredRunState::kStopped), StoreStatus::kOk);
+  EXPECT_EQ(current_id(), 3U);
 }
 
 TEST(StoreSqlite, ABatchIsAllOrNothing) {
@@ -447,7 +480,7 @@ std::string examine(PowerCutDisk& disk, const Outcome& outcome, bool synchronous
     return "does not open: " + database.error();
   }
   std::optional<RunRow> run;
-  if (database.latest_run(&run) != StoreStatus::kOk || (outcome.run_created && !run)) {
+  if (database.current_run(&run) != StoreStatus::kOk || (outcome.run_created && !run)) {
     return "the run is lost";
   }
   if (!run) {

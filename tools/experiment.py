@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import fleet
 
@@ -33,10 +34,13 @@ def build(*targets: str) -> bool:
     return done.returncode == 0
 
 
-def draw(results: pathlib.Path) -> None:
-    """A picture for every script that the program wrote."""
+def draw(results: pathlib.Path, begin: float) -> bool:
+    """A picture for every script that the program wrote since begin, seconds of the clock."""
+    drawn = True
     for script in results.rglob("picture.gp"):
-        subprocess.run(["gnuplot", script.name], cwd=script.parent, check=False)
+        if script.stat().st_mtime >= begin:
+            drawn = subprocess.run(["gnuplot", script.name], cwd=script.parent, check=False).returncode == 0 and drawn
+    return drawn
 
 
 def run_program(command: list) -> tuple:
@@ -130,12 +134,14 @@ def main() -> int:
         known.rounds = known.rounds or NETWORK_ROUNDS
     if known.rounds:
         options += ["--rounds", known.rounds]
+    begin = time.time() - 1  # a file system's clock may lag
     status, last, cases = run_program([fleet.BUILD / "experiments" / target, *options, *rest])
-    if results.is_dir():
-        draw(results)
+    if results.is_dir() and not draw(results, begin) and status == 0:
+        print("experiment: error: gnuplot drew not every picture", file=sys.stderr)
+        status = 1
     if known.network and status != 2:
         held = [NetworkCase(case).run() for case in cases]
-        status = 0 if cases and all(held) else 1
+        status = status or (0 if cases and all(held) else 1)
         last = f"result: verb=experiment network=1 rounds={known.rounds} cases={len(cases)} same_models={sum(held)}\n"
     print(last, end="")
     return status

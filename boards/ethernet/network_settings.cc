@@ -4,20 +4,10 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/base/text.h"
+
 namespace gradstream {
 namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_space(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
 
 // Takes a number from the front of the text. Leading zeros are refused: some read them as octal.
 bool take_number(std::string_view* text, uint32_t max, uint32_t* out) {
@@ -75,11 +65,6 @@ bool parse_server(std::string_view value, NetworkSettings* out) {
   return parsed && port > 0 && value.empty();
 }
 
-int hex_digit(char c) {
-  const char low = static_cast<char>(c | 0x20);
-  return c >= '0' && c <= '9' ? c - '0' : (low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1);
-}
-
 bool parse_mac(std::string_view value, NetworkSettings* out) {
   if (value.size() != 3 * sizeof(out->mac) - 1) {
     return false;
@@ -95,11 +80,6 @@ bool parse_mac(std::string_view value, NetworkSettings* out) {
   return (out->mac[0] & 1) == 0;  // a group's address is nobody's
 }
 
-// As string_view's substr(), which would link the library's exceptions.
-std::string_view part(std::string_view text, size_t begin, size_t end) {
-  return std::string_view(text.data() + begin, end - begin);
-}
-
 bool parse_line(std::string_view text, NetworkSettings* out) {
   text = trim(text);
   if (text.empty() || text.front() == '#') {
@@ -109,8 +89,8 @@ bool parse_line(std::string_view text, NetworkSettings* out) {
   if (equals == std::string_view::npos) {
     return false;
   }
-  const std::string_view name = trim(part(text, 0, equals));
-  std::string_view value = trim(part(text, equals + 1, text.size()));
+  const std::string_view name = trim(slice(text, 0, equals));
+  std::string_view value = trim(slice(text, equals + 1, text.size()));
   if (name == "address" && out->address == 0) {
     return parse_own(value, out);
   }
@@ -134,7 +114,7 @@ Status parse_network_settings(std::span<const char> text, NetworkSettings* out, 
   std::string_view rest(text.data(), size);
   for (*line = 1; !rest.empty(); ++*line) {
     const size_t end = std::min(rest.find('\n'), rest.size());
-    if (!parse_line(part(rest, 0, end), out)) {
+    if (!parse_line(slice(rest, 0, end), out)) {
       return Status::kDataCorrupt;
     }
     rest.remove_prefix(std::min(end + 1, rest.size()));

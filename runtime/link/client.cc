@@ -233,6 +233,7 @@ void Client::resume(uint64_t now_ms) {
 
 void Client::end_exchange(const gs_RetryWindow& window, uint64_t now_ms) {
   const uint32_t wait_ms = draw(window.min_ms, window.max_ms);
+  retry_max_ms_ = window.max_ms;
   failures_ = 0;
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;
@@ -279,9 +280,10 @@ void Client::lose_session(uint64_t now_ms) {
     return;
   }
   ++counters_.connection_failures;
+  const bool was_reached = state_ != ClientState::kConnect;
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;
-  back_off(now_ms);
+  back_off(was_reached, now_ms);
 }
 
 void Client::end_malformed(Status status, uint64_t now_ms) {
@@ -297,11 +299,13 @@ void Client::give_reason(gs_Reason reason) {
   ++counters_.reasons;
 }
 
-void Client::back_off(uint64_t now_ms) {
+// A server that cannot be reached is away for all its devices: they come back as spread as it wanted them last.
+void Client::back_off(bool was_reached, uint64_t now_ms) {
   if (failures_ < kBackOffDoublingMax) {
     ++failures_;
   }
-  wake_ms_ = now_ms + draw(config_.min_retry_ms, config_.min_retry_ms << failures_);
+  const uint32_t max_ms = config_.min_retry_ms << failures_;
+  wake_ms_ = now_ms + draw(config_.min_retry_ms, was_reached || retry_max_ms_ < max_ms ? max_ms : retry_max_ms_);
   wake_ms_ = wake_ms_ > not_before_ms_ ? wake_ms_ : not_before_ms_;
 }
 

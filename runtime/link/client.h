@@ -53,7 +53,9 @@ struct ClientConfig {
   bool has_storage = false;           // kSave actions are wanted
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
-  uint32_t min_retry_ms = 1000;  // after n failed sessions in a row: [min, min 2^n], at most 8 min
+  // After n failed sessions in a row: [min, min 2^n], at most 8 min; of a server that cannot be reached at least to the
+  // end of its last window.
+  uint32_t min_retry_ms = 1000;
 };
 
 enum class ClientActionKind : uint8_t {
@@ -276,7 +278,7 @@ class Client {
   void close_session();
   void lose_session(uint64_t now_ms);
   void end_malformed(Status status, uint64_t now_ms);
-  void back_off(uint64_t now_ms);
+  void back_off(bool was_reached, uint64_t now_ms);
   void give_reason(gs_Reason reason);
   uint32_t draw(uint32_t min_ms, uint32_t max_ms);
 
@@ -302,6 +304,7 @@ class Client {
   uint8_t failures_ = 0;
   uint8_t mismatches_ = 0;  // in a row
   uint32_t jitter_count_ = 0;
+  uint32_t retry_max_ms_ = 0;  // of the last window that an Ack or a Wait gave
   uint64_t wake_ms_ = 0;
   uint64_t deadline_ms_ = 0;
   uint64_t not_before_ms_ = 0;  // no connection before

@@ -386,7 +386,7 @@ void Client::leave_server(const gs_RetryWindow& window, uint64_t now_ms) {
     return;
   }
   if (window.max_ms == 0) {
-    back_off(now_ms);
+    back_off(true, now_ms);
   }
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;

@@ -363,7 +363,8 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.loss_after = static_cast<float>(stream.loss_after);
   const uint64_t duration_ms = now_ms - task_begun_ms_;
   const uint32_t steps_timed = stream.steps_done > steps_replayed_ ? stream.steps_done - steps_replayed_ : 1;
-  const uint64_t step_time_us = duration_ms * 1000 / steps_timed;
+  // Steps from before a reset may have taken another time each: then nothing is said.
+  const uint64_t step_time_us = steps_replayed_ == 0 ? duration_ms * 1000 / steps_timed : 0;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
   GS_ASSERT(upload.size <= slot_size_);
   GS_TRY(encode_upload(stream));

@@ -4,33 +4,10 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/base/text.h"
+
 namespace gradstream {
 namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_space(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  if (c >= 'a' && c <= 'f') {
-    return c - 'a' + 10;
-  }
-  if (c >= 'A' && c <= 'F') {
-    return c - 'A' + 10;
-  }
-  return -1;
-}
 
 bool parse_name(std::string_view value, Identity* out) {
   if (value.empty() || value.size() > Identity::kNameSizeMax) {
@@ -66,11 +43,6 @@ struct Found {
   bool key = false;
 };
 
-// As string_view's substr(), which would link the library's exceptions.
-std::string_view part(std::string_view text, size_t begin, size_t end) {
-  return std::string_view(text.data() + begin, end - begin);
-}
-
 bool parse_line(std::string_view text, Identity* out, Found* found) {
   text = trim(text);
   if (text.empty() || text.front() == '#') {
@@ -80,8 +52,8 @@ bool parse_line(std::string_view text, Identity* out, Found* found) {
   if (equals == std::string_view::npos) {
     return false;
   }
-  const std::string_view field = trim(part(text, 0, equals));
-  const std::string_view value = trim(part(text, equals + 1, text.size()));
+  const std::string_view field = trim(slice(text, 0, equals));
+  const std::string_view value = trim(slice(text, equals + 1, text.size()));
   if (field == "identity" && !found->name) {
     found->name = true;
     return parse_name(value, out);
@@ -97,7 +69,7 @@ Status parse(std::string_view text, Identity* out, uint32_t* line) {
   Found found;
   for (*line = 1; !text.empty(); ++*line) {
     const size_t end = std::min(text.find('\n'), text.size());
-    if (!parse_line(part(text, 0, end), out, &found)) {
+    if (!parse_line(slice(text, 0, end), out, &found)) {
       return Status::kDataCorrupt;
     }
     text.remove_prefix(std::min(end + 1, text.size()));

@@ -1,5 +1,8 @@
 // Low-dimensional multitask feature learning. A task is read row by row, twice: its w first, then its residuals. So
-// neither X' X nor the task stands in memory, and the cost is a sum of squares that cancels nothing.
+// neither X' X nor the task stands in memory, and the cost is a sum of squares that cancels nothing. w comes from the
+// triangular factor of (X u; sqrt(2 lambda) I), which takes the rows one by one (Givens): the normal equations square
+// the condition, and a school's features with a small ridge are singular to float that way.
+#include <cmath>
 #include <limits>
 
 #include "runtime/problem/problem.h"
@@ -24,7 +27,7 @@ struct Work {
   Real* residual = nullptr;  // features: X' (X u w - y)
   Real* features = nullptr;  // cols: u' x of one row
   Real* weights = nullptr;   // cols: w
-  Real* matrix = nullptr;    // cols x cols: u' X' X u + 2 lambda I
+  Real* matrix = nullptr;    // cols x cols: upper triangular R, R'R = u' X' X u + 2 lambda I
 };
 
 size_t scratch_size(const void*, Shape shape) {
@@ -59,30 +62,43 @@ Status take_row(const MultitaskData& data, Shape shape, const Real* u, uint32_t 
   return Status::kOk;
 }
 
-// work.weights <- the solution of matrix w = weights by Cholesky, matrix n x n symmetric; both are overwritten.
-// kSingular when a pivot is not above rounding of the matrix's largest diagonal entry.
-Status solve_positive(uint32_t n, const Work& work) {
-  Real* a = work.matrix;
+// Takes one more equation, work.features w = target, into the triangular system work.matrix w = work.weights by n
+// rotations; work.features are overwritten.
+void rotate_in(uint32_t n, Real target, const Work& work) {
+  for (size_t i = 0; i < n; ++i) {
+    Real* const row = work.matrix + i * n;
+    const Real length = std::sqrt(row[i] * row[i] + work.features[i] * work.features[i]);
+    if (length == 0) {
+      continue;
+    }
+    const Real cosine = row[i] / length;
+    const Real sine = work.features[i] / length;
+    row[i] = length;
+    for (size_t j = i + 1; j < n; ++j) {
+      const Real above = row[j];
+      row[j] = cosine * above + sine * work.features[j];
+      work.features[j] = cosine * work.features[j] - sine * above;
+    }
+    const Real above = work.weights[i];
+    work.weights[i] = cosine * above + sine * target;
+    target = cosine * target - sine * above;
+  }
+}
+
+// work.weights <- the solution of matrix w = weights, matrix n x n upper triangular. kSingular when a pivot is not
+// above rounding of the largest.
+Status solve_triangular(uint32_t n, const Work& work) {
   Real largest = 0;
   for (size_t i = 0; i < n; ++i) {
-    largest = a[i * n + i] > largest ? a[i * n + i] : largest;
+    largest = std::fmax(largest, work.matrix[i * n + i]);
   }
   const Real pivot_min = static_cast<Real>(n) * std::numeric_limits<Real>::epsilon() * largest;
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j <= i; ++j) {
-      const Real rest = a[i * n + j] - dot(j, a + i * n, a + j * n);
-      if (i == j && !(rest > pivot_min)) {
-        return Status::kSingular;
-      }
-      a[i * n + j] = i == j ? std::sqrt(rest) : rest / a[j * n + j];
-    }
-    work.weights[i] = (work.weights[i] - dot(i, a + i * n, work.weights)) / a[i * n + i];
-  }
   for (size_t i = n; i-- > 0;) {
-    for (size_t k = i + 1; k < n; ++k) {
-      work.weights[i] -= a[k * n + i] * work.weights[k];
+    const Real* const row = work.matrix + i * n;
+    if (!(row[i] > pivot_min)) {
+      return Status::kSingular;
     }
-    work.weights[i] /= a[i * n + i];
+    work.weights[i] = (work.weights[i] - dot(n - i - 1, row + i + 1, work.weights + i + 1)) / row[i];
   }
   return Status::kOk;
 }
@@ -102,16 +118,13 @@ Status fit_task(const MultitaskData& data, Shape shape, const Real* u, Rows rows
   fill_zero(n * n, work.matrix);
   fill_zero(n, work.weights);
   for (size_t i = 0; i < n; ++i) {
-    work.matrix[i * n + i] = 2 * data.ridge;
+    work.matrix[i * n + i] = std::sqrt(2 * data.ridge);
   }
   for (uint32_t index = rows.begin; index < rows.end; ++index) {
     GS_TRY(take_row(data, shape, u, index, work));
-    for (size_t i = 0; i < n; ++i) {
-      add_scaled(n, work.features[i], work.features, work.matrix + i * n);
-    }
-    add_scaled(n, work.row[shape.rows], work.features, work.weights);
+    rotate_in(shape.cols, work.row[shape.rows], work);
   }
-  return all_finite(n * n, work.matrix) && all_finite(n, work.weights) ? solve_positive(shape.cols, work)
+  return all_finite(n * n, work.matrix) && all_finite(n, work.weights) ? solve_triangular(shape.cols, work)
                                                                        : Status::kNotFinite;
 }
 

@@ -1,0 +1,77 @@
+// A rule whose devices weigh at most a share of each version: it keeps a version's updates as they came, since the cap
+// depends on all of them, and gives them to the run's own rule with capped weights when the version closes.
+//
+//   add -> kept updates          finish: weights -> cap_weights() -> a fresh inner rule -> its record
+//
+// Memory: the updates of one version, at most a fold's. Inner rules are those without a state beyond a version.
+#include <utility>
+
+#include "server/aggregator.h"
+#include "server/fold.h"
+#include "server/straggler.h"
+
+namespace gradstream {
+namespace {
+
+class AggregatorCapped : public Aggregator {
+ public:
+  AggregatorCapped(const AggregatorContext& context, AggregatorMaker make)
+      : context_(context), make_(make), inner_(make(context)) {
+    inner_->begin();
+  }
+
+  void begin() override {
+    kept_.clear();
+    inner_->begin();
+  }
+  Status follow(const VersionRecord& record) override {
+    kept_.clear();
+    return inner_->follow(record);
+  }
+
+  Status check(const FoldInput& input) const override {
+    return kept_.size() == kFoldUpdateCountMax ? Status::kOutOfRange : inner_->check(input);
+  }
+  Status add(const FoldInput& input) override {
+    GS_TRY(check(input));
+    Kept& kept = kept_.emplace_back(Kept{input, {input.values.begin(), input.values.end()}});
+    kept.input.values = kept.values;
+    return Status::kOk;
+  }
+
+  Status finish(VersionRecord* record) const override {
+    std::vector<uint16_t> weights;
+    for (const Kept& kept : kept_) {
+      weights.push_back(kept.input.weight);
+    }
+    cap_weights(*context_.parameters, weights);
+    const std::unique_ptr<Aggregator> rule = make_(context_);
+    rule->begin();
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      FoldInput input = kept_[i].input;
+      input.weight = weights[i];
+      GS_TRY(rule->add(input));
+    }
+    return rule->finish(record);
+  }
+  VersionRecord stand_still() const override { return inner_->stand_still(); }
+
+ private:
+  struct Kept {
+    FoldInput input;
+    std::vector<Real> values;
+  };
+
+  AggregatorContext context_;
+  AggregatorMaker make_;
+  std::unique_ptr<Aggregator> inner_;  // is asked, and given nothing
+  std::deque<Kept> kept_;              // whose values stay where they are
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator_capped(const AggregatorContext& context, AggregatorMaker make) {
+  return std::make_unique<AggregatorCapped>(context, make);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,156 @@
+// A fleet of unequal devices in virtual time, for experiments and for the simulator at fleet scale: the real
+// coordinator and the real clients in one thread, every frame encoded, framed and decoded.
+//
+//   device i: step_ms, duty cycle, answers?  --frames, latency, loss--> coordinator --records, commit_ms--> journal
+//
+// What differs from calm_fleet.h: local steps take time, frames and commits too, devices sleep, lose their connection,
+// lose all that they hold and come back, or never answer. What differs from simulation.h: the run and the problem are
+// the caller's, nothing is held against schedules, and nothing grows with the length of the run.
+#ifndef GRADSTREAM_SIM_TIMED_FLEET_H_
+#define GRADSTREAM_SIM_TIMED_FLEET_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/link/client.h"
+#include "runtime/link/frame.h"
+#include "server/coordinator.h"
+#include "sim/faults.h"
+
+namespace gradstream {
+
+struct DeviceHabits {
+  uint64_t step_ms = 1;  // of one local step
+  // The device has power for awake_ms of every cycle_ms, from phase_ms on; 0: always. What it did not store is lost.
+  uint64_t cycle_ms = 0;
+  uint64_t awake_ms = 0;
+  uint64_t phase_ms = 0;
+  bool answers = true;  // false: takes a task, and is never heard of again in that session
+};
+
+struct FleetHabits {
+  uint64_t latency_ms = 1;  // of a frame, one way
+  uint64_t commit_ms = 1;   // of the journal
+  uint32_t loss_odds = 0;   // a frame in so many takes its connection down; 0: none
+  uint64_t life_ms = 0;     // mean time after which a device loses all that it holds and is away; 0: for ever
+  uint64_t absence_ms = 0;  // mean time for which it is
+  uint64_t arena_size = 0;  // bytes of a device; 0: enough for any run of the shape
+  uint32_t seed = 1;        // of latencies, losses and lives
+};
+
+struct TimedCounts {
+  uint64_t events = 0;
+  uint64_t records = 0;
+  uint64_t bytes_up = 0;  // frames, without TLS
+  uint64_t bytes_down = 0;
+  uint64_t sessions = 0;
+  uint64_t losses = 0;     // connections that a frame took down
+  uint64_t resets = 0;     // devices that lost all, or their power
+  uint64_t queue_max = 0;  // most events that were to come
+};
+
+class TimedFleet {
+ public:
+  // model: rows * cols values of a version that has just become durable. False ends the run.
+  using Watcher = std::function<bool(uint64_t now_ms, uint32_t version, const Real* model)>;
+
+  // One problem and habit for each device, by enrolment index; the problems' contexts outlive the fleet. start: the
+  // first model, empty: drawn from the run's seed. Parameters pass check_parameters(); device_count is set here.
+  TimedFleet(const RunParameters& parameters, const FleetHabits& habits, std::span<const DeviceHabits> devices,
+             std::span<const Problem> problems, std::span<const Real> start);
+  ~TimedFleet();
+  TimedFleet(const TimedFleet&) = delete;
+  TimedFleet& operator=(const TimedFleet&) = delete;
+
+  // Sees every record as it becomes durable, and every message as it leaves: sentences on what is wrong with them end
+  // the run. Both may be empty.
+  std::function<std::string(const JournalRecord& record)> on_record;
+  std::function<std::string(const Coordinator& server)> on_state;
+
+  // Until virtual time end_ms, the last version, or until watch says so. Returns what went wrong, or nothing: a task or
+  // update that is refused for another reason than age, a version without a step, a state without a deadline.
+  std::string run(uint64_t end_ms, const Watcher& watch);
+
+  uint64_t now_ms() const { return now_ms_; }
+  const TimedCounts& counts() const { return counts_; }
+  const Coordinator& server() const { return *server_; }
+  // Most arena bytes that a device had in use.
+  size_t arena_high_water_size() const;
+
+ private:
+  struct Device;
+  enum class EventKind : uint8_t {
+    kPoll,
+    kUp,
+    kDown,
+    kConnected,
+    kClosedUp,
+    kClosedDown,
+    kTick,
+    kCommit,
+    kPowerOff,
+    kReset,
+    kBoot
+  };
+  struct Event {
+    uint64_t at_ms = 0;
+    uint64_t order = 0;
+    EventKind kind = EventKind::kPoll;
+    uint32_t device = 0;
+    uint64_t session = 0;
+    std::vector<uint8_t> bytes;
+  };
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.at_ms != b.at_ms ? a.at_ms > b.at_ms : a.order > b.order;
+    }
+  };
+
+  void push(uint64_t at_ms, EventKind kind, uint32_t device, uint64_t session, std::vector<uint8_t> bytes = {});
+  void handle(Event& event);
+  void handle_up(Event& event);
+  void handle_down(Event& event);
+  void schedule_poll(uint32_t index, uint64_t at_ms);
+  void poll(uint32_t index);
+  void act(uint32_t index, const ClientAction& action);
+  void boot(uint32_t index);
+  void power_off(uint32_t index);
+  void reset(uint32_t index);
+  uint64_t draw_ms(uint64_t mean_ms);
+  bool is_awake(const Device& device) const;
+  void drop(uint64_t session);
+  void take_server_actions();
+  void do_server_action(const Action& action);
+  void commit();
+  void schedule_tick();
+  void fail(const std::string& sentence);
+
+  RunParameters parameters_;
+  FleetHabits habits_;
+  Dice dice_;
+  std::unique_ptr<Coordinator> server_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::priority_queue<Event, std::vector<Event>, Later> events_;
+  std::unordered_map<uint64_t, uint32_t> links_;  // sessions that the server knows, and their devices
+  std::vector<JournalRecord> pending_;
+  Watcher watch_;
+  TimedCounts counts_;
+  std::string fault_;
+  bool is_over_ = false;
+  bool is_commit_due_ = false;
+  uint64_t now_ms_ = 0;
+  uint64_t order_ = 0;
+  uint64_t next_session_ = 1;
+  uint64_t tick_ms_ = UINT64_MAX;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SIM_TIMED_FLEET_H_

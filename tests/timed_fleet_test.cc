@@ -1,0 +1,192 @@
+#include "sim/timed_fleet.h"
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kDeviceCount = 4;
+constexpr uint32_t kDimension = 6;
+constexpr uint32_t kSampleCount = 5;
+
+// Samples of all devices, drawn once.
+struct Data {
+  Data() {
+    RandomStream stream(RandomKey{});
+    for (Real& value : values) {
+      value = static_cast<Real>(stream.next_uniform() - 0.5);
+    }
+    for (uint32_t i = 0; i < kDeviceCount; ++i) {
+      sources[i] = {values.data() + size_t{i} * kSampleCount * kDimension, kSampleCount, kDimension, read};
+      problems.push_back({&kKpcaOps, &sources[i]});
+    }
+  }
+  static Status read(const void* context, uint32_t index, Real* out) {
+    std::copy_n(static_cast<const Real*>(context) + size_t{index} * kDimension, kDimension, out);
+    return Status::kOk;
+  }
+  std::array<Real, kDeviceCount* kSampleCount* kDimension> values = {};
+  std::array<SampleSource, kDeviceCount> sources = {};
+  std::vector<Problem> problems;
+};
+
+RunParameters rounds() {
+  RunParameters p;
+  p.name = "timed";
+  p.manifold = ManifoldId::kStiefel;
+  p.shape = {kDimension, 2};
+  p.problem = kKpcaOps.name;
+  p.solver = SolverId::kGradientStream;
+  p.estimator = EstimatorId::kAnalyticGradient;
+  p.batch_mode = BatchMode::kAll;
+  p.correction_form = CorrectionForm::kNone;
+  p.fold_weight = FoldWeight::kUniform;
+  p.local_step_count = 2;
+  p.step_size = 1;
+  p.round_count = 5;
+  p.device_count = kDeviceCount;
+  p.retry_min_ms = 1;
+  p.retry_max_ms = 10;
+  return p;
+}
+
+RunParameters no_rounds() {
+  RunParameters p = rounds();
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.staleness_max = 64;
+  p.delay_rule = DelayRule::kAsgd;
+  p.round_count = 60;
+  return p;
+}
+
+std::vector<DeviceHabits> speeds() {
+  std::vector<DeviceHabits> habits(kDeviceCount);
+  for (uint32_t i = 0; i < kDeviceCount; ++i) {
+    habits[i].step_ms = uint64_t{1000} << i;
+  }
+  return habits;
+}
+
+bool go_on(uint64_t, uint32_t, const Real*) { return true; }
+
+TEST(TimedFleet, ARoundLastsAsLongAsItsSlowestDevice) {
+  const Data data;
+  TimedFleet fleet(rounds(), {}, speeds(), data.problems, {});
+  std::vector<uint64_t> times;
+  EXPECT_EQ(fleet.run(1'000'000,
+                      [&](uint64_t now_ms, uint32_t, const Real*) {
+                        times.push_back(now_ms);
+                        return true;
+                      }),
+            "");
+  ASSERT_EQ(times.size(), 6U);
+  for (size_t version = 1; version < times.size(); ++version) {
+    EXPECT_GE(times[version] - times[version - 1], 16'000U);  // 2 steps of 8 s
+    EXPECT_LE(times[version] - times[version - 1], 16'100U);
+  }
+  EXPECT_GT(fleet.arena_high_water_size(), 0U);
+}
+
+TEST(TimedFleet, TheSameRunTwiceAndWithoutRoundsNobodyIsWaitedFor) {
+  const Data data;
+  std::vector<uint64_t> digests;
+  for (int run = 0; run < 2; ++run) {
+    TimedFleet fleet(no_rounds(), {}, speeds(), data.problems, {});
+    EXPECT_EQ(fleet.run(1'000'000, go_on), "");
+    digests.push_back(fleet.server().model().digest());
+    // 15 updates of all in 16 s.
+    EXPECT_NEAR(static_cast<double>(fleet.now_ms()), 60.0 / 15 * 16'000, 3000);
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
+TEST(TimedFleet, GoesOnWithoutThoseThatNeverAnswer) {
+  const Data data;
+  std::vector<DeviceHabits> habits = speeds();
+  habits[0].answers = false;
+  TimedFleet fleet(no_rounds(), {}, habits, data.problems, {});
+  EXPECT_EQ(fleet.run(1'000'000, go_on), "");
+  EXPECT_EQ(fleet.server().durable_version(), 60U);
+  EXPECT_EQ(fleet.server().device_statuses()[0].updates_folded + fleet.server().device_statuses()[0].updates_late, 0U);
+}
+
+TEST(TimedFleet, SleepLossAndChurnCostTimeOnly) {
+  const Data data;
+  std::vector<DeviceHabits> habits = speeds();
+  for (uint32_t i = 0; i < kDeviceCount; ++i) {
+    habits[i].cycle_ms = 100'000;
+    habits[i].awake_ms = 60'000;
+    habits[i].phase_ms = 20'000 * i;
+  }
+  FleetHabits losses;
+  losses.loss_odds = 20;
+  losses.life_ms = 300'000;
+  losses.absence_ms = 30'000;
+  TimedFleet fleet(no_rounds(), losses, habits, data.problems, {});
+  uint32_t record_count = 0;
+  fleet.on_record = [&](const JournalRecord& record) {
+    return record.sequence == ++record_count ? "" : "a gap in the journal";
+  };
+  EXPECT_EQ(fleet.run(10'000'000, go_on), "");
+  EXPECT_EQ(fleet.server().durable_version(), 60U);
+  EXPECT_GT(fleet.counts().losses, 0U);
+  EXPECT_GT(fleet.counts().resets, 3U);
+  EXPECT_EQ(fleet.counts().records, record_count);
+  EXPECT_LT(fleet.counts().queue_max, 100U);
+}
+
+// k of n, or at T: however devices die, a version closes T after it opened, or after so many T as it was extended by.
+TEST(TimedFleet, TheTriggerFiresAtItsTimeInAThousandRunsOfDyingDevices) {
+  const Data data;
+  RunParameters p = rounds();
+  p.update_goal = 3;
+  p.update_min = 2;
+  p.report_deadline_ms = 9000;
+  p.extension_count_max = 1000;
+  p.late = LatePolicy::kWeight;
+  p.staleness_max = 4;
+  p.retry_min_ms = 500;
+  p.retry_max_ms = 1000;
+  uint64_t closed_at_deadline = 0;
+  uint64_t extended = 0;
+  for (uint32_t seed = 1; seed <= 1000; ++seed) {
+    FleetHabits deaths;
+    deaths.life_ms = 30'000;
+    deaths.absence_ms = 20'000;
+    deaths.seed = seed;
+    TimedFleet fleet(p, deaths, speeds(), data.problems, {});
+    uint64_t opened_ms = 0;
+    uint64_t extended_before = 0;
+    const std::string fault = fleet.run(100'000'000, [&](uint64_t now_ms, uint32_t version, const Real*) {
+      const uint64_t extensions = fleet.server().counters().rounds_extended - extended_before;
+      const uint64_t bound_ms = (extensions + 1) * p.report_deadline_ms + 1 + 1;  // and the record's commit
+      EXPECT_TRUE(version == 0 || now_ms - opened_ms <= bound_ms) << "seed " << seed << " version " << version;
+      closed_at_deadline += version > 0 && extensions == 0 && now_ms - opened_ms >= p.report_deadline_ms ? 1 : 0;
+      extended_before += extensions;
+      opened_ms = now_ms;
+      return true;
+    });
+    ASSERT_EQ(fault, "") << "seed " << seed;
+    ASSERT_EQ(fleet.server().durable_version(), p.round_count) << "seed " << seed;
+    extended += extended_before;
+  }
+  EXPECT_GT(closed_at_deadline, 100U);
+  EXPECT_GT(extended, 100U);
+}
+
+TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
+  const Data data;
+  TimedFleet fleet(rounds(), {}, speeds(), data.problems, {});
+  EXPECT_EQ(fleet.run(20'000, go_on), "");
+  EXPECT_EQ(fleet.now_ms(), 20'000U);
+  EXPECT_EQ(fleet.server().durable_version(), 1U);
+  TimedFleet watched(rounds(), {}, speeds(), data.problems, {});
+  watched.on_record = [](const JournalRecord& record) { return record.kind == RecordKind::kUpdate ? "an update" : ""; };
+  EXPECT_EQ(watched.run(1'000'000, go_on), "an update");
+}
+
+}  // namespace
+}  // namespace gradstream
