@@ -1,7 +1,7 @@
 // A problem with a proximal term: any problem, kept near the model at which its task begins.
 //
-//   f(x) + mu/2 |x - c|^2             chordal: the squared distance in the embedding, on any manifold that has its
-//   metric f(x) + mu/2 exp(d2(x, c) / sigma)   lorentz: 004, its equation (24)
+//   f(x) + mu/2 |x - c|^2               chordal: the squared distance in the embedding
+//   f(x) + mu/2 exp(d2(x, c) / sigma)   lorentz: 004, its equation (24)
 //
 //   d2 = |pi(x) - pi(c)|_L^2 = |x - c|^2 - (x0 - c0)^2,  pi(x) = (x0, x), x0 = sqrt(1 + |x|^2)
 //
