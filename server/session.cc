@@ -98,7 +98,7 @@ void Session::send(const ServerMessage& message) {
   queue_frame({frame, size.value()});
   note_sent(message);
   if (drain_message_ && !upload_begun_) {
-    drain(*std::exchange(drain_message_, std::nullopt));
+    drain(*std::exchange(drain_message_, nullptr));
     return;
   }
   if (!pumping_) {
@@ -152,7 +152,7 @@ void Session::note_sent(const ServerMessage& message) {
 
 void Session::drain(const ServerMessage& message) {
   if (upload_begun_) {
-    drain_message_ = message;
+    drain_message_ = std::make_unique<ServerMessage>(message);
     return;
   }
   send(message);
