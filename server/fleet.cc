@@ -122,7 +122,8 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool has_problem =
       std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
-  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+  const bool is_product = parameters.manifold == ManifoldId::kProduct;
+  for (uint32_t i = 0; is_product && parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
     const ManifoldId id = parameters.part_list->part[i].ops->id;
     check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
   }

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <map>
 
+#include "runtime/manifold/fixed_rank.h"
 #include "server/delay_correction.h"
 #include "server/fold.h"
 #include "server/pace.h"
@@ -161,6 +162,51 @@ uint64_t size_of(const Parts& parts) {
   return size;
 }
 
+// The blocks of a point of fixed rank; a sentence where there are none.
+std::string read_matrix(const RunParameters& p, Parts* out) {
+  const Shape matrix = parse_shape(p.matrix);
+  if (matrix.size() == 0 || matrix.rows > kDimensionMax || matrix.cols > kDimensionMax) {
+    return "matrix, manifold: manifold fixed_rank needs the shape of its matrices (ROWSxCOLS, each from 1 to " +
+           std::to_string(kDimensionMax) + "), such as matrix = \"20x14\"";
+  }
+  const uint32_t least = std::min({matrix.rows, matrix.cols, kFixedRankMax});
+  if (p.rank == 0 || p.rank > least) {
+    return "rank, matrix: matrices of shape " + p.matrix + " have ranks from 1 to " + std::to_string(least) +
+           " here; set rank";
+  }
+  *out = fixed_rank_parts(matrix.rows, matrix.cols, p.rank);
+  return fixed_rank_shape(*out).rows <= kDimensionMax
+             ? ""
+             : "matrix, rank: its rows, columns and rank together are above " + std::to_string(kDimensionMax);
+}
+
+// The shape of a point that has parts.
+Shape shape_of(const RunParameters& p, const Parts& parts) {
+  return p.manifold == ManifoldId::kFixedRank
+             ? fixed_rank_shape(parts)
+             : Shape{static_cast<uint32_t>(std::min<uint64_t>(size_of(parts), UINT32_MAX)), 1, &parts};
+}
+
+std::string check_fixed_rank(const RunParameters& p) {
+  if (p.manifold != ManifoldId::kFixedRank) {
+    return p.matrix.empty() && p.rank == 0 ? ""
+                                           : "matrix, rank, manifold: only manifold fixed_rank has them; leave "
+                                             "them out";
+  }
+  Parts parts;
+  if (std::string fault = read_matrix(p, &parts); !fault.empty()) {
+    return fault;
+  }
+  if (p.shape.rows != fixed_rank_shape(parts).rows || p.shape.cols != p.rank) {
+    return "rows, cols, matrix: the point of a matrix is made of its factors; leave rows and cols out";
+  }
+  GS_ASSERT(p.part_list != nullptr && p.shape.parts == p.part_list.get());  // set_parts() was called
+  return p.estimator != EstimatorId::kProjectionTangent
+             ? ""
+             : "estimator, manifold: projection_tangent estimates derivatives by the numbers of the factors, whose "
+               "tangent part is no gradient on fixed_rank; use tangent_retraction or analytic_gradient";
+}
+
 std::string check_parts(const RunParameters& p) {
   if (p.manifold != ManifoldId::kProduct) {
     return p.parts.empty() ? "" : "parts, manifold: only manifold product has parts; leave them out";
@@ -198,8 +244,10 @@ std::string check_model(const RunParameters& p) {
     return "retraction, transport: manifold " + std::string(name_of(p.manifold)) + " has no retraction " +
            name_of(p.retraction) + " with transport " + name_of(p.transport) + "; it has " + variants_of(p.manifold);
   }
-  if (std::string fault = check_parts(p); !fault.empty()) {
-    return fault;
+  for (const auto check : {check_parts, check_fixed_rank}) {
+    if (std::string fault = check(p); !fault.empty()) {
+      return fault;
+    }
   }
   if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
     return "rows, cols: both from 1 to " + std::to_string(kDimensionMax);
@@ -693,9 +741,11 @@ std::string check_straggler(const RunParameters& p) {
 template <>
 const EnumNames<ManifoldId>& names_of() {
   static const EnumNames<ManifoldId> names = {
-      {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere},       {"stiefel", ManifoldId::kStiefel},
-      {"oblique", ManifoldId::kOblique},     {"grassmann", ManifoldId::kGrassmann}, {"spd", ManifoldId::kSpd},
-      {"hyperbolic", ManifoldId::kHyperbolic}, {"product", ManifoldId::kProduct}};
+      {"euclidean", ManifoldId::kEuclidean},   {"sphere", ManifoldId::kSphere},
+      {"stiefel", ManifoldId::kStiefel},       {"oblique", ManifoldId::kOblique},
+      {"grassmann", ManifoldId::kGrassmann},   {"spd", ManifoldId::kSpd},
+      {"hyperbolic", ManifoldId::kHyperbolic}, {"fixed_rank", ManifoldId::kFixedRank},
+      {"product", ManifoldId::kProduct}};
   return names;
 }
 
@@ -928,15 +978,15 @@ std::vector<Real> parse_numbers(const std::string& text) {
 
 void set_parts(RunParameters* parameters) {
   RunParameters& p = *parameters;
-  const bool has_old_shape = p.part_list != nullptr && p.shape.rows == size_of(*p.part_list) && p.shape.cols == 1;
+  const bool has_old_shape = p.part_list != nullptr && p.shape.size() == size_of(*p.part_list);
   const auto parts = std::make_shared<Parts>();
-  const bool is_product = p.manifold == ManifoldId::kProduct && read_parts(p.parts, parts.get()).empty();
+  const bool has_parts = p.manifold == ManifoldId::kProduct     ? read_parts(p.parts, parts.get()).empty()
+                         : p.manifold == ManifoldId::kFixedRank ? read_matrix(p, parts.get()).empty()
+                                                                : false;
   if (has_old_shape || (p.shape.rows == 0 && p.shape.cols == 0)) {
-    const uint64_t size = is_product ? size_of(*parts) : 0;
-    p.shape.rows = static_cast<uint32_t>(std::min<uint64_t>(size, UINT32_MAX));
-    p.shape.cols = is_product ? 1 : 0;
+    p.shape = has_parts ? shape_of(p, *parts) : Shape{};
   }
-  p.part_list = is_product ? parts : nullptr;
+  p.part_list = has_parts ? parts : nullptr;
   p.shape.parts = p.part_list.get();
 }
 

@@ -79,6 +79,9 @@ struct RunParameters {
   // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
   // Whoever sets it calls set_parts() after it.
   std::string parts;
+  // Of manifold fixed_rank: "20x14", the matrix's shape, and its rank; set_parts() makes the point's shape of them.
+  std::string matrix;
+  uint32_t rank = 0;
   std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
@@ -246,6 +249,8 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("retraction", p.retraction);
   visit("transport", p.transport);
   visit("parts", p.parts);
+  visit("matrix", p.matrix);
+  visit("rank", p.rank);
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
@@ -350,8 +355,8 @@ const char* name_of(Enum value) {
 
 // The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
 std::vector<Real> parse_numbers(const std::string& text);
-// Makes part_list and shape.parts of `parts`, and rows and cols where they are not set or were those of other parts. A
-// text that names no product leaves them empty, and check_parameters() says why.
+// Makes part_list and shape.parts of `parts`, or of `matrix` and `rank`, and rows and cols where they are not set or
+// were those of others. What names no point leaves them empty, and check_parameters() says why.
 void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);

@@ -178,6 +178,42 @@ TEST(RunParameters, EveryBadProductIsRefusedWithItsRemedy) {
   EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
 }
 
+TEST(RunParameters, AMatrixOfFixedRankIsItsShapeAndItsRank) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kFixedRank;
+  p.matrix = "20x14";
+  p.rank = 3;
+  p.shape = {};
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 37U);
+  EXPECT_EQ(p.shape.cols, 3U);
+  ASSERT_EQ(p.shape.parts->count, 3U);
+  p.rank = 4;  // the shape follows
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 38U);
+  p.estimator = EstimatorId::kProjectionTangent;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("estimator, manifold: projection_tangent"));
+  p.estimator = EstimatorId::kProjectionOneSided;
+  p.retraction = RetractionKind::kPolar;
+  EXPECT_THAT(check_parameters(p), testing::HasSubstr("manifold fixed_rank has no retraction polar"));
+  p.retraction = RetractionKind::kDefault;
+  p.rank = 15;
+  EXPECT_THAT(check_parameters(p),
+              testing::StartsWith("rank, matrix: matrices of shape 20x14 have ranks from 1 to 14"));
+  p.matrix = "20";
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("matrix, manifold: manifold fixed_rank needs"));
+  p.matrix = "20x14";
+  p.rank = 3;
+  p.shape = {20, 14};
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, matrix:"));
+  RunParameters other = scalar_parameters();
+  other.rank = 3;
+  EXPECT_THAT(check_parameters(other), testing::StartsWith("matrix, rank, manifold: only manifold fixed_rank"));
+}
+
 TEST(RunParameters, EveryBadShareOfTheWorkIsRefusedByItsKey) {
   const Case cases[] = {
       {"work, steps_min, local_step_count: timed work", [](RunParameters* p) { p->work = Work::kTimed; }},
