@@ -6,8 +6,6 @@
 
 #if GS_HAS_WIDE
 
-#include <immintrin.h>
-
 // Everything below is compiled for AVX, and for no instruction that fuses a product with a sum.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx"))), apply_to = function)
@@ -38,6 +36,14 @@ template <typename Vec>
 [[gnu::always_inline]] inline Vec8 twice(Vec4 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3, 0, 1, 2, 3); }
 [[gnu::always_inline]] inline Vec4 low(Vec8 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3); }
 [[gnu::always_inline]] inline Vec4 high(Vec8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7); }
+constexpr int kAllLanes = 0xFF;
+// Bit n: entry n of a comparison holds.
+template <typename Mask>
+[[gnu::always_inline]] inline int mask_of(Mask holds) {
+  Vec8 bits;
+  std::memcpy(&bits, &holds, sizeof(bits));
+  return __builtin_ia32_movmskps256(bits);
+}
 // Entry k of each half, throughout that half.
 template <int k>
 [[gnu::always_inline]] inline Vec8 splat_halves(Vec8 v) {
@@ -172,13 +178,13 @@ template <uint32_t kCols, bool kAdds>
     term[0] = sum * sum;
   };
   sum_columns<kCols, 1>(rows, terms, {squares});
-  const __m256 all = _mm256_loadu_ps(squares);
-  const __m256 finite = _mm256_cmp_ps(all, _mm256_set1_ps(std::numeric_limits<float>::max()), _CMP_LE_OQ);
-  const __m256 regular = _mm256_cmp_ps(all, _mm256_set1_ps(least), _CMP_GE_OQ);
-  if (_mm256_movemask_ps(_mm256_and_ps(finite, regular)) != 0xFF) {
-    return _mm256_movemask_ps(finite) == 0xFF ? Status::kSingular : Status::kNotFinite;
+  const Vec8 all = load<Vec8>(squares);
+  const int finite = mask_of(all <= splat(std::numeric_limits<float>::max()));  // false for what is not a number
+  const int regular = mask_of(all >= splat(least));
+  if ((finite & regular) != kAllLanes) {
+    return finite == kAllLanes ? Status::kSingular : Status::kNotFinite;
   }
-  _mm256_storeu_ps(squares, _mm256_div_ps(_mm256_set1_ps(1), _mm256_sqrt_ps(all)));
+  store(splat(1) / __builtin_ia32_sqrtps256(all), squares);
   scale_columns_of<kCols>(rows, squares, kAdds ? out : x, out);
   return Status::kOk;
 }
