@@ -425,18 +425,61 @@ std::string check_batches(const RunParameters& p) {
                        " whole numbers with spaces between them, each from 1 to " + std::to_string(kBatchSizeMax);
 }
 
+// Where differences of entries measure a distance of points, whatever represents them.
+bool has_chords(const RunParameters& p) {
+  const auto is_embedded = [](ManifoldId id) {
+    return id == ManifoldId::kEuclidean || id == ManifoldId::kSphere || id == ManifoldId::kStiefel ||
+           id == ManifoldId::kOblique;
+  };
+  if (p.manifold != ManifoldId::kProduct || p.part_list == nullptr) {
+    return is_embedded(p.manifold);
+  }
+  const std::span<const Part> parts = p.part_list->list();
+  return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return is_embedded(part.ops->id); });
+}
+
+std::string check_proximal_form(const RunParameters& p) {
+  const std::string form = std::string("proximal_form, ");
+  if (!(p.proximal > 0)) {
+    return form + "proximal: a " + name_of(p.proximal_form) + " term needs a weight; set proximal above 0";
+  }
+  if (p.solver == SolverId::kSvrg) {
+    return form +
+           "solver: the mean gradient of svrg is that of the bare losses; use gradient_stream, tangent_mean or "
+           "projection, or set proximal to 0";
+  }
+  if (p.solver == SolverId::kProjection && p.correction_form != CorrectionForm::kNone) {
+    return form + "correction_form: a path that is corrected needs no proximal term; set correction_form to none";
+  }
+  return has_chords(p) ? ""
+                       : form + "manifold: differences of entries are no distance on " + name_of(p.manifold) +
+                             "; use proximal_form geodesic";
+}
+
+std::string check_proximal(const RunParameters& p) {
+  if (!(p.proximal >= 0) || !std::isfinite(p.proximal)) {
+    return "proximal: not below 0";
+  }
+  if (!(p.proximal_sigma > 0) || !std::isfinite(p.proximal_sigma) ||
+      (p.proximal_sigma != 1 && p.proximal_form != ProximalForm::kLorentz)) {
+    return "proximal_sigma, proximal_form: above 0; of lorentzian alone, else leave it at 1";
+  }
+  if (p.proximal_form != ProximalForm::kGeodesic) {
+    return check_proximal_form(p);
+  }
+  const bool has_term = p.solver == SolverId::kGradientStream || p.solver == SolverId::kTangentMean;
+  return p.proximal == 0 || has_term
+             ? ""
+             : "proximal, solver: only solvers gradient_stream and tangent_mean take a proximal term along the "
+               "retraction; set it to 0, or proximal_form to chordal";
+}
+
 // 002: all samples at every step, phases that wait for nobody of an older one.
 std::string check_svrg(const RunParameters& p) {
   const bool is_svrg = p.solver == SolverId::kSvrg;
   if (!is_svrg && (p.barzilai_borwein != BarzilaiBorwein::kNone || p.iterate != Iterate::kLast ||
                    p.step_rule == StepRule::kBarzilaiBorwein)) {
     return "barzilai_borwein, iterate, step_rule: curvatures and drawn iterates belong to solver svrg";
-  }
-  if (!(p.proximal >= 0) || !std::isfinite(p.proximal)) {
-    return "proximal: not below 0";
-  }
-  if (p.proximal > 0 && p.solver != SolverId::kGradientStream && p.solver != SolverId::kTangentMean) {
-    return "proximal, solver: only solvers gradient_stream and tangent_mean take a proximal term; set it to 0";
   }
   if (!is_svrg) {
     return "";
@@ -835,6 +878,14 @@ const EnumNames<CorrectionForm>& names_of() {
 }
 
 template <>
+const EnumNames<ProximalForm>& names_of() {
+  static const EnumNames<ProximalForm> names = {{"geodesic", ProximalForm::kGeodesic},
+                                                {"chordal", ProximalForm::kChordal},
+                                                {"lorentzian", ProximalForm::kLorentz}};
+  return names;
+}
+
+template <>
 const EnumNames<Participation>& names_of() {
   static const EnumNames<Participation> names = {{"all", Participation::kAll},
                                                  {"scheme_1", Participation::kSchemeOne},
@@ -1049,9 +1100,9 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 }
 
 std::string check_parameters(const RunParameters& parameters) {
-  for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
-                           check_groups, check_participation, check_over_selection, check_straggler, check_work,
-                           check_retry, check_weight_share, check_buffer, check_delay_rule}) {
+  for (const auto check : {check_local_work, check_batches, check_proximal, check_svrg, check_steps, check_model,
+                           check_fold, check_groups, check_participation, check_over_selection, check_straggler,
+                           check_work, check_retry, check_weight_share, check_buffer, check_delay_rule}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

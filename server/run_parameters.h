@@ -102,7 +102,9 @@ struct RunParameters {
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
-  Real proximal = 0;  // mu of RFedProx, 0: none
+  Real proximal = 0;            // mu of the proximal term, 0: none
+  ProximalForm proximal_form = ProximalForm::kGeodesic;  // kGeodesic: RFedProx; else a term of the devices' loss
+  Real proximal_sigma = 1;                               // kLorentz
   // Solver svrg.
   BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
   Iterate iterate = Iterate::kLast;
@@ -268,6 +270,8 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("correction_form", p.correction_form);
   visit("memory_age_max", p.memory_age_max);
   visit("proximal", p.proximal);
+  visit("proximal_form", p.proximal_form);
+  visit("proximal_sigma", p.proximal_sigma);
   visit("barzilai_borwein", p.barzilai_borwein);
   visit("iterate", p.iterate);
   visit("step_rule", p.step_rule);
@@ -323,6 +327,8 @@ template <>
 const EnumNames<FoldWeight>& names_of();
 template <>
 const EnumNames<CorrectionForm>& names_of();
+template <>
+const EnumNames<ProximalForm>& names_of();
 template <>
 const EnumNames<Participation>& names_of();
 template <>

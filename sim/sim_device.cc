@@ -66,7 +66,7 @@ Status SimDevice::read(const void* context, uint32_t index, Real* out) {
 
 void SimDevice::boot() {
   ClientConfig config;
-  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}};
+  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}, &kProximalLossOps};
   config.firmware_version = "sim";
   config.jitter_seed = index_ * 1000 + boot_count_++;
   config.has_storage = true;

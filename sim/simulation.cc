@@ -118,6 +118,12 @@ RunParameters sim_parameters(const SimOptions& options) {
   if (p.solver == SolverId::kTangentMean) {
     p.proximal = Real{1} / 8;
   }
+  if (options.proximal_form != ProximalForm::kGeodesic) {
+    p.proximal_form = options.proximal_form;
+    p.proximal = Real{1} / 8;
+    p.proximal_sigma = options.proximal_form == ProximalForm::kLorentz ? 2 : 1;
+    p.correction_form = CorrectionForm::kNone;
+  }
   if (p.solver == SolverId::kSvrg) {
     p.batch_mode = BatchMode::kAll;
     p.step_rule = StepRule::kBarzilaiBorwein;

@@ -178,6 +178,41 @@ TEST(RunParameters, EveryBadProductIsRefusedWithItsRemedy) {
   EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
 }
 
+TEST(RunParameters, EveryBadProximalTermIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"proximal_form, proximal: a chordal term needs",
+       [](RunParameters* p) { p->proximal_form = ProximalForm::kChordal; }},
+      {"proximal_sigma, proximal_form:", [](RunParameters* p) { p->proximal_sigma = 2; }},
+      {"proximal_sigma, proximal_form:",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kLorentz;
+         p->proximal_sigma = 0;
+       }},
+      {"proximal_form, solver: the mean gradient of svrg",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kLorentz;
+         p->proximal = 1;
+         p->solver = SolverId::kSvrg;
+         p->batch_mode = BatchMode::kAll;
+       }},
+      {"proximal_form, manifold: differences of entries are no distance on grassmann",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kChordal;
+         p->proximal = 1;
+         p->manifold = ManifoldId::kGrassmann;
+       }},
+  };
+  expect_refused(tangent_parameters(), cases);
+  RunParameters p = scalar_parameters();
+  p.proximal_form = ProximalForm::kChordal;
+  p.proximal = 1;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
+  p.correction_form = CorrectionForm::kNone;
+  EXPECT_EQ(check_parameters(p), "");
+  p.proximal_form = ProximalForm::kGeodesic;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal, solver: only solvers gradient_stream"));
+}
+
 TEST(RunParameters, AMatrixOfFixedRankIsItsShapeAndItsRank) {
   RunParameters p = scalar_parameters();
   p.manifold = ManifoldId::kFixedRank;

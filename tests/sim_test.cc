@@ -123,6 +123,21 @@ TEST(Simulation, OneDigestAtFixedRank) {
   EXPECT_EQ(digests.size(), 4U);
 }
 
+// A proximal term in every loss, by forward passes and by gradients: other models than without it, and one digest.
+TEST(Simulation, OneDigestWithAProximalTermInTheLoss) {
+  std::set<uint64_t> digests;
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    for (const ProximalForm form : {ProximalForm::kGeodesic, ProximalForm::kChordal, ProximalForm::kLorentz}) {
+      SimOptions options;
+      options.stream = stream;
+      options.correction_form = CorrectionForm::kNone;
+      options.proximal_form = form;
+      digests.insert(expect_one_digest(options, form == ProximalForm::kGeodesic ? 0 : 15));
+    }
+  }
+  EXPECT_EQ(digests.size(), 6U);
+}
+
 // Three devices that know a third of the entries of a 6 x 5 matrix of rank 1 each find all of it, by gradients and by
 // forward passes alone.
 TEST(CalmFleet, CompletesAMatrixOfFixedRank) {
