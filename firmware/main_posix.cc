@@ -95,7 +95,8 @@ void define(CLI::App& app, Arguments* arguments) {
       ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
       ->capture_default_str();
   app.add_option("--problem", arguments->problem, "what this client can minimise")
-      ->check(CLI::IsMember({"kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "logistic"}))
+      ->check(CLI::IsMember(
+          {"kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "completion", "logistic"}))
       ->capture_default_str();
   app.add_option("--ridge", arguments->ridge, "lambda of multitask")
       ->check(CLI::NonNegativeNumber)
@@ -210,7 +211,7 @@ int open_float_data(const Arguments& arguments, std::span<const uint8_t> bytes, 
 const gs_linked_problem* find_linked(const std::string& name, const gradstream::MultitaskData* tasks,
                                      gs_linked_problem* multitask) {
   for (const gs_linked_problem* problem :
-       {&gs_brockett, &gs_spd_mean, &gs_hyperbolic, &gs_least_squares, &gs_logistic}) {
+       {&gs_brockett, &gs_spd_mean, &gs_hyperbolic, &gs_least_squares, &gs_completion, &gs_logistic}) {
     if (name == problem->problem.ops->name) {
       return problem;
     }

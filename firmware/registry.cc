@@ -11,17 +11,19 @@ constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjecti
                                                &kTangentRetractionOps, &kProjectionTangentOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps, &kSolverTangentMeanOps,
                                          &kSolverSvrgOps};
+constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
 constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+constexpr const ProblemOps* kProximalLoss = nullptr;
 #endif
 
 }  // namespace
 
 Registry make_registry(std::span<const Problem> problems) {
-  return Registry{manifolds(), kEstimators, kSolvers, problems};
+  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss};
 }
 
 }  // namespace gradstream

@@ -122,7 +122,8 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool has_problem =
       std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
-  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+  const bool is_product = parameters.manifold == ManifoldId::kProduct;
+  for (uint32_t i = 0; is_product && parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
     const ManifoldId id = parameters.part_list->part[i].ops->id;
     check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
   }
@@ -144,7 +145,9 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(parameters.has_memory(), gs_Feature_FEATURE_MEMORY, "memory");
   check_feature(parameters.error_feedback, gs_Feature_FEATURE_ERROR_FEEDBACK, "error_feedback");
   check_feature(!parameters.batch_sizes.empty(), gs_Feature_FEATURE_BATCH_SIZES, "batch_sizes");
-  check_feature(parameters.proximal > 0, gs_Feature_FEATURE_PROXIMAL, "proximal");
+  const bool is_geodesic = parameters.proximal_form == ProximalForm::kGeodesic;
+  check_feature(parameters.proximal > 0 && is_geodesic, gs_Feature_FEATURE_PROXIMAL, "proximal");
+  check_feature(!is_geodesic, gs_Feature_FEATURE_PROXIMAL_FORM, "proximal_form");
   check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
   return list;

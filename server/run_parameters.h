@@ -79,6 +79,9 @@ struct RunParameters {
   // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
   // Whoever sets it calls set_parts() after it.
   std::string parts;
+  // Of manifold fixed_rank: "20x14", the matrix's shape, and its rank; set_parts() makes the point's shape of them.
+  std::string matrix;
+  uint32_t rank = 0;
   std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
@@ -99,7 +102,9 @@ struct RunParameters {
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
-  Real proximal = 0;  // mu of RFedProx, 0: none
+  Real proximal = 0;            // mu of the proximal term, 0: none
+  ProximalForm proximal_form = ProximalForm::kGeodesic;  // kGeodesic: RFedProx; else a term of the devices' loss
+  Real proximal_sigma = 1;                               // kLorentz
   // Solver svrg.
   BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
   Iterate iterate = Iterate::kLast;
@@ -246,6 +251,8 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("retraction", p.retraction);
   visit("transport", p.transport);
   visit("parts", p.parts);
+  visit("matrix", p.matrix);
+  visit("rank", p.rank);
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
@@ -263,6 +270,8 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("correction_form", p.correction_form);
   visit("memory_age_max", p.memory_age_max);
   visit("proximal", p.proximal);
+  visit("proximal_form", p.proximal_form);
+  visit("proximal_sigma", p.proximal_sigma);
   visit("barzilai_borwein", p.barzilai_borwein);
   visit("iterate", p.iterate);
   visit("step_rule", p.step_rule);
@@ -319,6 +328,8 @@ const EnumNames<FoldWeight>& names_of();
 template <>
 const EnumNames<CorrectionForm>& names_of();
 template <>
+const EnumNames<ProximalForm>& names_of();
+template <>
 const EnumNames<Participation>& names_of();
 template <>
 const EnumNames<ParticipationWeights>& names_of();
@@ -350,8 +361,8 @@ const char* name_of(Enum value) {
 
 // The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
 std::vector<Real> parse_numbers(const std::string& text);
-// Makes part_list and shape.parts of `parts`, and rows and cols where they are not set or were those of other parts. A
-// text that names no product leaves them empty, and check_parameters() says why.
+// Makes part_list and shape.parts of `parts`, or of `matrix` and `rank`, and rows and cols where they are not set or
+// were those of others. What names no point leaves them empty, and check_parameters() says why.
 void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);

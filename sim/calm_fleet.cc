@@ -43,7 +43,7 @@ struct CalmFleet::Device {
 
   ClientConfig config() const {
     ClientConfig out;
-    out.registry = {all_manifolds(), kEstimators, kSolvers, {&problem, 1}};
+    out.registry = {all_manifolds(), kEstimators, kSolvers, {&problem, 1}, &kProximalLossOps};
     out.firmware_version = "calm";
     out.jitter_seed = index;
     return out;

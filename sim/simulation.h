@@ -31,6 +31,7 @@ struct SimOptions {
   Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
   bool error_feedback = false;         // of tangents that are not in f32
   bool is_product = false;             // of several manifolds, not Stiefel alone
+  bool is_fixed_rank = false;          // matrix completion at rank 2
   uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
@@ -38,6 +39,7 @@ struct SimOptions {
   // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
   // rounds
   uint32_t buffer_size = 0;
+  ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
   SolverId tangent_solver = SolverId::kGradientStream;  // of tangent streams
   Participation participation = Participation::kAll;
   bool plants_double_fold = false;

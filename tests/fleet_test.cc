@@ -101,6 +101,10 @@ TEST(Fleet, AnImageThatDoesNotKnowWhatARunNeedsIsNamed) {
   p.local_retraction = RetractionKind::kExponential;
   EXPECT_EQ(lacking(p, capabilities),
             "feature:error_feedback,feature:batch_sizes,feature:proximal,feature:local_retraction");
+  p.proximal_form = ProximalForm::kChordal;
+  EXPECT_EQ(lacking(p, capabilities),
+            "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:local_retraction");
+  p.proximal_form = ProximalForm::kGeodesic;
   capabilities.features = 0b111100;
   EXPECT_EQ(lacking(p, capabilities), "");
   p.correction_form = CorrectionForm::kUnbiased;

@@ -115,6 +115,11 @@ extern const ProblemOps kLeastSquaresOps;
 // f(x) = -1/B sum_b ln p(label_b | a_b). kOutOfRange: a label that is no such number.
 extern const ProblemOps kLogisticOps;
 
+// Matrix completion, context = SampleSource, a sample is (row, column, value) of one known entry, rows and columns from
+// 0; dimension = 3. Point x of the fixed-rank manifold, X = U S V': f(x) = 1/(2 B) sum_b (X[row_b, column_b] -
+// value_b)^2, gradient by the numbers of (U, V, S). kOutOfRange: a sample names no entry of the matrix.
+extern const ProblemOps kCompletionOps;
+
 // ---- For those who write problems ---------------------------------------------------------------------------------
 
 // The context of a problem that is a SampleSource; and the table's sample_count of such a problem.

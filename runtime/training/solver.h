@@ -11,6 +11,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/proximal_loss.h"
 #include "runtime/training/encoding.h"
 #include "runtime/training/estimator.h"
 #include "runtime/training/secant.h"
@@ -48,6 +49,9 @@ struct Task {
   bool use_correction = false;
   uint32_t memory_stamp = 0;  // 1 + base version of the update of this device that the mean holds; 0: none
   Real proximal = 0;                                          // mu of training/proximal.h
+  ProximalForm proximal_form = ProximalForm::kGeodesic;       // another: the problem's loss with that term at X
+  Real proximal_weight = 0;                                   // mu of such a term
+  Real proximal_sigma = 1;
   BarzilaiBorwein curvature_form = BarzilaiBorwein::kNone;    // kSvrg: how b_i is made
   Real curvature = 0;                                         // kSvrg: b; 0: none
   bool draws_iterate = false;                                 // kSvrg: send x_l, l drawn from 0 .. K - 1, not x_K
@@ -63,6 +67,7 @@ struct Registry {
   std::span<const EstimatorOps* const> estimators;
   std::span<const struct SolverOps* const> solvers;
   std::span<const Problem> problems;
+  const ProblemOps* proximal_loss = nullptr;  // kProximalLossOps; null: no task with a proximal term in its loss
 };
 
 // Tensors that come with a version beside its model, where the task's solver asks for them; the caller's, unchanged
