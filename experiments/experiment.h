@@ -1,6 +1,6 @@
 // The papers' experiments: what a case is, what it is held against, and what is said about it.
 //
-//   Experiment --cases()--> Case: run parameters + Workload --CalmFleet or real TLS--> Curve
+//   Experiment --cases()--> Case: run parameters + Workload --calm TimedFleet or real TLS--> Curve
 //              --judge()--> Judgement: criteria (they decide) and the works' claims (confirmed or not, with evidence)
 //
 // A case whose key and seed stand in experiments/reference/ is also held to that curve point by point (compare.h).
