@@ -21,8 +21,8 @@ constexpr size_t kTidyCount = 16;
 constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
                                                             &kProjectionTwoSidedOps, &kTangentRetractionOps,
                                                             &kProjectionTangentOps};
-constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
-                                                      &kSolverTangentMeanOps, &kSolverSvrgOps};
+constexpr std::array<const SolverOps*, 5> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
+                                                      &kSolverTangentMeanOps, &kSolverSvrgOps, &kSolverCurveOps};
 
 FleetHabits calm_habits() {
   FleetHabits habits;
