@@ -1,6 +1,6 @@
 // The papers' experiments: what a case is, what it is held against, and what is said about it.
 //
-//   Experiment --cases()--> Case: run parameters + Workload --CalmFleet or real TLS--> Curve
+//   Experiment --cases()--> Case: run parameters + Workload --calm TimedFleet or real TLS--> Curve
 //              --judge()--> Judgement: criteria (they decide) and the works' claims (confirmed or not, with evidence)
 //
 // A case whose key and seed stand in experiments/reference/ is also held to that curve point by point (compare.h).
@@ -117,6 +117,7 @@ extern const Experiment kX15, kX16;           // participation
 extern const Experiment kBytes;               // bytes
 extern const Experiment kMemory;              // memory
 extern const Experiment kStragglers;          // stragglers
+extern const Experiment kX14;                 // asynchronous
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

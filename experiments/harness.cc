@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "sim/calm_fleet.h"
+#include "sim/timed_fleet.h"
 
 namespace gradstream {
 namespace {
@@ -31,16 +31,16 @@ std::string exact(double value) {
 }
 
 // Measures a published version. Whether the run goes on.
-bool watch(const Case& one, const RunParameters& parameters, uint32_t version, const Real* model, WireBytes bytes,
-           Curve* curve) {
+bool watch(const Case& one, const RunParameters& parameters, uint32_t version, const Real* model,
+           const TimedCounts& counts, Curve* curve) {
   if (version % parameters.phase_count() != 0) {
     return true;  // amid a round: the model has not moved
   }
   CurvePoint& point = curve->points.emplace_back();
   point.round = version / parameters.phase_count();
   point.measures = one.workload->measure(matrix_of(parameters.shape, model));
-  point.bytes_up = bytes.up;
-  point.bytes_down = bytes.down;
+  point.bytes_up = counts.bytes_up;
+  point.bytes_down = counts.bytes_down;
   return std::isfinite(point.measures.grad_norm) && point.measures.grad_norm > one.stop_below;
 }
 
@@ -49,11 +49,11 @@ void train_calmly(const Case& one, const RunParameters& parameters, Curve* curve
   for (uint32_t i = 0; i < parameters.device_count; ++i) {
     problems.push_back(one.workload->problem(i));
   }
-  CalmFleet fleet(parameters, problems, start_of(*one.workload));
-  curve->fault = fleet.run([&](uint32_t version, const Real* model) {
-    return watch(one, parameters, version, model, fleet.bytes(), curve);
+  TimedFleet fleet(parameters, problems, start_of(*one.workload));
+  curve->fault = fleet.run(TimedFleet::kNoEndMs, [&](uint64_t, uint32_t version, const Real* model) {
+    return watch(one, parameters, version, model, fleet.counts(), curve);
   });
-  curve->digest = fleet.digest();
+  curve->digest = fleet.server().model().digest();
 }
 
 }  // namespace

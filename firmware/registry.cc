@@ -10,7 +10,7 @@ std::span<const ManifoldOps* const> manifolds() { return all_manifolds(); }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps,
                                                &kTangentRetractionOps, &kProjectionTangentOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps, &kSolverTangentMeanOps,
-                                         &kSolverSvrgOps};
+                                         &kSolverSvrgOps, &kSolverCurveOps};
 constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
 constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};

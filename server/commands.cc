@@ -432,8 +432,8 @@ bool parse_version(const std::string& text, uint32_t* out) {
 
 }  // namespace
 
-int model_export(const CommonOptions& options, uint32_t run_id, const std::string& version, const std::string& format,
-                 const std::string& out) {
+int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
+  const auto& [version, format, out, wants_average] = what;
   uint32_t wanted = 0;
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
@@ -466,7 +466,13 @@ int model_export(const CommonOptions& options, uint32_t run_id, const std::strin
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
                                    std::to_string(model.version()));
   }
-  const std::span<const Real> values(model.model(), model.shape().size());
+  const ModelAverage& average = coordinator->average();
+  if (wants_average && average.count() == 0) {
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no average at version " +
+                                   std::to_string(model.version()) +
+                                   ": average_period and average_from of the run say when one begins");
+  }
+  const std::span<const Real> values(wants_average ? average.model().data() : model.model(), model.shape().size());
   std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
   if (format == "csv" || (format.empty() && out.ends_with(".csv"))) {
     const std::string text = csv_text(model.shape(), values);
@@ -476,8 +482,10 @@ int model_export(const CommonOptions& options, uint32_t run_id, const std::strin
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  std::printf("run=%u version=%u digest=%016llx file=%s\n", run.id, model.version(),
-              static_cast<unsigned long long>(model.digest()), out.c_str());
+  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
+  std::printf("run=%u version=%u digest=%016llx file=%s", run.id, model.version(),
+              static_cast<unsigned long long>(digest), out.c_str());
+  std::printf(wants_average ? " average=\"%s\"\n" : "\n", average.text().c_str());
   return kExitOk;
 }
 

@@ -46,9 +46,14 @@ int run_stop(const CommonOptions& options, uint32_t run);
 int run_pause(const CommonOptions& options, uint32_t run);
 int run_resume(const CommonOptions& options, uint32_t run);
 
-// run: as above. format: "npy", "csv" or "", which means csv for a file *.csv and else npy.
-int model_export(const CommonOptions& options, uint32_t run, const std::string& version, const std::string& format,
-                 const std::string& out);
+struct ExportOptions {
+  std::string version = "latest";  // or a number
+  std::string format;              // "npy", "csv" or "", which means csv for a file *.csv and else npy
+  std::string out;
+  bool wants_average = false;  // the average of the run's versions up to this one in place of the model
+};
+// run: as above.
+int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
 
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------

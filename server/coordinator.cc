@@ -216,6 +216,7 @@ void Coordinator::resume(uint64_t now_ms) {
 std::vector<Action> Coordinator::take_actions() { return std::exchange(state_->actions, {}); }
 
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
+const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
 gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }

@@ -28,6 +28,7 @@
 #include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
 #include "server/fields.h"
+#include "server/model_average.h"
 #include "server/run_parameters.h"
 #include "server/store.h"
 
@@ -136,8 +137,9 @@ class Coordinator {
   // Everything decided since the last call, in order.
   std::vector<Action> take_actions();
 
-  // The model of the version last decided; at a kPublish, that version's.
+  // The model of the version last decided; at a kPublish, that version's. average: of the versions up to it.
   const Replica& model() const;
+  const ModelAverage& average() const;
   gs_RunState run_state() const;
   // Highest durable version.
   uint32_t durable_version() const;

@@ -58,6 +58,9 @@ const Device& Fleet::at(uint32_t index) const {
 }
 
 void Fleet::set_cohort(const Cohort& cohort) {
+  if (!has_cohort_ && cohort.population == 0) {
+    return;  // everyone is asked, as before: a version of a run without cohorts costs nothing here
+  }
   has_cohort_ = cohort.population > 0;
   for (Device& device : devices_) {
     device.is_member = !has_cohort_;

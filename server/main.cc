@@ -29,8 +29,7 @@ struct Arguments {
   std::string name;
   std::string out;
   uint32_t run = 0;
-  std::string version = "latest";
-  std::string format;
+  ExportOptions model;
 };
 
 void add_common(CLI::App* verb, Arguments* arguments, bool config_required = true) {
@@ -111,13 +110,13 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verb = model->add_subcommand("export", "rebuild a version from the journal and write it to a file");
   add_common(verb, arguments);
   add_run_number(verb, arguments);
-  verb->add_option("--version", arguments->version, "a number, or latest");
-  verb->add_option("--format", arguments->format, "npy or csv; without it by the file's ending, else npy")
+  verb->add_option("--version", arguments->model.version, "a number, or latest");
+  verb->add_flag("--average", arguments->model.wants_average,
+                 "the average of the versions up to it, of a run with average_period");
+  verb->add_option("--format", arguments->model.format, "npy or csv; without it by the file's ending, else npy")
       ->check(CLI::IsMember({"npy", "csv"}));
-  verb->add_option("--out", arguments->out, "the file to write")->required();
-  verb->callback([arguments, code] {
-    *code = model_export(arguments->common, arguments->run, arguments->version, arguments->format, arguments->out);
-  });
+  verb->add_option("--out", arguments->model.out, "the file to write")->required();
+  verb->callback([arguments, code] { *code = model_export(arguments->common, arguments->run, arguments->model); });
   auto* const state = app.add_subcommand("status", "a run and what each device did in it, from the database");
   add_common(state, arguments);
   add_run_number(state, arguments);

@@ -448,6 +448,9 @@ std::string check_proximal_form(const RunParameters& p) {
            "solver: the mean gradient of svrg is that of the bare losses; use gradient_stream, tangent_mean or "
            "projection, or set proximal to 0";
   }
+  if (p.solver == SolverId::kCurve) {
+    return form + "solver: solver curve has a proximal term of its own; use proximal_form geodesic";
+  }
   if (p.solver == SolverId::kProjection && p.correction_form != CorrectionForm::kNone) {
     return form + "correction_form: a path that is corrected needs no proximal term; set correction_form to none";
   }
@@ -467,10 +470,11 @@ std::string check_proximal(const RunParameters& p) {
   if (p.proximal_form != ProximalForm::kGeodesic) {
     return check_proximal_form(p);
   }
-  const bool has_term = p.solver == SolverId::kGradientStream || p.solver == SolverId::kTangentMean;
+  const bool has_term = p.solver == SolverId::kGradientStream || p.solver == SolverId::kTangentMean ||
+                        p.solver == SolverId::kCurve;
   return p.proximal == 0 || has_term
              ? ""
-             : "proximal, solver: only solvers gradient_stream and tangent_mean take a proximal term along the "
+             : "proximal, solver: only solvers gradient_stream, tangent_mean and curve take a proximal term along the "
                "retraction; set it to 0, or proximal_form to chordal";
 }
 
@@ -648,7 +652,7 @@ std::string check_delay_rule(const RunParameters& p) {
   }
   if (p.buffer_size == 0 || p.stream() != StreamKind::kTangentBlock || p.solver == SolverId::kProjection) {
     return "delay_rule, buffer_size, solver: delay rules step by single tangents; set buffer_size, and solver "
-           "gradient_stream or tangent_mean";
+           "gradient_stream, tangent_mean or curve";
   }
   if (p.buffer_size > 1 &&
       (p.delay_rule != DelayRule::kAsgd || p.late_delay_rule != DelayRule::kNone || p.dominance_penalty)) {
@@ -670,6 +674,46 @@ std::string check_delay_rule(const RunParameters& p) {
   const bool has_numbers =
       p.delay_lambda > 0 && std::isfinite(p.delay_lambda) && p.server_momentum >= 0 && p.server_momentum < 1;
   return has_numbers ? "" : "delay_lambda, server_momentum: above 0; from 0 to below 1";
+}
+
+std::string check_average(const RunParameters& p) {
+  if (p.average_period == 0) {
+    return p.average_from == 0 && p.average_restart == 0
+               ? ""
+               : "average_period: average_from and average_restart belong to an average; set average_period";
+  }
+  if (p.average_from > p.version_count() || p.average_period > p.version_count()) {
+    return "average_from, average_period: the run ends at version " + std::to_string(p.version_count()) +
+           "; no version would be taken";
+  }
+  if (p.average_restart != 0 && (p.stream() != StreamKind::kTangentBlock || p.has_mean() || p.phase_count() > 1 ||
+                                 p.solver == SolverId::kProjection)) {
+    return "average_restart, solver, correction_form: a version can be set to the average where its record is the "
+           "model; use solver gradient_stream or tangent_mean, or leave it 0";
+  }
+  return "";
+}
+
+// A13: between Euclidean points, one update a version.
+std::string check_curve(const RunParameters& p) {
+  if (p.solver != SolverId::kCurve) {
+    return p.curve_orthogonality == RunParameters().curve_orthogonality
+               ? ""
+               : "curve_orthogonality: belongs to solver curve; leave it out";
+  }
+  if (p.manifold != ManifoldId::kEuclidean || p.estimator != EstimatorId::kAnalyticGradient ||
+      p.batch_mode != BatchMode::kCommon || !p.batch_sizes.empty()) {
+    return "solver, manifold, estimator, batch_mode: the curve is one of Euclidean space and trains by epochs of "
+           "minibatches; use euclidean, analytic_gradient and common, without batch_sizes";
+  }
+  if (p.delay_rule == DelayRule::kNone || p.buffer_size != 1 || p.server_momentum != 0 || p.server_step > 1) {
+    return "solver, delay_rule, buffer_size, server_momentum, server_step: a server goes along one curve at a time, at "
+           "most to its end; use a delay_rule, buffer_size 1, no momentum, and server_step at most 1";
+  }
+  if (p.correction_form != CorrectionForm::kNone || p.error_feedback) {
+    return "solver, correction_form, error_feedback: curve takes no correction and no error feedback; use none, false";
+  }
+  return p.curve_orthogonality >= 0 && p.curve_orthogonality <= 1 ? "" : "curve_orthogonality: from 0 to 1";
 }
 
 std::string check_buffer(const RunParameters& p) {
@@ -820,7 +864,8 @@ const EnumNames<SolverId>& names_of() {
   static const EnumNames<SolverId> names = {{"projection", SolverId::kProjection},
                                             {"gradient_stream", SolverId::kGradientStream},
                                             {"tangent_mean", SolverId::kTangentMean},
-                                            {"svrg", SolverId::kSvrg}};
+                                            {"svrg", SolverId::kSvrg},
+                                            {"curve", SolverId::kCurve}};
   return names;
 }
 
@@ -1051,7 +1096,7 @@ std::vector<uint32_t> batch_schedule(const RunParameters& parameters) {
 
 uint32_t RunParameters::value_count() const {
   return stream() == StreamKind::kScalarStream ? local_step_count * direction_count
-                                               : static_cast<uint32_t>(shape.size());
+                                               : static_cast<uint32_t>(tangent_value_count(solver, shape));
 }
 
 std::string canonical_text(const RunParameters& parameters) {
@@ -1102,7 +1147,8 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 std::string check_parameters(const RunParameters& parameters) {
   for (const auto check : {check_local_work, check_batches, check_proximal, check_svrg, check_steps, check_model,
                            check_fold, check_groups, check_participation, check_over_selection, check_straggler,
-                           check_work, check_retry, check_weight_share, check_buffer, check_delay_rule}) {
+                           check_work, check_retry, check_weight_share, check_buffer, check_delay_rule, check_average,
+                           check_curve}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

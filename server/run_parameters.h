@@ -108,6 +108,8 @@ struct RunParameters {
   // Solver svrg.
   BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
   Iterate iterate = Iterate::kLast;
+  // Solver curve: gamma, the share of the displacement that is taken out of the control point's way.
+  Real curve_orthogonality = 1;
   // Step of round k and server step eta_g.
   StepRule step_rule = StepRule::kInverse;
   Real step_size = static_cast<Real>(0.1);
@@ -164,8 +166,12 @@ struct RunParameters {
   DelayRule late_delay_rule = DelayRule::kNone;  // from version delay_switch on; kNone: the same all the time
   bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
   uint32_t delay_switch = 0;
-  Real delay_lambda = 1;           // of the dc rules
-  Real server_momentum = 0;        // beta of v <- beta T(v) + D
+  Real delay_lambda = 1;     // of the dc rules
+  Real server_momentum = 0;  // beta of v <- beta T(v) + D
+  // The average of versions (server/model_average.h).
+  uint32_t average_period = 0;   // c: every so many versions one goes into it; 0: none
+  uint32_t average_from = 0;     // the first version that may
+  uint32_t average_restart = 0;  // C: every so many versions the run goes on from the average; 0: never
   // Constants of the problem, for server/advice.h alone; 0: not known.
   Real smoothness = 0;      // L
   Real pl_constant = 0;     // mu of the Riemannian Polyak-Lojasiewicz condition
@@ -207,7 +213,7 @@ struct RunParameters {
   uint32_t value_count() const;
 };
 
-// The last of visit_fields(): straggler policy, asynchronous steps, what advice needs, pace.
+// The last of visit_fields(): straggler policy, asynchronous steps, averages, what advice needs, pace.
 template <typename Parameters, typename Visit>
 void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("device_count", p.device_count);
@@ -232,6 +238,9 @@ void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("delay_lambda", p.delay_lambda);
   visit("dominance_penalty", p.dominance_penalty);
   visit("server_momentum", p.server_momentum);
+  visit("average_period", p.average_period);
+  visit("average_from", p.average_from);
+  visit("average_restart", p.average_restart);
   visit("smoothness", p.smoothness);
   visit("pl_constant", p.pl_constant);
   visit("gradient_noise", p.gradient_noise);
@@ -274,6 +283,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("proximal_sigma", p.proximal_sigma);
   visit("barzilai_borwein", p.barzilai_borwein);
   visit("iterate", p.iterate);
+  visit("curve_orthogonality", p.curve_orthogonality);
   visit("step_rule", p.step_rule);
   visit("step_size", p.step_size);
   visit("step_decay", p.step_decay);

@@ -199,12 +199,24 @@ void Server::publish(uint32_t version) {
     return;
   }
   const std::span<const Real> values(model.model(), model.shape().size());
-  store_->run_after([version, digest = model.digest(), path = folder + "/" + version_file_name(run_.id, version),
-                     bytes = npy_bytes(model.shape(), values)] {
+  const std::string path = folder + "/" + version_file_name(run_.id, version);
+  export_model(version, model.digest(), path, npy_bytes(model.shape(), values), "");
+  const ModelAverage& average = coordinator_->average();
+  if (average.count() > 0 && average.last_version() == version) {
+    const uint64_t digest = digest_values(kDigestStart, values.size(), average.model().data());
+    export_model(version, digest, average_file_name(path), npy_bytes(model.shape(), average.model()), average.text());
+  }
+}
+
+// average: what it is the average of; empty: the model.
+void Server::export_model(uint32_t version, uint64_t digest, const std::string& path, std::vector<uint8_t> npy,
+                          const std::string& average) {
+  store_->run_after([version, digest, path, bytes = std::move(npy), average] {
     const std::string problem = write_file_atomically(path, bytes);
     if (problem.empty()) {
-      log_event(LogLevel::kInfo, "version",
-                Fields().add("version", uint64_t{version}).add_hex("digest", digest).add("file", path));
+      Fields line;
+      line.add("version", uint64_t{version}).add_hex("digest", digest).add("file", path);
+      log_event(LogLevel::kInfo, "version", average.empty() ? line : line.add("average", average));
     } else {
       log_event(LogLevel::kError, "export_failed", Fields().add("version", uint64_t{version}).add("cause", problem));
     }

@@ -59,6 +59,8 @@ class Server : public SessionOwner {
   void execute();
   void execute(Action& action);
   void publish(uint32_t version);
+  void export_model(uint32_t version, uint64_t digest, const std::string& path, std::vector<uint8_t> npy,
+                    const std::string& average);
   void mark_run_state();
   bool is_over() const;
   void follow_wish(StoredRunState wish);

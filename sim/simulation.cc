@@ -154,7 +154,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
 // ---- Time and chance ----
 
 void Simulation::push(uint64_t at_ms, EventKind kind, uint32_t device, uint64_t session, std::vector<uint8_t> bytes) {
-  events_.push({at_ms, ++order_, kind, device, session, std::move(bytes)});
+  events_.push(at_ms, kind, device, session, std::move(bytes));
 }
 
 bool Simulation::may(Fault fault, uint32_t odds) {
@@ -226,8 +226,7 @@ bool Simulation::is_done() const {
 
 SimResult Simulation::run() {
   while (result_.fault.empty() && !events_.empty() && !is_done()) {
-    Event event = events_.top();
-    events_.pop();
+    const Event event = events_.pop();
     now_ms_ = event.at_ms;
     if (is_faulty_ && oracle_.version() >= faulty_until_version_) {
       is_faulty_ = false;

@@ -418,6 +418,31 @@ TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
       {"server_step, delay_rule:", [](RunParameters* p) { p->server_step = 2; }},
       {"delay_lambda, server_momentum:", [](RunParameters* p) { p->server_momentum = 1; }},
       {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay_lambda = 0; }},
+      {"average_period:", [](RunParameters* p) { p->average_restart = 2; }},
+      {"curve_orthogonality:", [](RunParameters* p) { p->curve_orthogonality = 0; }},
+      {"solver, manifold, estimator, batch_mode:",
+       [](RunParameters* p) {
+         p->solver = SolverId::kCurve;
+         p->manifold = ManifoldId::kSphere;
+       }},
+      {"solver, delay_rule, buffer_size, server_momentum, server_step:",
+       [](RunParameters* p) {
+         p->solver = SolverId::kCurve;
+         p->manifold = ManifoldId::kEuclidean;
+         p->batch_mode = BatchMode::kCommon;
+         p->server_momentum = 0.5F;
+       }},
+      {"average_from, average_period:", [](RunParameters* p) { p->average_period = 2000; }},
+      {"average_from, average_period:",
+       [](RunParameters* p) {
+         p->average_period = 2;
+         p->average_from = 2000;
+       }},
+      {"average_restart, solver, correction_form:",
+       [](RunParameters* p) {
+         *p = scalar_parameters();
+         p->average_period = p->average_restart = 2;
+       }},
       {"delay_rule:",
        [](RunParameters* p) {
          p->delay_rule = DelayRule::kNone;

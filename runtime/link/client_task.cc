@@ -308,7 +308,8 @@ Status Client::begin_task(uint64_t now_ms) {
   if (is_scalar && scalar_count > kScalarCountMax) {
     return Status::kInvalidArgument;
   }
-  const size_t size = encoded_size(task.encoding, is_scalar ? scalar_count : task.shape.size());
+  const size_t count = is_scalar ? scalar_count : tangent_value_count(task.solver, task.shape);
+  const size_t size = encoded_size(task.encoding, count);
   if (size == 0) {
     return Status::kInvalidArgument;
   }

@@ -27,7 +27,7 @@ static_assert(sizeof(gs_Task{}.batch_sizes) == 4 * kBatchScheduleMax, "gradstrea
 static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kProduct));
 static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kPolarFormal));
 static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kUnaligned));
-static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kSvrg));
+static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kCurve));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
 static_assert(_gs_BarzilaiBorwein_MAX == static_cast<int>(BarzilaiBorwein::kSecond));
 static_assert(_gs_ModelPart_MAX == static_cast<int>(ModelPart::kPreviousModel));
