@@ -31,6 +31,12 @@ const std::set<std::string>& fault_events() {
   return events;
 }
 
+// Those of them that speak of one device only.
+const std::set<std::string>& refusal_events() {
+  static const std::set<std::string> events = {"update_refused", "task_refused", "device_not_capable"};
+  return events;
+}
+
 }  // namespace
 
 struct CalmFleet::Device {
@@ -208,6 +214,14 @@ void CalmFleet::send_down(const Action& action) {
   (*found)->inbox.emplace_back(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size.value()));
 }
 
+void CalmFleet::on_log(const Action& action) {
+  if (tolerates_refusals_ && refusal_events().contains(action.event)) {
+    refusal_ = refusal_.empty() ? action.event + " " + action.text : refusal_;
+  } else if (fault_events().contains(action.event)) {
+    fail(action.event + " " + action.text);
+  }
+}
+
 void CalmFleet::take_server_actions() {
   for (std::vector<Action> actions = server_->take_actions(); !actions.empty(); actions = server_->take_actions()) {
     uint64_t persisted = 0;
@@ -227,9 +241,7 @@ void CalmFleet::take_server_actions() {
                      action.version == parameters_.version_count();
           break;
         case ActionKind::kLog:
-          if (fault_events().contains(action.event)) {
-            fail(action.event + " " + action.text);
-          }
+          on_log(action);
           break;
       }
     }

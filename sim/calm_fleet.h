@@ -44,6 +44,11 @@ class CalmFleet {
   // stands.
   std::string run(const Watcher& watch);
 
+  // Before run(): a device that refuses a task, or whose update is refused, ends nothing; what its round waits for at
+  // the deadline is the parameters' matter. The first such line stands in refusal(), naming device and reason.
+  void tolerate_refusals() { tolerates_refusals_ = true; }
+  const std::string& refusal() const { return refusal_; }
+
   // Since the beginning.
   const WireBytes& bytes() const { return bytes_; }
   uint64_t digest() const { return server_->model().digest(); }
@@ -62,6 +67,7 @@ class CalmFleet {
   uint64_t next_ms() const;
   void fail(const std::string& sentence);
   void look_for_faults();
+  void on_log(const Action& action);
 
   RunParameters parameters_;
   std::unique_ptr<Coordinator> server_;
@@ -69,6 +75,8 @@ class CalmFleet {
   Watcher watch_;
   WireBytes bytes_;
   std::string fault_;
+  std::string refusal_;
+  bool tolerates_refusals_ = false;
   bool is_over_ = false;
   uint64_t now_ms_ = 0;
   uint64_t next_session_ = 1;
