@@ -154,7 +154,6 @@ void note_tables(const Curves& curves, Judgement* judgement) {
 
 void memory_judge(const Curves& curves, const Request&, Judgement* judgement) {
   const double zero = kIsDouble ? 1e-12 : 1e-6;  // float: the rounding of the model
-  bool simple_ends_off = true;
   for (const Row& row : rows()) {
     for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
       const double gap = last_gap(curves, row_key(true, row, form));
@@ -164,13 +163,17 @@ void memory_judge(const Curves& curves, const Request&, Judgement* judgement) {
     }
     const bool is_full = &row == &rows().front();
     const double local = last_gap(curves, row_key(true, row, CorrectionForm::kLocal));
-    simple_ends_off = simple_ends_off && (is_full || local > 1e-5);
+    const double none = last_gap(curves, row_key(true, row, CorrectionForm::kNone));
     if (is_full) {
       judgement->check("exact gradients, everyone: local does too: gap " + figure(local), std::fabs(local) < zero);
+    } else {
+      judgement->claim(std::string("exact gradients, ") + row.title + ": only the memory has the right fixed point",
+                       local > 1e-5 && none > 1e-5,
+                       "gap at the last round: none " + figure(none) + ", local " + figure(local) + ", memory " +
+                           figure(last_gap(curves, row_key(true, row, CorrectionForm::kMemory))) + ", unbiased " +
+                           figure(last_gap(curves, row_key(true, row, CorrectionForm::kUnbiased))));
     }
   }
-  judgement->claim("with exact gradients only the memory has the right fixed point when devices are absent",
-                   simple_ends_off, "see the table");
   if (!kIsDouble) {
     const auto digits = [&](uint32_t cohort_size, CorrectionForm form) {
       return last_gap(curves, digits_key(cohort_size, form));
