@@ -137,6 +137,17 @@ bool TimedFleet::is_fault(const Action& action) const {
          (name == "update_refused" && action.text.find("reason=too_stale") == std::string::npos);
 }
 
+void TimedFleet::on_log(const Action& action) {
+  // Those events speak of one device only.
+  const bool is_refusal =
+      action.event == "update_refused" || action.event == "task_refused" || action.event == "device_not_capable";
+  if (tolerates_refusals_ && is_refusal) {
+    refusal_ = refusal_.empty() ? action.event + " " + action.text : refusal_;
+  } else if (is_fault(action)) {
+    fail(action.event + " " + action.text);
+  }
+}
+
 void TimedFleet::look_for_lost_sessions() {
   for (const auto& device : devices_) {
     const ClientCounters& counters = device->client->counters();
@@ -458,9 +469,7 @@ void TimedFleet::do_server_action(const Action& action) {
                  action.version == parameters_.version_count();
       return;
     case ActionKind::kLog:
-      if (is_fault(action)) {
-        fail(action.event + " " + action.text);
-      }
+      on_log(action);
       return;
   }
 }

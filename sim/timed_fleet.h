@@ -84,6 +84,11 @@ class TimedFleet {
   static constexpr uint64_t kNoEndMs = UINT64_MAX;
   std::string run(uint64_t end_ms, const Watcher& watch);
 
+  // Before run(): a device that refuses a task, or whose update is refused, ends nothing; what its round waits for at
+  // the deadline is the parameters' matter. The first such line stands in refusal(), naming device and reason.
+  void tolerate_refusals() { tolerates_refusals_ = true; }
+  const std::string& refusal() const { return refusal_; }
+
   uint64_t now_ms() const { return now_ms_; }
   const TimedCounts& counts() const { return counts_; }
   const Coordinator& server() const { return *server_; }
@@ -127,6 +132,7 @@ class TimedFleet {
   void fail(const std::string& sentence);
   bool is_stale(const Event& event) const;
   bool is_fault(const Action& action) const;
+  void on_log(const Action& action);
   void look_for_lost_sessions();
 
   RunParameters parameters_;
@@ -140,6 +146,8 @@ class TimedFleet {
   Watcher watch_;
   TimedCounts counts_;
   std::string fault_;
+  std::string refusal_;
+  bool tolerates_refusals_ = false;
   bool is_over_ = false;
   bool is_commit_due_ = false;
   uint64_t now_ms_ = 0;
