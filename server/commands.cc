@@ -133,8 +133,27 @@ int fail(ExitCode code, const std::string& sentence) {
   return code;
 }
 
-int load(const CommonOptions& options, Config* out) {
-  std::string errors = load_config(options.config, options.overrides, out);
+const char* exit_code_text(int code) {
+  switch (code) {
+    case kExitOk: return "done";
+    case kExitInternal: return "a contract inside the program was broken: report it with the log";
+    case kExitUsage: return "the command line";
+    case kExitConfig: return "the configuration: a file, a variable or --set";
+    case kExitDatabase: return "the database is missing, damaged, foreign, full, or served by another server";
+    case kExitNetwork: return "the address cannot be listened on or reached, or TLS cannot start";
+    case kExitFrozen: return "the configuration differs from the run's frozen parameters";
+    case kExitNotFound: return "no such device, run or version; or the name is taken";
+    case kExitFile: return "a file or folder cannot be read or written";
+    case kExitArithmetic: return "the process flushes subnormal numbers to zero: its model would drift";
+    default: return "";
+  }
+}
+
+int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
+  if (options.config.empty()) {
+    return fail(kExitUsage, "no configuration: name one with --config FILE or GRADSTREAM_CONFIG");
+  }
+  std::string errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
   if (errors.empty()) {
     return kExitOk;
   }
@@ -187,11 +206,12 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
   return coordinator;
 }
 
-int check_config(const CommonOptions& options) {
+int check_config(const CommonOptions& options, bool with_origins) {
   Config config;
-  const int code = load(options, &config);
+  ConfigOrigins origins;
+  const int code = load(options, &config, &origins);
   if (code == kExitOk) {
-    std::fputs(config_text(config).c_str(), stdout);
+    std::fputs((with_origins ? config_text(config, origins) : config_text(config)).c_str(), stdout);
     for (const std::string& sentence : config.has_run ? advice(config.run) : std::vector<std::string>()) {
       std::printf("# advice: %s\n", sentence.c_str());
     }

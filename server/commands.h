@@ -13,19 +13,21 @@
 
 namespace gradstream {
 
-// Documented in --help; stable.
+// Stable. exit_code_text() says what each means, in --help and in docs/operating.md.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitInternal = 1,   // a contract inside the program was broken
-  kExitUsage = 2,      // the command line
-  kExitConfig = 3,     // the configuration file
-  kExitDatabase = 4,   // missing, damaged, foreign, full, or served by another server
-  kExitNetwork = 5,    // the address cannot be listened on, or TLS cannot start
-  kExitFrozen = 6,     // the configuration differs from the run's frozen parameters
-  kExitNotFound = 7,   // no such device, run or version; or the name is taken
-  kExitFile = 8,       // an output file or folder cannot be written
-  kExitArithmetic = 9,  // the processor flushes subnormal numbers to zero: its replica would drift
+  kExitInternal = 1,
+  kExitUsage = 2,
+  kExitConfig = 3,
+  kExitDatabase = 4,
+  kExitNetwork = 5,
+  kExitFrozen = 6,
+  kExitNotFound = 7,
+  kExitFile = 8,
+  kExitArithmetic = 9,
 };
+inline constexpr int kExitCodeMax = kExitArithmetic;
+const char* exit_code_text(int code);
 
 struct CommonOptions {
   std::string config;
@@ -33,7 +35,8 @@ struct CommonOptions {
 };
 
 int serve(const CommonOptions& options);
-int check_config(const CommonOptions& options);
+// Prints the effective configuration, with the origin of each value where asked.
+int check_config(const CommonOptions& options, bool with_origins);
 
 int device_add(const CommonOptions& options, const std::string& name, const std::string& out);
 int device_list(const CommonOptions& options);
@@ -56,7 +59,7 @@ int status(const CommonOptions& options, uint32_t run);
 // Prints `gradstream: error: ...` and returns the code.
 int fail(ExitCode code, const std::string& sentence);
 // kExitOk, or an error already printed.
-int load(const CommonOptions& options, Config* out);
+int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();

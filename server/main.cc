@@ -1,8 +1,10 @@
 // The program `gradstream`: the aggregation server and the tools around its database.
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
@@ -18,14 +20,21 @@ void assert_failed(const char* file, int line) {
 
 namespace {
 
-constexpr const char* kFooter =
-    "exit codes: 0 done; 1 internal error; 2 command line; 3 configuration; 4 database missing, damaged, full or\n"
-    "in use; 5 network; 6 configuration differs from the run's frozen parameters; 7 no such device, run or version,\n"
-    "or the name is taken; 8 an output file cannot be written; 9 this process flushes subnormal numbers to zero.";
+// Where the package puts it.
+constexpr const char* kInstalledConfig = "/etc/gradstream/gradstream.toml";
+
+std::string footer() {
+  std::string text = "exit codes:";
+  for (int code = 0; code <= kExitCodeMax; ++code) {
+    text += "\n  " + std::to_string(code) + "  " + exit_code_text(code);
+  }
+  return text;
+}
 
 struct Arguments {
   CommonOptions common;
   std::string check_config;
+  bool print_config = false;
   std::string name;
   std::string out;
   uint32_t run = 0;
@@ -33,9 +42,10 @@ struct Arguments {
   std::string format;
 };
 
-void add_common(CLI::App* verb, Arguments* arguments, bool config_required = true) {
-  auto* const config = verb->add_option("--config", arguments->common.config, "the configuration file (TOML)");
-  config->required(config_required);
+void add_common(CLI::App* verb, Arguments* arguments) {
+  verb->add_option("--config", arguments->common.config,
+                   std::string("the configuration file (TOML); without it ") + kInstalledConfig + " if that is there")
+      ->envname("GRADSTREAM_CONFIG");
   verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
       ->allow_extra_args(false);
 }
@@ -49,19 +59,18 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verb = app.add_subcommand(
       "serve",
       "serve the active run, or the latest; with none in the database, begin one from the configuration's [run]");
-  add_common(verb, arguments, false);
+  add_common(verb, arguments);
   auto* const check = verb->add_option("--check-config", arguments->check_config,
                                        "print the effective configuration (of FILE, or of --config) and exit");
   check->expected(0, 1);
+  verb->add_flag("--print-config", arguments->print_config, "the same, with the origin of each value behind it");
   verb->callback([arguments, check, code] {
     if (!arguments->check_config.empty()) {
       arguments->common.config = arguments->check_config;
     }
-    if (arguments->common.config.empty()) {
-      *code = fail(kExitUsage, "serve needs --config FILE");
-    } else {
-      *code = check->count() > 0 ? check_config(arguments->common) : serve(arguments->common);
-    }
+    const bool with_origins = arguments->print_config;
+    *code = check->count() > 0 || with_origins ? check_config(arguments->common, with_origins)
+                                               : serve(arguments->common);
   });
 }
 
@@ -131,8 +140,11 @@ int run_program(int argc, char** argv) {
                 "sets that mode: a library linked with -ffast-math, often one named in LD_PRELOAD");
   }
   CLI::App app("gradstream: federated learning that fits on microcontrollers");
-  app.footer(kFooter);
+  app.footer(footer());
   Arguments arguments;
+  if (::access(kInstalledConfig, R_OK) == 0) {
+    arguments.common.config = kInstalledConfig;
+  }
   int code = kExitOk;
   app.require_subcommand(1);
   add_serve(app, &arguments, &code);

@@ -143,6 +143,30 @@ class Commands(unittest.TestCase):
         self.assertIn("0 to 65535", self.verb("serve", "--set", "server.listen=localhost:1", code=CONFIG))
         self.assertIn("cannot be read", self.run_program("status", "--config", self.home / "none.toml", code=CONFIG))
 
+    def test_the_origin_of_each_value_is_printed(self):
+        (self.home / "conf.d").mkdir()
+        (self.home / "conf.d" / "seed.toml").write_text("[run]\nseed = 5\n")
+        os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "warn"
+        self.addCleanup(os.environ.pop, "GRADSTREAM_SERVER_LOG_LEVEL")
+        text = self.verb("serve", "--print-config", "--set", "run.cols=3")
+        for line in (f"seed = 5  # {self.home}/conf.d/seed.toml:2", "cols = 3  # --set", "store_retry_ms = 1000  # default",
+                     'log_level = "warn"  # GRADSTREAM_SERVER_LOG_LEVEL', f"rows = 8  # {self.config}:11"):
+            self.assertIn(line + "\n", text)
+        os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "loud"
+        self.assertIn("GRADSTREAM_SERVER_LOG_LEVEL: server.log_level", self.verb("status", code=CONFIG))
+        os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "info"
+        os.environ["GRADSTREAM_CONFIG"] = str(self.config)
+        self.addCleanup(os.environ.pop, "GRADSTREAM_CONFIG")
+        self.assertIn("seed = 5\n", self.run_program("serve", "--check-config"))
+
+    def test_the_document_tells_every_exit_code(self):
+        source = (ROOT / "server" / "commands.h").read_text()
+        codes = re.findall(r"(?m)^  kExit\w+ = (\d+),", source)
+        said = re.findall(r"(?m)^  (\d+)  (.+)$", self.run_program("--help"))
+        self.assertEqual([code for code, _ in said], codes)
+        table = re.search(r"(?m)^\| code \|.*\n\|.*\n((?:\|.*\n)+)", OPERATING.read_text())[1]
+        self.assertEqual(re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", table), said)
+
     def test_devices(self):
         out = self.home / "a.id"
         text = self.verb("device", "add", "a", "--out", out)
