@@ -415,7 +415,8 @@ std::string find_conflict(const Config& config) {
 std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
   std::string errors = read_file(sources.path, out, origins);
   std::string files = sources.path;
-  for (const std::string& fragment : errors.empty() ? fragments_of(sources.path, &errors) : std::vector<std::string>()) {
+  const std::vector<std::string> fragments = fragments_of(sources.path, &errors);
+  for (const std::string& fragment : fragments) {
     errors += read_file(fragment, out, origins);
     files += ", " + fragment;
   }

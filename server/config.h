@@ -1,5 +1,5 @@
-// The configuration: TOML, sections [server], [server.limits] and [run]. A section [demo] belongs to the demo tool and is
-// not read here. Any other section or key is an error that names it, its line and the nearest known one.
+// The configuration: TOML, sections [server], [server.limits] and [run]. A section [demo] belongs to the demo tool and
+// is not read here. Any other section or key is an error that names it, its line and the nearest known one.
 //
 //   the file -> FOLDER OF THE FILE/conf.d/*.toml, by name -> GRADSTREAM_SECTION_KEY -> --set section.key=value
 //

@@ -149,7 +149,8 @@ class Commands(unittest.TestCase):
         os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "warn"
         self.addCleanup(os.environ.pop, "GRADSTREAM_SERVER_LOG_LEVEL")
         text = self.verb("serve", "--print-config", "--set", "run.cols=3")
-        for line in (f"seed = 5  # {self.home}/conf.d/seed.toml:2", "cols = 3  # --set", "store_retry_ms = 1000  # default",
+        for line in (f"seed = 5  # {self.home}/conf.d/seed.toml:2", "cols = 3  # --set",
+                     "store_retry_ms = 1000  # default",
                      'log_level = "warn"  # GRADSTREAM_SERVER_LOG_LEVEL', f"rows = 8  # {self.config}:11"):
             self.assertIn(line + "\n", text)
         os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "loud"
