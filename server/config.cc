@@ -225,6 +225,10 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
     reader.error(listen, "server.listen: expected ADDRESS:PORT with a numeric address and a port from 0 to 65535, such "
                          "as \"127.0.0.1:7433\" or \"[::]:7433\"");
   }
+  const toml::node* const http = table.get("http_listen");
+  if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
+    reader.error(http, "server.http_listen: expected nothing, or ADDRESS:PORT such as \"127.0.0.1:7434\"");
+  }
   const toml::node* const database = table.get("database");
   if (database != nullptr && out->database.empty()) {
     reader.error(database, "server.database: expected the path of a file");
@@ -403,6 +407,12 @@ std::string find_conflict(const Config& config) {
   const std::string problem = config.has_run ? check_parameters(config.run) : "";
   if (!problem.empty()) {
     return "[run] " + problem;
+  }
+  Tcp::endpoint http;
+  if (config.server.http_token_file.empty() && parse_listen_address(config.server.http_listen, &http) &&
+      !is_loopback(http)) {
+    return "server.http_listen " + config.server.http_listen + " can be reached from other machines: set "
+           "server.http_token_file to a file with a token, or listen on 127.0.0.1";
   }
   const SessionLimits& session = config.server.listener.session;
   return session.refusal_retry_min_ms > session.refusal_retry_max_ms

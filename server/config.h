@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "server/http.h"
 #include "server/listener.h"
 #include "server/log.h"
 #include "server/run_parameters.h"
@@ -29,9 +30,12 @@ struct ServerConfig {
   std::string export_dir;                 // empty: no files; else runN_vNNNNNN.npy for each version
   std::string first_model;                // a CSV file, one line a row: a new run begins at this point, not one drawn
   std::string log_level = "info";
+  std::string http_listen;                // empty: none; else ADDRESS:PORT for people and monitors (server/http.h)
+  std::string http_token_file;            // what a request must prove; needed beyond loopback
   bool allow_psk_ke = false;              // also the key exchange without forward secrecy
   ListenerLimits listener;
   StoreThreadLimits store;
+  HttpLimits http;
   uint32_t drain_deadline_ms = 5000;      // from SIGTERM until sessions that do not leave are cut
 };
 
@@ -43,6 +47,8 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("export_dir", c.export_dir);
   visit("first_model", c.first_model);
   visit("log_level", c.log_level);
+  visit("http_listen", c.http_listen);
+  visit("http_token_file", c.http_token_file);
   visit("allow_psk_ke", c.allow_psk_ke);
 }
 
@@ -66,6 +72,10 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("store_delay_ms", c.store.delay_ms, 0U, 1000U);
   visit("store_retry_ms", c.store.retry_ms, 1U, kDayMs);
   visit("drain_deadline_ms", c.drain_deadline_ms, 1U, kDayMs);
+  visit("http_connection_count_max", c.http.connection_count_max, 1U, 1U << 12);
+  visit("http_request_size_max", c.http.request_size_max, 256U, 1U << 20);
+  visit("http_request_deadline_ms", c.http.request_deadline_ms, 1U, kDayMs);
+  visit("http_answer_deadline_ms", c.http.answer_deadline_ms, 1U, kDayMs);
 }
 
 struct Config {

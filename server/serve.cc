@@ -1,6 +1,8 @@
 // The verb `serve`: from a configuration to a running server, and to an orderly end.
+#include <chrono>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "server/commands.h"
@@ -73,6 +75,33 @@ std::string set_first_model(const Config& config, Coordinator& coordinator) {
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 
+// The port for people and monitors; *out stays empty where none is configured.
+int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<HttpServer>* out) {
+  Tcp::endpoint endpoint;
+  if (!parse_listen_address(config.server.http_listen, &endpoint)) {  // empty: load_config() has checked it
+    return kExitOk;
+  }
+  std::string token;
+  const std::string& file = config.server.http_token_file;
+  std::string problem = file.empty() ? "" : read_token(file, &token);
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
+  *out = std::make_unique<HttpServer>(config.server.http, token, [&board, out](std::string_view path) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return watch_response(path, board.read().get(), (*out)->counters(),
+                          static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+  });
+  problem = (*out)->start(endpoint);
+  if (!problem.empty()) {
+    return fail(kExitNetwork, problem);
+  }
+  log_event(LogLevel::kInfo, "http_listening",
+            Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{(*out)->port()})
+                .add("token", token.empty() ? "no" : "needed"));
+  return kExitOk;
+}
+
 int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, SqliteDatabase& journal_database) {
   std::vector<DeviceRow> devices;
   if (fleet.devices(&devices) != StoreStatus::kOk) {
@@ -99,7 +128,10 @@ int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, Sq
       log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
     }
   };
-  Server server(io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices));
+  WatchBoard board;
+  std::unique_ptr<HttpServer> http;  // its thread reads the board
+  Server server(io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
+                config.server.http_listen.empty() ? nullptr : &board);
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&server](const ErrorCode& cancelled, int) {
     if (!cancelled) {
@@ -109,6 +141,9 @@ int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, Sq
   error = server.start();
   if (!error.empty()) {
     return fail(kExitNetwork, error);
+  }
+  if (const int code = open_http(config, board, &http); code != kExitOk) {
+    return code;
   }
   io.run();
   return server.finish() ? kExitOk : kExitDatabase;
@@ -143,7 +178,10 @@ int serve(const CommonOptions& options) {
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config.server.listen, &endpoint);  // load_config() has checked it
-  const std::string occupied = check_listen_address(endpoint);  // before a run is made that nobody could serve
+  std::string occupied = check_listen_address(endpoint);  // before a run is made that nobody could serve
+  if (occupied.empty() && parse_listen_address(config.server.http_listen, &endpoint)) {
+    occupied = check_listen_address(endpoint, "server.http_listen");
+  }
   if (!occupied.empty()) {
     return fail(kExitNetwork, occupied);
   }

@@ -48,7 +48,7 @@ const char* cause_of(StoreStatus status) {
 }  // namespace
 
 Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
-               std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices)
+               std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices, WatchBoard* board)
     : io_(io),
       config_(config),
       run_(run),
@@ -60,15 +60,18 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       listener_(io, tls_, limits_for(config), counters_, *this),
       tick_(io),
       fleet_poll_(io),
-      drain_timer_(io) {
+      drain_timer_(io),
+      watch_timer_(io),
+      board_(board) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
+  started_ms_ = now_ms();
 }
 
 Server::~Server() {
   executing_ = true;  // sessions that end now have nobody to tell
   listener_.close_accepting();
   listener_.abort_all();
-  for (SteadyTimer* const timer : {&tick_, &fleet_poll_, &drain_timer_}) {
+  for (SteadyTimer* const timer : {&tick_, &fleet_poll_, &drain_timer_, &watch_timer_}) {
     timer->cancel();
   }
   if (store_) {
@@ -105,6 +108,7 @@ std::string Server::start() {
   coordinator_->start(now_ms());
   execute();
   poll_fleet();  // a stop may have been asked for while no server ran
+  watch();
   return {};
 }
 
@@ -165,6 +169,7 @@ void Server::execute() {
     }
   }
   executing_ = false;
+  note_round();
   mark_run_state();
   arm_tick();
 }
@@ -405,32 +410,62 @@ bool Server::finish() {
 }
 
 void Server::log_counters() {
-  const ShellCounters& s = counters_;
-  const CoordinatorCounters& c = coordinator_->counters();
-  log_event(
-      LogLevel::kInfo, "counters",
-      Fields().add("connections_accepted", s.connections_accepted).add("connections_over_cap", s.connections_over_cap)
-          .add("handshakes_over_cap", s.handshakes_over_cap).add("accept_failures", s.accept_failures)
-          .add("sessions_established", s.sessions_established).add("plain_text_peers", s.plain_text_peers)
-          .add("tls_version_peers", s.tls_version_peers).add("unknown_identities", s.unknown_identities)
-          .add("revoked_identities", s.revoked_identities).add("wrong_keys", s.wrong_keys)
-          .add("tls_other_faults", s.tls_other_faults).add("malformed_frames", s.malformed_frames)
-          .add("deadline_handshake", s.deadline_handshake).add("deadline_hello", s.deadline_hello)
-          .add("deadline_frame", s.deadline_frame).add("deadline_write", s.deadline_write)
-          .add("deadline_idle", s.deadline_idle).add("deadline_close", s.deadline_close)
-          .add("sessions_overloaded", s.sessions_overloaded)
-          .add("frames_received", s.frames_received).add("frames_sent", s.frames_sent)
-          .add("wire_bytes_received", s.wire_bytes_received).add("wire_bytes_sent", s.wire_bytes_sent)
-          .add("store_failures", s.store_failures).add("updates_folded", c.updates_folded)
-          .add("updates_late", c.updates_late).add("updates_partial", c.updates_partial)
-          .add("updates_refused", c.updates_refused)
-          .add("updates_without_time", c.updates_without_time).add("updates_duplicate", c.updates_duplicate)
-          .add("updates_superseded", c.updates_superseded).add("tasks_issued", c.tasks_issued)
-          .add("tasks_abandoned", c.tasks_abandoned).add("tasks_refused", c.tasks_refused)
-          .add("rounds_closed", c.rounds_closed).add("rounds_extended", c.rounds_extended)
-          .add("snapshots_sent", c.snapshots_sent).add("records_sent", c.records_sent)
-          .add("digest_mismatches", c.digest_mismatches).add("sessions_replaced", c.sessions_replaced)
-          .add("messages_unexpected", c.messages_unexpected).add("steps_failed", c.steps_failed));
+  Fields fields;
+  visit_counters(counters_, coordinator_->counters(),
+                 [&](const char* key, const char*, uint64_t value) { fields.add(key, value); });
+  log_event(LogLevel::kInfo, "counters", fields);
+}
+
+// Publishes what can be seen now, once a period: a copy, so that whoever looks holds nobody up.
+void Server::watch() {
+  if (board_ == nullptr) {
+    return;
+  }
+  const auto snapshot = std::make_shared<WatchSnapshot>();
+  snapshot->taken_ms = now_ms();
+  snapshot->taken_steady_ms = steady_ms();
+  snapshot->started_ms = started_ms_;
+  snapshot->run = run_.id;
+  snapshot->run_name = run_.name;
+  snapshot->run_state = coordinator_->run_state();
+  const Replica& model = coordinator_->model();
+  snapshot->has_version = model.has_model();
+  if (model.has_model()) {
+    snapshot->version = model.version();
+    snapshot->digest = model.digest();
+  }
+  snapshot->round_count = config_.run.round_count;
+  snapshot->round = coordinator_->round_progress();
+  for (const DeviceRow& device : devices_) {
+    ++(device.revoked ? snapshot->devices_revoked : snapshot->devices_enrolled);
+  }
+  snapshot->sessions = listener_.connection_count();
+  snapshot->handshakes = listener_.handshake_count();
+  snapshot->is_storage_failed = coordinator_->is_storage_failed();
+  snapshot->is_draining = draining_;
+  snapshot->shell = counters_;
+  snapshot->coordinator = coordinator_->counters();
+  snapshot->rounds.assign(rounds_.begin(), rounds_.end());
+  snapshot->devices = coordinator_->device_statuses();
+  board_->publish(snapshot);
+  watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
+  watch_timer_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      watch();
+    }
+  });
+}
+
+// Before the next one may close.
+void Server::note_round() {
+  const RoundSummary& last = coordinator_->last_round();
+  if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().version == last.version)) {
+    return;
+  }
+  rounds_.push_back(last);
+  if (rounds_.size() > kRoundHistoryMax) {
+    rounds_.pop_front();
+  }
 }
 
 }  // namespace gradstream

@@ -5,6 +5,7 @@
 """
 
 import fcntl
+import json
 import os
 import pathlib
 import re
@@ -20,6 +21,8 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATING = ROOT / "docs" / "operating.md"
@@ -342,7 +345,7 @@ class Commands(unittest.TestCase):
         self.assertRegex(self.verb("status"), r"run=2 .* served=yes")
         self.verb("run", "pause")
         server.wait_for("event=run_paused")
-        self.wait_for_state("paused")
+        self.wait_for_text('state="paused"', "status", "--run", "2")  # run 1 is so too
         # The older one goes on, and is the one to serve.
         self.assertIn('run=1 state="active"', self.verb("run", "resume", "--run", "1"))
         self.assertIn("run=1 served=2", server.wait_for("event=newer_run"))
@@ -504,6 +507,96 @@ class Commands(unittest.TestCase):
         self.assertIn("handshake_deadline_ms", server.wait_for("event=deadline"))
         self.assertEqual(server.stop(), OK)
         self.assertIn("plain_text_peers=1", "".join(server.lines))
+
+    def http(self, port, path, headers=None):
+        """Status and text of a GET."""
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def serve_watched(self, *arguments):
+        server = self.serve("--set", "server.http_listen=127.0.0.1:0", *arguments)
+        return server, int(re.search(r" port=(\d+)", server.wait_for("event=http_listening"))[1])
+
+    def test_what_the_http_port_shows(self):
+        self.enrol()
+        server, port = self.serve_watched()
+        server.wait_for("event=version version=0")
+        for path, expected in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
+            self.assertEqual(self.http(port, path), (200, expected))
+        for _ in range(100):  # a snapshot a second
+            status = json.loads(self.http(port, "/status")[1])
+            if status["run"]["has_version"]:
+                break
+            time.sleep(0.05)
+        self.assertEqual((status["run"]["state"], status["run"]["version"]), ("active", 0))
+        self.assertEqual(status["devices"], {"enrolled": 2, "revoked": 0})
+        devices = json.loads(self.http(port, "/status/devices")[1])["devices"]
+        self.assertEqual([device["device"] for device in devices], ["a", "b"])
+        self.assertEqual(self.http(port, "/test.db")[0], 404)
+        key = re.search(r"^key = (.*)$", (self.home / "a.id").read_text(), re.M)[1]
+        told = "".join(self.http(port, path)[1] for path in ("/metrics", "/status", "/status/devices"))
+        self.assertNotIn(key, told)
+        self.assertEqual(server.stop(), OK)
+
+    def test_the_http_port_beyond_loopback_needs_a_token(self):
+        text = self.verb("serve", "--set", "server.http_listen=0.0.0.0:0", code=CONFIG)
+        self.assertIn("server.http_token_file", text)
+        token = self.home / "token"
+        token.write_text("0123456789abcdef0123\n")
+        words = ("--set", "server.http_listen=0.0.0.0:0", "--set", f"server.http_token_file={token}")
+        token.chmod(0o644)
+        self.assertIn("chmod 600", self.verb("serve", *words, code=FILE))
+        token.chmod(0o600)
+        server, port = self.serve_watched(*words)
+        self.assertEqual(self.http(port, "/metrics")[0], 401)
+        self.assertEqual(self.http(port, "/metrics", {"Authorization": "Bearer 0123456789abcdef0124"})[0], 401)
+        self.assertEqual(self.http(port, "/healthz", {"Authorization": "Bearer 0123456789abcdef0123"})[0], 200)
+        self.assertEqual(server.stop(), OK)
+        self.assertIn("event=http_refused reason=token", "".join(server.lines))
+        self.assertNotIn("0123456789abcdef0123", "".join(server.lines))
+        with socket.create_server(("127.0.0.1", 0)) as holder:
+            port = holder.getsockname()[1]
+            text = self.verb("serve", "--set", f"server.http_listen=127.0.0.1:{port}", code=NETWORK)
+        self.assertIn("set server.http_listen to another one", text)
+
+    def test_the_operators_files_name_metrics_that_exist(self):
+        self.enrol()
+        server, port = self.serve_watched()
+        for _ in range(100):
+            code, text = self.http(port, "/metrics")
+            if code == 200:
+                break
+            time.sleep(0.05)
+        self.assertEqual(server.stop(), OK)
+        there = set(re.findall(r"(?m)^# TYPE (\w+) ", text))
+        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss"}  # of the first round that closes
+        told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
+        self.assertGreater(len(told), 15)
+        counters = {f"gradstream_{key}_total" for key in re.findall(r'visit\("(\w+)"',
+                                                                    (ROOT / "server" / "watch.h").read_text())}
+        self.assertEqual((there | later) - counters - told, set(), "metrics that docs/operating.md does not tell")
+        self.assertEqual(counters - there, set())
+        dashboard = json.loads((ROOT / "operations" / "grafana_dashboard.json").read_text())
+        alerts = (ROOT / "operations" / "prometheus_alerts.yaml").read_text()
+        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        expressions += re.findall(r"(?m)^        expr: >-\n          (.+)$", alerts)
+        self.assertEqual(len(re.findall("- alert:", alerts)), len(re.findall("expr:", alerts)))
+        self.assertGreater(len(expressions), 30)
+        for expression in expressions:
+            names = set(re.findall(r"\b((?:gradstream|process)_\w+)", expression))
+            self.assertEqual(names - there - later, set(), expression)
+            self.assertTrue(names or "up{" in expression, expression)
+            for state in re.findall(r'state="(\w+)"', expression):
+                self.assertIn(f'state="{state}"', text)
+            for reason in re.findall(r'reason=~"([\w|]+)"', expression):
+                for word in reason.split("|"):
+                    self.assertIn(f'reason="{word}"', text)
+            self.assertEqual([expression.count(c) for c in "({["], [expression.count(c) for c in ")}]"])
 
     @unittest.skipUnless(shutil.which("openssl"), "needs the openssl program")
     def test_openssl_as_a_peer(self):
