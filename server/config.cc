@@ -501,6 +501,16 @@ std::string parse_run_source(const std::string& source, RunParameters* out) {
   return problem.empty() ? errors : "stored run: " + problem + "\n";
 }
 
+std::string value_text(const Config& config, const std::string& key) {
+  std::string text;
+  visit_all(config, [&](const std::string& section, const char* name, const std::string& value) {
+    if (section + "." + name == key) {
+      text = value;
+    }
+  });
+  return text;
+}
+
 namespace {
 
 // origins: null for none.

@@ -101,6 +101,8 @@ std::string load_config(const std::string& path, const std::vector<std::string>&
 
 // Every key as "section.key", in the order of config_text().
 std::vector<std::string> config_keys();
+// The value of one of them, as config_text() shows it.
+std::string value_text(const Config& config, const std::string& key);
 // The variables of this process, for ConfigSources.
 std::vector<std::string> process_environment();
 

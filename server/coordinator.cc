@@ -186,6 +186,16 @@ void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
   state.judge_open_round(now_ms);
 }
 
+void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {
+  State& state = *state_;
+  if (!state.ledger.fleet().at(device).is_revoked) {
+    return;
+  }
+  state.ledger.fleet().restore(device);
+  state.log(LogLevel::kInfo, "device_restored", Fields().add("device", state.ledger.fleet().at(device).name));
+  state.open_run(now_ms);
+}
+
 void Coordinator::stop(uint64_t now_ms) {
   if (!state_->ledger.is_over()) {
     state_->deadline_ms = State::kNever;

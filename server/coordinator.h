@@ -103,7 +103,7 @@ struct RoundProgressView {
 struct DeviceStatus {
   std::string name;
   uint32_t index = 0;
-  bool is_revoked = false;
+  bool is_revoked = false;  // or disabled, or pending
   bool connected = false;
   bool is_asked = false;  // in the open version
   bool has_task = false;
@@ -147,8 +147,10 @@ class Coordinator {
   void on_storage_recovered(uint64_t now_ms);
   // A device enrolled while running: it gets the next enrolment index.
   void on_device_added(const std::string& name, uint64_t now_ms);
-  // A device revoked while running, or, between replay() and start(), at some earlier time.
+  // A device revoked or disabled while running, or, between replay() and start(), at some earlier time.
   void on_device_revoked(uint32_t device, uint64_t now_ms);
+  // A device that was taken out and may come in again.
+  void on_device_restored(uint32_t device, uint64_t now_ms);
   // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and
   // its version goes on with them, and with all its time, when it is resumed. Each has no effect where the run is in
   // that state, or over.

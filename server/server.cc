@@ -8,6 +8,7 @@
 #include <mbedtls/platform_util.h>
 
 #include "server/model_export.h"
+#include "server/notify.h"
 #include "server/record.h"
 
 namespace gradstream {
@@ -64,7 +65,6 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       watch_timer_(io),
       board_(board) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
-  started_ms_ = now_ms();
 }
 
 Server::~Server() {
@@ -101,7 +101,7 @@ std::string Server::start() {
                 .add("devices", uint64_t{devices_.size()})
                 .add("database", absolute_path(config_.server.database)));
   for (const DeviceRow& device : devices_) {
-    if (device.revoked) {
+    if (!device.is_active()) {
       coordinator_->on_device_revoked(device.index, now_ms());
     }
   }
@@ -116,17 +116,27 @@ std::string Server::start() {
 
 bool Server::find_psk(std::string_view identity, PskEntry* out) {
   std::optional<DeviceRow> row;
-  const StoreStatus status = parts_.fleet.find_device(std::string(identity), &row);
+  std::string name(identity);
+  uint32_t generation = 0;
+  StoreStatus status = parts_.fleet.find_device(name, &row);
+  if (status == StoreStatus::kOk && !row && split_identity(identity, &name, &generation)) {
+    status = parts_.fleet.find_device(name, &row);
+  }
   if (status != StoreStatus::kOk) {
     fleet_unreadable();
   }
-  if (!row) {
+  if (!row || generation > row->generation) {
     return false;
   }
-  out->key = row->key;
+  const bool is_previous = generation + 1 == row->generation && now_ms() < row->previous_until_ms;
+  out->key = is_previous ? row->previous_key : row->key;
   mbedtls_platform_zeroize(row->key.data(), row->key.size());
+  mbedtls_platform_zeroize(row->previous_key.data(), row->previous_key.size());
   out->device = row->index;
-  out->revoked = row->revoked;
+  out->refusal = row->state == DeviceState::kRevoked                   ? PskRefusal::kRevoked
+                 : !row->is_active()                                   ? PskRefusal::kInactive
+                 : generation == row->generation || is_previous ? PskRefusal::kNone
+                                                                       : PskRefusal::kExpired;
   return true;
 }
 
@@ -326,8 +336,15 @@ bool Server::refresh_fleet() {
       log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
       coordinator_->on_device_added(row.name, now_ms());
     }
-    if (row.revoked && (is_new || !devices_[row.index].revoked)) {
+    const bool is_changed = !is_new && row.state != devices_[row.index].state;
+    if (is_changed) {
+      log_event(LogLevel::kInfo, "device_state",
+                Fields().add("device", row.name).add("state", device_state_text(row.state)));
+    }
+    if ((is_new || is_changed) && !row.is_active()) {
       coordinator_->on_device_revoked(row.index, now_ms());
+    } else if (is_changed) {
+      coordinator_->on_device_restored(row.index, now_ms());
     }
   }
   devices_ = std::move(rows);
@@ -362,13 +379,20 @@ bool Server::refresh_runs() {
   if (run && !is_over()) {
     follow_wish(run->state);
   }
-  if (current && current->id != run_.id && current->id != newer_run_) {
-    newer_run_ = current->id;
-    log_event(LogLevel::kWarn, "newer_run",
-              Fields().add("run", uint64_t{newer_run_}).add("served", uint64_t{run_.id})
-                  .add("remedy", "restart the server to serve it"));
+  // Only once the end or the pause is durable: the next server of this run must find it so.
+  const bool is_idle = is_over() || marked_state_ == StoredRunState::kPaused;
+  if (current && current->id != run_.id && is_active(current->state) && is_idle && !draining_) {
+    next_run_ = current->id;
+    log_event(LogLevel::kInfo, "next_run", Fields().add("run", uint64_t{next_run_}).add("served", uint64_t{run_.id}));
+    drain();
   }
   return true;
+}
+
+void Server::reload() {
+  if (!draining_) {
+    refresh_fleet();
+  }
 }
 
 // ---- The end -------------------------------------------------------------------------------------------------------
@@ -416,15 +440,26 @@ void Server::log_counters() {
   log_event(LogLevel::kInfo, "counters", fields);
 }
 
-// Publishes what can be seen now, once a period: a copy, so that whoever looks holds nobody up.
+// Once a period: a word to the service manager, and a copy of what can be seen now, so that who looks holds nobody up.
 void Server::watch() {
-  if (board_ == nullptr) {
-    return;
+  notify_manager("READY=1\nWATCHDOG=1");
+  if (board_ != nullptr) {
+    publish_snapshot();
   }
+  watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
+  watch_timer_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      watch();
+    }
+  });
+}
+
+void Server::publish_snapshot() {
   const auto snapshot = std::make_shared<WatchSnapshot>();
   snapshot->taken_ms = now_ms();
   snapshot->taken_steady_ms = steady_ms();
-  snapshot->started_ms = started_ms_;
+  static const uint64_t started_ms = snapshot->taken_ms;  // of the process, which may serve several runs
+  snapshot->started_ms = started_ms;
   snapshot->run = run_.id;
   snapshot->run_name = run_.name;
   snapshot->run_state = coordinator_->run_state();
@@ -437,7 +472,10 @@ void Server::watch() {
   snapshot->round_count = config_.run.round_count;
   snapshot->round = coordinator_->round_progress();
   for (const DeviceRow& device : devices_) {
-    ++(device.revoked ? snapshot->devices_revoked : snapshot->devices_enrolled);
+    ++(device.state == DeviceState::kPending    ? snapshot->devices_pending
+       : device.state == DeviceState::kDisabled ? snapshot->devices_disabled
+       : device.state == DeviceState::kRevoked  ? snapshot->devices_revoked
+                                                : snapshot->devices_active);
   }
   snapshot->sessions = listener_.connection_count();
   snapshot->handshakes = listener_.handshake_count();
@@ -448,12 +486,6 @@ void Server::watch() {
   snapshot->rounds.assign(rounds_.begin(), rounds_.end());
   snapshot->devices = coordinator_->device_statuses();
   board_->publish(snapshot);
-  watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
-  watch_timer_.async_wait([this](const ErrorCode& error) {
-    if (!error) {
-      watch();
-    }
-  });
 }
 
 // Before the next one may close.

@@ -122,7 +122,7 @@ Json json_of(const DeviceStatus& device) {
   const gs_StatusReport& report = device.report;
   return {{"device", device.name},
           {"index", device.index},
-          {"revoked", device.is_revoked},
+          {"active", !device.is_revoked},
           {"connected", device.connected},
           {"asked", device.is_asked},
           {"has_task", device.has_task},
@@ -177,7 +177,9 @@ std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
   add_process(metrics, s);
   add_run(metrics, s);
   metrics.begin("gradstream_devices", "gauge", "Enrolled devices by state.");
-  metrics.sample("gradstream_devices", "state=\"enrolled\"", std::to_string(s.devices_enrolled));
+  metrics.sample("gradstream_devices", "state=\"pending\"", std::to_string(s.devices_pending));
+  metrics.sample("gradstream_devices", "state=\"active\"", std::to_string(s.devices_active));
+  metrics.sample("gradstream_devices", "state=\"disabled\"", std::to_string(s.devices_disabled));
   metrics.sample("gradstream_devices", "state=\"revoked\"", std::to_string(s.devices_revoked));
   metrics.gauge("gradstream_sessions", "Connections of devices, with those in their handshake.",
                 static_cast<double>(s.sessions));
@@ -208,13 +210,15 @@ std::string status_json(const WatchSnapshot& s) {
   Json run = {{"number", s.run},         {"name", s.run_name},       {"state", run_state_text(s.run_state)},
               {"has_version", s.has_version}, {"version", s.version}, {"digest", hex(s.digest)},
               {"round_count", s.round_count}, {"round", std::move(open)}};
+  Json devices = {{"pending", s.devices_pending}, {"active", s.devices_active}, {"disabled", s.devices_disabled},
+                  {"revoked", s.devices_revoked}};
   return text_of({{"time_ms", s.taken_ms},
                   {"started_ms", s.started_ms},
                   {"ready", not_ready_cause(s).empty()},
                   {"draining", s.is_draining},
                   {"storage_failed", s.is_storage_failed},
                   {"run", std::move(run)},
-                  {"devices", {{"enrolled", s.devices_enrolled}, {"revoked", s.devices_revoked}}},
+                  {"devices", std::move(devices)},
                   {"sessions", s.sessions},
                   {"handshakes", s.handshakes},
                   {"counters", std::move(counters)},

@@ -39,7 +39,9 @@ struct WatchSnapshot {
   uint64_t digest = 0;
   uint32_t round_count = 0;
   RoundProgressView round;
-  uint32_t devices_enrolled = 0;  // and not revoked
+  uint32_t devices_pending = 0;
+  uint32_t devices_active = 0;
+  uint32_t devices_disabled = 0;
   uint32_t devices_revoked = 0;
   uint64_t sessions = 0;
   uint64_t handshakes = 0;  // of these, not established yet
@@ -74,6 +76,8 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("tls_version_peers", "Peers without TLS 1.3.", s.tls_version_peers);
   visit("unknown_identities", "Handshakes of names that nobody enrolled.", s.unknown_identities);
   visit("revoked_identities", "Handshakes of revoked devices.", s.revoked_identities);
+  visit("inactive_identities", "Handshakes of pending or disabled devices.", s.inactive_identities);
+  visit("expired_keys", "Handshakes with a key whose rotation window is over.", s.expired_keys);
   visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.wrong_keys);
   visit("tls_other_faults", "Handshakes that failed otherwise.", s.tls_other_faults);
   visit("malformed_frames", "Sessions ended for bytes that are no message.", s.malformed_frames);

@@ -192,7 +192,7 @@ class Commands(unittest.TestCase):
         self.verb("device", "revoke", "c", code=NOT_FOUND)
         listed = self.verb("device", "list")
         self.assertRegex(listed, r"device=a index=0 state=revoked")
-        self.assertRegex(listed, r"device=b index=1 state=enrolled")
+        self.assertRegex(listed, r"device=b index=1 state=active")
         self.assertNotIn(key, listed)
 
     def test_run_life(self):
@@ -238,27 +238,65 @@ class Commands(unittest.TestCase):
         told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\| (`.*?) \|", text))))
         self.assertEqual(events - told, set())
 
-    def test_a_server_keeps_to_its_run(self):
+    def test_a_server_goes_over_to_the_next_run(self):
         self.enrol()
-        server = self.serve()
+        server, port = self.serve_watched()
         server.wait_for("event=version version=0")
         self.assertIn("stop requested", self.verb("run", "stop"))
         server.wait_for("event=run_stopped")
-        server.wait_for("event=counters")
-        for _ in range(100):  # the line in the log comes before the state in the database
-            if 'state="stopped"' in self.verb("run", "list"):
-                break
+        self.wait_for_state("stopped")
         self.assertIn("served=yes", self.verb("status"))
-        begun = self.verb("run", "start")
-        self.assertIn(f"stop the server of run 1 (process {server.child.pid})", begun)
-        self.assertIn("run=2 served=1", server.wait_for("event=newer_run"))
-        self.assertRegex(self.verb("status"), r"run=2 .* served=no")
-        self.assertIn('run=2 state="stopped"', self.verb("run", "stop"))
+        begun = self.verb("run", "start", "--set", "run.cols=3")
+        self.assertIn(f"the server (process {server.child.pid}) goes over to it", begun)
+        self.assertIn("run=2 served=1", server.wait_for("event=next_run"))
+        self.assertIn(f"port={server.port} run=2", server.wait_for("event=listening"))
+        server.wait_for("event=version version=0")
+        self.assertRegex(self.verb("status"), r"run=2 .* served=yes")
+        self.assertEqual(self.diagnose(server.port, "a", OK), "none")
+        for _ in range(100):
+            if json.loads(self.http(port, "/status")[1])["run"]["number"] == 2:
+                break
+            time.sleep(0.05)
+        self.assertEqual(json.loads(self.http(port, "/status")[1])["run"]["number"], 2)
+        (self.home / "a.gsd").write_bytes(SHARD)
+        self.assertIn("event=", self.run_once(server, 0, options=("--retry-ms", "20")))
         self.assertEqual(server.stop(), OK)
-        self.verb("run", "start")
-        again = self.serve()
-        self.assertRegex(self.verb("status"), r"run=3 .* served=yes")
-        self.assertEqual(again.stop(), OK)
+        self.assertEqual("".join(server.lines).count("event=stopped"), 2)
+        with sqlite3.connect(self.home / "test.db") as database:
+            updates = database.execute("SELECT count(*) FROM journal WHERE run=2 AND kind=2").fetchone()
+        database.close()
+        self.assertEqual(updates, (1,))
+
+    def test_hangup_reloads_devices_and_log_level(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        text = self.config.read_text()
+        self.config.write_text(text.replace("[server]\n", '[server]\nlog_level = "debug"\nallow_psk_ke = true\n'))
+        server.child.send_signal(signal.SIGHUP)
+        line = server.wait_for("event=reloaded")
+        self.assertIn("log_level=debug needs_restart=server.allow_psk_ke", line)
+        self.assertEqual(self.diagnose(server.port, "a", OK), "none")
+        server.wait_for(" debug ")
+        self.config.write_text(text + "colls = 3\n")
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("unknown key run.colls", server.wait_for("event=reload_failed"))
+        self.assertEqual(self.diagnose(server.port, "a", OK), "none")
+        self.assertEqual(server.stop(), OK)
+
+    def test_a_service_manager_hears_that_the_server_lives(self):
+        self.enrol()
+        path = self.home / "notify"
+        os.environ["NOTIFY_SOCKET"] = str(path)
+        self.addCleanup(os.environ.pop, "NOTIFY_SOCKET")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(path))
+            manager.settimeout(SECONDS_MAX)
+            server = self.serve()
+            self.assertEqual(manager.recv(100), b"READY=1\nWATCHDOG=1")
+            self.assertEqual(server.stop(), OK)
+            while (word := manager.recv(100)) != b"STOPPING=1":
+                self.assertEqual(word, b"READY=1\nWATCHDOG=1")
 
     def wait_for_text(self, text, *verb):
         """The line in the log comes before the journal and the state in the database."""
@@ -346,11 +384,9 @@ class Commands(unittest.TestCase):
         self.verb("run", "pause")
         server.wait_for("event=run_paused")
         self.wait_for_text('state="paused"', "status", "--run", "2")  # run 1 is so too
-        # The older one goes on, and is the one to serve.
+        # The older one goes on, and the server goes over to it.
         self.assertIn('run=1 state="active"', self.verb("run", "resume", "--run", "1"))
-        self.assertIn("run=1 served=2", server.wait_for("event=newer_run"))
-        self.assertEqual(server.stop(), OK)
-        server = self.serve()
+        self.assertIn("run=1 served=2", server.wait_for("event=next_run"))
         server.wait_for("event=run_resumed version=0")
         self.assertRegex(self.verb("status"), r"run=1 .* served=yes")
         self.assertRegex(self.verb("status", "--run", "2"), r"run=2 .*paused.* served=no")
@@ -476,6 +512,10 @@ class Commands(unittest.TestCase):
         self.assertIn("model export", self.verb("serve", "--set", "server.first_model=/nonexistent/x", code=FILE))
         self.assertIn("folder", self.verb("serve", "--set", "server.database=/nonexistent/x.db", code=DATABASE))
         (self.home / "text.db").write_text("not a database " * 500)
+        (self.home / "text.db").chmod(0o644)
+        text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
+        self.assertIn("chmod 600", text)
+        (self.home / "text.db").chmod(0o600)
         text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
         self.assertIn("no SQLite database", text)
 
@@ -508,6 +548,167 @@ class Commands(unittest.TestCase):
         self.assertEqual(server.stop(), OK)
         self.assertIn("plain_text_peers=1", "".join(server.lines))
 
+    def doctor(self, target, code=NETWORK, *arguments):
+        text = self.run_program("doctor", target, "--format", "json", *arguments, code=code)
+        told = json.loads(text)
+        self.assertTrue(told["cause"] == "none" or told["remedy"], text)
+        return told["cause"]
+
+    def diagnose(self, port, name, code=NETWORK):
+        return self.doctor(f"127.0.0.1:{port}", code, "--identity", self.home / f"{name}.id")
+
+    def test_a_rotated_key_and_the_states_of_an_identity(self):
+        self.enrol()
+        server = self.serve()
+        port = server.port
+        self.assertEqual(self.diagnose(port, "a", OK), "none")
+        text = self.verb("device", "rotate", "a", "--out", self.home / "a1.id")
+        self.assertIn("identity=a~1", text)
+        self.assertEqual(stat.S_IMODE((self.home / "a1.id").stat().st_mode), 0o600)
+        self.assertEqual(self.diagnose(port, "a1", OK), "none")
+        self.assertEqual(self.diagnose(port, "a", OK), "none", "within the window")
+        self.verb("device", "rotate", "a", "--out", self.home / "a2.id", "--window-s", "0")
+        self.assertEqual(self.diagnose(port, "a2", OK), "none")
+        for name in ("a", "a1"):
+            self.assertEqual(self.diagnose(port, name), "wrong_key")
+            self.assertIn("device rotate", server.wait_for("event=tls_expired_key"))
+        self.verb("device", "rotate", "a", "--out", self.home / "a2.id", code=FILE)
+        self.verb("device", "rotate", "nobody", "--out", self.home / "n.id", code=NOT_FOUND)
+        self.assertFalse((self.home / "n.id").exists())
+        self.verb("device", "disable", "a")
+        server.wait_for("event=device_state device=a state=disabled")
+        self.assertEqual(self.diagnose(port, "a2"), "not_active")
+        self.assertIn("device enable", server.wait_for("event=tls_inactive_identity"))
+        self.verb("device", "enable", "a")
+        server.wait_for("event=device_restored device=a")
+        self.assertEqual(self.diagnose(port, "a2", OK), "none")
+        self.verb("device", "add", "late", "--out", self.home / "late.id", "--pending")
+        self.assertEqual(self.diagnose(port, "late"), "not_active")
+        self.verb("device", "enable", "late")
+        self.assertEqual(self.diagnose(port, "late", OK), "none")
+        self.verb("device", "revoke", "a")
+        self.assertEqual(self.diagnose(port, "a2"), "not_active")
+        self.assertIn("for good", self.verb("device", "enable", "a", code=NOT_FOUND))
+        self.assertEqual(server.stop(), OK)
+        log = "".join(server.lines)
+        for path in self.home.glob("*.id"):
+            self.assertNotIn(re.search(r"^key = (.*)$", path.read_text(), re.M)[1], log)
+        listed = [json.loads(line) for line in self.verb("device", "list", "--format", "json").splitlines()]
+        self.assertEqual([(d["device"], d["state"], d["generation"]) for d in listed],
+                         [("a", "revoked", 2), ("b", "active", 0), ("late", "active", 0)])
+
+    def test_a_disabled_device_loses_its_live_session_and_comes_back(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        (self.home / "a.gsd").write_bytes(SHARD)
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
+                 self.home / "a.gsd", "--retry-ms", "20"]
+        client = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        self.addCleanup(client.wait)
+        self.addCleanup(client.kill)
+        server.wait_for("event=device_report device=a")
+        self.verb("device", "disable", "a")
+        server.wait_for("event=device_state device=a state=disabled")
+        server.wait_for("event=tls_inactive_identity")
+        self.verb("device", "enable", "a")
+        server.wait_for("event=device_restored device=a")
+        server.wait_for("event=device_report device=a")
+        self.assertEqual(server.stop(), OK)
+
+    def test_many_devices_from_a_file(self):
+        names, folder = self.home / "names.csv", self.home / "ids"
+        folder.mkdir()
+        key = "0123456789abcdefABCDEF" + "00" * 21
+        names.write_text(f"name,key\nn1\nn2,{key}\n\n# a comment\nn3\r\n")
+        names.chmod(0o644)
+        self.assertIn("chmod 600", self.verb("device", "import", names, "--out-folder", folder, code=FILE))
+        names.chmod(0o600)
+        self.assertIn("--out-folder", self.verb("device", "import", names, code=USAGE))
+        said = self.verb("device", "import", names, "--out-folder", folder, "--pending")
+        self.assertIn("devices=3 identity_files=2 state=pending", said)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["n1.identity", "n3.identity"])
+        self.assertEqual(stat.S_IMODE((folder / "n1.identity").stat().st_mode), 0o600)
+        (self.home / "n2.id").write_text(f"identity = n2\nkey = {key.lower()}\n")
+        self.verb("device", "enable", "n2")
+        server = self.serve()
+        self.assertEqual(self.diagnose(server.port, "n2", OK), "none")
+        self.assertEqual(server.stop(), OK)
+        for text, message in ((f"x\nn2,{key}\n", "n2 is enrolled already; nothing"),
+                              ("x\nx\n", ":2: x stands here twice"),
+                              ("x\ny,12\n", ":2: key: expected 64"), ("a b\n", ":1: name: expected"),
+                              ("a~1\n", ":1: name: expected"), ("", "names no device")):
+            names.write_text(text)
+            code = NOT_FOUND if "already" in message else FILE
+            said = self.verb("device", "import", names, "--out-folder", folder, code=code)
+            self.assertIn(message, said)
+            self.assertNotIn("y,12", said)
+        self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
+        self.assertFalse((folder / "x.identity").exists())
+
+    def test_the_doctor_names_each_cause(self):
+        self.enrol()
+        server = self.serve()
+        target = f"127.0.0.1:{server.port}"
+        self.assertEqual(self.doctor(target), "unknown_identity")
+        self.assertEqual(self.doctor(target, NETWORK, "--identity", self.home / "a.id", "--psk-ke"), "key_exchange")
+        (self.home / "bad.id").write_text("identity = a\nkey = " + "00" * 32 + "\n")
+        self.assertEqual(self.diagnose(server.port, "bad"), "wrong_key")
+        (self.home / "bad.id").write_text("identity = a\nkey = 00\n")
+        self.assertEqual(self.diagnose(server.port, "bad", FILE), "identity_file")
+        self.assertEqual(self.diagnose(server.port, "none", FILE), "identity_file")
+        self.assertEqual(server.stop(), OK)
+        self.assertEqual(self.doctor(target), "nothing_listening")
+        self.assertEqual(self.doctor("name.invalid:7433"), "dns")
+        self.assertNotIn("event=session_left", "".join(server.lines))
+        for wrong in ("here", "here:", ":7433", "::1:7433", "here:70000", "here:x"):
+            self.run_program("doctor", wrong, code=USAGE)
+        for answer, cause in ((b"SSH-2.0-x\r\n", "plain_text"), (b"", "closed"),
+                              (b"\x15\x03\x03\x00\x02\x02\x46", "tls_version"), (None, "no_answer")):
+            with socket.create_server(("127.0.0.1", 0)) as peer:
+                thread = threading.Thread(target=self.answer_once, args=(peer, answer))
+                thread.start()
+                found = self.doctor(f"127.0.0.1:{peer.getsockname()[1]}", NETWORK, "--deadline-ms", "300")
+                thread.join()
+                self.assertEqual(found, cause)
+
+    @staticmethod
+    def answer_once(peer, answer):
+        """Takes one connection, says the answer and closes; None: says nothing until the other end closes."""
+        with peer.accept()[0] as connection:
+            connection.settimeout(SECONDS_MAX)
+            connection.recv(4096)
+            if answer is None:
+                connection.recv(4096)
+            else:
+                connection.sendall(answer)
+
+    def test_backup_and_restore(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        copy, database = self.home / "copy.db", self.home / "test.db"
+        self.assertIn(f"file={copy}", self.verb("backup", copy))
+        self.assertEqual(stat.S_IMODE(copy.stat().st_mode), 0o600)
+        self.assertIn("exists already", self.verb("backup", copy, code=FILE))
+        self.verb("backup", self.home / "none" / "copy.db", code=FILE)
+        self.assertIn("served by another server", self.verb("restore", copy, "--replace", code=DATABASE))
+        self.assertEqual(server.stop(), OK)
+        digest = re.search(r"digest=(\w+)", self.verb("status"))[1]
+        self.verb("device", "add", "later", "--out", self.home / "later.id")
+        self.assertIn("--replace", self.verb("restore", copy, code=DATABASE))
+        (self.home / "bad.db").write_text("no database" * 1000)
+        self.verb("restore", self.home / "bad.db", "--replace", code=FILE)
+        self.assertIn("device=later", self.verb("device", "list"), "what cannot be restored replaces nothing")
+        self.assertIn("before=", self.verb("restore", copy, "--replace"))
+        self.assertNotIn("device=later", self.verb("device", "list"))
+        self.assertEqual(len(list(self.home.glob("test.db.before-*"))), 1)
+        self.assertIn(f"digest={digest}", self.verb("status"))
+        self.assertEqual(self.serve().stop(), OK)
+        database.unlink()
+        self.verb("restore", copy)
+        self.assertIn("device=a", self.verb("device", "list"))
+
     def http(self, port, path, headers=None):
         """Status and text of a GET."""
         request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
@@ -534,7 +735,7 @@ class Commands(unittest.TestCase):
                 break
             time.sleep(0.05)
         self.assertEqual((status["run"]["state"], status["run"]["version"]), ("active", 0))
-        self.assertEqual(status["devices"], {"enrolled": 2, "revoked": 0})
+        self.assertEqual(status["devices"], {"pending": 0, "active": 2, "disabled": 0, "revoked": 0})
         devices = json.loads(self.http(port, "/status/devices")[1])["devices"]
         self.assertEqual([device["device"] for device in devices], ["a", "b"])
         self.assertEqual(self.http(port, "/test.db")[0], 404)

@@ -27,7 +27,7 @@ WatchSnapshot example() {
   snapshot.has_version = true;
   snapshot.version = 7;
   snapshot.round = {9, 4, 6};
-  snapshot.devices_enrolled = 9;
+  snapshot.devices_active = 9;
   snapshot.devices_revoked = 1;
   snapshot.shell.wrong_keys = 11;
   snapshot.coordinator.updates_folded = 123456789012;
