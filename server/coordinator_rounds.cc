@@ -102,7 +102,17 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("loss_after", number(tally.loss_after_sum / count))
           .add("upload_bytes", upload_bytes)
           .add("record_bytes", record.payload.size()));
-  upload_bytes = 0;
+  last_round = {record.version,
+                now_ms,
+                trigger_name(trigger),
+                tally.on_time_count,
+                tally.late_count,
+                tally.partial_count,
+                missing,
+                tally.loss_before_sum / count,
+                tally.loss_after_sum / count,
+                std::exchange(upload_bytes, 0),
+                record.payload.size()};
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.round_count) {
     run_event(RunEvent::kFinished, now_ms);

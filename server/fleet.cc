@@ -47,6 +47,13 @@ void Fleet::revoke(uint32_t index) {
   member_count_ -= at(index).is_member ? 1 : 0;
 }
 
+void Fleet::restore(uint32_t index) {
+  GS_ASSERT(at(index).is_revoked);
+  at(index).is_revoked = false;
+  ++active_count_;
+  member_count_ += at(index).is_member ? 1 : 0;
+}
+
 Device& Fleet::at(uint32_t index) {
   GS_ASSERT(contains(index));
   return devices_[index];

@@ -26,6 +26,8 @@ uint64_t* counter_of(TlsFault fault, ShellCounters& counters) {
     case TlsFault::kTlsVersion: return &counters.tls_version_peers;
     case TlsFault::kUnknownIdentity: return &counters.unknown_identities;
     case TlsFault::kRevoked: return &counters.revoked_identities;
+    case TlsFault::kInactive: return &counters.inactive_identities;
+    case TlsFault::kExpiredKey: return &counters.expired_keys;
     case TlsFault::kWrongKey: return &counters.wrong_keys;
     default: return &counters.tls_other_faults;
   }

@@ -62,6 +62,8 @@ struct ShellCounters {
   uint64_t tls_version_peers = 0;
   uint64_t unknown_identities = 0;
   uint64_t revoked_identities = 0;
+  uint64_t inactive_identities = 0;
+  uint64_t expired_keys = 0;
   uint64_t wrong_keys = 0;
   uint64_t tls_other_faults = 0;
   uint64_t malformed_frames = 0;

@@ -46,6 +46,8 @@ const char* tls_fault_event(TlsFault fault) {
     case TlsFault::kTlsVersion: return "tls_version";
     case TlsFault::kUnknownIdentity: return "tls_unknown_identity";
     case TlsFault::kRevoked: return "tls_revoked_identity";
+    case TlsFault::kInactive: return "tls_inactive_identity";
+    case TlsFault::kExpiredKey: return "tls_expired_key";
     case TlsFault::kWrongKey: return "tls_wrong_key";
     case TlsFault::kNoPsk: return "tls_no_psk";
     case TlsFault::kKeyExchange: return "tls_key_exchange";
@@ -63,7 +65,11 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kTlsVersion: return "the peer speaks an older TLS: enable TLS 1.3 in its configuration";
     case TlsFault::kUnknownIdentity: return "enrol it with `gradstream device add`, or correct its identity file";
     case TlsFault::kRevoked: return "the device was revoked: enrol it under a new name to let it in again";
-    case TlsFault::kWrongKey: return "its identity file is not the one that `gradstream device add` wrote last";
+    case TlsFault::kInactive: return "the device is pending or disabled: `gradstream device enable` lets it in";
+    case TlsFault::kExpiredKey:
+      return "its key was rotated and the window is over: give it the file of the last `gradstream device rotate`";
+    case TlsFault::kWrongKey:
+      return "its identity file is not the one that `gradstream device add` or `rotate` wrote last";
     case TlsFault::kNoPsk: return "configure the device's pre-shared key with psk_dhe_ke (x25519 or P-256)";
     case TlsFault::kKeyExchange:
       return "it asks for psk_ke, which is not allowed here: give the device psk_dhe_ke, or set server.allow_psk_ke = "
@@ -110,11 +116,12 @@ int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned c
   auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
   stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kIdentitySizeMax));
   stream->identity_known_ = identity_size <= kIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
-  if (!stream->identity_known_ || stream->entry_.revoked) {
+  if (!stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone) {
     // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
-    const bool is_revoked = stream->identity_known_;
-    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
-                                   is_revoked ? MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED : kAlertUnknownPskIdentity);
+    const unsigned char alert = !stream->identity_known_                              ? kAlertUnknownPskIdentity
+                                : stream->entry_.refusal == PskRefusal::kExpired ? MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR
+                                                                                 : MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
+    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
     return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
   }
   const int code = mbedtls_ssl_set_hs_psk(ssl, stream->entry_.key.data(), stream->entry_.key.size());
@@ -373,8 +380,10 @@ Status TlsStream::fail(int code) {
     fault_ = TlsFault::kTlsVersion;
   } else if (!established_ && !identity_.empty() && !identity_known_) {
     fault_ = TlsFault::kUnknownIdentity;
-  } else if (!established_ && !identity_.empty() && entry_.revoked) {
-    fault_ = TlsFault::kRevoked;
+  } else if (!established_ && !identity_.empty() && entry_.refusal != PskRefusal::kNone) {
+    fault_ = entry_.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
+             : entry_.refusal == PskRefusal::kInactive ? TlsFault::kInactive
+                                                       : TlsFault::kExpiredKey;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
     fault_ = TlsFault::kWrongKey;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER &&

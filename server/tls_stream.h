@@ -37,10 +37,16 @@ inline constexpr size_t kPskSize = 32;  // bytes
 using PskKey = std::array<uint8_t, kPskSize>;
 
 // What the fleet says of an identity.
+enum class PskRefusal : uint8_t {
+  kNone,
+  kRevoked,
+  kInactive,  // pending or disabled
+  kExpired,   // proves a key that a rotation has replaced, after its window
+};
 struct PskEntry {
   PskKey key = {};
   uint32_t device = 0;  // enrolment index
-  bool revoked = false;
+  PskRefusal refusal = PskRefusal::kNone;
 };
 // false: no such identity. Called on the io_context thread, in the middle of a handshake: it must not wait.
 using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
@@ -51,6 +57,8 @@ enum class TlsFault : uint8_t {
   kTlsVersion,       // the peer speaks TLS, but not 1.3
   kUnknownIdentity,  // nobody of that name is enrolled
   kRevoked,          // enrolled once, revoked since
+  kInactive,         // pending or disabled
+  kExpiredKey,       // of a generation that a rotation has ended
   kWrongKey,         // the identity is known, its key differs
   kNoPsk,            // the peer offers no pre-shared key or no key exchange of ours
   kKeyExchange,      // the identity is known, but offered with psk_ke alone, which the context does not allow

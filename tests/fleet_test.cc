@@ -37,6 +37,9 @@ TEST(Fleet, NamesWhoIsMissing) {
   fleet.at(0).answered_version = 2;
   fleet.at(3).answered_version = 2;
   EXPECT_EQ(fleet.missing(2), "none");
+  fleet.restore(2);
+  EXPECT_EQ(fleet.active_count(), 4U);
+  EXPECT_EQ(fleet.missing(2), "c");
   EXPECT_FALSE(fleet.contains(4));
 }
 

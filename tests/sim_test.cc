@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/manifold/fixed_rank.h"
-#include "sim/calm_fleet.h"
 #include "sim/simulation.h"
+#include "sim/timed_fleet.h"
 
 namespace gradstream {
 namespace {
@@ -140,7 +140,7 @@ TEST(Simulation, OneDigestWithAProximalTermInTheLoss) {
 
 // Three devices that know a third of the entries of a 6 x 5 matrix of rank 1 each find all of it, by gradients and by
 // forward passes alone.
-TEST(CalmFleet, CompletesAMatrixOfFixedRank) {
+TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
   constexpr uint32_t kRows = 6, kCols = 5;
   struct Entries {
     std::vector<Real> values;
@@ -176,9 +176,9 @@ TEST(CalmFleet, CompletesAMatrixOfFixedRank) {
     p.step_decay = 0;
     p.round_count = is_zeroth_order ? 600 : 200;
     p.estimator = is_zeroth_order ? EstimatorId::kProjectionTwoSided : p.estimator;
-    CalmFleet fleet(p, problems, {});
+    TimedFleet fleet(p, problems, {});
     std::vector<Real> model(p.shape.size());
-    ASSERT_EQ(fleet.run([&](uint32_t, const Real* x) {
+    ASSERT_EQ(fleet.run(TimedFleet::kNoEndMs, [&](uint64_t, uint32_t, const Real* x) {
       std::copy_n(x, model.size(), model.data());
       return true;
     }),
