@@ -431,7 +431,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   Line line;
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()}).add_hex("digest", digest).add("file", out);
   if (wants_average) {
-    line.add("average", average.text());
+    line.add_quoted("average", average.text());
   }
   line.print(options);
   return kExitOk;
