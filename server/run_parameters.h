@@ -79,9 +79,8 @@ struct RunParameters {
   // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
   // Whoever sets it calls set_parts() after it.
   std::string parts;
-  // Of manifold fixed_rank: "20x14", the matrix's shape, and its rank; set_parts() makes the point's shape of them.
+  // Of manifold fixed_rank: "20x14", the matrix's shape; set_parts() makes the point's shape of it and of `rank`.
   std::string matrix;
-  uint32_t rank = 0;
   std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
@@ -103,8 +102,9 @@ struct RunParameters {
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
   Real proximal = 0;            // mu of the proximal term, 0: none
+  Real proximal_sigma = 1;  // of ProximalForm::kLorentz
+  uint32_t rank = 0;        // of manifold fixed_rank; here, where it costs no padding
   ProximalForm proximal_form = ProximalForm::kGeodesic;  // kGeodesic: RFedProx; else a term of the devices' loss
-  Real proximal_sigma = 1;                               // kLorentz
   // Solver svrg.
   BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
   Iterate iterate = Iterate::kLast;

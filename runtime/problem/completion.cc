@@ -30,11 +30,11 @@ size_t scratch_size(const void*, Shape shape) { return Arena::taken_size<Real>(k
 
 // One known entry, and what the point says of it.
 struct Entry {
-  const Real* u;  // row i of U
-  const Real* v;  // row j of V
-  size_t u_at;
-  size_t v_at;
-  Real residual;
+  const Real* u = nullptr;  // row i of U
+  const Real* v = nullptr;  // row j of V
+  size_t u_at = 0;          // where they begin
+  size_t v_at = 0;
+  Real residual = 0;
 };
 
 // Whole numbers from 0 to below `count`.
