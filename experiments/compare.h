@@ -89,9 +89,9 @@ struct Tolerance {
   // as the algorithm. Empty: none.
   std::vector<Curve> nudged = {};
 };
-// The reference adds in another order at every step, a nudge moves one entry once: it is one unit in the last place
-// against some in every entry of every step. Errors that grow by a factor a round are mostly those of the first rounds.
-inline constexpr double kSensitivityFactor = 100;
+// The reference adds in another order at every step, a nudge moves one entry once, and three of them are a small
+// sample.
+inline constexpr double kSensitivityFactor = 10;
 
 // Of this build, for the measure of a case: the double build replays to rounding; the float build follows first-order
 // runs until the rounding of the model shows, and zeroth-order ones while the gap is above ten times the run's floor.

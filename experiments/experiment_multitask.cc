@@ -32,7 +32,7 @@ std::vector<Case> x5_cases(const Request& request) {
 
 void x5_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto at = [&](const char* key, uint32_t round) { return curves.at(key).at(round).measures; };
-  constexpr uint32_t kSeedMax = 2;  // of the reference
+  constexpr uint32_t kSeedMax = 1;  // the reference has no other; of another seed these figures are evidence
   judgement->check_seeds(request.seed, kSeedMax, "K1, cost at round 50", at("K1", 50).excess, 1.2e1, 4);
   judgement->check_seeds(request.seed, kSeedMax, "K1, cost at round 100", at("K1", 100).excess, 4.4e-2, 10);
   judgement->check_seeds(request.seed, kSeedMax, "K2, cost at round 50", at("K2", 50).excess, 5.1e-2, 10);

@@ -54,22 +54,36 @@ std::vector<Curve> nudged_curves(const Case& one, HarnessOptions options) {
 
 uint32_t seed_of(const Case& one, const Request& request) { return one.seed == 0 ? request.seed : one.seed; }
 
-void hold_to_reference(const ReferenceCurve& reference, const Case& one, const Curve& curve,
-                       const std::vector<ReferenceException>& exceptions, const HarnessOptions& options,
-                       Judgement* judgement) {
-  if (curve.points.empty()) {
-    judgement->check(one.key + " runs: " + curve.fault, false);
-    return;
-  }
-  Tolerance tolerance = tolerance_of(reference, one.parameters, curve.optimum);
-  tolerance.may_end_early = !curve.fault.empty() && may_end(exceptions, one.key, seed_of(one, options.request), curve);
-  const bool is_sensitive = std::any_of(exceptions.begin(), exceptions.end(), [&](const ReferenceException& e) {
-    return e.kind == ReferenceException::Kind::kSensitive && matches(e, one.key, reference.seed);
+bool is_sensitive(const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed) {
+  return std::any_of(exceptions.begin(), exceptions.end(), [&](const ReferenceException& exception) {
+    return exception.kind == ReferenceException::Kind::kSensitive && matches(exception, key, seed);
   });
-  if (is_sensitive) {
-    tolerance.nudged = nudged_curves(one, options);
+}
+
+// Holds one case to all lines of the reference that it follows; appends their keys to `held`.
+void hold_case(const std::vector<ReferenceCurve>& references, const std::vector<ReferenceException>& exceptions,
+               const Case& one, const Curve& curve, const HarnessOptions& options, std::vector<HeldKey>* held,
+               Judgement* judgement) {
+  const uint32_t seed = seed_of(one, options.request);
+  std::vector<Curve> nudged;
+  for (const ReferenceCurve& reference : references) {
+    const bool is_its_own = reference.key == one.key && one.reference_key != kNoReference;
+    if ((!is_its_own && reference.key != one.reference_key) || reference.seed != seed) {
+      continue;
+    }
+    held->push_back({reference.key, reference.seed});
+    if (curve.points.empty()) {
+      judgement->check(one.key + " runs: " + curve.fault, false);
+      continue;
+    }
+    Tolerance tolerance = tolerance_of(reference, one.parameters, curve.optimum);
+    tolerance.may_end_early = !curve.fault.empty() && may_end(exceptions, one.key, seed, curve);
+    if (nudged.empty() && is_sensitive(exceptions, one.key, seed)) {
+      nudged = nudged_curves(one, options);
+    }
+    tolerance.nudged = nudged;
+    compare(reference, curve, tolerance, options.round_count_max, judgement);
   }
-  compare(reference, curve, tolerance, options.round_count_max, judgement);
 }
 
 void hold_to_references(const Experiment& experiment, const std::vector<Case>& cases, const Curves& curves,
@@ -77,14 +91,8 @@ void hold_to_references(const Experiment& experiment, const std::vector<Case>& c
   const std::vector<ReferenceCurve> references = read_references(experiment.name);
   const std::vector<ReferenceException> exceptions = read_exceptions(experiment.name);
   std::vector<HeldKey> held;
-  for (const ReferenceCurve& reference : references) {
-    for (const Case& one : cases) {
-      const bool is_its_own = reference.key == one.key && one.reference_key != kNoReference;
-      if ((is_its_own || reference.key == one.reference_key) && reference.seed == seed_of(one, options.request)) {
-        held.push_back({reference.key, reference.seed});
-        hold_to_reference(reference, one, curves.at(one.key), exceptions, options, judgement);
-      }
-    }
+  for (const Case& one : cases) {
+    hold_case(references, exceptions, one, curves.at(one.key), options, &held, judgement);
   }
   if (is_whole) {
     check_coverage(references, exceptions, held, options.request.seed, judgement);

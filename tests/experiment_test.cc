@@ -211,7 +211,7 @@ TEST(Experiment, ExceptionsAreWellFormed) {
   EXPECT_GT(count, 0u);
 }
 
-// A hundred times what a nudged start moves it is left to a curve from there on; no more.
+// Ten times what a nudged start moves it is left to a curve from there on; no more.
 TEST(Experiment, ASensitiveRunMayPartAsFarAsRoundingMovesIt) {
   Tolerance tolerance{1e-7, 1e-9};
   const std::vector<double> parted = {1, 0.5, 0.05 + 1e-6, 0.001 + 1e-6, 0.2};
@@ -220,10 +220,10 @@ TEST(Experiment, ASensitiveRunMayPartAsFarAsRoundingMovesIt) {
   std::vector<CurvePoint>& points = tolerance.nudged.front().points;
   points[50].measures.excess = parted[3];
   points[60].measures.excess = parted[4];
-  points[40].measures.excess = parted[2] + 1.1e-8;
+  points[40].measures.excess = parted[2] + 1.1e-7;
   EXPECT_TRUE(follows(parted, tolerance));
-  points[40].measures.excess = parted[2] + 0.9e-8;
-  EXPECT_FALSE(follows(parted, tolerance)) << "moved by less than a hundredth of the deviation";
+  points[40].measures.excess = parted[2] + 0.9e-7;
+  EXPECT_FALSE(follows(parted, tolerance)) << "moved by less than a tenth of the deviation";
   points[40].measures.excess = parted[2];
   points[50].measures.excess = parted[3] + 1e-7;
   EXPECT_FALSE(follows(parted, tolerance)) << "moved only after it had parted";
@@ -237,7 +237,7 @@ TEST(Experiment, ANudgeMovesOneEntryOfTheStart) {
   const Curve curve = run_case(one, options);
   options.nudged_entry = 0;
   const Curve nudged = run_case(one, options);
-  EXPECT_NE(nudged.points[0].measures.excess, curve.points[0].measures.excess);
+  EXPECT_NE(nudged.digest, curve.digest);
   EXPECT_NEAR(nudged.points[0].measures.excess / curve.points[0].measures.excess, 1,
               100 * std::numeric_limits<Real>::epsilon());
 }
