@@ -201,12 +201,12 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
       read();
     } else {
       bool is_head = false;
-      HttpResponse response = server_.answer(std::string_view(request_).substr(0, head_size), peer_, &is_head);
-      write(std::move(response), is_head);
+      const HttpResponse response = server_.answer(std::string_view(request_).substr(0, head_size), peer_, &is_head);
+      write(response, is_head);
     }
   }
 
-  void write(HttpResponse response, bool is_head) {
+  void write(const HttpResponse& response, bool is_head) {
     is_answered_ = true;
     request_.clear();
     arm(server_.limits_.answer_deadline_ms, HttpRefusal::kSlowAnswer);

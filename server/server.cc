@@ -496,7 +496,15 @@ void Server::publish_snapshot() {
   snapshot->shell = counters_;
   snapshot->coordinator = coordinator_->counters();
   snapshot->rounds.assign(rounds_.begin(), rounds_.end());
-  snapshot->devices = coordinator_->device_statuses();
+  if (watched_devices_ == nullptr || snapshot->taken_steady_ms >= watch_devices_at_ms_) {
+    const auto begin = std::chrono::steady_clock::now();
+    watched_devices_ = std::make_shared<std::vector<DeviceStatus>>(coordinator_->device_statuses());
+    watched_devices_ms_ = snapshot->taken_ms;
+    const auto cost = (std::chrono::steady_clock::now() - begin) * kDeviceCopyShare;
+    watch_devices_at_ms_ = snapshot->taken_steady_ms + milliseconds_of(cost);
+  }
+  snapshot->devices = watched_devices_;
+  snapshot->devices_taken_ms = watched_devices_ms_;
   board_->publish(snapshot);
 }
 

@@ -97,6 +97,9 @@ class Server : public SessionOwner {
   SteadyTimer drain_timer_;
   SteadyTimer watch_timer_;
   WatchBoard* board_;
+  std::shared_ptr<const std::vector<DeviceStatus>> watched_devices_;
+  uint64_t watched_devices_ms_ = 0;   // when they were copied
+  uint64_t watch_devices_at_ms_ = 0;  // when they are again, by the steady clock
   std::deque<RoundSummary> rounds_;  // the last kRoundHistoryMax
   uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read

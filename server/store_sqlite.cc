@@ -284,11 +284,6 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                                                ") or set server.database to another path");
   }
   if (stat(path_.c_str(), &info) == 0) {
-    if (S_ISREG(info.st_mode) && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-      return fail_with(StoreStatus::kFailed,
-                       "database " + path_ + " can be read by others, and holds keys; chmod 600 " + path_ +
-                           ", and rotate the keys if somebody may have");
-    }
     if (S_ISREG(info.st_mode)) {
       return StoreStatus::kOk;
     }
@@ -452,6 +447,12 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   StoreStatus status = prepare_file(options);
   if (status == StoreStatus::kOk) {
     status = connect(options);
+  }
+  struct stat info = {};
+  if (status == StoreStatus::kOk && options.vfs == nullptr && stat(path_.c_str(), &info) == 0 &&
+      (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return fail_with(StoreStatus::kFailed, "database " + path_ + " can be read by others, and holds keys; chmod 600 " +
+                                               path_ + ", and rotate the keys if somebody may have");
   }
   if (status != StoreStatus::kOk || !options.check_integrity) {
     return status;

@@ -227,10 +227,15 @@ std::string status_json(const WatchSnapshot& s) {
 
 std::string devices_json(const WatchSnapshot& s) {
   Json devices = Json::array();
-  for (const DeviceStatus& device : s.devices) {
-    devices.push_back(json_of(device));
+  if (s.devices != nullptr) {
+    for (const DeviceStatus& device : *s.devices) {
+      devices.push_back(json_of(device));
+    }
   }
-  return text_of({{"time_ms", s.taken_ms}, {"run", s.run}, {"version", s.version}, {"devices", std::move(devices)}});
+  return text_of({{"time_ms", s.devices_taken_ms},
+                  {"run", s.run},
+                  {"version", s.version},
+                  {"devices", std::move(devices)}});
 }
 
 HttpResponse watch_response(std::string_view path, const WatchSnapshot* snapshot, const HttpCounters& http,

@@ -512,10 +512,6 @@ class Commands(unittest.TestCase):
         self.assertIn("model export", self.verb("serve", "--set", "server.first_model=/nonexistent/x", code=FILE))
         self.assertIn("folder", self.verb("serve", "--set", "server.database=/nonexistent/x.db", code=DATABASE))
         (self.home / "text.db").write_text("not a database " * 500)
-        (self.home / "text.db").chmod(0o644)
-        text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
-        self.assertIn("chmod 600", text)
-        (self.home / "text.db").chmod(0o600)
         text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
         self.assertIn("no SQLite database", text)
 

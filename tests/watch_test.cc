@@ -42,7 +42,8 @@ WatchSnapshot example() {
   device.name = "kitchen";
   device.firmware_version = "1.0\xff\xfe\"<script>";
   device.step_time_us = 1500;
-  snapshot.devices.push_back(device);
+  snapshot.devices = std::make_shared<std::vector<DeviceStatus>>(1, device);
+  snapshot.devices_taken_ms = 1700000000999;
   return snapshot;
 }
 
@@ -90,6 +91,7 @@ TEST(Watch, StatusIsJson) {
   EXPECT_EQ(status["ready"], true);
   const std::string text = devices_json(example());
   const Json devices = Json::parse(text);
+  EXPECT_EQ(devices["time_ms"], 1700000000999);
   EXPECT_EQ(devices["devices"][0]["device"], "kitchen");
   EXPECT_EQ(devices["devices"][0]["step_time_us"], 1500);
   EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
