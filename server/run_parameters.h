@@ -108,8 +108,6 @@ struct RunParameters {
   // Solver svrg.
   BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
   Iterate iterate = Iterate::kLast;
-  // Solver curve: gamma, the share of the displacement that is taken out of the control point's way.
-  Real curve_orthogonality = 1;
   // Step of round k and server step eta_g.
   StepRule step_rule = StepRule::kInverse;
   Real step_size = static_cast<Real>(0.1);
@@ -168,6 +166,8 @@ struct RunParameters {
   uint32_t delay_switch = 0;
   Real delay_lambda = 1;     // of the dc rules
   Real server_momentum = 0;  // beta of v <- beta T(v) + D
+  // Solver curve: gamma, the share of the displacement that is taken out of the control point's way.
+  Real curve_orthogonality = 1;
   // The average of versions (server/model_average.h).
   uint32_t average_period = 0;   // c: every so many versions one goes into it; 0: none
   uint32_t average_from = 0;     // the first version that may

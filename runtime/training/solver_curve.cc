@@ -17,14 +17,14 @@ namespace {
 constexpr Real kControlShare = static_cast<Real>(0.1);
 
 struct State {
-  Real* end;     // th
-  Real* offset;  // d
-  Real* upload;  // two tensors
+  Real* end = nullptr;     // th
+  Real* offset = nullptr;  // d
+  Real* upload = nullptr;  // two tensors
   Adam end_adam;
   Adam offset_adam;
-  Real loss_before;
-  Real loss_after;
-  bool is_spoilt;  // by a step that failed: no other follows, and the upload is that of the steps before
+  Real loss_before = 0;
+  Real loss_after = 0;
+  bool is_spoilt = false;  // by a step that failed: no other follows, and the upload is that of the steps before
 };
 
 State& state_of(const SolverRun& run) { return *static_cast<State*>(run.state); }
@@ -152,15 +152,15 @@ Status step(SolverRun& run, Arena& arena) {
   state.is_spoilt = true;
   const size_t size = run.task.shape.size();
   ScratchScope scope(arena);
-  Work work;
-  for (Real** tensor : {&work.gradient, &work.along, &work.point}) {
-    const Result<Real*> memory = arena.scratch<Real>(size);
-    GS_TRY(memory.status());
-    *tensor = memory.value();
-  }
+  const Result<Real*> gradient = arena.scratch<Real>(size);
+  GS_TRY(gradient.status());
+  const Result<Real*> along = arena.scratch<Real>(size);
+  GS_TRY(along.status());
+  const Result<Real*> point = arena.scratch<Real>(size);
+  GS_TRY(point.status());
   const Result<uint16_t*> order = arena.scratch<uint16_t>(held_count(run));
   GS_TRY(order.status());
-  work.order = order.value();
+  const Work work = {gradient.value(), along.value(), point.value(), order.value()};
   Real loss_sum = 0;
   uint32_t batch_count = 0;
   GS_TRY(train_end(run, state, work, &loss_sum, &batch_count, arena));
