@@ -429,7 +429,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   }
   const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
   Line line;
-  line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()}).add_hex("digest", digest).add("file", out);
+  line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
+  line.add_hex("digest", digest).add("file", out);
   if (wants_average) {
     line.add_quoted("average", average.text());
   }

@@ -1,10 +1,11 @@
 """./run bench server: what a device, a handshake and an update cost the aggregation server, beside an MQTT broker.
 
-For 100, 1,000 and 10,000 devices, all over TLS 1.3 with pre-shared keys on 127.0.0.1: memory of an idle device, handshakes
-and updates for each second of the server's processor, and the time from an update to its Ack. An update is 200 floats;
-it is pulled for, trained on nowhere, decoded, folded and durable before its Ack. mosquitto, where it is installed, gets
-as many devices and messages of the same size with QoS 1, which it keeps in memory only. Handshakes are held against a
-bare Mbed TLS server in memory. Clients run on this machine too: what counts is the server's processor time.
+For 100, 1,000 and 10,000 devices, all over TLS 1.3 with pre-shared keys on 127.0.0.1: memory of an idle device,
+handshakes and updates for each second of the server's processor, and the time from an update to its Ack. An update is
+200 floats; it is pulled for, trained on nowhere, decoded, folded and durable before its Ack. mosquitto, where it is
+installed, gets as many devices and messages of the same size with QoS 1, which it keeps in memory only. Handshakes are
+held against a bare Mbed TLS server in memory. Clients run on this machine too: what counts is the server's processor
+time.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import re
 import resource
 import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -181,9 +181,7 @@ def measure(start, count, exchange, is_mqtt):
 
 def bare_handshakes(exchange):
     """Of Mbed TLS alone, for each second of the server's end."""
-    line = subprocess.run([LOAD, "--bare", str(BARE_HANDSHAKES), "--exchange", exchange], capture_output=True, text=True,
-                          timeout=120, check=True).stdout
-    found = fleet.fields(line)
+    found = fleet.fields(fleet.command([LOAD, "--bare", BARE_HANDSHAKES, "--exchange", exchange], "handshakes", 120))
     return int(found["handshakes"]) / float(found["processor_s"])
 
 
@@ -195,8 +193,8 @@ def main():
     largest = max(arguments.devices)
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if files != resource.RLIM_INFINITY and files < FILES_PER_DEVICE * largest + FILES_BESIDE:
-        print(f"bench: error: {largest} devices need as many open files, and this shell may have {files}: raise its hard "
-              "limit (ulimit -Hn)", file=sys.stderr)
+        print(f"bench: error: {largest} devices need as many open files, and this shell may have {files}: raise its "
+              "hard limit (ulimit -Hn)", file=sys.stderr)
         print("result: error=files")
         return 1
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
@@ -208,8 +206,8 @@ def main():
         bare = {exchange: bare_handshakes(exchange) for exchange in ("psk_ke", "psk_dhe_ke")}
         print(f"bare Mbed TLS, handshakes for each second of the server's end: psk_ke {bare['psk_ke']:.0f}, "
               f"psk_dhe_ke {bare['psk_dhe_ke']:.0f}")
-        print("| peer | devices | handshakes/CPU s | connected in s | RSS per idle device, KiB | updates/CPU s | updates/s "
-              "| to Ack p50, ms | p99, ms |")
+        print("| peer | devices | handshakes/CPU s | connected in s | RSS per idle device, KiB | updates/CPU s "
+              "| updates/s | to Ack p50, ms | p99, ms |")
         print("|---|---|---|---|---|---|---|---|---|")
         found = {}
         cases = [("gradstream, psk_ke", start_server, "psk_ke", False)]
@@ -219,8 +217,8 @@ def main():
             for name, start, exchange, is_mqtt in cases:
                 row = found[name, count] = measure(start, count, exchange, is_mqtt)
                 print(f"| {name} | {count} | {row['handshakes_per_cpu_s']:.0f} | {row['connect_s']:.1f} | "
-                      f"{row['rss_per_device'] / 1024:.1f} | {row['updates_per_cpu_s']:.0f} | {row['updates_per_s']:.0f} | "
-                      f"{row['p50_ms']:.2f} | {row['p99_ms']:.2f} |", flush=True)
+                      f"{row['rss_per_device'] / 1024:.1f} | {row['updates_per_cpu_s']:.0f} | "
+                      f"{row['updates_per_s']:.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} |", flush=True)
     except Failure as failure:
         print(f"bench: error: {failure}", file=sys.stderr)
         print("result: error=failed")
