@@ -36,7 +36,7 @@ _gradstream() {
       device\ rotate) words="$common --out --window-s" ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;
-      model\ *) words='--config --set --help --run --version --format --out' ;;
+      model\ *) words='--config --set --help --run --version --format --out --average' ;;
       restore\ *) words="$common --replace" ;;
       doctor\ *) words='--identity --psk-ke --deadline-ms --format --help' ;;
       *) words=$common ;;
