@@ -85,7 +85,7 @@ TEST(MemoryForm, DecayingStepsChangeNoState) {
       EXPECT_GT(gap, 1e-6) << one.key;
     }
   }
-  EXPECT_EQ(count, 9u);  // 3of6 also as the authors of 003 run the correction
+  EXPECT_EQ(count, 8u);
 }
 
 // With everyone, on time and with equal K it is the published algorithm, here in plain double as printed.
