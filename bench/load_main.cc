@@ -584,8 +584,10 @@ class Load {
     std::exponential_distribution<double> gap(rate);
     double next = now_s() + gap(random_);
     run(seconds, [&](std::deque<Peer*>& idle, size_t) {
-      for (const double now = now_s(); next <= now; next += gap(random_)) {
+      const double now = now_s();
+      while (next <= now) {
         idle.empty() ? void(++behind_) : start(idle);
+        next += gap(random_);
       }
     });
   }
