@@ -312,9 +312,10 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
 StoreStatus SqliteDatabase::check_format(bool* is_new) {
   int64_t application_id = 0;
   int64_t object_count = 0;
-  StoreStatus status = query_number("PRAGMA application_id", &application_id);
+  // In this order: another process may make the tables in between, and names their owner in the same transaction.
+  StoreStatus status = query_number("SELECT count(*) FROM sqlite_schema", &object_count);
   if (status == StoreStatus::kOk) {
-    status = query_number("SELECT count(*) FROM sqlite_schema", &object_count);
+    status = query_number("PRAGMA application_id", &application_id);
   }
   if (status == StoreStatus::kCorrupt) {
     return fail_with(status, "database " + path_ + " is no SQLite database, or its beginning is damaged; " +
