@@ -16,6 +16,8 @@ constexpr Shape kShape = {64, 4};
 constexpr uint32_t kSampleCount = 200;
 constexpr uint32_t kBatchSize = 32;
 constexpr uint32_t kDirectionCount = 16;
+constexpr uint32_t kDirectionsMax = 100;
+constexpr Shape kIris = {4, 2};
 constexpr uint32_t kInstructionsPerTick = 40;
 constexpr uint32_t kTicksMax = 0xFFFFFF;  // 24 bits: 671 million instructions
 
@@ -38,6 +40,15 @@ void fill(uint32_t seed, size_t count, float* values) {
 
 Status read_sample(const void*, uint32_t index, Real* values) {
   for (uint32_t i = 0; i < kShape.rows; ++i) {
+    values[i] = sample_values[index * kShape.rows + i];
+  }
+  return Status::kOk;
+}
+
+// Samples of fewer values: the first ones of each.
+uint32_t narrow_dimension = kShape.rows;
+Status read_narrow_sample(const void*, uint32_t index, Real* values) {
+  for (uint32_t i = 0; i < narrow_dimension; ++i) {
     values[i] = sample_values[index * kShape.rows + i];
   }
   return Status::kOk;
@@ -110,6 +121,31 @@ void measure_step(const char* name, SolverId solver, EstimatorId estimator, Retr
   arena.reset();
 }
 
+// One estimate over all samples of the batch, at the shapes and directions of 003's Iris and Digits.
+void measure_estimate(const char* name, const EstimatorOps& estimator, const ManifoldOps& ops, Shape shape,
+                      uint32_t direction_count, uint32_t batch_size, Arena& arena) {
+  arena.reset();
+  const SampleSource source = {nullptr, batch_size, shape.rows, read_narrow_sample};
+  narrow_dimension = shape.rows;
+  fill(2, shape.size(), tangent);
+  const Status projected = ops.project_point(shape, tangent, point, arena);
+  GS_ASSERT(projected == Status::kOk);
+  EstimatorParameters parameters;
+  parameters.id = estimator.id;
+  parameters.batch_mode = BatchMode::kAll;
+  parameters.smoothing = 0.01F;
+  parameters.directions.seed = 7;
+  parameters.directions.direction_count = direction_count;
+  EstimateInput input;
+  input.manifold = &ops;
+  input.shape = shape;
+  input.problem = {&kKpcaOps, &source};
+  input.parameters = &parameters;
+  input.z = point;
+  static float scalars[kDirectionsMax];
+  measure(name, [&] { return estimator.estimate(input, scalars, out, nullptr, arena); });
+}
+
 void measure_manifold(const ManifoldOps& ops, Shape shape, const char* const (&names)[4], Arena& arena) {
   fill(2, shape.size(), tangent);
   Status status = ops.project_point(shape, tangent, point, arena);
@@ -147,5 +183,15 @@ int main() {
   step("step_tangent_polar_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction, kPolar);
   step("step_tangent_exponential_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction,
        RetractionKind::kExponential);
+  const auto estimate = [&](const char* name, const EstimatorOps& estimator, const ManifoldOps& ops, Shape shape) {
+    const bool is_iris = shape == kIris;
+    measure_estimate(name, estimator, ops, shape, is_iris ? kDirectionsMax : 50, is_iris ? 150 : kBatchSize, arena);
+  };
+  estimate("estimate_iris_projection", kProjectionOneSidedOps, kStiefelOps, kIris);
+  estimate("estimate_iris_tangent_polar", kTangentRetractionOps, kStiefelOps, kIris);
+  estimate("estimate_iris_tangent_exponential", kTangentRetractionOps, kStiefelExponentialOps, kIris);
+  estimate("estimate_digits_projection", kProjectionOneSidedOps, kStiefelOps, kShape);
+  estimate("estimate_digits_tangent_polar", kTangentRetractionOps, kStiefelOps, kShape);
+  estimate("estimate_digits_tangent_exponential", kTangentRetractionOps, kStiefelExponentialOps, kShape);
   return 0;
 }

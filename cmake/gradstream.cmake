@@ -3,6 +3,7 @@
 #   gs_runtime_flags(target)   code that also runs on a board: runtime, firmware, boards
 #   gs_host_flags(target)      code of the host: server, sim
 #   gs_test_flags(target)      tests, benchmarks
+#   gs_shell_sources(file...)  sources of this folder that wrap a library of templates around what others compute
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -62,4 +63,11 @@ endfunction()
 
 function(gs_test_flags target)
   gs_common(${target})
+endfunction()
+
+# Sanitizers double the time that CLI11, toml++ and spdlog take to be optimised, for code that runs once a process.
+function(gs_shell_sources)
+  if(GS_SANITIZE)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O0)
+  endif()
 endfunction()

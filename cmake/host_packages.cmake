@@ -3,6 +3,7 @@ find_package(Threads REQUIRED)
 find_package(SQLite3 REQUIRED)                 # SQLite::SQLite3
 find_package(spdlog REQUIRED)                  # spdlog::spdlog
 find_package(CLI11 REQUIRED)                   # CLI11::CLI11
+find_package(nlohmann_json REQUIRED)           # nlohmann_json::nlohmann_json
 find_package(tomlplusplus REQUIRED)            # tomlplusplus::tomlplusplus
 
 # Asio, its implementation compiled once (server/asio_implementation.cc). Its errors come back as codes: no exception

@@ -31,6 +31,12 @@ function(gs_add_mbedtls)
   set(USE_STATIC_MBEDTLS_LIBRARY ON)
   set(USE_SHARED_MBEDTLS_LIBRARY OFF)
   set(MBEDTLS_CONFIG_FILE ${mbedtls_config} CACHE FILEPATH "" FORCE)
+  # Debian's package has these sources of Mbed TLS but does not build them. The library links the target if it is there.
+  set(everest ${PROJECT_SOURCE_DIR}/third_party/mbedtls/3rdparty/everest)
+  if(NOT GS_BARE_METAL AND EXISTS ${everest}/CMakeLists.txt)
+    set(MBEDTLS_DIR ${PROJECT_SOURCE_DIR}/third_party/mbedtls)
+    add_subdirectory(${everest} ${PROJECT_BINARY_DIR}/everest EXCLUDE_FROM_ALL SYSTEM)
+  endif()
   add_subdirectory(${PROJECT_SOURCE_DIR}/third_party/mbedtls ${PROJECT_BINARY_DIR}/mbedtls EXCLUDE_FROM_ALL SYSTEM)
   # The header is part of a preprocessor definition, so the dependency scan finds it; nothing else to declare.
 endfunction()

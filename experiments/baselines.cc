@@ -213,14 +213,12 @@ Objective pooled_objective(const Workload& workload, const ManifoldOps& manifold
 }
 
 BaselineResult minimise(const Objective& objective, const Matrix& start, const BaselineOptions& options,
-                        const std::function<void(uint32_t iteration, const Matrix& x, double cost)>& watch) {
+                        const std::function<bool(uint32_t iteration, const Matrix& x, double cost)>& watch) {
   Minimiser minimiser(objective, start, options);
   uint32_t iterations = 0;
   for (;; ++iterations) {
-    if (watch) {
-      watch(iterations, minimiser.x(), minimiser.cost());
-    }
-    if (iterations == options.iteration_count || minimiser.grad_norm() <= options.grad_norm_min) {
+    const bool goes_on = !watch || watch(iterations, minimiser.x(), minimiser.cost());
+    if (!goes_on || iterations == options.iteration_count || minimiser.grad_norm() <= options.grad_norm_min) {
       break;
     }
     minimiser.iterate();

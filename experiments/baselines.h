@@ -48,9 +48,10 @@ struct BaselineResult {
 
 // Minimises from `start`. Steps are found by halving (Armijo): kLbfgs begins at 1 once it has pairs, the others, and
 // its first step, at twice the last step taken, the very first at 2 / |grad|. A direction that does not descend is
-// replaced by -grad and the memory forgotten. `watch` (may be empty) sees every iterate, the start as iteration 0.
+// replaced by -grad and the memory forgotten. `watch` (may be empty) sees every iterate, the start as iteration 0,
+// until it returns false.
 BaselineResult minimise(const Objective& objective, const Matrix& start, const BaselineOptions& options,
-                        const std::function<void(uint32_t iteration, const Matrix& x, double cost)>& watch = {});
+                        const std::function<bool(uint32_t iteration, const Matrix& x, double cost)>& watch = {});
 
 }  // namespace gradstream
 

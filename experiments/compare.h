@@ -1,5 +1,7 @@
 // Holds curves to the references: experiments/reference/<experiment>.txt, figures of independent scripts in numpy
-// (experiments/reference/README.md). One trajectory a line: key seed measure count, then count pairs round value.
+// (experiments/reference/README.md). One trajectory a line: key seed measure count, then count pairs round value. What
+// is not as it should be stands there by name, with its reason: lines that are not run, runs that end early, runs that
+// rounding decides.
 #ifndef GRADSTREAM_EXPERIMENTS_COMPARE_H_
 #define GRADSTREAM_EXPERIMENTS_COMPARE_H_
 
@@ -13,7 +15,7 @@ namespace gradstream {
 struct ReferenceCurve {
   std::string key;
   uint32_t seed = 0;
-  std::string measure;  // excess, grad_norm or other
+  std::string measure;  // excess, grad_norm, other or refitted: of Measures
   struct Point {
     uint32_t round;
     double value;
@@ -23,6 +25,48 @@ struct ReferenceCurve {
 
 // GS_ASSERT: a file of the checkout is whole. Empty when the experiment has none.
 std::vector<ReferenceCurve> read_references(const std::string& experiment);
+
+// A line of the same file that begins with # and one of these words:
+//
+//   # not run [in double|float]: GLOB REASON               no case has such a key
+//   # ends [in ...] [seed S] round N by WORD: GLOB REASON  not before round N, by a fault that contains WORD
+//   # sensitive [in ...]: GLOB REASON                      rounding decides where the run comes to
+//
+// GLOB is of the shell (* takes any text) and matches whole keys.
+struct ReferenceException {
+  enum class Kind { kNotRun, kEnds, kSensitive };
+  Kind kind = Kind::kNotRun;
+  std::string glob;
+  std::string reason;
+  uint32_t seed = 0;         // 0: of every seed
+  uint32_t least_round = 0;  // kEnds
+  std::string fault;         // kEnds: the word that the fault contains
+};
+
+// Those of this precision. GS_ASSERT: as read_references(). `text` is a file's; read_exceptions() reads it.
+std::vector<ReferenceException> parse_exceptions(const std::string& text);
+std::vector<ReferenceException> read_exceptions(const std::string& experiment);
+bool matches(const ReferenceException& exception, const std::string& key, uint32_t seed);
+
+// The keys and seeds of which an experiment has a case.
+struct HeldKey {
+  std::string key;
+  uint32_t seed = 0;
+};
+
+// Adds the criterion that every line of `references` of this seed, or of the seed of a case's own, has a case or is
+// excepted; it names a line that is neither, and an exception that excepts nothing, because no line has such a key or
+// all of them are run.
+void check_coverage(const std::vector<ReferenceCurve>& references, const std::vector<ReferenceException>& exceptions,
+                    const std::vector<HeldKey>& held, uint32_t seed, Judgement* judgement);
+
+// Whether a curve that ended by a fault was expected to, and not before it did.
+bool may_end(const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed,
+             const Curve& curve);
+
+// Adds the criterion that every curve came to its end or may_end(); names those that did not.
+void check_ends(const std::vector<ReferenceException>& exceptions, const Curves& curves, uint32_t seed,
+                Judgement* judgement);
 
 // How near a curve must be, and down to which value it is compared.
 struct Tolerance {
@@ -38,7 +82,16 @@ struct Tolerance {
   // The least is a floor of noise, where curves bounce: the comparison ends for good at the first value that is not
   // above it. The first rounds are compared in any case, so that a run that never leaves its noise is checked too.
   bool ends_at_least = false;
+  // The curve may end early (may_end()): what comes after its end is not compared.
+  bool may_end_early = false;
+  // Curves of the same case from starts one unit in the last place away. A point may deviate by kSensitivityFactor
+  // times as much as the most by which one of them had parted from the curve until then: rounding decides it as much
+  // as the algorithm. Empty: none.
+  std::vector<Curve> nudged = {};
 };
+// The reference adds in another order at every step, a nudge moves one entry once, and three of them are a small
+// sample.
+inline constexpr double kSensitivityFactor = 10;
 
 // Of this build, for the measure of a case: the double build replays to rounding; the float build follows first-order
 // runs until the rounding of the model shows, and zeroth-order ones while the gap is above ten times the run's floor.

@@ -81,11 +81,13 @@ class MultitaskWorkload : public Workload {
     measures.excess /= count;
     measures.grad_norm = (gradient - u * (u.transpose() * gradient)).norm() / count;
     measures.other = other(u);
+    measures.refitted = refitted(u);
     return measures;
   }
 
  protected:
   virtual double other(const Matrix& u) const = 0;
+  virtual double refitted(const Matrix& u) const = 0;
   const std::vector<MultitaskTask>& tasks() const { return tasks_; }
   double ridge() const { return ridge_; }
 
@@ -142,6 +144,7 @@ class SyntheticWorkload : public MultitaskWorkload {
     }
     return std::sqrt(squares);
   }
+  double refitted(const Matrix&) const override { return std::numeric_limits<double>::quiet_NaN(); }
 
   Matrix truth_;
 };
@@ -170,11 +173,14 @@ class SchoolWorkload : public MultitaskWorkload {
   }
 
  private:
-  // Normalised mean squared error on the test rows, w fitted on the training rows.
-  double other(const Matrix& u) const override {
+  double other(const Matrix& u) const override { return test_error(u, tasks()); }
+  double refitted(const Matrix& u) const override { return test_error(u, test_); }
+
+  // Normalised mean squared error on the test rows, w fitted on the rows of `fitted`.
+  double test_error(const Matrix& u, const std::vector<MultitaskTask>& fitted) const {
     double error = 0;
     for (size_t t = 0; t < test_.size(); ++t) {
-      const Eigen::VectorXd w = fit(tasks()[t], u, ridge());
+      const Eigen::VectorXd w = fit(fitted[t], u, ridge());
       error += (test_[t].features * (u * w) - test_[t].targets).squaredNorm();
     }
     return error / test_count_ / variance_;

@@ -1,6 +1,6 @@
 // The papers' experiments: what a case is, what it is held against, and what is said about it.
 //
-//   Experiment --cases()--> Case: run parameters + Workload --CalmFleet or real TLS--> Curve
+//   Experiment --cases()--> Case: run parameters + Workload --calm TimedFleet or real TLS--> Curve
 //              --judge()--> Judgement: criteria (they decide) and the works' claims (confirmed or not, with evidence)
 //
 // A case whose key and seed stand in experiments/reference/ is also held to that curve point by point (compare.h).
@@ -20,23 +20,12 @@
 
 namespace gradstream {
 
+// Case::reference_key of a case whose own line, if there is one, is of something that it does not compute.
+inline constexpr const char* kNoReference = "none";
+
 struct Request {
   uint32_t seed = 1;
   std::string data_folder;  // of data that are not part of the checkout
-};
-
-struct Case {
-  // As in the reference, e.g. CPESph/fixed/K8/AGS; its CSV is named after it, with _ for /.
-  std::string key;
-  std::string reference_key;  // of the curve that it follows, where that is not its own
-  // All but name, seed, manifold, shape and device_count, which the harness fills from the workload.
-  RunParameters parameters;
-  std::shared_ptr<const Workload> workload;
-  double stop_below = 0;  // the run ends early at a grad_norm not above this; 0: never
-  // What trains the case where the calm fleet cannot; empty: the calm fleet. No bytes are counted then, and --network
-  // leaves the case out. Calls watch for version 0 and every version after it, until it returns false.
-  using Watcher = std::function<bool(uint32_t version, const Real* model)>;
-  std::function<void(const RunParameters& parameters, const Workload& workload, const Watcher& watch)> train;
 };
 
 // One published version.
@@ -47,9 +36,32 @@ struct CurvePoint {
   uint64_t bytes_down = 0;
 };
 
+struct Case {
+  // As in the reference, e.g. CPESph/fixed/K8/AGS; its CSV is named after it, with _ for /.
+  std::string key;
+  // Of a curve that it follows besides the one of its own key; kNoReference: it follows none.
+  std::string reference_key;
+  // All but name, seed, manifold, shape and device_count, which the harness fills from the workload.
+  RunParameters parameters;
+  std::shared_ptr<const Workload> workload;
+  double stop_below = 0;  // the run ends early at a grad_norm not above this; 0: never
+  uint32_t seed = 0;      // of the case's own, whatever the request's; 0: the request's
+  // A case that trains nothing: its points, as they come out. Empty: the case is trained.
+  std::function<std::vector<CurvePoint>()> tabulate;
+  // Devices that the run may lose: a refusal is noted in Curve::refusal and ends nothing. The parameters say how many
+  // answers a round needs at its deadline.
+  bool may_lose_devices = false;
+  // What trains the case where the calm fleet cannot; empty: the calm fleet. No bytes are counted then, and --network
+  // leaves the case out. Calls watch for version 0 and every version after it, until it returns false.
+  using Watcher = std::function<bool(uint32_t version, const Real* model)>;
+  std::function<void(const RunParameters& parameters, const Workload& workload, const Watcher& watch)> train;
+};
+
 struct Curve {
   std::vector<CurvePoint> points;
   std::string fault;  // what ended the run before its last round; empty: nothing
+  // The first refusal of a device that the run went on without (Case::may_lose_devices), naming it and its reason.
+  std::string refusal;
   uint64_t digest = 0;
   double seconds = 0;
   double optimum = 0;
@@ -117,6 +129,7 @@ extern const Experiment kX15, kX16;           // participation
 extern const Experiment kBytes;               // bytes
 extern const Experiment kMemory;              // memory
 extern const Experiment kStragglers;          // stragglers
+extern const Experiment kX14;                 // asynchronous
 
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);

@@ -1,8 +1,10 @@
 // Low-dimensional multitask learning on the Grassmann manifold (000): synthetic tasks (X5) and School (X6), there
 // beside centralised methods.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "experiments/baselines.h"
 #include "experiments/experiment.h"
 
 namespace gradstream {
@@ -30,7 +32,7 @@ std::vector<Case> x5_cases(const Request& request) {
 
 void x5_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto at = [&](const char* key, uint32_t round) { return curves.at(key).at(round).measures; };
-  constexpr uint32_t kSeedMax = 2;  // of the reference
+  constexpr uint32_t kSeedMax = 1;  // the reference has no other; of another seed these figures are evidence
   judgement->check_seeds(request.seed, kSeedMax, "K1, cost at round 50", at("K1", 50).excess, 1.2e1, 4);
   judgement->check_seeds(request.seed, kSeedMax, "K1, cost at round 100", at("K1", 100).excess, 4.4e-2, 10);
   judgement->check_seeds(request.seed, kSeedMax, "K2, cost at round 50", at("K2", 50).excess, 5.1e-2, 10);
@@ -53,8 +55,37 @@ void x5_judge(const Curves& curves, const Request& request, Judgement* judgement
 // ---- X6 ----
 
 constexpr std::array<uint32_t, 3> kRanks = {3, 4, 5};
+constexpr uint32_t kSchoolSeeds = 3;  // of the splits that the figures of the criteria are of
 
 std::string rank_prefix(uint32_t rank) { return "r" + std::to_string(rank); }
+
+// One machine with all schools (docs/baselines.md).
+struct NamedBaseline {
+  Baseline method;
+  const char* name;
+};
+constexpr std::array<NamedBaseline, 3> kBaselines = {
+    {{Baseline::kSteepestDescent, "RSD"}, {Baseline::kConjugateGradient, "RCG"}, {Baseline::kLbfgs, "LBFGS"}}};
+
+Case baseline_case(const std::string& prefix, const NamedBaseline& baseline,
+                   const std::shared_ptr<const Workload>& workload) {
+  Case one;
+  one.key = prefix + "/" + baseline.name;
+  one.parameters = gradient_stream_parameters(1, 1e-6, 100);  // of these only the number of rounds counts
+  one.workload = workload;
+  one.train = [method = baseline.method](const RunParameters& parameters, const Workload& pooled,
+                                         const Case::Watcher& watch) {
+    BaselineOptions options;
+    options.method = method;
+    options.iteration_count = parameters.round_count;
+    minimise(pooled_objective(pooled, kGrassmannOps), pooled.start(), options,
+             [&](uint32_t iteration, const Matrix& x, double) {
+               const std::vector<Real> model(x.data(), x.data() + x.size());
+               return watch(iteration, model.data());
+             });
+  };
+  return one;
+}
 
 std::vector<Case> x6_cases(const Request& request) {
   std::vector<Case> cases;
@@ -82,6 +113,9 @@ std::vector<Case> x6_cases(const Request& request) {
         one.workload = workload;
       }
     }
+    for (const NamedBaseline& baseline : kBaselines) {
+      cases.push_back(baseline_case(rank_prefix(rank), baseline, workload));
+    }
   }
   return cases;
 }
@@ -95,7 +129,41 @@ double best_error(const Curve& curve) {
   return best;
 }
 
-void x6_judge(const Curves& curves, const Request&, Judgement* judgement) {
+// The first round with a cost not above that.
+uint32_t rounds_to_cost(const Curve& curve, double cost) {
+  const auto found = std::find_if(curve.points.begin(), curve.points.end(),
+                                  [&](const CurvePoint& point) { return point.measures.excess <= cost; });
+  return found == curve.points.end() ? UINT32_MAX : found->round;
+}
+
+// Table 2 and the sentence about local steps, rank by rank.
+void claim_rank(const Curves& curves, uint32_t rank, double printed, Judgement* judgement) {
+  const std::string prefix = rank_prefix(rank);
+  const Curve& one_step = curves.at(prefix + "/AGS/K1");
+  const Curve& ten_steps = curves.at(prefix + "/AGS/K10");
+  judgement->claim(prefix + ": test NMSE " + figure(printed) + " (table 2)", best_error(ten_steps) < 1.02 * printed,
+                   "K = 10: " + figure(best_error(ten_steps)) + " with weights fitted on the training rows, " +
+                       figure(ten_steps.at(100).measures.refitted) + " fitted on the test rows themselves");
+  bool is_halved = true;
+  std::string evidence = "rounds to the cost of K = 1 at round 100 for K = 4, 8, 10:";
+  for (const char* k : {"K4", "K8", "K10"}) {
+    const uint32_t rounds = rounds_to_cost(curves.at(prefix + "/AGS/" + k), one_step.excess_at(100));
+    is_halved = is_halved && rounds <= 50;
+    evidence += " " + std::to_string(rounds);
+  }
+  judgement->claim(prefix + ": K >= 4 needs at most half the rounds of K = 1", is_halved, evidence);
+  std::string others;
+  bool is_as_good = true;
+  for (const NamedBaseline& baseline : kBaselines) {
+    const double error = best_error(curves.at(prefix + "/" + baseline.name));
+    is_as_good = is_as_good && best_error(ten_steps) < 1.03 * error;
+    others.append(", ").append(baseline.name).append(" ").append(figure(error));
+  }
+  judgement->claim(prefix + ": RFedAGS with K = 10 is as good as centralised methods", is_as_good,
+                   "least test NMSE in 100 rounds: K10 " + figure(best_error(ten_steps)) + others);
+}
+
+void x6_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   for (const uint32_t rank : kRanks) {
     const std::string prefix = rank_prefix(rank);
     const auto cost = [&](const char* name) { return curves.at(prefix + name).excess_at(100); };
@@ -106,13 +174,19 @@ void x6_judge(const Curves& curves, const Request&, Judgement* judgement) {
     judgement->check(prefix + ": RFedAvg is RFedAGS at K = 1, to four digits",
                      std::fabs(cost("/TM/K1") / cost("/AGS/K1") - 1) < 1e-4);
   }
-  judgement->check("r3, K10: test error at most 0.66: " + figure(best_error(curves.at("r3/AGS/K10"))),
-                   best_error(curves.at("r3/AGS/K10")) <= 0.66);
-  judgement->claim("test NMSE 0.47, 0.437, 0.405 for r = 3, 4, 5 (table 2)",
-                   best_error(curves.at("r3/AGS/K10")) < 0.5 && best_error(curves.at("r5/AGS/K10")) < 0.43,
-                   "with weights fitted on training rows only: " + figure(best_error(curves.at("r3/AGS/K10"))) + ", " +
-                       figure(best_error(curves.at("r4/AGS/K10"))) + ", " +
-                       figure(best_error(curves.at("r5/AGS/K10"))));
+  if (request.seed <= kSchoolSeeds) {
+    judgement->check("r3, K10: test error at most 0.645: " + figure(best_error(curves.at("r3/AGS/K10"))),
+                     best_error(curves.at("r3/AGS/K10")) <= 0.645);
+    for (const NamedBaseline& baseline : kBaselines) {
+      const double error = best_error(curves.at(std::string("r3/") + baseline.name));
+      judgement->check(std::string("r3, ") + baseline.name +
+                           ": test error 0.625 to 0.634, with 0.002 for other splits: " + figure(error),
+                       error >= 0.623 && error <= 0.636);
+    }
+  }
+  claim_rank(curves, 3, 0.47, judgement);
+  claim_rank(curves, 4, 0.437, judgement);
+  claim_rank(curves, 5, 0.405, judgement);
 }
 
 }  // namespace

@@ -84,12 +84,20 @@ void x15_judge(const Curves& curves, const Request&, Judgement* judgement) {
                      "excess at round 500 for shares 0.3, 0.5, 0.7 and everybody: " +
                          figure(last(prefix + "/schemeI/0.3")) + ", " + figure(last(prefix + "/schemeI/0.5")) + ", " +
                          figure(last(prefix + "/schemeI/0.7")) + ", " + figure(last(prefix + "/full")));
-    judgement->claim(prefix + ": biased weights end far higher",
-                     last(prefix + "/schemeII/biased/0.3") > 3 * last(prefix + "/schemeII/true/0.3"),
-                     "Scheme II, share 0.3, excess at round 500: biased " +
-                         figure(last(prefix + "/schemeII/biased/0.3")) + ", true " +
-                         figure(last(prefix + "/schemeII/true/0.3")) + ", counted " +
-                         figure(last(prefix + "/schemeII/counted/0.3")));
+    for (const char* weights : {"true", "counted", "biased"}) {
+      const auto at = [&](const char* rho) { return last(prefix + "/schemeII/" + weights + "/" + rho); };
+      judgement->claim(prefix + ": the plateau of Scheme II with " + weights + " weights is lower for a larger share",
+                       at("0.7") < at("0.5") && at("0.5") < at("0.3"),
+                       "excess at round 500 for shares 0.3, 0.5, 0.7: " + figure(at("0.3")) + ", " + figure(at("0.5")) +
+                           ", " + figure(at("0.7")));
+    }
+    for (const Share& share : kShares) {
+      const auto at = [&](const char* weights) { return last(prefix + "/schemeII/" + weights + "/" + share.rho); };
+      judgement->claim(prefix + ", share " + share.rho + ": biased weights end far higher",
+                       at("biased") > 3 * at("true"),
+                       "Scheme II, excess at round 500: biased " + figure(at("biased")) + ", true " +
+                           figure(at("true")) + ", counted " + figure(at("counted")));
+    }
   }
 }
 
@@ -139,6 +147,10 @@ void x16_judge(const Curves& curves, const Request& request, Judgement* judgemen
   judgement->check("everybody: the excess falls a hundredfold: " + figure(curves.at("wordnet/full").excess_at(0)) +
                        " to " + figure(last("full").excess),
                    last("full").excess < 1e-2 * curves.at("wordnet/full").excess_at(0));
+  judgement->claim("biased weights end higher than true ones",
+                   last("schemeII/biased").excess > last("schemeII/true").excess,
+                   "excess at round 600: biased " + figure(last("schemeII/biased").excess) + ", true " +
+                       figure(last("schemeII/true").excess));
   judgement->claim("Scheme II with counted probabilities comes to the same value as with everybody",
                    last("schemeII/counted").excess < 10 * last("full").excess + 1e-6,
                    "excess at round 600: everybody " + figure(last("full").excess) + ", counted " +

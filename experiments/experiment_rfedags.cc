@@ -198,7 +198,8 @@ std::vector<Case> transport_cases(const Problem000& problem) {
     const char* name;
   };
   std::vector<Case> cases;
-  for (const Setting& setting : {Setting{8, 3e-3, "K8/a0.003/"}, Setting{8, 2e-2, "K8/a0.02/"}}) {
+  for (const Setting& setting :
+       {Setting{8, 3e-3, "K8/a0.003/"}, Setting{8, 2e-2, "K8/a0.02/"}, Setting{4, 0.15, "K4/a0.15/"}}) {
     for (const Transport& transport :
          {Transport{TransportKind::kHouseholder, "par"}, Transport{TransportKind::kSmooth, "al"},
           Transport{TransportKind::kProjection, "proj"}, Transport{TransportKind::kDefault, "TM"}}) {

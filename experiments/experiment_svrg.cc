@@ -1,7 +1,9 @@
 // Variance-reduced federated learning (002): RFedSVRG, -2BB and -2BBS against RFedAvg and RFedProx on the Karcher mean
 // of SPD matrices (X7), PCA on the sphere (X8), kernel PCA of small tables (X9) and of MNIST (X10).
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "experiments/experiment.h"
 
@@ -83,15 +85,22 @@ void claim_order(const Curves& curves, const std::string& prefix, double bound, 
   judgement->claim(prefix + ": RFedSVRG-2BB is faster than RFedSVRG", rounds("2BB") < rounds("SVRG"), evidence);
 }
 
+// The work's word for it: the gradient norm no longer falls. Each against the best of the family.
 void claim_stall(const Curves& curves, const std::string& prefix, Judgement* judgement) {
   const auto last = [&](const char* name) { return curves.at(prefix + "/" + name).points.back().measures.grad_norm; };
-  judgement->claim(prefix + ": RFedAvg and RFedProx do not reach accuracy with a part of the devices",
-                   last("Avg") > 1e3 * last("2BBS") && last("Prox") > 1e3 * last("2BBS"),
-                   "last gradient norm: RFedAvg " + figure(last("Avg")) + ", RFedProx " + figure(last("Prox")) +
-                       ", RFedSVRG-2BBS " + figure(last("2BBS")));
+  const double best = std::min({last("SVRG"), last("2BB"), last("2BBS")});
+  for (const char* name : {"Avg", "Prox"}) {
+    judgement->claim(prefix + ": RFed" + name + " stalls with a part of the devices", last(name) > 1e3 * best,
+                     "last gradient norm: RFed" + std::string(name) + " " + figure(last(name)) +
+                         ", the best of RFedSVRG, -2BB, -2BBS " + figure(best));
+  }
 }
 
 // ---- X7 ----
+
+// Of a round that a device is missing in; nobody comes near it otherwise. Reason: virtual time, in which the others ask
+// again every millisecond.
+constexpr uint32_t kDeadlineMs = 100;
 
 std::vector<Case> x7_cases(const Request& request) {
   struct Pair {
@@ -107,24 +116,89 @@ std::vector<Case> x7_cases(const Request& request) {
       if (has_averages || named.algorithm >= Algorithm::kSvrg) {
         cases.push_back(make_case({prefix, workload, 0.2, 0.8, 0.008, pair.tau, pair.cohort_size, 150}, named));
         cases.back().parameters.fold_scale_log2 = 18;  // entries of matrices of condition 1e4 and more
+        // A device whose matrix is too ill-conditioned for a float refuses its tasks: rounds then close without it.
+        cases.back().may_lose_devices = !kIsDouble;
+        if (!kIsDouble) {
+          cases.back().parameters.update_min = std::max(1U, pair.cohort_size / 2);
+          cases.back().parameters.report_deadline_ms = kDeadlineMs;
+        }
       }
     }
   }
   return cases;
 }
 
-void x7_judge(const Curves& curves, const Request&, Judgement* judgement) {
+// What the reference needs for gradient norms of 1e-6 and 1e-10, seeds 1 and 2, to a round.
+struct ReferenceRounds {
+  const char* key;
+  std::array<uint32_t, 2> first;   // to 1e-6
+  std::array<uint32_t, 2> second;  // to 1e-10
+};
+constexpr std::array<ReferenceRounds, 9> kKarcherRounds = {{{"k5/tau2/SVRG", {17, 16}, {26, 25}},
+                                                            {"k5/tau2/2BB", {17, 16}, {26, 26}},
+                                                            {"k5/tau2/2BBS", {12, 13}, {19, 19}},
+                                                            {"k5/tau5/SVRG", {12, 18}, {19, 29}},
+                                                            {"k5/tau5/2BB", {11, 12}, {18, 21}},
+                                                            {"k5/tau5/2BBS", {15, 15}, {23, 23}},
+                                                            {"k5/tau7/SVRG", {13, 21}, {21, 34}},
+                                                            {"k5/tau7/2BB", {14, 15}, {22, 25}},
+                                                            {"k5/tau7/2BBS", {15, 15}, {24, 24}}}};
+
+void check_karcher_rounds(const Curves& curves, uint32_t seed, Judgement* judgement) {
+  for (const ReferenceRounds& row : kKarcherRounds) {
+    const Curve& curve = curves.at(std::string("karcher/") + row.key);
+    const uint32_t first = curve.rounds_to(1e-6);
+    const uint32_t second = curve.rounds_to(1e-10);
+    judgement->check(std::string(row.key) + ", rounds to 1e-6 and 1e-10: " + rounds_text(curve, 1e-6, 1e-10) +
+                         ", of the reference " + std::to_string(row.first[seed - 1]) + "/" +
+                         std::to_string(row.second[seed - 1]),
+                     first == row.first[seed - 1] && second == row.second[seed - 1]);
+  }
+}
+
+// A device whose matrix no float takes is refused by name, and the others train on without it.
+void check_refusal(const Curves& curves, Judgement* judgement) {
+  std::string refusal;
+  uint32_t refused_count = 0;
+  uint32_t finished_count = 0;
+  for (const auto& [key, curve] : curves) {
+    refused_count += curve.refusal.empty() ? 0 : 1;
+    const bool has_finished = curve.fault.empty() && !curve.refusal.empty();
+    finished_count += has_finished ? 1 : 0;
+    refusal = curve.refusal.empty() ? refusal : curve.refusal;
+  }
+  if (refused_count > 0) {
+    judgement->check("a device is refused by name and reason (" + refusal +
+                         "), the others finish: " + std::to_string(finished_count) + " of " +
+                         std::to_string(refused_count) + " runs; with one device a round there are no others in some",
+                     finished_count > 0 && refusal.find("device") != std::string::npos);
+  }
+}
+
+void x7_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto& svrg = curves.at("karcher/k5/tau2/SVRG");
   const auto& scaled = curves.at("karcher/k5/tau2/2BBS");
   const Curve& average = curves.at("karcher/k5/tau2/Avg");
   const double stalled = average.points.back().measures.grad_norm;
+  check_refusal(curves, judgement);
   judgement->check("RFedAvg stalls at a gradient norm of order 1 to 20: " + figure(stalled),
                    average.fault.empty() && stalled > 1 && stalled < 20);
+  judgement->check_seeds(request.seed, 2, "RFedAvg's last gradient norm", stalled, 5.2, 1.15);
+  if (kIsDouble && request.seed <= 2) {
+    check_karcher_rounds(curves, request.seed, judgement);
+  }
+  const bool is_ill = !svrg.refusal.empty();  // the measure still has the device that the run lost
   const double reached = kIsDouble ? 1e-6 : 1e-1;
-  judgement->check("RFedSVRG reaches " + figure(reached) + " within 40 rounds: " + rounds_text(svrg.rounds_to(reached)),
-                   svrg.rounds_to(reached) <= 40);
-  judgement->check("RFedSVRG-2BBS reaches it within 40: " + rounds_text(scaled.rounds_to(reached)),
-                   scaled.rounds_to(reached) <= 40);
+  const uint32_t svrg_max = kIsDouble ? 40 : 7;
+  const uint32_t scaled_max = kIsDouble ? 40 : 5;
+  if (!is_ill) {
+    judgement->check("RFedSVRG reaches " + figure(reached) + " within " + std::to_string(svrg_max) +
+                         " rounds: " + rounds_text(svrg.rounds_to(reached)),
+                     svrg.rounds_to(reached) <= svrg_max);
+    judgement->check(
+        "RFedSVRG-2BBS reaches it within " + std::to_string(scaled_max) + ": " + rounds_text(scaled.rounds_to(reached)),
+        scaled.rounds_to(reached) <= scaled_max);
+  }
   for (const char* prefix : {"karcher/k5/tau2", "karcher/k1/tau2", "karcher/k5/tau5", "karcher/k5/tau10"}) {
     claim_order(curves, prefix, kIsDouble ? 1e-10 : 1e-1, judgement);
   }
@@ -150,23 +224,50 @@ std::vector<Case> x8_cases(const Request& request) {
 
 void x8_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto at = [&](const std::string& key, uint32_t round) { return curves.at(key).at(round).measures.grad_norm; };
-  judgement->check_seeds(request.seed, 1, "A_i as printed, n = 200, RFedSVRG, gradient norm at round 500",
-                         at("printed/n200/SVRG", 500), 3.5e-3, 5);
-  judgement->check_seeds(request.seed, 1, "the same, RFedSVRG-2BBS", at("printed/n200/2BBS", 500), 9.4e-4, 10);
-  judgement->check_seeds(request.seed, 1, "A_i / p, n = 100, RFedSVRG-2BBS", at("cov/n100/2BBS", 500), .0031, 5);
-  judgement->check_near("A_i / p, n = 100, 2BB over SVRG", at("cov/n100/2BB", 500) / at("cov/n100/SVRG", 500), 1, 1.02);
+  // Two digits of the reference. 2BBS as printed wanders before it converges: there a float comes as low, no more.
+  struct Wanted {
+    const char* key;
+    std::array<double, 3> norms;  // at rounds 100, 200, 500
+    double factor;
+  };
+  constexpr double kDigits = 1.06;
+  for (const Wanted& wanted :
+       {Wanted{"printed/n200/Avg", {12, 13, 13}, 1.15}, Wanted{"printed/n200/SVRG", {.14, .048, 3.5e-3}, kDigits},
+        Wanted{"printed/n200/2BB", {.12, .039, 2.3e-3}, kDigits},
+        Wanted{"printed/n200/2BBS", {.084, .077, 9.4e-4}, kIsDouble ? kDigits : 3},
+        Wanted{"cov/n100/Avg", {.15, .11, .090}, kDigits}, Wanted{"cov/n100/SVRG", {.14, .084, .033}, kDigits},
+        Wanted{"cov/n100/2BBS", {.016, .0059, .0031}, kDigits}}) {
+    constexpr std::array<uint32_t, 3> kRounds = {100, 200, 500};
+    const bool wanders = !kIsDouble && std::string(wanted.key) == "printed/n200/2BBS";
+    for (size_t i = wanders ? kRounds.size() - 1 : 0; i < kRounds.size(); ++i) {
+      judgement->check_seeds(request.seed, 1,
+                             std::string(wanted.key) + ", gradient norm at round " + std::to_string(kRounds[i]),
+                             at(wanted.key, kRounds[i]), wanted.norms[i], wanted.factor);
+    }
+  }
+  judgement->check_near("A_i / p, n = 100, 2BB over SVRG, equal to 3 digits",
+                        at("cov/n100/2BB", 500) / at("cov/n100/SVRG", 500), 1, 1.005);
   judgement->claim("with A_i as printed every n of the work converges",
                    at("printed/n50/SVRG", 500) < 1 && at("printed/n100/SVRG", 500) < 1,
                    "RFedSVRG, gradient norm at round 500 for n = 50, 100, 200: " + figure(at("printed/n50/SVRG", 500)) +
                        ", " + figure(at("printed/n100/SVRG", 500)) + ", " + figure(at("printed/n200/SVRG", 500)));
   for (const char* prefix : {"printed/n200", "cov/n100"}) {
     const std::string name = prefix;
-    judgement->claim(
-        name + ": 2BBS is the fastest, 2BB is faster than SVRG",
-        at(name + "/2BBS", 500) < at(name + "/2BB", 500) && at(name + "/2BB", 500) < at(name + "/SVRG", 500),
-        "gradient norm at round 500: SVRG " + figure(at(name + "/SVRG", 500)) + ", 2BB " +
-            figure(at(name + "/2BB", 500)) + ", 2BBS " + figure(at(name + "/2BBS", 500)) + ", RFedAvg " +
-            figure(at(name + "/Avg", 500)));
+    const std::string evidence = "gradient norm at round 500: SVRG " + figure(at(name + "/SVRG", 500)) + ", 2BB " +
+                                 figure(at(name + "/2BB", 500)) + ", 2BBS " + figure(at(name + "/2BBS", 500));
+    judgement->claim(name + ": RFedSVRG-2BBS is the fastest",
+                     at(name + "/2BBS", 500) < std::min(at(name + "/2BB", 500), at(name + "/SVRG", 500)), evidence);
+    // Less than a hundredth apart is the same curve.
+    judgement->claim(name + ": RFedSVRG-2BB is faster than RFedSVRG",
+                     at(name + "/2BB", 500) < 0.99 * at(name + "/SVRG", 500), evidence);
+    for (const char* average : {"/Avg", "/Prox"}) {
+      const Curve& curve = curves.at(name + average);
+      judgement->claim(name + ": RFed" + (average + 1) + " stalls with a part of the devices",
+                       curve.points.back().measures.grad_norm > 0.5 * curve.at(100).measures.grad_norm,
+                       "gradient norm at round 100 and the last, " + std::to_string(curve.points.back().round) + ": " +
+                           figure(curve.at(100).measures.grad_norm) + ", " +
+                           figure(curve.points.back().measures.grad_norm));
+    }
   }
   judgement->claim("gradient norms of 1e-13 within 500 rounds", at("printed/n200/2BBS", 500) < 1e-12,
                    "best: " + figure(at("printed/n200/2BBS", 500)) + "; the eigenvalue gap is 0.3 %");
@@ -184,7 +285,9 @@ std::vector<Case> x9_cases(const Request& request) {
   std::vector<Case> cases;
   for (const TableSetting& table : {TableSetting{"iris", .1, .25, .0025}, TableSetting{"wine", .1, .2, .002},
                                     TableSetting{"breast_cancer", .02, .05, .0005}}) {
-    for (const char* preparation : {"zscore", "zrownorm", "minmax"}) {
+    for (const char* preparation : {"zscore", "zrownorm", "minmax", "rownorm", "colnorm", "zcolnorm"}) {
+      // Gradients of columns of length 1 are small; the long steps of the others have lifts of some hundred.
+      const bool is_small = std::string(preparation).find("colnorm") != std::string::npos;
       const std::shared_ptr<const Workload> workload = make_kpca_table(table.name, preparation, request.seed);
       for (const Named& named : kAlgorithms) {
         constexpr double kUnit = kTableUnit * kTableUnit;
@@ -192,14 +295,40 @@ std::vector<Case> x9_cases(const Request& request) {
                                    table.step_max * kUnit, table.step_min * kUnit, 5, 5, 300},
                                   named));
         cases.back().parameters.proximal /= static_cast<Real>(kUnit);  // as gradients are
-        cases.back().parameters.fold_scale_log2 = 22;  // long steps have lifts of some hundred
+        cases.back().parameters.fold_scale_log2 = is_small ? 28 : 22;
       }
     }
   }
   return cases;
 }
 
-void x9_judge(const Curves& curves, const Request&, Judgement* judgement) {
+// Rounds of the reference, within the tenth by which its seeds 1 to 3 differ; 300: not within the run.
+void check_table_rounds(const Curves& curves, uint32_t seed, Judgement* judgement) {
+  struct Wanted {
+    const char* key;
+    double bound;
+    double rounds;
+  };
+  for (const Wanted& wanted :
+       {Wanted{"iris/zscore/2BBS", 1e-13, 96}, Wanted{"wine/zscore/2BBS", 1e-13, 44},
+        Wanted{"breast_cancer/zscore/2BBS", 1e-10, 69}, Wanted{"iris/zrownorm/SVRG", 1e-13, 63},
+        Wanted{"wine/zrownorm/SVRG", 1e-13, 133}, Wanted{"breast_cancer/zrownorm/SVRG", 1e-13, 173},
+        Wanted{"iris/zrownorm/2BB", 1e-13, 62}, Wanted{"wine/zrownorm/2BB", 1e-13, 125},
+        Wanted{"breast_cancer/zrownorm/2BB", 1e-13, 171}, Wanted{"iris/zrownorm/2BBS", 1e-13, 132}}) {
+    const uint32_t rounds = curves.at(wanted.key).rounds_to(wanted.bound);
+    judgement->check_seeds(seed, 3, std::string(wanted.key) + ", rounds to " + figure(wanted.bound),
+                           rounds == UINT32_MAX ? 300.0 : rounds, wanted.rounds, 1.1);
+  }
+  for (const char* key : {"wine/zrownorm/2BBS", "breast_cancer/zrownorm/2BBS"}) {
+    judgement->check(std::string(key) + " is not at 1e-13 in 300 rounds",
+                     curves.at(key).rounds_to(kStopBelow) == UINT32_MAX);
+  }
+}
+
+void x9_judge(const Curves& curves, const Request& request, Judgement* judgement) {
+  if (kIsDouble) {
+    check_table_rounds(curves, request.seed, judgement);
+  }
   for (const char* table : {"iris", "wine", "breast_cancer"}) {
     const std::string prefix = std::string(table) + "/zscore";
     const Curve& scaled = curves.at(prefix + "/2BBS");
@@ -207,6 +336,12 @@ void x9_judge(const Curves& curves, const Request&, Judgement* judgement) {
     judgement->check(prefix + ", RFedSVRG-2BBS comes down to " + figure(bound) +
                          " within 200 rounds: " + rounds_text(scaled.rounds_to(bound)),
                      scaled.rounds_to(bound) <= 200);
+    for (const char* other : {"/Avg", "/Prox", "/SVRG", "/2BB"}) {
+      const Curve& curve = curves.at(prefix + other);
+      judgement->check(
+          prefix + other + " does not converge: last gradient norm " + figure(curve.points.back().measures.grad_norm),
+          curve.points.back().measures.grad_norm > 1e-2 * curve.points.front().measures.grad_norm);
+    }
     for (const char* preparation : {"/zscore", "/zrownorm"}) {
       const std::string name = std::string(table) + preparation;
       claim_order(curves, name, kIsDouble ? 1e-10 : 1e-4, judgement);
@@ -225,22 +360,35 @@ std::vector<Case> x10_cases(const Request& request) {
   if (workload == nullptr) {
     return cases;
   }
-  for (const Named& named : kAlgorithms) {
-    if (named.algorithm != Algorithm::kProx) {
-      constexpr double kUnit = kGreyUnit * kGreyUnit;
-      cases.push_back(make_case({"paper", workload, 2e-10 * kUnit, 3e-8 * kUnit, 3e-12 * kUnit, 5, 20, 200}, named));
+  // x6: steps that are to a device's 50 images what those of the work are to its 300.
+  for (const auto& [label, factor] : {std::pair{"paper", 1.0}, std::pair{"x6", 6.0}}) {
+    for (const Named& named : kAlgorithms) {
+      if (named.algorithm != Algorithm::kProx) {
+        const double unit = factor * kGreyUnit * kGreyUnit;
+        cases.push_back(make_case({label, workload, 2e-10 * unit, 3e-8 * unit, 3e-12 * unit, 5, 20, 200}, named));
+      }
     }
   }
   return cases;
 }
 
-void x10_judge(const Curves& curves, const Request&, Judgement* judgement) {
+void x10_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto angle = [&](const char* name) { return curves.at(std::string("paper/") + name).at(200).measures.other; };
-  judgement->check("RFedSVRG-2BBS, largest principal angle at round 200 below 1e-2: " + figure(angle("2BBS")),
-                   angle("2BBS") < 1e-2);
+  const auto angle_x6 = [&](const char* name) { return curves.at(std::string("x6/") + name).at(200).measures.other; };
+  // A float's angles bottom out near the root of its rounding, 3e-4.
+  judgement->check("RFedSVRG-2BBS, largest principal angle at round 200 below 3e-4: " + figure(angle("2BBS")),
+                   angle("2BBS") < 3e-4);
+  if (kIsDouble) {
+    judgement->check_seeds(request.seed, 1, "the same", angle("2BBS"), 2.8e-5, 1.05);
+  }
   judgement->check(
-      "the others stay above 1: " + figure(angle("Avg")) + ", " + figure(angle("SVRG")) + ", " + figure(angle("2BB")),
-      angle("Avg") > 1 && angle("SVRG") > 1 && angle("2BB") > 1);
+      "the others stay above 1.4: " + figure(angle("Avg")) + ", " + figure(angle("SVRG")) + ", " + figure(angle("2BB")),
+      angle("Avg") > 1.4 && angle("SVRG") > 1.4 && angle("2BB") > 1.4);
+  judgement->claim("steps six times as long: RFedSVRG-2BBS is the fastest",
+                   angle_x6("2BBS") < angle_x6("SVRG") && angle_x6("2BBS") < angle_x6("2BB"),
+                   "largest principal angle at round 200: RFedAvg " + figure(angle_x6("Avg")) + ", SVRG " +
+                       figure(angle_x6("SVRG")) + ", 2BB " + figure(angle_x6("2BB")) + ", 2BBS " +
+                       figure(angle_x6("2BBS")));
   judgement->claim("RFedSVRG-2BBS is the fastest", angle("2BBS") < angle("SVRG") && angle("2BBS") < angle("2BB"),
                    "largest principal angle at round 200: RFedAvg " + figure(angle("Avg")) + ", SVRG " +
                        figure(angle("SVRG")) + ", 2BB " + figure(angle("2BB")) + ", 2BBS " + figure(angle("2BBS")));
@@ -253,6 +401,7 @@ const Experiment kX7 = {
 const Experiment kX8 = {"X8", "RFedSVRG family, PCA on the sphere", x8_cases, x8_judge, nullptr, "grad_norm", "n200"};
 const Experiment kX9 = {"X9",    "RFedSVRG family, kernel PCA of tables", x9_cases, x9_judge, nullptr, "grad_norm",
                         "zscore"};
-const Experiment kX10 = {"X10", "RFedSVRG family, kernel PCA of MNIST", x10_cases, x10_judge, "mnist", "grad_norm", ""};
+const Experiment kX10 = {"X10",  "RFedSVRG family, kernel PCA of MNIST", x10_cases, x10_judge, "mnist", "grad_norm",
+                         "paper"};
 
 }  // namespace gradstream

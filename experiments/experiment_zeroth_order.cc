@@ -33,22 +33,29 @@ constexpr std::array<ZoflVariant, 5> kZoflVariants = {{{true, true, BatchMode::k
                                                        {false, false, BatchMode::kAll},
                                                        {false, true, BatchMode::kPerDirection}}};
 
-std::string zofl_key(const ZoflData& data, bool is_sorted, uint32_t tau, const ZoflVariant& variant, bool in_double) {
+// mu of the zeroth-order runs: in double the reference's one; in float the product's first, then what the reference
+// compares it with.
+constexpr std::array<double, 4> kSmoothings = {1e-2, 1e-4, 1e-3, 3e-2};
+constexpr double kDoubleSmoothing = 1e-4;
+
+std::string zofl_key(const ZoflData& data, bool is_sorted, uint32_t tau, const ZoflVariant& variant, bool in_double,
+                     double smoothing = kSmoothings[0]) {
+  const double mu = in_double || variant.is_first_order ? kDoubleSmoothing : smoothing;
   return std::string(data.name) + (is_sorted ? "/het" : "/iid") + "/tau" + std::to_string(tau) +
          (variant.is_first_order ? "/FO" : "/ZO") + (variant.has_correction ? "/corr" : "/nocorr") +
-         (variant.batch_mode == BatchMode::kAll ? "/full" : "/sample") + (in_double ? "/float64" : "/float32") +
-         (in_double || variant.is_first_order ? "/mu0.0001" : "/mu0.01");
+         (variant.batch_mode == BatchMode::kAll ? "/full" : "/sample") + (in_double ? "/float64" : "/float32") + "/mu" +
+         figure(mu);
 }
 
 Case zofl_case(const ZoflData& data, const std::shared_ptr<const KpcaWorkload>& workload, bool is_sorted, uint32_t tau,
-               const ZoflVariant& variant) {
+               const ZoflVariant& variant, double smoothing) {
   const double entries = static_cast<double>(workload->shape().size());
   const double largest = workload->eigenvalues()(workload->eigenvalues().size() - 1);
   const double noise = data.direction_count * std::sqrt(data.device_count) / entries;
   const double step = (variant.is_first_order ? 0.5 : std::min(0.5, 0.5 * noise)) / largest;
   Case out;
-  out.key = zofl_key(data, is_sorted, tau, variant, kIsDouble);
-  if (variant.is_first_order) {  // no noise: float follows the double run
+  out.key = zofl_key(data, is_sorted, tau, variant, kIsDouble, smoothing);
+  if (variant.is_first_order && !kIsDouble) {  // no noise: float follows the double run too
     out.reference_key = zofl_key(data, is_sorted, tau, variant, true);
   }
   out.parameters = gradient_stream_parameters(tau, step / tau, data.round_count);
@@ -59,7 +66,7 @@ Case zofl_case(const ZoflData& data, const std::shared_ptr<const KpcaWorkload>& 
   p.directions = DirectionKind::kSphere;
   p.group_count = 0;
   p.direction_count = data.direction_count;
-  p.smoothing = static_cast<Real>(kIsDouble || variant.is_first_order ? 1e-4 : 1e-2);
+  p.smoothing = static_cast<Real>(kIsDouble || variant.is_first_order ? kDoubleSmoothing : smoothing);
   p.batch_mode = variant.batch_mode;
   p.correction_form = variant.has_correction ? CorrectionForm::kLocal : CorrectionForm::kNone;
   out.workload = workload;
@@ -74,8 +81,14 @@ std::vector<Case> zofl_cases(const Request& request) {
           make_zofl(data.name, is_sorted, data.cols, data.device_count, request.seed);
       for (const uint32_t tau : {1, 5, 10}) {
         for (const ZoflVariant& variant : kZoflVariants) {
-          if (tau < 10 || std::string(data.name) != "digits") {
-            cases.push_back(zofl_case(data, workload, is_sorted, tau, variant));
+          if (tau == 10 && std::string(data.name) == "digits") {
+            continue;
+          }
+          for (const double smoothing : kSmoothings) {
+            const bool is_first = smoothing == kSmoothings[0];
+            if (is_first || (!kIsDouble && !variant.is_first_order)) {
+              cases.push_back(zofl_case(data, workload, is_sorted, tau, variant, smoothing));
+            }
           }
         }
       }

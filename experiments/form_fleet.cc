@@ -67,19 +67,32 @@ FormFleet::Work FormFleet::work(uint32_t device, uint32_t steps) {
   return out;
 }
 
-bool FormFleet::fold(const Work& work) {
+// What a device sends: its estimates, with the correction that it made them by where that is the authors' way.
+FormFleet::Work FormFleet::as_sent(const Work& made, const Schedule& schedule) {
+  Work sent = made;
+  const std::vector<Real> c = schedule.has_authors_correction ? correction(made.device) : std::vector<Real>();
+  if (!c.empty()) {
+    add_scaled(c.size(), 1, c.data(), sent.values.data());
+  }
+  return sent;
+}
+
+bool FormFleet::fold(const Work& work, const Work& made) {
   const uint32_t om = staleness_weight(p_, replica_.version() - work.base);
   const Status status = rule_->add(
       {p_.owner_of(work.device), work.base, work.steps, static_cast<uint16_t>(om), work.values, work.device});
   if (status == Status::kOk) {
-    folded_.push_back(work);
+    folded_.push_back(made);
   }
   return status == Status::kOk;
 }
 
-void FormFleet::close() {
+void FormFleet::close(bool keeps_corrections) {
   VersionRecord record;
   expect_ok(rule_->finish(&record));
+  if (!keeps_corrections) {
+    local_.clear();
+  }
   follow(record);
   for (Work& work : folded_) {
     const uint32_t device = work.device;
@@ -119,13 +132,13 @@ void FormFleet::run(const Schedule& schedule, const Watcher& watch) {
     }
     for (const auto& [due, update] : waiting) {
       if (due <= version) {
-        const bool is_taken = fold(update);
+        const bool is_taken = fold(as_sent(update, schedule), update);
         GS_ASSERT(is_taken);  // newer than the device's last one, and not too late
         is_busy[update.device] = false;
       }
     }
     std::erase_if(waiting, is_due);
-    close();
+    close(!schedule.has_authors_correction);
     goes_on = watch(replica_.version(), replica_.model());
   }
 }
@@ -137,7 +150,8 @@ std::vector<Real> FormFleet::correction(uint32_t device) {
     return {};
   }
   if (p_.correction_form == CorrectionForm::kLocal) {
-    return local_[device];
+    const auto local = local_.find(device);
+    return local == local_.end() ? std::vector<Real>() : local->second;
   }
   GS_ASSERT(rule_->stamp(device) == last->second.work.base);  // the server remembers the same update
   std::vector<Real> c(p_.shape.size());

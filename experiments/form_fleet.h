@@ -21,6 +21,9 @@ struct Schedule {
   std::vector<double> probabilities;   // instead: of each device that it answers a version
   bool has_partial_work = false;       // steps drawn from 1 to K
   uint32_t late_max = 0;               // versions, drawn; weighed as the run's staleness table says
+  // The correction as the authors of 003 run it, for comparison: it enters the server's step, d = mean of Gbar_i + c_i,
+  // and is 0 for a device that was not in the version before. With form local and tangents only.
+  bool has_authors_correction = false;
 };
 
 class FormFleet {
@@ -46,9 +49,11 @@ class FormFleet {
     std::vector<Real> values;
   };
   Work work(uint32_t device, uint32_t steps);
-  // Refused: false.
-  bool fold(const Work& work);
-  void close();
+  // Refused: false. What it folds is kept as `made` was, before a correction was added to it.
+  bool fold(const Work& work) { return fold(work, work); }
+  bool fold(const Work& work, const Work& made);
+  // Devices that were not in the version lose their correction where they keep none.
+  void close(bool keeps_corrections = true);
   const Replica& replica() const { return replica_; }
 
  private:
@@ -58,6 +63,7 @@ class FormFleet {
   };
 
   std::vector<Real> correction(uint32_t device);
+  Work as_sent(const Work& made, const Schedule& schedule);
   void subtract(const Work& work, std::vector<Real>* c);
   void follow(const VersionRecord& record);
 

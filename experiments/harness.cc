@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <thread>
+#include <utility>
 
-#include "sim/calm_fleet.h"
+#include "sim/timed_fleet.h"
 
 namespace gradstream {
 namespace {
@@ -30,17 +32,43 @@ std::string exact(double value) {
   return text;
 }
 
+// Another workload's, but for one entry of its start, which is the next larger Real.
+class NudgedWorkload : public Workload {
+ public:
+  NudgedWorkload(std::shared_ptr<const Workload> workload, uint32_t entry)
+      : workload_(std::move(workload)), entry_(entry) {}
+
+  ManifoldId manifold() const override { return workload_->manifold(); }
+  Shape shape() const override { return workload_->shape(); }
+  uint32_t device_count() const override { return workload_->device_count(); }
+  Problem problem(uint32_t device) const override { return workload_->problem(device); }
+  Matrix start() const override {
+    Matrix start = workload_->start();
+    if (static_cast<Eigen::Index>(entry_) < start.size()) {
+      double& entry = start.data()[entry_];
+      entry = static_cast<double>(std::nextafter(static_cast<Real>(entry), std::numeric_limits<Real>::infinity()));
+    }
+    return start;
+  }
+  double optimum() const override { return workload_->optimum(); }
+  Measures measure(const Matrix& model) const override { return workload_->measure(model); }
+
+ private:
+  std::shared_ptr<const Workload> workload_;
+  uint32_t entry_;
+};
+
 // Measures a published version. Whether the run goes on.
-bool watch(const Case& one, const RunParameters& parameters, uint32_t version, const Real* model, WireBytes bytes,
-           Curve* curve) {
+bool watch(const Case& one, const RunParameters& parameters, uint32_t version, const Real* model,
+           const TimedCounts& counts, Curve* curve) {
   if (version % parameters.phase_count() != 0) {
     return true;  // amid a round: the model has not moved
   }
   CurvePoint& point = curve->points.emplace_back();
   point.round = version / parameters.phase_count();
   point.measures = one.workload->measure(matrix_of(parameters.shape, model));
-  point.bytes_up = bytes.up;
-  point.bytes_down = bytes.down;
+  point.bytes_up = counts.bytes_up;
+  point.bytes_down = counts.bytes_down;
   return std::isfinite(point.measures.grad_norm) && point.measures.grad_norm > one.stop_below;
 }
 
@@ -49,11 +77,15 @@ void train_calmly(const Case& one, const RunParameters& parameters, Curve* curve
   for (uint32_t i = 0; i < parameters.device_count; ++i) {
     problems.push_back(one.workload->problem(i));
   }
-  CalmFleet fleet(parameters, problems, start_of(*one.workload));
-  curve->fault = fleet.run([&](uint32_t version, const Real* model) {
-    return watch(one, parameters, version, model, fleet.bytes(), curve);
+  TimedFleet fleet(parameters, problems, start_of(*one.workload));
+  if (one.may_lose_devices) {
+    fleet.tolerate_refusals();
+  }
+  curve->fault = fleet.run(TimedFleet::kNoEndMs, [&](uint64_t, uint32_t version, const Real* model) {
+    return watch(one, parameters, version, model, fleet.counts(), curve);
   });
-  curve->digest = fleet.digest();
+  curve->refusal = fleet.refusal();
+  curve->digest = fleet.server().model().digest();
 }
 
 }  // namespace
@@ -61,7 +93,7 @@ void train_calmly(const Case& one, const RunParameters& parameters, Curve* curve
 RunParameters complete_parameters(const Case& one, const Request& request) {
   RunParameters p = one.parameters;
   p.name = "experiment";
-  p.seed = request.seed;
+  p.seed = one.seed == 0 ? request.seed : one.seed;
   p.manifold = one.workload->manifold();
   p.shape = one.workload->shape();
   p.problem = one.workload->problem(0).ops->name;
@@ -77,7 +109,11 @@ std::vector<Real> start_of(const Workload& workload) {
   return values;
 }
 
-Curve run_case(const Case& one, const HarnessOptions& options) {
+Curve run_case(const Case& as_given, const HarnessOptions& options) {
+  Case one = as_given;
+  if (options.nudged_entry != UINT32_MAX) {
+    one.workload = std::make_shared<NudgedWorkload>(as_given.workload, options.nudged_entry);
+  }
   const auto begin = std::chrono::steady_clock::now();
   Curve curve;
   curve.optimum = one.workload->optimum();
@@ -85,7 +121,9 @@ Curve run_case(const Case& one, const HarnessOptions& options) {
   parameters.round_count = std::min(parameters.round_count, options.round_count_max);
   curve.fault = check_parameters(parameters);
   if (curve.fault.empty()) {
-    if (one.train) {
+    if (one.tabulate) {
+      curve.points = one.tabulate();
+    } else if (one.train) {
       one.train(parameters, *one.workload, [&](uint32_t version, const Real* model) {
         return watch(one, parameters, version, model, {}, &curve);
       });
@@ -144,10 +182,9 @@ bool write_picture(const std::string& folder, const Experiment& experiment, cons
   const bool is_excess = std::string(experiment.measure) == "excess";
   script << "set terminal svg size 900,560 noenhanced background 'white' font 'sans,13'\n"
          << "set output '" << experiment.name << ".svg'\nset datafile separator ','\nset logscale y\n"
-         << "set format y '%.0e'\nset grid\nset key outside right noenhanced\nset xlabel '"
-         << experiment.axis << "'\nset ylabel '"
-         << (is_excess ? "excess F(x) - F*" : "norm of the gradient") << "'\nset title \"" << experiment.title
-         << "\" noenhanced\nplot ";
+         << "set format y '%.0e'\nset grid\nset key outside right noenhanced\nset xlabel '" << experiment.axis
+         << "'\nset ylabel '" << (is_excess ? "excess F(x) - F*" : "norm of the gradient") << "'\nset title \""
+         << experiment.title << "\" noenhanced\nplot ";
   const auto is_shown = [&](const std::string& key) { return key.find(experiment.shown) != std::string::npos; };
   const bool shows_all = std::none_of(curves.begin(), curves.end(), [&](const auto& c) { return is_shown(c.first); });
   const char* separator = "";

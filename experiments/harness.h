@@ -14,6 +14,9 @@ struct HarnessOptions {
   std::string results_folder;  // NAME/seedS/ is made below it; empty: nothing is written
   uint32_t thread_count = 1;
   uint32_t round_count_max = UINT32_MAX;  // cases are cut to so many rounds
+  // This entry of the first model, by its index, is moved by one unit in its last place: how far the curve moves then
+  // is how much of it rounding decides. UINT32_MAX: none.
+  uint32_t nudged_entry = UINT32_MAX;
 };
 
 // The parameters of a case as the run has them: name, seed, model and problem filled in from the workload.

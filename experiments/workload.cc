@@ -1,13 +1,12 @@
 #include "experiments/workload.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <sstream>
 
 #include <Eigen/Dense>
+#include <zlib.h>
 
 namespace gradstream {
 
@@ -138,6 +137,13 @@ Matrix zscore(Matrix a) {
   return a;
 }
 
+Matrix centred(const Matrix& a) { return a.rowwise() - a.colwise().mean(); }
+
+Matrix unit_columns(Matrix a) {
+  a.colwise().normalize();
+  return a;
+}
+
 Matrix unit_rows(Matrix a) {
   a.rowwise().normalize();
   return a;
@@ -156,7 +162,7 @@ Matrix minmax(Matrix a) {
 
 Matrix prepare_table(const Matrix& samples, const std::string& preparation) {
   if (preparation == "center") {
-    return samples.rowwise() - samples.colwise().mean();
+    return centred(samples);
   }
   if (preparation == "zscore") {
     return zscore(samples);
@@ -172,6 +178,12 @@ Matrix prepare_table(const Matrix& samples, const std::string& preparation) {
   }
   if (preparation == "zrownorm") {
     return unit_rows(zscore(samples));
+  }
+  if (preparation == "colnorm") {
+    return unit_columns(samples);
+  }
+  if (preparation == "zcolnorm") {
+    return unit_columns(centred(samples));
   }
   GS_ASSERT(preparation == "raw");
   return samples;

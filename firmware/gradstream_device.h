@@ -50,6 +50,7 @@ extern const gs_linked_problem gs_brockett;      /* Brockett's cost */
 extern const gs_linked_problem gs_spd_mean;      /* mean of positive definite matrices */
 extern const gs_linked_problem gs_hyperbolic;    /* weighted mean on the hyperboloid */
 extern const gs_linked_problem gs_least_squares; /* least squares */
+extern const gs_linked_problem gs_completion;    /* matrix completion at fixed rank */
 extern const gs_linked_problem gs_logistic;      /* logistic regression */
 
 /* The application's own loss; docs/own_loss.md has an example. x: rows x cols, row-major. The batch is the samples

@@ -1,11 +1,34 @@
 // main() of every board without an operating system.
 #include "boards/board.h"
 #include "firmware/client_main.h"
+#include "firmware/float_shard.h"
 
 namespace {
 
 constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gradstream::board_check_storage,
                                               gradstream::board_wipe_identity};
+
+#if defined(GS_FLOAT_PROBLEM)
+// An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats.
+gradstream::FloatShard float_shard;
+gs_sample_source float_samples;
+
+int read_float_sample(const void*, uint32_t index, float* out) {
+  gradstream::read_float_shard(float_shard, index, out);
+  return 0;
+}
+
+// A shard that does not parse stays with client_main(), which refuses it.
+void take_float_shard(gradstream::ClientMainOptions* options) {
+  if (gradstream::parse_float_shard(options->shard, &float_shard) == gradstream::Status::kOk) {
+    float_samples = {&float_shard, float_shard.count, float_shard.dimension, read_float_sample};
+    options->samples = &float_samples;
+    options->problem = &GS_FLOAT_PROBLEM;
+  }
+}
+#else
+void take_float_shard(gradstream::ClientMainOptions*) {}
+#endif
 
 }  // namespace
 
@@ -14,6 +37,7 @@ int main() {
   gradstream::ClientMainOptions options;
   options.identity_text = gradstream::board_identity_text();
   options.shard = gradstream::board_shard();
+  take_float_shard(&options);
   options.arena = gradstream::board_arena();
   options.tls_pool = gradstream::board_tls_pool();
   options.has_storage = gradstream::board_has_storage();

@@ -33,6 +33,7 @@ struct Arguments {
   std::string key_exchange = "psk_dhe_ke";
   std::string problem = "kpca";
   float ridge = 0;
+  std::vector<uint16_t> widths;
   uint32_t run = 0;
   uint32_t retry_ms = 1000;
   uint32_t step_delay_ms = 0;
@@ -95,11 +96,14 @@ void define(CLI::App& app, Arguments* arguments) {
       ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
       ->capture_default_str();
   app.add_option("--problem", arguments->problem, "what this client can minimise")
-      ->check(CLI::IsMember({"kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "logistic"}))
+      ->check(CLI::IsMember({"kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "completion",
+                             "logistic", "perceptron", "lenet"}))
       ->capture_default_str();
   app.add_option("--ridge", arguments->ridge, "lambda of multitask")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--widths", arguments->widths, "of perceptron: inputs, hidden layers, classes; of lenet: classes")
+      ->delimiter(',');
   app.add_option("--run", arguments->run, "number of the run; 0: whichever this device is enrolled in")
       ->capture_default_str();
   app.add_option("--retry-ms", arguments->retry_ms, "wait after a failed session; doubles with each further one")
@@ -163,6 +167,7 @@ struct FloatData {
   gs_sample_source samples = {};
   std::vector<uint32_t> task_ends;
   gradstream::MultitaskData tasks;
+  gradstream::NetworkData network;
   gs_linked_problem problem;
 };
 
@@ -203,20 +208,53 @@ int open_float_data(const Arguments& arguments, std::span<const uint8_t> bytes, 
                 out->task_ends.data(),
                 out->shard.group_count,
                 arguments.ridge};
+  out->network = {{&out->shard, out->shard.count, out->shard.dimension, read_row},
+                  arguments.widths.data(),
+                  static_cast<uint32_t>(arguments.widths.size())};
   return gradstream::kExitOk;
 }
 
 // The problem of the command line, null for kpca.
-const gs_linked_problem* find_linked(const std::string& name, const gradstream::MultitaskData* tasks,
-                                     gs_linked_problem* multitask) {
+const gs_linked_problem* find_linked(const std::string& name, FloatData* data) {
   for (const gs_linked_problem* problem :
-       {&gs_brockett, &gs_spd_mean, &gs_hyperbolic, &gs_least_squares, &gs_logistic}) {
+       {&gs_brockett, &gs_spd_mean, &gs_hyperbolic, &gs_least_squares, &gs_completion, &gs_logistic}) {
     if (name == problem->problem.ops->name) {
       return problem;
     }
   }
-  multitask->problem = {&gradstream::kMultitaskOps, tasks};
-  return name == multitask->problem.ops->name ? multitask : nullptr;
+  for (const gradstream::Problem& problem : {gradstream::Problem{&gradstream::kMultitaskOps, &data->tasks},
+                                             gradstream::Problem{&gradstream::kPerceptronOps, &data->network},
+                                             gradstream::Problem{&gradstream::kLenetOps, &data->network}}) {
+    if (name == problem.ops->name) {
+      data->problem.problem = problem;
+      return &data->problem;
+    }
+  }
+  return nullptr;
+}
+
+// 0, or the exit status. The widths fit the problem, and its samples them.
+int check_widths(const Arguments& arguments, const FloatData& data) {
+  const bool is_perceptron = arguments.problem == "perceptron";
+  if (!is_perceptron && arguments.problem != "lenet") {
+    return arguments.widths.empty() ? gradstream::kExitOk
+                                    : fail(gradstream::kExitUsage, "--widths belongs to perceptron and lenet");
+  }
+  const auto count = static_cast<uint32_t>(arguments.widths.size());
+  const uint32_t size = is_perceptron  ? gradstream::perceptron_size(arguments.widths.data(), count)
+                        : count == 1 ? gradstream::lenet_size(arguments.widths[0])
+                                       : 0;
+  if (size == 0) {
+    return fail(gradstream::kExitUsage, is_perceptron ? "--widths: name 2 to 8 layers, e.g. 64,32,10, the last of 2 or "
+                                                        "more classes"
+                                                      : "--widths: name the number of classes, 2 or more");
+  }
+  const uint32_t inputs = is_perceptron ? arguments.widths[0] : 28 * 28;
+  if (data.samples.dimension != inputs + 1) {
+    return fail(gradstream::kExitData, arguments.data + ": wanted a float shard whose samples are " +
+                                           std::to_string(inputs) + " inputs and the label");
+  }
+  return gradstream::kExitOk;
 }
 
 // Puts shard and problem into the options. 0, or the exit status.
@@ -233,8 +271,8 @@ int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatD
   } else {
     options->shard = bytes;
   }
-  options->problem = find_linked(arguments.problem, &data->tasks, &data->problem);
-  return gradstream::kExitOk;
+  options->problem = find_linked(arguments.problem, data);
+  return check_widths(arguments, *data);
 }
 
 }  // namespace

@@ -4,24 +4,30 @@ namespace gradstream {
 namespace {
 
 // A board's flash is for what its runs name: an image for other manifolds, tangent estimators, tangent means or
-// variance reduction adds their lines. A host has them all.
+// variance reduction adds their lines. A host has them all; the curve solver holds nine tensors: for hosts alone.
 #if defined(GS_LINK_ALL)
 std::span<const ManifoldOps* const> manifolds() { return all_manifolds(); }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps,
                                                &kTangentRetractionOps, &kProjectionTangentOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps, &kSolverTangentMeanOps,
-                                         &kSolverSvrgOps};
+                                         &kSolverSvrgOps,
+#if !defined(GS_BARE_METAL)
+                                         &kSolverCurveOps,
+#endif
+};
+constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
 constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
+constexpr const ProblemOps* kProximalLoss = nullptr;
 #endif
 
 }  // namespace
 
 Registry make_registry(std::span<const Problem> problems) {
-  return Registry{manifolds(), kEstimators, kSolvers, problems};
+  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss};
 }
 
 }  // namespace gradstream

@@ -23,6 +23,13 @@ std::string bound(const std::string& what, double value, const char* relation, d
          " (" + source + ")";
 }
 
+// gamma of 003: half the radius of proximal smoothness, 1 where columns have norm 1. 0 where none is known.
+double tube_of(ManifoldId id) {
+  const bool has_unit_columns =
+      id == ManifoldId::kSphere || id == ManifoldId::kStiefel || id == ManifoldId::kOblique;
+  return has_unit_columns ? 0.5 : 0;
+}
+
 // The run's numbers by the letters of the works.
 struct Letters {
   explicit Letters(const RunParameters& p)
@@ -90,6 +97,22 @@ void advise_svrg(const RunParameters& p, const Letters& x, std::vector<std::stri
   }
 }
 
+// 003, Theorem 4.1, with M = 1: the other terms of its minimum need bounds of the gradients that nobody gives.
+void advise_projection(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
+  out->push_back(bound("eta_g eta tau", p.server_step * x.alpha * x.k, "<=", 1 / (24 * x.l), "003 Theorem 4.1"));
+  out->push_back(bound("eta_g = server_step", p.server_step, "<=", std::sqrt(x.s), "003 takes the root of n itself"));
+  if (p.estimator == EstimatorId::kAnalyticGradient) {
+    return;
+  }
+  const double smoothing = p.smoothing;
+  if (const double gamma = tube_of(p.manifold); gamma > 0) {
+    out->push_back(bound("mu = smoothing", smoothing, "<=", gamma, "003, gamma: the nearest point is unique"));
+  }
+  const double work = static_cast<double>(p.shape.size()) * x.s * x.k * x.t;
+  out->push_back(bound("mu = smoothing", smoothing, "<=", 1 / work,
+                       "003: of the order of 1/(p r n tau K) for its rate; in float shorter than 1e-3 is rounding"));
+}
+
 }  // namespace
 
 std::vector<std::string> advice(const RunParameters& parameters) {
@@ -102,6 +125,8 @@ std::vector<std::string> advice(const RunParameters& parameters) {
     advise_gradient_stream(parameters, letters, &lines);
   } else if (parameters.solver == SolverId::kSvrg) {
     advise_svrg(parameters, letters, &lines);
+  } else if (parameters.solver == SolverId::kProjection) {
+    advise_projection(parameters, letters, &lines);
   }
   return lines;
 }

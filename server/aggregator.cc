@@ -96,7 +96,9 @@ uint32_t aggregator_model_count(const RunParameters& parameters) { return rule_o
 
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
   const Rule& rule = rule_of(*context.parameters);
-  return context.parameters->weight_share_max < 1 ? make_aggregator_capped(context, rule.make) : rule.make(context);
+  std::unique_ptr<Aggregator> inner = rule.make(context);
+  return context.parameters->weight_share_max < 1 ? make_aggregator_capped(*context.parameters, std::move(inner))
+                                                  : std::move(inner);
 }
 
 bool WeightSum::is_full() const { return update_count_ == kFoldUpdateCountMax; }

@@ -108,9 +108,8 @@ std::unique_ptr<Aggregator> make_aggregator_delayed(const AggregatorContext& con
 std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
 std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);
-// Around another member, one without a state beyond a version: weight_share_max.
-using AggregatorMaker = std::unique_ptr<Aggregator> (*)(const AggregatorContext& context);
-std::unique_ptr<Aggregator> make_aggregator_capped(const AggregatorContext& context, AggregatorMaker make);
+// Around another member, one without a state beyond a version: weight_share_max. parameters outlive the rule.
+std::unique_ptr<Aggregator> make_aggregator_capped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner);
 
 // What the weights of a version add up to, in integers: the same in any order.
 class WeightSum {

@@ -1,7 +1,7 @@
 // A rule whose devices weigh at most a share of each version: it keeps a version's updates as they came, since the cap
 // depends on all of them, and gives them to the run's own rule with capped weights when the version closes.
 //
-//   add -> kept updates          finish: weights -> cap_weights() -> a fresh inner rule -> its record
+//   add -> kept updates          finish: weights -> cap_weights() -> the inner rule -> its record
 //
 // Memory: the updates of one version, at most a fold's. Inner rules are those without a state beyond a version.
 #include <utility>
@@ -15,8 +15,8 @@ namespace {
 
 class AggregatorCapped : public Aggregator {
  public:
-  AggregatorCapped(const AggregatorContext& context, AggregatorMaker make)
-      : context_(context), make_(make), inner_(make(context)) {
+  AggregatorCapped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner)
+      : parameters_(parameters), inner_(std::move(inner)) {
     inner_->begin();
   }
 
@@ -44,15 +44,10 @@ class AggregatorCapped : public Aggregator {
     for (const Kept& kept : kept_) {
       weights.push_back(kept.input.weight);
     }
-    cap_weights(*context_.parameters, weights);
-    const std::unique_ptr<Aggregator> rule = make_(context_);
-    rule->begin();
-    for (size_t i = 0; i < kept_.size(); ++i) {
-      FoldInput input = kept_[i].input;
-      input.weight = weights[i];
-      GS_TRY(rule->add(input));
-    }
-    return rule->finish(record);
+    cap_weights(parameters_, weights);
+    const Status status = fold_kept(weights, record);
+    inner_->begin();
+    return status;
   }
   VersionRecord stand_still() const override { return inner_->stand_still(); }
 
@@ -62,16 +57,24 @@ class AggregatorCapped : public Aggregator {
     std::vector<Real> values;
   };
 
-  AggregatorContext context_;
-  AggregatorMaker make_;
-  std::unique_ptr<Aggregator> inner_;  // is asked, and given nothing
+  Status fold_kept(std::span<const uint16_t> weights, VersionRecord* record) const {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      FoldInput input = kept_[i].input;
+      input.weight = weights[i];
+      GS_TRY(inner_->add(input));
+    }
+    return inner_->finish(record);
+  }
+
+  const RunParameters& parameters_;
+  std::unique_ptr<Aggregator> inner_;  // between calls it holds nothing
   std::deque<Kept> kept_;              // whose values stay where they are
 };
 
 }  // namespace
 
-std::unique_ptr<Aggregator> make_aggregator_capped(const AggregatorContext& context, AggregatorMaker make) {
-  return std::make_unique<AggregatorCapped>(context, make);
+std::unique_ptr<Aggregator> make_aggregator_capped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner) {
+  return std::make_unique<AggregatorCapped>(parameters, std::move(inner));
 }
 
 }  // namespace gradstream

@@ -1,16 +1,21 @@
 // Fully asynchronous aggregation of tangents (004, A11; docs/algorithms.md, "Asynchronous rules"): a version closes
 // with every update, or with every B of them.
 //
-//   one update      C <- R_C(-alpha D), D of server/delay_correction.h, alpha = eta_g s(staleness) [/ (N p_i), at most
-//   1] B > 1 (FedBuff) D = 1/B sum_i s_i (K_eff / k_i) delta_i at C, alpha = eta_g; divided by B, not by the weights
-//   momentum beta   v <- beta T_{C_before -> C}(v) + D in place of D
+//   one update       C <- R_C(-alpha D), D of server/delay_correction.h, alpha = eta_g s(staleness) [/ (N p_i), at
+//                    most 1]
+//   B > 1 (FedBuff)  D = 1/B sum_i s_i (K_eff / k_i) delta_i at C, alpha = eta_g; divided by B, not by the weights
+//   momentum beta    v <- beta T_{C_before -> C}(v) + D in place of D
+//   curve (A13)      C^ = C - D, the whole step; phi^ of server/curve_step.h; C <- the point alpha of the curve from C
+//                    by phi^ to C^, alpha as of one update, at most 1
 //
 // What goes from version to version (moments, velocity, how often each device took part) follows from the updates in
 // the journal's order, so that recovery has it again.
 #include <algorithm>
 #include <map>
 
+#include "runtime/training/curve.h"
 #include "server/aggregator.h"
+#include "server/curve_step.h"
 #include "server/delay_correction.h"
 #include "server/straggler.h"
 #include "server/tangent_fold.h"
@@ -54,7 +59,11 @@ class AggregatorDelayed : public Aggregator {
     *record = stand_still();
     DelayDirection step = open_.step;
     std::vector<Real> next(size());
-    GS_TRY(correction().step(context_.replica->model(), open_.alpha, &step, next.data(), *context_.arena));
+    if (is_curve()) {
+      curve_point(size(), open_.alpha, context_.replica->model(), open_.control.data(), open_.end.data(), next.data());
+    } else {
+      GS_TRY(correction().step(context_.replica->model(), open_.alpha, &step, next.data(), *context_.arena));
+    }
     if (!all_finite(next.size(), next.data())) {
       return Status::kNotFinite;
     }
@@ -75,10 +84,13 @@ class AggregatorDelayed : public Aggregator {
     DelayDirection step;      // that these updates make
     std::vector<Real> model;  // where that step begins
     Real alpha = 0;
+    std::vector<Real> control;  // curve: phi^ and C^
+    std::vector<Real> end;
   };
 
   const RunParameters& parameters() const { return *context_.parameters; }
   size_t size() const { return context_.parameters->shape.size(); }
+  bool is_curve() const { return parameters().solver == SolverId::kCurve; }
 
   DelayCorrection correction() const {
     const RunParameters& p = parameters();
@@ -102,7 +114,7 @@ class AggregatorDelayed : public Aggregator {
   }
 
   Status take(const FoldInput& input, Open* open) const {
-    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != size()) {
+    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().value_count()) {
       return Status::kInvalidArgument;
     }
     if (open->weights.is_full()) {
@@ -127,6 +139,9 @@ class AggregatorDelayed : public Aggregator {
       if (parameters().dominance_penalty) {
         open->alpha = std::min(open->alpha / dominance(input.device), Real{1});
       }
+      if (is_curve()) {
+        return take_curve(input, open);
+      }
     } else {
       open->step = DelayDirection();
       open->step.direction = open->sum;
@@ -134,6 +149,16 @@ class AggregatorDelayed : public Aggregator {
       scale(size(), open->weights.effective_steps() / count, open->step.direction.data());
     }
     return parameters().server_momentum > 0 ? accelerate(&open->step) : Status::kOk;
+  }
+
+  Status take_curve(const FoldInput& input, Open* open) const {
+    const Real* const current = context_.replica->model();
+    const auto middle = input.values.begin() + static_cast<std::ptrdiff_t>(size());
+    open->end.resize(size());
+    GS_TRY(correction().step(current, 1, &open->step, open->end.data(), *context_.arena));
+    open->control =
+        place_control({input.values.begin(), middle}, {middle, input.values.end()}, open->model, open->end);
+    return all_finite(size(), open->control.data()) ? Status::kOk : Status::kNotFinite;
   }
 
   // Puts the velocity in the direction's place.

@@ -4,16 +4,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <utility>
 
-#include <fcntl.h>
-#include <mbedtls/platform_util.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "server/advice.h"
 #include "server/fleet.h"
@@ -25,55 +21,17 @@ namespace gradstream {
 
 namespace {
 
-constexpr size_t kDeviceNameSizeMax = 63;
-
 int fail_database(const SqliteDatabase& database) { return fail(kExitDatabase, database.error()); }
-
-bool is_device_name(const std::string& name) {
-  for (const char c : name) {
-    if (c <= ' ' || c > '~') {
-      return false;
-    }
-  }
-  return !name.empty() && name.size() <= kDeviceNameSizeMax && name.front() != '#';
-}
-
-std::string hex_of(std::span<const uint8_t> bytes) {
-  std::string text;
-  for (const uint8_t byte : bytes) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
-}
-
-// A new file that only its owner can read; empty or a sentence.
-std::string write_secret_file(const std::string& path, const std::string& text) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file < 0 && errno == EEXIST) {
-    return "identity file " + path + " exists already; remove it or give another --out";
-  }
-  if (file < 0) {
-    return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check the folder of --out";
-  }
-  const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
-  const int cause = errno;
-  ::close(file);
-  if (!written) {
-    ::unlink(path.c_str());
-    return "identity file " + path + " cannot be written: " + std::strerror(cause) + "; free space on that disk";
-  }
-  return {};
-}
 
 // What a verb works with.
 struct Opened {
+  CommonOptions options;
   Config config;
   SqliteDatabase database;
 };
 
 int open_both(const CommonOptions& options, bool may_create, Opened* out) {
+  out->options = options;
   const int code = load(options, &out->config);
   return code == kExitOk ? open_database(out->config, may_create, &out->database) : code;
 }
@@ -105,13 +63,12 @@ int probe_server(const Config& config, DatabaseOwner* out) {
   return problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
 }
 
-// What makes a server serve a run that was just begun: a server keeps to the run that it chose at its start.
+// What makes a server serve a run that was just begun.
 std::string next_step(const DatabaseOwner& owner, uint32_t run) {
   if (!owner.is_held || owner.may_serve(run)) {
     return "gradstream serve";
   }
-  return "stop the server of run " + std::to_string(owner.run) + " (process " + std::to_string(owner.process) +
-         "), then gradstream serve";
+  return "none: the server (process " + std::to_string(owner.process) + ") goes over to it";
 }
 
 const char* verdict_text(uint32_t verdict) {
@@ -128,13 +85,70 @@ const char* verdict_text(uint32_t verdict) {
 
 }  // namespace
 
+Line& Line::add(const std::string& key, const std::string& value) {
+  pairs_.push_back({key, value});
+  return *this;
+}
+
+Line& Line::add(const std::string& key, uint64_t value) {
+  pairs_.push_back({key, std::to_string(value), true});
+  return *this;
+}
+
+Line& Line::add_hex(const std::string& key, uint64_t value) { return add(key, hex(value)); }
+
+Line& Line::add_quoted(const std::string& key, const std::string& value) {
+  pairs_.push_back({key, value, false, true});
+  return *this;
+}
+
+void Line::print(const CommonOptions& options) const {
+  if (options.format == "json") {
+    nlohmann::ordered_json json;
+    for (const Pair& pair : pairs_) {
+      if (pair.is_number) {
+        json[pair.key] = std::stoull(pair.value);
+      } else {
+        json[pair.key] = pair.value;
+      }
+    }
+    std::puts(json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    return;
+  }
+  std::string text;
+  for (const Pair& pair : pairs_) {
+    text += text.empty() ? "" : " ";
+    text += pair.is_quoted ? pair.key + "=\"" + pair.value + "\"" : Fields().add(pair.key, pair.value).text();
+  }
+  std::puts(text.c_str());
+}
+
 int fail(ExitCode code, const std::string& sentence) {
   std::fprintf(stderr, "gradstream: error: %s\n", sentence.c_str());
   return code;
 }
 
-int load(const CommonOptions& options, Config* out) {
-  std::string errors = load_config(options.config, options.overrides, out);
+const char* exit_code_text(int code) {
+  switch (code) {
+    case kExitOk: return "done";
+    case kExitInternal: return "a contract inside the program was broken: report it with the log";
+    case kExitUsage: return "the command line";
+    case kExitConfig: return "the configuration: a file, a variable or --set";
+    case kExitDatabase: return "the database is missing, damaged, foreign, full, or served by another server";
+    case kExitNetwork: return "the address cannot be listened on or reached, or TLS cannot start";
+    case kExitFrozen: return "the configuration differs from the run's frozen parameters";
+    case kExitNotFound: return "no such device, run or version; or the name is taken";
+    case kExitFile: return "a file or folder cannot be read or written";
+    case kExitArithmetic: return "the process flushes subnormal numbers to zero: its model would drift";
+    default: return "";
+  }
+}
+
+int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
+  if (options.config.empty()) {
+    return fail(kExitUsage, "no configuration: name one with --config FILE or GRADSTREAM_CONFIG");
+  }
+  std::string errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
   if (errors.empty()) {
     return kExitOk;
   }
@@ -187,86 +201,17 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
   return coordinator;
 }
 
-int check_config(const CommonOptions& options) {
+int check_config(const CommonOptions& options, bool with_origins) {
   Config config;
-  const int code = load(options, &config);
+  ConfigOrigins origins;
+  const int code = load(options, &config, &origins);
   if (code == kExitOk) {
-    std::fputs(config_text(config).c_str(), stdout);
+    std::fputs((with_origins ? config_text(config, origins) : config_text(config)).c_str(), stdout);
     for (const std::string& sentence : config.has_run ? advice(config.run) : std::vector<std::string>()) {
       std::printf("# advice: %s\n", sentence.c_str());
     }
   }
   return code;
-}
-
-// ---- Devices -------------------------------------------------------------------------------------------------------
-
-int device_add(const CommonOptions& options, const std::string& name, const std::string& out) {
-  if (!is_device_name(name)) {
-    return fail(kExitUsage, "device name '" + name + "': 1 to 63 printable characters without spaces");
-  }
-  Opened opened;
-  if (const int code = open_both(options, true, &opened); code != kExitOk) {
-    return code;
-  }
-  SqliteDatabase& database = opened.database;
-  std::array<uint8_t, 32> key = {};
-  if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
-    return fail(kExitInternal, std::string("no random bytes: ") + std::strerror(errno));
-  }
-  std::string text = "# gradstream device: keep this file secret, it is the device's key\nidentity = " + name +
-                     "\nkey = " + hex_of(key) + "\n";
-  const std::string problem = write_secret_file(out, text);
-  mbedtls_platform_zeroize(text.data(), text.size());
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
-  }
-  std::optional<uint32_t> index;
-  const StoreStatus added = database.add_device(name, key, wall_clock_ms(), &index);
-  mbedtls_platform_zeroize(key.data(), key.size());
-  if (added != StoreStatus::kOk || !index) {
-    ::unlink(out.c_str());
-    return added != StoreStatus::kOk
-               ? fail_database(database)
-               : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
-  }
-  std::printf("device=%s index=%u identity_file=%s database=%s\n", name.c_str(), *index, out.c_str(),
-              absolute_path(opened.config.server.database).c_str());
-  return kExitOk;
-}
-
-int device_list(const CommonOptions& options) {
-  Opened opened;
-  if (const int code = open_both(options, false, &opened); code != kExitOk) {
-    return code;
-  }
-  SqliteDatabase& database = opened.database;
-  std::vector<DeviceRow> devices;
-  if (database.devices(&devices) != StoreStatus::kOk) {
-    return fail_database(database);
-  }
-  for (const DeviceRow& device : devices) {
-    std::printf("device=%s index=%u state=%s created_ms=%llu\n", device.name.c_str(), device.index,
-                device.revoked ? "revoked" : "enrolled", static_cast<unsigned long long>(device.created_ms));
-  }
-  return kExitOk;
-}
-
-int device_revoke(const CommonOptions& options, const std::string& name) {
-  Opened opened;
-  if (const int code = open_both(options, false, &opened); code != kExitOk) {
-    return code;
-  }
-  SqliteDatabase& database = opened.database;
-  bool found = false;
-  if (database.revoke_device(name, &found) != StoreStatus::kOk) {
-    return fail_database(database);
-  }
-  if (!found) {
-    return fail(kExitNotFound, "no device " + name + "; `gradstream device list` shows all");
-  }
-  std::printf("device=%s state=revoked\n", name.c_str());
-  return kExitOk;
 }
 
 // ---- Runs ----------------------------------------------------------------------------------------------------------
@@ -315,7 +260,7 @@ int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool*
     return fail_database(opened.database);
   }
   if (*changed) {
-    std::printf("run=%u state=\"%s\"\n", run.id, stored_run_state_text(state));
+    Line().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
   }
   return kExitOk;
 }
@@ -363,8 +308,8 @@ int run_start(const CommonOptions& options) {
     code = probe_server(config, &owner);
   }
   if (code == kExitOk) {
-    std::printf("run=%u name=%s parameters=%016llx state=active next=\"%s\"\n", run.id, run.name.c_str(),
-                static_cast<unsigned long long>(run.digest), next_step(owner, run.id).c_str());
+    Line().add("run", uint64_t{run.id}).add("name", run.name).add_hex("parameters", run.digest).add("state", "active")
+        .add_quoted("next", next_step(owner, run.id)).print(options);
   }
   return code;
 }
@@ -380,9 +325,8 @@ int run_list(const CommonOptions& options) {
     return fail_database(database);
   }
   for (const RunRow& run : runs) {
-    std::printf("run=%u name=%s parameters=%016llx state=\"%s\" created_ms=%llu\n", run.id, run.name.c_str(),
-                static_cast<unsigned long long>(run.digest), stored_run_state_text(run.state),
-                static_cast<unsigned long long>(run.created_ms));
+    Line().add("run", uint64_t{run.id}).add("name", run.name).add_hex("parameters", run.digest)
+        .add_quoted("state", stored_run_state_text(run.state)).add("created_ms", run.created_ms).print(options);
   }
   return kExitOk;
 }
@@ -432,8 +376,8 @@ bool parse_version(const std::string& text, uint32_t* out) {
 
 }  // namespace
 
-int model_export(const CommonOptions& options, uint32_t run_id, const std::string& version, const std::string& format,
-                 const std::string& out) {
+int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
+  const auto& [version, format, out, wants_average] = what;
   uint32_t wanted = 0;
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
@@ -457,7 +401,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const std::strin
   }
   const Replica& model = coordinator->model();
   if (!model.has_model()) {
-    const auto enrolled = std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return !d.revoked; });
+    const auto enrolled =
+        std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
                                    "served and " + std::to_string(parameters.device_count) +
                                    " devices are enrolled; " + std::to_string(enrolled) + " are");
@@ -466,7 +411,13 @@ int model_export(const CommonOptions& options, uint32_t run_id, const std::strin
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
                                    std::to_string(model.version()));
   }
-  const std::span<const Real> values(model.model(), model.shape().size());
+  const ModelAverage& average = coordinator->average();
+  if (wants_average && average.count() == 0) {
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no average at version " +
+                                   std::to_string(model.version()) +
+                                   ": average_period and average_from of the run say when one begins");
+  }
+  const std::span<const Real> values(wants_average ? average.model().data() : model.model(), model.shape().size());
   std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
   if (format == "csv" || (format.empty() && out.ends_with(".csv"))) {
     const std::string text = csv_text(model.shape(), values);
@@ -476,8 +427,14 @@ int model_export(const CommonOptions& options, uint32_t run_id, const std::strin
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  std::printf("run=%u version=%u digest=%016llx file=%s\n", run.id, model.version(),
-              static_cast<unsigned long long>(model.digest()), out.c_str());
+  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
+  Line line;
+  line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
+  line.add_hex("digest", digest).add("file", out);
+  if (wants_average) {
+    line.add_quoted("average", average.text());
+  }
+  line.print(options);
   return kExitOk;
 }
 
@@ -541,15 +498,15 @@ struct RoundView {
 };
 
 // wanted: the goal before the deadline, after it the least number that closes the round.
-void print_round(const RunRow& run, const RoundView& round, const RunParameters& parameters,
-                 const std::vector<DeviceRow>& devices) {
+void print_round(const CommonOptions& options, const RunRow& run, const RoundView& round,
+                 const RunParameters& parameters, const std::vector<DeviceRow>& devices) {
   std::vector<std::string> names(devices.size());
   for (const DeviceRow& device : devices) {
     names[device.index] = device.name;
   }
   Fleet fleet(names);
   for (const DeviceRow& device : devices) {
-    if (device.revoked) {
+    if (!device.is_active()) {
       fleet.revoke(device.index);
     }
     fleet.at(device.index).answered_version = round.answered.contains(device.index) ? round.version : kNoVersion;
@@ -564,11 +521,12 @@ void print_round(const RunRow& run, const RoundView& round, const RunParameters&
   const uint32_t wanted =
       is_past_deadline ? update_least(parameters, fleet.asked_count()) : update_goal(parameters, fleet.asked_count());
   if (!is_active(run.state)) {  // nobody is waited for
-    std::printf("round=%u state=%s\n", round.version, stored_run_state_text(run.state));
+    Line().add("round", uint64_t{round.version}).add("state", stored_run_state_text(run.state)).print(options);
     return;
   }
-  std::printf("round=%u state=%s answers=%zu wanted=%u missing=%s\n", round.version, round.state(),
-              round.answered.size(), wanted, missing.c_str());
+  Line().add("round", uint64_t{round.version}).add("state", round.state())
+      .add("answers", uint64_t{round.answered.size()}).add("wanted", uint64_t{wanted}).add("missing", missing)
+      .print(options);
 }
 
 }  // namespace
@@ -606,20 +564,24 @@ int status(const CommonOptions& options, uint32_t run_id) {
     return code;
   }
   const bool is_served = owner.is_held && owner.run == run.id;
-  const auto revoked = std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return d.revoked; });
-  std::printf("run=%u name=%s state=\"%s\" version=%u digest=%016llx records=%llu devices=%zu revoked=%zu served=%s\n",
-              run.id, run.name.c_str(), stored_run_state_text(run.state), round.version,
-              static_cast<unsigned long long>(round.digest), static_cast<unsigned long long>(records),
-              devices.size() - static_cast<size_t>(revoked), static_cast<size_t>(revoked), is_served ? "yes" : "no");
-  print_round(run, round, parameters, devices);
+  const auto count = [&devices](DeviceState state) {
+    return static_cast<uint64_t>(
+        std::count_if(devices.begin(), devices.end(), [state](const DeviceRow& d) { return d.state == state; }));
+  };
+  Line line;
+  line.add("run", uint64_t{run.id}).add("name", run.name).add_quoted("state", stored_run_state_text(run.state))
+      .add("version", uint64_t{round.version}).add_hex("digest", round.digest).add("records", records)
+      .add("devices", count(DeviceState::kActive)).add("revoked", count(DeviceState::kRevoked))
+      .add("served", is_served ? "yes" : "no").add("pending", count(DeviceState::kPending))
+      .add("disabled", count(DeviceState::kDisabled)).print(options);
+  print_round(options, run, round, parameters, devices);
   for (const DeviceRow& device : devices) {
     const DeviceTally& t = tallies[device.index];
-    std::printf("device=%s index=%u state=%s tasks=%llu folded=%llu late=%llu refused=%llu last_task=%u "
-                "last_verdict=%s last_version=%u\n",
-                device.name.c_str(), device.index, device.revoked ? "revoked" : "enrolled",
-                static_cast<unsigned long long>(t.tasks), static_cast<unsigned long long>(t.folded),
-                static_cast<unsigned long long>(t.late), static_cast<unsigned long long>(t.refused), t.last_task,
-                verdict_text(t.last_verdict), t.last_version);
+    Line().add("device", device.name).add("index", uint64_t{device.index})
+        .add("state", device_state_text(device.state)).add("tasks", t.tasks).add("folded", t.folded)
+        .add("late", t.late).add("refused", t.refused).add("last_task", uint64_t{t.last_task})
+        .add("last_verdict", verdict_text(t.last_verdict)).add("last_version", uint64_t{t.last_version})
+        .print(options);
   }
   return kExitOk;
 }

@@ -13,31 +13,46 @@
 
 namespace gradstream {
 
-// Documented in --help; stable.
+// Stable. exit_code_text() says what each means, in --help and in docs/operating.md.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitInternal = 1,   // a contract inside the program was broken
-  kExitUsage = 2,      // the command line
-  kExitConfig = 3,     // the configuration file
-  kExitDatabase = 4,   // missing, damaged, foreign, full, or served by another server
-  kExitNetwork = 5,    // the address cannot be listened on, or TLS cannot start
-  kExitFrozen = 6,     // the configuration differs from the run's frozen parameters
-  kExitNotFound = 7,   // no such device, run or version; or the name is taken
-  kExitFile = 8,       // an output file or folder cannot be written
-  kExitArithmetic = 9,  // the processor flushes subnormal numbers to zero: its replica would drift
+  kExitInternal = 1,
+  kExitUsage = 2,
+  kExitConfig = 3,
+  kExitDatabase = 4,
+  kExitNetwork = 5,
+  kExitFrozen = 6,
+  kExitNotFound = 7,
+  kExitFile = 8,
+  kExitArithmetic = 9,
 };
+inline constexpr int kExitCodeMax = kExitArithmetic;
+const char* exit_code_text(int code);
 
 struct CommonOptions {
   std::string config;
   std::vector<std::string> overrides;  // --set
+  std::string format = "text";         // or "json": one object a line
 };
 
 int serve(const CommonOptions& options);
-int check_config(const CommonOptions& options);
+// Prints the effective configuration, with the origin of each value where asked.
+int check_config(const CommonOptions& options, bool with_origins);
 
-int device_add(const CommonOptions& options, const std::string& name, const std::string& out);
+// server/commands_device.cc
+int device_add(const CommonOptions& options, const std::string& name, const std::string& out, bool is_pending);
+// Lines `NAME` or `NAME,KEY` (64 hexadecimal digits), perhaps below a line `name` or `name,key`. A name without a key
+// gets one, and its identity file in out_folder. All of them are enrolled or none.
+int device_import(const CommonOptions& options, const std::string& file, const std::string& out_folder,
+                  bool is_pending);
+int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s);
 int device_list(const CommonOptions& options);
-int device_revoke(const CommonOptions& options, const std::string& name);
+int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state);
+
+// A copy of the database of the configuration, also while a server writes to it; and back, while none does. replace:
+// an existing database is moved aside.
+int backup(const CommonOptions& options, const std::string& out);
+int restore(const CommonOptions& options, const std::string& from, bool replace);
 
 int run_start(const CommonOptions& options);
 int run_list(const CommonOptions& options);
@@ -46,17 +61,43 @@ int run_stop(const CommonOptions& options, uint32_t run);
 int run_pause(const CommonOptions& options, uint32_t run);
 int run_resume(const CommonOptions& options, uint32_t run);
 
-// run: as above. format: "npy", "csv" or "", which means csv for a file *.csv and else npy.
-int model_export(const CommonOptions& options, uint32_t run, const std::string& version, const std::string& format,
-                 const std::string& out);
+struct ExportOptions {
+  std::string version = "latest";  // or a number
+  std::string format;              // "npy", "csv" or "", which means csv for a file *.csv and else npy
+  std::string out;
+  bool wants_average = false;  // the average of the run's versions up to this one in place of the model
+};
+// run: as above.
+int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
 
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------
 
+// One line of a verb's output: `key=value ...`, or an object in JSON.
+class Line {
+ public:
+  Line& add(const std::string& key, const std::string& value);
+  Line& add(const std::string& key, const char* value) { return add(key, std::string(value)); }
+  Line& add(const std::string& key, uint64_t value);
+  Line& add_hex(const std::string& key, uint64_t value);
+  // In quotes, also where the text needs none.
+  Line& add_quoted(const std::string& key, const std::string& value);
+  void print(const CommonOptions& options) const;
+
+ private:
+  struct Pair {
+    std::string key;
+    std::string value;
+    bool is_number = false;
+    bool is_quoted = false;
+  };
+  std::vector<Pair> pairs_;
+};
+
 // Prints `gradstream: error: ...` and returns the code.
 int fail(ExitCode code, const std::string& sentence);
 // kExitOk, or an error already printed.
-int load(const CommonOptions& options, Config* out);
+int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();

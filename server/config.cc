@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -17,6 +18,8 @@
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
+
+extern "C" char** environ;  // POSIX leaves its declaration to the program
 
 namespace gradstream {
 
@@ -140,7 +143,9 @@ std::string nearest_of(std::string_view word, const std::vector<std::string>& kn
 // What is being read, and what was wrong with it.
 class Reader {
  public:
-  Reader(std::string where, bool has_lines) : where_(std::move(where)), has_lines_(has_lines) {}
+  // origin: what --print-config says of a value; where: the beginning of an error's line.
+  Reader(std::string where, std::string origin, bool has_lines, ConfigOrigins* origins)
+      : where_(std::move(where)), origin_(std::move(origin)), has_lines_(has_lines), origins_(origins) {}
 
   void error(const toml::node* node, const std::string& what) {
     errors_ += where_;
@@ -163,8 +168,14 @@ class Reader {
     if (!expected.empty()) {
       error(node, section + "." + key + ": expected " + expected);
     }
+    note_origin(*node, section + "." + key);
   }
   void know(const char* key) { known_.emplace_back(key); }
+  void note_origin(const toml::node& node, const std::string& name) {
+    if (origins_ != nullptr) {
+      (*origins_)[name] = origin_ + (has_lines_ ? ":" + std::to_string(node.source().begin.line) : "");
+    }
+  }
   // After all fields of a section: whatever else stands in it is unknown.
   void finish(const toml::table& table, const std::string& section) {
     for (const auto& [key, node] : table) {
@@ -191,7 +202,9 @@ class Reader {
 
  private:
   std::string where_;
+  std::string origin_;
   bool has_lines_;
+  ConfigOrigins* origins_;
   std::string errors_;
   std::vector<std::string> known_;
 };
@@ -212,6 +225,10 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
     reader.error(listen, "server.listen: expected ADDRESS:PORT with a numeric address and a port from 0 to 65535, such "
                          "as \"127.0.0.1:7433\" or \"[::]:7433\"");
   }
+  const toml::node* const http = table.get("http_listen");
+  if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
+    reader.error(http, "server.http_listen: expected nothing, or ADDRESS:PORT such as \"127.0.0.1:7434\"");
+  }
   const toml::node* const database = table.get("database");
   if (database != nullptr && out->database.empty()) {
     reader.error(database, "server.database: expected the path of a file");
@@ -227,6 +244,7 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
 // Texts, joined by commas.
 void read_list(const toml::array& list, const char* key, Reader& reader, std::string* out) {
   reader.know(key);
+  reader.note_origin(list, std::string("run.") + key);
   out->clear();
   for (const toml::node& node : list) {
     std::string text;
@@ -245,6 +263,7 @@ void read_run(const toml::table& table, Reader& reader, RunParameters* out) {
       if (&value == &out->update_goal && table[key].value_exact<std::string>() == "all") {
         value = 0;
         reader.know(key);
+        reader.note_origin(*table.get(key), "run.update_goal");
         return;
       }
     }
@@ -275,30 +294,112 @@ void read_document(const toml::table& root, Reader& reader, Config* out) {
   }
 }
 
-std::string read_text(const std::string& text, const std::string& where, bool has_lines, Config* out) {
+struct Source {
+  std::string where;   // the beginning of an error's line
+  std::string origin;  // what --print-config says
+  bool has_lines = false;
+};
+
+std::string read_text(const std::string& text, const Source& source, Config* out, ConfigOrigins* origins) {
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
-    const std::string line = has_lines ? ":" + std::to_string(error.source().begin.line) : "";
-    return where + line + ": " + std::string(error.description()) + "\n";
+    const std::string line = source.has_lines ? ":" + std::to_string(error.source().begin.line) : "";
+    return source.where + line + ": " + std::string(error.description()) + "\n";
   }
-  Reader reader(where, has_lines);
+  Reader reader(source.where, source.origin, source.has_lines, origins);
   read_document(parsed.table(), reader, out);
   return reader.errors();
 }
 
-// One `--set section.key=value`: a small document of its own, so that it is read like the file.
-std::string read_override(const std::string& text, Config* out) {
+// One value from outside the files: a small document of its own, so that it is read like them.
+std::string read_value_text(const std::string& name, const std::string& value, const Source& source, Config* out,
+                            ConfigOrigins* origins) {
+  const size_t dot = name.rfind('.');
+  const bool is_toml = static_cast<bool>(toml::parse("x = " + value));
+  return read_text("[" + name.substr(0, dot) + "]\n" + name.substr(dot + 1) + " = " +
+                       (is_toml ? value : quoted(value)) + "\n",
+                   source, out, origins);
+}
+
+// One `--set section.key=value`.
+std::string read_override(const std::string& text, Config* out, ConfigOrigins* origins) {
   const std::string where = "--set " + text;
   const size_t equals = text.find('=');
   const size_t dot = equals == std::string::npos ? std::string::npos : text.rfind('.', equals);
   if (dot == std::string::npos || dot == 0 || dot + 1 == equals || equals + 1 == text.size()) {
     return where + ": expected SECTION.KEY=VALUE, such as run.step_size=0.1\n";
   }
-  const std::string head = "[" + text.substr(0, dot) + "]\n" + text.substr(dot + 1, equals - dot - 1) + " = ";
-  const std::string value = text.substr(equals + 1);
-  const bool is_toml = static_cast<bool>(toml::parse("x = " + value));
-  return read_text(head + (is_toml ? value : quoted(value)) + "\n", where, false, out);
+  return read_value_text(text.substr(0, equals), text.substr(equals + 1), {where, "--set", false}, out, origins);
+}
+
+constexpr std::string_view kVariablePrefix = "GRADSTREAM_";
+
+std::string variable_of(const std::string& key) {
+  std::string name(kVariablePrefix);
+  for (const char c : key) {
+    name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+// One variable "NAME=value"; *used: it is a key's, and its name.
+std::string read_variable(const std::string& text, Config* out, ConfigOrigins* origins, std::string* used) {
+  used->clear();
+  const size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  if (equals == std::string::npos || !name.starts_with(kVariablePrefix) || name == "GRADSTREAM_CONFIG") {
+    return {};
+  }
+  std::vector<std::string> variables;
+  for (const std::string& key : config_keys()) {
+    if (variables.emplace_back(variable_of(key)) == name) {
+      *used = name;
+      return read_value_text(key, text.substr(equals + 1), {name, name, false}, out, origins);
+    }
+  }
+  variables.emplace_back("GRADSTREAM_CONFIG");
+  return name + ": unknown variable; the nearest known one is " + nearest_of(name, variables) + "\n";
+}
+
+// Empty, or a line. A file that is no file is named by the cause.
+std::string read_file(const std::string& path, Config* out, ConfigOrigins* origins) {
+  const char* const remedy =
+      "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return "configuration " + path + " cannot be read: it is a folder" + remedy;
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (file) {
+    text << file.rdbuf();
+  }
+  if (!file || file.bad()) {
+    return "configuration " + path + " cannot be read: " + std::strerror(errno) + remedy;
+  }
+  return read_text(text.str(), {path, path, true}, out, origins);
+}
+
+// conf.d/*.toml beside the file, by name. *error: the folder is there and cannot be read.
+std::vector<std::string> fragments_of(const std::string& path, std::string* error) {
+  std::vector<std::string> fragments;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path() / "conf.d";
+  std::error_code code;
+  if (!std::filesystem::is_directory(folder, code)) {
+    return fragments;
+  }
+  for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    if (it->path().extension() == ".toml") {
+      fragments.push_back(it->path().string());
+    }
+  }
+  if (code) {
+    *error = "folder " + folder.string() + " cannot be read: " + code.message() + "; check its permissions\n";
+  }
+  std::sort(fragments.begin(), fragments.end());
+  return fragments;
 }
 
 // What is wrong with values that are each in range; empty: nothing.
@@ -306,6 +407,12 @@ std::string find_conflict(const Config& config) {
   const std::string problem = config.has_run ? check_parameters(config.run) : "";
   if (!problem.empty()) {
     return "[run] " + problem;
+  }
+  Tcp::endpoint http;
+  if (config.server.http_token_file.empty() && parse_listen_address(config.server.http_listen, &http) &&
+      !is_loopback(http)) {
+    return "server.http_listen " + config.server.http_listen + " can be reached from other machines: set "
+           "server.http_token_file to a file with a token, or listen on 127.0.0.1";
   }
   const SessionLimits& session = config.server.listener.session;
   return session.refusal_retry_min_ms > session.refusal_retry_max_ms
@@ -315,29 +422,61 @@ std::string find_conflict(const Config& config) {
 
 }  // namespace
 
-std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return "configuration " + path + " cannot be read: it is a folder; give the path of a TOML file with --config\n";
+std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
+  std::string errors = read_file(sources.path, out, origins);
+  std::string files = sources.path;
+  const std::vector<std::string> fragments = fragments_of(sources.path, &errors);
+  for (const std::string& fragment : fragments) {
+    errors += read_file(fragment, out, origins);
+    files += ", " + fragment;
   }
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (file) {
-    text << file.rdbuf();
+  const bool was_good = find_conflict(*out).empty();  // if not, the files are to blame
+  std::string others;
+  for (const std::string& variable : sources.environment) {
+    std::string used;
+    errors += read_variable(variable, out, origins, &used);
+    others += used.empty() ? "" : (others.empty() ? "" : ", ") + used;
   }
-  if (!file || file.bad()) {
-    return "configuration " + path + " cannot be read: " + std::strerror(errno) +
-           "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
-  }
-  std::string errors = read_text(text.str(), path, true, out);
-  const bool was_good = find_conflict(*out).empty();  // if not, the file is to blame
-  std::string where;
-  for (const std::string& override_text : overrides) {
-    errors += read_override(override_text, out);
-    where += (where.empty() ? "--set " : ", --set ") + override_text;
+  for (const std::string& override_text : sources.overrides) {
+    errors += read_override(override_text, out, origins);
+    others += (others.empty() ? "--set " : ", --set ") + override_text;
   }
   const std::string conflict = errors.empty() ? find_conflict(*out) : "";
-  return conflict.empty() ? errors : (was_good && !where.empty() ? where : path) + ": " + conflict + "\n";
+  return conflict.empty() ? errors : (was_good && !others.empty() ? others : files) + ": " + conflict + "\n";
+}
+
+std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
+  return load_config(ConfigSources{path, {}, overrides}, out);
+}
+
+std::vector<std::string> process_environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    variables.emplace_back(*variable);
+  }
+  return variables;
+}
+
+namespace {
+
+// visit(section, key, value as text) in the order of the file.
+template <typename Visit>
+void visit_all(const Config& config, Visit&& visit) {
+  visit_server_fields(config.server, [&](const char* key, const auto& value) { visit("server", key, text_of(value)); });
+  visit_limits(config.server, [&](const char* key, uint32_t value, uint32_t, uint32_t) {
+    visit("server.limits", key, text_of(value));
+  });
+  visit_fields(config.run, [&](const char* key, const auto& value) { visit("run", key, text_of(value)); });
+}
+
+}  // namespace
+
+std::vector<std::string> config_keys() {
+  std::vector<std::string> keys;
+  visit_all(Config(), [&](const std::string& section, const char* key, const std::string&) {
+    keys.push_back(section + "." + key);
+  });
+  return keys;
 }
 
 std::string absolute_path(const std::string& path) {
@@ -356,22 +495,49 @@ std::string run_source(const RunParameters& run) {
 
 std::string parse_run_source(const std::string& source, RunParameters* out) {
   Config config;
-  std::string errors = read_text(source, "stored run", true, &config);
+  std::string errors = read_text(source, {"stored run", "stored run", true}, &config, nullptr);
   *out = config.run;
   const std::string problem = errors.empty() ? check_parameters(config.run) : "";
   return problem.empty() ? errors : "stored run: " + problem + "\n";
 }
 
-std::string config_text(const Config& config) {
-  std::string text = "[server]\n";
-  visit_server_fields(config.server, [&](const char* key, const auto& value) {
-    text += std::string(key) + " = " + text_of(value) + "\n";
+std::string value_text(const Config& config, const std::string& key) {
+  std::string text;
+  visit_all(config, [&](const std::string& section, const char* name, const std::string& value) {
+    if (section + "." + name == key) {
+      text = value;
+    }
   });
-  text += "\n[server.limits]\n";
-  visit_limits(config.server, [&](const char* key, uint32_t value, uint32_t, uint32_t) {
-    text += std::string(key) + " = " + text_of(value) + "\n";
-  });
-  return config.has_run ? text + "\n" + run_source(config.run) : text;
+  return text;
 }
+
+namespace {
+
+// origins: null for none.
+std::string text_with(const Config& config, const ConfigOrigins* origins) {
+  std::string text;
+  std::string open;
+  visit_all(config, [&](const std::string& section, const char* key, const std::string& value) {
+    if (section == "run" && !config.has_run) {
+      return;
+    }
+    if (section != open) {
+      text += (open.empty() ? "[" : "\n[") + section + "]\n";
+      open = section;
+    }
+    text += std::string(key) + " = " + value;
+    if (origins != nullptr) {
+      const auto found = origins->find(section + "." + key);
+      text += "  # " + (found == origins->end() ? std::string("default") : found->second);
+    }
+    text += '\n';
+  });
+  return text;
+}
+
+}  // namespace
+
+std::string config_text(const Config& config) { return text_with(config, nullptr); }
+std::string config_text(const Config& config, const ConfigOrigins& origins) { return text_with(config, &origins); }
 
 }  // namespace gradstream

@@ -1,5 +1,10 @@
-// The configuration file: TOML, sections [server], [server.limits] and [run]. A section [demo] belongs to the demo tool
-// and is not read here. Any other section or key is an error that names it, its line and the nearest known one.
+// The configuration: TOML, sections [server], [server.limits] and [run]. A section [demo] belongs to the demo tool and
+// is not read here. Any other section or key is an error that names it, its line and the nearest known one.
+//
+//   the file -> FOLDER OF THE FILE/conf.d/*.toml, by name -> GRADSTREAM_SECTION_KEY -> --set section.key=value
+//
+// each over what stands before it. A variable's name is the key in capitals, its points as underscores:
+// GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS=5. GRADSTREAM_CONFIG names the file and is no key.
 //
 // [run] holds the fields of RunParameters under the keys of visit_fields(); update_goal = "all" means 0. The keys of
 // [server] and [server.limits] are those of visit_server_fields() and visit_limits() below.
@@ -7,9 +12,11 @@
 #define GRADSTREAM_SERVER_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "server/http.h"
 #include "server/listener.h"
 #include "server/log.h"
 #include "server/run_parameters.h"
@@ -23,9 +30,12 @@ struct ServerConfig {
   std::string export_dir;                 // empty: no files; else runN_vNNNNNN.npy for each version
   std::string first_model;                // a CSV file, one line a row: a new run begins at this point, not one drawn
   std::string log_level = "info";
+  std::string http_listen;                // empty: none; else ADDRESS:PORT for people and monitors (server/http.h)
+  std::string http_token_file;            // what a request must prove; needed beyond loopback
   bool allow_psk_ke = false;              // also the key exchange without forward secrecy
   ListenerLimits listener;
   StoreThreadLimits store;
+  HttpLimits http;
   uint32_t drain_deadline_ms = 5000;      // from SIGTERM until sessions that do not leave are cut
 };
 
@@ -37,6 +47,8 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("export_dir", c.export_dir);
   visit("first_model", c.first_model);
   visit("log_level", c.log_level);
+  visit("http_listen", c.http_listen);
+  visit("http_token_file", c.http_token_file);
   visit("allow_psk_ke", c.allow_psk_ke);
 }
 
@@ -60,6 +72,10 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("store_delay_ms", c.store.delay_ms, 0U, 1000U);
   visit("store_retry_ms", c.store.retry_ms, 1U, kDayMs);
   visit("drain_deadline_ms", c.drain_deadline_ms, 1U, kDayMs);
+  visit("http_connection_count_max", c.http.connection_count_max, 1U, 1U << 12);
+  visit("http_request_size_max", c.http.request_size_max, 256U, 1U << 20);
+  visit("http_request_deadline_ms", c.http.request_deadline_ms, 1U, kDayMs);
+  visit("http_answer_deadline_ms", c.http.answer_deadline_ms, 1U, kDayMs);
 }
 
 struct Config {
@@ -68,16 +84,35 @@ struct Config {
   bool has_run = false;  // the file has a section [run]
 };
 
-// Reads the file, then the overrides ("section.key=value", value in TOML or a bare word), in order. Empty, or one line
-// for each error: `FILE:LINE: ...` or `--set ...: ...`. *out is complete only when there is none. [run] is also checked
-// by check_parameters().
+// What is read, in this order.
+struct ConfigSources {
+  std::string path;                      // and conf.d/*.toml beside it
+  std::vector<std::string> environment;  // "NAME=value"; other names than GRADSTREAM_... are passed over
+  std::vector<std::string> overrides;    // "section.key=value", the value in TOML or a bare word
+};
+// Where the value of each "section.key" comes from: "FILE:LINE", a variable's name or "--set". A key that is not there
+// has its default.
+using ConfigOrigins = std::map<std::string, std::string>;
+
+// Empty, or one line for each error: `FILE:LINE: ...`, `GRADSTREAM_...: ...` or `--set ...: ...`. *out is complete only
+// when there is none. [run] is also checked by check_parameters(). origins may be null.
+std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
 std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
+
+// Every key as "section.key", in the order of config_text().
+std::vector<std::string> config_keys();
+// The value of one of them, as config_text() shows it.
+std::string value_text(const Config& config, const std::string& key);
+// The variables of this process, for ConfigSources.
+std::vector<std::string> process_environment();
 
 // The path from the root, for lines that are read in another folder than the one that a relative path counts from.
 std::string absolute_path(const std::string& path);
 
 // The whole configuration as TOML that load_config() reads back to the same.
 std::string config_text(const Config& config);
+// The same with `# origin` behind each value.
+std::string config_text(const Config& config, const ConfigOrigins& origins);
 // Its section [run], what a database keeps of a run; and back (an error line, or empty), checked as load_config() does.
 std::string run_source(const RunParameters& run);
 std::string parse_run_source(const std::string& source, RunParameters* out);

@@ -186,6 +186,16 @@ void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
   state.judge_open_round(now_ms);
 }
 
+void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {
+  State& state = *state_;
+  if (!state.ledger.fleet().at(device).is_revoked) {
+    return;
+  }
+  state.ledger.fleet().restore(device);
+  state.log(LogLevel::kInfo, "device_restored", Fields().add("device", state.ledger.fleet().at(device).name));
+  state.open_run(now_ms);
+}
+
 void Coordinator::stop(uint64_t now_ms) {
   if (!state_->ledger.is_over()) {
     state_->deadline_ms = State::kNever;
@@ -216,6 +226,7 @@ void Coordinator::resume(uint64_t now_ms) {
 std::vector<Action> Coordinator::take_actions() { return std::exchange(state_->actions, {}); }
 
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
+const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
 uint32_t Coordinator::durable_version() const { return state_->durable_version; }
 gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }
@@ -229,6 +240,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     DeviceStatus& status = statuses.emplace_back();
     status.name = device.name;
     status.index = index;
+    status.is_revoked = device.is_revoked;
     status.connected = device.session != 0;
     status.is_asked = fleet.is_asked(index);
     status.has_task = device.is_task_open;
@@ -248,6 +260,17 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
 }
 
 uint32_t Coordinator::answers_in() const { return state_->ledger.tally().on_time_count; }
+
+
+RoundProgressView Coordinator::round_progress() const {
+  const State& state = *state_;
+  const uint32_t asked = state.ledger.fleet().asked_count();
+  const bool is_past = state.ledger.extension_count() > 0 || run_state() == gs_RunState_RUN_STATE_STALLED;
+  return {asked, answers_in(), is_past ? update_least(state.parameters, asked) : update_goal(state.parameters, asked)};
+}
+
+const RoundSummary& Coordinator::last_round() const { return state_->last_round; }
+bool Coordinator::is_storage_failed() const { return state_->is_storage_failed; }
 
 std::string Coordinator::state_text() const { return state_->ledger.state_text(); }
 void Coordinator::plant_double_fold_for_test() { state_->folds_duplicates = true; }

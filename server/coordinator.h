@@ -28,6 +28,7 @@
 #include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
 #include "server/fields.h"
+#include "server/model_average.h"
 #include "server/run_parameters.h"
 #include "server/store.h"
 
@@ -77,10 +78,33 @@ struct CoordinatorCounters {
   uint64_t steps_failed = 0;  // versions closed without a step
 };
 
+// A round that closed, for those who watch.
+struct RoundSummary {
+  uint32_t version = 0;  // that it made
+  uint64_t time_ms = 0;
+  const char* trigger = "";
+  uint32_t folded = 0;
+  uint32_t late = 0;
+  uint32_t partial = 0;
+  std::string missing;     // NameList of server/fleet.h
+  double loss_before = 0;  // mean of its updates
+  double loss_after = 0;
+  uint64_t upload_bytes = 0;
+  uint64_t record_bytes = 0;
+};
+
+// The open round.
+struct RoundProgressView {
+  uint32_t asked = 0;    // devices
+  uint32_t answers = 0;  // in time
+  uint32_t wanted = 0;   // that close it: the goal before the deadline, the least number after it
+};
+
 // One line of `status`: what a device does in this run.
 struct DeviceStatus {
   std::string name;
   uint32_t index = 0;
+  bool is_revoked = false;  // or disabled, or pending
   bool connected = false;
   bool is_asked = false;  // in the open version
   bool has_task = false;
@@ -124,8 +148,10 @@ class Coordinator {
   void on_storage_recovered(uint64_t now_ms);
   // A device enrolled while running: it gets the next enrolment index.
   void on_device_added(const std::string& name, uint64_t now_ms);
-  // A device revoked while running, or, between replay() and start(), at some earlier time.
+  // A device revoked or disabled while running, or, between replay() and start(), at some earlier time.
   void on_device_revoked(uint32_t device, uint64_t now_ms);
+  // A device that was taken out and may come in again.
+  void on_device_restored(uint32_t device, uint64_t now_ms);
   // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and
   // its version goes on with them, and with all its time, when it is resumed. Each has no effect where the run is in
   // that state, or over.
@@ -136,8 +162,9 @@ class Coordinator {
   // Everything decided since the last call, in order.
   std::vector<Action> take_actions();
 
-  // The model of the version last decided; at a kPublish, that version's.
+  // The model of the version last decided; at a kPublish, that version's. average: of the versions up to it.
   const Replica& model() const;
+  const ModelAverage& average() const;
   gs_RunState run_state() const;
   // Highest durable version.
   uint32_t durable_version() const;
@@ -147,6 +174,10 @@ class Coordinator {
   std::vector<DeviceStatus> device_statuses() const;
   // Answers in for the open version.
   uint32_t answers_in() const;
+  RoundProgressView round_progress() const;
+  // The last round that this coordinator closed; version 0: none since it was made.
+  const RoundSummary& last_round() const;
+  bool is_storage_failed() const;
 
   // All that the journal decides, one line for each part, for tests that compare two coordinators.
   std::string state_text() const;

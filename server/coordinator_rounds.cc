@@ -76,7 +76,8 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
 
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
-  const std::string missing = ledger.fleet().missing(ledger.version());
+  // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
+  const std::string missing = parameters.buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
   const double count = std::max(1U, tally.on_time_count + tally.late_count);
   Status step_status = Status::kOk;
   JournalRecord record = ledger.close_version(trigger, &step_status);
@@ -101,7 +102,17 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("loss_after", number(tally.loss_after_sum / count))
           .add("upload_bytes", upload_bytes)
           .add("record_bytes", record.payload.size()));
-  upload_bytes = 0;
+  last_round = {record.version,
+                now_ms,
+                trigger_name(trigger),
+                tally.on_time_count,
+                tally.late_count,
+                tally.partial_count,
+                missing,
+                tally.loss_before_sum / count,
+                tally.loss_after_sum / count,
+                std::exchange(upload_bytes, 0),
+                record.payload.size()};
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.round_count) {
     run_event(RunEvent::kFinished, now_ms);

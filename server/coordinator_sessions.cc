@@ -312,7 +312,11 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.use_correction = parameters.correction_form != CorrectionForm::kNone;
   const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
-  task.proximal = terms.proximal;
+  const bool is_in_loss = parameters.proximal_form != ProximalForm::kGeodesic;
+  task.proximal = is_in_loss ? 0 : terms.proximal;
+  task.proximal_form = static_cast<gs_ProximalForm>(parameters.proximal_form);
+  task.proximal_weight = is_in_loss ? terms.proximal : 0;
+  task.proximal_sigma = is_in_loss ? parameters.proximal_sigma : 0;
   task.curvature_form = static_cast<gs_BarzilaiBorwein>(parameters.barzilai_borwein);
   task.curvature = terms.curvature;
   task.draws_iterate = terms.draws_iterate;

@@ -55,6 +55,7 @@ struct Coordinator::State {
   uint64_t digest_of_parameters;  // said in every Welcome
   Ledger ledger;
   CoordinatorCounters counters;
+  RoundSummary last_round;
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;

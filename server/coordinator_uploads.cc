@@ -105,7 +105,7 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
     return gs_Reason_REASON_WRONG_ENCODING;
   }
   const size_t value_count =
-      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.shape.size();
+      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.value_count();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
       upload.steps_done > device.task_steps ||
       (is_scalar && upload.direction_count != parameters.direction_count)) {

@@ -195,14 +195,29 @@ Status DelayCorrection::take_position(const Real* base, const Real* current, con
   return Status::kOk;
 }
 
+Status DelayCorrection::take_chord(const Real* current, Real alpha, const Real* target, Real* next,
+                                   Arena& arena) const {
+  std::vector<Real> chord(size_);
+  for (size_t e = 0; e < size_; ++e) {
+    chord[e] = (1 - alpha) * current[e] + alpha * target[e];
+  }
+  return table_->project_point(shape_, chord.data(), next, arena);
+}
+
+Status DelayCorrection::approach(const Real* current, Real alpha, const Real* target, Real* next, Arena& arena) const {
+  if (is_embedded(table_->id)) {
+    return take_chord(current, alpha, target, next, arena);
+  }
+  std::vector<Real> v(size_);
+  GS_TRY(lift(current, target, v.data(), arena));
+  scale(size_, alpha, v.data());
+  return table_->retract(shape_, current, v.data(), next, arena);
+}
+
 Status DelayCorrection::step(const Real* current, Real alpha, DelayDirection* direction, Real* next,
                              Arena& arena) const {
   if (!direction->target.empty() && is_embedded(table_->id)) {
-    std::vector<Real> chord(size_);
-    for (size_t e = 0; e < size_; ++e) {
-      chord[e] = (1 - alpha) * current[e] + alpha * direction->target[e];
-    }
-    return table_->project_point(shape_, chord.data(), next, arena);
+    return take_chord(current, alpha, direction->target.data(), next, arena);
   }
   std::vector<Real> v = negated(direction->direction);
   scale(size_, alpha, v.data());

@@ -62,6 +62,10 @@ class DelayCorrection {
   // which the retraction is one-to-one is shortened to it. next may be current. alpha in [0, 1] with a target.
   Status step(const Real* current, Real alpha, DelayDirection* direction, Real* next, Arena& arena) const;
 
+  // next <- the point alpha, in [0, 1], of the way from current to target: along the chord where P_M exists, else along
+  // R_C(alpha L_C(target)). next aliases neither. Codes as direct().
+  Status approach(const Real* current, Real alpha, const Real* target, Real* next, Arena& arena) const;
+
   // v <- T_{from->to}(v).
   Status carry(const Real* from, const Real* to, Real* v, Arena& arena) const;
 
@@ -75,6 +79,8 @@ class DelayCorrection {
                        Arena& arena) const;
   // D <- D without its part along b, <D, b> being known.
   Status remove_along(const Real* current, const Real* drift, Real along, DelayDirection* out, Arena& arena) const;
+  // next <- P_M((1 - alpha) C + alpha target).
+  Status take_chord(const Real* current, Real alpha, const Real* target, Real* next, Arena& arena) const;
   // D <- p.
   Status take_position(const Real* base, const Real* current, const Real* zeta, DelayDirection* out,
                        Arena& arena) const;

@@ -47,6 +47,13 @@ void Fleet::revoke(uint32_t index) {
   member_count_ -= at(index).is_member ? 1 : 0;
 }
 
+void Fleet::restore(uint32_t index) {
+  GS_ASSERT(at(index).is_revoked);
+  at(index).is_revoked = false;
+  ++active_count_;
+  member_count_ += at(index).is_member ? 1 : 0;
+}
+
 Device& Fleet::at(uint32_t index) {
   GS_ASSERT(contains(index));
   return devices_[index];
@@ -58,6 +65,9 @@ const Device& Fleet::at(uint32_t index) const {
 }
 
 void Fleet::set_cohort(const Cohort& cohort) {
+  if (!has_cohort_ && cohort.population == 0) {
+    return;  // everyone is asked, as before: a version of a run without cohorts costs nothing here
+  }
   has_cohort_ = cohort.population > 0;
   for (Device& device : devices_) {
     device.is_member = !has_cohort_;
@@ -122,7 +132,8 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool has_problem =
       std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
-  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+  const bool is_product = parameters.manifold == ManifoldId::kProduct;
+  for (uint32_t i = 0; is_product && parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
     const ManifoldId id = parameters.part_list->part[i].ops->id;
     check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
   }
@@ -144,7 +155,9 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(parameters.has_memory(), gs_Feature_FEATURE_MEMORY, "memory");
   check_feature(parameters.error_feedback, gs_Feature_FEATURE_ERROR_FEEDBACK, "error_feedback");
   check_feature(!parameters.batch_sizes.empty(), gs_Feature_FEATURE_BATCH_SIZES, "batch_sizes");
-  check_feature(parameters.proximal > 0, gs_Feature_FEATURE_PROXIMAL, "proximal");
+  const bool is_geodesic = parameters.proximal_form == ProximalForm::kGeodesic;
+  check_feature(parameters.proximal > 0 && is_geodesic, gs_Feature_FEATURE_PROXIMAL, "proximal");
+  check_feature(!is_geodesic, gs_Feature_FEATURE_PROXIMAL_FORM, "proximal_form");
   check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
   return list;

@@ -32,7 +32,7 @@ struct JudgedTask {
 
 struct Device {
   std::string name;
-  bool is_revoked = false;
+  bool is_revoked = false;  // or disabled, or pending: takes no part
 
   // What the journal says.
   uint32_t task_sequence = 0;         // highest issued; 0: none
@@ -94,8 +94,9 @@ class Fleet {
   bool contains(uint32_t index) const { return index < devices_.size(); }
   Device& at(uint32_t index);
   const Device& at(uint32_t index) const;
-  // Once for a device.
+  // Of one that takes part, and back.
   void revoke(uint32_t index);
+  void restore(uint32_t index);
   // Enrolled and not revoked.
   uint32_t active_count() const { return active_count_; }
   // Who is asked in the open version: the members, or everyone for Cohort(). A device that is added later is asked from

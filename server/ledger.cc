@@ -53,6 +53,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       memory_(arena_words(parameters)),
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
+      average_(parameters_, arena_),
       probabilities_(participation_probabilities(parameters)),
       log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
                                                  : parameters.log_size_max) {
@@ -239,6 +240,7 @@ Status Ledger::begin_version(const VersionRecord& record) {
   fleet_.set_cohort(record.cohort);
   models_.push(version(), {replica_.model(), parameters_.shape.size()},
                {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
+  average_.follow(version(), replica_.model());
   const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
   extension_count_ = 0;
@@ -279,7 +281,7 @@ uint32_t Ledger::round_after(const VersionRecord& next) const {
 
 // A round's cohort is asked in its last phase; the phases before it ask everybody.
 Cohort Ledger::next_cohort(const VersionRecord& next) const {
-  if (parameters_.phase_count() > 1 && !next.has_anchor()) {
+  if (parameters_.participation == Participation::kAll || (parameters_.phase_count() > 1 && !next.has_anchor())) {
     return {};
   }
   return choose_cohort(parameters_, round_after(next), fleet_.active_devices());
@@ -296,7 +298,7 @@ TaskTerms Ledger::task_terms() const {
           parameters_.least_steps(),
           step,
           parameters_.proximal,
-          curvature_,
+          parameters_.solver == SolverId::kCurve ? parameters_.curve_orthogonality : curvature_,
           parameters_.iterate == Iterate::kUniform};
 }
 
@@ -328,15 +330,31 @@ JournalRecord Ledger::open_first_version(std::span<const Real> start) {
   return out;
 }
 
+Status Ledger::put_average(VersionRecord* record) const {
+  if (parameters_.average_restart == 0) {
+    return Status::kOk;
+  }
+  std::vector<Real> theta(parameters_.shape.size());
+  GS_TRY(read_model(parameters_.shape, record->model, theta.data()));
+  if (average_.replace(record->version, theta.data())) {
+    record->model = model_bytes(parameters_.shape, theta.data());
+  }
+  return Status::kOk;
+}
+
 JournalRecord Ledger::close_version(Trigger trigger, Status* step_status) {
   VersionRecord record;
   Status status = aggregator_->finish(&record);
+  if (status == Status::kOk) {
+    status = put_average(&record);
+  }
   if (status == Status::kOk) {
     status = apply_record(parameters_, record, replica_, arena_);
   }
   *step_status = status;
   if (status != Status::kOk) {
     record = aggregator_->stand_still();
+    GS_ASSERT(put_average(&record) == Status::kOk);
     GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // a point of the manifold stays one
   }
   record.digest = replica_.digest();
@@ -411,6 +429,10 @@ std::string Ledger::state_text() const {
           " partial=" + std::to_string(tally_.partial_count) + "\n";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
+  }
+  if (average_.count() > 0) {
+    text += "average=" + std::to_string(average_.count()) +
+            " digest=" + hex(digest_values(kDigestStart, parameters_.shape.size(), average_.model().data())) + "\n";
   }
   if (tally_.on_time_count + tally_.late_count > 0) {
     VersionRecord record;

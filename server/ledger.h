@@ -14,6 +14,7 @@
 
 #include "server/aggregator.h"
 #include "server/fleet.h"
+#include "server/model_average.h"
 #include "server/record.h"
 #include "server/run_parameters.h"
 #include "server/store.h"
@@ -98,6 +99,7 @@ class Ledger {
   uint32_t round() const { return round_; }
   uint64_t digest() const { return digest_; }
   const Replica& replica() const { return replica_; }
+  const ModelAverage& average() const { return average_; }
   gs_RunState run_state() const { return run_state_; }
   bool is_over() const;  // finished or stopped
   bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
@@ -134,6 +136,8 @@ class Ledger {
   uint32_t round_after(const VersionRecord& next) const;
   // Who is asked in the version that `next` leads to.
   Cohort next_cohort(const VersionRecord& next) const;
+  // The record of a version that goes on from the average.
+  Status put_average(VersionRecord* record) const;
   // After the replica has followed the record.
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
@@ -147,6 +151,7 @@ class Ledger {
   Replica replica_;
   ModelRing models_;
   std::unique_ptr<Aggregator> aggregator_;
+  ModelAverage average_;
   const std::vector<Real> probabilities_;  // of participation
   uint32_t round_ = 0;
   uint64_t digest_ = 0;

@@ -32,7 +32,9 @@ std::string text_of(const Tcp::endpoint& endpoint) {
   return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
 }
 
-std::string open_acceptor(const Tcp::endpoint& endpoint, Tcp::acceptor* out) {
+}  // namespace
+
+std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out) {
   ErrorCode error;
   out->open(endpoint.protocol(), error);
   if (!error) {
@@ -49,15 +51,13 @@ std::string open_acceptor(const Tcp::endpoint& endpoint, Tcp::acceptor* out) {
   out->close(ignored);
   const std::string where = "cannot listen on " + text_of(endpoint) + ": " + error.message();
   if (error == asio::error::address_in_use) {
-    return where + "; stop the program that holds the port, or set server.listen to another one (port 0: any)";
+    return where + "; stop the program that holds the port, or set " + key + " to another one (port 0: any)";
   }
   if (error == asio::error::access_denied) {
-    return where + "; ports below 1024 need privileges: set server.listen to a higher one";
+    return where + "; ports below 1024 need privileges: set " + key + " to a higher one";
   }
-  return where + "; set server.listen to an address of this machine";
+  return where + "; set " + key + " to an address of this machine";
 }
-
-}  // namespace
 
 bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
   const size_t colon = text.rfind(':');
@@ -81,10 +81,10 @@ bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
   return true;
 }
 
-std::string check_listen_address(const Tcp::endpoint& endpoint) {
+std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key) {
   asio::io_context io;
   Tcp::acceptor acceptor(io);
-  return open_acceptor(endpoint, &acceptor);
+  return open_acceptor(endpoint, key, &acceptor);
 }
 
 Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
@@ -103,7 +103,7 @@ Listener::~Listener() {
 }
 
 std::string Listener::open(const Tcp::endpoint& endpoint) {
-  std::string problem = open_acceptor(endpoint, &acceptor_);
+  std::string problem = open_acceptor(endpoint, "server.listen", &acceptor_);
   if (problem.empty()) {
     accept();
   }

@@ -1,12 +1,15 @@
 // The program `gradstream`: the aggregation server and the tools around its database.
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
 #include "server/commands.h"
+#include "server/doctor.h"
 
 namespace gradstream {
 
@@ -18,26 +21,48 @@ void assert_failed(const char* file, int line) {
 
 namespace {
 
-constexpr const char* kFooter =
-    "exit codes: 0 done; 1 internal error; 2 command line; 3 configuration; 4 database missing, damaged, full or\n"
-    "in use; 5 network; 6 configuration differs from the run's frozen parameters; 7 no such device, run or version,\n"
-    "or the name is taken; 8 an output file cannot be written; 9 this process flushes subnormal numbers to zero.";
+// Where the package puts it.
+constexpr const char* kInstalledConfig = "/etc/gradstream/gradstream.toml";
+
+std::string footer() {
+  std::string text = "exit codes:";
+  for (int code = 0; code <= kExitCodeMax; ++code) {
+    text += "\n  " + std::to_string(code) + "  " + exit_code_text(code);
+  }
+  return text;
+}
 
 struct Arguments {
   CommonOptions common;
+  DoctorOptions doctor;
+  std::string target;
+  std::string out_folder;
+  bool is_pending = false;
+  bool replace = false;
+  uint32_t window_s = 86400;
   std::string check_config;
+  bool print_config = false;
   std::string name;
   std::string out;
   uint32_t run = 0;
-  std::string version = "latest";
-  std::string format;
+  ExportOptions model;
 };
 
-void add_common(CLI::App* verb, Arguments* arguments, bool config_required = true) {
-  auto* const config = verb->add_option("--config", arguments->common.config, "the configuration file (TOML)");
-  config->required(config_required);
+void add_format(CLI::App* verb, Arguments* arguments) {
+  verb->add_option("--format", arguments->common.format, "of what is printed: text, or json with one object a line")
+      ->check(CLI::IsMember({"text", "json"}));
+}
+
+// has_format: not of a verb whose --format is that of a file.
+void add_common(CLI::App* verb, Arguments* arguments, bool has_format = true) {
+  verb->add_option("--config", arguments->common.config,
+                   std::string("the configuration file (TOML); without it ") + kInstalledConfig + " if that is there")
+      ->envname("GRADSTREAM_CONFIG");
   verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
       ->allow_extra_args(false);
+  if (has_format) {
+    add_format(verb, arguments);
+  }
 }
 
 void add_run_number(CLI::App* verb, Arguments* arguments) {
@@ -49,37 +74,106 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verb = app.add_subcommand(
       "serve",
       "serve the active run, or the latest; with none in the database, begin one from the configuration's [run]");
-  add_common(verb, arguments, false);
+  add_common(verb, arguments);
   auto* const check = verb->add_option("--check-config", arguments->check_config,
                                        "print the effective configuration (of FILE, or of --config) and exit");
   check->expected(0, 1);
+  verb->add_flag("--print-config", arguments->print_config, "the same, with the origin of each value behind it");
   verb->callback([arguments, check, code] {
     if (!arguments->check_config.empty()) {
       arguments->common.config = arguments->check_config;
     }
-    if (arguments->common.config.empty()) {
-      *code = fail(kExitUsage, "serve needs --config FILE");
-    } else {
-      *code = check->count() > 0 ? check_config(arguments->common) : serve(arguments->common);
-    }
+    const bool with_origins = arguments->print_config;
+    *code = check->count() > 0 || with_origins ? check_config(arguments->common, with_origins)
+                                               : serve(arguments->common);
   });
 }
 
-void add_device(CLI::App& app, Arguments* arguments, int* code) {
-  auto* const device = app.add_subcommand("device", "enrol, list and revoke devices; a running server notices");
-  device->require_subcommand(1);
+// A verb of `device` with a name and nothing else.
+void add_device_state(CLI::App* device, Arguments* arguments, int* code, const char* verb_name, const char* text,
+                      DeviceState state) {
+  auto* const verb = device->add_subcommand(verb_name, text);
+  add_common(verb, arguments);
+  verb->add_option("name", arguments->name, "its name")->required();
+  verb->callback([arguments, code, state] { *code = device_set_state(arguments->common, arguments->name, state); });
+}
+
+void add_device_keys(CLI::App* device, Arguments* arguments, int* code) {
   auto* const add = device->add_subcommand("add", "enrol a device and write its identity file (mode 0600)");
   add_common(add, arguments);
   add->add_option("name", arguments->name, "its name, never used twice")->required();
   add->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
-  add->callback([arguments, code] { *code = device_add(arguments->common, arguments->name, arguments->out); });
+  add->add_flag("--pending", arguments->is_pending, "it is let in only after device enable");
+  add->callback([arguments, code] {
+    *code = device_add(arguments->common, arguments->name, arguments->out, arguments->is_pending);
+  });
+  auto* const import = device->add_subcommand("import", "enrol many: a file of lines NAME or NAME,KEY; all or none");
+  add_common(import, arguments);
+  import->add_option("file", arguments->target, "the file (CSV)")->required();
+  import->add_option("--out-folder", arguments->out_folder, "where NAME.identity of names without a key are written");
+  import->add_flag("--pending", arguments->is_pending, "they are let in only after device enable");
+  import->callback([arguments, code] {
+    *code = device_import(arguments->common, arguments->target, arguments->out_folder, arguments->is_pending);
+  });
+  auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
+  add_common(rotate, arguments);
+  rotate->add_option("name", arguments->name, "its name")->required();
+  rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
+  rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
+      ->capture_default_str();
+  rotate->callback([arguments, code] {
+    *code = device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
+  });
+}
+
+void add_device(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const device =
+      app.add_subcommand("device", "enrol, list, rotate and revoke identities; a running server notices");
+  device->require_subcommand(1);
+  add_device_keys(device, arguments, code);
   auto* const list = device->add_subcommand("list", "one line a device");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = device_list(arguments->common); });
-  auto* const revoke = device->add_subcommand("revoke", "let a device in no more");
-  add_common(revoke, arguments);
-  revoke->add_option("name", arguments->name, "its name")->required();
-  revoke->callback([arguments, code] { *code = device_revoke(arguments->common, arguments->name); });
+  add_device_state(device, arguments, code, "enable", "let a pending or disabled device in", DeviceState::kActive);
+  add_device_state(device, arguments, code, "disable", "let a device in no more until it is enabled",
+                   DeviceState::kDisabled);
+  add_device_state(device, arguments, code, "revoke", "let a device in no more, for good", DeviceState::kRevoked);
+}
+
+void add_copies(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const save = app.add_subcommand("backup", "copy the database, also while a server writes to it");
+  add_common(save, arguments);
+  save->add_option("file", arguments->out, "the new file (mode 0600: it holds keys)")->required();
+  save->callback([arguments, code] { *code = backup(arguments->common, arguments->out); });
+  auto* const load = app.add_subcommand("restore", "make a copy the database again, while no server runs");
+  add_common(load, arguments);
+  load->add_option("file", arguments->target, "the copy; it stays as it is")->required();
+  load->add_flag("--replace", arguments->replace, "move a database that is there aside");
+  load->callback([arguments, code] { *code = restore(arguments->common, arguments->target, arguments->replace); });
+}
+
+int doctor(Arguments* arguments) {
+  DoctorOptions& options = arguments->doctor;
+  if (!split_target(arguments->target, &options.host, &options.port)) {
+    return fail(kExitUsage, "doctor " + arguments->target + ": expected HOST:PORT or [ADDRESS]:PORT");
+  }
+  const Diagnosis diagnosis = diagnose(options);
+  Line line;
+  line.add("target", arguments->target).add("cause", diagnosis.cause).add("step", diagnosis.step)
+      .add("address", diagnosis.address).add("detail", diagnosis.detail).add("remedy", diagnosis.remedy)
+      .print(arguments->common);
+  return diagnosis.is_well() ? kExitOk : diagnosis.cause == "identity_file" ? kExitFile : kExitNetwork;
+}
+
+void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const verb = app.add_subcommand("doctor", "say why a device cannot connect, from where it is run");
+  verb->add_option("target", arguments->target, "HOST:PORT of the server")->required();
+  verb->add_option("--identity", arguments->doctor.identity_file, "the device's file; without it an unknown one");
+  verb->add_flag("--psk-ke", arguments->doctor.is_psk_ke, "offer the key exchange without forward secrecy");
+  verb->add_option("--deadline-ms", arguments->doctor.deadline_ms, "of the connection, and again of the handshake, ms")
+      ->check(CLI::Range(1, 600000))->capture_default_str();
+  add_format(verb, arguments);
+  verb->callback([arguments, code] { *code = doctor(arguments); });
 }
 
 void add_run(CLI::App& app, Arguments* arguments, int* code) {
@@ -109,15 +203,15 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   auto* const model = app.add_subcommand("model", "the trained model");
   model->require_subcommand(1);
   auto* const verb = model->add_subcommand("export", "rebuild a version from the journal and write it to a file");
-  add_common(verb, arguments);
+  add_common(verb, arguments, false);
   add_run_number(verb, arguments);
-  verb->add_option("--version", arguments->version, "a number, or latest");
-  verb->add_option("--format", arguments->format, "npy or csv; without it by the file's ending, else npy")
+  verb->add_option("--version", arguments->model.version, "a number, or latest");
+  verb->add_flag("--average", arguments->model.wants_average,
+                 "the average of the versions up to it, of a run with average_period");
+  verb->add_option("--format", arguments->model.format, "npy or csv; without it by the file's ending, else npy")
       ->check(CLI::IsMember({"npy", "csv"}));
-  verb->add_option("--out", arguments->out, "the file to write")->required();
-  verb->callback([arguments, code] {
-    *code = model_export(arguments->common, arguments->run, arguments->version, arguments->format, arguments->out);
-  });
+  verb->add_option("--out", arguments->model.out, "the file to write")->required();
+  verb->callback([arguments, code] { *code = model_export(arguments->common, arguments->run, arguments->model); });
   auto* const state = app.add_subcommand("status", "a run and what each device did in it, from the database");
   add_common(state, arguments);
   add_run_number(state, arguments);
@@ -131,12 +225,17 @@ int run_program(int argc, char** argv) {
                 "sets that mode: a library linked with -ffast-math, often one named in LD_PRELOAD");
   }
   CLI::App app("gradstream: federated learning that fits on microcontrollers");
-  app.footer(kFooter);
+  app.footer(footer());
   Arguments arguments;
+  if (::access(kInstalledConfig, R_OK) == 0) {
+    arguments.common.config = kInstalledConfig;
+  }
   int code = kExitOk;
   app.require_subcommand(1);
   add_serve(app, &arguments, &code);
   add_device(app, &arguments, &code);
+  add_copies(app, &arguments, &code);
+  add_doctor(app, &arguments, &code);
   add_run(app, &arguments, &code);
   add_model(app, &arguments, &code);
   try {

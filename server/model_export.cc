@@ -85,6 +85,10 @@ std::string version_file_name(uint32_t run, uint32_t version) {
   return name;
 }
 
+std::string average_file_name(const std::string& version_path) {
+  return version_path.substr(0, version_path.rfind('.')) + "_average.npy";
+}
+
 std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes) {
   const std::string beside = path + ".part";
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

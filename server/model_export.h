@@ -26,6 +26,8 @@ std::string parse_csv(std::string_view text, Shape shape, std::vector<Real>* mod
 
 // "run3_v000012.npy": runs that share a folder never mix.
 std::string version_file_name(uint32_t run, uint32_t version);
+// "run3_v000012_average.npy", beside "run3_v000012.npy": the average of the versions up to it.
+std::string average_file_name(const std::string& version_path);
 
 // Empty, or a sentence that names the file, the cause and the remedy.
 std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <map>
 
+#include "runtime/manifold/fixed_rank.h"
 #include "server/delay_correction.h"
 #include "server/fold.h"
 #include "server/pace.h"
@@ -161,6 +162,51 @@ uint64_t size_of(const Parts& parts) {
   return size;
 }
 
+// The blocks of a point of fixed rank; a sentence where there are none.
+std::string read_matrix(const RunParameters& p, Parts* out) {
+  const Shape matrix = parse_shape(p.matrix);
+  if (matrix.size() == 0 || matrix.rows > kDimensionMax || matrix.cols > kDimensionMax) {
+    return "matrix, manifold: manifold fixed_rank needs the shape of its matrices (ROWSxCOLS, each from 1 to " +
+           std::to_string(kDimensionMax) + "), such as matrix = \"20x14\"";
+  }
+  const uint32_t least = std::min({matrix.rows, matrix.cols, kFixedRankMax});
+  if (p.rank == 0 || p.rank > least) {
+    return "rank, matrix: matrices of shape " + p.matrix + " have ranks from 1 to " + std::to_string(least) +
+           " here; set rank";
+  }
+  *out = fixed_rank_parts(matrix.rows, matrix.cols, p.rank);
+  return fixed_rank_shape(*out).rows <= kDimensionMax
+             ? ""
+             : "matrix, rank: its rows, columns and rank together are above " + std::to_string(kDimensionMax);
+}
+
+// The shape of a point that has parts.
+Shape shape_of(const RunParameters& p, const Parts& parts) {
+  return p.manifold == ManifoldId::kFixedRank
+             ? fixed_rank_shape(parts)
+             : Shape{static_cast<uint32_t>(std::min<uint64_t>(size_of(parts), UINT32_MAX)), 1, &parts};
+}
+
+std::string check_fixed_rank(const RunParameters& p) {
+  if (p.manifold != ManifoldId::kFixedRank) {
+    return p.matrix.empty() && p.rank == 0 ? ""
+                                           : "matrix, rank, manifold: only manifold fixed_rank has them; leave "
+                                             "them out";
+  }
+  Parts parts;
+  if (std::string fault = read_matrix(p, &parts); !fault.empty()) {
+    return fault;
+  }
+  if (p.shape.rows != fixed_rank_shape(parts).rows || p.shape.cols != p.rank) {
+    return "rows, cols, matrix: the point of a matrix is made of its factors; leave rows and cols out";
+  }
+  GS_ASSERT(p.part_list != nullptr && p.shape.parts == p.part_list.get());  // set_parts() was called
+  return p.estimator != EstimatorId::kProjectionTangent
+             ? ""
+             : "estimator, manifold: projection_tangent estimates derivatives by the numbers of the factors, whose "
+               "tangent part is no gradient on fixed_rank; use tangent_retraction or analytic_gradient";
+}
+
 std::string check_parts(const RunParameters& p) {
   if (p.manifold != ManifoldId::kProduct) {
     return p.parts.empty() ? "" : "parts, manifold: only manifold product has parts; leave them out";
@@ -198,8 +244,10 @@ std::string check_model(const RunParameters& p) {
     return "retraction, transport: manifold " + std::string(name_of(p.manifold)) + " has no retraction " +
            name_of(p.retraction) + " with transport " + name_of(p.transport) + "; it has " + variants_of(p.manifold);
   }
-  if (std::string fault = check_parts(p); !fault.empty()) {
-    return fault;
+  for (const auto check : {check_parts, check_fixed_rank}) {
+    if (std::string fault = check(p); !fault.empty()) {
+      return fault;
+    }
   }
   if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
     return "rows, cols: both from 1 to " + std::to_string(kDimensionMax);
@@ -377,18 +425,65 @@ std::string check_batches(const RunParameters& p) {
                        " whole numbers with spaces between them, each from 1 to " + std::to_string(kBatchSizeMax);
 }
 
+// Where differences of entries measure a distance of points, whatever represents them.
+bool has_chords(const RunParameters& p) {
+  const auto is_embedded = [](ManifoldId id) {
+    return id == ManifoldId::kEuclidean || id == ManifoldId::kSphere || id == ManifoldId::kStiefel ||
+           id == ManifoldId::kOblique;
+  };
+  if (p.manifold != ManifoldId::kProduct || p.part_list == nullptr) {
+    return is_embedded(p.manifold);
+  }
+  const std::span<const Part> parts = p.part_list->list();
+  return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return is_embedded(part.ops->id); });
+}
+
+std::string check_proximal_form(const RunParameters& p) {
+  const std::string form = std::string("proximal_form, ");
+  if (!(p.proximal > 0)) {
+    return form + "proximal: a " + name_of(p.proximal_form) + " term needs a weight; set proximal above 0";
+  }
+  if (p.solver == SolverId::kSvrg) {
+    return form +
+           "solver: the mean gradient of svrg is that of the bare losses; use gradient_stream, tangent_mean or "
+           "projection, or set proximal to 0";
+  }
+  if (p.solver == SolverId::kCurve) {
+    return form + "solver: solver curve has a proximal term of its own; use proximal_form geodesic";
+  }
+  if (p.solver == SolverId::kProjection && p.correction_form != CorrectionForm::kNone) {
+    return form + "correction_form: a path that is corrected needs no proximal term; set correction_form to none";
+  }
+  return has_chords(p) ? ""
+                       : form + "manifold: differences of entries are no distance on " + name_of(p.manifold) +
+                             "; use proximal_form geodesic";
+}
+
+std::string check_proximal(const RunParameters& p) {
+  if (!(p.proximal >= 0) || !std::isfinite(p.proximal)) {
+    return "proximal: not below 0";
+  }
+  if (!(p.proximal_sigma > 0) || !std::isfinite(p.proximal_sigma) ||
+      (p.proximal_sigma != 1 && p.proximal_form != ProximalForm::kLorentz)) {
+    return "proximal_sigma, proximal_form: above 0; of lorentzian alone, else leave it at 1";
+  }
+  if (p.proximal_form != ProximalForm::kGeodesic) {
+    return check_proximal_form(p);
+  }
+  const bool has_term = p.solver == SolverId::kGradientStream || p.solver == SolverId::kTangentMean ||
+                        p.solver == SolverId::kCurve;
+  return p.proximal == 0 || has_term
+             ? ""
+             : "proximal, solver: only solvers gradient_stream, tangent_mean and curve take a proximal term along the "
+               "retraction; set it to 0, or proximal_form to chordal";
+}
+
 // 002: all samples at every step, phases that wait for nobody of an older one.
 std::string check_svrg(const RunParameters& p) {
   const bool is_svrg = p.solver == SolverId::kSvrg;
   if (!is_svrg && (p.barzilai_borwein != BarzilaiBorwein::kNone || p.iterate != Iterate::kLast ||
                    p.step_rule == StepRule::kBarzilaiBorwein)) {
     return "barzilai_borwein, iterate, step_rule: curvatures and drawn iterates belong to solver svrg";
-  }
-  if (!(p.proximal >= 0) || !std::isfinite(p.proximal)) {
-    return "proximal: not below 0";
-  }
-  if (p.proximal > 0 && p.solver != SolverId::kGradientStream && p.solver != SolverId::kTangentMean) {
-    return "proximal, solver: only solvers gradient_stream and tangent_mean take a proximal term; set it to 0";
   }
   if (!is_svrg) {
     return "";
@@ -557,7 +652,7 @@ std::string check_delay_rule(const RunParameters& p) {
   }
   if (p.buffer_size == 0 || p.stream() != StreamKind::kTangentBlock || p.solver == SolverId::kProjection) {
     return "delay_rule, buffer_size, solver: delay rules step by single tangents; set buffer_size, and solver "
-           "gradient_stream or tangent_mean";
+           "gradient_stream, tangent_mean or curve";
   }
   if (p.buffer_size > 1 &&
       (p.delay_rule != DelayRule::kAsgd || p.late_delay_rule != DelayRule::kNone || p.dominance_penalty)) {
@@ -579,6 +674,46 @@ std::string check_delay_rule(const RunParameters& p) {
   const bool has_numbers =
       p.delay_lambda > 0 && std::isfinite(p.delay_lambda) && p.server_momentum >= 0 && p.server_momentum < 1;
   return has_numbers ? "" : "delay_lambda, server_momentum: above 0; from 0 to below 1";
+}
+
+std::string check_average(const RunParameters& p) {
+  if (p.average_period == 0) {
+    return p.average_from == 0 && p.average_restart == 0
+               ? ""
+               : "average_period: average_from and average_restart belong to an average; set average_period";
+  }
+  if (p.average_from > p.version_count() || p.average_period > p.version_count()) {
+    return "average_from, average_period: the run ends at version " + std::to_string(p.version_count()) +
+           "; no version would be taken";
+  }
+  if (p.average_restart != 0 && (p.stream() != StreamKind::kTangentBlock || p.has_mean() || p.phase_count() > 1 ||
+                                 p.solver == SolverId::kProjection)) {
+    return "average_restart, solver, correction_form: a version can be set to the average where its record is the "
+           "model; use solver gradient_stream or tangent_mean, or leave it 0";
+  }
+  return "";
+}
+
+// A13: between Euclidean points, one update a version.
+std::string check_curve(const RunParameters& p) {
+  if (p.solver != SolverId::kCurve) {
+    return p.curve_orthogonality == RunParameters().curve_orthogonality
+               ? ""
+               : "curve_orthogonality: belongs to solver curve; leave it out";
+  }
+  if (p.manifold != ManifoldId::kEuclidean || p.estimator != EstimatorId::kAnalyticGradient ||
+      p.batch_mode != BatchMode::kCommon || !p.batch_sizes.empty()) {
+    return "solver, manifold, estimator, batch_mode: the curve is one of Euclidean space and trains by epochs of "
+           "minibatches; use euclidean, analytic_gradient and common, without batch_sizes";
+  }
+  if (p.delay_rule == DelayRule::kNone || p.buffer_size != 1 || p.server_momentum != 0 || p.server_step > 1) {
+    return "solver, delay_rule, buffer_size, server_momentum, server_step: a server goes along one curve at a time, at "
+           "most to its end; use a delay_rule, buffer_size 1, no momentum, and server_step at most 1";
+  }
+  if (p.correction_form != CorrectionForm::kNone || p.error_feedback) {
+    return "solver, correction_form, error_feedback: curve takes no correction and no error feedback; use none, false";
+  }
+  return p.curve_orthogonality >= 0 && p.curve_orthogonality <= 1 ? "" : "curve_orthogonality: from 0 to 1";
 }
 
 std::string check_buffer(const RunParameters& p) {
@@ -693,9 +828,11 @@ std::string check_straggler(const RunParameters& p) {
 template <>
 const EnumNames<ManifoldId>& names_of() {
   static const EnumNames<ManifoldId> names = {
-      {"euclidean", ManifoldId::kEuclidean}, {"sphere", ManifoldId::kSphere},       {"stiefel", ManifoldId::kStiefel},
-      {"oblique", ManifoldId::kOblique},     {"grassmann", ManifoldId::kGrassmann}, {"spd", ManifoldId::kSpd},
-      {"hyperbolic", ManifoldId::kHyperbolic}, {"product", ManifoldId::kProduct}};
+      {"euclidean", ManifoldId::kEuclidean},   {"sphere", ManifoldId::kSphere},
+      {"stiefel", ManifoldId::kStiefel},       {"oblique", ManifoldId::kOblique},
+      {"grassmann", ManifoldId::kGrassmann},   {"spd", ManifoldId::kSpd},
+      {"hyperbolic", ManifoldId::kHyperbolic}, {"fixed_rank", ManifoldId::kFixedRank},
+      {"product", ManifoldId::kProduct}};
   return names;
 }
 
@@ -727,7 +864,8 @@ const EnumNames<SolverId>& names_of() {
   static const EnumNames<SolverId> names = {{"projection", SolverId::kProjection},
                                             {"gradient_stream", SolverId::kGradientStream},
                                             {"tangent_mean", SolverId::kTangentMean},
-                                            {"svrg", SolverId::kSvrg}};
+                                            {"svrg", SolverId::kSvrg},
+                                            {"curve", SolverId::kCurve}};
   return names;
 }
 
@@ -781,6 +919,14 @@ const EnumNames<CorrectionForm>& names_of() {
                                                   {"local", CorrectionForm::kLocal},
                                                   {"memory", CorrectionForm::kMemory},
                                                   {"unbiased", CorrectionForm::kUnbiased}};
+  return names;
+}
+
+template <>
+const EnumNames<ProximalForm>& names_of() {
+  static const EnumNames<ProximalForm> names = {{"geodesic", ProximalForm::kGeodesic},
+                                                {"chordal", ProximalForm::kChordal},
+                                                {"lorentzian", ProximalForm::kLorentz}};
   return names;
 }
 
@@ -928,15 +1074,15 @@ std::vector<Real> parse_numbers(const std::string& text) {
 
 void set_parts(RunParameters* parameters) {
   RunParameters& p = *parameters;
-  const bool has_old_shape = p.part_list != nullptr && p.shape.rows == size_of(*p.part_list) && p.shape.cols == 1;
+  const bool has_old_shape = p.part_list != nullptr && p.shape.size() == size_of(*p.part_list);
   const auto parts = std::make_shared<Parts>();
-  const bool is_product = p.manifold == ManifoldId::kProduct && read_parts(p.parts, parts.get()).empty();
+  const bool has_parts = p.manifold == ManifoldId::kProduct     ? read_parts(p.parts, parts.get()).empty()
+                         : p.manifold == ManifoldId::kFixedRank ? read_matrix(p, parts.get()).empty()
+                                                                : false;
   if (has_old_shape || (p.shape.rows == 0 && p.shape.cols == 0)) {
-    const uint64_t size = is_product ? size_of(*parts) : 0;
-    p.shape.rows = static_cast<uint32_t>(std::min<uint64_t>(size, UINT32_MAX));
-    p.shape.cols = is_product ? 1 : 0;
+    p.shape = has_parts ? shape_of(p, *parts) : Shape{};
   }
-  p.part_list = is_product ? parts : nullptr;
+  p.part_list = has_parts ? parts : nullptr;
   p.shape.parts = p.part_list.get();
 }
 
@@ -950,7 +1096,7 @@ std::vector<uint32_t> batch_schedule(const RunParameters& parameters) {
 
 uint32_t RunParameters::value_count() const {
   return stream() == StreamKind::kScalarStream ? local_step_count * direction_count
-                                               : static_cast<uint32_t>(shape.size());
+                                               : static_cast<uint32_t>(tangent_value_count(solver, shape));
 }
 
 std::string canonical_text(const RunParameters& parameters) {
@@ -999,9 +1145,10 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 }
 
 std::string check_parameters(const RunParameters& parameters) {
-  for (const auto check : {check_local_work, check_batches, check_svrg, check_steps, check_model, check_fold,
-                           check_groups, check_participation, check_over_selection, check_straggler, check_work,
-                           check_retry, check_weight_share, check_buffer, check_delay_rule}) {
+  for (const auto check : {check_local_work, check_batches, check_proximal, check_svrg, check_steps, check_model,
+                           check_fold, check_groups, check_participation, check_over_selection, check_straggler,
+                           check_work, check_retry, check_weight_share, check_buffer, check_delay_rule, check_average,
+                           check_curve}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

@@ -79,6 +79,8 @@ struct RunParameters {
   // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
   // Whoever sets it calls set_parts() after it.
   std::string parts;
+  // Of manifold fixed_rank: "20x14", the matrix's shape; set_parts() makes the point's shape of it and of `rank`.
+  std::string matrix;
   std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
@@ -99,7 +101,10 @@ struct RunParameters {
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: that of the model
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
-  Real proximal = 0;  // mu of RFedProx, 0: none
+  Real proximal = 0;            // mu of the proximal term, 0: none
+  Real proximal_sigma = 1;  // of ProximalForm::kLorentz
+  uint32_t rank = 0;        // of manifold fixed_rank; here, where it costs no padding
+  ProximalForm proximal_form = ProximalForm::kGeodesic;  // kGeodesic: RFedProx; else a term of the devices' loss
   // Solver svrg.
   BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
   Iterate iterate = Iterate::kLast;
@@ -159,8 +164,14 @@ struct RunParameters {
   DelayRule late_delay_rule = DelayRule::kNone;  // from version delay_switch on; kNone: the same all the time
   bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
   uint32_t delay_switch = 0;
-  Real delay_lambda = 1;           // of the dc rules
-  Real server_momentum = 0;        // beta of v <- beta T(v) + D
+  Real delay_lambda = 1;     // of the dc rules
+  Real server_momentum = 0;  // beta of v <- beta T(v) + D
+  // Solver curve: gamma, the share of the displacement that is taken out of the control point's way.
+  Real curve_orthogonality = 1;
+  // The average of versions (server/model_average.h).
+  uint32_t average_period = 0;   // c: every so many versions one goes into it; 0: none
+  uint32_t average_from = 0;     // the first version that may
+  uint32_t average_restart = 0;  // C: every so many versions the run goes on from the average; 0: never
   // Constants of the problem, for server/advice.h alone; 0: not known.
   Real smoothness = 0;      // L
   Real pl_constant = 0;     // mu of the Riemannian Polyak-Lojasiewicz condition
@@ -202,7 +213,7 @@ struct RunParameters {
   uint32_t value_count() const;
 };
 
-// The last of visit_fields(): straggler policy, asynchronous steps, what advice needs, pace.
+// The last of visit_fields(): straggler policy, asynchronous steps, averages, what advice needs, pace.
 template <typename Parameters, typename Visit>
 void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("device_count", p.device_count);
@@ -227,6 +238,9 @@ void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("delay_lambda", p.delay_lambda);
   visit("dominance_penalty", p.dominance_penalty);
   visit("server_momentum", p.server_momentum);
+  visit("average_period", p.average_period);
+  visit("average_from", p.average_from);
+  visit("average_restart", p.average_restart);
   visit("smoothness", p.smoothness);
   visit("pl_constant", p.pl_constant);
   visit("gradient_noise", p.gradient_noise);
@@ -246,6 +260,8 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("retraction", p.retraction);
   visit("transport", p.transport);
   visit("parts", p.parts);
+  visit("matrix", p.matrix);
+  visit("rank", p.rank);
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
@@ -263,8 +279,11 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("correction_form", p.correction_form);
   visit("memory_age_max", p.memory_age_max);
   visit("proximal", p.proximal);
+  visit("proximal_form", p.proximal_form);
+  visit("proximal_sigma", p.proximal_sigma);
   visit("barzilai_borwein", p.barzilai_borwein);
   visit("iterate", p.iterate);
+  visit("curve_orthogonality", p.curve_orthogonality);
   visit("step_rule", p.step_rule);
   visit("step_size", p.step_size);
   visit("step_decay", p.step_decay);
@@ -319,6 +338,8 @@ const EnumNames<FoldWeight>& names_of();
 template <>
 const EnumNames<CorrectionForm>& names_of();
 template <>
+const EnumNames<ProximalForm>& names_of();
+template <>
 const EnumNames<Participation>& names_of();
 template <>
 const EnumNames<ParticipationWeights>& names_of();
@@ -350,8 +371,8 @@ const char* name_of(Enum value) {
 
 // The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
 std::vector<Real> parse_numbers(const std::string& text);
-// Makes part_list and shape.parts of `parts`, and rows and cols where they are not set or were those of other parts. A
-// text that names no product leaves them empty, and check_parameters() says why.
+// Makes part_list and shape.parts of `parts`, or of `matrix` and `rank`, and rows and cols where they are not set or
+// were those of others. What names no point leaves them empty, and check_parameters() says why.
 void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);

@@ -1,10 +1,13 @@
 // The verb `serve`: from a configuration to a running server, and to an orderly end.
+#include <chrono>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "server/commands.h"
 #include "server/model_export.h"
+#include "server/notify.h"
 #include "server/server.h"
 
 namespace gradstream {
@@ -46,6 +49,7 @@ int open_databases(const Config& config, SqliteDatabase* fleet, SqliteDatabase* 
   SqliteOptions options;
   options.path = config.server.database;
   options.check_integrity = true;
+  options.is_owner = true;
   if (fleet->open(options) != StoreStatus::kOk) {
     return fail(kExitDatabase, fleet->error());
   }
@@ -73,7 +77,108 @@ std::string set_first_model(const Config& config, Coordinator& coordinator) {
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 
-int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, SqliteDatabase& journal_database) {
+// The port for people and monitors; *out stays empty where none is configured.
+int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<HttpServer>* out) {
+  Tcp::endpoint endpoint;
+  if (!parse_listen_address(config.server.http_listen, &endpoint)) {  // empty: load_config() has checked it
+    return kExitOk;
+  }
+  std::string token;
+  const std::string& file = config.server.http_token_file;
+  std::string problem = file.empty() ? "" : read_token(file, &token);
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
+  *out = std::make_unique<HttpServer>(config.server.http, token, [&board, out](std::string_view path) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return watch_response(path, board.read().get(), (*out)->counters(),
+                          static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+  });
+  problem = (*out)->start(endpoint);
+  if (!problem.empty()) {
+    return fail(kExitNetwork, problem);
+  }
+  log_event(LogLevel::kInfo, "http_listening",
+            Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{(*out)->port()})
+                .add("token", token.empty() ? "no" : "needed"));
+  return kExitOk;
+}
+
+// SIGHUP: devices and the log level are read anew; what else differs takes a restart, and is named.
+void reload(const CommonOptions& options, const Config& served, Server& server) {
+  Config config;
+  std::string errors = load_config({options.config, process_environment(), options.overrides}, &config);
+  if (!errors.empty()) {
+    errors.pop_back();
+    log_event(LogLevel::kError, "reload_failed",
+              Fields().add("cause", errors).add("remedy", "correct it, and send SIGHUP again; nothing was changed"));
+    return;
+  }
+  LogLevel level = LogLevel::kInfo;
+  parse_log_level(config.server.log_level, &level);
+  std::string keys;
+  const std::vector<std::string> names = config_keys();
+  for (const std::string& name : names) {
+    const bool is_run = name.starts_with("run.");  // frozen, and the run's own
+    if (!is_run && name != "server.log_level" && value_text(config, name) != value_text(served, name)) {
+      keys += (keys.empty() ? "" : ",") + name;
+    }
+  }
+  log_event(LogLevel::kInfo, "reloaded",
+            Fields().add("log_level", config.server.log_level).add("needs_restart", keys.empty() ? "none" : keys));
+  set_log_level(level);
+  server.reload();
+}
+
+// For as long as the server lives.
+class Signals {
+ public:
+  Signals(asio::io_context& io, const CommonOptions& options, const Config& config, Server& server)
+      : end_(io, SIGTERM, SIGINT), hangup_(io, SIGHUP), options_(options), config_(config), server_(server) {
+    end_.async_wait([this](const ErrorCode& cancelled, int) {
+      if (!cancelled) {
+        was_ended_ = true;
+        notify_manager("STOPPING=1");
+        server_.drain();
+      }
+    });
+    wait_for_hangup();
+  }
+  bool was_ended() const { return was_ended_; }
+
+ private:
+  void wait_for_hangup() {
+    hangup_.async_wait([this](const ErrorCode& cancelled, int) {
+      if (!cancelled) {
+        reload(options_, config_, server_);
+        wait_for_hangup();
+      }
+    });
+  }
+
+  asio::signal_set end_;
+  asio::signal_set hangup_;
+  const CommonOptions& options_;
+  const Config& config_;
+  Server& server_;
+  bool was_ended_ = false;
+};
+
+// What the runs of one process share.
+struct Shared {
+  const CommonOptions& options;
+  const Config& loaded;
+  SqliteDatabase& fleet;
+  SqliteDatabase& journal;
+  WatchBoard& board;
+  std::unique_ptr<HttpServer>& http;
+};
+
+// *has_next: another run is to be served now.
+int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) {
+  SqliteDatabase& fleet = shared.fleet;
+  SqliteDatabase& journal_database = shared.journal;
+  *has_next = false;
   std::vector<DeviceRow> devices;
   if (fleet.devices(&devices) != StoreStatus::kOk) {
     return fail(kExitDatabase, fleet.error());
@@ -99,19 +204,52 @@ int serve_run(const Config& config, const RunRow& run, SqliteDatabase& fleet, Sq
       log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
     }
   };
-  Server server(io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices));
-  asio::signal_set signals(io, SIGTERM, SIGINT);
-  signals.async_wait([&server](const ErrorCode& cancelled, int) {
-    if (!cancelled) {
-      server.drain();
-    }
-  });
+  Server server(io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
+                config.server.http_listen.empty() ? nullptr : &shared.board);
+  const Signals signals(io, shared.options, shared.loaded, server);
   error = server.start();
   if (!error.empty()) {
     return fail(kExitNetwork, error);
   }
+  Tcp::endpoint endpoint;
+  parse_listen_address(config.server.listen, &endpoint);
+  if (endpoint.port() == 0) {  // any free port, and the same one for the next run
+    const std::string& listen = config.server.listen;
+    config.server.listen = listen.substr(0, listen.rfind(':') + 1) + std::to_string(server.port());
+  }
+  if (shared.http == nullptr) {
+    if (const int code = open_http(config, shared.board, &shared.http); code != kExitOk) {
+      return code;
+    }
+  }
   io.run();
+  *has_next = server.is_left_for_next_run() && !signals.was_ended();
   return server.finish() ? kExitOk : kExitDatabase;
+}
+
+// The run that another one made room for, with the parameters that it was begun with.
+int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
+  std::optional<RunRow> current;
+  if (database.current_run(&current) != StoreStatus::kOk) {
+    return fail(kExitDatabase, database.error());
+  }
+  GS_ASSERT(current.has_value());  // runs are never removed
+  *out = *current;
+  const std::string error = parse_run_source(out->source, &config->run);
+  return error.empty() ? int{kExitOk} : fail(kExitDatabase, error + "use the release that wrote it");
+}
+
+int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
+  bool has_next = true;
+  int code = kExitOk;
+  while (code == kExitOk && has_next) {
+    const std::string unnamed = lock.name_run(run.id);
+    code = unnamed.empty() ? serve_run(config, run, shared, &has_next) : fail(kExitDatabase, unnamed);
+    if (code == kExitOk && has_next) {
+      code = choose_next_run(shared.fleet, &config, &run);
+    }
+  }
+  return code;
 }
 
 }  // namespace
@@ -143,7 +281,10 @@ int serve(const CommonOptions& options) {
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config.server.listen, &endpoint);  // load_config() has checked it
-  const std::string occupied = check_listen_address(endpoint);  // before a run is made that nobody could serve
+  std::string occupied = check_listen_address(endpoint);  // before a run is made that nobody could serve
+  if (occupied.empty() && parse_listen_address(config.server.http_listen, &endpoint)) {
+    occupied = check_listen_address(endpoint, "server.http_listen");
+  }
   if (!occupied.empty()) {
     return fail(kExitNetwork, occupied);
   }
@@ -152,11 +293,10 @@ int serve(const CommonOptions& options) {
   if (code == kExitOk) {
     code = choose_run(fleet, config, options.config, &run);
   }
-  if (code == kExitOk) {
-    const std::string unnamed = lock.name_run(run.id);
-    code = unnamed.empty() ? serve_run(config, run, fleet, journal) : fail(kExitDatabase, unnamed);
-  }
-  return code;
+  const Config loaded = config;
+  WatchBoard board;
+  std::unique_ptr<HttpServer> http;  // its thread reads the board
+  return code == kExitOk ? serve_runs(config, run, {options, loaded, fleet, journal, board, http}, lock) : code;
 }
 
 }  // namespace gradstream

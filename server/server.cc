@@ -8,6 +8,7 @@
 #include <mbedtls/platform_util.h>
 
 #include "server/model_export.h"
+#include "server/notify.h"
 #include "server/record.h"
 
 namespace gradstream {
@@ -48,7 +49,7 @@ const char* cause_of(StoreStatus status) {
 }  // namespace
 
 Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
-               std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices)
+               std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices, WatchBoard* board)
     : io_(io),
       config_(config),
       run_(run),
@@ -60,7 +61,9 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       listener_(io, tls_, limits_for(config), counters_, *this),
       tick_(io),
       fleet_poll_(io),
-      drain_timer_(io) {
+      drain_timer_(io),
+      watch_timer_(io),
+      board_(board) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
 }
 
@@ -68,7 +71,7 @@ Server::~Server() {
   executing_ = true;  // sessions that end now have nobody to tell
   listener_.close_accepting();
   listener_.abort_all();
-  for (SteadyTimer* const timer : {&tick_, &fleet_poll_, &drain_timer_}) {
+  for (SteadyTimer* const timer : {&tick_, &fleet_poll_, &drain_timer_, &watch_timer_}) {
     timer->cancel();
   }
   if (store_) {
@@ -98,13 +101,14 @@ std::string Server::start() {
                 .add("devices", uint64_t{devices_.size()})
                 .add("database", absolute_path(config_.server.database)));
   for (const DeviceRow& device : devices_) {
-    if (device.revoked) {
+    if (!device.is_active()) {
       coordinator_->on_device_revoked(device.index, now_ms());
     }
   }
   coordinator_->start(now_ms());
   execute();
   poll_fleet();  // a stop may have been asked for while no server ran
+  watch();
   return {};
 }
 
@@ -112,17 +116,27 @@ std::string Server::start() {
 
 bool Server::find_psk(std::string_view identity, PskEntry* out) {
   std::optional<DeviceRow> row;
-  const StoreStatus status = parts_.fleet.find_device(std::string(identity), &row);
+  std::string name(identity);
+  uint32_t generation = 0;
+  StoreStatus status = parts_.fleet.find_device(name, &row);
+  if (status == StoreStatus::kOk && !row && split_identity(identity, &name, &generation)) {
+    status = parts_.fleet.find_device(name, &row);
+  }
   if (status != StoreStatus::kOk) {
     fleet_unreadable();
   }
-  if (!row) {
+  if (!row || generation > row->generation) {
     return false;
   }
-  out->key = row->key;
+  const bool is_previous = generation + 1 == row->generation && now_ms() < row->previous_until_ms;
+  out->key = is_previous ? row->previous_key : row->key;
   mbedtls_platform_zeroize(row->key.data(), row->key.size());
+  mbedtls_platform_zeroize(row->previous_key.data(), row->previous_key.size());
   out->device = row->index;
-  out->revoked = row->revoked;
+  out->refusal = row->state == DeviceState::kRevoked                   ? PskRefusal::kRevoked
+                 : !row->is_active()                                   ? PskRefusal::kInactive
+                 : generation == row->generation || is_previous ? PskRefusal::kNone
+                                                                       : PskRefusal::kExpired;
   return true;
 }
 
@@ -165,6 +179,7 @@ void Server::execute() {
     }
   }
   executing_ = false;
+  note_round();
   mark_run_state();
   arm_tick();
 }
@@ -199,12 +214,24 @@ void Server::publish(uint32_t version) {
     return;
   }
   const std::span<const Real> values(model.model(), model.shape().size());
-  store_->run_after([version, digest = model.digest(), path = folder + "/" + version_file_name(run_.id, version),
-                     bytes = npy_bytes(model.shape(), values)] {
+  const std::string path = folder + "/" + version_file_name(run_.id, version);
+  export_model(version, model.digest(), path, npy_bytes(model.shape(), values), "");
+  const ModelAverage& average = coordinator_->average();
+  if (average.count() > 0 && average.last_version() == version) {
+    const uint64_t digest = digest_values(kDigestStart, values.size(), average.model().data());
+    export_model(version, digest, average_file_name(path), npy_bytes(model.shape(), average.model()), average.text());
+  }
+}
+
+// average: what it is the average of; empty: the model.
+void Server::export_model(uint32_t version, uint64_t digest, const std::string& path, std::vector<uint8_t> npy,
+                          const std::string& average) {
+  store_->run_after([version, digest, path, bytes = std::move(npy), average] {
     const std::string problem = write_file_atomically(path, bytes);
     if (problem.empty()) {
-      log_event(LogLevel::kInfo, "version",
-                Fields().add("version", uint64_t{version}).add_hex("digest", digest).add("file", path));
+      Fields line;
+      line.add("version", uint64_t{version}).add_hex("digest", digest).add("file", path);
+      log_event(LogLevel::kInfo, "version", average.empty() ? line : line.add("average", average));
     } else {
       log_event(LogLevel::kError, "export_failed", Fields().add("version", uint64_t{version}).add("cause", problem));
     }
@@ -321,8 +348,15 @@ bool Server::refresh_fleet() {
       log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
       coordinator_->on_device_added(row.name, now_ms());
     }
-    if (row.revoked && (is_new || !devices_[row.index].revoked)) {
+    const bool is_changed = !is_new && row.state != devices_[row.index].state;
+    if (is_changed) {
+      log_event(LogLevel::kInfo, "device_state",
+                Fields().add("device", row.name).add("state", device_state_text(row.state)));
+    }
+    if ((is_new || is_changed) && !row.is_active()) {
       coordinator_->on_device_revoked(row.index, now_ms());
+    } else if (is_changed) {
+      coordinator_->on_device_restored(row.index, now_ms());
     }
   }
   devices_ = std::move(rows);
@@ -357,13 +391,20 @@ bool Server::refresh_runs() {
   if (run && !is_over()) {
     follow_wish(run->state);
   }
-  if (current && current->id != run_.id && current->id != newer_run_) {
-    newer_run_ = current->id;
-    log_event(LogLevel::kWarn, "newer_run",
-              Fields().add("run", uint64_t{newer_run_}).add("served", uint64_t{run_.id})
-                  .add("remedy", "restart the server to serve it"));
+  // Only once the end or the pause is durable: the next server of this run must find it so.
+  const bool is_idle = is_over() || marked_state_ == StoredRunState::kPaused;
+  if (current && current->id != run_.id && is_active(current->state) && is_idle && !draining_) {
+    next_run_ = current->id;
+    log_event(LogLevel::kInfo, "next_run", Fields().add("run", uint64_t{next_run_}).add("served", uint64_t{run_.id}));
+    drain();
   }
   return true;
+}
+
+void Server::reload() {
+  if (!draining_) {
+    refresh_fleet();
+  }
 }
 
 // ---- The end -------------------------------------------------------------------------------------------------------
@@ -405,32 +446,78 @@ bool Server::finish() {
 }
 
 void Server::log_counters() {
-  const ShellCounters& s = counters_;
-  const CoordinatorCounters& c = coordinator_->counters();
-  log_event(
-      LogLevel::kInfo, "counters",
-      Fields().add("connections_accepted", s.connections_accepted).add("connections_over_cap", s.connections_over_cap)
-          .add("handshakes_over_cap", s.handshakes_over_cap).add("accept_failures", s.accept_failures)
-          .add("sessions_established", s.sessions_established).add("plain_text_peers", s.plain_text_peers)
-          .add("tls_version_peers", s.tls_version_peers).add("unknown_identities", s.unknown_identities)
-          .add("revoked_identities", s.revoked_identities).add("wrong_keys", s.wrong_keys)
-          .add("tls_other_faults", s.tls_other_faults).add("malformed_frames", s.malformed_frames)
-          .add("deadline_handshake", s.deadline_handshake).add("deadline_hello", s.deadline_hello)
-          .add("deadline_frame", s.deadline_frame).add("deadline_write", s.deadline_write)
-          .add("deadline_idle", s.deadline_idle).add("deadline_close", s.deadline_close)
-          .add("sessions_overloaded", s.sessions_overloaded)
-          .add("frames_received", s.frames_received).add("frames_sent", s.frames_sent)
-          .add("wire_bytes_received", s.wire_bytes_received).add("wire_bytes_sent", s.wire_bytes_sent)
-          .add("store_failures", s.store_failures).add("updates_folded", c.updates_folded)
-          .add("updates_late", c.updates_late).add("updates_partial", c.updates_partial)
-          .add("updates_refused", c.updates_refused)
-          .add("updates_without_time", c.updates_without_time).add("updates_duplicate", c.updates_duplicate)
-          .add("updates_superseded", c.updates_superseded).add("tasks_issued", c.tasks_issued)
-          .add("tasks_abandoned", c.tasks_abandoned).add("tasks_refused", c.tasks_refused)
-          .add("rounds_closed", c.rounds_closed).add("rounds_extended", c.rounds_extended)
-          .add("snapshots_sent", c.snapshots_sent).add("records_sent", c.records_sent)
-          .add("digest_mismatches", c.digest_mismatches).add("sessions_replaced", c.sessions_replaced)
-          .add("messages_unexpected", c.messages_unexpected).add("steps_failed", c.steps_failed));
+  Fields fields;
+  visit_counters(counters_, coordinator_->counters(),
+                 [&](const char* key, const char*, uint64_t value) { fields.add(key, value); });
+  log_event(LogLevel::kInfo, "counters", fields);
+}
+
+// Once a period: a word to the service manager, and a copy of what can be seen now, so that who looks holds nobody up.
+void Server::watch() {
+  notify_manager("READY=1\nWATCHDOG=1");
+  if (board_ != nullptr) {
+    publish_snapshot();
+  }
+  watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
+  watch_timer_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      watch();
+    }
+  });
+}
+
+void Server::publish_snapshot() {
+  const auto snapshot = std::make_shared<WatchSnapshot>();
+  snapshot->taken_ms = now_ms();
+  snapshot->taken_steady_ms = steady_ms();
+  static const uint64_t started_ms = snapshot->taken_ms;  // of the process, which may serve several runs
+  snapshot->started_ms = started_ms;
+  snapshot->run = run_.id;
+  snapshot->run_name = run_.name;
+  snapshot->run_state = coordinator_->run_state();
+  const Replica& model = coordinator_->model();
+  snapshot->has_version = model.has_model();
+  if (model.has_model()) {
+    snapshot->version = model.version();
+    snapshot->digest = model.digest();
+  }
+  snapshot->round_count = config_.run.round_count;
+  snapshot->round = coordinator_->round_progress();
+  for (const DeviceRow& device : devices_) {
+    ++(device.state == DeviceState::kPending    ? snapshot->devices_pending
+       : device.state == DeviceState::kDisabled ? snapshot->devices_disabled
+       : device.state == DeviceState::kRevoked  ? snapshot->devices_revoked
+                                                : snapshot->devices_active);
+  }
+  snapshot->sessions = listener_.connection_count();
+  snapshot->handshakes = listener_.handshake_count();
+  snapshot->is_storage_failed = coordinator_->is_storage_failed();
+  snapshot->is_draining = draining_;
+  snapshot->shell = counters_;
+  snapshot->coordinator = coordinator_->counters();
+  snapshot->rounds.assign(rounds_.begin(), rounds_.end());
+  if (watched_devices_ == nullptr || snapshot->taken_steady_ms >= watch_devices_at_ms_) {
+    const auto begin = std::chrono::steady_clock::now();
+    watched_devices_ = std::make_shared<std::vector<DeviceStatus>>(coordinator_->device_statuses());
+    watched_devices_ms_ = snapshot->taken_ms;
+    const auto cost = (std::chrono::steady_clock::now() - begin) * kDeviceCopyShare;
+    watch_devices_at_ms_ = snapshot->taken_steady_ms + milliseconds_of(cost);
+  }
+  snapshot->devices = watched_devices_;
+  snapshot->devices_taken_ms = watched_devices_ms_;
+  board_->publish(snapshot);
+}
+
+// Before the next one may close.
+void Server::note_round() {
+  const RoundSummary& last = coordinator_->last_round();
+  if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().version == last.version)) {
+    return;
+  }
+  rounds_.push_back(last);
+  if (rounds_.size() > kRoundHistoryMax) {
+    rounds_.pop_front();
+  }
 }
 
 }  // namespace gradstream

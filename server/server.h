@@ -8,6 +8,7 @@
 #define GRADSTREAM_SERVER_SERVER_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "server/listener.h"
 #include "server/store_sqlite.h"
 #include "server/store_thread.h"
+#include "server/watch.h"
 
 namespace gradstream {
 
@@ -30,9 +32,9 @@ class Server : public SessionOwner {
     Store& journal;
     std::function<void(StoredRunState)> mark_run_state;
   };
-  // coordinator: has replayed the journal; devices: the fleet it was made with.
+  // coordinator: has replayed the journal; devices: the fleet it was made with. board: where snapshots go, null: none.
   Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
-         std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices);
+         std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices, WatchBoard* board = nullptr);
   ~Server() override;
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -42,6 +44,10 @@ class Server : public SessionOwner {
   uint16_t port() const { return listener_.port(); }
   // SIGTERM, SIGINT: Drain to every session; io.run() returns when they have left or drain_deadline_ms is over.
   void drain();
+  // SIGHUP: looks at the devices now. Sessions are not touched.
+  void reload();
+  // After io.run(): another run is active while the one of this server is paused or over, so it has drained for that.
+  bool is_left_for_next_run() const { return next_run_ != 0; }
   // After io.run(): stores what is left. False when records could not be stored (their devices were told nothing).
   bool finish();
 
@@ -59,6 +65,8 @@ class Server : public SessionOwner {
   void execute();
   void execute(Action& action);
   void publish(uint32_t version);
+  void export_model(uint32_t version, uint64_t digest, const std::string& path, std::vector<uint8_t> npy,
+                    const std::string& average);
   void mark_run_state();
   bool is_over() const;
   void follow_wish(StoredRunState wish);
@@ -68,6 +76,9 @@ class Server : public SessionOwner {
   bool refresh_runs();
   bool fleet_unreadable();
   void log_counters();
+  void watch();
+  void publish_snapshot();
+  void note_round();
   uint64_t now_ms() const;
 
   asio::io_context& io_;
@@ -84,10 +95,16 @@ class Server : public SessionOwner {
   uint64_t tick_ms_ = UINT64_MAX;
   SteadyTimer fleet_poll_;
   SteadyTimer drain_timer_;
+  SteadyTimer watch_timer_;
+  WatchBoard* board_;
+  std::shared_ptr<const std::vector<DeviceStatus>> watched_devices_;
+  uint64_t watched_devices_ms_ = 0;   // when they were copied
+  uint64_t watch_devices_at_ms_ = 0;  // when they are again, by the steady clock
+  std::deque<RoundSummary> rounds_;  // the last kRoundHistoryMax
   uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
   bool is_fleet_unreadable_ = false;      // and the log says so
-  uint32_t newer_run_ = 0;  // named in the log already
+  uint32_t next_run_ = 0;  // that this server makes room for; 0: none
   std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
   bool executing_ = false;
   bool draining_ = false;

@@ -26,6 +26,8 @@ uint64_t* counter_of(TlsFault fault, ShellCounters& counters) {
     case TlsFault::kTlsVersion: return &counters.tls_version_peers;
     case TlsFault::kUnknownIdentity: return &counters.unknown_identities;
     case TlsFault::kRevoked: return &counters.revoked_identities;
+    case TlsFault::kInactive: return &counters.inactive_identities;
+    case TlsFault::kExpiredKey: return &counters.expired_keys;
     case TlsFault::kWrongKey: return &counters.wrong_keys;
     default: return &counters.tls_other_faults;
   }
@@ -98,7 +100,7 @@ void Session::send(const ServerMessage& message) {
   queue_frame({frame, size.value()});
   note_sent(message);
   if (drain_message_ && !upload_begun_) {
-    drain(*std::exchange(drain_message_, std::nullopt));
+    drain(*std::exchange(drain_message_, nullptr));
     return;
   }
   if (!pumping_) {
@@ -152,7 +154,7 @@ void Session::note_sent(const ServerMessage& message) {
 
 void Session::drain(const ServerMessage& message) {
   if (upload_begun_) {
-    drain_message_ = message;
+    drain_message_ = std::make_unique<ServerMessage>(message);
     return;
   }
   send(message);

@@ -18,9 +18,8 @@
 #define GRADSTREAM_SERVER_SESSION_H_
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +62,8 @@ struct ShellCounters {
   uint64_t tls_version_peers = 0;
   uint64_t unknown_identities = 0;
   uint64_t revoked_identities = 0;
+  uint64_t inactive_identities = 0;
+  uint64_t expired_keys = 0;
   uint64_t wrong_keys = 0;
   uint64_t tls_other_faults = 0;
   uint64_t malformed_frames = 0;
@@ -149,7 +150,7 @@ class Session : public std::enable_shared_from_this<Session> {
   State state_ = State::kNew;
   bool pumping_ = false;
   FrameReader reader_;
-  std::deque<std::vector<uint8_t>> queue_;
+  std::list<std::vector<uint8_t>> queue_;  // an empty deque would take half a kilobyte
   size_t queued_size_ = 0;
   // Beginnings of what the deadlines measure; 0: not running.
   uint64_t state_begin_ms_ = 0;
@@ -157,7 +158,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t write_begin_ms_ = 0;
   uint64_t peer_due_ms_ = 0;
   bool owes_answer_ = false;   // this end, to the last frame of the peer
-  std::optional<ServerMessage> drain_message_;  // waits for the Ack of an update
+  std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;  // a first piece came, its Ack has not left
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;

@@ -1,13 +1,18 @@
 #include "server/store_sqlite.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <memory>
 #include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <mbedtls/platform_util.h>
 #include <sqlite3.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,7 +26,7 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 1;
+constexpr int64_t kSchemaVersion = 2;
 // How long a command waits for the server's transaction, or the server for a command's. Each lasts milliseconds.
 constexpr int kBusyTimeoutMs = 5000;
 constexpr uint32_t kLockRetryMs = 20;
@@ -30,7 +35,8 @@ constexpr int kPageSize = 4096;  // SQLite's default
 constexpr const char* kSchema[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
     "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
-    " revoked INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
+    " created_ms INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 2, generation INTEGER NOT NULL DEFAULT 0,"
+    " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
     " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
     "CREATE TABLE journal (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL, kind INTEGER NOT NULL,"
@@ -41,15 +47,34 @@ constexpr const char* kSchema[] = {
     " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
 };
 
+// From each format to the next. Formats: 1 had `revoked` alone.
+constexpr const char* kMigrations[] = {
+    "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
+    "UPDATE devices SET state=4 WHERE revoked<>0;"
+    "ALTER TABLE devices DROP COLUMN revoked;"
+    "ALTER TABLE devices ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE devices ADD COLUMN previous_key BLOB;"
+    "ALTER TABLE devices ADD COLUMN previous_until_ms INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE meta SET value=2 WHERE key='schema_version'",
+};
+static_assert(std::size(kMigrations) == kSchemaVersion - 1);
+
 constexpr const char* kInsertRecord =
     "INSERT INTO journal VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)";
 constexpr const char* kSelectRecords =
     "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
     "loss_before,loss_after,digest,time_ms,payload,crc32c FROM journal WHERE run=?1 ORDER BY sequence";
 constexpr const char* kInsertDevice =
-    "INSERT INTO devices SELECT ?1,?2,?3,0,?4 WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
-constexpr const char* kSelectDevice = "SELECT device_index,name,revoked,created_ms,key FROM devices WHERE name=?1";
-constexpr const char* kSelectDevices = "SELECT device_index,name,revoked,created_ms FROM devices ORDER BY 1";
+    "INSERT INTO devices (device_index,name,key,created_ms,state) SELECT ?1,?2,?3,?4,?5"
+    " WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
+constexpr const char* kSelectDevice =
+    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,key,previous_key FROM devices"
+    " WHERE name=?1";
+constexpr const char* kSelectDevices =
+    "SELECT device_index,name,state,created_ms,generation,previous_until_ms FROM devices ORDER BY 1";
+constexpr const char* kRotateKey =
+    "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1 WHERE name=?1"
+    " RETURNING generation";
 constexpr const char* kSelectRun = "SELECT id,name,parameters,source,digest,state,created_ms FROM runs WHERE id=?1";
 constexpr const char* kSelectRuns =
     "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id";
@@ -127,6 +152,31 @@ const char* stored_run_state_text(StoredRunState state) {
     case StoredRunState::kResumeRequested: return "resume requested";
   }
   return "unknown";
+}
+
+const char* device_state_text(DeviceState state) {
+  switch (state) {
+    case DeviceState::kPending: return "pending";
+    case DeviceState::kActive: return "active";
+    case DeviceState::kDisabled: return "disabled";
+    case DeviceState::kRevoked: return "revoked";
+  }
+  return "unknown";
+}
+
+std::string identity_of_generation(const std::string& name, uint32_t generation) {
+  return generation == 0 ? name : name + "~" + std::to_string(generation);
+}
+
+bool split_identity(std::string_view identity, std::string* name, uint32_t* generation) {
+  const size_t tilde = identity.rfind('~');
+  if (tilde == std::string_view::npos || tilde == 0 || identity[std::min(tilde + 1, identity.size() - 1)] == '0') {
+    return false;
+  }
+  const char* const end = identity.data() + identity.size();
+  const auto parsed = std::from_chars(identity.data() + tilde + 1, end, *generation);
+  *name = identity.substr(0, tilde);
+  return parsed.ec == std::errc() && parsed.ptr == end;
 }
 
 bool is_active(StoredRunState state) {
@@ -262,9 +312,10 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
 StoreStatus SqliteDatabase::check_format(bool* is_new) {
   int64_t application_id = 0;
   int64_t object_count = 0;
-  StoreStatus status = query_number("PRAGMA application_id", &application_id);
+  // In this order: another process may make the tables in between, and names their owner in the same transaction.
+  StoreStatus status = query_number("SELECT count(*) FROM sqlite_schema", &object_count);
   if (status == StoreStatus::kOk) {
-    status = query_number("SELECT count(*) FROM sqlite_schema", &object_count);
+    status = query_number("PRAGMA application_id", &application_id);
   }
   if (status == StoreStatus::kCorrupt) {
     return fail_with(status, "database " + path_ + " is no SQLite database, or its beginning is damaged; " +
@@ -308,18 +359,43 @@ StoreStatus SqliteDatabase::make_schema() {
   return status;
 }
 
-StoreStatus SqliteDatabase::check_schema() {
+StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
   int64_t version = 0;
   const StoreStatus status = query_number("SELECT value FROM meta WHERE key='schema_version'", &version);
-  if (status != StoreStatus::kOk) {
+  if (status != StoreStatus::kOk || version == kSchemaVersion) {
     return status;
   }
-  if (version != kSchemaVersion) {
-    return fail_with(StoreStatus::kCorrupt, "database " + path_ + " has format " + std::to_string(version) +
-                                                ", this release reads format " + std::to_string(kSchemaVersion) +
-                                                "; use the release that wrote it");
+  const std::string format = "database " + path_ + " has format " + std::to_string(version);
+  if (version < 1 || version > kSchemaVersion) {
+    return fail_with(StoreStatus::kCorrupt, format + ", this release reads formats up to " +
+                                                std::to_string(kSchemaVersion) + "; use the release that wrote it");
   }
-  return StoreStatus::kOk;
+  DatabaseOwner owner;
+  if (!options.is_owner && options.vfs == nullptr) {
+    DatabaseLock::probe(path_, &owner);
+  }
+  if (owner.is_held) {
+    return fail_with(StoreStatus::kBusy, format + ", and an older server, process " + std::to_string(owner.process) +
+                                             ", is at work on it; start that one anew with this release first");
+  }
+  return migrate(version);
+}
+
+StoreStatus SqliteDatabase::migrate(int64_t version) {
+  StoreStatus status = execute("BEGIN IMMEDIATE");
+  if (status == StoreStatus::kOk) {  // another process may have been first
+    status = query_number("SELECT value FROM meta WHERE key='schema_version'", &version);
+  }
+  for (; status == StoreStatus::kOk && version < kSchemaVersion; ++version) {
+    status = execute(kMigrations[version - 1]);
+  }
+  if (status == StoreStatus::kOk) {
+    status = execute("COMMIT");
+  }
+  if (status != StoreStatus::kOk) {
+    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  return status;
 }
 
 // Where SQLite cannot, it goes on in another mode without an error: readers would then stop the server's commits.
@@ -364,7 +440,7 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   if (status == StoreStatus::kOk) {
     status = is_new ? make_schema() : status;
   }
-  return status == StoreStatus::kOk ? check_schema() : status;
+  return status == StoreStatus::kOk ? check_schema(options) : status;
 }
 
 StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
@@ -372,6 +448,12 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   StoreStatus status = prepare_file(options);
   if (status == StoreStatus::kOk) {
     status = connect(options);
+  }
+  struct stat info = {};
+  if (status == StoreStatus::kOk && options.vfs == nullptr && stat(path_.c_str(), &info) == 0 &&
+      (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return fail_with(StoreStatus::kFailed, "database " + path_ + " can be read by others, and holds keys; chmod 600 " +
+                                               path_ + ", and rotate the keys if somebody may have");
   }
   if (status != StoreStatus::kOk || !options.check_integrity) {
     return status;
@@ -418,38 +500,102 @@ StoreStatus SqliteDatabase::change_count(uint64_t* out) {
   return status;
 }
 
+StoreStatus SqliteDatabase::insert_device(const DeviceRow& row, uint64_t index, uint64_t now_ms, bool* added) {
+  Use use(*this, kInsertDevice);
+  use.bind(1, index);
+  use.bind_text(2, row.name);
+  use.bind_blob(3, row.key);
+  use.bind(4, now_ms);
+  use.bind(5, static_cast<uint64_t>(row.state));
+  const int code = use.step();
+  *added = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
+}
+
 StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                                       std::optional<uint32_t>* index) {
+                                       std::optional<uint32_t>* index, DeviceState state) {
   index->reset();
   bool added = false;
   int64_t count = 0;
+  DeviceRow row;
+  row.name = name;
+  row.state = state;
+  std::copy(key.begin(), key.end(), row.key.begin());
   const StoreStatus status = change([&] {
     const StoreStatus counted = query_number("SELECT count(*) FROM devices", &count);
-    if (counted != StoreStatus::kOk) {
-      return counted;
-    }
-    Use use(*this, kInsertDevice);
-    use.bind(1, static_cast<uint64_t>(count));
-    use.bind_text(2, name);
-    use.bind_blob(3, key);
-    use.bind(4, now_ms);
-    const int code = use.step();
-    added = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the device");
+    return counted == StoreStatus::kOk ? insert_device(row, static_cast<uint64_t>(count), now_ms, &added) : counted;
   });
+  mbedtls_platform_zeroize(row.key.data(), row.key.size());
   if (status == StoreStatus::kOk && added) {
     *index = static_cast<uint32_t>(count);
   }
   return status;
 }
 
-StoreStatus SqliteDatabase::revoke_device(const std::string& name, bool* found) {
+StoreStatus SqliteDatabase::add_devices(const std::vector<DeviceRow>& rows, uint64_t now_ms, std::string* taken) {
+  taken->clear();
+  const StoreStatus status = change([&] {
+    int64_t count = 0;
+    StoreStatus added_all = query_number("SELECT count(*) FROM devices", &count);
+    for (const DeviceRow& row : rows) {
+      bool added = false;
+      if (added_all == StoreStatus::kOk) {
+        added_all = insert_device(row, static_cast<uint64_t>(count++), now_ms, &added);
+      }
+      if (added_all == StoreStatus::kOk && !added) {
+        *taken = row.name;
+        return StoreStatus::kFailed;  // takes the whole transaction back
+      }
+    }
+    return added_all;
+  });
+  return taken->empty() ? status : StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::set_device_state(const std::string& name, DeviceState state,
+                                             std::optional<DeviceState>* before) {
+  before->reset();
   return change([&] {
-    Use use(*this, "UPDATE devices SET revoked=1 WHERE name=?1");
+    std::optional<DeviceRow> row;
+    const StoreStatus found = find_device(name, &row);
+    if (found != StoreStatus::kOk || !row) {
+      return found;
+    }
+    *before = row->state;
+    mbedtls_platform_zeroize(row->key.data(), row->key.size());
+    mbedtls_platform_zeroize(row->previous_key.data(), row->previous_key.size());
+    if (row->state == DeviceState::kRevoked) {
+      return StoreStatus::kOk;
+    }
+    Use use(*this, "UPDATE devices SET state=?2 WHERE name=?1");
     use.bind_text(1, name);
+    use.bind(2, static_cast<uint64_t>(state));
     const int code = use.step();
-    *found = code == SQLITE_DONE && sqlite3_changes(connection_) == 1;
-    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "revoke the device");
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "change the device's state");
+  });
+}
+
+StoreStatus SqliteDatabase::revoke_device(const std::string& name, bool* found) {
+  std::optional<DeviceState> before;
+  const StoreStatus status = set_device_state(name, DeviceState::kRevoked, &before);
+  *found = before.has_value();
+  return status;
+}
+
+StoreStatus SqliteDatabase::rotate_key(const std::string& name, std::span<const uint8_t, 32> key,
+                                       uint64_t previous_until_ms, std::optional<uint32_t>* generation) {
+  generation->reset();
+  return change([&] {
+    Use use(*this, kRotateKey);
+    use.bind_text(1, name);
+    use.bind_blob(2, key);
+    use.bind(3, previous_until_ms);
+    int code = use.step();
+    if (code == SQLITE_ROW) {
+      *generation = use.number32(0);
+      code = use.step();
+    }
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "rotate the device's key");
   });
 }
 
@@ -460,8 +606,10 @@ DeviceRow device_of(const UseType& use) {
   DeviceRow row;
   row.index = use.number32(0);
   row.name = use.text(1);
-  row.revoked = use.number(2) != 0;
+  row.state = static_cast<DeviceState>(use.number(2));
   row.created_ms = use.number(3);
+  row.generation = use.number32(4);
+  row.previous_until_ms = use.number(5);
   return row;
 }
 
@@ -487,8 +635,12 @@ StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<D
   const int code = use.step();
   if (code == SQLITE_ROW) {
     *out = device_of(use);
-    const auto key = use.blob(4);
+    const auto key = use.blob(6);
     std::memcpy((*out)->key.data(), key.data(), std::min(key.size(), (*out)->key.size()));
+    const auto previous = use.blob(7);
+    if (!previous.empty()) {
+      std::memcpy((*out)->previous_key.data(), previous.data(), std::min(previous.size(), (*out)->previous_key.size()));
+    }
     return StoreStatus::kOk;
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");
@@ -653,6 +805,65 @@ StoreStatus SqliteDatabase::read(uint32_t run, const std::function<bool(const Jo
     }
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the journal");
+}
+
+// ---- Copies --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct CloseConnection {
+  void operator()(sqlite3* connection) const { sqlite3_close(connection); }
+};
+using Connection = std::unique_ptr<sqlite3, CloseConnection>;
+
+// Empty, or what went wrong.
+std::string copy_pages(const std::string& from, const std::string& to) {
+  sqlite3* raw = nullptr;
+  int code = sqlite3_open_v2(from.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
+  const Connection source(raw);
+  raw = nullptr;
+  if (code == SQLITE_OK) {
+    sqlite3_busy_timeout(source.get(), kBusyTimeoutMs);
+    code = sqlite3_open_v2(to.c_str(), &raw, SQLITE_OPEN_READWRITE, nullptr);
+  }
+  const Connection target(raw);
+  if (code != SQLITE_OK) {
+    return sqlite3_errstr(code);
+  }
+  sqlite3_backup* const backup = sqlite3_backup_init(target.get(), "main", source.get(), "main");
+  if (backup == nullptr) {
+    return sqlite3_errmsg(target.get());
+  }
+  // In one step: with a write-ahead log a reader stops no writer, and nobody's commit makes it begin anew.
+  code = sqlite3_backup_step(backup, -1);
+  const int finished = sqlite3_backup_finish(backup);
+  if (code == SQLITE_DONE && finished == SQLITE_OK) {
+    return {};
+  }
+  return sqlite3_errstr(code == SQLITE_DONE ? finished : code);
+}
+
+}  // namespace
+
+std::string copy_database(const std::string& from, const std::string& to) {
+  struct stat info = {};
+  if (stat(from.c_str(), &info) != 0) {
+    return "database " + from + " cannot be read: " + std::strerror(errno) + "; check the path";
+  }
+  const int file = ::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) {
+    return to + " cannot be created: " + std::strerror(errno) +
+           (errno == EEXIST ? "; remove it or give another name" : "; check its folder");
+  }
+  const std::string problem = copy_pages(from, to);
+  const bool is_durable = ::fsync(file) == 0;
+  ::close(file);
+  if (problem.empty() && is_durable) {
+    return {};
+  }
+  ::unlink(to.c_str());
+  return "cannot copy " + from + " to " + to + ": " + (problem.empty() ? std::strerror(errno) : problem) +
+         "; check both disks";
 }
 
 // ---- DatabaseLock --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/store.h"
@@ -27,6 +28,7 @@ namespace gradstream {
 struct SqliteOptions {
   std::string path;
   bool may_create = true;
+  bool is_owner = false;  // holds the DatabaseLock: a file of an older format is brought to this one, others must wait
   // Reads every page at the opening, so that damage is named now and not in the middle of a run.
   bool check_integrity = false;
   // false only for the test that shows what synchronous=FULL is for.
@@ -35,13 +37,34 @@ struct SqliteOptions {
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
 };
 
+//   pending --enable--> active <--enable/disable--> disabled        each --revoke--> revoked, for good
+enum class DeviceState : uint8_t { kPending = 1, kActive = 2, kDisabled = 3, kRevoked = 4 };
+const char* device_state_text(DeviceState state);
+
+using DeviceKey = std::array<uint8_t, 32>;
+
+// A device and its keys. A rotation begins a new generation of the key and keeps the one before for a window. TLS
+// identities say which one they prove: identity_of_generation().
 struct DeviceRow {
   uint32_t index = 0;  // enrolment index, from 0 without gaps
   std::string name;
-  std::array<uint8_t, 32> key = {};
-  bool revoked = false;
+  DeviceState state = DeviceState::kActive;
+  DeviceKey key = {};
+  uint32_t generation = 0;
+  DeviceKey previous_key = {};     // of the generation before
+  uint64_t previous_until_ms = 0;  // when it ends; 0: there is none
   uint64_t created_ms = 0;
+  bool is_active() const { return state == DeviceState::kActive; }
 };
+
+// The identity of a device's key in TLS: NAME, and after rotations NAME~GENERATION.
+std::string identity_of_generation(const std::string& name, uint32_t generation);
+// Whether it is one of a rotation; *name and *generation are then its parts.
+bool split_identity(std::string_view identity, std::string* name, uint32_t* generation);
+
+// Copies a database, also one that a server writes to, as it is at one moment. `to` is a new file of mode 0600, durable
+// on return. Empty, or a sentence.
+std::string copy_database(const std::string& from, const std::string& to);
 
 // What the operator wants of a run, or what it has come to. A command writes the wish, the run's server makes it so in
 // the journal, and then writes that it is: a crash between them leaves a wish that the next server finds.
@@ -83,9 +106,15 @@ class SqliteDatabase {
 
   // index is empty when the name is taken.
   StoreStatus add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
-                         std::optional<uint32_t>* index);
-  // found = false when there is no such device.
+                         std::optional<uint32_t>* index, DeviceState state = DeviceState::kActive);
+  // All of them (name, key, state) or none; *taken: a name that is enrolled already.
+  StoreStatus add_devices(const std::vector<DeviceRow>& rows, uint64_t now_ms, std::string* taken);
+  // before: empty when there is no such device. What is revoked stays so.
+  StoreStatus set_device_state(const std::string& name, DeviceState state, std::optional<DeviceState>* before);
   StoreStatus revoke_device(const std::string& name, bool* found);
+  // Both keys count, the old one until then. *generation: of the new one, empty when there is no such device.
+  StoreStatus rotate_key(const std::string& name, std::span<const uint8_t, 32> key, uint64_t previous_until_ms,
+                         std::optional<uint32_t>* generation);
   StoreStatus find_device(const std::string& name, std::optional<DeviceRow>* out);
   // In order of index, without their keys.
   StoreStatus devices(std::vector<DeviceRow>* out);
@@ -112,7 +141,9 @@ class SqliteDatabase {
   StoreStatus use_wal();
   StoreStatus check_format(bool* is_new);
   StoreStatus make_schema();
-  StoreStatus check_schema();
+  StoreStatus check_schema(const SqliteOptions& options);
+  StoreStatus migrate(int64_t version);
+  StoreStatus insert_device(const DeviceRow& row, uint64_t index, uint64_t now_ms, bool* added);
   StoreStatus execute(const char* sql);
   StoreStatus change(const std::function<StoreStatus()>& body);
   StoreStatus query_number(const char* sql, int64_t* out);

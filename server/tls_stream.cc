@@ -13,7 +13,7 @@ namespace gradstream {
 namespace {
 
 // Bytes read from the socket at once: a few records, so that a pipelined upload takes few system calls.
-constexpr size_t kInSize = 4096;
+constexpr size_t kScratchSize = 4096;
 // write() takes nothing more while so much waits for the socket: bounds the stream's own memory.
 constexpr size_t kOutHighWater = 4096;
 // Identities that the log shows; longer ones cannot be enrolled.
@@ -46,6 +46,8 @@ const char* tls_fault_event(TlsFault fault) {
     case TlsFault::kTlsVersion: return "tls_version";
     case TlsFault::kUnknownIdentity: return "tls_unknown_identity";
     case TlsFault::kRevoked: return "tls_revoked_identity";
+    case TlsFault::kInactive: return "tls_inactive_identity";
+    case TlsFault::kExpiredKey: return "tls_expired_key";
     case TlsFault::kWrongKey: return "tls_wrong_key";
     case TlsFault::kNoPsk: return "tls_no_psk";
     case TlsFault::kKeyExchange: return "tls_key_exchange";
@@ -63,7 +65,11 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kTlsVersion: return "the peer speaks an older TLS: enable TLS 1.3 in its configuration";
     case TlsFault::kUnknownIdentity: return "enrol it with `gradstream device add`, or correct its identity file";
     case TlsFault::kRevoked: return "the device was revoked: enrol it under a new name to let it in again";
-    case TlsFault::kWrongKey: return "its identity file is not the one that `gradstream device add` wrote last";
+    case TlsFault::kInactive: return "the device is pending or disabled: `gradstream device enable` lets it in";
+    case TlsFault::kExpiredKey:
+      return "its key was rotated and the window is over: give it the file of the last `gradstream device rotate`";
+    case TlsFault::kWrongKey:
+      return "its identity file is not the one that `gradstream device add` or `rotate` wrote last";
     case TlsFault::kNoPsk: return "configure the device's pre-shared key with psk_dhe_ke (x25519 or P-256)";
     case TlsFault::kKeyExchange:
       return "it asks for psk_ke, which is not allowed here: give the device psk_dhe_ke, or set server.allow_psk_ke = "
@@ -79,6 +85,7 @@ const char* tls_fault_remedy(TlsFault fault) {
 
 TlsContext::TlsContext(PskLookup lookup, bool allow_psk_ke) : lookup_(std::move(lookup)), allow_psk_ke_(allow_psk_ke) {
   mbedtls_ssl_config_init(&config_);
+  scratch_.resize(kScratchSize);
 }
 
 TlsContext::~TlsContext() { mbedtls_ssl_config_free(&config_); }
@@ -109,11 +116,12 @@ int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned c
   auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
   stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kIdentitySizeMax));
   stream->identity_known_ = identity_size <= kIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
-  if (!stream->identity_known_ || stream->entry_.revoked) {
+  if (!stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone) {
     // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
-    const bool is_revoked = stream->identity_known_;
-    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
-                                   is_revoked ? MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED : kAlertUnknownPskIdentity);
+    const unsigned char alert = !stream->identity_known_                              ? kAlertUnknownPskIdentity
+                                : stream->entry_.refusal == PskRefusal::kExpired ? MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR
+                                                                                 : MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
+    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
     return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
   }
   const int code = mbedtls_ssl_set_hs_psk(ssl, stream->entry_.key.data(), stream->entry_.key.size());
@@ -134,7 +142,6 @@ Status TlsStream::start() {
   ErrorCode ignored;
   socket_.set_option(Tcp::no_delay(true), ignored);  // a handshake is small flights: Nagle costs 40 ms for each
   socket_.non_blocking(true, ignored);
-  in_.resize(kInSize);
   if (mbedtls_ssl_setup(&ssl_, &context_.config_) != 0) {
     return Status::kOutOfMemory;
   }
@@ -224,8 +231,8 @@ void TlsStream::flush() {
     return;
   }
   writing_ = true;
-  in_flight_.swap(out_);
-  out_.clear();
+  in_flight_ = std::move(out_);
+  out_ = {};
   const auto self = shared_from_this();
   asio::async_write(socket_, asio::buffer(in_flight_),
                     [self](const ErrorCode& error, size_t size) { self->on_written(error, size); });
@@ -233,6 +240,7 @@ void TlsStream::flush() {
 
 void TlsStream::on_written(const ErrorCode& error, size_t size) {
   writing_ = false;
+  in_flight_ = {};  // an idle stream keeps no memory for its last flight
   wire_bytes_sent_ += size;
   if (error) {
     peer_gone_ = true;
@@ -255,7 +263,7 @@ void TlsStream::shut_down() {
     mbedtls_ssl_close_notify(&ssl_);
   }
   shut_ = true;
-  in_begin_ = in_end_ = 0;
+  input_ = {};
   flush();
   if (!writing_ && socket_.is_open()) {
     fin_sent_ = true;
@@ -272,28 +280,32 @@ void TlsStream::close() {
 }
 
 void TlsStream::arm_read() {
-  if (reading_ || peer_gone_ || in_begin_ != in_end_ || !socket_.is_open()) {
+  if (reading_ || peer_gone_ || !input_.empty() || !socket_.is_open()) {
     return;
   }
   reading_ = true;
-  socket_.async_read_some(asio::buffer(in_), [self = shared_from_this()](const ErrorCode& error, size_t size) {
-    self->on_read(error, size);
-  });
+  socket_.async_wait(Tcp::socket::wait_read,
+                     [self = shared_from_this()](const ErrorCode& error) { self->on_readable(error); });
 }
 
-void TlsStream::on_read(const ErrorCode& error, size_t size) {
+void TlsStream::on_readable(const ErrorCode& error) {
   reading_ = false;
+  ErrorCode code = error;
+  const size_t size = code ? 0 : socket_.read_some(asio::buffer(context_.scratch_), code);
   wire_bytes_received_ += size;
-  if (error) {
-    peer_gone_ = true;
-  } else if (shut_) {
+  if (code == asio::error::would_block || (!code && shut_)) {
     arm_read();
     return;
+  }
+  if (code) {
+    peer_gone_ = true;
   } else {
-    in_begin_ = 0;
-    in_end_ = size;
+    input_ = {context_.scratch_.data(), size};
   }
   notify();
+  // The next stream reads into the same scratch. What is left is what the owner does not take now.
+  kept_ = std::vector<uint8_t>(input_.begin(), input_.end());
+  input_ = kept_;
 }
 
 void TlsStream::notify() {
@@ -306,11 +318,11 @@ void TlsStream::notify() {
 // The first two bytes of a TLS record are 22 (handshake) and 3. Whatever else begins a connection is named as what it
 // is, instead of as an invalid record.
 bool TlsStream::looks_like_tls() {
-  const size_t size = in_end_ - in_begin_;
+  const size_t size = input_.size();
   if (size == 0 || wire_bytes_received_ != size) {
     return true;  // nothing yet, or no longer at the beginning
   }
-  const uint8_t* const first = in_.data() + in_begin_;
+  const uint8_t* const first = input_.data();
   if (first[0] == MBEDTLS_SSL_MSG_HANDSHAKE && (size < 2 || first[1] == 3)) {
     return true;
   }
@@ -330,14 +342,13 @@ int TlsStream::bio_send(void* context, const unsigned char* bytes, size_t size) 
 
 int TlsStream::bio_receive(void* context, unsigned char* out, size_t size) {
   auto* const self = static_cast<TlsStream*>(context);
-  const size_t have = self->in_end_ - self->in_begin_;
-  if (have == 0) {
+  if (self->input_.empty()) {
     self->starved_ = true;
     return self->peer_gone_ ? MBEDTLS_ERR_SSL_CONN_EOF : MBEDTLS_ERR_SSL_WANT_READ;
   }
-  const size_t taken = std::min(have, size);
-  std::memcpy(out, self->in_.data() + self->in_begin_, taken);
-  self->in_begin_ += taken;
+  const size_t taken = std::min(self->input_.size(), size);
+  std::memcpy(out, self->input_.data(), taken);
+  self->input_ = self->input_.subspan(taken);
   self->track_records(out, taken);
   return static_cast<int>(taken);
 }
@@ -369,8 +380,10 @@ Status TlsStream::fail(int code) {
     fault_ = TlsFault::kTlsVersion;
   } else if (!established_ && !identity_.empty() && !identity_known_) {
     fault_ = TlsFault::kUnknownIdentity;
-  } else if (!established_ && !identity_.empty() && entry_.revoked) {
-    fault_ = TlsFault::kRevoked;
+  } else if (!established_ && !identity_.empty() && entry_.refusal != PskRefusal::kNone) {
+    fault_ = entry_.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
+             : entry_.refusal == PskRefusal::kInactive ? TlsFault::kInactive
+                                                       : TlsFault::kExpiredKey;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
     fault_ = TlsFault::kWrongKey;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER &&

@@ -1,7 +1,10 @@
 // A TLS 1.3 server session (Mbed TLS) over an Asio socket, with error codes.
 //
-//            socket --async_read_some--> in_ --BIO--> Mbed TLS --read()--> caller
+//            socket --when it is readable--> input_ --BIO--> Mbed TLS --read()--> caller
 //   caller --write()--> Mbed TLS --BIO--> out_ --one async_write per flight--> socket
+//
+// Bytes are read into one buffer of the context, which all streams share; a stream keeps a copy of its own only of what
+// its owner leaves there. So an idle stream holds no buffers beside those of Mbed TLS.
 //
 // A pump, not a coroutine: Mbed TLS may want to write in order to read. The stream calls on_event whenever bytes came,
 // bytes left or the peer is gone; the owner then calls handshake(), read() and write() until they would block.
@@ -34,10 +37,16 @@ inline constexpr size_t kPskSize = 32;  // bytes
 using PskKey = std::array<uint8_t, kPskSize>;
 
 // What the fleet says of an identity.
+enum class PskRefusal : uint8_t {
+  kNone,
+  kRevoked,
+  kInactive,  // pending or disabled
+  kExpired,   // proves a key that a rotation has replaced, after its window
+};
 struct PskEntry {
   PskKey key = {};
   uint32_t device = 0;  // enrolment index
-  bool revoked = false;
+  PskRefusal refusal = PskRefusal::kNone;
 };
 // false: no such identity. Called on the io_context thread, in the middle of a handshake: it must not wait.
 using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
@@ -48,6 +57,8 @@ enum class TlsFault : uint8_t {
   kTlsVersion,       // the peer speaks TLS, but not 1.3
   kUnknownIdentity,  // nobody of that name is enrolled
   kRevoked,          // enrolled once, revoked since
+  kInactive,         // pending or disabled
+  kExpiredKey,       // of a generation that a rotation has ended
   kWrongKey,         // the identity is known, its key differs
   kNoPsk,            // the peer offers no pre-shared key or no key exchange of ours
   kKeyExchange,      // the identity is known, but offered with psk_ke alone, which the context does not allow
@@ -77,6 +88,7 @@ class TlsContext {
   PskLookup lookup_;
   bool allow_psk_ke_;
   mbedtls_ssl_config config_ = {};
+  std::vector<uint8_t> scratch_;  // what one read of one stream takes, see TlsStream
 };
 
 class TlsStream : public std::enable_shared_from_this<TlsStream> {
@@ -121,7 +133,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   static int bio_send(void* context, const unsigned char* bytes, size_t size);
   static int bio_receive(void* context, unsigned char* out, size_t size);
   void arm_read();
-  void on_read(const ErrorCode& error, size_t size);
+  void on_readable(const ErrorCode& error);
   void on_written(const ErrorCode& error, size_t size);
   bool looks_like_tls();
   void track_records(const unsigned char* bytes, size_t size);
@@ -132,9 +144,8 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   TlsContext& context_;
   std::function<void()> on_event_;
   mbedtls_ssl_context ssl_ = {};
-  std::vector<uint8_t> in_;
-  size_t in_begin_ = 0;
-  size_t in_end_ = 0;
+  std::span<const uint8_t> input_;  // received and not yet given to Mbed TLS: in the context's scratch, or in kept_
+  std::vector<uint8_t> kept_;
   std::vector<uint8_t> out_;
   std::vector<uint8_t> in_flight_;
   bool reading_ = false;

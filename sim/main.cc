@@ -116,6 +116,7 @@ void define(CLI::App& app, Arguments* out) {
   app.add_option("--encoding", out->encoding, "of what travels")->check(CLI::IsMember({"f32", "bf16", "int8"}));
   app.add_flag("--feedback", options.error_feedback, "add what an encoding left out to the next upload: tangents");
   app.add_flag("--product", options.is_product, "the model is a point of a product of four manifolds");
+  app.add_flag("--fixed-rank", options.is_fixed_rank, "the model is a matrix of rank 2, of which devices know entries");
   app.add_option("--solver", out->solver, "of tangent streams")
       ->check(CLI::IsMember({"gradient_stream", "tangent_mean", "svrg"}));
   app.add_option("--participation", out->participation, "who is asked in a round")

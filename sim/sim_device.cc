@@ -9,6 +9,7 @@ namespace {
 constexpr size_t kArenaSize = size_t{1} << 16;
 constexpr uint32_t kSampleCountMin = 6;
 constexpr uint32_t kSampleCountSpread = 5;
+constexpr uint32_t kEntriesPerSample = 4;
 
 constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
                                                             &kProjectionTwoSidedOps, &kTangentRetractionOps,
@@ -18,21 +19,42 @@ constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kS
 
 }  // namespace
 
-SimDevice::SimDevice(uint32_t index, uint32_t seed, uint32_t dimension)
+SimDevice::SimDevice(uint32_t index, const RunParameters& parameters)
     : index_(index), memory_(kArenaSize / sizeof(uint64_t)) {
-  const uint32_t count = kSampleCountMin + index % kSampleCountSpread;
   RandomKey key;
-  key.seed = seed;
+  key.seed = parameters.seed;
   key.owner = index;
   RandomStream stream(key);
+  const uint32_t count = kSampleCountMin + index % kSampleCountSpread;
+  const bool knows_entries = parameters.manifold == ManifoldId::kFixedRank;
+  if (knows_entries) {
+    fill_entries(stream, count * kEntriesPerSample, *parameters.part_list);
+  } else {
+    fill_vectors(stream, count, parameters.shape.rows);
+  }
+  problem_ = {knows_entries ? &kCompletionOps : &kKpcaOps, &source_};
+}
+
+// No libm: the run's digest is the same on every machine. Every device has a strong direction of its own.
+void SimDevice::fill_vectors(RandomStream& stream, uint32_t count, uint32_t dimension) {
   samples_.resize(static_cast<size_t>(count) * dimension);
   for (size_t i = 0; i < samples_.size(); ++i) {
-    // No libm: the run's digest is the same on every machine. Every device has a strong direction of its own.
     const Real uniform = static_cast<Real>(stream.next_uniform() - 0.5);
-    samples_[i] = i % dimension == index % dimension ? 3 * uniform : uniform;
+    samples_[i] = i % dimension == index_ % dimension ? 3 * uniform : uniform;
   }
   source_ = {this, count, dimension, read};
-  problem_ = {&kKpcaOps, &source_};
+}
+
+// Entries of [I 0]' + 0.25 (i + 1) (j - 2) / (rows cols), of rank 3 and so not to be had exactly at rank 2.
+void SimDevice::fill_entries(RandomStream& stream, uint32_t count, const Parts& factors) {
+  const uint32_t rows = factors.part[0].shape.rows, cols = factors.part[1].shape.rows;
+  for (uint32_t s = 0; s < count; ++s) {
+    const auto i = static_cast<uint32_t>(stream.next_uniform() * rows);
+    const auto j = static_cast<uint32_t>(stream.next_uniform() * cols);
+    const Real smooth = (static_cast<Real>(i) + 1) * (static_cast<Real>(j) - 2) / static_cast<Real>(4 * rows * cols);
+    samples_.insert(samples_.end(), {static_cast<Real>(i), static_cast<Real>(j), (i == j && i < 2 ? 1 : 0) + smooth});
+  }
+  source_ = {this, count, 3, read};
 }
 
 Status SimDevice::read(const void* context, uint32_t index, Real* out) {
@@ -44,7 +66,7 @@ Status SimDevice::read(const void* context, uint32_t index, Real* out) {
 
 void SimDevice::boot() {
   ClientConfig config;
-  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}};
+  config.registry = {all_manifolds(), kEstimators, kSolvers, {&problem_, 1}, &kProximalLossOps};
   config.firmware_version = "sim";
   config.jitter_seed = index_ * 1000 + boot_count_++;
   config.has_storage = true;

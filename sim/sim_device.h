@@ -1,4 +1,5 @@
-// One device of the simulated fleet: the real client, samples of a small k-PCA problem, storage that survives a crash.
+// One device of the simulated fleet: the real client, samples of a small problem (k-PCA, or matrix completion where the
+// run is of fixed rank), storage that survives a crash.
 #ifndef GRADSTREAM_SIM_SIM_DEVICE_H_
 #define GRADSTREAM_SIM_SIM_DEVICE_H_
 
@@ -8,13 +9,14 @@
 
 #include "runtime/link/client.h"
 #include "runtime/link/frame.h"
+#include "server/run_parameters.h"
 
 namespace gradstream {
 
 class SimDevice {
  public:
-  // Samples of `dimension` values, drawn from the seed and skewed by the index, so that devices differ.
-  SimDevice(uint32_t index, uint32_t seed, uint32_t dimension);
+  // Samples of the run's problem, drawn from its seed and skewed by the index, so that devices differ.
+  SimDevice(uint32_t index, const RunParameters& parameters);
   SimDevice(const SimDevice&) = delete;
   SimDevice& operator=(const SimDevice&) = delete;
 
@@ -37,6 +39,8 @@ class SimDevice {
   uint64_t last_up_ms = 0;
 
  private:
+  void fill_vectors(RandomStream& stream, uint32_t count, uint32_t dimension);
+  void fill_entries(RandomStream& stream, uint32_t count, const Parts& factors);
   static Status read(const void* context, uint32_t index, Real* out);
 
   uint32_t index_;

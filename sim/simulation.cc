@@ -85,6 +85,14 @@ RunParameters sim_parameters(const SimOptions& options) {
     p.shape = {};
     set_parts(&p);
   }
+  if (options.is_fixed_rank) {
+    p.manifold = ManifoldId::kFixedRank;
+    p.matrix = "8x6";
+    p.rank = 2;
+    p.shape = {};
+    p.problem = kCompletionOps.name;
+    set_parts(&p);
+  }
   p.solver = is_scalar || options.uploads_means ? SolverId::kProjection : options.tangent_solver;
   p.estimator = is_scalar ? EstimatorId::kProjectionOneSided : EstimatorId::kAnalyticGradient;
   p.direction_count = 4;
@@ -110,6 +118,12 @@ RunParameters sim_parameters(const SimOptions& options) {
   if (p.solver == SolverId::kTangentMean) {
     p.proximal = Real{1} / 8;
   }
+  if (options.proximal_form != ProximalForm::kGeodesic) {
+    p.proximal_form = options.proximal_form;
+    p.proximal = Real{1} / 8;
+    p.proximal_sigma = options.proximal_form == ProximalForm::kLorentz ? 2 : 1;
+    p.correction_form = CorrectionForm::kNone;
+  }
   if (p.solver == SolverId::kSvrg) {
     p.batch_mode = BatchMode::kAll;
     p.step_rule = StepRule::kBarzilaiBorwein;
@@ -129,7 +143,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
   faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
   is_faulty_ = options.fault_bits != 0;
   for (uint32_t i = 0; i < options.device_count; ++i) {
-    devices_.push_back(std::make_unique<SimDevice>(i, options.seed, parameters_.shape.rows));
+    devices_.push_back(std::make_unique<SimDevice>(i, parameters_));
     devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
     devices_[i]->poll_ms = kNever;
     push(dice_.between(0, 100), EventKind::kDeviceBoot, i, 0);
@@ -140,7 +154,7 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
 // ---- Time and chance ----
 
 void Simulation::push(uint64_t at_ms, EventKind kind, uint32_t device, uint64_t session, std::vector<uint8_t> bytes) {
-  events_.push({at_ms, ++order_, kind, device, session, std::move(bytes)});
+  events_.push(at_ms, kind, device, session, std::move(bytes));
 }
 
 bool Simulation::may(Fault fault, uint32_t odds) {
@@ -212,8 +226,7 @@ bool Simulation::is_done() const {
 
 SimResult Simulation::run() {
   while (result_.fault.empty() && !events_.empty() && !is_done()) {
-    Event event = events_.top();
-    events_.pop();
+    const Event event = events_.pop();
     now_ms_ = event.at_ms;
     if (is_faulty_ && oracle_.version() >= faulty_until_version_) {
       is_faulty_ = false;

@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <queue>
 #include <string>
 #include <vector>
 
 #include "server/coordinator.h"
 #include "server/store_memory.h"
+#include "sim/event_queue.h"
 #include "sim/faults.h"
 #include "sim/oracle.h"
 #include "sim/sim_device.h"
@@ -31,6 +31,7 @@ struct SimOptions {
   Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
   bool error_feedback = false;         // of tangents that are not in f32
   bool is_product = false;             // of several manifolds, not Stiefel alone
+  bool is_fixed_rank = false;          // matrix completion at rank 2
   uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =
       false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
@@ -38,6 +39,7 @@ struct SimOptions {
   // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
   // rounds
   uint32_t buffer_size = 0;
+  ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
   SolverId tangent_solver = SolverId::kGradientStream;  // of tangent streams
   Participation participation = Participation::kAll;
   bool plants_double_fold = false;
@@ -89,19 +91,7 @@ class Simulation {
     kDeviceBoot,
     kServerBoot
   };
-  struct Event {
-    uint64_t at_ms = 0;
-    uint64_t order = 0;
-    EventKind kind = EventKind::kPoll;
-    uint32_t device = 0;
-    uint64_t session = 0;
-    std::vector<uint8_t> bytes;
-  };
-  struct Later {
-    bool operator()(const Event& a, const Event& b) const {
-      return a.at_ms != b.at_ms ? a.at_ms > b.at_ms : a.order > b.order;
-    }
-  };
+  using Event = TimedEvent<EventKind>;
   struct Link {
     uint32_t device = 0;
     FrameReader reader;  // the server's
@@ -162,9 +152,8 @@ class Simulation {
   RunParameters parameters_;
   Dice dice_;
   SimResult result_;
-  std::priority_queue<Event, std::vector<Event>, Later> events_;
+  EventQueue<EventKind> events_;
   uint64_t now_ms_ = 0;
-  uint64_t order_ = 0;
   uint64_t delivered_order_ = 0;  // highest of the frames that have arrived at the server
   bool is_faulty_ = true;
   uint32_t faulty_until_version_ = 0;

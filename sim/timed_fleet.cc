@@ -10,21 +10,32 @@ namespace {
 
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 constexpr uint32_t kRun = 1;
-// As in calm_fleet.cc, where the caller names no size.
+// Arena of a device where the caller names no size: so many tensors of the model's shape, and room for batches and
+// small solver state. Reason: the hungriest solver with its uploads stays below a dozen tensors; pages that nobody
+// writes cost nothing.
 constexpr size_t kTensorCount = 48;
-constexpr size_t kArenaBaseSize = size_t{1} << 18;
+constexpr size_t kArenaBaseSize = size_t{1} << 20;
+// Events of a device, beyond which the queue is looked through. Reason: twice what can be to come of it.
+constexpr size_t kTidyCount = 16;
 
 constexpr std::array<const EstimatorOps*, 5> kEstimators = {&kAnalyticGradientOps, &kProjectionOneSidedOps,
                                                             &kProjectionTwoSidedOps, &kTangentRetractionOps,
                                                             &kProjectionTangentOps};
-constexpr std::array<const SolverOps*, 4> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
-                                                      &kSolverTangentMeanOps, &kSolverSvrgOps};
+constexpr std::array<const SolverOps*, 5> kSolvers = {&kSolverProjectionOps, &kSolverGradientStreamOps,
+                                                      &kSolverTangentMeanOps, &kSolverSvrgOps, &kSolverCurveOps};
 
-// What a device of such a fleet never causes. An update refused for its age is part of the policy.
-bool is_fault(const Action& action) {
-  return action.event == "step_failed" || action.event == "task_refused" || action.event == "device_not_capable" ||
-         action.event == "digest_mismatch" ||
-         (action.event == "update_refused" && action.text.find("reason=too_stale") == std::string::npos);
+FleetHabits calm_habits() {
+  FleetHabits habits;
+  habits.latency_ms = 0;
+  habits.commit_ms = 0;
+  habits.is_calm = true;
+  return habits;
+}
+
+RunParameters without_retries(RunParameters parameters) {
+  parameters.retry_min_ms = 1;
+  parameters.retry_max_ms = 1;
+  return parameters;
 }
 
 }  // namespace
@@ -79,6 +90,10 @@ TimedFleet::TimedFleet(const RunParameters& parameters, const FleetHabits& habit
   }
 }
 
+TimedFleet::TimedFleet(RunParameters parameters, std::span<const Problem> problems, std::span<const Real> start)
+    : TimedFleet(without_retries(std::move(parameters)), calm_habits(),
+                 std::vector<DeviceHabits>(problems.size(), DeviceHabits{.step_ms = 0}), problems, start) {}
+
 TimedFleet::~TimedFleet() = default;
 
 size_t TimedFleet::arena_high_water_size() const {
@@ -95,8 +110,51 @@ void TimedFleet::fail(const std::string& sentence) {
 }
 
 void TimedFleet::push(uint64_t at_ms, EventKind kind, uint32_t device, uint64_t session, std::vector<uint8_t> bytes) {
-  events_.push({at_ms, ++order_, kind, device, session, std::move(bytes)});
+  if (events_.size() >= tidy_size_) {
+    events_.forget([this](const Event& event) { return is_stale(event); });
+    tidy_size_ = std::max(2 * events_.size(), kTidyCount * (devices_.size() + 1));
+  }
+  events_.push(at_ms, kind, device, session, std::move(bytes));
   counts_.queue_max = std::max<uint64_t>(counts_.queue_max, events_.size());
+}
+
+// Of deadlines that were put off.
+bool TimedFleet::is_stale(const Event& event) const {
+  const Device& device = *devices_[event.device];
+  return event.kind == EventKind::kPoll   ? device.client == nullptr || device.poll_ms != event.at_ms
+         : event.kind == EventKind::kTick ? event.at_ms != tick_ms_
+                                          : false;
+}
+
+// What a device of such a fleet never causes. An update refused for its age is part of the policy.
+bool TimedFleet::is_fault(const Action& action) const {
+  const std::string& name = action.event;
+  if (habits_.is_calm &&
+      (name == "update_refused" || name == "round_extended" || name == "run_stalled" || name == "task_abandoned")) {
+    return true;
+  }
+  return name == "step_failed" || name == "task_refused" || name == "device_not_capable" || name == "digest_mismatch" ||
+         (name == "update_refused" && action.text.find("reason=too_stale") == std::string::npos);
+}
+
+void TimedFleet::on_log(const Action& action) {
+  // Those events speak of one device only.
+  const bool is_refusal =
+      action.event == "update_refused" || action.event == "task_refused" || action.event == "device_not_capable";
+  if (tolerates_refusals_ && is_refusal) {
+    refusal_ = refusal_.empty() ? action.event + " " + action.text : refusal_;
+  } else if (is_fault(action)) {
+    fail(action.event + " " + action.text);
+  }
+}
+
+void TimedFleet::look_for_lost_sessions() {
+  for (const auto& device : devices_) {
+    const ClientCounters& counters = device->client->counters();
+    if (counters.deadlines_missed + counters.malformed_frames + counters.connection_failures > 0) {
+      fail("device " + std::to_string(device->index) + " lost a session");
+    }
+  }
 }
 
 // Geometric in tenths of the mean, without libm: the same on every machine.
@@ -120,13 +178,11 @@ std::string TimedFleet::run(uint64_t end_ms, const Watcher& watch) {
   }
   schedule_tick();
   while (!is_over_ && !events_.empty()) {
-    if (events_.top().at_ms > end_ms) {
+    if (events_.next_ms() > end_ms) {
       now_ms_ = end_ms;
       break;
     }
-    // The queue's top is const; its order does not depend on the bytes that are taken.
-    Event event = std::move(const_cast<Event&>(events_.top()));
-    events_.pop();
+    Event event = events_.pop();
     now_ms_ = event.at_ms;
     ++counts_.events;
     handle(event);
@@ -134,6 +190,9 @@ std::string TimedFleet::run(uint64_t end_ms, const Watcher& watch) {
   }
   if (!is_over_ && events_.empty()) {
     fail("nothing is left to happen, and the run is not at its end");
+  }
+  if (habits_.is_calm) {
+    look_for_lost_sessions();
   }
   return fault_;
 }
@@ -194,7 +253,7 @@ void TimedFleet::boot(uint32_t index) {
     return;
   }
   ClientConfig config;
-  config.registry = {all_manifolds(), kEstimators, kSolvers, {&device.problem, 1}};
+  config.registry = {all_manifolds(), kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps};
   config.firmware_version = "timed";
   config.jitter_seed = index * 1000 + device.boot_count++;
   device.arena = std::make_unique<Arena>(device.memory.get(), device.memory_size);
@@ -389,6 +448,9 @@ void TimedFleet::do_server_action(const Action& action) {
     }
     case ActionKind::kClose: {
       const auto link = links_.find(action.session);
+      if (habits_.is_calm) {
+        fail("the server closed session " + std::to_string(action.session));
+      }
       if (link != links_.end()) {
         push(std::max(devices_[link->second]->last_down_ms, now_ms_ + habits_.latency_ms), EventKind::kClosedDown,
              link->second, action.session);
@@ -407,9 +469,7 @@ void TimedFleet::do_server_action(const Action& action) {
                  action.version == parameters_.version_count();
       return;
     case ActionKind::kLog:
-      if (is_fault(action)) {
-        fail(action.event + " " + action.text);
-      }
+      on_log(action);
       return;
   }
 }

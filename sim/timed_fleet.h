@@ -3,17 +3,16 @@
 //
 //   device i: step_ms, duty cycle, answers?  --frames, latency, loss--> coordinator --records, commit_ms--> journal
 //
-// What differs from calm_fleet.h: local steps take time, frames and commits too, devices sleep, lose their connection,
-// lose all that they hold and come back, or never answer. What differs from simulation.h: the run and the problem are
-// the caller's, nothing is held against schedules, and nothing grows with the length of the run.
+// Local steps, frames and commits take time, devices sleep, lose their connection, lose all that they hold and come
+// back, or never answer. A calm fleet has nothing of that: it measures algorithms and replays references. The same code
+// in float (the product) and in double. What differs from simulation.h: the run and the problem are the caller's,
+// nothing is held against schedules, and nothing grows with the length of the run.
 #ifndef GRADSTREAM_SIM_TIMED_FLEET_H_
 #define GRADSTREAM_SIM_TIMED_FLEET_H_
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <queue>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -22,6 +21,7 @@
 #include "runtime/link/client.h"
 #include "runtime/link/frame.h"
 #include "server/coordinator.h"
+#include "sim/event_queue.h"
 #include "sim/faults.h"
 
 namespace gradstream {
@@ -43,6 +43,7 @@ struct FleetHabits {
   uint64_t absence_ms = 0;  // mean time for which it is
   uint64_t arena_size = 0;  // bytes of a device; 0: enough for any run of the shape
   uint32_t seed = 1;        // of latencies, losses and lives
+  bool is_calm = false;     // also a round extended, a task abandoned or a session lost is a fault
 };
 
 struct TimedCounts {
@@ -65,6 +66,9 @@ class TimedFleet {
   // first model, empty: drawn from the run's seed. Parameters pass check_parameters(); device_count is set here.
   TimedFleet(const RunParameters& parameters, const FleetHabits& habits, std::span<const DeviceHabits> devices,
              std::span<const Problem> problems, std::span<const Real> start);
+  // A calm fleet: nothing takes virtual time, and retry_min_ms and retry_max_ms become 1, so that no device overtakes
+  // another.
+  TimedFleet(RunParameters parameters, std::span<const Problem> problems, std::span<const Real> start);
   ~TimedFleet();
   TimedFleet(const TimedFleet&) = delete;
   TimedFleet& operator=(const TimedFleet&) = delete;
@@ -74,9 +78,16 @@ class TimedFleet {
   std::function<std::string(const JournalRecord& record)> on_record;
   std::function<std::string(const Coordinator& server)> on_state;
 
-  // Until virtual time end_ms, the last version, or until watch says so. Returns what went wrong, or nothing: a task or
-  // update that is refused for another reason than age, a version without a step, a state without a deadline.
+  // Until virtual time end_ms (calm: kNoEndMs), the last version, or until watch says so. Returns what went wrong, or
+  // nothing: a task or update that is refused for another reason than age, a version without a step, a state without a
+  // deadline.
+  static constexpr uint64_t kNoEndMs = UINT64_MAX;
   std::string run(uint64_t end_ms, const Watcher& watch);
+
+  // Before run(): a device that refuses a task, or whose update is refused, ends nothing; what its round waits for at
+  // the deadline is the parameters' matter. The first such line stands in refusal(), naming device and reason.
+  void tolerate_refusals() { tolerates_refusals_ = true; }
+  const std::string& refusal() const { return refusal_; }
 
   uint64_t now_ms() const { return now_ms_; }
   const TimedCounts& counts() const { return counts_; }
@@ -99,19 +110,7 @@ class TimedFleet {
     kReset,
     kBoot
   };
-  struct Event {
-    uint64_t at_ms = 0;
-    uint64_t order = 0;
-    EventKind kind = EventKind::kPoll;
-    uint32_t device = 0;
-    uint64_t session = 0;
-    std::vector<uint8_t> bytes;
-  };
-  struct Later {
-    bool operator()(const Event& a, const Event& b) const {
-      return a.at_ms != b.at_ms ? a.at_ms > b.at_ms : a.order > b.order;
-    }
-  };
+  using Event = TimedEvent<EventKind>;
 
   void push(uint64_t at_ms, EventKind kind, uint32_t device, uint64_t session, std::vector<uint8_t> bytes = {});
   void handle(Event& event);
@@ -131,24 +130,30 @@ class TimedFleet {
   void commit();
   void schedule_tick();
   void fail(const std::string& sentence);
+  bool is_stale(const Event& event) const;
+  bool is_fault(const Action& action) const;
+  void on_log(const Action& action);
+  void look_for_lost_sessions();
 
   RunParameters parameters_;
   FleetHabits habits_;
   Dice dice_;
   std::unique_ptr<Coordinator> server_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::priority_queue<Event, std::vector<Event>, Later> events_;
+  EventQueue<EventKind> events_;
   std::unordered_map<uint64_t, uint32_t> links_;  // sessions that the server knows, and their devices
   std::vector<JournalRecord> pending_;
   Watcher watch_;
   TimedCounts counts_;
   std::string fault_;
+  std::string refusal_;
+  bool tolerates_refusals_ = false;
   bool is_over_ = false;
   bool is_commit_due_ = false;
   uint64_t now_ms_ = 0;
-  uint64_t order_ = 0;
   uint64_t next_session_ = 1;
   uint64_t tick_ms_ = UINT64_MAX;
+  size_t tidy_size_ = 0;  // of the queue, beyond which it is looked through for what became stale
 };
 
 }  // namespace gradstream

@@ -77,5 +77,27 @@ TEST(Advice, OfTheVarianceReducedAlgorithms) {
   EXPECT_THAT(advice(p)[1], HasSubstr("tau = local_step_count = 5, NOT within >= 225"));
 }
 
+// L = 2, tau = 5, n = 4, 100 rounds: eta_g eta tau = 0.5 against 1/48; 1/(p r n tau K) = 1/(p r 2000).
+TEST(Advice, OfTheProjectionAlgorithm) {
+  RunParameters p = scalar_parameters();
+  p.smoothness = 2;
+  p.step_size = 0.1F;
+  p.local_step_count = 5;
+  p.device_count = 4;
+  p.round_count = 100;
+  p.shape = {10, 2};
+  p.smoothing = 0.01F;
+  EXPECT_THAT(advice(p),
+              ElementsAre(AllOf(HasSubstr("eta_g eta tau = 0.5, NOT within <= 0.02083"), HasSubstr("Theorem 4.1")),
+                          HasSubstr("eta_g = server_step = 1, within <= 2"),
+                          HasSubstr("mu = smoothing = 0.01, within <= 0.5"),
+                          HasSubstr("mu = smoothing = 0.01, NOT within <= 2.5e-05")));
+  p.server_step = 2;
+  p.step_size = 0.002F;
+  p.estimator = EstimatorId::kAnalyticGradient;
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("eta_g eta tau = 0.02, within <="),
+                                     HasSubstr("eta_g = server_step = 2, within <= 2")));
+}
+
 }  // namespace
 }  // namespace gradstream

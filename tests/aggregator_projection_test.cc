@@ -2,32 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "server/aggregator.h"
 #include "server/straggler.h"
 #include "tests/server_support.h"
 
 namespace gradstream {
 namespace {
 
-// A rule over a replica that stands at a point of the manifold.
-struct Fixture {
-  explicit Fixture(const RunParameters& p)
-      : server(p), models(8), rule(make_aggregator({&server.parameters, &server.replica, &models, &server.arena})) {
-    Real* model = server.replica.begin_snapshot();
-    std::fill(model, model + p.shape.size(), Real{0});
-    for (uint32_t i = 0; i < p.shape.cols; ++i) {
-      model[i * p.shape.cols + i] = 1;
-    }
-    server.replica.adopt_snapshot(2);
-    rule->begin();
-  }
-  FoldInput input(uint32_t owner, uint32_t base, uint32_t steps, uint16_t weight, const std::vector<Real>& values) {
-    return {owner, base, steps, weight, values};
-  }
-  TestReplica server;
-  ModelRing models;
-  std::unique_ptr<Aggregator> rule;
-};
+FoldInput input_of(uint32_t owner, uint32_t base, uint32_t steps, uint16_t weight, const std::vector<Real>& values) {
+  return {owner, base, steps, weight, values};
+}
 
 std::vector<Real> decoded(const RecordBlock& block) {
   std::vector<Real> values(block.value_count);
@@ -41,7 +24,7 @@ TEST(AggregatorProjection, IsThePublishedStepWithFullParticipation) {
   RunParameters p = scalar_parameters();
   p.fold_weight = FoldWeight::kUniform;
   p.server_step = 2;
-  Fixture f(p);
+  TestRule f(p);
   const uint32_t n = 4;
   const size_t size = p.shape.size();
   std::vector<double> z(f.server.replica.model(), f.server.replica.model() + size);
@@ -50,7 +33,7 @@ TEST(AggregatorProjection, IsThePublishedStepWithFullParticipation) {
   std::vector<Real> u(size);
   for (uint32_t i = 0; i < n; ++i) {
     const std::vector<Real> s = draw_values(p.value_count(), 30 + i, 1);
-    ASSERT_EQ(f.rule->add(f.input(0, 2, p.local_step_count, kStalenessOne, s)), Status::kOk);
+    ASSERT_EQ(f.rule->add(input_of(0, 2, p.local_step_count, kStalenessOne, s)), Status::kOk);
     for (uint32_t q = 0; q < p.value_count(); ++q) {
       fill_direction(direction_spec(p, 2, 0), p.shape, q / p.direction_count, q % p.direction_count, u.data());
       for (size_t e = 0; e < size; ++e) {
@@ -73,13 +56,13 @@ TEST(AggregatorProjection, IsThePublishedStepWithFullParticipation) {
 TEST(AggregatorProjection, BlocksAreSortedAndShareOneDenominator) {
   RunParameters p = scalar_parameters();
   p.group_count = 2;
-  Fixture f(p);
+  TestRule f(p);
   const std::vector<Real> full(12, 3);
   const std::vector<Real> partial(8, 2);
-  ASSERT_EQ(f.rule->add(f.input(1, 2, 3, 10, full)), Status::kOk);
-  ASSERT_EQ(f.rule->add(f.input(0, 2, 2, 30, partial)), Status::kOk);
-  ASSERT_EQ(f.rule->add(f.input(1, 1, 3, 40, full)), Status::kOk);
-  ASSERT_EQ(f.rule->add(f.input(1, 2, 2, 20, partial)), Status::kOk);
+  ASSERT_EQ(f.rule->add(input_of(1, 2, 3, 10, full)), Status::kOk);
+  ASSERT_EQ(f.rule->add(input_of(0, 2, 2, 30, partial)), Status::kOk);
+  ASSERT_EQ(f.rule->add(input_of(1, 1, 3, 40, full)), Status::kOk);
+  ASSERT_EQ(f.rule->add(input_of(1, 2, 2, 20, partial)), Status::kOk);
   VersionRecord record;
   ASSERT_EQ(f.rule->finish(&record), Status::kOk);
   ASSERT_EQ(record.blocks.size(), 3U);
@@ -98,8 +81,8 @@ TEST(AggregatorProjection, BlocksAreSortedAndShareOneDenominator) {
 TEST(AggregatorProjection, TheRecordAsEncodedDefinesTheModel) {
   RunParameters p = scalar_parameters();
   p.record_encoding = Encoding::kBf16;
-  Fixture f(p);
-  ASSERT_EQ(f.rule->add(f.input(0, 2, 3, 1, draw_values(12, 5, 1))), Status::kOk);
+  TestRule f(p);
+  ASSERT_EQ(f.rule->add(input_of(0, 2, 3, 1, draw_values(12, 5, 1))), Status::kOk);
   VersionRecord record;
   ASSERT_EQ(f.rule->finish(&record), Status::kOk);
   EXPECT_EQ(record.blocks[0].bytes.size(), 24U);
@@ -110,21 +93,21 @@ TEST(AggregatorProjection, TheRecordAsEncodedDefinesTheModel) {
 }
 
 TEST(AggregatorProjection, RefusesWhatDoesNotFit) {
-  Fixture f(scalar_parameters());
+  TestRule f(scalar_parameters());
   const std::vector<Real> good(12, 1);
   std::vector<Real> large = good;
   large[5] = 500;
-  EXPECT_EQ(f.rule->check(f.input(0, 2, 3, 1, good)), Status::kOk);
-  EXPECT_EQ(f.rule->check(f.input(0, 2, 3, 1, large)), Status::kOutOfRange);
-  EXPECT_EQ(f.rule->check(f.input(0, 2, 2, 1, good)), Status::kInvalidArgument);
-  EXPECT_EQ(f.rule->check(f.input(0, 2, 4, 1, std::vector<Real>(16, 1))), Status::kInvalidArgument);
-  EXPECT_EQ(f.rule->check(f.input(0, 2, 3, 0, good)), Status::kInvalidArgument);
-  EXPECT_EQ(f.rule->add(f.input(0, 2, 3, 1, large)), Status::kOutOfRange);
+  EXPECT_EQ(f.rule->check(input_of(0, 2, 3, 1, good)), Status::kOk);
+  EXPECT_EQ(f.rule->check(input_of(0, 2, 3, 1, large)), Status::kOutOfRange);
+  EXPECT_EQ(f.rule->check(input_of(0, 2, 2, 1, good)), Status::kInvalidArgument);
+  EXPECT_EQ(f.rule->check(input_of(0, 2, 4, 1, std::vector<Real>(16, 1))), Status::kInvalidArgument);
+  EXPECT_EQ(f.rule->check(input_of(0, 2, 3, 0, good)), Status::kInvalidArgument);
+  EXPECT_EQ(f.rule->add(input_of(0, 2, 3, 1, large)), Status::kOutOfRange);
 }
 
 TEST(AggregatorProjection, StandingStillKeepsTheModel) {
   const RunParameters p = scalar_parameters();
-  Fixture f(p);
+  TestRule f(p);
   const uint64_t digest = f.server.replica.digest();
   const VersionRecord record = f.rule->stand_still();
   VersionRecord read = record;

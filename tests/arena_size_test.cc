@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/calm_fleet.h"
+#include "sim/timed_fleet.h"
 #include "tests/training_support.h"
 
 namespace gradstream {
@@ -42,9 +42,9 @@ size_t arena_size_of(const RunParameters& p) {
   EXPECT_EQ(check_parameters(p), "");
   TestSamples samples(40, kDimension, random_values(size_t{40} * kDimension, 1));
   const std::vector<Problem> problems(2, Problem{&kKpcaOps, &samples.source});
-  CalmFleet fleet(p, problems, {});
-  EXPECT_EQ(fleet.run([](uint32_t, const Real*) { return true; }), "");
-  EXPECT_EQ(fleet.version(), p.version_count());
+  TimedFleet fleet(p, problems, {});
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, [](uint64_t, uint32_t, const Real*) { return true; }), "");
+  EXPECT_EQ(fleet.server().durable_version(), p.version_count());
   return fleet.arena_high_water_size();
 }
 

@@ -69,6 +69,7 @@ TEST(Baselines, FollowTheReferenceOnSchool) {
         EXPECT_NEAR(workload->measure(x).other, figures.error[noted], 1e-6);
         ++noted;
       }
+      return true;
     });
     EXPECT_EQ(noted, std::size(kNoted));
   }
@@ -90,11 +91,19 @@ TEST(Baselines, FindTheMinimumOfBrockettsCost) {
         minimise(objective, workload->start(), options, [&](uint32_t, const Matrix&, double cost) {
           EXPECT_LE(cost, last);
           last = cost;
+          return true;
         });
     EXPECT_LE(result.grad_norm, method == Baseline::kLbfgs ? 1e-3 : 5e-2) << static_cast<int>(method);
     EXPECT_NEAR(result.cost, workload->optimum(), 1e-3) << static_cast<int>(method);
     EXPECT_LE(result.iterations, options.iteration_count);
   }
+}
+
+TEST(Baselines, StopWhenTheWatcherSaysSo) {
+  const std::unique_ptr<Workload> workload = make_brockett(3);
+  const BaselineResult result = minimise(pooled_objective(*workload, kStiefelOps), workload->start(), {},
+                                         [](uint32_t iteration, const Matrix&, double) { return iteration < 2; });
+  EXPECT_EQ(result.iterations, 2u);
 }
 
 TEST(Baselines, StopAtTheStart) {

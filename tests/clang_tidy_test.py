@@ -1,7 +1,11 @@
 #!/usr/bin/python3
 """clang-tidy over every translation unit of the product that a build tree compiles, and of its tests with --tests.
 
-    clang_tidy_test.py BUILD_FOLDER [--tests]
+    clang_tidy_test.py BUILD_FOLDER [--tests] [--deep]
+
+The path-sensitive analyzer looks at what boards run with all its depth. At the host's programs it looks in its shallow
+mode, which inlines small functions only: in depth it spends two thirds of the whole check on the insides of Asio and
+Eigen, longer than a test run has. --deep looks at everything in depth; `./run soak tidy` does that.
 
 A unit that is compiled more than once, a second time with doubles say, is checked as it is compiled first. One that was
 clean is not checked again until it, a header of the project that it reaches, its compile command or .clang-tidy
@@ -20,6 +24,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = ("third_party/", "build/")
+ON_BOARDS = ("runtime/", "firmware/", "boards/")
+SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")]
 TESTS_WITHOUT = "-clang-analyzer-*,-cppcoreguidelines-pro-type-member-init"
 
 
@@ -45,18 +51,25 @@ def reached(path: str, seen: dict) -> dict:
     return seen
 
 
-def digest_of(path: str, command: str) -> str:
+def digest_of(path: str, command: str, options: list) -> str:
     with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as file:
-        parts = [command, file.read()]
+        parts = [command, *options, file.read()]
     for name, text in sorted(reached(path, {}).items()):
         parts += [name, text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def check(database: str, path: str) -> str:
-    """What clang-tidy has to say, or '' for a clean unit."""
+def options_for(path: str, deep: bool) -> list:
     options = ["--extra-arg=-Wno-unknown-warning-option"]  # commands are GCC's
-    options += ["--checks=" + TESTS_WITHOUT] if path.startswith("tests/") else []
+    if path.startswith("tests/"):
+        options.append("--checks=" + TESTS_WITHOUT)
+    elif not deep and not path.startswith(ON_BOARDS):
+        options += SHALLOW
+    return options
+
+
+def check(database: str, path: str, options: list) -> str:
+    """What clang-tidy has to say, or '' for a clean unit."""
     done = subprocess.run(["clang-tidy", "--quiet", "-p", database, *options, os.path.join(ROOT, path)], text=True,
                           capture_output=True, check=False)
     if done.returncode == 0:
@@ -68,17 +81,18 @@ def main() -> int:
     build = os.path.abspath(sys.argv[1])
     clean = os.path.join(build, "clang_tidy_clean")
     os.makedirs(clean, exist_ok=True)
-    with_tests = "--tests" in sys.argv[2:]
+    with_tests, deep = "--tests" in sys.argv[2:], "--deep" in sys.argv[2:]
     units = {path: command for path, command in project_units(build).items()
              if with_tests or not path.startswith("tests/")}
     # clang-tidy checks a file once for every command that its database has for it.
     with open(os.path.join(clean, "compile_commands.json"), "w", encoding="utf-8") as file:
         json.dump(list(units.values()), file)
-    stamps = {path: os.path.join(clean, digest_of(path, entry["command"])) for path, entry in units.items()}
+    stamps = {path: os.path.join(clean, digest_of(path, entry["command"], options_for(path, deep)))
+              for path, entry in units.items()}
     wanted = [path for path in units if not os.path.exists(stamps[path])]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for path, complaint in zip(wanted, pool.map(lambda path: check(clean, path), wanted)):
+        for path, complaint in zip(wanted, pool.map(lambda path: check(clean, path, options_for(path, deep)), wanted)):
             if complaint:
                 print(f"{path}:\n{complaint}")
                 failures += 1

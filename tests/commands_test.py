@@ -5,6 +5,7 @@
 """
 
 import fcntl
+import json
 import os
 import pathlib
 import re
@@ -20,6 +21,8 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATING = ROOT / "docs" / "operating.md"
@@ -143,6 +146,31 @@ class Commands(unittest.TestCase):
         self.assertIn("0 to 65535", self.verb("serve", "--set", "server.listen=localhost:1", code=CONFIG))
         self.assertIn("cannot be read", self.run_program("status", "--config", self.home / "none.toml", code=CONFIG))
 
+    def test_the_origin_of_each_value_is_printed(self):
+        (self.home / "conf.d").mkdir()
+        (self.home / "conf.d" / "seed.toml").write_text("[run]\nseed = 5\n")
+        os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "warn"
+        self.addCleanup(os.environ.pop, "GRADSTREAM_SERVER_LOG_LEVEL")
+        text = self.verb("serve", "--print-config", "--set", "run.cols=3")
+        for line in (f"seed = 5  # {self.home}/conf.d/seed.toml:2", "cols = 3  # --set",
+                     "store_retry_ms = 1000  # default",
+                     'log_level = "warn"  # GRADSTREAM_SERVER_LOG_LEVEL', f"rows = 8  # {self.config}:11"):
+            self.assertIn(line + "\n", text)
+        os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "loud"
+        self.assertIn("GRADSTREAM_SERVER_LOG_LEVEL: server.log_level", self.verb("status", code=CONFIG))
+        os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "info"
+        os.environ["GRADSTREAM_CONFIG"] = str(self.config)
+        self.addCleanup(os.environ.pop, "GRADSTREAM_CONFIG")
+        self.assertIn("seed = 5\n", self.run_program("serve", "--check-config"))
+
+    def test_the_document_tells_every_exit_code(self):
+        source = (ROOT / "server" / "commands.h").read_text()
+        codes = re.findall(r"(?m)^  kExit\w+ = (\d+),", source)
+        said = re.findall(r"(?m)^  (\d+)  (.+)$", self.run_program("--help"))
+        self.assertEqual([code for code, _ in said], codes)
+        table = re.search(r"(?m)^\| code \|.*\n\|.*\n((?:\|.*\n)+)", OPERATING.read_text())[1]
+        self.assertEqual(re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", table), said)
+
     def test_devices(self):
         out = self.home / "a.id"
         text = self.verb("device", "add", "a", "--out", out)
@@ -164,7 +192,7 @@ class Commands(unittest.TestCase):
         self.verb("device", "revoke", "c", code=NOT_FOUND)
         listed = self.verb("device", "list")
         self.assertRegex(listed, r"device=a index=0 state=revoked")
-        self.assertRegex(listed, r"device=b index=1 state=enrolled")
+        self.assertRegex(listed, r"device=b index=1 state=active")
         self.assertNotIn(key, listed)
 
     def test_run_life(self):
@@ -210,27 +238,65 @@ class Commands(unittest.TestCase):
         told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\| (`.*?) \|", text))))
         self.assertEqual(events - told, set())
 
-    def test_a_server_keeps_to_its_run(self):
+    def test_a_server_goes_over_to_the_next_run(self):
         self.enrol()
-        server = self.serve()
+        server, port = self.serve_watched()
         server.wait_for("event=version version=0")
         self.assertIn("stop requested", self.verb("run", "stop"))
         server.wait_for("event=run_stopped")
-        server.wait_for("event=counters")
-        for _ in range(100):  # the line in the log comes before the state in the database
-            if 'state="stopped"' in self.verb("run", "list"):
-                break
+        self.wait_for_state("stopped")
         self.assertIn("served=yes", self.verb("status"))
-        begun = self.verb("run", "start")
-        self.assertIn(f"stop the server of run 1 (process {server.child.pid})", begun)
-        self.assertIn("run=2 served=1", server.wait_for("event=newer_run"))
-        self.assertRegex(self.verb("status"), r"run=2 .* served=no")
-        self.assertIn('run=2 state="stopped"', self.verb("run", "stop"))
+        begun = self.verb("run", "start", "--set", "run.cols=3")
+        self.assertIn(f"the server (process {server.child.pid}) goes over to it", begun)
+        self.assertIn("run=2 served=1", server.wait_for("event=next_run"))
+        self.assertIn(f"port={server.port} run=2", server.wait_for("event=listening"))
+        server.wait_for("event=version version=0")
+        self.assertRegex(self.verb("status"), r"run=2 .* served=yes")
+        self.assertEqual(self.diagnose(server.port, "a", OK), "none")
+        for _ in range(100):
+            if json.loads(self.http(port, "/status")[1])["run"]["number"] == 2:
+                break
+            time.sleep(0.05)
+        self.assertEqual(json.loads(self.http(port, "/status")[1])["run"]["number"], 2)
+        (self.home / "a.gsd").write_bytes(SHARD)
+        self.assertIn("event=", self.run_once(server, 0, options=("--retry-ms", "20")))
         self.assertEqual(server.stop(), OK)
-        self.verb("run", "start")
-        again = self.serve()
-        self.assertRegex(self.verb("status"), r"run=3 .* served=yes")
-        self.assertEqual(again.stop(), OK)
+        self.assertEqual("".join(server.lines).count("event=stopped"), 2)
+        with sqlite3.connect(self.home / "test.db") as database:
+            updates = database.execute("SELECT count(*) FROM journal WHERE run=2 AND kind=2").fetchone()
+        database.close()
+        self.assertEqual(updates, (1,))
+
+    def test_hangup_reloads_devices_and_log_level(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        text = self.config.read_text()
+        self.config.write_text(text.replace("[server]\n", '[server]\nlog_level = "debug"\nallow_psk_ke = true\n'))
+        server.child.send_signal(signal.SIGHUP)
+        line = server.wait_for("event=reloaded")
+        self.assertIn("log_level=debug needs_restart=server.allow_psk_ke", line)
+        self.assertEqual(self.diagnose(server.port, "a", OK), "none")
+        server.wait_for(" debug ")
+        self.config.write_text(text + "colls = 3\n")
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("unknown key run.colls", server.wait_for("event=reload_failed"))
+        self.assertEqual(self.diagnose(server.port, "a", OK), "none")
+        self.assertEqual(server.stop(), OK)
+
+    def test_a_service_manager_hears_that_the_server_lives(self):
+        self.enrol()
+        path = self.home / "notify"
+        os.environ["NOTIFY_SOCKET"] = str(path)
+        self.addCleanup(os.environ.pop, "NOTIFY_SOCKET")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(path))
+            manager.settimeout(SECONDS_MAX)
+            server = self.serve()
+            self.assertEqual(manager.recv(100), b"READY=1\nWATCHDOG=1")
+            self.assertEqual(server.stop(), OK)
+            while (word := manager.recv(100)) != b"STOPPING=1":
+                self.assertEqual(word, b"READY=1\nWATCHDOG=1")
 
     def wait_for_text(self, text, *verb):
         """The line in the log comes before the journal and the state in the database."""
@@ -317,12 +383,10 @@ class Commands(unittest.TestCase):
         self.assertRegex(self.verb("status"), r"run=2 .* served=yes")
         self.verb("run", "pause")
         server.wait_for("event=run_paused")
-        self.wait_for_state("paused")
-        # The older one goes on, and is the one to serve.
+        self.wait_for_text('state="paused"', "status", "--run", "2")  # run 1 is so too
+        # The older one goes on, and the server goes over to it.
         self.assertIn('run=1 state="active"', self.verb("run", "resume", "--run", "1"))
-        self.assertIn("run=1 served=2", server.wait_for("event=newer_run"))
-        self.assertEqual(server.stop(), OK)
-        server = self.serve()
+        self.assertIn("run=1 served=2", server.wait_for("event=next_run"))
         server.wait_for("event=run_resumed version=0")
         self.assertRegex(self.verb("status"), r"run=1 .* served=yes")
         self.assertRegex(self.verb("status", "--run", "2"), r"run=2 .*paused.* served=no")
@@ -416,14 +480,20 @@ class Commands(unittest.TestCase):
         early = self.verb("model", "export", "--out", self.home / "early.npy", code=NOT_FOUND)
         self.assertRegex(early, r"run 1 has no version yet: .* 2 devices are enrolled; 1 are")
         self.verb("run", "stop")
-        self.verb("run", "start", "--set", "run.device_count=3")
+        averaged = ("--set", "run.device_count=3", "--set", "run.average_period=1")
+        self.verb("run", "start", *averaged)
         self.enrol()
-        server = self.serve("--set", "run.device_count=3")
-        server.wait_for("event=version version=0")
+        server = self.serve(*averaged)
+        server.wait_for('average="the mean of 1 versions')
         self.assertEqual(server.stop(), OK)
         npy, csv = self.home / "m.npy", self.home / "m.csv"
         self.assertIn("version=0", self.verb("model", "export", "--out", npy))
-        self.assertEqual(npy.read_bytes(), (self.home / "models" / "run2_v000000.npy").read_bytes())
+        model = npy.read_bytes()
+        self.assertEqual(model, (self.home / "models" / "run2_v000000.npy").read_bytes())
+        self.assertEqual(model, (self.home / "models" / "run2_v000000_average.npy").read_bytes())
+        self.assertIn('average="the mean of 1 versions, one of every 1 from 0 to 0"',
+                      self.verb("model", "export", "--average", "--out", npy))
+        self.assertEqual(npy.read_bytes(), model, "of one version")
         self.verb("model", "export", "--version", "0", "--out", csv)
         rows = csv.read_text().splitlines()
         self.assertEqual([len(row.split(",")) for row in rows], [2] * 8)
@@ -479,6 +549,257 @@ class Commands(unittest.TestCase):
         self.assertIn("handshake_deadline_ms", server.wait_for("event=deadline"))
         self.assertEqual(server.stop(), OK)
         self.assertIn("plain_text_peers=1", "".join(server.lines))
+
+    def doctor(self, target, code=NETWORK, *arguments):
+        text = self.run_program("doctor", target, "--format", "json", *arguments, code=code)
+        told = json.loads(text)
+        self.assertTrue(told["cause"] == "none" or told["remedy"], text)
+        return told["cause"]
+
+    def diagnose(self, port, name, code=NETWORK):
+        return self.doctor(f"127.0.0.1:{port}", code, "--identity", self.home / f"{name}.id")
+
+    def test_a_rotated_key_and_the_states_of_an_identity(self):
+        self.enrol()
+        server = self.serve()
+        port = server.port
+        self.assertEqual(self.diagnose(port, "a", OK), "none")
+        text = self.verb("device", "rotate", "a", "--out", self.home / "a1.id")
+        self.assertIn("identity=a~1", text)
+        self.assertEqual(stat.S_IMODE((self.home / "a1.id").stat().st_mode), 0o600)
+        self.assertEqual(self.diagnose(port, "a1", OK), "none")
+        self.assertEqual(self.diagnose(port, "a", OK), "none", "within the window")
+        self.verb("device", "rotate", "a", "--out", self.home / "a2.id", "--window-s", "0")
+        self.assertEqual(self.diagnose(port, "a2", OK), "none")
+        for name in ("a", "a1"):
+            self.assertEqual(self.diagnose(port, name), "wrong_key")
+            self.assertIn("device rotate", server.wait_for("event=tls_expired_key"))
+        self.verb("device", "rotate", "a", "--out", self.home / "a2.id", code=FILE)
+        self.verb("device", "rotate", "nobody", "--out", self.home / "n.id", code=NOT_FOUND)
+        self.assertFalse((self.home / "n.id").exists())
+        self.verb("device", "disable", "a")
+        server.wait_for("event=device_state device=a state=disabled")
+        self.assertEqual(self.diagnose(port, "a2"), "not_active")
+        self.assertIn("device enable", server.wait_for("event=tls_inactive_identity"))
+        self.verb("device", "enable", "a")
+        server.wait_for("event=device_restored device=a")
+        self.assertEqual(self.diagnose(port, "a2", OK), "none")
+        self.verb("device", "add", "late", "--out", self.home / "late.id", "--pending")
+        self.assertEqual(self.diagnose(port, "late"), "not_active")
+        self.verb("device", "enable", "late")
+        self.assertEqual(self.diagnose(port, "late", OK), "none")
+        self.verb("device", "revoke", "a")
+        self.assertEqual(self.diagnose(port, "a2"), "not_active")
+        self.assertIn("for good", self.verb("device", "enable", "a", code=NOT_FOUND))
+        self.assertEqual(server.stop(), OK)
+        log = "".join(server.lines)
+        for path in self.home.glob("*.id"):
+            self.assertNotIn(re.search(r"^key = (.*)$", path.read_text(), re.M)[1], log)
+        listed = [json.loads(line) for line in self.verb("device", "list", "--format", "json").splitlines()]
+        self.assertEqual([(d["device"], d["state"], d["generation"]) for d in listed],
+                         [("a", "revoked", 2), ("b", "active", 0), ("late", "active", 0)])
+
+    def test_a_disabled_device_loses_its_live_session_and_comes_back(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        (self.home / "a.gsd").write_bytes(SHARD)
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
+                 self.home / "a.gsd", "--retry-ms", "20"]
+        client = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        self.addCleanup(client.wait)
+        self.addCleanup(client.kill)
+        server.wait_for("event=device_report device=a")
+        self.verb("device", "disable", "a")
+        server.wait_for("event=device_state device=a state=disabled")
+        server.wait_for("event=tls_inactive_identity")
+        self.verb("device", "enable", "a")
+        server.wait_for("event=device_restored device=a")
+        server.wait_for("event=device_report device=a")
+        self.assertEqual(server.stop(), OK)
+
+    def test_many_devices_from_a_file(self):
+        names, folder = self.home / "names.csv", self.home / "ids"
+        folder.mkdir()
+        key = "0123456789abcdefABCDEF" + "00" * 21
+        names.write_text(f"name,key\nn1\nn2,{key}\n\n# a comment\nn3\r\n")
+        names.chmod(0o644)
+        self.assertIn("chmod 600", self.verb("device", "import", names, "--out-folder", folder, code=FILE))
+        names.chmod(0o600)
+        self.assertIn("--out-folder", self.verb("device", "import", names, code=USAGE))
+        said = self.verb("device", "import", names, "--out-folder", folder, "--pending")
+        self.assertIn("devices=3 identity_files=2 state=pending", said)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["n1.identity", "n3.identity"])
+        self.assertEqual(stat.S_IMODE((folder / "n1.identity").stat().st_mode), 0o600)
+        (self.home / "n2.id").write_text(f"identity = n2\nkey = {key.lower()}\n")
+        self.verb("device", "enable", "n2")
+        server = self.serve()
+        self.assertEqual(self.diagnose(server.port, "n2", OK), "none")
+        self.assertEqual(server.stop(), OK)
+        for text, message in ((f"x\nn2,{key}\n", "n2 is enrolled already; nothing"),
+                              ("x\nx\n", ":2: x stands here twice"),
+                              ("x\ny,12\n", ":2: key: expected 64"), ("a b\n", ":1: name: expected"),
+                              ("a~1\n", ":1: name: expected"), ("", "names no device")):
+            names.write_text(text)
+            code = NOT_FOUND if "already" in message else FILE
+            said = self.verb("device", "import", names, "--out-folder", folder, code=code)
+            self.assertIn(message, said)
+            self.assertNotIn("y,12", said)
+        self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
+        self.assertFalse((folder / "x.identity").exists())
+
+    def test_the_doctor_names_each_cause(self):
+        self.enrol()
+        server = self.serve()
+        target = f"127.0.0.1:{server.port}"
+        self.assertEqual(self.doctor(target), "unknown_identity")
+        self.assertEqual(self.doctor(target, NETWORK, "--identity", self.home / "a.id", "--psk-ke"), "key_exchange")
+        (self.home / "bad.id").write_text("identity = a\nkey = " + "00" * 32 + "\n")
+        self.assertEqual(self.diagnose(server.port, "bad"), "wrong_key")
+        (self.home / "bad.id").write_text("identity = a\nkey = 00\n")
+        self.assertEqual(self.diagnose(server.port, "bad", FILE), "identity_file")
+        self.assertEqual(self.diagnose(server.port, "none", FILE), "identity_file")
+        self.assertEqual(server.stop(), OK)
+        self.assertEqual(self.doctor(target), "nothing_listening")
+        self.assertEqual(self.doctor("name.invalid:7433"), "dns")
+        self.assertNotIn("event=session_left", "".join(server.lines))
+        for wrong in ("here", "here:", ":7433", "::1:7433", "here:70000", "here:x"):
+            self.run_program("doctor", wrong, code=USAGE)
+        for answer, cause in ((b"SSH-2.0-x\r\n", "plain_text"), (b"", "closed"),
+                              (b"\x15\x03\x03\x00\x02\x02\x46", "tls_version"), (None, "no_answer")):
+            with socket.create_server(("127.0.0.1", 0)) as peer:
+                thread = threading.Thread(target=self.answer_once, args=(peer, answer))
+                thread.start()
+                found = self.doctor(f"127.0.0.1:{peer.getsockname()[1]}", NETWORK, "--deadline-ms", "300")
+                thread.join()
+                self.assertEqual(found, cause)
+
+    @staticmethod
+    def answer_once(peer, answer):
+        """Takes one connection, says the answer and closes; None: says nothing until the other end closes."""
+        with peer.accept()[0] as connection:
+            connection.settimeout(SECONDS_MAX)
+            connection.recv(4096)
+            if answer is None:
+                connection.recv(4096)
+            else:
+                connection.sendall(answer)
+
+    def test_backup_and_restore(self):
+        self.enrol()
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        copy, database = self.home / "copy.db", self.home / "test.db"
+        self.assertIn(f"file={copy}", self.verb("backup", copy))
+        self.assertEqual(stat.S_IMODE(copy.stat().st_mode), 0o600)
+        self.assertIn("exists already", self.verb("backup", copy, code=FILE))
+        self.verb("backup", self.home / "none" / "copy.db", code=FILE)
+        self.assertIn("served by another server", self.verb("restore", copy, "--replace", code=DATABASE))
+        self.assertEqual(server.stop(), OK)
+        digest = re.search(r"digest=(\w+)", self.verb("status"))[1]
+        self.verb("device", "add", "later", "--out", self.home / "later.id")
+        self.assertIn("--replace", self.verb("restore", copy, code=DATABASE))
+        (self.home / "bad.db").write_text("no database" * 1000)
+        self.verb("restore", self.home / "bad.db", "--replace", code=FILE)
+        self.assertIn("device=later", self.verb("device", "list"), "what cannot be restored replaces nothing")
+        self.assertIn("before=", self.verb("restore", copy, "--replace"))
+        self.assertNotIn("device=later", self.verb("device", "list"))
+        self.assertEqual(len(list(self.home.glob("test.db.before-*"))), 1)
+        self.assertIn(f"digest={digest}", self.verb("status"))
+        self.assertEqual(self.serve().stop(), OK)
+        database.unlink()
+        self.verb("restore", copy)
+        self.assertIn("device=a", self.verb("device", "list"))
+
+    def http(self, port, path, headers=None):
+        """Status and text of a GET."""
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers or {})
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def serve_watched(self, *arguments):
+        server = self.serve("--set", "server.http_listen=127.0.0.1:0", *arguments)
+        return server, int(re.search(r" port=(\d+)", server.wait_for("event=http_listening"))[1])
+
+    def test_what_the_http_port_shows(self):
+        self.enrol()
+        server, port = self.serve_watched()
+        server.wait_for("event=version version=0")
+        for path, expected in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
+            self.assertEqual(self.http(port, path), (200, expected))
+        for _ in range(100):  # a snapshot a second
+            status = json.loads(self.http(port, "/status")[1])
+            if status["run"]["has_version"]:
+                break
+            time.sleep(0.05)
+        self.assertEqual((status["run"]["state"], status["run"]["version"]), ("active", 0))
+        self.assertEqual(status["devices"], {"pending": 0, "active": 2, "disabled": 0, "revoked": 0})
+        devices = json.loads(self.http(port, "/status/devices")[1])["devices"]
+        self.assertEqual([device["device"] for device in devices], ["a", "b"])
+        self.assertEqual(self.http(port, "/test.db")[0], 404)
+        key = re.search(r"^key = (.*)$", (self.home / "a.id").read_text(), re.M)[1]
+        told = "".join(self.http(port, path)[1] for path in ("/metrics", "/status", "/status/devices"))
+        self.assertNotIn(key, told)
+        self.assertEqual(server.stop(), OK)
+
+    def test_the_http_port_beyond_loopback_needs_a_token(self):
+        text = self.verb("serve", "--set", "server.http_listen=0.0.0.0:0", code=CONFIG)
+        self.assertIn("server.http_token_file", text)
+        token = self.home / "token"
+        token.write_text("0123456789abcdef0123\n")
+        words = ("--set", "server.http_listen=0.0.0.0:0", "--set", f"server.http_token_file={token}")
+        token.chmod(0o644)
+        self.assertIn("chmod 600", self.verb("serve", *words, code=FILE))
+        token.chmod(0o600)
+        server, port = self.serve_watched(*words)
+        self.assertEqual(self.http(port, "/metrics")[0], 401)
+        self.assertEqual(self.http(port, "/metrics", {"Authorization": "Bearer 0123456789abcdef0124"})[0], 401)
+        self.assertEqual(self.http(port, "/healthz", {"Authorization": "Bearer 0123456789abcdef0123"})[0], 200)
+        self.assertEqual(server.stop(), OK)
+        self.assertIn("event=http_refused reason=token", "".join(server.lines))
+        self.assertNotIn("0123456789abcdef0123", "".join(server.lines))
+        with socket.create_server(("127.0.0.1", 0)) as holder:
+            port = holder.getsockname()[1]
+            text = self.verb("serve", "--set", f"server.http_listen=127.0.0.1:{port}", code=NETWORK)
+        self.assertIn("set server.http_listen to another one", text)
+
+    def test_the_operators_files_name_metrics_that_exist(self):
+        self.enrol()
+        server, port = self.serve_watched()
+        for _ in range(100):
+            code, text = self.http(port, "/metrics")
+            if code == 200:
+                break
+            time.sleep(0.05)
+        self.assertEqual(server.stop(), OK)
+        there = set(re.findall(r"(?m)^# TYPE (\w+) ", text))
+        later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss"}  # of the first round that closes
+        told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
+        self.assertGreater(len(told), 15)
+        counters = {f"gradstream_{key}_total" for key in re.findall(r'visit\("(\w+)"',
+                                                                    (ROOT / "server" / "watch.h").read_text())}
+        self.assertEqual((there | later) - counters - told, set(), "metrics that docs/operating.md does not tell")
+        self.assertEqual(counters - there, set())
+        dashboard = json.loads((ROOT / "operations" / "grafana_dashboard.json").read_text())
+        alerts = (ROOT / "operations" / "prometheus_alerts.yaml").read_text()
+        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        expressions += re.findall(r"(?m)^        expr: >-\n          (.+)$", alerts)
+        self.assertEqual(len(re.findall("- alert:", alerts)), len(re.findall("expr:", alerts)))
+        self.assertGreater(len(expressions), 30)
+        for expression in expressions:
+            names = set(re.findall(r"\b((?:gradstream|process)_\w+)", expression))
+            self.assertEqual(names - there - later, set(), expression)
+            self.assertTrue(names or "up{" in expression, expression)
+            for state in re.findall(r'state="(\w+)"', expression):
+                self.assertIn(f'state="{state}"', text)
+            for reason in re.findall(r'reason=~"([\w|]+)"', expression):
+                for word in reason.split("|"):
+                    self.assertIn(f'reason="{word}"', text)
+            self.assertEqual([expression.count(c) for c in "({["], [expression.count(c) for c in ")}]"])
 
     @unittest.skipUnless(shutil.which("openssl"), "needs the openssl program")
     def test_openssl_as_a_peer(self):

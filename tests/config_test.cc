@@ -1,7 +1,9 @@
 // The configuration file: what it may hold, and how every error names the key, its line and the remedy.
 #include "server/config.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -158,6 +160,83 @@ TEST(Config, AFileThatCannotBeReadOrParsedIsNamed) {
   EXPECT_THAT(load_config("/nonexistent/x.toml", {}, &config), HasSubstr("/nonexistent/x.toml cannot be read"));
   EXPECT_THAT(load_config("/tmp", {}, &config), HasSubstr("cannot be read"));
   EXPECT_THAT(errors_of("[server]\nlisten = \n"), HasSubstr(":2: "));
+}
+
+// A folder with fleet.toml and conf.d/, gone at the end.
+class ConfigFolder {
+ public:
+  explicit ConfigFolder(const std::string& text) : path_(testing::TempDir() + "config_XXXXXX") {
+    EXPECT_NE(mkdtemp(path_.data()), nullptr);
+    write("fleet.toml", text);
+    std::filesystem::create_directory(path_ + "/conf.d");
+  }
+  ~ConfigFolder() { std::filesystem::remove_all(path_); }
+  ConfigFolder(const ConfigFolder&) = delete;
+  ConfigFolder& operator=(const ConfigFolder&) = delete;
+  void write(const std::string& name, const std::string& text) { std::ofstream(path_ + "/" + name) << text; }
+  std::string path(const std::string& name = "fleet.toml") const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Config, EachSourceGoesOverTheOnesBeforeItAndIsNamed) {
+  ConfigFolder folder(std::string("[server]\nlog_level = \"warn\"\n[server.limits]\nstore_delay_ms = 1\n") + kRun +
+                      "seed = 1\nupdate_goal = 1\n");
+  folder.write("conf.d/20.toml", "[run]\nseed = 3\ncols = 3\nupdate_goal = \"all\"\n");
+  folder.write("conf.d/10.toml", "[run]\nseed = 2\ncols = 4\nsmoothing = 0.5\n");
+  folder.write("conf.d/30.off", "[run]\nseed = \"not read\"\n");
+  const std::vector<std::string> environment = {"PATH=/bin", "GRADSTREAM_CONFIG=elsewhere", "GRADSTREAM_RUN_SEED=4",
+                                                "GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS=5",
+                                                "GRADSTREAM_SERVER_DATABASE=/tmp/a=b.db"};
+  Config config;
+  ConfigOrigins origins;
+  ASSERT_EQ(load_config({folder.path(), environment, {"run.seed=6"}}, &config, &origins), "");
+  EXPECT_EQ(config.run.seed, 6U);
+  EXPECT_EQ(config.run.shape.cols, 3U);
+  EXPECT_EQ(config.run.update_goal, 0U);
+  EXPECT_FLOAT_EQ(config.run.smoothing, 0.5F);
+  EXPECT_EQ(config.server.store.delay_ms, 5U);
+  EXPECT_EQ(config.server.database, "/tmp/a=b.db");
+  EXPECT_EQ(config.server.log_level, "warn");
+  const std::string text = config_text(config, origins);
+  EXPECT_THAT(text, HasSubstr("seed = 6  # --set\n"));
+  EXPECT_THAT(text, HasSubstr("cols = 3  # " + folder.path("conf.d/20.toml") + ":3\n"));
+  EXPECT_THAT(text, HasSubstr("update_goal = 0  # " + folder.path("conf.d/20.toml") + ":4\n"));
+  EXPECT_THAT(text, HasSubstr("smoothing = 0.5  # " + folder.path("conf.d/10.toml") + ":4\n"));
+  EXPECT_THAT(text, HasSubstr("log_level = \"warn\"  # " + folder.path() + ":2\n"));
+  EXPECT_THAT(text, HasSubstr("store_delay_ms = 5  # GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS\n"));
+  EXPECT_THAT(text, HasSubstr("store_retry_ms = 1000  # default\n"));
+  Config again;
+  ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &again), "");
+  EXPECT_EQ(config_text(again), config_text(config)) << "what is printed can be read";
+}
+
+TEST(Config, ErrorsNameTheVariableOrTheFragment) {
+  ConfigFolder folder(kRun);
+  const auto errors = [&](const std::string& variable) {
+    Config config;
+    return load_config({folder.path(), {variable}, {}}, &config);
+  };
+  EXPECT_EQ(errors("GRADSTREAM_RUN_SEED=4"), "");
+  EXPECT_THAT(errors("GRADSTREAM_RUN_SEDE=4"),
+              HasSubstr("GRADSTREAM_RUN_SEDE: unknown variable; the nearest known one is GRADSTREAM_RUN_SEED"));
+  EXPECT_THAT(errors("GRADSTREAM_RUN_SEED=four"), HasSubstr("GRADSTREAM_RUN_SEED: run.seed: expected a whole number"));
+  EXPECT_THAT(errors("GRADSTREAM_RUN_COLS=9"), HasSubstr("GRADSTREAM_RUN_COLS: [run] rows, cols"));
+  folder.write("conf.d/a.toml", "[run]\nsede = 1\n");
+  EXPECT_THAT(errors("A=1"), HasSubstr("conf.d/a.toml:2: unknown key run.sede"));
+  folder.write("conf.d/a.toml", "[run]\ncols = 9\n");
+  EXPECT_THAT(errors("A=1"), HasSubstr("conf.d/a.toml: [run] rows, cols"));
+}
+
+TEST(Config, EveryKeyHasAVariableOfItsOwn) {
+  std::vector<std::string> keys = config_keys();
+  EXPECT_GT(keys.size(), 80U);
+  for (std::string& key : keys) {
+    std::replace(key.begin(), key.end(), '.', '_');
+  }
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
 }
 
 }  // namespace

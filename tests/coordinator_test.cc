@@ -104,6 +104,12 @@ TEST(Coordinator, RefusesBadHellosByName) {
   server.hello(1);
   EXPECT_EQ(server.refuse(1)->reason, gs_Reason_REASON_REVOKED);
   EXPECT_EQ(server.closed.size(), 4U);
+  EXPECT_EQ(server.coordinator->round_progress().asked, 3U);
+  server.coordinator->on_device_restored(1, server.now_ms);
+  server.coordinator->on_device_restored(1, server.now_ms);
+  EXPECT_EQ(server.coordinator->round_progress().asked, 4U) << "once";
+  server.hello(1);
+  EXPECT_EQ(server.closed.size(), 4U) << "and it is let in again";
 }
 
 TEST(Coordinator, NothingComesBeforeHelloAndHelloOnce) {

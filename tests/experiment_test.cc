@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -131,6 +135,149 @@ TEST(Experiment, ComparesUntilTheFloorOfNoise) {
   const Tolerance all_noise{1e-2, 10, 0, 0, true};
   EXPECT_TRUE(follows({1, 0.5, 0, 0, 0}, all_noise));
   EXPECT_FALSE(follows({1, 0.6, 0, 0, 0}, all_noise));
+}
+
+constexpr const char* kPrecisionName = sizeof(Real) == sizeof(double) ? "double" : "float";
+constexpr const char* kOtherPrecisionName = sizeof(Real) == sizeof(double) ? "float" : "double";
+
+// A curve that a fault ended at this round, as far as the reference 1, 0.5, 0.05, 0.001 goes.
+Curve curve_ended_at(uint32_t last_round, const std::string& fault) {
+  const std::map<uint32_t, double> values = {{0, 1}, {1, 0.5}, {40, 0.05}, {50, 0.001}};
+  Curve curve;
+  curve.fault = fault;
+  for (uint32_t round = 0; round <= last_round; ++round) {
+    curve.points.emplace_back().round = round;
+    const auto found = values.find(round);
+    curve.points.back().measures.excess = found == values.end() ? 0 : found->second;
+  }
+  return curve;
+}
+
+// Whether a run that this fault ended at this round passes, where the exception is the only one.
+bool passes(uint32_t last_round, const std::string& fault, const std::string& exception) {
+  const ReferenceCurve reference{"key", kSeed, "excess", {{0, 1}, {1, 0.5}, {40, 0.05}, {50, 0.001}}};
+  const Curve curve = curve_ended_at(last_round, fault);
+  const std::vector<ReferenceException> exceptions = parse_exceptions(exception);
+  Tolerance tolerance{1e-2, 1e-9};
+  tolerance.may_end_early = may_end(exceptions, "key", kSeed, curve);
+  Judgement judgement;
+  compare(reference, curve, tolerance, 60, &judgement);
+  const bool follows_reference = judgement.passed();
+  check_ends(exceptions, {{"key", curve}}, kSeed, &judgement);
+  EXPECT_EQ(judgement.passed(), follows_reference) << judgement.lines().back();
+  return judgement.passed();
+}
+
+// A float run that a fault ended passed as far as it had come, whatever the fault and however early.
+TEST(Experiment, ARunMayEndEarlyOnlyWhereItIsExpectedTo) {
+  const std::string expected = "# ends round 40 by SINGULAR: k* it comes to an antipodal point\n";
+  EXPECT_FALSE(passes(45, "update_refused reason=SINGULAR", ""));
+  EXPECT_TRUE(passes(45, "update_refused reason=SINGULAR", expected));
+  EXPECT_FALSE(passes(39, "update_refused reason=SINGULAR", expected)) << "before the least round";
+  EXPECT_FALSE(passes(45, "update_refused reason=OUT_OF_RANGE", expected)) << "another fault";
+  EXPECT_FALSE(
+      passes(45, "update_refused reason=SINGULAR", "# ends seed 2 round 40 by SINGULAR: k* of another seed\n"));
+  EXPECT_FALSE(
+      passes(45, "update_refused reason=SINGULAR",
+             "# ends in " + std::string(kOtherPrecisionName) + " round 40 by SINGULAR: k* of the other one\n"));
+}
+
+TEST(Experiment, EveryReferenceLineHasACaseOrAnExceptionWithAReason) {
+  const std::vector<ReferenceCurve> references = {
+      {"a/x", 1, "excess", {{0, 1}}}, {"a/y", 1, "excess", {{0, 1}}}, {"b/x", 2, "excess", {{0, 1}}}};
+  const auto holds = [&](const std::vector<HeldKey>& held, const std::string& exceptions, const std::string& words) {
+    Judgement judgement;
+    check_coverage(references, parse_exceptions(exceptions), held, 1, &judgement);
+    EXPECT_NE(judgement.lines().back().find(words), std::string::npos) << judgement.lines().back();
+    return judgement.passed();
+  };
+  const std::string y = "# not run in " + std::string(kPrecisionName) + ": */y too long\n";
+  EXPECT_TRUE(holds({{"a/x", 1}, {"a/y", 1}}, "", "2 are held, 0 excepted"));
+  EXPECT_FALSE(holds({{"a/x", 1}}, "", "a/y in excess has no case"));
+  EXPECT_FALSE(holds({{"a/x", 1}, {"a/y", 2}}, "", "a/y in excess has no case")) << "of another seed";
+  EXPECT_TRUE(holds({{"a/x", 1}}, y, "1 are held, 1 excepted"));
+  EXPECT_FALSE(holds({{"a/x", 1}, {"a/y", 1}}, y, "a/y is excepted, but run"));
+  EXPECT_FALSE(holds({{"a/x", 1}}, y + "# not run: c/* nobody has it\n", "exception c/*"));
+  EXPECT_FALSE(holds({{"a/x", 1}}, "# not run in " + std::string(kOtherPrecisionName) + ": */y too long\n", "a/y in"));
+  EXPECT_TRUE(holds({{"a/x", 1}}, y + "# not run: b/* of the other seed\n", "1 are held, 1 excepted"));
+}
+
+// All exceptions of the checkout are read: each has a word that is known, a glob and a reason.
+TEST(Experiment, ExceptionsAreWellFormed) {
+  size_t count = 0;
+  for (const Experiment* experiment : all_experiments()) {
+    count += read_exceptions(experiment->name).size();
+  }
+  EXPECT_GT(count, 0u);
+}
+
+// Ten times what a nudged start moves it is left to a curve from there on; no more.
+TEST(Experiment, ASensitiveRunMayPartAsFarAsRoundingMovesIt) {
+  Tolerance tolerance{1e-7, 1e-9};
+  const std::vector<double> parted = {1, 0.5, 0.05 + 1e-6, 0.001 + 1e-6, 0.2};
+  EXPECT_FALSE(follows(parted, tolerance));
+  tolerance.nudged = {curve_ended_at(60, "")};
+  std::vector<CurvePoint>& points = tolerance.nudged.front().points;
+  points[50].measures.excess = parted[3];
+  points[60].measures.excess = parted[4];
+  points[40].measures.excess = parted[2] + 1.1e-7;
+  EXPECT_TRUE(follows(parted, tolerance));
+  points[40].measures.excess = parted[2] + 0.9e-7;
+  EXPECT_FALSE(follows(parted, tolerance)) << "moved by less than a tenth of the deviation";
+  points[40].measures.excess = parted[2];
+  points[50].measures.excess = parted[3] + 1e-7;
+  EXPECT_FALSE(follows(parted, tolerance)) << "moved only after it had parted";
+}
+
+TEST(Experiment, ANudgeMovesOneEntryOfTheStart) {
+  const std::vector<Case> cases = kX1.cases({kSeed, ""});
+  const Case& one = case_of(cases, "CPESph/fixed/K1/AGS");
+  HarnessOptions options = short_run();
+  options.round_count_max = 1;
+  const Curve curve = run_case(one, options);
+  options.nudged_entry = 0;
+  const Curve nudged = run_case(one, options);
+  EXPECT_NE(nudged.digest, curve.digest);
+  EXPECT_NEAR(nudged.points[0].measures.excess / curve.points[0].measures.excess, 1,
+              100 * std::numeric_limits<Real>::epsilon());
+}
+
+// X7, seed 3: the matrix of device 8 has a condition of 7.7e8, which no float takes. Its refusal used to end the run.
+TEST(Experiment, GoesOnWithoutADeviceThatRefuses) {
+  if (sizeof(Real) == sizeof(double)) {
+    GTEST_SKIP() << "a double takes the matrix";
+  }
+  HarnessOptions options;
+  options.request.seed = 3;
+  options.round_count_max = 3;
+  const std::vector<Case> cases = kX7.cases(options.request);
+  Case one = case_of(cases, "karcher/k5/tau2/SVRG");
+  const Curve curve = run_case(one, options);
+  EXPECT_EQ(curve.fault, "");
+  EXPECT_NE(curve.refusal.find("device=d8"), std::string::npos) << curve.refusal;
+  EXPECT_NE(curve.refusal.find("reason=singular"), std::string::npos) << curve.refusal;
+  EXPECT_EQ(curve.points.back().round, 3u);
+  EXPECT_LT(curve.points.back().measures.grad_norm, curve.points.front().measures.grad_norm);
+  one.may_lose_devices = false;
+  EXPECT_NE(run_case(one, options).fault.find("device=d8"), std::string::npos);
+}
+
+// The reference's estimates at a fixed point: bias and variance of one estimator by its own directions.
+TEST(Experiment, TabulatesBiasAndVarianceOfAnEstimator) {
+  const std::vector<Case> cases = kX11.cases({kSeed, ""});
+  const Case& one = case_of(cases, "biasvar/iris/P/mu0.1");
+  const Curve curve = run_case(one, short_run());
+  ASSERT_EQ(curve.points.size(), 1u);
+  uint32_t held_count = 0;
+  for (const ReferenceCurve& reference : read_references("X11")) {
+    if (reference.key == one.key) {
+      Judgement judgement;
+      compare(reference, curve, tolerance_of(reference, one.parameters, curve.optimum), UINT32_MAX, &judgement);
+      EXPECT_TRUE(judgement.passed()) << judgement.lines().front();
+      ++held_count;
+    }
+  }
+  EXPECT_EQ(held_count, 2u);
 }
 
 TEST(Experiment, CountsWhatTravels) {

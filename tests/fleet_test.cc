@@ -37,6 +37,9 @@ TEST(Fleet, NamesWhoIsMissing) {
   fleet.at(0).answered_version = 2;
   fleet.at(3).answered_version = 2;
   EXPECT_EQ(fleet.missing(2), "none");
+  fleet.restore(2);
+  EXPECT_EQ(fleet.active_count(), 4U);
+  EXPECT_EQ(fleet.missing(2), "c");
   EXPECT_FALSE(fleet.contains(4));
 }
 
@@ -101,6 +104,10 @@ TEST(Fleet, AnImageThatDoesNotKnowWhatARunNeedsIsNamed) {
   p.local_retraction = RetractionKind::kExponential;
   EXPECT_EQ(lacking(p, capabilities),
             "feature:error_feedback,feature:batch_sizes,feature:proximal,feature:local_retraction");
+  p.proximal_form = ProximalForm::kChordal;
+  EXPECT_EQ(lacking(p, capabilities),
+            "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:local_retraction");
+  p.proximal_form = ProximalForm::kGeodesic;
   capabilities.features = 0b111100;
   EXPECT_EQ(lacking(p, capabilities), "");
   p.correction_form = CorrectionForm::kUnbiased;

@@ -103,6 +103,9 @@ ARROWS = {
     PROBLEM: (BASE, MANIFOLD, PROBLEM),
     TRAINING: (BASE, MANIFOLD, PROBLEM, TRAINING),
     LINK: (BASE, MANIFOLD, PROBLEM, TRAINING, LINK),
+    # The client's side of a handshake, as devices link it.
+    "server/doctor": SERVER_MAY + ("server/", "runtime/link/identity.h", "runtime/link/tls.h",
+                                   "runtime/link/transport.h"),
     "server/": SERVER_MAY + ("server/",),
     "sim/": ("runtime/", "sim/"),  # and the pure part of server/, see PURE_STEMS
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),

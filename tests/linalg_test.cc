@@ -498,6 +498,24 @@ TEST(Linalg, EveryShapeKeepsTheStatedOrderOfSums) {
   }
 }
 
+TEST(Linalg, CombinesWhereverTheResultGoes) {
+  for (const Shape shape : {Shape{7, 3}, Shape{9, 4}, Shape{6, 9}}) {
+    const size_t square = size_t{shape.cols} * shape.cols;
+    const std::vector<Real> a = numbers(shape.size(), 1), b = numbers(shape.size(), 2), s = numbers(square, 3);
+    const std::vector<Real> t = numbers(square, 4);
+    std::vector<Real> expected(shape.size()), other(shape.size()), row(shape.cols);
+    multiply_right(shape, a.data(), s.data(), expected.data());
+    multiply_right(shape, b.data(), t.data(), other.data());
+    add(shape.size(), expected.data(), other.data(), expected.data());
+    for (int place = 0; place < 3; ++place) {
+      std::vector<Real> x = a, y = b, factor = t, out(shape.size());
+      std::vector<Real>& target = place == 0 ? out : place == 1 ? x : y;
+      combine_right(shape, x.data(), s.data(), y.data(), factor.data(), row.data(), target.data());
+      EXPECT_EQ(target, expected) << place;
+    }
+  }
+}
+
 TEST(Linalg, EntrywiseKernelsDoEveryEntryOnce) {
   for (size_t count = 0; count <= 9; ++count) {
     const std::vector<Real> x = numbers(count, 1), y = numbers(count, 2);
@@ -517,7 +535,7 @@ TEST(Linalg, EntrywiseKernelsDoEveryEntryOnce) {
     const Shape shape{3, cols};
     const std::vector<Real> x = numbers(shape.size(), 3), f = numbers(cols, 4);
     std::vector<Real> scaled = x, left_over = x;
-    scale_columns(shape, f.data(), scaled.data());
+    scale_columns(shape, f.data(), scaled.data(), scaled.data());
     subtract_columns(shape, f.data(), left_over.data(), x.data(), left_over.data());
     for (size_t i = 0; i < x.size(); ++i) {
       EXPECT_EQ(scaled[i], x[i] * f[i % cols]);

@@ -89,7 +89,7 @@ def check_float_data(files):
     expect(run(files.arguments(data=grouped, problem="kpca")), 4, "only multitask")
     expect(run(files.arguments(data=grouped, problem="multitask", ridge=-1)), 2, "ridge")
     # Good ones get as far as the server, which nobody is.
-    for problem in ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "logistic"):
+    for problem in ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "completion", "logistic"):
         expect(run(files.arguments(data=plain, problem=problem) + ["--once"]), 7, "samples=4 dimension=3")
     expect(run(files.arguments(data=grouped, problem="multitask", ridge=0.1) + ["--once"]), 7, "samples=4 dimension=3")
 

@@ -23,8 +23,8 @@ TEST(Problem, IsFoundByItsWholeName) {
 }
 
 TEST(Problem, NamesFitTheWireAndDiffer) {
-  const ProblemOps* all[] = {&kKpcaOps,       &kBrockettOps,     &kSpdMeanOps, &kMultitaskOps,
-                             &kHyperbolicMeanOps, &kLeastSquaresOps, &kLogisticOps};
+  const ProblemOps* all[] = {&kKpcaOps,         &kBrockettOps,   &kSpdMeanOps,  &kMultitaskOps,  &kHyperbolicMeanOps,
+                             &kLeastSquaresOps, &kCompletionOps, &kLogisticOps, &kPerceptronOps, &kLenetOps};
   std::set<std::string> names;
   for (const ProblemOps* ops : all) {
     EXPECT_LE(std::strlen(ops->name), kProblemNameSizeMax);

@@ -178,6 +178,77 @@ TEST(RunParameters, EveryBadProductIsRefusedWithItsRemedy) {
   EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
 }
 
+TEST(RunParameters, EveryBadProximalTermIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"proximal_form, proximal: a chordal term needs",
+       [](RunParameters* p) { p->proximal_form = ProximalForm::kChordal; }},
+      {"proximal_sigma, proximal_form:", [](RunParameters* p) { p->proximal_sigma = 2; }},
+      {"proximal_sigma, proximal_form:",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kLorentz;
+         p->proximal_sigma = 0;
+       }},
+      {"proximal_form, solver: the mean gradient of svrg",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kLorentz;
+         p->proximal = 1;
+         p->solver = SolverId::kSvrg;
+         p->batch_mode = BatchMode::kAll;
+       }},
+      {"proximal_form, manifold: differences of entries are no distance on grassmann",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kChordal;
+         p->proximal = 1;
+         p->manifold = ManifoldId::kGrassmann;
+       }},
+  };
+  expect_refused(tangent_parameters(), cases);
+  RunParameters p = scalar_parameters();
+  p.proximal_form = ProximalForm::kChordal;
+  p.proximal = 1;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
+  p.correction_form = CorrectionForm::kNone;
+  EXPECT_EQ(check_parameters(p), "");
+  p.proximal_form = ProximalForm::kGeodesic;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal, solver: only solvers gradient_stream"));
+}
+
+TEST(RunParameters, AMatrixOfFixedRankIsItsShapeAndItsRank) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kFixedRank;
+  p.matrix = "20x14";
+  p.rank = 3;
+  p.shape = {};
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 37U);
+  EXPECT_EQ(p.shape.cols, 3U);
+  ASSERT_EQ(p.shape.parts->count, 3U);
+  p.rank = 4;  // the shape follows
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(p.shape.rows, 38U);
+  p.estimator = EstimatorId::kProjectionTangent;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("estimator, manifold: projection_tangent"));
+  p.estimator = EstimatorId::kProjectionOneSided;
+  p.retraction = RetractionKind::kPolar;
+  EXPECT_THAT(check_parameters(p), testing::HasSubstr("manifold fixed_rank has no retraction polar"));
+  p.retraction = RetractionKind::kDefault;
+  p.rank = 15;
+  EXPECT_THAT(check_parameters(p),
+              testing::StartsWith("rank, matrix: matrices of shape 20x14 have ranks from 1 to 14"));
+  p.matrix = "20";
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("matrix, manifold: manifold fixed_rank needs"));
+  p.matrix = "20x14";
+  p.rank = 3;
+  p.shape = {20, 14};
+  set_parts(&p);
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, matrix:"));
+  RunParameters other = scalar_parameters();
+  other.rank = 3;
+  EXPECT_THAT(check_parameters(other), testing::StartsWith("matrix, rank, manifold: only manifold fixed_rank"));
+}
+
 TEST(RunParameters, EveryBadShareOfTheWorkIsRefusedByItsKey) {
   const Case cases[] = {
       {"work, steps_min, local_step_count: timed work", [](RunParameters* p) { p->work = Work::kTimed; }},
@@ -347,6 +418,31 @@ TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
       {"server_step, delay_rule:", [](RunParameters* p) { p->server_step = 2; }},
       {"delay_lambda, server_momentum:", [](RunParameters* p) { p->server_momentum = 1; }},
       {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay_lambda = 0; }},
+      {"average_period:", [](RunParameters* p) { p->average_restart = 2; }},
+      {"curve_orthogonality:", [](RunParameters* p) { p->curve_orthogonality = 0; }},
+      {"solver, manifold, estimator, batch_mode:",
+       [](RunParameters* p) {
+         p->solver = SolverId::kCurve;
+         p->manifold = ManifoldId::kSphere;
+       }},
+      {"solver, delay_rule, buffer_size, server_momentum, server_step:",
+       [](RunParameters* p) {
+         p->solver = SolverId::kCurve;
+         p->manifold = ManifoldId::kEuclidean;
+         p->batch_mode = BatchMode::kCommon;
+         p->server_momentum = 0.5F;
+       }},
+      {"average_from, average_period:", [](RunParameters* p) { p->average_period = 2000; }},
+      {"average_from, average_period:",
+       [](RunParameters* p) {
+         p->average_period = 2;
+         p->average_from = 2000;
+       }},
+      {"average_restart, solver, correction_form:",
+       [](RunParameters* p) {
+         *p = scalar_parameters();
+         p->average_period = p->average_restart = 2;
+       }},
       {"delay_rule:",
        [](RunParameters* p) {
          p->delay_rule = DelayRule::kNone;

@@ -270,7 +270,7 @@ class ListenerHarness : public SessionOwner {
     }
     out->device = static_cast<uint32_t>(identity[7] - '1');
     out->key.fill(static_cast<uint8_t>(out->device + 1));
-    out->revoked = identity[7] == '9';
+    out->refusal = identity[7] == '9' ? PskRefusal::kRevoked : PskRefusal::kNone;
     return true;
   }
   static Identity device(int number) {

@@ -2,6 +2,7 @@
 #ifndef GRADSTREAM_TESTS_SERVER_SUPPORT_H_
 #define GRADSTREAM_TESTS_SERVER_SUPPORT_H_
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/random.h"
+#include "server/aggregator.h"
 #include "server/coordinator.h"
 #include "server/record.h"
 #include "server/store_memory.h"
@@ -160,6 +162,30 @@ struct TestReplica {
   std::vector<uint8_t> bytes;
   uint32_t snapshots = 0;
   uint32_t records = 0;
+};
+
+// The run's rule over a replica that stands at version 2, its model the first columns of the unit matrix.
+struct TestRule {
+  explicit TestRule(const RunParameters& p)
+      : server(p), models(8), rule(make_aggregator({&server.parameters, &server.replica, &models, &server.arena})) {
+    Real* model = server.replica.begin_snapshot();
+    std::fill(model, model + p.shape.size(), Real{0});
+    for (uint32_t i = 0; i < p.shape.cols; ++i) {
+      model[i * p.shape.cols + i] = 1;
+    }
+    server.replica.adopt_snapshot(2);
+    models.push(2, {server.replica.model(), p.shape.size()});
+    rule->begin();
+  }
+  VersionRecord record() const {
+    VersionRecord out;
+    const Status status = rule->finish(&out);
+    GS_ASSERT(status == Status::kOk);
+    return out;
+  }
+  TestReplica server;
+  ModelRing models;
+  std::unique_ptr<Aggregator> rule;
 };
 
 // Shell, disk and clock around one coordinator. Session of device i: 100 * (times it connected) + i + 1.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/manifold/fixed_rank.h"
 #include "sim/simulation.h"
+#include "sim/timed_fleet.h"
 
 namespace gradstream {
 namespace {
@@ -105,6 +107,87 @@ TEST(Simulation, OneDigestOnAProductOfManifolds) {
     digests.insert(expect_one_digest(options, 40));
   }
   EXPECT_EQ(digests.size(), 2U);
+}
+
+// A matrix of rank 2 from its entries: by records of scalars, by RFedAGS, by tangent means and with variance reduction.
+TEST(Simulation, OneDigestAtFixedRank) {
+  std::set<uint64_t> digests;
+  SimOptions options;
+  options.is_fixed_rank = true;
+  digests.insert(expect_one_digest(options, 40));
+  options.stream = StreamKind::kTangentBlock;
+  for (const SolverId solver : {SolverId::kGradientStream, SolverId::kTangentMean, SolverId::kSvrg}) {
+    options.tangent_solver = solver;
+    digests.insert(expect_one_digest(options, 20));
+  }
+  EXPECT_EQ(digests.size(), 4U);
+}
+
+// A proximal term in every loss, by forward passes and by gradients: other models than without it, and one digest.
+TEST(Simulation, OneDigestWithAProximalTermInTheLoss) {
+  std::set<uint64_t> digests;
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    for (const ProximalForm form : {ProximalForm::kGeodesic, ProximalForm::kChordal, ProximalForm::kLorentz}) {
+      SimOptions options;
+      options.stream = stream;
+      options.correction_form = CorrectionForm::kNone;
+      options.proximal_form = form;
+      digests.insert(expect_one_digest(options, form == ProximalForm::kGeodesic ? 0 : 15));
+    }
+  }
+  EXPECT_EQ(digests.size(), 6U);
+}
+
+// Three devices that know a third of the entries of a 6 x 5 matrix of rank 1 each find all of it, by gradients and by
+// forward passes alone.
+TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
+  constexpr uint32_t kRows = 6, kCols = 5;
+  struct Entries {
+    std::vector<Real> values;
+    SampleSource source;
+    static Status read(const void* context, uint32_t index, Real* out) {
+      std::copy_n(static_cast<const Entries*>(context)->values.data() + size_t{3} * index, 3, out);
+      return Status::kOk;
+    }
+  };
+  Entries entries[3];
+  std::vector<Real> truth;
+  for (uint32_t i = 0; i < kRows; ++i) {
+    for (uint32_t j = 0; j < kCols; ++j) {
+      truth.push_back((1 + static_cast<Real>(i) / kRows) * (Real{1} - static_cast<Real>(j) / 4));
+      std::vector<Real>& values = entries[(i + j) % 3].values;
+      values.insert(values.end(), {static_cast<Real>(i), static_cast<Real>(j), truth.back()});
+    }
+  }
+  std::vector<Problem> problems;
+  for (Entries& one : entries) {
+    one.source = {&one, static_cast<uint32_t>(one.values.size() / 3), 3, Entries::read};
+    problems.push_back({&kCompletionOps, &one.source});
+  }
+  for (const bool is_zeroth_order : {false, true}) {
+    RunParameters p = sim_parameters(
+        {.stream = is_zeroth_order ? StreamKind::kScalarStream : StreamKind::kTangentBlock, .is_fixed_rank = true});
+    p.matrix = "6x5";
+    p.rank = 1;
+    set_parts(&p);
+    p.device_count = 3;
+    p.batch_mode = BatchMode::kAll;
+    p.step_size = is_zeroth_order ? Real{1} / 4 : Real{2};
+    p.step_decay = 0;
+    p.round_count = is_zeroth_order ? 600 : 200;
+    p.estimator = is_zeroth_order ? EstimatorId::kProjectionTwoSided : p.estimator;
+    TimedFleet fleet(p, problems, {});
+    std::vector<Real> model(p.shape.size());
+    ASSERT_EQ(fleet.run(TimedFleet::kNoEndMs, [&](uint64_t, uint32_t, const Real* x) {
+      std::copy_n(x, model.size(), model.data());
+      return true;
+    }),
+              "");
+    std::vector<Real> dense(truth.size());
+    fixed_rank_to_dense(p.shape, model.data(), dense.data());
+    add_scaled(dense.size(), -1, truth.data(), dense.data());
+    EXPECT_LT(norm2(dense.size(), dense.data()) / norm2(truth.size(), truth.data()), Real{2} / 1000);
+  }
 }
 
 // What encodings leave out is kept, saved, taken back and carried to other models whatever goes wrong.

@@ -126,6 +126,36 @@ TEST_F(SolverTest, ADeviceWithoutSamplesIsRefused) {
   EXPECT_EQ(begin(), Status::kInvalidArgument);
 }
 
+// mu/2 |x - X|^2 beside the bare loss, for every solver but svrg; an image that does not link it says so.
+TEST_F(SolverTest, AProximalTermStandsAroundTheProblem) {
+  registry.proximal_loss = &kProximalLossOps;
+  task.proximal_form = ProximalForm::kChordal;
+  task.proximal_weight = 3;
+  ASSERT_EQ(begin(), Status::kOk);
+  std::vector<Real> x = model;
+  x[0] += 2;
+  const Batch all = {nullptr, samples.source.count};
+  const auto loss_of = [&](const Problem& problem) {
+    return problem.ops->loss(problem.context, task.shape, x.data(), all, memory.arena).value();
+  };
+  EXPECT_NEAR(loss_of(run.problem), loss_of(problems[0]) + 6, 1e-5);
+  task.proximal_weight = -1;
+  EXPECT_EQ(begin(), Status::kInvalidArgument);
+  task.proximal_weight = 3;
+  task.proximal_sigma = 0;
+  EXPECT_EQ(begin(), Status::kInvalidArgument);
+  task.proximal_sigma = 1;
+  task.proximal = 1;
+  EXPECT_EQ(begin(), Status::kInvalidArgument) << "two terms";
+  task.proximal = 0;
+  task.solver = SolverId::kSvrg;
+  task.estimator.id = EstimatorId::kAnalyticGradient;
+  EXPECT_EQ(begin(), Status::kInvalidArgument);
+  task.solver = SolverId::kProjection;
+  registry.proximal_loss = nullptr;
+  EXPECT_EQ(begin(), Status::kUnimplemented);
+}
+
 TEST_F(SolverTest, ArenaMustHoldPersistentAndScratch) {
   ASSERT_EQ(begin(), Status::kOk);
   const size_t needed = run.ops->persistent_size(run) + run.ops->scratch_size(run);

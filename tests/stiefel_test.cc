@@ -40,6 +40,16 @@ TEST(Stiefel, EveryVariantPassesTheChecker) {
   }
 }
 
+// Its inverse by its equation alone, by elimination, is that of polar near a point.
+TEST(Stiefel, TheFormalVariantPassesTheChecker) {
+  for (const Shape shape : {Shape{4, 1}, Shape{6, 3}, Shape{64, 4}, Shape{3, 3}, Shape{13, 8}}) {
+    for (uint32_t seed = 1; seed <= 2; ++seed) {
+      check_manifold({.ops = kStiefelFormalOps, .shape = shape, .seed = seed, .reference = &kStiefelExponentialOps});
+    }
+  }
+  EXPECT_EQ(kStiefelFormalOps.check_shape({13, 9}), Status::kInvalidArgument);
+}
+
 TEST(Stiefel, PolarIsOfSecondOrder) {
   for (const Shape shape : {Shape{6, 3}, Shape{64, 4}}) {
     check_manifold({.ops = kStiefelOps, .shape = shape, .reference = &kStiefelExponentialOps});

@@ -204,7 +204,7 @@ TEST(StoreSqlite, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   std::optional<DeviceRow> row;
   ASSERT_EQ(other.find_device("a", &row), StoreStatus::kOk);
   ASSERT_TRUE(row);
-  EXPECT_TRUE(row->revoked);
+  EXPECT_EQ(row->state, DeviceState::kRevoked);
   EXPECT_EQ(row->key, key);
   ASSERT_EQ(other.find_device("c", &row), StoreStatus::kOk);
   EXPECT_FALSE(row);
@@ -212,9 +212,189 @@ TEST(StoreSqlite, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   ASSERT_EQ(other.devices(&rows), StoreStatus::kOk);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[1].name, "b");
-  EXPECT_TRUE(rows[0].revoked);
+  EXPECT_EQ(rows[0].state, DeviceState::kRevoked);
   EXPECT_EQ(rows[1].created_ms, 7U);
   EXPECT_EQ(rows[1].key, decltype(key){}) << "a list holds no keys";
+}
+
+TEST(StoreSqlite, ManyDevicesAreEnrolledOrNone) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  std::vector<DeviceRow> rows(3);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].name = std::string(1, static_cast<char>('a' + i));
+    rows[i].key.fill(static_cast<uint8_t>(i + 1));
+    rows[i].state = DeviceState::kPending;
+  }
+  std::string taken;
+  ASSERT_EQ(database.add_devices(rows, 7, &taken), StoreStatus::kOk);
+  EXPECT_EQ(taken, "");
+  rows[0].name = "new";
+  ASSERT_EQ(database.add_devices(rows, 8, &taken), StoreStatus::kOk);
+  EXPECT_EQ(taken, "b");
+  std::vector<DeviceRow> listed;
+  ASSERT_EQ(database.devices(&listed), StoreStatus::kOk);
+  ASSERT_EQ(listed.size(), 3U) << "new was taken back";
+  EXPECT_EQ(listed[2].index, 2U);
+  EXPECT_EQ(listed[2].state, DeviceState::kPending);
+}
+
+TEST(StoreSqlite, StatesOfADeviceAndRevocationForGood) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  std::optional<uint32_t> index;
+  ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index, DeviceState::kPending), StoreStatus::kOk);
+  std::optional<DeviceState> before;
+  std::optional<DeviceRow> row;
+  const std::pair<DeviceState, DeviceState> steps[] = {{DeviceState::kActive, DeviceState::kActive},
+                                                       {DeviceState::kDisabled, DeviceState::kDisabled},
+                                                       {DeviceState::kRevoked, DeviceState::kRevoked},
+                                                       {DeviceState::kActive, DeviceState::kRevoked}};
+  for (const auto& [asked, expected] : steps) {
+    ASSERT_EQ(database.set_device_state("a", asked, &before), StoreStatus::kOk);
+    EXPECT_TRUE(before);
+    ASSERT_EQ(database.find_device("a", &row), StoreStatus::kOk);
+    EXPECT_EQ(row->state, expected);
+  }
+  ASSERT_EQ(database.set_device_state("b", DeviceState::kActive, &before), StoreStatus::kOk);
+  EXPECT_FALSE(before);
+}
+
+TEST(StoreSqlite, ARotationKeepsTheKeyBefore) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  DeviceKey first;
+  DeviceKey second;
+  first.fill(1);
+  second.fill(2);
+  std::optional<uint32_t> number;
+  ASSERT_EQ(database.add_device("a", first, 7, &number), StoreStatus::kOk);
+  ASSERT_EQ(database.rotate_key("a", second, 99, &number), StoreStatus::kOk);
+  EXPECT_EQ(number, 1U);
+  std::optional<DeviceRow> row;
+  ASSERT_EQ(database.find_device("a", &row), StoreStatus::kOk);
+  EXPECT_EQ(row->key, second);
+  EXPECT_EQ(row->previous_key, first);
+  EXPECT_EQ(row->previous_until_ms, 99U);
+  EXPECT_EQ(row->generation, 1U);
+  ASSERT_EQ(database.rotate_key("b", second, 99, &number), StoreStatus::kOk);
+  EXPECT_FALSE(number);
+}
+
+TEST(StoreSqlite, IdentitiesSayTheGenerationOfTheirKey) {
+  EXPECT_EQ(identity_of_generation("a", 0), "a");
+  EXPECT_EQ(identity_of_generation("a", 12), "a~12");
+  std::string name;
+  uint32_t generation = 0;
+  ASSERT_TRUE(split_identity("a~b~12", &name, &generation));
+  EXPECT_EQ(name, "a~b");
+  EXPECT_EQ(generation, 12U);
+  for (const char* const wrong : {"a", "~1", "a~", "a~0", "a~01", "a~x", "a~1x", "a~-1", "a~99999999999", ""}) {
+    EXPECT_FALSE(split_identity(wrong, &name, &generation)) << wrong;
+  }
+}
+
+// What the first release wrote: CREATE TABLE and rows as its program made them.
+constexpr const char* kFormat1 =
+    "PRAGMA journal_mode=WAL; PRAGMA application_id=0x47536462;"
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
+    " revoked INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
+    " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE journal (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " device INTEGER NOT NULL, task_sequence INTEGER NOT NULL, version INTEGER NOT NULL, base_version INTEGER NOT NULL,"
+    " steps_done INTEGER NOT NULL, weight INTEGER NOT NULL, verdict INTEGER NOT NULL, reason INTEGER NOT NULL,"
+    " detail INTEGER NOT NULL, step_scale REAL NOT NULL, loss_before REAL NOT NULL, loss_after REAL NOT NULL,"
+    " digest INTEGER NOT NULL, time_ms INTEGER NOT NULL, payload BLOB NOT NULL, crc32c INTEGER NOT NULL,"
+    " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID;"
+    "INSERT INTO meta VALUES ('schema_version',1);"
+    "INSERT INTO devices VALUES (0,'old',x'0101010101010101010101010101010101010101010101010101010101010101',0,5);"
+    "INSERT INTO devices VALUES (1,'gone',x'0202020202020202020202020202020202020202020202020202020202020202',1,6);"
+    "INSERT INTO runs VALUES (1,'r','p','s',3,1,7);";
+
+void write_format_1(const std::string& path) {
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(connection, kFormat1, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
+  sqlite3_close(connection);
+  chmod(path.c_str(), 0600);
+}
+
+TEST(StoreSqlite, TheFirstFormatIsBroughtToThisOne) {
+  const Folder folder;
+  write_format_1(folder.file("a.db"));
+  for (int opening = 0; opening < 2; ++opening) {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk) << database.error();
+    std::vector<DeviceRow> rows;
+    ASSERT_EQ(database.devices(&rows), StoreStatus::kOk) << database.error();
+    ASSERT_EQ(rows.size(), 2U + static_cast<size_t>(opening));
+    EXPECT_EQ(rows[0].state, DeviceState::kActive);
+    EXPECT_EQ(rows[1].state, DeviceState::kRevoked);
+    EXPECT_EQ(rows[1].created_ms, 6U);
+    std::optional<DeviceRow> row;
+    ASSERT_EQ(database.find_device("old", &row), StoreStatus::kOk);
+    DeviceKey key;
+    key.fill(1);
+    EXPECT_EQ(row->key, key);
+    EXPECT_EQ(row->generation, 0U);
+    std::optional<RunRow> run;
+    ASSERT_EQ(database.find_run(1, &run), StoreStatus::kOk);
+    EXPECT_EQ(run->name, "r");
+    std::optional<uint32_t> index;
+    ASSERT_EQ(database.add_device("new", key, 7, &index), StoreStatus::kOk);
+  }
+}
+
+TEST(StoreSqlite, ADatabaseThatAnOlderServerHoldsIsNotTouched) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  DatabaseLock server;
+  ASSERT_EQ(server.take(path), "");
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(path)), StoreStatus::kBusy);
+  EXPECT_NE(database.error().find("start that one anew"), std::string::npos) << database.error();
+  SqliteOptions options = options_for(path);
+  options.is_owner = true;
+  SqliteDatabase owner;
+  EXPECT_EQ(owner.open(options), StoreStatus::kOk) << owner.error();
+}
+
+TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  std::optional<uint32_t> index;
+  ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index), StoreStatus::kOk);  // stands in the write-ahead log
+  ASSERT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db")), "");
+  ASSERT_EQ(database.add_device("later", DeviceKey{}, 7, &index), StoreStatus::kOk);
+  struct stat info = {};
+  ASSERT_EQ(stat(folder.file("copy.db").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+  SqliteOptions options = options_for(folder.file("copy.db"));
+  options.check_integrity = true;
+  SqliteDatabase copy;
+  ASSERT_EQ(copy.open(options), StoreStatus::kOk) << copy.error();
+  std::vector<DeviceRow> rows;
+  ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
+  EXPECT_EQ(rows.size(), 1U);
+  EXPECT_NE(copy_database(folder.file("a.db"), folder.file("copy.db")).find("remove it"), std::string::npos);
+  EXPECT_NE(copy_database(folder.file("none.db"), folder.file("b.db")), "");
+  EXPECT_NE(copy_database(folder.file("a.db"), folder.file("none/b.db")), "");
+}
+
+TEST(StoreSqlite, ADatabaseThatOthersCanReadIsRefused) {
+  const Folder folder;
+  { SqliteDatabase database; ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk); }
+  chmod(folder.file("a.db").c_str(), 0640);
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kFailed);
+  EXPECT_NE(database.error().find("chmod 600"), std::string::npos) << database.error();
 }
 
 TEST(StoreSqlite, ChangesOfFleetAndRunsAreCountedAndRecordsAreNot) {
@@ -342,11 +522,11 @@ TEST(StoreSqlite, ANewerFormatIsNamed) {
   }
   sqlite3* raw = nullptr;
   ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
-  sqlite3_exec(raw, "UPDATE meta SET value=2", nullptr, nullptr, nullptr);
+  sqlite3_exec(raw, "UPDATE meta SET value=9", nullptr, nullptr, nullptr);
   sqlite3_close(raw);
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kCorrupt);
-  EXPECT_THAT(database.error(), HasSubstr("has format 2"));
+  EXPECT_THAT(database.error(), HasSubstr("has format 9"));
 }
 
 // ---- The disk's faults ---------------------------------------------------------------------------------------------

@@ -70,6 +70,39 @@ std::vector<DeviceHabits> speeds() {
   return habits;
 }
 
+// Points in two heaps, labelled by the heap and not quite apart; the real client runs the curve's local work.
+struct Heaps {
+  Heaps() {
+    RandomStream stream(RandomKey{});
+    for (uint32_t i = 0; i < 40 * kDeviceCount; ++i) {
+      const uint32_t label = i % 2;
+      for (uint32_t c = 0; c < 2; ++c) {
+        rows.push_back(static_cast<Real>(2 * stream.next_uniform() - 1 + (c == label ? 0.7 : 0.0)));
+      }
+      rows.push_back(static_cast<Real>(label));
+    }
+    for (uint32_t i = 0; i < kDeviceCount; ++i) {
+      networks[i] = {{rows.data() + size_t{i} * 120, 40, 3, read}, widths, 3};
+      problems.push_back({&kPerceptronOps, &networks[i]});
+    }
+  }
+  static Status read(const void* context, uint32_t index, Real* out) {
+    std::copy_n(static_cast<const Real*>(context) + size_t{index} * 3, 3, out);
+    return Status::kOk;
+  }
+  double loss(const Real* model, Arena& arena) const {
+    double sum = 0;
+    for (const Problem& problem : problems) {
+      sum += kPerceptronOps.loss(problem.context, {22, 1}, model, {nullptr, 40}, arena).value();
+    }
+    return sum / kDeviceCount;
+  }
+  static constexpr uint16_t widths[] = {2, 4, 2};
+  std::vector<Real> rows;
+  std::array<NetworkData, kDeviceCount> networks = {};
+  std::vector<Problem> problems;
+};
+
 bool go_on(uint64_t, uint32_t, const Real*) { return true; }
 
 TEST(TimedFleet, ARoundLastsAsLongAsItsSlowestDevice) {
@@ -101,6 +134,35 @@ TEST(TimedFleet, TheSameRunTwiceAndWithoutRoundsNobodyIsWaitedFor) {
     EXPECT_NEAR(static_cast<double>(fleet.now_ms()), 60.0 / 15 * 16'000, 3000);
   }
   EXPECT_EQ(digests[0], digests[1]);
+}
+
+TEST(TimedFleet, AsyncCurveTrainsANetwork) {
+  RunParameters p = no_rounds();
+  p.manifold = ManifoldId::kEuclidean;
+  p.shape = {22, 1};
+  p.problem = kPerceptronOps.name;
+  p.solver = SolverId::kCurve;
+  p.batch_mode = BatchMode::kCommon;
+  p.batch_size = 8;
+  p.step_size = static_cast<Real>(0.02);
+  p.server_step = static_cast<Real>(0.6);
+  p.delay_rule = DelayRule::kOrthoGrad;
+  p.late_delay_rule = DelayRule::kOrthoPos;
+  p.delay_switch = 30;
+  ASSERT_EQ(check_parameters(p), "");
+  const Heaps heaps;
+  std::vector<uint64_t> memory(1 << 10);
+  Arena arena(memory.data(), memory.size() * 8);
+  std::vector<double> losses;
+  TimedFleet fleet(p, {}, speeds(), heaps.problems, {});
+  EXPECT_EQ(fleet.run(1'000'000,
+                      [&](uint64_t, uint32_t, const Real* model) {
+                        losses.push_back(heaps.loss(model, arena));
+                        return true;
+                      }),
+            "");
+  ASSERT_EQ(losses.size(), 61U);
+  EXPECT_LT(losses.back(), 0.6 * losses.front());
 }
 
 TEST(TimedFleet, GoesOnWithoutThoseThatNeverAnswer) {

@@ -137,7 +137,8 @@ TEST(TlsStream, GarbageAfterATlsRecordHeaderIsAProtocolFault) {
 TEST(TlsStream, ARecordLargerThanTheLimitIsAProtocolFault) {
   ListenerHarness server;
   RawPeer peer(server.listener.port());
-  peer.send(std::string("\x16\x03\x01\x40\x00", 5) + std::string(8192, 'x'));
+  std::string record("\x16\x03\x01\x40\x00", 5);
+  peer.send(record.append(8192, 'x'));
   ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
   EXPECT_EQ(server.counters.tls_other_faults, 1U);
 }

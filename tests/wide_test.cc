@@ -1,6 +1,8 @@
 // The kernels with eight floats to an instruction against the order of sums that linalg.h states, one entry at a time.
 #include "runtime/base/wide.h"
 
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -67,7 +69,7 @@ TEST(Wide, ColumnKernels) {
     const Vector a = numbers(size, rows), b = numbers(size, cols + 100), factors = numbers(cols, 3);
     Vector dots(cols), scaled = a, difference = b;
     wide::column_dots(rows, cols, a.data(), b.data(), dots.data());
-    wide::scale_columns(rows, cols, factors.data(), scaled.data());
+    wide::scale_columns(rows, cols, factors.data(), scaled.data(), scaled.data());
     wide::subtract_columns(rows, cols, factors.data(), a.data(), difference.data(), difference.data());
     for (size_t c = 0; c < cols; ++c) {
       EXPECT_EQ(dots[c], ordered_dot(rows, &a[c], cols, &b[c], cols));
@@ -83,21 +85,48 @@ TEST(Wide, TwoColumnKernelsInOne) {
   for_each_shape(2, [](uint32_t rows, uint32_t cols) {
     const size_t size = size_t{rows} * cols;
     const Vector x = numbers(size, rows), y = numbers(size, cols + 100), v = numbers(size, 5), f = numbers(cols, 3);
-    Vector left = v, sum = v, squares(cols), xy(cols), yv(cols), both = v;
+    Vector left = v, xy(cols), yv(cols), both = v;
     wide::remove_along_columns(rows, cols, x.data(), left.data(), left.data());
-    wide::add_and_square(rows, cols, x.data(), sum.data(), sum.data(), squares.data());
     wide::dots_with_both(rows, cols, x.data(), y.data(), v.data(), xy.data(), yv.data());
     wide::subtract_both(rows, cols, f.data(), x.data(), y.data(), both.data(), both.data());
     for (size_t i = 0; i < size; ++i) {
       const size_t c = i % cols;
       EXPECT_EQ(left[i], v[i] - ordered_dot(rows, &x[c], cols, &v[c], cols) * x[i]);
-      EXPECT_EQ(sum[i], x[i] + v[i]);
       EXPECT_EQ(both[i], (v[i] - f[c] * x[i]) - f[c] * y[i]);
     }
     for (size_t c = 0; c < cols; ++c) {
-      EXPECT_EQ(squares[c], ordered_dot(rows, &sum[c], cols, &sum[c], cols));
       EXPECT_EQ(xy[c], ordered_dot(rows, &x[c], cols, &y[c], cols));
       EXPECT_EQ(yv[c], ordered_dot(rows, &y[c], cols, &v[c], cols));
+    }
+  });
+}
+
+TEST(Wide, NormalizesColumnsAsOneAfterTheOther) {
+  for_each_shape(2, [](uint32_t rows, uint32_t cols) {
+    const size_t size = size_t{rows} * cols;
+    const Vector x = numbers(size, rows), v = numbers(size, 5);
+    for (const bool adds : {false, true}) {
+      Vector sum = x;
+      for (size_t i = 0; adds && i < size; ++i) {
+        sum[i] += v[i];
+      }
+      Vector expected(size), out(size), in_place = x;
+      for (size_t i = 0; i < size; ++i) {
+        const Real* const column = &sum[i % cols];
+        expected[i] = sum[i] * (1 / std::sqrt(ordered_dot(rows, column, cols, column, cols)));
+      }
+      const Real* const second = adds ? v.data() : nullptr;
+      EXPECT_EQ(wide::normalize_columns(rows, cols, x.data(), second, 1e-30F, out.data()), Status::kOk);
+      EXPECT_EQ(out, expected);
+      EXPECT_EQ(wide::normalize_columns(rows, cols, in_place.data(), second, 1e-30F, in_place.data()), Status::kOk);
+      EXPECT_EQ(in_place, expected);
+    }
+    for (const auto& [scale, status] : {std::pair{1e-20F, Status::kSingular}, {1e30F, Status::kNotFinite}}) {
+      Vector bad = x, out(size);
+      for (size_t i = cols - 1; i < size; i += cols) {
+        bad[i] *= scale;
+      }
+      EXPECT_EQ(wide::normalize_columns(rows, cols, bad.data(), nullptr, 1e-30F, out.data()), status);
     }
   });
 }

@@ -35,6 +35,10 @@ RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tang
      lambda found: found["step_tangent_polar_m16"] / found["step_projection_m16"]),
     ("the same two without their losses", "{:.2f}",
      lambda found: above_losses(found, "step_tangent_polar_m16") / above_losses(found, "step_projection_m16")),
+    ("an Iris estimate with (6), polar, over one with (7)", "{:.2f}",
+     lambda found: found["estimate_iris_tangent_polar"] / found["estimate_iris_projection"]),
+    ("a Digits estimate with (6), polar, over one with (7)", "{:.2f}",
+     lambda found: found["estimate_digits_tangent_polar"] / found["estimate_digits_projection"]),
 )
 ENTRY = "bench/device_main.cc"
 MORE_SOURCES = ["runtime/training/estimator_gradient.cc", "runtime/training/estimator_retraction.cc",

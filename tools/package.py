@@ -1,7 +1,8 @@
-"""./run package [ARCHITECTURE...]: Debian packages of the Linux client, in build/package.
+"""./run package [ARCHITECTURE|server...]: Debian packages of the Linux client and of the server, in build/package.
 
-arm64 and armhf are for the Raspberry Pi. boards/posix/README.md says how to install one, boards/posix/debian holds the
-unit, the configuration and the scripts of the package.
+The client's are named by their architecture: arm64 and armhf are for the Raspberry Pi. boards/posix/README.md says how
+to install one, boards/posix/debian holds its unit, configuration and scripts. The server's is for amd64
+(docs/operating.md, operations/debian).
 """
 
 import argparse
@@ -14,11 +15,14 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import package_server
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN = ROOT / "boards" / "posix" / "debian"
 OUT = ROOT / "build" / "package"
 NAME = "gradstream-client"
 MAINTAINER = "gradstream <gradstream@localhost>"
+SERVER = "server"
 
 
 class Target(NamedTuple):
@@ -91,19 +95,27 @@ def fill(tree, architecture):
     put(tree / "DEBIAN" / "conffiles", b"/etc/gradstream/client.conf\n")
     for script in ("postinst", "prerm", "postrm"):
         put(tree / "DEBIAN" / script, (DEBIAN / script).read_bytes(), 0o755)
+
+
+def build(preset, program):
+    if preset != "dev" or "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
+        run(ROOT / "tools" / "build.sh", preset, program)
+
+
+def make(kind):
+    """Builds the program and the package; the package's path."""
+    tree = OUT / kind
+    shutil.rmtree(tree, ignore_errors=True)
+    if kind == SERVER:
+        build("dev", package_server.NAME)
+        package_server.fill(tree, version(), MAINTAINER, put, run)
+        package = OUT / f"{package_server.NAME}_{version()}_{package_server.ARCHITECTURE}.deb"
+    else:
+        build(TARGETS[kind].preset, NAME)
+        fill(tree, kind)
+        package = OUT / f"{NAME}_{version()}_{kind}.deb"
     for folder in [tree, *(path for path in tree.rglob("*") if path.is_dir())]:
         folder.chmod(0o755)
-
-
-def make(architecture):
-    """Builds the program and the package; the package's path."""
-    target = TARGETS[architecture]
-    if target.preset != "dev" or "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
-        run(ROOT / "tools" / "build.sh", target.preset, NAME)
-    tree = OUT / architecture
-    shutil.rmtree(tree, ignore_errors=True)
-    fill(tree, architecture)
-    package = OUT / f"{NAME}_{version()}_{architecture}.deb"
     # The same bytes for the same sources: dpkg-deb takes the times of files that are newer from here.
     os.environ.setdefault("SOURCE_DATE_EPOCH", run("git", "log", "-1", "--format=%ct").strip())
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package)
@@ -113,14 +125,14 @@ def make(architecture):
 
 def main():
     parser = argparse.ArgumentParser(prog="./run package", description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("architecture", nargs="*", help=f"{', '.join(TARGETS)}; all of them otherwise")
+    parser.add_argument("package", nargs="*", help=f"{', '.join([*TARGETS, SERVER])}; all of them otherwise")
     arguments = parser.parse_args()
     packages = []
     try:
-        for architecture in arguments.architecture or TARGETS:
-            if architecture not in TARGETS:
-                raise Failure(f"unknown architecture {architecture} (known: {' '.join(TARGETS)})")
-            packages.append(make(architecture))
+        for kind in arguments.package or [*TARGETS, SERVER]:
+            if kind not in TARGETS and kind != SERVER:
+                raise Failure(f"unknown package {kind} (known: {' '.join([*TARGETS, SERVER])})")
+            packages.append(make(kind))
             print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
     except Failure as failure:
         print(f"package: error: {failure}", file=sys.stderr)

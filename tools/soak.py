@@ -21,6 +21,9 @@ PARTS = {
     "reconnect": ("every kind of device on noisy links to a server that is restarted 20 times",
                   [*PYTHON, fleet.ROOT / "tests" / "mixed_fleet_test.py", "--rounds", "126", "--restarts", "20",
                    "--noise-gap", "30000"]),
+    "tidy": ("clang-tidy with the path-sensitive analyzer at full depth over everything, tests too",
+             [*PYTHON, fleet.ROOT / "tests" / "clang_tidy_test.py", fleet.ROOT / "build" / "dev", "--tests",
+              "--deep"]),
 }
 
 

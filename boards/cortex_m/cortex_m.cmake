@@ -2,6 +2,7 @@
 # images of the client, the same but for what stands in for silicon.
 #   gradstream_client.elf            for silicon; no semihosting in it
 #   gradstream_client_emulator.elf   for an emulator (GS_EMULATOR)
+#   gradstream_client_all_emulator.elf   the same with all that a host links, on request
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
 # is boards/ethernet, else a UART.
@@ -43,8 +44,16 @@ function(gs_add_cortex_m_client)
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
   target_compile_definitions(gradstream_client_emulator PRIVATE GS_EMULATOR=1)
+  # Every manifold, estimator and solver, and the problem spd_mean: what a host links. For tests (spd_board_test.py).
+  gs_add_cortex_m_image(gradstream_client_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
+    ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
+    ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${link} ${arg_SOURCES} ${arg_EMULATOR})
+  set_target_properties(gradstream_client_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
+  target_compile_definitions(gradstream_client_all_emulator PRIVATE
+    GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean)
   if(arg_ETHERNET)
-    foreach(image gradstream_client gradstream_client_emulator)
+    foreach(image gradstream_client gradstream_client_emulator gradstream_client_all_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
       target_link_libraries(${image} PRIVATE gs_lwip)
     endforeach()

@@ -391,24 +391,6 @@ template <typename Store>
   }
 }
 
-// A <- A S. row: cols Reals.
-void multiply_right_in_place(Shape shape, Real* a, const Real* s, Real* row) {
-#if GS_HAS_WIDE
-  if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
-    wide::multiply_right(shape.rows, shape.cols, a, s, nullptr, a);
-    return;
-  }
-#endif
-  if (shape.cols == 4) {
-    multiply_right(shape, a, s, a);
-    return;
-  }
-  for (size_t at = 0; at < shape.size(); at += shape.cols) {
-    copy(shape.cols, a + at, row);
-    multiply_right({1, shape.cols}, row, s, a + at);
-  }
-}
-
 void add_to_diagonal(uint32_t n, Real value, Real* s) {
   for (size_t i = 0; i < n; ++i) {
     s[i * n + i] += value;
@@ -705,10 +687,10 @@ void copy(size_t count, const Real* x, Real* y) {
       [=](size_t i) __attribute__((always_inline)) { y[i] = x[i]; });
 }
 
-void scale_columns(Shape shape, const Real* factors, Real* x) {
+void scale_columns(Shape shape, const Real* factors, const Real* x, Real* out) {
 #if GS_HAS_WIDE
   if (wide::takes(shape.rows, shape.cols)) {
-    wide::scale_columns(shape.rows, shape.cols, factors, x);
+    wide::scale_columns(shape.rows, shape.cols, factors, x, out);
     return;
   }
 #endif
@@ -716,9 +698,9 @@ void scale_columns(Shape shape, const Real* factors, Real* x) {
       shape,
       [=](size_t c) __attribute__((always_inline)) {
         const auto factor = load(factors + c);
-        return [=](size_t i) __attribute__((always_inline)) { store(load(x + i) * factor, x + i); };
+        return [=](size_t i) __attribute__((always_inline)) { store(load(x + i) * factor, out + i); };
       },
-      [=](size_t c, size_t i) __attribute__((always_inline)) { x[i] *= factors[c]; });
+      [=](size_t c, size_t i) __attribute__((always_inline)) { out[i] = x[i] * factors[c]; });
 }
 
 void subtract_columns(Shape shape, const Real* factors, const Real* x, const Real* y, Real* out) {
@@ -735,6 +717,39 @@ void subtract_columns(Shape shape, const Real* factors, const Real* x, const Rea
         return [=](size_t i) __attribute__((always_inline)) { store(load(y + i) - factor * load(x + i), out + i); };
       },
       [=](size_t c, size_t i) __attribute__((always_inline)) { out[i] = y[i] - factors[c] * x[i]; });
+}
+
+void multiply_right_in_place(Shape shape, Real* a, const Real* s, Real* row) {
+#if GS_HAS_WIDE
+  if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
+    wide::multiply_right(shape.rows, shape.cols, a, s, nullptr, a);
+    return;
+  }
+#endif
+  if (shape.cols == 4) {
+    multiply_right(shape, a, s, a);
+    return;
+  }
+  for (size_t at = 0; at < shape.size(); at += shape.cols) {
+    copy(shape.cols, a + at, row);
+    multiply_right({1, shape.cols}, row, s, a + at);
+  }
+}
+
+// Signs of products change exactly, so that the sum is that of A S and B T.
+void combine_right(Shape shape, const Real* a, const Real* s, const Real* b, Real* t, Real* row, Real* out) {
+  const bool is_in_place = out == a || out == b;
+  if (is_in_place) {
+    multiply_right_in_place(shape, out, out == a ? s : t, row);
+  } else {
+    multiply_right(shape, a, s, out);
+  }
+  if (out == b) {
+    // Here S is what is left; T may be overwritten.
+    copy(static_cast<size_t>(shape.cols) * shape.cols, s, t);
+  }
+  scale(static_cast<size_t>(shape.cols) * shape.cols, -1, t);
+  subtract_multiply_right(shape, out == b ? a : b, t, out, out);
 }
 
 void fill_zero(size_t count, Real* x) {

@@ -46,8 +46,8 @@ bool all_finite(size_t count, const Real* x);
 
 // out[c] <- sum over the rows of a[.][c] b[.][c]. out (cols) aliases neither.
 void column_dots(Shape shape, const Real* a, const Real* b, Real* out);
-// x[.][c] <- factors[c] x[.][c].
-void scale_columns(Shape shape, const Real* factors, Real* x);
+// out[.][c] <- factors[c] x[.][c]. out may be x.
+void scale_columns(Shape shape, const Real* factors, const Real* x, Real* out);
 // out[.][c] <- y[.][c] - factors[c] x[.][c]. out may be x or y.
 void subtract_columns(Shape shape, const Real* factors, const Real* x, const Real* y, Real* out);
 // S <- (S + S') / 2, n x n.
@@ -62,6 +62,11 @@ void gram(Shape shape, const Real* a, Real* out);
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out);
 // out (rows x cols) <- G - A S. out may be g, aliases neither a nor s.
 void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Real* g, Real* out);
+
+// A <- A S. row: cols Reals.
+void multiply_right_in_place(Shape shape, Real* a, const Real* s, Real* row);
+// out (rows x cols) <- A S + B T; T becomes -T. out may be a or b, aliases nothing else. row: cols Reals.
+void combine_right(Shape shape, const Real* a, const Real* s, const Real* b, Real* t, Real* row, Real* out);
 
 // Symmetric eigen-decomposition by cyclic Jacobi with a fixed order: S = Q diag(w) Q', n x n, entries finite. s is
 // overwritten. w is ascending, Q's columns in the same order. kSingular when the sweeps do not converge (not seen for

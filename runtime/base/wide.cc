@@ -1,6 +1,7 @@
 #include "runtime/base/wide.h"
 
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #if GS_HAS_WIDE
@@ -35,6 +36,14 @@ template <typename Vec>
 [[gnu::always_inline]] inline Vec8 twice(Vec4 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3, 0, 1, 2, 3); }
 [[gnu::always_inline]] inline Vec4 low(Vec8 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3); }
 [[gnu::always_inline]] inline Vec4 high(Vec8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7); }
+constexpr int kAllLanes = 0xFF;
+// Bit n: entry n of a comparison holds.
+template <typename Mask>
+[[gnu::always_inline]] inline int mask_of(Mask holds) {
+  Vec8 bits;
+  std::memcpy(&bits, &holds, sizeof(bits));
+  return __builtin_ia32_movmskps256(bits);
+}
 // Entry k of each half, throughout that half.
 template <int k>
 [[gnu::always_inline]] inline Vec8 splat_halves(Vec8 v) {
@@ -145,6 +154,39 @@ template <uint32_t kCols, typename Eight, typename One>
   for (size_t q = 0; at + q < size; ++q) {
     one(at + q, factors[q % kCols]);
   }
+}
+
+template <uint32_t kCols>
+[[gnu::always_inline]] inline void scale_columns_of(size_t rows, const float* factors, const float* x, float* out) {
+  for_columns<kCols>(
+      rows, factors,
+      [=](size_t i, Vec8 factor) __attribute__((always_inline)) { store(load<Vec8>(x + i) * factor, out + i); },
+      [=](size_t i, float factor) __attribute__((always_inline)) { out[i] = x[i] * factor; });
+}
+
+// The root and the quotient of all columns at once: IEEE's, as of each alone.
+template <uint32_t kCols, bool kAdds>
+[[gnu::always_inline]] inline Status normalize_columns_of(size_t rows, const float* x, const float* v, float least,
+                                                          float* out) {
+  float squares[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  const auto terms = [=]<typename Vec>(size_t i, Vec * term) __attribute__((always_inline)) {
+    Vec sum = load<Vec>(x + i);
+    if constexpr (kAdds) {
+      sum += load<Vec>(v + i);
+      store(sum, out + i);
+    }
+    term[0] = sum * sum;
+  };
+  sum_columns<kCols, 1>(rows, terms, {squares});
+  const Vec8 all = load<Vec8>(squares);
+  const int finite = mask_of(all <= splat(std::numeric_limits<float>::max()));  // false for what is not a number
+  const int regular = mask_of(all >= splat(least));
+  if ((finite & regular) != kAllLanes) {
+    return finite == kAllLanes ? Status::kSingular : Status::kNotFinite;
+  }
+  store(splat(1) / __builtin_ia32_sqrtps256(all), squares);
+  scale_columns_of<kCols>(rows, squares, kAdds ? out : x, out);
+  return Status::kOk;
 }
 
 // The last row of a matrix of fewer than eight columns, so that eight numbers can be read.
@@ -308,13 +350,10 @@ void column_dots(size_t rows, uint32_t cols, const Real* a, const Real* b, Real*
   });
 }
 
-void scale_columns(size_t rows, uint32_t cols, const Real* factors, Real* x) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    for_columns<decltype(n)::value>(
-        rows, factors,
-        [=](size_t i, Vec8 factor) __attribute__((always_inline)) { store(load<Vec8>(x + i) * factor, x + i); },
-        [=](size_t i, float factor) __attribute__((always_inline)) { x[i] *= factor; });
-  });
+void scale_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, Real* out) {
+  with_cols<2>(
+      cols, [&](auto n)
+                __attribute__((always_inline)) { scale_columns_of<decltype(n)::value>(rows, factors, x, out); });
 }
 
 void subtract_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, Real* out) {
@@ -341,15 +380,15 @@ void remove_along_columns(size_t rows, uint32_t cols, const Real* x, const Real*
   });
 }
 
-void add_and_square(size_t rows, uint32_t cols, const Real* x, const Real* v, Real* out, Real* squares) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    const auto terms = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
-      const Vec sum = load<Vec>(x + i) + load<Vec>(v + i);
-      store(sum, out + i);
-      term[0] = sum * sum;
-    };
-    sum_columns<decltype(n)::value, 1>(rows, terms, {squares});
-  });
+Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out) {
+  Status status = Status::kOk;
+  with_cols<2>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        constexpr uint32_t kCols = decltype(n)::value;
+        status = v == nullptr ? normalize_columns_of<kCols, false>(rows, x, v, least, out)
+                              : normalize_columns_of<kCols, true>(rows, x, v, least, out);
+      });
+  return status;
 }
 
 void dots_with_both(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real* xy, Real* yv) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "runtime/base/config.h"
+#include "runtime/base/status.h"
 
 #if defined(__x86_64__) && !defined(GS_REAL_DOUBLE) && !defined(GS_NO_WIDE)
 #define GS_HAS_WIDE 1
@@ -27,13 +28,14 @@ inline bool takes(size_t rows, uint32_t cols) { return rows >= 5 && cols >= 2 &&
 void add(size_t count, const Real* x, const Real* y, Real* out);
 // The matrices' shape must be taken.
 void column_dots(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out);
-void scale_columns(size_t rows, uint32_t cols, const Real* factors, Real* x);
+void scale_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, Real* out);
 void subtract_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, Real* out);
 // Two of them in one sweep, for the oblique manifold. out may be any of the matrices.
 // out <- G - X diag(x_c'g_c).
 void remove_along_columns(size_t rows, uint32_t cols, const Real* x, const Real* g, Real* out);
-// out <- X + V, squares[c] <- the sum of the squares of its column c.
-void add_and_square(size_t rows, uint32_t cols, const Real* x, const Real* v, Real* out, Real* squares);
+// out <- the columns of X + V, or of X where v is null, by their lengths. kNotFinite: the square of a length is not;
+// kSingular: it is below `least`. out is then unspecified.
+Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out);
 // xy[c] <- x_c'y_c, yv[c] <- y_c'v_c.
 void dots_with_both(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real* xy, Real* yv);
 // out <- (V - X diag(factors)) - Y diag(factors).

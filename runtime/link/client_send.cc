@@ -36,6 +36,9 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
         gs_Feature_FEATURE_PROXIMAL, gs_Feature_FEATURE_LOCAL_RETRACTION}) {
     out.features |= 1U << static_cast<uint32_t>(feature);
   }
+  if (registry.proximal_loss != nullptr) {
+    out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
+  }
   out.arena_size = static_cast<uint32_t>(arena_size);
   constexpr size_t kProblemCountMax = sizeof(out.problems) / sizeof(out.problems[0]);
   for (const Problem& problem : registry.problems) {

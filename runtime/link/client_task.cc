@@ -56,11 +56,12 @@ bool Client::is_same_run(const gs_Welcome& welcome) const {
          welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
 }
 
-// Where the run is on a product: its parts, in the arena.
+// Where the run is on a product or of fixed rank: its parts, in the arena. Factors have no operations of their own.
 Status Client::fill_parts(Shape* shape) {
   static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
   const uint32_t count = welcome_.manifold_parts_count;
-  if (welcome_.manifold != gs_MANIFOLD_PRODUCT) {
+  const bool is_product = welcome_.manifold == gs_MANIFOLD_PRODUCT;
+  if (!is_product && welcome_.manifold != gs_MANIFOLD_FIXED_RANK) {
     return count == 0 ? Status::kOk : Status::kInvalidArgument;
   }
   const Result<Parts*> parts = arena_.persistent<Parts>(1);
@@ -72,7 +73,7 @@ Status Client::fill_parts(Shape* shape) {
     part.shape = {from.rows, from.cols};
     part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
                              static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
-    if (part.ops == nullptr) {
+    if (part.ops == nullptr && is_product) {
       return Status::kUnimplemented;
     }
   }
@@ -307,7 +308,8 @@ Status Client::begin_task(uint64_t now_ms) {
   if (is_scalar && scalar_count > kScalarCountMax) {
     return Status::kInvalidArgument;
   }
-  const size_t size = encoded_size(task.encoding, is_scalar ? scalar_count : task.shape.size());
+  const size_t count = is_scalar ? scalar_count : tangent_value_count(task.solver, task.shape);
+  const size_t size = encoded_size(task.encoding, count);
   if (size == 0) {
     return Status::kInvalidArgument;
   }

@@ -27,7 +27,7 @@ static_assert(sizeof(gs_Task{}.batch_sizes) == 4 * kBatchScheduleMax, "gradstrea
 static_assert(_gs_Manifold_MAX == static_cast<int>(ManifoldId::kProduct));
 static_assert(_gs_Retraction_MAX == static_cast<int>(RetractionKind::kPolarFormal));
 static_assert(_gs_Transport_MAX == static_cast<int>(TransportKind::kUnaligned));
-static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kSvrg));
+static_assert(_gs_Solver_MAX == static_cast<int>(SolverId::kCurve));
 static_assert(_gs_Estimator_MAX == static_cast<int>(EstimatorId::kProjectionTangent));
 static_assert(_gs_BarzilaiBorwein_MAX == static_cast<int>(BarzilaiBorwein::kSecond));
 static_assert(_gs_ModelPart_MAX == static_cast<int>(ModelPart::kPreviousModel));
@@ -147,6 +147,9 @@ Status check(const gs_Task& m) {
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(known(m.curvature_form, _gs_BarzilaiBorwein_MAX));
   GS_TRY(known(m.local_retraction, _gs_Retraction_MAX));
+  GS_TRY(known(m.proximal_form, _gs_ProximalForm_MAX));
+  GS_TRY(finite(m.proximal_weight));
+  GS_TRY(finite(m.proximal_sigma));
   GS_TRY(finite(m.step_size));
   GS_TRY(finite(m.proximal));
   GS_TRY(finite(m.curvature));
@@ -312,6 +315,9 @@ Task to_task(const gs_Task& task, const gs_Welcome& welcome) {
   out.use_correction = task.use_correction;
   out.memory_stamp = task.memory_stamp;
   out.proximal = static_cast<Real>(task.proximal);
+  out.proximal_form = static_cast<ProximalForm>(task.proximal_form);
+  out.proximal_weight = static_cast<Real>(task.proximal_weight);
+  out.proximal_sigma = static_cast<Real>(task.proximal_sigma);
   out.curvature_form = static_cast<BarzilaiBorwein>(task.curvature_form);
   out.curvature = static_cast<Real>(task.curvature);
   out.draws_iterate = task.draws_iterate;

@@ -75,7 +75,7 @@ const FaultText kAlertTexts[] = {
     {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE, Status::kUnauthenticated, kUnknownIdentity},
     {kAlertMissingExtension, Status::kUnauthenticated, kUnknownIdentity},
     {MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED, Status::kUnauthenticated,
-     "the server denies this identity: it was revoked; `gradstream device add` makes a new one"},
+     "the server denies this identity: revoked, disabled or pending (`gradstream device list`)"},
     {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, Status::kProtocolError, kOlderTls},
     {MBEDTLS_SSL_ALERT_MSG_INTERNAL_ERROR, Status::kClosed,
      "the server met a fault of its own (its log says which): try again later"},

@@ -33,14 +33,6 @@ constexpr Real kTangentSquaredMax = 1 / (256 * kEpsilon * kEpsilon);
 constexpr size_t square_size(Shape shape) { return static_cast<size_t>(shape.cols) * shape.cols; }
 constexpr size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
-// A <- A S; row: cols Reals.
-void multiply_rows(Shape shape, const Real* s, Real* row, Real* a) {
-  for (size_t at = 0; at < shape.size(); at += shape.cols) {
-    copy(shape.cols, a + at, row);
-    multiply_right({1, shape.cols}, row, s, a + at);
-  }
-}
-
 // out <- Q diag(f) Q'; work: n^2 Reals, not out.
 void assemble(uint32_t n, const Real* q, const Real* f, Real* work, Real* out) {
   for (size_t i = 0; i < n; ++i) {
@@ -67,7 +59,7 @@ Status lift_difference(Shape shape, const Real* x, const Real* y, Real* out, Are
   subtract_multiply_right(shape, x, mixed, out, out);
   multiply_transposed(shape, x, y, mixed);
   GS_TRY(invert_in_place(shape.cols, mixed, pivots.value()));
-  multiply_rows(shape, mixed, mixed + square_size(shape), out);
+  multiply_right_in_place(shape, out, mixed, mixed + square_size(shape));
   return dot(shape.size(), out, out) <= kTangentSquaredMax ? Status::kOk : Status::kSingular;
 }
 
@@ -101,13 +93,7 @@ Status exponential(Shape shape, const Real* x, const Real* v, Real* out, Arena& 
   }
   assemble(n, q, cosines, work, from_x);
   assemble(n, q, sines, work, from_v);
-  for (size_t at = 0; at < shape.size(); at += n) {
-    multiply_right({1, n}, x + at, from_x, row);
-    multiply_right({1, n}, v + at, from_v, cosines);
-    for (size_t c = 0; c < n; ++c) {
-      out[at + c] = row[c] + cosines[c];
-    }
-  }
+  combine_right(shape, x, from_x, v, from_v, row, out);
   return polar_factor(shape, out, out, arena);  // a no-op but for rounding, which would add up over many steps
 }
 
@@ -129,7 +115,7 @@ Status logarithm(Shape shape, const Real* x, const Real* y, Real* out, Arena& ar
     angles[i] = tangent > 0 ? std::atan(tangent) / tangent : 1;
   }
   assemble(n, q, angles, work, factor);
-  multiply_rows(shape, factor, angles, out);
+  multiply_right_in_place(shape, out, factor, angles);
   return Status::kOk;
 }
 
@@ -235,7 +221,7 @@ struct Grassmann {
     Real* const row = unitary + square_size(shape);
     if constexpr (kT == TransportKind::kParallel) {
       GS_TRY(smooth_transport(shape, x, y, v, out, unitary, arena));
-      multiply_rows(shape, unitary, row, out);
+      multiply_right_in_place(shape, out, unitary, row);
       return Status::kOk;
     }
     if constexpr (kT == TransportKind::kSmooth) {
@@ -246,7 +232,7 @@ struct Grassmann {
     if (out != v) {
       copy(shape.size(), v, out);
     }
-    multiply_rows(shape, unitary, row, out);
+    multiply_right_in_place(shape, out, unitary, row);
     return project_tangent(shape, y, out, out, arena);
   }
   static Result<Real> inner(Shape shape, const Real*, const Real* v, const Real* w, Arena&) {

@@ -17,39 +17,55 @@ namespace {
 
 constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 
-// lengths: the squares of the columns' lengths, which are spoilt.
-Status normalize_columns_of(Shape shape, Real* x, Real* lengths) {
+// Least square of a length. Reason: below it the squares have lost digits to underflow; zero is among them.
+constexpr Real kLeastSquare = std::numeric_limits<Real>::min() / kEpsilon;
+
+// out <- the columns of z by their lengths, whose squares `lengths` holds and which are spoilt. out may be z.
+Status divide_by_lengths(Shape shape, const Real* z, Real* lengths, Real* out) {
   bool is_finite = true, is_regular = true;
   for (size_t c = 0; c < shape.cols; ++c) {
     const Real square = lengths[c];
     is_finite = is_finite && square <= std::numeric_limits<Real>::max();
-    // Below this the squares have lost digits to underflow; zero is among them.
-    is_regular = is_regular && square >= std::numeric_limits<Real>::min() / kEpsilon;
+    is_regular = is_regular && square >= kLeastSquare;
     lengths[c] = 1 / std::sqrt(square);
   }
   if (!is_finite || !is_regular) {
     return is_finite ? Status::kSingular : Status::kNotFinite;
   }
-  scale_columns(shape, lengths, x);
+  scale_columns(shape, lengths, z, out);
   return Status::kOk;
 }
 
-// lengths: cols Reals.
-Status normalize_columns(Shape shape, Real* x, Real* lengths) {
-  column_dots(shape, x, x, lengths);
-  return normalize_columns_of(shape, x, lengths);
+// out <- the columns of z by their lengths; out may be z. lengths: cols Reals.
+Status normalize_columns(Shape shape, const Real* z, Real* out, Real* lengths) {
+#if GS_HAS_WIDE
+  if (wide::takes(shape.rows, shape.cols)) {
+    return wide::normalize_columns(shape.rows, shape.cols, z, nullptr, kLeastSquare, out);
+  }
+#endif
+  column_dots(shape, z, z, lengths);
+  return divide_by_lengths(shape, z, lengths, out);
 }
 
 // out <- the columns of X + V by their lengths.
 Status normalize_sum(Shape shape, const Real* x, const Real* v, Real* out, Real* lengths) {
 #if GS_HAS_WIDE
   if (wide::takes(shape.rows, shape.cols)) {
-    wide::add_and_square(shape.rows, shape.cols, x, v, out, lengths);
-    return normalize_columns_of(shape, out, lengths);
+    return wide::normalize_columns(shape.rows, shape.cols, x, v, kLeastSquare, out);
   }
 #endif
   add(shape.size(), x, v, out);
-  return normalize_columns(shape, out, lengths);
+  column_dots(shape, out, out, lengths);
+  return divide_by_lengths(shape, out, lengths, out);
+}
+
+// out <- X diag(a) + V diag(b); out may be x or v. b, or where out is v a, is spoilt.
+void combine_columns(Shape shape, const Real* x, Real* a, const Real* v, Real* b, Real* out) {
+  const bool is_first_v = out == v;
+  scale_columns(shape, is_first_v ? b : a, is_first_v ? v : x, out);
+  Real* const factors = is_first_v ? a : b;
+  scale(shape.cols, -1, factors);
+  subtract_columns(shape, factors, is_first_v ? x : v, out, out);
 }
 
 // sums[c] <- x_c'y_c, along[c] <- y_c'v_c.
@@ -114,10 +130,7 @@ struct Oblique {
     ScratchScope scope(arena);
     const Result<Real*> lengths = arena.scratch<Real>(shape.cols);
     GS_TRY(lengths.status());
-    if (out != z) {
-      copy(shape.size(), z, out);
-    }
-    return normalize_columns(shape, out, lengths.value());
+    return normalize_columns(shape, z, out, lengths.value());
   }
   static Status project_tangent(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
 #if GS_HAS_WIDE
@@ -165,7 +178,7 @@ struct Oblique {
     for (size_t c = 0; c < shape.cols; ++c) {
       factors[c] = 1 / (1 + factors[c]);
     }
-    scale_columns(shape, factors, out);
+    scale_columns(shape, factors, out, out);
     return Status::kOk;
   }
   static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out, Arena& arena) {
@@ -180,12 +193,8 @@ struct Oblique {
       cosines.value()[c] = std::cos(length);
       factors.value()[c] = length > 0 ? std::sin(length) / length : 1;
     }
-    for (size_t at = 0; at < shape.size(); at += shape.cols) {
-      for (size_t c = 0; c < shape.cols; ++c) {
-        out[at + c] = cosines.value()[c] * x[at + c] + factors.value()[c] * v[at + c];
-      }
-    }
-    return normalize_columns(shape, out, cosines.value());
+    combine_columns(shape, x, cosines.value(), v, factors.value(), out);
+    return normalize_columns(shape, out, out, cosines.value());
   }
   static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
     ScratchScope scope(arena);
@@ -208,7 +217,7 @@ struct Oblique {
       const Real length = std::sqrt(factors.value()[c]);
       factors.value()[c] = length > 0 ? angles.value()[c] / length : 0;
     }
-    scale_columns(shape, factors.value(), out);
+    scale_columns(shape, factors.value(), out, out);
     return Status::kOk;
   }
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {

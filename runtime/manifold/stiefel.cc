@@ -200,13 +200,7 @@ Status exponential(Shape shape, const Real* x, const Real* v, Real* out, Arena& 
   for (size_t i = 0; i < twice; ++i) {
     multiply_right({1, n}, power + i * twice, speed, i < n ? from_x + i * n : from_v + (i - n) * n);
   }
-  for (size_t at = 0; at < shape.size(); at += n) {
-    multiply_right({1, n}, x + at, from_x, row);
-    multiply_right({1, n}, v + at, from_v, skew);
-    for (size_t c = 0; c < n; ++c) {
-      out[at + c] = row[c] + skew[c];
-    }
-  }
+  combine_right(shape, x, from_x, v, from_v, row, out);
   return polar_factor(shape, out, out, arena);  // a no-op but for rounding, which would add up over many steps
 }
 

@@ -19,7 +19,6 @@ size_t scratch_size(const void* context, Shape shape) {
 struct Work {
   Real* sample = nullptr;  // a, label
   Real* scores = nullptr;  // of the classes, then their probabilities
-  uint32_t label = 0;
 };
 
 Status take_work(const SampleSource& source, Shape shape, Arena& arena, Work* out) {
@@ -27,7 +26,7 @@ Status take_work(const SampleSource& source, Shape shape, Arena& arena, Work* ou
   const Result<Real*> scores = arena.scratch<Real>(class_count(shape));
   GS_TRY(sample.status());
   GS_TRY(scores.status());
-  *out = {sample.value(), scores.value(), 0};
+  *out = {sample.value(), scores.value()};
   return Status::kOk;
 }
 
@@ -38,31 +37,12 @@ Result<Real> take_sample(const SampleSource& source, Shape shape, const Real* x,
     return Status::kNotFinite;  // an infinite input may stand far on the right side, at a loss of 0
   }
   const uint32_t classes = class_count(shape);
-  const Real label = work->sample[shape.rows];
-  if (!(label >= 0 && label < static_cast<Real>(classes))) {
-    return Status::kOutOfRange;
-  }
-  work->label = static_cast<uint32_t>(label);
-  if (static_cast<Real>(work->label) != label) {
-    return Status::kOutOfRange;
-  }
   fill_zero(classes, work->scores);
   Real* scores = work->scores + (classes - shape.cols);
   for (size_t r = 0; r < shape.rows; ++r) {
     add_scaled(shape.cols, work->sample[r], x + r * shape.cols, scores);
   }
-  Real largest = work->scores[0];
-  for (uint32_t c = 1; c < classes; ++c) {
-    largest = work->scores[c] > largest ? work->scores[c] : largest;
-  }
-  const Real margin = largest - work->scores[work->label];
-  Real total = 0;
-  for (uint32_t c = 0; c < classes; ++c) {
-    work->scores[c] = std::exp(work->scores[c] - largest);  // at most 1: never overflows
-    total += work->scores[c];
-  }
-  scale(classes, 1 / total, work->scores);
-  return margin + std::log(total);
+  return softmax_loss(classes, work->sample[shape.rows], work->scores);
 }
 
 Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
@@ -87,7 +67,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   fill_zero(shape.size(), out);
   for (uint32_t b = 0; b < batch.count; ++b) {
     GS_TRY(take_sample(source, shape, x, batch.at(b), &work).status());
-    work.scores[work.label] -= 1;
+    work.scores[static_cast<uint32_t>(work.sample[shape.rows])] -= 1;
     const Real* errors = work.scores + (class_count(shape) - shape.cols);
     for (size_t r = 0; r < shape.rows; ++r) {
       add_scaled(shape.cols, work.sample[r], errors, out + r * shape.cols);

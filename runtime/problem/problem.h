@@ -115,11 +115,46 @@ extern const ProblemOps kLeastSquaresOps;
 // f(x) = -1/B sum_b ln p(label_b | a_b). kOutOfRange: a label that is no such number.
 extern const ProblemOps kLogisticOps;
 
+// Matrix completion, context = SampleSource, a sample is (row, column, value) of one known entry, rows and columns from
+// 0; dimension = 3. Point x of the fixed-rank manifold, X = U S V': f(x) = 1/(2 B) sum_b (X[row_b, column_b] -
+// value_b)^2, gradient by the numbers of (U, V, S). kOutOfRange: a sample names no entry of the matrix.
+extern const ProblemOps kCompletionOps;
+
+// What perceptron and lenet learn from: samples (inputs, label), the label a class 0 .. last width - 1.
+struct NetworkData {
+  SampleSource source;               // dimension = inputs + 1
+  const uint16_t* widths = nullptr;  // perceptron: inputs, hidden layers, classes; lenet: classes alone
+  uint32_t width_count = 0;          // at most kWidthCountMax
+};
+// Reason: a Task could not name more parts.
+inline constexpr uint32_t kWidthCountMax = 8;
+// Numbers of a perceptron of these widths; 0: there is none.
+uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count);
+
+// Multilayer perceptron, context = NetworkData. Point x: perceptron_size() x 1, for each layer its weights, inputs x
+// outputs row by row, then its biases; the same bytes as a product of parts (inputs x outputs) and (outputs x 1) on any
+// manifolds. h <- max(0, h W + b) for each layer but the last, whose h W + b are the scores of the classes;
+// f(x) = -1/B sum_b ln p(label_b) (softmax). One sample at a time: memory is two rows of the network, whatever the
+// batch. Codes as logistic.
+extern const ProblemOps kPerceptronOps;
+
+// LeNet-5's shape, context = NetworkData, for Linux images. Images 28 x 28 row by row; point x: lenet_size(classes) x
+// 1,
+//   convolution 6 of 5 x 5 (a border of 2), max(0, .), means of 2 x 2 | 16 of 6 x 5 x 5, max(0, .), means of 2 x 2 |
+//   perceptron 400, 120, 84, classes
+// for each convolution its kernels, one after the other, then its biases. Loss and codes as perceptron.
+extern const ProblemOps kLenetOps;
+uint32_t lenet_size(uint16_t class_count);
+
 // ---- For those who write problems ---------------------------------------------------------------------------------
 
 // The context of a problem that is a SampleSource; and the table's sample_count of such a problem.
 inline const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
 uint32_t source_sample_count(const void* context);
+
+// scores (class_count of them) <- the classes' probabilities; returns -ln p(label). kOutOfRange: a label that is no
+// whole number from 0 to class_count - 1.
+Result<Real> softmax_loss(uint32_t class_count, Real label, Real* scores);
 
 // Adds the losses of a batch in four interleaved sums. Reason: the rounding error of a large batch stays near that of a
 // quarter of it, and differences of losses are divided by the smoothing parameter.

@@ -17,7 +17,8 @@
 
 namespace gradstream {
 
-enum class ProximalForm : uint8_t { kChordal = 1, kLorentz = 2 };
+// Values equal the wire's enum; never renumber. kGeodesic is no term of a loss: runtime/training/proximal.h.
+enum class ProximalForm : uint8_t { kGeodesic = 0, kChordal = 1, kLorentz = 2 };
 
 // exp overflows at 88 in float.
 inline constexpr Real kProximalExponentMax = 80;

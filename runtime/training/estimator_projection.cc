@@ -1,5 +1,8 @@
 // The zeroth-order estimator by projection (A8, 003 eq. 7), one-sided and two-sided. G is not tangent, on purpose: its
 // normal part is noise that P_M removes from the step, and projecting it would destroy the scalar form (E18).
+//
+// A direction of signs is drawn for each evaluation and again for the sum: its bits cost less than the tensor that
+// would keep them. One of the sphere, which only hosts have, is drawn once and kept.
 #include <cmath>
 
 #include "runtime/training/estimator.h"
@@ -7,41 +10,58 @@
 namespace gradstream {
 namespace {
 
-// y <- P_M(z + distance u_j).
-Status displace(const EstimateInput& input, uint32_t j, Real distance, Real* y, Arena& arena) {
-  fill_direction(input.parameters->directions, input.shape, input.step, j, y);
-  for (size_t e = 0; e < input.shape.size(); ++e) {
-    y[e] = input.z[e] + distance * y[e];
-  }
-  return input.manifold->project_point(input.shape, y, y, arena);
-}
-
-// Loss at P_M(z + distance u_j); y is scratch of one tensor.
-Result<Real> displaced_loss(const EstimateInput& input, uint32_t j, Real distance, Batch batch, Real* y, Arena& arena) {
-  GS_TRY(displace(input, j, distance, y, arena));
-  return finite_loss(input, y, batch, arena);
-}
-
 // What the evaluations of one estimate share.
 struct Evaluation {
   const EstimateInput& input;
   bool two_sided;
   bool wants_loss;
-  Real* y;
+  Real* y;     // one tensor
+  Real* kept;  // the direction, null where it is drawn again
+  Real* g;     // sum of scalars[j] u_j over the directions kept
   Arena& arena;
+  bool keeps() const { return kHasHostMembers && kept != nullptr; }
 };
+
+// y <- P_M(z + distance u_j).
+Status displace(const Evaluation& evaluation, uint32_t j, Real distance) {
+  const EstimateInput& input = evaluation.input;
+  Real* const y = evaluation.y;
+  const Real* u = y;
+  if (evaluation.keeps()) {
+    u = evaluation.kept;
+  } else {
+    fill_direction(input.parameters->directions, input.shape, input.step, j, y);
+  }
+  for (size_t e = 0; e < input.shape.size(); ++e) {
+    y[e] = input.z[e] + distance * u[e];
+  }
+  return input.manifold->project_point(input.shape, y, y, evaluation.arena);
+}
+
+// Loss at P_M(z + distance u_j).
+Result<Real> displaced_loss(const Evaluation& evaluation, uint32_t j, Real distance, Batch batch) {
+  GS_TRY(displace(evaluation, j, distance));
+  return finite_loss(evaluation.input, evaluation.y, batch, evaluation.arena);
+}
 
 // scalars[j] over the batch. at_z is the loss at z over it, used when one-sided.
 Status fill_scalar(const Evaluation& evaluation, uint32_t j, Batch batch, Real at_z, Real* scalar) {
-  const Real smoothing = evaluation.input.parameters->smoothing;
-  const Result<Real> plus = displaced_loss(evaluation.input, j, smoothing, batch, evaluation.y, evaluation.arena);
+  const EstimateInput& input = evaluation.input;
+  const Real smoothing = input.parameters->smoothing;
+  if (evaluation.keeps()) {
+    fill_direction(input.parameters->directions, input.shape, input.step, j, evaluation.kept);
+  }
+  const Result<Real> plus = displaced_loss(evaluation, j, smoothing, batch);
   GS_TRY(plus.status());
   if (evaluation.two_sided) {
-    const Result<Real> minus = displaced_loss(evaluation.input, j, -smoothing, batch, evaluation.y, evaluation.arena);
+    const Result<Real> minus = displaced_loss(evaluation, j, -smoothing, batch);
     GS_TRY(minus.status());
     *scalar = (plus.value() - minus.value()) / (static_cast<Real>(2) * smoothing);
   } else {
     *scalar = (plus.value() - at_z) / smoothing;
+  }
+  if (evaluation.keeps()) {
+    add_scaled(input.shape.size(), *scalar, evaluation.kept, evaluation.g);
   }
   return std::isfinite(*scalar) ? Status::kOk : Status::kNotFinite;
 }
@@ -98,10 +118,9 @@ Status check(const EstimateInput& input) {
 size_t scratch_size(const EstimateInput& input) {
   size_t inner = input.manifold->scratch_size(input.shape);
   const size_t problem_size = input.problem.ops->scratch_size(input.problem.context, input.shape);
-  const size_t accumulate_size = accumulate_scratch_size(input.parameters->directions, input.shape);
   inner = problem_size > inner ? problem_size : inner;
-  inner = accumulate_size > inner ? accumulate_size : inner;
-  return Arena::taken_size<Real>(input.shape.size()) + batch_scratch_size(input) + inner;
+  const size_t kept_size = accumulate_scratch_size(input.parameters->directions, input.shape);
+  return Arena::taken_size<Real>(input.shape.size()) + kept_size + batch_scratch_size(input) + inner;
 }
 
 Status estimate(const EstimateInput& input, bool two_sided, Real* scalars, Real* g, Real* loss, Arena& arena) {
@@ -110,7 +129,15 @@ Status estimate(const EstimateInput& input, bool two_sided, Real* scalars, Real*
   ScratchScope scope(arena);
   const Result<Real*> y = arena.scratch<Real>(input.shape.size());
   GS_TRY(y.status());
-  const Evaluation evaluation{input, two_sided, loss != nullptr, y.value(), arena};
+  const bool keeps = kHasHostMembers && accumulate_scratch_size(directions, input.shape) > 0;
+  Real* kept = nullptr;
+  if (keeps) {
+    const Result<Real*> direction = arena.scratch<Real>(input.shape.size());
+    GS_TRY(direction.status());
+    kept = direction.value();
+  }
+  const Evaluation evaluation{input, two_sided, loss != nullptr, y.value(), kept, g, arena};
+  fill_zero(input.shape.size(), g);
   Real at_z = 0;
   if (input.parameters->batch_mode == BatchMode::kPerDirection) {
     GS_TRY(fill_scalars_per_direction(evaluation, scalars, &at_z));
@@ -120,8 +147,9 @@ Status estimate(const EstimateInput& input, bool two_sided, Real* scalars, Real*
   if (loss != nullptr) {
     *loss = at_z;
   }
-  fill_zero(input.shape.size(), g);
-  GS_TRY(accumulate_directions(directions, input.shape, input.step * m, m, scalars, g, arena));
+  if (!keeps) {
+    GS_TRY(accumulate_directions(directions, input.shape, input.step * m, m, scalars, g, arena));
+  }
   scale(input.shape.size(), estimate_factor(input.shape, m), g);
   return all_finite(input.shape.size(), g) ? Status::kOk : Status::kNotFinite;
 }

@@ -45,6 +45,31 @@ void complete_directions(Task* task) {
   }
 }
 
+// The task's proximal term, centred at its model, around its problem. In the arena.
+Status wrap_problem(const Registry& registry, SolverRun* run, Arena& arena) {
+  const Task& task = run->task;
+  if (task.proximal_form == ProximalForm::kGeodesic) {
+    return Status::kOk;
+  }
+  if (registry.proximal_loss == nullptr) {
+    return Status::kUnimplemented;
+  }
+  if (task.solver == SolverId::kSvrg || task.proximal != 0) {
+    return Status::kInvalidArgument;  // the mean gradient is that of the bare losses; one term is enough
+  }
+  const Result<ProximalLoss*> term = arena.persistent<ProximalLoss>(1);
+  GS_TRY(term.status());
+  *term.value() = {run->problem, run->model, task.proximal_form, task.proximal_weight, task.proximal_sigma};
+  run->problem = {registry.proximal_loss, term.value()};
+  return run->problem.ops->check_shape(run->problem.context, task.shape);
+}
+
+// Takes the solver's memory.
+Status prepare_solver(SolverRun* run, Arena& arena) {
+  const size_t needed = run->ops->persistent_size(*run) + run->ops->scratch_size(*run);
+  return needed > arena.free_size() ? Status::kOutOfMemory : run->ops->prepare(*run, arena);
+}
+
 }  // namespace
 
 size_t manifold_scratch_size(const SolverRun& run) {
@@ -91,12 +116,11 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   GS_TRY(run->manifold->check_shape(run->task.shape));
   GS_TRY(problem->ops->check_shape(problem->context, run->task.shape));
   GS_TRY(run->estimator->check(estimate_input(*run, model)));
-  const size_t needed = run->ops->persistent_size(*run) + run->ops->scratch_size(*run);
-  if (needed > arena.free_size()) {
-    return Status::kOutOfMemory;
-  }
   const size_t mark = arena.mark();
-  const Status status = run->ops->prepare(*run, arena);
+  Status status = wrap_problem(registry, run, arena);
+  if (status == Status::kOk) {
+    status = prepare_solver(run, arena);
+  }
   if (status != Status::kOk) {
     arena.release(mark);
   }

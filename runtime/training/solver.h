@@ -11,6 +11,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/proximal_loss.h"
 #include "runtime/training/encoding.h"
 #include "runtime/training/estimator.h"
 #include "runtime/training/secant.h"
@@ -27,6 +28,7 @@ enum class SolverId : uint8_t {
   kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
   kTangentMean = 3,     // A2, A3 RFedAvg, RFedProx: uploads L_X(x_K), a TangentBlock at the base model
   kSvrg = 4,            // A4 to A6 RFedSVRG, -2BB, -2BBS: the same, of the variance-reduced path
+  kCurve = 5,           // A13 AsyncCurve, Euclidean: a TangentBlock of th - X, then phi - X; a step is two epochs
 };
 
 // One task, decoded. Fields as the wire's Task.
@@ -48,8 +50,11 @@ struct Task {
   bool use_correction = false;
   uint32_t memory_stamp = 0;  // 1 + base version of the update of this device that the mean holds; 0: none
   Real proximal = 0;                                          // mu of training/proximal.h
+  ProximalForm proximal_form = ProximalForm::kGeodesic;       // another: the problem's loss with that term at X
+  Real proximal_weight = 0;                                   // mu of such a term
+  Real proximal_sigma = 1;
   BarzilaiBorwein curvature_form = BarzilaiBorwein::kNone;    // kSvrg: how b_i is made
-  Real curvature = 0;                                         // kSvrg: b; 0: none
+  Real curvature = 0;                                         // kSvrg: b; 0: none. kCurve: gamma, from 0 to 1
   bool draws_iterate = false;                                 // kSvrg: send x_l, l drawn from 0 .. K - 1, not x_K
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: retraction
   Encoding encoding = Encoding::kNone;  // of the upload
@@ -57,12 +62,18 @@ struct Task {
   char problem[kProblemNameSizeMax + 1] = {};
 };
 
+// Values of a TangentBlock that this solver uploads.
+inline size_t tangent_value_count(SolverId solver, Shape shape) {
+  return solver == SolverId::kCurve ? 2 * shape.size() : shape.size();
+}
+
 // What an image links; tables live in flash.
 struct Registry {
   std::span<const ManifoldOps* const> manifolds;
   std::span<const EstimatorOps* const> estimators;
   std::span<const struct SolverOps* const> solvers;
   std::span<const Problem> problems;
+  const ProblemOps* proximal_loss = nullptr;  // kProximalLossOps; null: no task with a proximal term in its loss
 };
 
 // Tensors that come with a version beside its model, where the task's solver asks for them; the caller's, unchanged
@@ -123,6 +134,7 @@ extern const SolverOps kSolverProjectionOps;
 extern const SolverOps kSolverGradientStreamOps;
 extern const SolverOps kSolverTangentMeanOps;
 extern const SolverOps kSolverSvrgOps;
+extern const SolverOps kSolverCurveOps;  // not built for boards
 
 // Checks bounds and encoding (kInvalidArgument), looks up everything the task names (kUnimplemented when the image
 // lacks it), checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks) and that

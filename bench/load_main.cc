@@ -1,0 +1,715 @@
+// gradstream-load: thousands of devices in one thread, for ./run bench server. Each has a TLS session of its own, the
+// device's own code for it, and answers every task with the same numbers: what is measured is the server.
+//
+//   gradstream-load --port N --identities FILE --devices N [--mqtt]
+//
+// It connects all devices, says `event=connected ...`, and then does what the lines of its input say, one after the
+// other; each ends with a line `event=load ...`:
+//   closed SECONDS COUNT   COUNT devices are always in an exchange, whose turn it is in order
+//   open SECONDS RATE      RATE exchanges a second begin, at random times (Poisson)
+//   quit
+// An exchange is Pull, Task, update, Ack; its latency is that from the update to the Ack. With --mqtt the peer is an
+// MQTT 3.1.1 broker and an exchange a PUBLISH of the same size with QoS 1 and its PUBACK.
+//
+//   gradstream-load --bare COUNT
+//
+// measures so many handshakes of a bare Mbed TLS server over memory, the server's processor time alone:
+// `event=bare ...`.
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <mbedtls/ssl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <psa/crypto.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/base/crc32c.h"
+#include "runtime/link/codec.h"
+#include "runtime/link/frame.h"
+#include "runtime/link/identity.h"
+#include "runtime/link/tls.h"
+
+namespace gradstream {
+
+void assert_failed(const char* file, int line) {
+  std::fprintf(stderr, "load: error: contract broken at %s:%d\n", file, line);
+  std::abort();
+}
+
+namespace {
+
+// Handshakes in progress. Reason: below the server's own cap, and enough to keep it busy.
+constexpr uint32_t kConnectingMax = 48;
+constexpr double kConnectSecondsMax = 600;
+// An exchange takes milliseconds; what takes longer is an error and not a latency.
+constexpr double kExchangeSecondsMax = 30;
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+struct Statistics {
+  std::vector<double> handshake_s;
+  std::vector<double> latency_s;
+  uint64_t exchanges = 0;
+  uint64_t waits = 0;    // answered without a task
+  uint64_t refused = 0;  // updates with another verdict than folded or late
+  uint64_t lost = 0;     // sessions
+  std::string last_fault;
+};
+
+enum class PeerState : uint8_t { kNew, kConnecting, kGreeting, kIdle, kBusy, kGone };
+
+// One device's connection. The derived classes say what goes through it.
+class Peer {
+ public:
+  // is_storm: leaves as soon as it is welcome.
+  Peer(const Identity& identity, TlsKeyExchange exchange, bool is_storm, Statistics& statistics)
+      : statistics_(statistics), identity_(identity), exchange_(exchange), is_storm_(is_storm) {}
+  virtual ~Peer() { leave(); }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  void connect(const sockaddr_in& address, int poll) {
+    poll_ = poll;
+    begin_s_ = now_s();
+    state_ = PeerState::kConnecting;
+    socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    const int one = 1;
+    if (socket_ < 0 || setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0 ||
+        (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+         errno != EINPROGRESS)) {
+      return fail(std::strerror(errno));
+    }
+    epoll_event event = {};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLET;
+    event.data.ptr = this;
+    if (epoll_ctl(poll_, EPOLL_CTL_ADD, socket_, &event) != 0) {
+      return fail(std::strerror(errno));
+    }
+    if (session_.begin(Transport{&kOps, this}, identity_, exchange_) != Status::kOk) {
+      fail(session_.last_fault_text());
+    }
+  }
+
+  void on_event() {
+    if (state_ == PeerState::kConnecting) {
+      const Status status = session_.handshake();
+      if (status == Status::kWouldBlock) {
+        return;
+      }
+      if (status != Status::kOk) {
+        return fail(session_.last_fault_text());
+      }
+      statistics_.handshake_s.push_back(now_s() - begin_s_);
+      state_ = PeerState::kGreeting;
+      greet();
+    }
+    (void)session_.flush();
+    uint8_t buffer[1024];
+    while (state_ != PeerState::kGone) {
+      const Result<size_t> size = session_.read(buffer, sizeof buffer);
+      if (!size.ok()) {
+        return size.status() == Status::kWouldBlock ? void() : fail(session_.last_fault_text());
+      }
+      on_bytes({buffer, size.value()});
+    }
+  }
+
+  void begin_exchange() {
+    state_ = PeerState::kBusy;
+    begin_s_ = now_s();
+    ask();
+  }
+  PeerState state() const { return state_; }
+  double begin_s() const { return begin_s_; }
+
+ protected:
+  virtual void greet() = 0;
+  virtual void ask() = 0;
+  virtual void on_bytes(std::span<const uint8_t> bytes) = 0;
+
+  void send_bytes(std::span<const uint8_t> bytes) {
+    const Result<size_t> size = session_.write(bytes.data(), bytes.size());
+    if (!size.ok() || size.value() != bytes.size() || session_.flush() == Status::kClosed) {
+      fail("the server does not read");
+    }
+  }
+  void fail(const char* reason) {
+    ++statistics_.lost;
+    statistics_.last_fault = reason;
+    leave();
+  }
+  void greeted() { state_ = PeerState::kIdle; }
+  bool leave_early() {
+    if (is_storm_) {
+      leave();
+    }
+    return is_storm_;
+  }
+  void start_clock() { sent_s_ = now_s(); }
+  void end_exchange(bool is_answered) {
+    if (is_answered) {
+      statistics_.latency_s.push_back(now_s() - sent_s_);
+      ++statistics_.exchanges;
+    }
+    state_ = PeerState::kIdle;
+  }
+
+  Statistics& statistics_;
+
+ private:
+  void leave() {
+    state_ = PeerState::kGone;
+    session_.end();
+    if (socket_ >= 0) {
+      ::close(socket_);
+      socket_ = -1;
+    }
+  }
+  static Result<size_t> outcome(ssize_t count) {
+    if (count > 0) {
+      return static_cast<size_t>(count);
+    }
+    const bool is_blocked = errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN;
+    return count < 0 && is_blocked ? Status::kWouldBlock : Status::kClosed;
+  }
+  static Result<size_t> read(void* context, uint8_t* out, size_t size) {
+    return outcome(::recv(static_cast<Peer*>(context)->socket_, out, size, 0));
+  }
+  static Result<size_t> write(void* context, const uint8_t* bytes, size_t size) {
+    return outcome(::send(static_cast<Peer*>(context)->socket_, bytes, size, MSG_NOSIGNAL));
+  }
+  static constexpr TransportOps kOps = {[](void*) { return Status::kOk; }, read, write, [](void*) {}, true};
+
+  const Identity& identity_;
+  TlsKeyExchange exchange_;
+  bool is_storm_;
+  TlsSession session_;
+  PeerState state_ = PeerState::kNew;
+  int socket_ = -1;
+  int poll_ = -1;
+  double begin_s_ = 0;
+  double sent_s_ = 0;
+};
+
+// A device that knows of each version only its number and digest, as Task names them.
+class DevicePeer final : public Peer {
+ public:
+  using Peer::Peer;
+
+ private:
+  void send(const DeviceMessage& message) {
+    uint8_t frame[kFrameSizeMax];
+    const Result<size_t> size = encode_frame(message, frame);
+    GS_ASSERT(size.ok());
+    send_bytes({frame, size.value()});
+  }
+  void greet() override {
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_hello_tag;
+    gs_Hello& hello = message.body.hello;
+    hello.protocol_version = kProtocolVersion;
+    std::strcpy(hello.firmware_version, "load");
+    hello.has_capabilities = true;
+    hello.capabilities = {.manifolds = ~0U,
+                          .solvers = ~0U,
+                          .estimators = ~0U,
+                          .encodings = ~0U,
+                          .arena_size = 1U << 20,
+                          .problems_count = 1,
+                          .problems = {"least_squares"},
+                          .features = ~0U};
+    hello.reset_cause = gs_ResetCause_RESET_CAUSE_POWER_ON;
+    hello.sample_count = 1;
+    send(message);
+  }
+  void ask() override {
+    if (task_.task_sequence != 0) {
+      return answer();
+    }
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_pull_tag;
+    message.body.pull = {.has_model = has_model_, .version = version_, .digest = digest_};
+    send(message);
+  }
+  void on_bytes(std::span<const uint8_t> bytes) override {
+    while (!bytes.empty() && state() != PeerState::kGone) {
+      bytes = bytes.subspan(reader_.feed(bytes));
+      if (reader_.has_frame()) {
+        ServerMessage message = {};
+        const Status status = decode_message(reader_.payload(), &message);
+        reader_.pop();
+        status == Status::kOk ? on_message(message) : fail("a message that does not decode");
+      }
+    }
+  }
+  void on_message(const ServerMessage& message) {
+    switch (message.which_body) {
+      case gs_ServerMessage_welcome_tag:
+        value_count_ = message.body.welcome.rows * message.body.welcome.cols;
+        return leave_early() ? void() : ask();  // who says nothing more is dropped at a deadline
+      case gs_ServerMessage_task_tag:
+        task_ = message.body.task;
+        return state() == PeerState::kGreeting ? greeted() : answer();
+      case gs_ServerMessage_wait_tag:
+        ++statistics_.waits;
+        return state() == PeerState::kGreeting ? greeted() : end_exchange(false);
+      case gs_ServerMessage_ack_tag: {
+        const bool counts = message.body.ack.verdict == gs_Verdict_VERDICT_FOLDED ||
+                            message.body.ack.verdict == gs_Verdict_VERDICT_LATE;
+        if (!counts) {
+          ++statistics_.refused;
+          statistics_.last_fault = reason_name(message.body.ack.reason);
+        }
+        return end_exchange(counts);
+      }
+      case gs_ServerMessage_refuse_tag:
+        return fail(reason_name(message.body.refuse.reason));
+      case gs_ServerMessage_drain_tag:
+        return fail("the server drains");
+      default:  // a version's bytes
+        return;
+    }
+  }
+  void answer() {
+    const gs_Task task = std::exchange(task_, gs_Task{});
+    has_model_ = true;
+    version_ = task.version;
+    digest_ = task.digest;
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_update_tangent_tag;
+    gs_UpdateTangent& update = message.body.update_tangent;
+    update.task_sequence = task.task_sequence;
+    update.base_version = task.version;
+    update.steps_done = task.local_step_count;
+    update.encoding = gs_Encoding_ENCODING_F32;
+    update.value_count = value_count_;
+    const std::vector<float> values(value_count_, 0.001F);
+    update.values.size = static_cast<pb_size_t>(values.size() * sizeof(float));
+    GS_ASSERT(update.values.size <= kPayloadSizeMax);  // the run's model is one piece
+    std::memcpy(update.values.bytes, values.data(), update.values.size);
+    update.crc32c = crc32c(0, update.values.bytes, update.values.size);
+    update.loss_before = 1;
+    update.loss_after = 1;
+    start_clock();
+    send(message);
+  }
+
+  FrameReader reader_;
+  uint32_t value_count_ = 0;
+  gs_Task task_ = {};  // to be answered; task_sequence 0: none
+  bool has_model_ = false;
+  uint32_t version_ = 0;
+  uint64_t digest_ = 0;
+};
+
+// What a sensor would send to a broker: MQTT 3.1.1.
+class MqttPeer final : public Peer {
+ public:
+  MqttPeer(const Identity& identity, TlsKeyExchange exchange, bool is_storm, Statistics& statistics)
+      : Peer(identity, exchange, is_storm, statistics), name_(identity.name) {}
+
+ private:
+  static constexpr size_t kPayloadSize = 980;  // with its header one record, as an update is
+
+  static void add_text(const std::string& text, std::vector<uint8_t>* out) {
+    out->push_back(static_cast<uint8_t>(text.size() >> 8));
+    out->push_back(static_cast<uint8_t>(text.size()));
+    out->insert(out->end(), text.begin(), text.end());
+  }
+  void send_packet(uint8_t kind, const std::vector<uint8_t>& body) {
+    std::vector<uint8_t> packet = {kind};
+    for (size_t rest = body.size(); packet.size() == 1 || rest > 0; rest >>= 7) {
+      packet.push_back(static_cast<uint8_t>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0)));
+    }
+    packet.insert(packet.end(), body.begin(), body.end());
+    send_bytes(packet);
+  }
+  void greet() override {
+    std::vector<uint8_t> body;
+    add_text("MQTT", &body);
+    body.insert(body.end(), {4, 2, 0, 0});  // version 3.1.1, clean session, no keep-alive
+    add_text(name_, &body);
+    send_packet(0x10, body);
+  }
+  void ask() override {
+    std::vector<uint8_t> body;
+    add_text("u/" + name_, &body);
+    body.insert(body.end(), {0, 1});  // packet identifier
+    body.resize(body.size() + kPayloadSize, 0x5a);
+    start_clock();
+    send_packet(0x32, body);
+  }
+  void on_bytes(std::span<const uint8_t> bytes) override {
+    // CONNACK and PUBACK are four bytes each, and there is never more than one under way.
+    for (const uint8_t byte : bytes) {
+      packet_[packet_size_++] = byte;
+      if (packet_size_ < sizeof packet_) {
+        continue;
+      }
+      packet_size_ = 0;
+      if (packet_[0] == 0x20 && packet_[3] == 0) {
+        return leave_early() ? void() : greeted();
+      } else if (packet_[0] == 0x40) {
+        end_exchange(true);
+      } else {
+        return fail("the broker refuses");
+      }
+    }
+  }
+
+  std::string name_;
+  uint8_t packet_[4] = {};
+  size_t packet_size_ = 0;
+};
+
+// Bytes on their way between two ends in memory.
+using Pipe = std::deque<uint8_t>;
+
+Result<size_t> take(Pipe* pipe, uint8_t* out, size_t size) {
+  const size_t count = std::min(size, pipe->size());
+  std::copy_n(pipe->begin(), count, out);
+  pipe->erase(pipe->begin(), pipe->begin() + static_cast<ptrdiff_t>(count));
+  return count > 0 ? Result<size_t>(count) : Status::kWouldBlock;
+}
+
+double processor_s() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Mbed TLS as a server, with nothing around it.
+class BareServer {
+ public:
+  explicit BareServer(const Identity& identity) {
+    mbedtls_ssl_config_init(&config_);
+    GS_ASSERT(psa_crypto_init() == PSA_SUCCESS);
+    GS_ASSERT(mbedtls_ssl_config_defaults(&config_, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                          MBEDTLS_SSL_PRESET_DEFAULT) == 0);
+    mbedtls_ssl_conf_min_tls_version(&config_, MBEDTLS_SSL_VERSION_TLS1_3);
+    mbedtls_ssl_conf_tls13_key_exchange_modes(&config_, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ALL);
+    mbedtls_ssl_conf_rng(
+        &config_,
+        [](void*, unsigned char* out, size_t size) { return psa_generate_random(out, size) == PSA_SUCCESS ? 0 : -1; },
+        nullptr);
+    GS_ASSERT(mbedtls_ssl_conf_psk(&config_, identity.key, sizeof identity.key,
+                                   reinterpret_cast<const unsigned char*>(identity.name),
+                                   std::strlen(identity.name)) == 0);
+  }
+  ~BareServer() { mbedtls_ssl_config_free(&config_); }
+  BareServer(const BareServer&) = delete;
+  BareServer& operator=(const BareServer&) = delete;
+
+  // Seconds of the server's processor for one handshake; negative: it failed.
+  double handshake(const Identity& identity, TlsKeyExchange exchange) {
+    to_server_.clear();
+    to_client_.clear();
+    mbedtls_ssl_context ssl;
+    mbedtls_ssl_init(&ssl);
+    double spent = -processor_s();
+    bool is_good = mbedtls_ssl_setup(&ssl, &config_) == 0;
+    mbedtls_ssl_set_bio(
+        &ssl, this,
+        [](void* self, const unsigned char* bytes, size_t size) {
+          auto& pipe = static_cast<BareServer*>(self)->to_client_;
+          pipe.insert(pipe.end(), bytes, bytes + size);
+          return static_cast<int>(size);
+        },
+        [](void* self, unsigned char* out, size_t size) {
+          const Result<size_t> count = take(&static_cast<BareServer*>(self)->to_server_, out, size);
+          return count.ok() ? static_cast<int>(count.value()) : MBEDTLS_ERR_SSL_WANT_READ;
+        },
+        nullptr);
+    spent += processor_s();
+    TlsSession client;
+    is_good = is_good && client.begin(Transport{&kOps, this}, identity, exchange) == Status::kOk;
+    for (int flight = 0; is_good && !mbedtls_ssl_is_handshake_over(&ssl) && flight < 10; ++flight) {
+      const Status status = client.handshake();
+      spent -= processor_s();
+      const int code = mbedtls_ssl_handshake(&ssl);
+      spent += processor_s();
+      is_good =
+          (status == Status::kOk || status == Status::kWouldBlock) && (code == 0 || code == MBEDTLS_ERR_SSL_WANT_READ);
+    }
+    is_good = is_good && mbedtls_ssl_is_handshake_over(&ssl) != 0;
+    spent -= processor_s();
+    mbedtls_ssl_free(&ssl);
+    return is_good ? spent + processor_s() : -1;
+  }
+
+ private:
+  static Result<size_t> read(void* self, uint8_t* out, size_t size) {
+    return take(&static_cast<BareServer*>(self)->to_client_, out, size);
+  }
+  static Result<size_t> write(void* self, const uint8_t* bytes, size_t size) {
+    auto& pipe = static_cast<BareServer*>(self)->to_server_;
+    pipe.insert(pipe.end(), bytes, bytes + size);
+    return size;
+  }
+  static constexpr TransportOps kOps = {[](void*) { return Status::kOk; }, read, write, [](void*) {}, true};
+
+  mbedtls_ssl_config config_ = {};
+  Pipe to_server_;
+  Pipe to_client_;
+};
+
+int measure_bare(uint32_t count, TlsKeyExchange exchange) {
+  Identity identity;
+  std::strcpy(identity.name, "bare");
+  std::fill(std::begin(identity.key), std::end(identity.key), uint8_t{7});
+  BareServer server(identity);
+  double spent = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const double seconds = server.handshake(identity, exchange);
+    if (seconds < 0) {
+      std::fprintf(stderr, "load: error: a handshake in memory failed\n");
+      return 1;
+    }
+    spent += seconds;
+  }
+  std::printf("event=bare handshakes=%u processor_s=%.3f\n", count, spent);
+  return 0;
+}
+
+struct Arguments {
+  uint32_t bare = 0;
+  uint16_t port = 0;
+  std::string identities;
+  uint32_t devices = 0;
+  bool is_mqtt = false;
+  bool is_storm = false;
+  std::string exchange = "psk_dhe_ke";
+};
+
+TlsKeyExchange exchange_of(const Arguments& arguments) {
+  return arguments.exchange == "psk_ke" ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral;
+}
+
+class Load {
+ public:
+  explicit Load(const Arguments& arguments) : arguments_(arguments), poll_(epoll_create1(EPOLL_CLOEXEC)) {
+    address_.sin_family = AF_INET;
+    address_.sin_port = htons(arguments.port);
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  }
+
+  // One line NAME,KEY for each device, the key in hexadecimal digits, as `device add --csv` takes them.
+  bool read_identities() {
+    std::ifstream file(arguments_.identities);
+    std::string line;
+    while (identities_.size() < arguments_.devices && std::getline(file, line)) {
+      const size_t comma = line.find(',');
+      const std::string text = "identity = " + line.substr(0, comma) +
+                               "\nkey = " + (comma == line.npos ? "" : line.substr(comma + 1)) + "\n";
+      uint32_t at = 0;
+      identities_.emplace_back();
+      if (parse_identity(text, &identities_.back(), &at) != Status::kOk) {
+        std::fprintf(stderr, "load: error: %s:%zu: expected NAME,KEY with 64 hexadecimal digits\n",
+                     arguments_.identities.c_str(), identities_.size());
+        return false;
+      }
+    }
+    if (identities_.size() < arguments_.devices) {
+      std::fprintf(stderr, "load: error: %s holds %zu identities of %u\n", arguments_.identities.c_str(),
+                   identities_.size(), arguments_.devices);
+      return false;
+    }
+    return true;
+  }
+
+  bool connect() {
+    const TlsKeyExchange exchange = exchange_of(arguments_);
+    for (const Identity& identity : identities_) {
+      if (arguments_.is_mqtt) {
+        peers_.push_back(std::make_unique<MqttPeer>(identity, exchange, arguments_.is_storm, statistics_));
+      } else {
+        peers_.push_back(std::make_unique<DevicePeer>(identity, exchange, arguments_.is_storm, statistics_));
+      }
+    }
+    const double begin = now_s();
+    size_t next = 0;
+    std::vector<Peer*> under_way;
+    while ((next < peers_.size() || !under_way.empty()) && now_s() - begin < kConnectSecondsMax) {
+      std::erase_if(under_way, [](const Peer* peer) {
+        return peer->state() == PeerState::kIdle || peer->state() == PeerState::kGone;
+      });
+      while (next < peers_.size() && under_way.size() < kConnectingMax) {
+        under_way.push_back(peers_[next++].get());
+        under_way.back()->connect(address_, poll_);
+      }
+      turn(0.01);
+    }
+    std::printf("event=connected devices=%zu lost=%lu seconds=%.3f handshake_p50_ms=%.2f handshake_p99_ms=%.2f%s%s%s\n",
+                peers_.size() - statistics_.lost, static_cast<unsigned long>(statistics_.lost), now_s() - begin,
+                1e3 * quantile(statistics_.handshake_s, 0.5), 1e3 * quantile(statistics_.handshake_s, 0.99),
+                statistics_.last_fault.empty() ? "" : " fault=\"", statistics_.last_fault.c_str(),
+                statistics_.last_fault.empty() ? "" : "\"");
+    std::fflush(stdout);
+    return statistics_.lost == 0 && under_way.empty();
+  }
+
+  void run_closed(double seconds, size_t count) {
+    run(seconds, [&](std::deque<Peer*>& idle, size_t busy) {
+      while (busy < count && !idle.empty()) {
+        start(idle);
+        ++busy;
+      }
+    });
+  }
+
+  void run_open(double seconds, double rate) {
+    std::exponential_distribution<double> gap(rate);
+    double next = now_s() + gap(random_);
+    run(seconds, [&](std::deque<Peer*>& idle, size_t) {
+      const double now = now_s();
+      while (next <= now) {
+        idle.empty() ? void(++behind_) : start(idle);
+        next += gap(random_);
+      }
+    });
+  }
+
+ private:
+  static double quantile(std::vector<double>& values, double q) {
+    if (values.empty()) {
+      return 0;
+    }
+    const auto at = values.begin() + static_cast<ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
+  }
+
+  void start(std::deque<Peer*>& idle) {
+    Peer* const peer = idle.front();
+    idle.pop_front();
+    peer->begin_exchange();
+    busy_.push_back(peer);
+  }
+
+  void turn(double seconds) {
+    epoll_event events[256];
+    const int count = epoll_wait(poll_, events, static_cast<int>(std::size(events)), static_cast<int>(1e3 * seconds));
+    for (int i = 0; i < count; ++i) {
+      static_cast<Peer*>(events[i].data.ptr)->on_event();
+    }
+  }
+
+  // feed(idle, number of exchanges under way) begins exchanges.
+  template <typename Feed>
+  void run(double seconds, const Feed& feed) {
+    statistics_ = {};
+    behind_ = 0;
+    std::deque<Peer*> idle;
+    for (const auto& peer : peers_) {
+      if (peer->state() == PeerState::kIdle) {
+        idle.push_back(peer.get());
+      }
+    }
+    const double begin = now_s();
+    double now = begin;
+    for (bool is_ending = false; !is_ending || !busy_.empty(); now = now_s()) {
+      is_ending = now - begin > seconds;
+      std::erase_if(busy_, [&](Peer* peer) {
+        if (peer->state() == PeerState::kIdle) {
+          idle.push_back(peer);
+        }
+        return peer->state() != PeerState::kBusy || now - peer->begin_s() > kExchangeSecondsMax;
+      });
+      if (!is_ending) {
+        feed(idle, busy_.size());
+      }
+      turn(is_ending ? 0.01 : 0.001);
+    }
+    std::printf(
+        "event=load seconds=%.3f exchanges=%lu waits=%lu refused=%lu lost=%lu behind=%lu latency_p50_ms=%.3f "
+        "latency_p99_ms=%.3f fault=\"%s\"\n",
+        now - begin, static_cast<unsigned long>(statistics_.exchanges), static_cast<unsigned long>(statistics_.waits),
+        static_cast<unsigned long>(statistics_.refused), static_cast<unsigned long>(statistics_.lost),
+        static_cast<unsigned long>(behind_), 1e3 * quantile(statistics_.latency_s, 0.5),
+        1e3 * quantile(statistics_.latency_s, 0.99), statistics_.last_fault.c_str());
+    std::fflush(stdout);
+  }
+
+  const Arguments arguments_;
+  const int poll_;
+  sockaddr_in address_ = {};
+  std::vector<Identity> identities_;
+  Statistics statistics_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> busy_;
+  std::mt19937 random_{1};
+  uint64_t behind_ = 0;  // exchanges that were due while all devices were in one
+};
+
+int run_program(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("gradstream-load: devices for ./run bench server");
+  app.add_option("--bare", arguments.bare, "handshakes in memory, and nothing else");
+  app.add_option("--port", arguments.port, "of 127.0.0.1");
+  app.add_option("--identities", arguments.identities, "lines NAME,KEY");
+  app.add_option("--devices", arguments.devices);
+  app.add_option("--exchange", arguments.exchange)->check(CLI::IsMember({"psk_ke", "psk_dhe_ke"}));
+  app.add_flag("--storm", arguments.is_storm, "each device leaves as soon as it is welcome, and then this ends");
+  app.add_flag("--mqtt", arguments.is_mqtt, "the peer is an MQTT broker");
+  CLI11_PARSE(app, argc, argv);
+  rlimit files = {};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  if (tls_start(nullptr, 0) != Status::kOk) {
+    std::fprintf(stderr, "load: error: no randomness for TLS\n");
+    return 1;
+  }
+  if (arguments.bare > 0) {
+    return measure_bare(arguments.bare, exchange_of(arguments));
+  }
+  Load load(arguments);
+  if (!load.read_identities() || !load.connect()) {
+    return 1;
+  }
+  std::string line;
+  while (!arguments.is_storm && std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string verb;
+    double seconds = 0;
+    double number = 0;
+    words >> verb >> seconds >> number;
+    if (verb == "quit") {
+      return 0;
+    }
+    if (!words || seconds <= 0 || number <= 0 || (verb != "closed" && verb != "open")) {
+      std::fprintf(stderr, "load: error: expected `closed SECONDS COUNT`, `open SECONDS RATE` or `quit`\n");
+      return 2;
+    }
+    verb == "closed" ? load.run_closed(seconds, static_cast<size_t>(number)) : load.run_open(seconds, number);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace gradstream
+
+int main(int argc, char** argv) { return gradstream::run_program(argc, argv); }

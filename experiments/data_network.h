@@ -1,0 +1,49 @@
+// Networks over devices that hold ever more samples: what X14 trains.
+#ifndef GRADSTREAM_EXPERIMENTS_DATA_NETWORK_H_
+#define GRADSTREAM_EXPERIMENTS_DATA_NETWORK_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/workload.h"
+
+namespace gradstream {
+
+// Euclidean. Measures: excess is the loss over the test samples (optimum 0), grad_norm that of its gradient.
+class NetworkWorkload : public Workload {
+ public:
+  // parts: of each device, then the test samples; a row is the inputs and the label. widths: as NetworkData. unit: the
+  // start is normals times it (perceptron), or He's for each layer (lenet).
+  NetworkWorkload(const ProblemOps& ops, std::vector<uint16_t> widths, const std::vector<Matrix>& parts, uint32_t seed);
+
+  ManifoldId manifold() const override { return ManifoldId::kEuclidean; }
+  Shape shape() const override { return shape_; }
+  uint32_t device_count() const override { return static_cast<uint32_t>(samples_.size()) - 1; }
+  Problem problem(uint32_t device) const override { return {ops_, &data_[device]}; }
+  uint32_t sample_count(uint32_t device) const { return data_[device].source.count; }
+  Matrix start() const override;
+  double optimum() const override { return 0; }
+  Measures measure(const Matrix& model) const override;
+
+ private:
+  const ProblemOps* ops_;
+  std::vector<uint16_t> widths_;
+  Shape shape_;
+  uint32_t seed_;
+  std::vector<std::unique_ptr<StoredSamples>> samples_;
+  std::vector<NetworkData> data_;  // the test samples last
+};
+
+inline constexpr uint32_t kNetworkDeviceCount = 8;
+
+// Digits, values / 16, shuffled (domain kData of seed 1, as the reference): 360 test samples, the rest over 8 devices
+// in proportion to 1 .. 8; perceptron 64, 32, 10; the start is normals times 0.2.
+std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed);
+// The first 2,000 of MNIST's test images, grey values / 255: 400 to test, the rest over 8 devices as above; lenet.
+// Null without mnist/ in the folder.
+std::unique_ptr<NetworkWorkload> make_mnist_network(const std::string& folder, uint32_t seed);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_EXPERIMENTS_DATA_NETWORK_H_

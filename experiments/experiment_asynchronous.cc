@@ -1,0 +1,586 @@
+// X14: asynchronous rules for late updates (004) on a perceptron over Digits and LeNet's shape over MNIST, eight
+// devices with data in proportion to their number, equally fast or up to ten times slower. Devices are events in
+// virtual time: a local epoch lasts as many units as it has minibatches, by the speed. Directions, steps, curves and
+// local work are the product's (server/delay_correction.h, server/curve_step.h, runtime/training, runtime/problem).
+//
+//   rules/S/R/sN        rule R of the server, local SGD, seed N; the test loss every tenth step
+//   stepwise/S/R        from saved versions of one run of asgd: what one step of R makes of the update that came
+//   curve/S/METHOD      AsyncCurve, FedAsync and FedAvg with the same local Adam; mnist/METHOD the same on MNIST
+//   connection/LINK     the test loss along the way from a device's base to its result, by the line or the curve
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "experiments/data_network.h"
+#include "experiments/experiment.h"
+#include "experiments/harness.h"
+#include "runtime/training/curve.h"
+#include "server/curve_step.h"
+#include "server/delay_correction.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kStepCount = 400;  // server steps, of MNIST kMnistStepCount
+constexpr uint32_t kMnistStepCount = 80;
+constexpr uint32_t kStride = 10;  // steps from one measure to the next
+constexpr uint32_t kBatchSize = 16;
+constexpr uint32_t kEarly = 50;
+constexpr uint32_t kSeedCount = 6;  // of every rule; the first kReferenceSeedCount of seed 1 are the reference's
+constexpr uint32_t kReferenceSeedCount = 3;
+constexpr uint32_t kConnectionEvery = 40;  // steps from one connection to the next
+constexpr uint32_t kPartCount = 10;        // of a connection
+constexpr double kServerStep = 0.6;
+constexpr double kLocalStep = 0.1;
+
+using Values = std::vector<Real>;
+
+struct Speeds {
+  const char* name;
+  std::array<double, kNetworkDeviceCount> speeds;
+};
+constexpr Speeds kSpeeds[] = {{"equal", {1, 1, 1, 1, 1, 1, 1, 1}}, {"mixed", {1, 1, 1, 1, 0.5, 0.5, 0.25, 0.1}}};
+
+struct Rule {
+  const char* name;
+  DelayRule early;
+  DelayRule late;  // from the middle of the run on
+  // Test loss at steps 50 and 400, mean of the reference's three seeds: equal and mixed speeds; 0: none there.
+  double reference[2][2];
+};
+constexpr Rule kRules[] = {
+    {"FedAsync", DelayRule::kFedAsync, DelayRule::kFedAsync, {{1.58, 0.268}, {1.52, 0.306}}},
+    {"ASGD", DelayRule::kAsgd, DelayRule::kAsgd, {{0.505, 0.330}, {0.627, 0.160}}},
+    {"OrthoGrad", DelayRule::kOrthoGrad, DelayRule::kOrthoGrad, {{0.507, 0.294}, {0.628, 0.159}}},
+    {"OrthoPos", DelayRule::kOrthoPos, DelayRule::kOrthoPos, {{1.54, 0.244}, {1.55, 0.424}}},
+    {"OrthoStrict", DelayRule::kOrthoStrict, DelayRule::kOrthoStrict, {{1.21, 0.170}, {1.17, 0.174}}},
+    {"OrthoDyn", DelayRule::kOrthoGrad, DelayRule::kOrthoPos, {{0.507, 0.166}, {0.628, 0.322}}},
+    // The product limits lambda delta o delta to 1, the reference does not: no figure to be held to.
+    {"DC-ASGD", DelayRule::kDcAdaptive, DelayRule::kDcAdaptive, {{0, 0}, {0, 0}}}};
+constexpr double kDcLambda = 2.5;  // the report's
+
+// Devices at work, in virtual time.
+class Devices {
+ public:
+  struct Job {
+    uint32_t device = 0;
+    uint32_t number = 0;  // of the device's jobs
+    Values base;
+  };
+
+  Devices(const NetworkWorkload& workload, const Speeds& speeds, const Values& model) {
+    for (uint32_t i = 0; i < workload.device_count(); ++i) {
+      const uint32_t batches = std::max(1U, workload.sample_count(i) / kBatchSize);
+      durations_.push_back(batches / speeds.speeds[i]);
+      ends_.push_back(durations_[i]);
+      jobs_.push_back({i, 0, model});
+    }
+  }
+  // The job that ends next.
+  const Job& next() const { return jobs_[next_index()]; }
+  double next_end() const { return ends_[next_index()]; }
+  double slowest() const { return *std::max_element(durations_.begin(), durations_.end()); }
+  // Its device goes on from this model.
+  void restart(const Values& model) {
+    const size_t i = next_index();
+    ends_[i] += durations_[i];
+    ++jobs_[i].number;
+    jobs_[i].base = model;
+  }
+
+ private:
+  size_t next_index() const {
+    return static_cast<size_t>(std::min_element(ends_.begin(), ends_.end()) - ends_.begin());
+  }
+  std::vector<double> durations_;
+  std::vector<double> ends_;
+  std::vector<Job> jobs_;
+};
+
+// An arena that is big enough.
+struct Memory {
+  explicit Memory(size_t size) : words(size / sizeof(uint64_t) + 1), arena(words.data(), words.size() * 8) {}
+  std::vector<uint64_t> words;
+  Arena arena;
+};
+
+// What one device's work makes of its base: the displacement, and with the curve solver the control point's after it.
+using Train = std::function<Values(const Devices::Job& job)>;
+
+// One epoch of SGD, whole minibatches only, in the reference's order.
+Values train_sgd(const NetworkWorkload& workload, uint32_t seed, const Devices::Job& job) {
+  const Problem problem = workload.problem(job.device);
+  const Shape shape = workload.shape();
+  Memory memory(problem.ops->scratch_size(problem.context, shape));
+  const uint32_t count = workload.sample_count(job.device);
+  std::vector<uint16_t> order(count);
+  choose({seed, RandomDomain::kMinibatch, job.number, job.device, 0}, count, count, order.data());
+  Values x = job.base;
+  Values gradient(x.size());
+  for (uint32_t first = 0; first + kBatchSize <= std::max(count, kBatchSize); first += kBatchSize) {
+    const Batch batch{order.data() + first, std::min(kBatchSize, count)};
+    const Status status = problem.ops->gradient(problem.context, shape, x.data(), batch, gradient.data(), memory.arena);
+    GS_ASSERT(status == Status::kOk);  // the data are numbers
+    add_scaled(x.size(), static_cast<Real>(-kLocalStep), gradient.data(), x.data());
+  }
+  add_scaled(x.size(), -1, job.base.data(), x.data());
+  return x;
+}
+
+// The product's curve solver, epoch_count pairs of epochs.
+Values train_curve(const NetworkWorkload& workload, uint32_t seed, uint32_t epoch_count, const Devices::Job& job) {
+  static constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps};
+  static constexpr const SolverOps* kSolvers[] = {&kSolverCurveOps};
+  const Problem problem = workload.problem(job.device);
+  Task task;
+  task.solver = SolverId::kCurve;
+  task.manifold = ManifoldId::kEuclidean;
+  task.shape = workload.shape();
+  task.estimator.id = EstimatorId::kAnalyticGradient;
+  task.estimator.batch_mode = BatchMode::kCommon;
+  task.estimator.batch_size = kBatchSize;
+  task.seed = seed;
+  task.version = job.number;
+  task.client_index = job.device;
+  task.local_step_count = epoch_count;
+  task.step_size = static_cast<Real>(1e-3);  // the report's, and a tenth of it for the control point
+  task.curvature = 1;
+  task.encoding = kRealEncoding;
+  std::copy_n(problem.ops->name, std::char_traits<char>::length(problem.ops->name), task.problem);
+  // Eleven tensors, the samples' order and the problem's own.
+  Memory memory((size_t{1} << 18) + 12 * sizeof(Real) * job.base.size() +
+                problem.ops->scratch_size(problem.context, task.shape));
+  SolverRun run;
+  Status status = begin_solver({all_manifolds(), kEstimators, kSolvers, {&problem, 1}}, task, job.base.data(), nullptr,
+                               &run, memory.arena);
+  for (uint32_t epoch = 0; epoch < epoch_count && status == Status::kOk; ++epoch) {
+    status = run.ops->step(run, memory.arena);
+  }
+  GradientStream stream;
+  GS_ASSERT(status == Status::kOk && run.ops->finish(run, &stream) == Status::kOk);
+  return {stream.values, stream.values + stream.value_count};
+}
+
+const NetworkWorkload& network_of(const Workload& workload) { return static_cast<const NetworkWorkload&>(workload); }
+
+DelayCorrection correction_of(const Rule& rule, uint32_t step, uint32_t step_count, Shape shape) {
+  const DelayRule now = step < step_count / 2 ? rule.early : rule.late;
+  return {now, static_cast<Real>(kDcLambda), kEuclideanOps, shape};
+}
+
+// One step of a server. The displacement may have the control point's after it.
+struct Server {
+  Values model;
+  DelayMoments moments;
+
+  // What the update makes of the model; with a control point, along the curve.
+  Values stepped(const DelayCorrection& correction, const Devices::Job& job, const Values& update, bool by_curve,
+                 DelayMoments* moments_after) const {
+    const size_t size = model.size();
+    Memory memory(DelayCorrection::scratch_size(kEuclideanOps, {static_cast<uint32_t>(size), 1}));
+    DelayDirection direction;
+    Values next(size);
+    Status status = correction.direct(job.base.data(), model.data(), update.data(), moments, &direction, memory.arena);
+    GS_ASSERT(status == Status::kOk);
+    *moments_after = direction.moments;
+    const auto alpha = static_cast<Real>(kServerStep);
+    status = correction.step(model.data(), by_curve ? 1 : alpha, &direction, next.data(), memory.arena);
+    GS_ASSERT(status == Status::kOk);
+    if (by_curve) {
+      const auto middle = update.begin() + static_cast<std::ptrdiff_t>(size);
+      const Values control = place_control({update.begin(), middle}, {middle, update.end()}, model, next);
+      curve_point(size, alpha, model.data(), control.data(), next.data(), next.data());
+    }
+    return next;
+  }
+};
+
+// Steps of a fleet from the workload's start; on_step sees each before it is made, and says whether to go on after it.
+using OnStep = std::function<bool(uint32_t step, const Server& server, const Devices::Job& job, const Values& update)>;
+void run_fleet(const NetworkWorkload& workload, const Speeds& speeds, const Rule& rule, uint32_t step_count,
+               bool by_curve, const Train& train, const OnStep& on_step) {
+  Server server{start_of(workload), {}};
+  Devices devices(workload, speeds, server.model);
+  for (uint32_t step = 0; step < step_count; ++step) {
+    const Devices::Job& job = devices.next();
+    const Values update = train(job);
+    if (!on_step(step, server, job, update)) {
+      return;
+    }
+    DelayMoments moments;
+    server.model =
+        server.stepped(correction_of(rule, step, step_count, workload.shape()), job, update, by_curve, &moments);
+    server.moments = moments;
+    devices.restart(server.model);
+  }
+  const Devices::Job last;
+  on_step(step_count, server, last, {});
+}
+
+// Measures the model every kStride steps, the last included.
+OnStep every_tenth(const Case::Watcher& watch) {
+  return [watch](uint32_t step, const Server& server, const Devices::Job&, const Values&) {
+    return step % kStride != 0 || watch(step, server.model.data());
+  };
+}
+
+// FedAvg: all devices from the same model, by their samples. A round counts as as many steps as it has devices.
+void run_rounds(const NetworkWorkload& workload, uint32_t step_count, const Train& train, const Case::Watcher& watch) {
+  Values model = start_of(workload);
+  for (uint32_t round = 0;; ++round) {
+    const uint32_t step = round * workload.device_count();
+    if (!watch(step, model.data()) || step >= step_count) {
+      return;
+    }
+    Values sum(model.size());
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < workload.device_count(); ++i) {
+      const Values update = train({i, round, model});
+      add_scaled(sum.size(), static_cast<Real>(workload.sample_count(i)), update.data(), sum.data());
+      total += workload.sample_count(i);
+    }
+    add_scaled(model.size(), 1 / static_cast<Real>(total), sum.data(), model.data());
+  }
+}
+
+const Rule& rule_of(const std::string& name) {
+  return *std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& rule) { return rule.name == name; });
+}
+
+Case case_of(const std::string& key, const std::shared_ptr<const NetworkWorkload>& workload, uint32_t step_count) {
+  Case one;
+  one.key = key;
+  one.workload = workload;
+  // What train() makes of them stands above; these say the same to check_parameters().
+  one.parameters = gradient_stream_parameters(1, kLocalStep, step_count);
+  one.parameters.server_step = static_cast<Real>(kServerStep);
+  return one;
+}
+
+std::string rule_key(const Speeds& speeds, const std::string& rule, uint32_t seed) {
+  return std::string("rules/") + speeds.name + "/" + rule + "/s" + std::to_string(seed);
+}
+
+uint32_t first_seed(const Request& request) { return (request.seed - 1) * kSeedCount + 1; }
+
+void add_rules(const Request& request, std::vector<Case>* cases) {
+  for (uint32_t seed = first_seed(request); seed < first_seed(request) + kSeedCount; ++seed) {
+    const std::shared_ptr<const NetworkWorkload> digits = make_digits_network(seed);
+    for (const Speeds& speeds : kSpeeds) {
+      for (const Rule& rule : kRules) {
+        Case& one = cases->emplace_back(case_of(rule_key(speeds, rule.name, seed), digits, kStepCount));
+        one.train = [&speeds, &rule, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
+          const NetworkWorkload& network = network_of(held);
+          run_fleet(
+              network, speeds, rule, p.round_count, false,
+              [&](const Devices::Job& job) { return train_sgd(network, seed, job); }, every_tenth(watch));
+        };
+      }
+    }
+  }
+}
+
+void add_stepwise(const Request& request, std::vector<Case>* cases) {
+  const uint32_t seed = first_seed(request);
+  const std::shared_ptr<const NetworkWorkload> digits = make_digits_network(seed);
+  for (const Speeds& speeds : kSpeeds) {
+    for (const Rule& rule : kRules) {
+      Case& one =
+          cases->emplace_back(case_of(std::string("stepwise/") + speeds.name + "/" + rule.name, digits, kStepCount));
+      one.train = [&speeds, &rule, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
+        const NetworkWorkload& network = network_of(held);
+        const auto compare = [&](uint32_t step, const Server& server, const Devices::Job& job, const Values& update) {
+          if (update.empty() || step % kStride != 0) {
+            return true;
+          }
+          DelayMoments ignored;
+          const DelayRule now = step < p.round_count / 2 ? rule.early : rule.late;
+          const DelayCorrection correction(now, static_cast<Real>(kDcLambda), kEuclideanOps, network.shape());
+          return watch(step, server.stepped(correction, job, update, false, &ignored).data());
+        };
+        run_fleet(
+            network, speeds, rule_of("ASGD"), p.round_count, false,
+            [&](const Devices::Job& job) { return train_sgd(network, seed, job); }, compare);
+      };
+    }
+  }
+}
+
+// AsyncCurve, FedAsync and FedAvg with one local solver.
+void add_methods(const std::string& prefix, const std::shared_ptr<const NetworkWorkload>& network, const Speeds& speeds,
+                 uint32_t step_count, uint32_t epoch_count, uint32_t seed, std::vector<Case>* cases) {
+  for (const std::string method : {"AsyncCurve", "OrthoDyn", "FedAsync", "FedAvg"}) {
+    Case& one = cases->emplace_back(case_of(prefix + method, network, step_count));
+    one.train = [&speeds, method, epoch_count, seed](const RunParameters& p, const Workload& held,
+                                                     const Case::Watcher& watch) {
+      const NetworkWorkload& network_held = network_of(held);
+      const Train train = [&](const Devices::Job& job) { return train_curve(network_held, seed, epoch_count, job); };
+      if (method == "FedAvg") {
+        run_rounds(network_held, p.round_count, train, watch);
+      } else {
+        const bool by_curve = method == "AsyncCurve";
+        run_fleet(network_held, speeds, rule_of(by_curve ? "OrthoDyn" : method), p.round_count, by_curve, train,
+                  every_tenth(watch));
+      }
+    };
+  }
+}
+
+void add_connections(const Request& request, std::vector<Case>* cases) {
+  const uint32_t seed = first_seed(request);
+  const std::shared_ptr<const NetworkWorkload> digits = make_digits_network(seed);
+  for (const bool by_curve : {false, true}) {
+    Case& one =
+        cases->emplace_back(case_of(std::string("connection/") + (by_curve ? "curve" : "line"), digits, kStepCount));
+    one.train = [by_curve, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
+      const NetworkWorkload& network = network_of(held);
+      const auto connect = [&](uint32_t step, const Server&, const Devices::Job& job, const Values& update) {
+        const size_t size = job.base.size();
+        for (uint32_t part = 0; step % kConnectionEvery == 0 && !update.empty() && part <= kPartCount; ++part) {
+          Values end(size);
+          Values control(size);
+          Values point(size);
+          for (size_t e = 0; e < size; ++e) {
+            end[e] = job.base[e] + update[e];
+            control[e] = job.base[e] + (by_curve ? update[size + e] : update[e] / 2);
+          }
+          const Real l = static_cast<Real>(part) / kPartCount;
+          curve_point(size, l, job.base.data(), control.data(), end.data(), point.data());
+          if (!watch(step + part, point.data())) {
+            return false;
+          }
+        }
+        return true;
+      };
+      run_fleet(
+          network, kSpeeds[0], rule_of("OrthoDyn"), p.round_count, true,
+          [&](const Devices::Job& job) { return train_curve(network, seed, 5, job); }, connect);
+    };
+  }
+}
+
+std::vector<Case> x14_cases(const Request& request) {
+  std::vector<Case> cases;
+  add_rules(request, &cases);
+  add_stepwise(request, &cases);
+  const std::shared_ptr<const NetworkWorkload> digits = make_digits_network(first_seed(request));
+  for (const Speeds& speeds : kSpeeds) {
+    add_methods(std::string("curve/") + speeds.name + "/", digits, speeds, kStepCount, 5, first_seed(request), &cases);
+  }
+  add_connections(request, &cases);
+  if (std::shared_ptr<const NetworkWorkload> mnist = make_mnist_network(request.data_folder, first_seed(request))) {
+    add_methods("mnist/", mnist, kSpeeds[0], kMnistStepCount, 1, first_seed(request), &cases);
+  }
+  return cases;
+}
+
+// ---- What is said of it -------------------------------------------------------------------------------------------
+
+// Mean over seeds first .. first + count - 1.
+double mean_loss(const Curves& curves, const Speeds& speeds, const std::string& rule, uint32_t first, uint32_t count,
+                 uint32_t step) {
+  double sum = 0;
+  for (uint32_t seed = first; seed < first + count; ++seed) {
+    sum += curves.at(rule_key(speeds, rule, seed)).excess_at(step);
+  }
+  return sum / count;
+}
+
+void judge_rules(const Curves& curves, const Request& request, Judgement* judgement) {
+  const uint32_t first = first_seed(request);
+  judgement->note("test loss at step 50 / 400, mean of " + std::to_string(kSeedCount) + " seeds");
+  for (const Rule& rule : kRules) {
+    std::string line = std::string("| ") + rule.name + " |";
+    for (const Speeds& speeds : kSpeeds) {
+      line += std::string(" ") + speeds.name + " " +
+              figure(mean_loss(curves, speeds, rule.name, first, kSeedCount, kEarly)) + " / " +
+              figure(mean_loss(curves, speeds, rule.name, first, kSeedCount, kStepCount)) + " |";
+    }
+    judgement->note(line);
+  }
+  for (size_t s = 0; s < std::size(kSpeeds); ++s) {
+    for (const Rule& rule : kRules) {
+      for (const bool is_late : {false, true}) {
+        const uint32_t step = is_late ? kStepCount : kEarly;
+        if (rule.reference[s][is_late ? 1 : 0] != 0) {
+          judgement->check_seeds(request.seed, 1,
+                                 std::string(rule.name) + ", " + kSpeeds[s].name + " speeds, step " +
+                                     std::to_string(step) + ", the reference's three seeds",
+                                 mean_loss(curves, kSpeeds[s], rule.name, first, kReferenceSeedCount, step),
+                                 rule.reference[s][is_late ? 1 : 0], 1.1);
+        }
+      }
+    }
+  }
+}
+
+// What a rule that was chosen without knowing the speeds loses at most: its loss by the best rule's.
+void judge_regret(const Curves& curves, const Request& request, Judgement* judgement) {
+  judgement->note("loss by that of the best rule, at worst of both speeds, at step 50 / 400");
+  for (const Rule& rule : kRules) {
+    std::string line = std::string("| ") + rule.name + " |";
+    for (const uint32_t step : {kEarly, kStepCount}) {
+      double worst = 0;
+      for (const Speeds& speeds : kSpeeds) {
+        double best = std::numeric_limits<double>::infinity();
+        for (const Rule& other : kRules) {
+          best = std::min(best, mean_loss(curves, speeds, other.name, first_seed(request), kSeedCount, step));
+        }
+        worst = std::max(worst, mean_loss(curves, speeds, rule.name, first_seed(request), kSeedCount, step) / best);
+      }
+      line += " " + figure(worst) + " |";
+    }
+    judgement->note(line);
+  }
+}
+
+// Of the seeds that the reference has not seen.
+void judge_phases(const Curves& curves, const Request& request, Judgement* judgement) {
+  const uint32_t first = first_seed(request) + kReferenceSeedCount;
+  const uint32_t count = kSeedCount - kReferenceSeedCount;
+  const auto loss = [&](const Speeds& speeds, const char* rule, uint32_t step) {
+    return mean_loss(curves, speeds, rule, first, count, step);
+  };
+  double worst_strict = 0;
+  for (const Speeds& speeds : kSpeeds) {
+    const std::string where = std::string(speeds.name) + " speeds";
+    const bool wins_early = loss(speeds, "OrthoGrad", kEarly) < loss(speeds, "OrthoPos", kEarly);
+    const bool wins_late = loss(speeds, "OrthoPos", kStepCount) < loss(speeds, "OrthoGrad", kStepCount);
+    judgement->claim(
+        "rules that trust gradients win early and rules that trust positions late, " + where, wins_early && wins_late,
+        "OrthoGrad against OrthoPos " + figure(loss(speeds, "OrthoGrad", kEarly)) + " : " +
+            figure(loss(speeds, "OrthoPos", kEarly)) + " at 50, " + figure(loss(speeds, "OrthoGrad", kStepCount)) +
+            " : " + figure(loss(speeds, "OrthoPos", kStepCount)) + " at 400");
+    // The same rule until the switch: what trusting positions from there on is worth. Of the pure rules at the end
+    // either may be ahead with equal speeds, by the seeds.
+    const double switched = loss(speeds, "OrthoDyn", kStepCount);
+    const double kept = loss(speeds, "OrthoGrad", kStepCount);
+    const bool is_equal = speeds.name == std::string("equal");
+    judgement->check(std::string("trusting positions in the second half ") + (is_equal ? "helps" : "hurts") + ", " +
+                         where + ": OrthoDyn against OrthoGrad " + figure(switched) + " : " + figure(kept),
+                     (switched < kept) == is_equal);
+    judgement->claim(
+        "OrthoPos is better than FedAsync, " + where,
+        loss(speeds, "OrthoPos", kStepCount) < loss(speeds, "FedAsync", kStepCount),
+        figure(loss(speeds, "OrthoPos", kStepCount)) + " : " + figure(loss(speeds, "FedAsync", kStepCount)));
+    double best = loss(speeds, kRules[0].name, kStepCount);
+    for (const Rule& rule : kRules) {
+      best = std::min(best, loss(speeds, rule.name, kStepCount));
+    }
+    worst_strict = std::max(worst_strict, loss(speeds, "OrthoStrict", kStepCount) / best);
+  }
+  judgement->check(
+      "OrthoStrict is within 1.5 of the best rule at step 400 whatever the speeds: " + figure(worst_strict),
+      worst_strict <= 1.5);
+}
+
+void judge_stepwise(const Curves& curves, Judgement* judgement) {
+  judgement->note("one step from saved versions of an asgd run: mean test loss after it, first and last quarter");
+  for (const Speeds& speeds : kSpeeds) {
+    std::map<std::string, std::array<double, 2>> means;
+    for (const Rule& rule : kRules) {
+      const Curve& curve = curves.at(std::string("stepwise/") + speeds.name + "/" + rule.name);
+      std::array<double, 2> sums = {};
+      std::array<uint32_t, 2> counts = {};
+      for (const CurvePoint& point : curve.points) {
+        const size_t when = point.round < kStepCount / 4 ? 0 : point.round >= kStepCount * 3 / 4 ? 1 : 2;
+        if (when < 2) {
+          sums[when] += point.measures.excess;
+          ++counts[when];
+        }
+      }
+      means[rule.name] = {sums[0] / counts[0], sums[1] / counts[1]};
+      judgement->note(std::string("| ") + speeds.name + " | " + rule.name + " | " + figure(means[rule.name][0]) +
+                      " | " + figure(means[rule.name][1]) + " |");
+    }
+    judgement->claim(std::string("a step that trusts the gradient is the better one early, ") + speeds.name,
+                     means["OrthoGrad"][0] < means["OrthoPos"][0],
+                     figure(means["OrthoGrad"][0]) + " : " + figure(means["OrthoPos"][0]));
+    judgement->claim(std::string("a step that trusts the position is the better one late, ") + speeds.name,
+                     means["OrthoPos"][1] < means["OrthoGrad"][1],
+                     figure(means["OrthoPos"][1]) + " : " + figure(means["OrthoGrad"][1]));
+  }
+}
+
+// Q: the loss along the line by that along the curve, mean over the inner points of each connection.
+void judge_connections(const Curves& curves, Judgement* judgement) {
+  const Curve& line = curves.at("connection/line");
+  const Curve& curve = curves.at("connection/curve");
+  std::vector<double> ratios;
+  for (uint32_t step = 0; step < kStepCount; step += kConnectionEvery) {
+    double sums[2] = {};
+    for (uint32_t part = 1; part < kPartCount; ++part) {
+      sums[0] += line.excess_at(step + part);
+      sums[1] += curve.excess_at(step + part);
+    }
+    ratios.push_back(sums[0] / sums[1]);
+  }
+  double mean = 0;
+  double square = 0;
+  for (const double ratio : ratios) {
+    mean += ratio / static_cast<double>(ratios.size());
+  }
+  for (const double ratio : ratios) {
+    square += (ratio - mean) * (ratio - mean) / static_cast<double>(ratios.size());
+  }
+  char text[60];
+  std::snprintf(text, sizeof(text), "Q = %.4f +- %.4f, report 1.0275 +- 0.0139", mean, std::sqrt(square));
+  judgement->claim("the quadratic connection has the lower loss, Q > 1", mean > 1, text);
+}
+
+// Device updates that rounds of all get in the virtual time in which events get step_count of them.
+uint32_t updates_of_rounds(const NetworkWorkload& workload, const Speeds& speeds, uint32_t step_count) {
+  Devices devices(workload, speeds, {});
+  double end = 0;
+  for (uint32_t step = 0; step < step_count; ++step) {
+    end = devices.next_end();
+    devices.restart({});
+  }
+  return static_cast<uint32_t>(end / devices.slowest()) * workload.device_count();
+}
+
+void judge_methods(const Curves& curves, const std::string& prefix, const NetworkWorkload& workload,
+                   const Speeds& speeds, uint32_t step_count, Judgement* judgement) {
+  const auto loss = [&](const char* method) { return curves.at(prefix + method).excess_at(step_count); };
+  const std::string evidence = "at " + std::to_string(step_count) + " device updates AsyncCurve " +
+                               figure(loss("AsyncCurve")) + ", OrthoDyn without curve " + figure(loss("OrthoDyn")) +
+                               ", FedAsync " + figure(loss("FedAsync")) + ", FedAvg " + figure(loss("FedAvg"));
+  judgement->claim(prefix + " AsyncCurve beats FedAsync", loss("AsyncCurve") < loss("FedAsync"), evidence);
+  judgement->claim(prefix + " AsyncCurve beats FedAvg, update for update", loss("AsyncCurve") < loss("FedAvg"),
+                   "as above");
+  const uint32_t in_time = updates_of_rounds(workload, speeds, step_count);
+  const double timed = curves.at(prefix + "FedAvg").excess_at(in_time);
+  judgement->claim(
+      prefix + " AsyncCurve beats FedAvg in the same time", loss("AsyncCurve") < timed,
+      figure(loss("AsyncCurve")) + " : " + figure(timed) + ", which then has " + std::to_string(in_time) + " updates");
+  judgement->claim(prefix + " FedAsync beats FedAvg in the same time", loss("FedAsync") < timed,
+                   figure(loss("FedAsync")) + " : " + figure(timed));
+  judgement->check(prefix + " every method learns", std::max({loss("AsyncCurve"), loss("FedAsync"), loss("FedAvg")}) <
+                                                        0.75 * curves.at(prefix + "FedAvg").excess_at(0));
+}
+
+void x14_judge(const Curves& curves, const Request& request, Judgement* judgement) {
+  judge_rules(curves, request, judgement);
+  judge_regret(curves, request, judgement);
+  judge_phases(curves, request, judgement);
+  judge_stepwise(curves, judgement);
+  judge_connections(curves, judgement);
+  const std::unique_ptr<NetworkWorkload> digits = make_digits_network(first_seed(request));
+  for (const Speeds& speeds : kSpeeds) {
+    judge_methods(curves, std::string("curve/") + speeds.name + "/", *digits, speeds, kStepCount, judgement);
+  }
+  if (const std::unique_ptr<NetworkWorkload> mnist = make_mnist_network(request.data_folder, first_seed(request))) {
+    judge_methods(curves, "mnist/", *mnist, kSpeeds[0], kMnistStepCount, judgement);
+  } else {
+    judgement->note("mnist/ left out: no such folder with the data");
+  }
+}
+
+}  // namespace
+
+const Experiment kX14 = {
+    "X14", "Asynchronous rules on Digits, equal and mixed speeds", x14_cases, x14_judge, nullptr, "excess", "/s1",
+    "step"};
+
+}  // namespace gradstream

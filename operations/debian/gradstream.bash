@@ -1,0 +1,47 @@
+# bash completion of gradstream(1): verbs, options and files.
+_gradstream() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]:-} words=''
+  local common='--config --set --format --help'
+  COMPREPLY=()
+  case $previous in
+    --config | --out | --identity | --check-config | import | backup | restore)
+      if [[ $current != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+      fi
+      ;;
+    --out-folder)
+      mapfile -t COMPREPLY < <(compgen -d -- "$current")
+      return
+      ;;
+    --format)
+      [[ $verb == model ]] && words='npy csv' || words='text json'
+      mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+      return
+      ;;
+  esac
+  if ((COMP_CWORD == 1)); then
+    words='serve device backup restore doctor run model status --help'
+  elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
+    words='add import rotate list enable disable revoke'
+  elif ((COMP_CWORD == 2)) && [[ $verb == run ]]; then
+    words='start list pause resume stop'
+  elif ((COMP_CWORD == 2)) && [[ $verb == model ]]; then
+    words='export'
+  elif [[ $current == -* ]]; then
+    case "$verb ${COMP_WORDS[2]:-}" in
+      serve\ *) words="$common --check-config --print-config" ;;
+      device\ add) words="$common --out --pending" ;;
+      device\ import) words="$common --out-folder --pending" ;;
+      device\ rotate) words="$common --out --window-s" ;;
+      run\ pause | run\ resume | run\ stop) words="$common --run" ;;
+      status\ *) words="$common --run" ;;
+      model\ *) words='--config --set --help --run --version --format --out --average' ;;
+      restore\ *) words="$common --replace" ;;
+      doctor\ *) words='--identity --psk-ke --deadline-ms --format --help' ;;
+      *) words=$common ;;
+    esac
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+complete -F _gradstream gradstream

@@ -1,0 +1,37 @@
+// Why a device cannot reach a server: the client's side of a connection up to the end of the TLS handshake, step by
+// step, and at the first that fails its cause and the remedy. No message is sent, so that no live session is replaced.
+#ifndef GRADSTREAM_SERVER_DOCTOR_H_
+#define GRADSTREAM_SERVER_DOCTOR_H_
+
+#include <cstdint>
+#include <string>
+
+namespace gradstream {
+
+struct DoctorOptions {
+  std::string host;
+  std::string port;
+  std::string identity_file;  // empty: an unknown identity, to see whether a server is there
+  bool is_psk_ke = false;     // the key exchange without forward secrecy
+  uint32_t deadline_ms = 5000;  // of the connection, and again of the handshake
+};
+
+// cause: "none", or a stable word: "identity_file", "dns", "nothing_listening", "unreachable", "no_answer",
+// "plain_text", "tls_version", "unknown_identity", "not_active", "wrong_key", "key_exchange", "server_busy", "closed",
+// "handshake".
+struct Diagnosis {
+  std::string cause = "none";
+  std::string step;     // that failed, or the last: "identity", "name", "connect", "tls"
+  std::string address;  // that was tried
+  std::string detail;
+  std::string remedy;
+  bool is_well() const { return cause == "none"; }
+};
+
+Diagnosis diagnose(const DoctorOptions& options);
+// "HOST:PORT" or "[ADDRESS]:PORT"; false: neither.
+bool split_target(const std::string& target, std::string* host, std::string* port);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_DOCTOR_H_

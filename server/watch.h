@@ -1,0 +1,136 @@
+// What an operator may see of a running server: a snapshot that the coordinator's thread publishes, and the forms in
+// which the HTTP port shows it.
+//
+//   io thread: Server --publish()--> WatchBoard --read()--> http thread: metrics_text(), status_json(), ...
+//
+// A snapshot is a copy that nobody changes any more. Publishing takes a lock for the time of one pointer's exchange.
+#ifndef GRADSTREAM_SERVER_WATCH_H_
+#define GRADSTREAM_SERVER_WATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/coordinator.h"
+#include "server/http.h"
+#include "server/session.h"
+
+namespace gradstream {
+
+// How often a snapshot is published, and how old the newest may be until /healthz says that the server hangs. Reasons:
+// a person looks at it; ten times that with room for a slow machine.
+inline constexpr uint32_t kWatchPeriodMs = 1000;
+inline constexpr uint32_t kWatchStaleMs = 10000;
+// Versions whose summaries are kept for /status. Reason: a curve's width in pixels.
+inline constexpr size_t kRoundHistoryMax = 512;
+
+struct WatchSnapshot {
+  uint64_t taken_ms = 0;         // since the epoch, as all times here
+  uint64_t taken_steady_ms = 0;  // by the clock that nobody sets
+  uint64_t started_ms = 0;
+  uint32_t run = 0;
+  std::string run_name;
+  gs_RunState run_state = gs_RunState_RUN_STATE_NONE;
+  bool has_version = false;
+  uint32_t version = 0;
+  uint64_t digest = 0;
+  uint32_t round_count = 0;
+  RoundProgressView round;
+  uint32_t devices_pending = 0;
+  uint32_t devices_active = 0;
+  uint32_t devices_disabled = 0;
+  uint32_t devices_revoked = 0;
+  uint64_t sessions = 0;
+  uint64_t handshakes = 0;  // of these, not established yet
+  bool is_storage_failed = false;
+  bool is_draining = false;
+  ShellCounters shell;
+  CoordinatorCounters coordinator;
+  std::vector<RoundSummary> rounds;  // the last ones since the start, oldest first
+  // Of a large fleet less often than the rest, and shared by the snapshots between.
+  std::shared_ptr<const std::vector<DeviceStatus>> devices;
+  uint64_t devices_taken_ms = 0;
+};
+
+// Copying the devices takes the coordinator's thread as long as this share of its time at most: one part in so many.
+// Reason: at 10,000 devices a copy takes 5 to 13 ms (docs/operating.md), and the whole is to stay below the noise.
+inline constexpr uint32_t kDeviceCopyShare = 1000;
+
+class WatchBoard {
+ public:
+  void publish(std::shared_ptr<const WatchSnapshot> snapshot);
+  // Null before the first one.
+  std::shared_ptr<const WatchSnapshot> read() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const WatchSnapshot> snapshot_;
+};
+
+// visit(key, help, value): key as in the log line event=counters; the metric is gradstream_KEY_total.
+template <typename Visit>
+void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&& visit) {
+  visit("connections_accepted", "Connections to the devices' port.", s.connections_accepted);
+  visit("connections_over_cap", "Connections closed at connection_count_max.", s.connections_over_cap);
+  visit("handshakes_over_cap", "Half-open connections closed at handshake_count_max.", s.handshakes_over_cap);
+  visit("accept_failures", "Connections that the system could not give.", s.accept_failures);
+  visit("sessions_established", "TLS handshakes that succeeded.", s.sessions_established);
+  visit("plain_text_peers", "Peers that spoke no TLS.", s.plain_text_peers);
+  visit("tls_version_peers", "Peers without TLS 1.3.", s.tls_version_peers);
+  visit("unknown_identities", "Handshakes of names that nobody enrolled.", s.unknown_identities);
+  visit("revoked_identities", "Handshakes of revoked devices.", s.revoked_identities);
+  visit("inactive_identities", "Handshakes of pending or disabled devices.", s.inactive_identities);
+  visit("expired_keys", "Handshakes with a key whose rotation window is over.", s.expired_keys);
+  visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.wrong_keys);
+  visit("tls_other_faults", "Handshakes that failed otherwise.", s.tls_other_faults);
+  visit("malformed_frames", "Sessions ended for bytes that are no message.", s.malformed_frames);
+  visit("deadline_handshake", "Sessions ended by handshake_deadline_ms.", s.deadline_handshake);
+  visit("deadline_hello", "Sessions ended for want of a Hello.", s.deadline_hello);
+  visit("deadline_frame", "Sessions ended by frame_deadline_ms.", s.deadline_frame);
+  visit("deadline_write", "Sessions ended by write_deadline_ms.", s.deadline_write);
+  visit("deadline_idle", "Sessions ended for silence.", s.deadline_idle);
+  visit("deadline_close", "Sessions cut by close_deadline_ms.", s.deadline_close);
+  visit("sessions_overloaded", "Sessions ended at queue_size_max.", s.sessions_overloaded);
+  visit("frames_received", "Messages from devices.", s.frames_received);
+  visit("frames_sent", "Messages to devices.", s.frames_sent);
+  visit("wire_bytes_received", "Bytes from devices, with TLS.", s.wire_bytes_received);
+  visit("wire_bytes_sent", "Bytes to devices, with TLS.", s.wire_bytes_sent);
+  visit("store_failures", "Series of failures of the database.", s.store_failures);
+  visit("updates_folded", "Updates folded in time.", c.updates_folded);
+  visit("updates_late", "Updates folded late.", c.updates_late);
+  visit("updates_partial", "Folded updates of fewer steps than asked.", c.updates_partial);
+  visit("updates_refused", "Updates refused.", c.updates_refused);
+  visit("updates_without_time", "Of these, with more steps than there was time for.", c.updates_without_time);
+  visit("updates_duplicate", "Updates sent again.", c.updates_duplicate);
+  visit("updates_superseded", "Updates of tasks that a later one replaced.", c.updates_superseded);
+  visit("tasks_issued", "Tasks given.", c.tasks_issued);
+  visit("tasks_abandoned", "Tasks that their devices lost.", c.tasks_abandoned);
+  visit("tasks_refused", "Tasks that their devices refused.", c.tasks_refused);
+  visit("rounds_closed", "Versions made.", c.rounds_closed);
+  visit("rounds_extended", "Rounds that went on past their deadline.", c.rounds_extended);
+  visit("snapshots_sent", "Models sent whole.", c.snapshots_sent);
+  visit("records_sent", "Versions sent as records.", c.records_sent);
+  visit("digest_mismatches", "Devices whose model differed.", c.digest_mismatches);
+  visit("sessions_replaced", "Sessions that a newer one of the same device ended.", c.sessions_replaced);
+  visit("messages_unexpected", "Messages out of turn.", c.messages_unexpected);
+  visit("steps_failed", "Versions whose updates made no step.", c.steps_failed);
+}
+
+// Prometheus' text form, version 0.0.4: base units, and labels of closed sets only.
+std::string metrics_text(const WatchSnapshot& snapshot, const HttpCounters& http);
+// The run, the open round, counters and the last rounds.
+std::string status_json(const WatchSnapshot& snapshot);
+// One object a device: a snapshot's size grows with the fleet.
+std::string devices_json(const WatchSnapshot& snapshot);
+
+// /metrics, /healthz (the coordinator lives), /readyz (it takes devices and can store), /status, /status/devices; 404
+// otherwise. snapshot may be null; now_steady_ms: of the same clock as taken_steady_ms.
+HttpResponse watch_response(std::string_view path, const WatchSnapshot* snapshot, const HttpCounters& http,
+                            uint64_t now_steady_ms);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_WATCH_H_

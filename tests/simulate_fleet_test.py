@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""`gradstream-sim --fleet` as a user meets it: its last line, its CSV, its seed, and what it refuses.
+
+    simulate_fleet_test.py PROGRAM
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = None
+SECONDS_MAX = 60
+
+
+def simulate(*arguments, code=0):
+    done = subprocess.run([PROGRAM, "--fleet", "200", "--days", "0.05", *map(str, arguments)], capture_output=True,
+                          text=True, timeout=SECONDS_MAX, check=False)
+    if done.returncode != code:
+        raise AssertionError(f"{arguments}: exit {done.returncode}, wanted {code}\n{done.stdout}{done.stderr}")
+    lines = done.stdout.splitlines()
+    if not lines or not lines[-1].startswith("result: "):
+        raise AssertionError(f"{arguments}: no last line `result: ...`\n{done.stdout}")
+    return dict(re.findall(r"(\w+)=(\S+)", lines[-1])), done
+
+
+class SimulateFleet(unittest.TestCase):
+    def test_a_run_is_a_function_of_its_seed(self):
+        first, done = simulate("--buffer", 20)
+        again, _ = simulate("--buffer", 20)
+        other, _ = simulate("--buffer", 20, "--seed", 2)
+        self.assertEqual((first["devices"], first["days"], first["broken"]), ("200", "0.050", "0"))
+        self.assertGreater(int(first["versions"]), 2)
+        self.assertLess(float(first["gap"]), float(first["gap_first"]))
+        self.assertEqual(first["digest"], again["digest"])
+        self.assertNotEqual(first["digest"], other["digest"])
+        self.assertRegex(done.stdout, r"(?m)^folded=\d+ late=\d+ refused=\d+ ")
+
+    def test_options_change_the_fleet(self):
+        plain, _ = simulate("--buffer", 20)
+        for option in (("--speeds", "constant"), ("--speeds", "lognormal"), ("--buffer", 0),
+                       ("--awake-minutes", 20, "--cycle-minutes", 40), ("--loss-odds", 20)):
+            changed, _ = simulate("--buffer", 20, *option) if option[0] != "--buffer" else simulate(*option)
+            self.assertEqual(changed["broken"], "0", option)
+            self.assertNotEqual(changed["digest"], plain["digest"], option)
+
+    def test_the_csv_goes_by_virtual_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "gap.csv"
+            simulate("--buffer", 20, "--csv", path)
+            header, *rows = path.read_text(encoding="utf-8").splitlines()
+        self.assertEqual(header, "virtual_s,version,gap,bytes_up,bytes_down")
+        times = [float(row.split(",")[0]) for row in rows]
+        self.assertGreater(len(times), 5)
+        self.assertEqual(times, sorted(times))
+        self.assertLessEqual(times[-1], 0.05 * 86400)
+
+    def test_what_cannot_be_is_refused_with_the_option(self):
+        for option, word in ((("--awake-minutes", 60, "--cycle-minutes", 60), "--cycle-minutes"),
+                             (("--csv", "/nonexistent/gap.csv"), "/nonexistent/gap.csv"),
+                             (("--speeds", "warp"), "--speeds")):
+            fields, done = simulate(*option, code=2)
+            self.assertEqual(fields, {"verb": "simulate", "error": "usage"})
+            self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()

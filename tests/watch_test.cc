@@ -1,0 +1,133 @@
+// What the HTTP port shows of a snapshot: Prometheus' text, JSON, and whether the server lives and is ready.
+#include "server/watch.h"
+
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+WatchSnapshot example() {
+  WatchSnapshot snapshot;
+  snapshot.taken_ms = 1700000001000;
+  snapshot.taken_steady_ms = 5000;
+  snapshot.started_ms = 1700000000500;
+  snapshot.run = 3;
+  snapshot.run_name = "a \"run\"";
+  snapshot.run_state = gs_RunState_RUN_STATE_STALLED;
+  snapshot.has_version = true;
+  snapshot.version = 7;
+  snapshot.round = {9, 4, 6};
+  snapshot.devices_active = 9;
+  snapshot.devices_revoked = 1;
+  snapshot.shell.wrong_keys = 11;
+  snapshot.coordinator.updates_folded = 123456789012;
+  RoundSummary round;
+  round.version = 7;
+  round.time_ms = 1700000000900;
+  round.trigger = "goal";
+  round.missing = "cellar,roof";
+  round.loss_before = 0.25;
+  snapshot.rounds.push_back(round);
+  DeviceStatus device;
+  device.name = "kitchen";
+  device.firmware_version = "1.0\xff\xfe\"<script>";
+  device.step_time_us = 1500;
+  snapshot.devices = std::make_shared<std::vector<DeviceStatus>>(1, device);
+  snapshot.devices_taken_ms = 1700000000999;
+  return snapshot;
+}
+
+TEST(Watch, MetricsAreInPrometheusTextForm) {
+  HttpCounters http;
+  http.refusals[static_cast<size_t>(HttpRefusal::kToken)] = 2;
+  std::istringstream text(metrics_text(example(), http));
+  const std::regex meta("# (HELP|TYPE) ([a-z_]+) (.+)");
+  const std::regex sample(R"(([a-z_]+)(\{[a-z_]+="[a-z_]+"\})? (-?[0-9.e+-]+))");
+  std::map<std::string, std::string> types;
+  std::set<std::string> samples;
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, meta)) {
+      const bool is_type = match[1] == "TYPE";
+      ASSERT_EQ(types.contains(match[2]) && types[match[2]] != "", false) << "told twice: " << line;
+      types[match[2]] = is_type ? match[3].str() : "";
+      continue;
+    }
+    ASSERT_TRUE(std::regex_match(line, match, sample)) << line;
+    ASSERT_TRUE(types.contains(match[1])) << line;
+    EXPECT_EQ(types[match[1]] == "counter", match[1].str().ends_with("_total")) << line;
+    EXPECT_TRUE(samples.insert(match[1].str() + match[2].str()).second) << "twice: " << line;
+  }
+  EXPECT_GT(samples.size(), 60U);
+  const std::string all = text.str();
+  for (const char* const line :
+       {"gradstream_wrong_keys_total 11\n", "gradstream_updates_folded_total 123456789012\n",
+        "gradstream_run_state{state=\"stalled\"} 1\n", "gradstream_run_state{state=\"active\"} 0\n",
+        "gradstream_http_refusals_total{reason=\"token\"} 2\n", "gradstream_devices{state=\"revoked\"} 1\n",
+        "gradstream_round_wanted 6\n", "gradstream_round_loss 0.25\n",
+        "gradstream_version_timestamp_seconds 1700000000.9\n", "process_start_time_seconds 1700000000.5\n"}) {
+    EXPECT_THAT(all, HasSubstr(line));
+  }
+  EXPECT_THAT(all, testing::Not(HasSubstr("kitchen"))) << "a label for each device would grow with the fleet";
+}
+
+TEST(Watch, StatusIsJson) {
+  const Json status = Json::parse(status_json(example()));
+  EXPECT_EQ(status["run"]["name"], "a \"run\"");
+  EXPECT_EQ(status["run"]["state"], "stalled");
+  EXPECT_EQ(status["run"]["round"]["wanted"], 6);
+  EXPECT_EQ(status["counters"]["wrong_keys"], 11);
+  EXPECT_EQ(status["rounds"][0]["loss_before"], 0.25);
+  EXPECT_EQ(status["ready"], true);
+  const std::string text = devices_json(example());
+  const Json devices = Json::parse(text);
+  EXPECT_EQ(devices["time_ms"], 1700000000999);
+  EXPECT_EQ(devices["devices"][0]["device"], "kitchen");
+  EXPECT_EQ(devices["devices"][0]["step_time_us"], 1500);
+  EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+}
+
+TEST(Watch, HealthAndReadiness) {
+  const HttpCounters http;
+  WatchSnapshot snapshot = example();
+  const auto status = [&](const char* path, uint64_t now) { return watch_response(path, &snapshot, http, now).status; };
+  EXPECT_EQ(watch_response("/healthz", nullptr, http, 0).status, 503U);
+  EXPECT_EQ(watch_response("/metrics", nullptr, http, 0).status, 503U);
+  EXPECT_EQ(watch_response("/elsewhere", nullptr, http, 0).status, 404U);
+  EXPECT_EQ(status("/healthz", 5000 + kWatchStaleMs), 200U);
+  EXPECT_EQ(status("/healthz", 5001 + kWatchStaleMs), 503U);
+  EXPECT_EQ(status("/readyz", 5000), 200U);
+  EXPECT_EQ(status("/readyz", 5001 + kWatchStaleMs), 503U);
+  EXPECT_EQ(status("/metrics", 5001 + kWatchStaleMs), 200U) << "the last figures";
+  EXPECT_EQ(status("/status/devices", 5000), 200U);
+  snapshot.is_storage_failed = true;
+  EXPECT_EQ(status("/readyz", 5000), 503U);
+  EXPECT_EQ(status("/healthz", 5000), 200U);
+  snapshot.is_storage_failed = false;
+  snapshot.is_draining = true;
+  EXPECT_EQ(watch_response("/readyz", &snapshot, http, 5000).body, "draining\n");
+}
+
+TEST(Watch, TheBoardKeepsTheLast) {
+  WatchBoard board;
+  EXPECT_EQ(board.read(), nullptr);
+  for (const uint32_t version : {1U, 2U}) {
+    auto snapshot = std::make_shared<WatchSnapshot>();
+    snapshot->version = version;
+    board.publish(snapshot);
+  }
+  EXPECT_EQ(board.read()->version, 2U);
+}
+
+}  // namespace
+}  // namespace gradstream

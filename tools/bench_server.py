@@ -1,0 +1,249 @@
+"""./run bench server: what a device, a handshake and an update cost the aggregation server, beside an MQTT broker.
+
+For 100, 1,000 and 10,000 devices, all over TLS 1.3 with pre-shared keys on 127.0.0.1: memory of an idle device,
+handshakes and updates for each second of the server's processor, and the time from an update to its Ack. An update is
+200 floats; it is pulled for, trained on nowhere, decoded, folded and durable before its Ack. mosquitto, where it is
+installed, gets as many devices and messages of the same size with QoS 1, which it keeps in memory only. Handshakes are
+held against a bare Mbed TLS server in memory. Clients run on this machine too: what counts is the server's processor
+time.
+"""
+
+import argparse
+import contextlib
+import math
+import os
+import pathlib
+import re
+import resource
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+
+import fleet
+
+LOAD = fleet.BUILD / "bench" / "gradstream-load"
+FLEETS = (100, 1000, 10000)
+BARE_HANDSHAKES = 500
+UPDATE_VALUES = 200
+BUFFER_SHARE = 1 / 40  # of the fleet's updates make a version, so that a task of an idle device stays young enough
+IDLE_MS = 3600000   # an idle device was told to wait so long
+CLOSED_SECONDS, CLOSED_COUNT = 10, 64   # as many exchanges at once as there are
+OPEN_SECONDS, OPEN_SHARE = 10, 0.3      # of what closed reached: a server that is not saturated
+SETTLE_SECONDS = 2
+CONNECT_SECONDS_MAX = 650
+FILES_PER_DEVICE, FILES_BESIDE = 1, 200
+# Goals.
+RSS_PER_DEVICE_MAX = 12.5 * 1024
+P99_ACK_MS_MAX = 100
+BARE_SHARE_MIN = 0.8
+COST_GROWTH_MAX = 1.2  # of an update's processor time from the smallest fleet to the largest
+
+CONFIG = """
+[server]
+listen = "127.0.0.1:{port}"
+database = "{home}/gradstream.db"
+log_level = "warn"
+allow_psk_ke = true
+[server.limits]
+connection_count_max = {connections}
+[run]
+name = "bench"
+manifold = "euclidean"
+rows = {values}
+cols = 1
+problem = "least_squares"
+solver = "gradient_stream"
+estimator = "analytic_gradient"
+upload_stream = "tangent"
+correction_form = "none"
+local_step_count = 1
+step_size = 1e-3
+fold_weight = "uniform"
+round_count = 1000000
+device_count = {devices}
+buffer_size = {buffer}
+late = "weight"
+staleness_table = "constant"
+staleness_max = 64
+retry_min_ms = {idle_ms}
+retry_max_ms = {idle_ms}
+"""
+BROKER_CONFIG = """
+listener {port} 127.0.0.1
+psk_hint gradstream
+psk_file {home}/psk
+allow_anonymous true
+user root
+sys_interval 0
+"""
+
+
+class Failure(Exception):
+    """What does not work, with the last lines of those who know."""
+
+
+class Peer:
+    """The process under test, and what it has taken so far."""
+
+    def __init__(self, name, command):
+        self.process = fleet.Process(name, command)
+        self.pid = self.process._child.pid  # pylint: disable=protected-access
+
+    def processor_seconds(self):
+        words = pathlib.Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
+    def stop(self):
+        self.process.stop()
+
+
+def write_identities(path, count):
+    """NAME,KEY for each device."""
+    lines = [f"d{index:05d},{secrets.token_hex(32)}" for index in range(count)]
+    path.write_text("\n".join(lines) + "\n", encoding="ascii")
+    return lines
+
+
+def start_server(home, identities, count):
+    port = fleet.free_port()
+    config = home / "server.toml"
+    config.write_text(CONFIG.format(port=port, home=home, devices=count, connections=count + 50, values=UPDATE_VALUES,
+                                    buffer=math.ceil(BUFFER_SHARE * count), idle_ms=IDLE_MS),
+                      encoding="ascii")
+    fleet.command([fleet.SERVER, "device", "import", identities, "--config", config], "enrolling")
+    server = Peer("server", [fleet.SERVER, "serve", "--config", config, "--set", "server.log_level=info"])
+    if not server.process.wait_for_line("event=listening", 60):
+        raise Failure("the server does not listen:\n" + "\n".join(list(server.process.lines)[-5:]))
+    return server, port
+
+
+def start_broker(home, identities, _):
+    port = fleet.free_port()
+    (home / "psk").write_text(identities.read_text(encoding="ascii").replace(",", ":"), encoding="ascii")
+    config = home / "mosquitto.conf"
+    config.write_text(BROKER_CONFIG.format(port=port, home=home), encoding="ascii")
+    broker = Peer("mosquitto", [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", config])
+    if not broker.process.wait_for_line("running", 30):
+        raise Failure("mosquitto does not run:\n" + "\n".join(list(broker.process.lines)[-5:]))
+    return broker, port
+
+
+def measure(start, count, exchange, is_mqtt):
+    """One fleet against one peer, from its first handshake."""
+    with tempfile.TemporaryDirectory(prefix="gradstream-bench-") as folder, contextlib.ExitStack() as stack:
+        home = pathlib.Path(folder)
+        write_identities(home / "identities.csv", count)
+        peer, port = start(home, home / "identities.csv", count)
+        stack.callback(peer.stop)
+        time.sleep(SETTLE_SECONDS)
+        resident = peer.resident_bytes()
+        command = [LOAD, "--port", port, "--identities", home / "identities.csv", "--devices", count, "--exchange",
+                   exchange] + (["--mqtt"] if is_mqtt else [])
+
+        def answer(load, event, seconds):
+            line = load.wait_for_line(event, seconds)
+            if line is None:
+                raise Failure(f"{event} did not come:\n" + "\n".join([*load.lines, *list(peer.process.lines)[-5:]]))
+            load.lines.clear()
+            found = fleet.fields(line)
+            if int(found["lost"]) > 0 or int(found.get("refused", 0)) > 0:
+                raise Failure(f"devices were lost or refused: {line}")
+            return found
+
+        processor = peer.processor_seconds()
+        connected = answer(fleet.Process("storm", [*command, "--storm"]), "event=connected", CONNECT_SECONDS_MAX)
+        time.sleep(SETTLE_SECONDS)
+        result = {"handshakes_per_cpu_s": count / (peer.processor_seconds() - processor),
+                  "connect_s": float(connected["seconds"])}
+        load = fleet.Process("load", command)
+        stack.callback(load.stop)
+        answer(load, "event=connected", CONNECT_SECONDS_MAX)
+        time.sleep(SETTLE_SECONDS)
+        result["rss_per_device"] = (peer.resident_bytes() - resident) / count
+        processor = peer.processor_seconds()
+        load.type(f"closed {CLOSED_SECONDS} {min(CLOSED_COUNT, count)}\n")
+        found = answer(load, "event=load", CLOSED_SECONDS + 60)
+        result["updates_per_cpu_s"] = int(found["exchanges"]) / (peer.processor_seconds() - processor)
+        result["updates_per_s"] = int(found["exchanges"]) / float(found["seconds"])
+        load.type(f"open {OPEN_SECONDS} {OPEN_SHARE * result['updates_per_s']:.0f}\n")
+        found = answer(load, "event=load", OPEN_SECONDS + 60)
+        result["p50_ms"], result["p99_ms"] = float(found["latency_p50_ms"]), float(found["latency_p99_ms"])
+        load.type("quit\n")
+        load.wait(30)
+        return result
+
+
+def bare_handshakes(exchange):
+    """Of Mbed TLS alone, for each second of the server's end."""
+    found = fleet.fields(fleet.command([LOAD, "--bare", BARE_HANDSHAKES, "--exchange", exchange], "handshakes", 120))
+    return int(found["handshakes"]) / float(found["processor_s"])
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./run bench server", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--devices", type=int, nargs="+", default=FLEETS, help=f"fleets (default {FLEETS})")
+    arguments = parser.parse_args()
+    largest = max(arguments.devices)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if files != resource.RLIM_INFINITY and files < FILES_PER_DEVICE * largest + FILES_BESIDE:
+        print(f"bench: error: {largest} devices need as many open files, and this shell may have {files}: raise its "
+              "hard limit (ulimit -Hn)", file=sys.stderr)
+        print("result: error=files")
+        return 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    fleet.command([fleet.ROOT / "tools" / "build.sh", "dev", "gradstream", "gradstream-load"], "building", 3600)
+    has_broker = (shutil.which("mosquitto") or os.access("/usr/sbin/mosquitto", os.X_OK))
+    if not has_broker:
+        print("bench: mosquitto is not installed (apt-get install mosquitto): its columns stay empty")
+    try:
+        bare = {exchange: bare_handshakes(exchange) for exchange in ("psk_ke", "psk_dhe_ke")}
+        print(f"bare Mbed TLS, handshakes for each second of the server's end: psk_ke {bare['psk_ke']:.0f}, "
+              f"psk_dhe_ke {bare['psk_dhe_ke']:.0f}")
+        print("| peer | devices | handshakes/CPU s | connected in s | RSS per idle device, KiB | updates/CPU s "
+              "| updates/s | to Ack p50, ms | p99, ms |")
+        print("|---|---|---|---|---|---|---|---|---|")
+        found = {}
+        cases = [("gradstream, psk_ke", start_server, "psk_ke", False)]
+        cases += [("gradstream, psk_dhe_ke", start_server, "psk_dhe_ke", False)]
+        cases += [("mosquitto, psk_dhe_ke", start_broker, "psk_dhe_ke", True)] if has_broker else []
+        for count in arguments.devices:
+            for name, start, exchange, is_mqtt in cases:
+                row = found[name, count] = measure(start, count, exchange, is_mqtt)
+                print(f"| {name} | {count} | {row['handshakes_per_cpu_s']:.0f} | {row['connect_s']:.1f} | "
+                      f"{row['rss_per_device'] / 1024:.1f} | {row['updates_per_cpu_s']:.0f} | "
+                      f"{row['updates_per_s']:.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} |", flush=True)
+    except Failure as failure:
+        print(f"bench: error: {failure}", file=sys.stderr)
+        print("result: error=failed")
+        return 1
+    ours = found["gradstream, psk_ke", largest]
+    broker = found.get(("mosquitto, psk_dhe_ke", largest))
+    smallest = found["gradstream, psk_ke", min(arguments.devices)]
+    ratio = ours["updates_per_cpu_s"] / broker["updates_per_cpu_s"] if broker else float("nan")
+    growth = smallest["updates_per_cpu_s"] / ours["updates_per_cpu_s"]
+    shares = {exchange: found[f"gradstream, {exchange}", largest]["handshakes_per_cpu_s"] / rate
+              for exchange, rate in bare.items()}
+    goals = (("memory of an idle device", ours["rss_per_device"] <= RSS_PER_DEVICE_MAX),
+             ("time to the Ack", ours["p99_ms"] < P99_ACK_MS_MAX),
+             ("handshakes beside bare Mbed TLS, psk_ke", shares["psk_ke"] >= BARE_SHARE_MIN),
+             ("handshakes beside bare Mbed TLS, psk_dhe_ke", shares["psk_dhe_ke"] >= BARE_SHARE_MIN),
+             ("cost of an update in the largest fleet beside the smallest", growth <= COST_GROWTH_MAX),
+             ("updates beside mosquitto", ratio >= 1 if broker else None))
+    for name, held in goals:
+        print(f"goal: {name}: {'not measured' if held is None else 'met' if held else 'not met'}")
+    print(f"result: devices={largest} rss_bytes_per_idle_device={ours['rss_per_device']:.0f} "
+          f"p99_ack_ms={ours['p99_ms']:.2f} updates_per_cpu_s_vs_mosquitto={ratio:.2f} "
+          f"handshakes_vs_bare_psk_ke={shares['psk_ke']:.2f} handshakes_vs_bare_psk_dhe_ke={shares['psk_dhe_ke']:.2f} "
+          f"update_cost_growth={growth:.2f}")
+    return 0 if all(held is not False for _, held in goals) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
