@@ -106,8 +106,8 @@ class Peer:
 def write_identities(path, count):
     """NAME,KEY for each device."""
     lines = [f"d{index:05d},{secrets.token_hex(32)}" for index in range(count)]
+    path.touch(mode=0o600)  # the server takes no keys that others can read
     path.write_text("\n".join(lines) + "\n", encoding="ascii")
-    return lines
 
 
 def start_server(home, identities, count):
@@ -219,7 +219,7 @@ def main():
                 print(f"| {name} | {count} | {row['handshakes_per_cpu_s']:.0f} | {row['connect_s']:.1f} | "
                       f"{row['rss_per_device'] / 1024:.1f} | {row['updates_per_cpu_s']:.0f} | "
                       f"{row['updates_per_s']:.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} |", flush=True)
-    except Failure as failure:
+    except (Failure, RuntimeError) as failure:
         print(f"bench: error: {failure}", file=sys.stderr)
         print("result: error=failed")
         return 1
