@@ -16,6 +16,7 @@
 #include "server/model_export.h"
 #include "server/record.h"
 #include "server/straggler.h"
+#include "server/watch.h"
 
 namespace gradstream {
 
@@ -69,18 +70,6 @@ std::string next_step(const DatabaseOwner& owner, uint32_t run) {
     return "gradstream serve";
   }
   return "none: the server (process " + std::to_string(owner.process) + ") goes over to it";
-}
-
-const char* verdict_text(uint32_t verdict) {
-  switch (verdict) {
-    case gs_Verdict_VERDICT_FOLDED: return "folded";
-    case gs_Verdict_VERDICT_LATE: return "late";
-    case gs_Verdict_VERDICT_SUPERSEDED: return "superseded";
-    case gs_Verdict_VERDICT_ABANDONED: return "abandoned";
-    case gs_Verdict_VERDICT_REFUSED: return "refused";
-    case gs_Verdict_VERDICT_TRY_LATER: return "try_later";
-    default: return "none";
-  }
 }
 
 }  // namespace

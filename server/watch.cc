@@ -106,18 +106,6 @@ Json json_of(const RoundSummary& round) {
           {"record_bytes", round.record_bytes}};
 }
 
-const char* verdict_text(gs_Verdict verdict) {
-  switch (verdict) {
-    case gs_Verdict_VERDICT_FOLDED: return "folded";
-    case gs_Verdict_VERDICT_LATE: return "late";
-    case gs_Verdict_VERDICT_SUPERSEDED: return "superseded";
-    case gs_Verdict_VERDICT_ABANDONED: return "abandoned";
-    case gs_Verdict_VERDICT_REFUSED: return "refused";
-    case gs_Verdict_VERDICT_TRY_LATER: return "try_later";
-    default: return "none";
-  }
-}
-
 Json json_of(const DeviceStatus& device) {
   const gs_StatusReport& report = device.report;
   return {{"device", device.name},
@@ -264,6 +252,18 @@ HttpResponse watch_response(std::string_view path, const WatchSnapshot* snapshot
   }
   const std::string cause = is_stale ? "the coordinator hangs" : not_ready_cause(*snapshot);
   return cause.empty() ? respond(200, "ready\n") : respond(503, cause + "\n");
+}
+
+const char* verdict_text(uint32_t verdict) {
+  switch (verdict) {
+    case gs_Verdict_VERDICT_FOLDED: return "folded";
+    case gs_Verdict_VERDICT_LATE: return "late";
+    case gs_Verdict_VERDICT_SUPERSEDED: return "superseded";
+    case gs_Verdict_VERDICT_ABANDONED: return "abandoned";
+    case gs_Verdict_VERDICT_REFUSED: return "refused";
+    case gs_Verdict_VERDICT_TRY_LATER: return "try_later";
+    default: return "none";
+  }
 }
 
 }  // namespace gradstream

@@ -131,6 +131,9 @@ std::string devices_json(const WatchSnapshot& snapshot);
 HttpResponse watch_response(std::string_view path, const WatchSnapshot* snapshot, const HttpCounters& http,
                             uint64_t now_steady_ms);
 
+// The word of a gs_Verdict, the same for the HTTP port and the command line; "none" for none.
+const char* verdict_text(uint32_t verdict);
+
 }  // namespace gradstream
 
 #endif  // GRADSTREAM_SERVER_WATCH_H_
