@@ -67,7 +67,7 @@ struct WatchSnapshot {
 };
 
 // Copying the devices takes the coordinator's thread as long as this share of its time at most: one part in so many.
-// Reason: at 10,000 devices a copy takes 5 to 13 ms (docs/operating.md), and the whole is to stay below the noise.
+// Reason: at 10,000 devices a copy takes up to 14 ms (docs/operating.md), and the whole is to stay below the noise.
 inline constexpr uint32_t kDeviceCopyShare = 1000;
 
 class WatchBoard {

@@ -285,20 +285,15 @@ const parts = {
     await seen('#fleet-count', /12 devices/);
     await page.check('input[name=axis][value=version]');
     await page.waitForTimeout(4500);
-    await shoot('page.png', {clip: {x: 0, y: 0, width: 1280, height: 900}});
+    await page.mouse.move(0, 0);
+    await shoot('page.png', {clip: {x: 0, y: 0, width: 1280, height: 790}});
     await page.locator('#fleet').evaluate((element) => window.scrollTo(0, element.offsetTop - 70));
     await shoot('page_fleet.png', {});
     await page.emulateMedia({colorScheme: 'dark'});
-    await page.setViewportSize(PHONE);
+    await page.setViewportSize({width: PHONE.width, height: 1300});
     await page.evaluate(() => window.scrollTo(0, 0));
     await page.waitForTimeout(500);
     await shoot('page_phone.png', {});
-    await page.screenshot({path: `${pictureFolder}/.whole_phone.png`, fullPage: true});
-    await page.setViewportSize(WIDE);
-    await page.waitForTimeout(500);
-    await page.screenshot({path: `${pictureFolder}/.whole_dark.png`, fullPage: true});
-    await page.emulateMedia({colorScheme: 'light'});
-    await page.screenshot({path: `${pictureFolder}/.whole_light.png`, fullPage: true});
   },
 };
 

@@ -1,5 +1,5 @@
 // The curves of the run: one metric of its versions against time, versions or bytes, and the same as a table.
-import {PagedTable, byId, bytes, clock, color, count, duration, figure, make, setText} from './text.js';
+import {PagedTable, byId, bytes, clock, color, count, duration, figure, make, setText, tick} from './text.js';
 
 const HEIGHT = 300;
 const OPTIMUM_KEY = 'gradstream.optimum';
@@ -8,6 +8,7 @@ const METRICS = {
   loss: {
     label: 'loss',
     form: figure,
+    tick,
     series: [
       {label: 'before local steps', color: 'curve-1', of: (r) => r.loss_before},
       {label: 'after them', color: 'curve-2', dash: [5, 4], of: (r) => r.loss_after},
@@ -16,6 +17,7 @@ const METRICS = {
   gap: {
     label: 'gap to the optimum',
     form: figure,
+    tick,
     log: true,
     series: [{label: 'loss before local steps, less F*', color: 'curve-1',
       of: (r, optimum) => r.loss_before === null || optimum === null ? null : r.loss_before - optimum}],
@@ -131,6 +133,8 @@ export class Charts {
     const lines = {stroke: color('quiet'), grid: {stroke: color('line'), width: 1}, ticks: {show: false}, gap: 8,
       font: `12px ${getComputedStyle(document.body).fontFamily}`};
     const ticks = (_, values, __, ___, step) => values.map((v) => axis.tick(v, step));
+    const level = metric.tick ?? metric.form;
+    const levels = (_, values) => values.map((v) => v === null ? '' : level(v));
     this.plot = new window.uPlot({
       width: this.box.clientWidth,
       height: HEIGHT,
@@ -140,7 +144,7 @@ export class Charts {
       scales: {x: {time: Boolean(axis.time)}, y: isLog ? {distr: 3} : {}},
       axes: [
         {...lines, grid: {show: false}, values: ticks},
-        {...lines, size: 68, values: (_, values) => values.map((v) => v === null ? '' : metric.form(v, 3))},
+        {...lines, size: 68, values: levels},
       ],
       series: [{}, ...metric.series.map((s) => ({label: s.label, stroke: color(s.color), width: 2, dash: s.dash,
         points: {show: this.rounds.length < 3}}))],

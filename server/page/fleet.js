@@ -3,7 +3,7 @@ import {PagedTable, age, byId, bytes, clock, color, count, duration, figure, mak
   from './text.js';
 
 const HEIGHT_WANTED = 300;  // of the picture: cells are as large as that allows
-const CELL_MAX = 34;
+const CELL_MAX = 40;
 const CELL_MIN = 5;
 const CELL_LINED = 20;  // from here on a cell has room for a line under it
 const GROUPS_MAX = 6;  // of a figure or a word: more colours cannot be told apart
@@ -20,7 +20,8 @@ const STANDINGS = {
   off: 'pending, disabled or revoked',
 };
 
-const staleness = (d) => d.has_task ? Math.max(0, d.version - d.task_version) : d.last_staleness;
+// Of the task that it is at, where that is old by now, else of its last update.
+const staleness = (d) => (d.has_task && Math.max(0, d.version - d.task_version)) || d.last_staleness;
 
 // How devices may be coloured: by a word, or by a figure that is cut into ranges.
 const GROUPINGS = {

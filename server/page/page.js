@@ -301,13 +301,13 @@ function policyOf(p) {
   const deadline = duration(p.report_deadline_ms);
   const all = p.update_goal === 0 && p.over_selection <= 1;
   const goal = all ? 'every device that is asked has' : `${count(p.update_goal || p.cohort_size)} devices have`;
-  const least = p.update_min > 0 ? `after ${deadline} with what is there, if at least ${count(p.update_min)} have`
-      : `with no fewer: after ${deadline} it waits`;
+  const least = p.update_min > 0 ? `, or after ${deadline} with at least ${count(p.update_min)}. With fewer it`
+      : `. With fewer after ${deadline} it`;
   const every = p.buffer_size === 1 ? 'every accepted update' : `every ${count(p.buffer_size)} accepted updates`;
   const times = p.extension_count_max === 1 ? 'once' : `${count(p.extension_count_max)} times`;
   const trigger = p.buffer_size > 0
       ? `A version closes with ${every}, whatever version they began at, or after ${deadline} with what is there.`
-      : `A round closes when ${goal} answered, or ${least}; it is extended at most ${times}, then it stalls and waits.`;
+      : `A round closes when ${goal} answered${least} is extended, at most ${times}; then it stalls and waits.`;
   const late = p.late === 'drop' ? 'An update of an older version is refused.'
       : `An update of an older version counts less the older it is (${words(p.staleness_table)}), up to ` +
         `${plural(p.staleness_max, 'version')}.`;

@@ -14,6 +14,12 @@ export function figure(value, digits = 5) {
   return text.replace('e+', 'e').replaceAll('-', MINUS);
 }
 
+// Of an axis, whose numbers are round: no more digits than there are.
+export function tick(value) {
+  const isPlain = value === 0 || Math.abs(value) >= 1e-3;
+  return isPlain ? String(Number(value.toPrecision(6))).replace('-', MINUS) : figure(value, 3);
+}
+
 export function bytes(value) {
   if (!Number.isFinite(value)) return '\u2013';
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
@@ -27,7 +33,8 @@ export function bytes(value) {
 
 // Of RAM: 1 KiB is 1024.
 export function memory(value) {
-  return value < 1024 ? `${value}\u00a0B` : `${(value / 1024).toFixed(1)}\u00a0KiB`;
+  if (value < 1024) return `${value}\u00a0B`;
+  return value < 1048576 ? `${(value / 1024).toFixed(1)}\u00a0KiB` : `${(value / 1048576).toFixed(1)}\u00a0MiB`;
 }
 
 export function duration(ms) {
