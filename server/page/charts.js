@@ -74,7 +74,7 @@ export class Charts {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.rebuild());
     new ResizeObserver(() => this.plot?.setSize({width: this.box.clientWidth, height: HEIGHT})).observe(this.box);
     this.table = new PagedTable(byId('chart-table'), 'Versions and what they report', [
-      {key: 'version', label: 'Version', head: true, number: true, cell: (r) => count(r.version),
+      {key: 'version', label: 'Version', head: true, cell: (r) => count(r.version),
         sort: (r) => r.version},
       {key: 'time', label: 'Made', number: true, cell: (r) => clock(r.time_ms), sort: (r) => r.time_ms},
       {key: 'before', label: 'Loss before', number: true, cell: (r) => figure(r.loss_before),
@@ -90,7 +90,7 @@ export class Charts {
       this.box.className = 'no-chart';
       this.box.removeAttribute('role');
       this.box.removeAttribute('aria-label');
-      byId('chart-table-box').open = true;
+      byId('chart-table-box').open = byId('chart-form').hidden = true;
     }
   }
 

@@ -87,7 +87,7 @@ function onStatus(answer) {
 
 function onDevices(answer) {
   if (answer.status !== 200) {
-    fleet.tell(`The list of devices did not come: ${answer.data}.`);
+    fleet.tell('The list of devices did not come' + (answer.status === 0 ? `${answer.data}.` : `: ${answer.data}.`));
     return answer.status !== 401;
   }
   byId('fleet').hidden = answer.data.devices.length === 0;
@@ -173,7 +173,7 @@ function noticesOf() {
 }
 
 function sentenceOf(failure) {
-  if (failure.status === 0) return `The server does not answer (${failure.data}).`;
+  if (failure.status === 0) return `The server does not answer${failure.data}.`;
   if (failure.status === 403) return `The server refuses this address: ${failure.data}.`;
   return `The server is not ready: ${failure.data}.`;
 }
@@ -377,7 +377,7 @@ function begin() {
   charts = new Charts();
   fleet = new Fleet();
   decisions = new PagedTable(byId('decision-table'), 'Versions, the newest first, and why each one closed', [
-    {key: 'version', label: 'Version', head: true, number: true, cell: (r) => count(r.version)},
+    {key: 'version', label: 'Version', head: true, cell: (r) => count(r.version)},
     {key: 'time', label: 'Closed', number: true, wide: true, cell: (r) => clock(r.time_ms)},
     {key: 'took', label: 'Took', number: true, cell: (r) => r.opened_ms ? duration(r.time_ms - r.opened_ms) : '\u2013'},
     {key: 'why', label: 'Why', cell: decisionOf},

@@ -26,7 +26,7 @@ export function setToken(text) {
   } catch { /* memory only */ }
 }
 
-// {status, data}: 200 with data, another status with the server's sentence, 0 with why there was no answer.
+// {status, data}: 200 with data, another status with the server's sentence, 0 where no answer came (in time).
 async function get(path) {
   const headers = token ? {Authorization: `Bearer ${token}`} : {};
   try {
@@ -34,7 +34,7 @@ async function get(path) {
       signal: AbortSignal.timeout(TIMEOUT_MS)});
     return {status: answer.status, data: answer.ok ? await answer.json() : (await answer.text()).trim()};
   } catch (error) {
-    return {status: 0, data: error.name === 'TimeoutError' ? 'no answer in time' : 'no answer'};
+    return {status: 0, data: error.name === 'TimeoutError' ? ' in time' : ''};
   }
 }
 
