@@ -56,6 +56,8 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
+  device.arena_size = hello.capabilities.arena_size;
+  device.reset_cause = hello.reset_cause;
   if (!device.is_capable) {
     log(LogLevel::kWarn, "device_not_capable",
         Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
@@ -333,6 +335,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   const uint32_t index = sessions.at(id).device;
   Device& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
+  count_refusal(refused.reason);
   log(LogLevel::kWarn, "task_refused",
       Fields()
           .add("device", device.name)

@@ -31,6 +31,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
   switch (ledger.fleet().sequence_state(index, upload.task_sequence)) {
     case SequenceState::kUnknown:
       ++counters.updates_refused;
+      count_refusal(gs_Reason_REASON_UNKNOWN_TASK);
       log(LogLevel::kWarn, "update_refused",
           Fields()
               .add("device", ledger.fleet().at(index).name)
@@ -180,12 +181,19 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
                                         now_ms - std::min(now_ms, ledger.fleet().at(index).task_issued_ms));
   end_task_refused(index, upload.task_sequence, reason, is_measured ? step_us : 0, now_ms);
   ++counters.updates_refused;
+  count_refusal(reason);
   counters.updates_without_time += reason == gs_Reason_REASON_NO_TIME ? 1 : 0;
   log(LogLevel::kWarn, "update_refused",
       Fields()
           .add("device", ledger.fleet().at(index).name)
           .add("task", upload.task_sequence)
           .add("reason", reason_name(reason)));
+}
+
+// A reason that this release does not know counts as none.
+void Coordinator::State::count_refusal(gs_Reason reason) {
+  const auto index = static_cast<size_t>(reason);
+  ++counters.refusals[index < counters.refusals.size() ? index : 0];
 }
 
 // The verdict of a task that ends without an update, by whichever end.

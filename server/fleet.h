@@ -49,6 +49,10 @@ struct Device {
   uint32_t rounds_joined = 0;  // in which it took part: accepted answers
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
+  uint64_t updates_partial = 0;   // of both
+  uint32_t last_staleness = 0;    // of the last accepted update: versions behind ...
+  uint32_t last_steps = 0;        // ... local steps done ...
+  uint32_t last_steps_asked = 0;  // ... and asked
   bool is_task_open = false;  // issued, not judged
   bool is_member = true;      // of the open version's cohort
 
@@ -61,6 +65,8 @@ struct Device {
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
   std::string firmware_version;
+  uint32_t arena_size = 0;  // bytes, of its image
+  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   gs_StatusReport report = {};
 };
 

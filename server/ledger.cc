@@ -156,7 +156,12 @@ Status Ledger::apply_update(const JournalRecord& record) {
     ++tally_.on_time_count;
   }
   device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
-  tally_.partial_count += record.steps_done < device.task_steps ? 1 : 0;
+  const bool is_partial = record.steps_done < device.task_steps;
+  tally_.partial_count += is_partial ? 1 : 0;
+  device.updates_partial += is_partial ? 1 : 0;
+  device.last_staleness = record.version - 1 - record.base_version;
+  device.last_steps = record.steps_done;
+  device.last_steps_asked = device.task_steps;
   tally_.loss_before_sum += static_cast<double>(record.loss_before);
   tally_.loss_after_sum += static_cast<double>(record.loss_after);
   return Status::kOk;

@@ -8,6 +8,7 @@
 #include "server/commands.h"
 #include "server/model_export.h"
 #include "server/notify.h"
+#include "server/page.h"
 #include "server/server.h"
 
 namespace gradstream {
@@ -89,11 +90,15 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  *out = std::make_unique<HttpServer>(config.server.http, token, [&board, out](std::string_view path) {
+  const auto answer = [&board, out](const HttpTarget& target) {
+    if (is_page_path(target.path)) {
+      return page_response(target.path);
+    }
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return watch_response(path, board.read().get(), (*out)->counters(),
+    return watch_response(target, board.read().get(), (*out)->counters(),
                           static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
-  });
+  };
+  *out = std::make_unique<HttpServer>(config.server.http, token, answer, is_page_path);
   problem = (*out)->start(endpoint);
   if (!problem.empty()) {
     return fail(kExitNetwork, problem);

@@ -9,6 +9,7 @@
 
 #include "server/model_export.h"
 #include "server/notify.h"
+#include "server/pace.h"
 #include "server/record.h"
 
 namespace gradstream {
@@ -63,7 +64,8 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       fleet_poll_(io),
       drain_timer_(io),
       watch_timer_(io),
-      board_(board) {
+      board_(board),
+      watched_parameters_(std::make_shared<RunParameters>(config.run)) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
 }
 
@@ -482,7 +484,9 @@ void Server::publish_snapshot() {
     snapshot->digest = model.digest();
   }
   snapshot->round_count = config_.run.round_count;
+  snapshot->parameters = watched_parameters_;
   snapshot->round = coordinator_->round_progress();
+  snapshot->silent_after_ms = silent_after_ms();
   for (const DeviceRow& device : devices_) {
     ++(device.state == DeviceState::kPending    ? snapshot->devices_pending
        : device.state == DeviceState::kDisabled ? snapshot->devices_disabled
@@ -508,13 +512,23 @@ void Server::publish_snapshot() {
   board_->publish(snapshot);
 }
 
+// Who has no task may stay away for the widest window, who has one for a round too.
+uint64_t Server::silent_after_ms() const {
+  const gs_RunState state = coordinator_->run_state();
+  const bool is_idle = state == gs_RunState_RUN_STATE_PAUSED || state == gs_RunState_RUN_STATE_FINISHED ||
+                       state == gs_RunState_RUN_STATE_STOPPED;
+  const auto count = static_cast<uint32_t>(devices_.size());
+  const gs_RetryWindow window = is_idle ? idle_window(config_.run, count) : refused_window(config_.run, count);
+  return uint64_t{config_.run.report_deadline_ms} + window.max_ms;
+}
+
 // Before the next one may close.
 void Server::note_round() {
   const RoundSummary& last = coordinator_->last_round();
-  if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().version == last.version)) {
+  if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().summary.version == last.version)) {
     return;
   }
-  rounds_.push_back(last);
+  rounds_.push_back({last, counters_.wire_bytes_received, counters_.wire_bytes_sent});
   if (rounds_.size() > kRoundHistoryMax) {
     rounds_.pop_front();
   }

@@ -78,6 +78,7 @@ class Server : public SessionOwner {
   void log_counters();
   void watch();
   void publish_snapshot();
+  uint64_t silent_after_ms() const;
   void note_round();
   uint64_t now_ms() const;
 
@@ -100,7 +101,8 @@ class Server : public SessionOwner {
   std::shared_ptr<const std::vector<DeviceStatus>> watched_devices_;
   uint64_t watched_devices_ms_ = 0;   // when they were copied
   uint64_t watch_devices_at_ms_ = 0;  // when they are again, by the steady clock
-  std::deque<RoundSummary> rounds_;  // the last kRoundHistoryMax
+  const std::shared_ptr<const RunParameters> watched_parameters_;
+  std::deque<WatchedRound> rounds_;  // the last kRoundHistoryMax
   uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
   bool is_fleet_unreadable_ = false;      // and the log says so

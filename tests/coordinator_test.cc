@@ -575,6 +575,10 @@ TEST(Coordinator, AtTheDeadlineEnoughAnswersCloseTheRound) {
   server.tick_at(2000);
   EXPECT_EQ(server.coordinator->durable_version(), 1U);
   EXPECT_TRUE(server.has_log("trigger=deadline folded=2 late=0 partial=0 missing=d2,d3"));
+  const RoundSummary& round = server.coordinator->last_round();
+  EXPECT_EQ(round.asked, 4U);
+  EXPECT_EQ(round.wanted, 2U) << "at the deadline fewer are enough";
+  EXPECT_EQ(round.time_ms - round.opened_ms, 1000U);
 }
 
 TEST(Coordinator, TooFewAnswersExtendThenStallTheRoundByName) {
@@ -584,6 +588,9 @@ TEST(Coordinator, TooFewAnswersExtendThenStallTheRoundByName) {
   server.upload(0, upload_of(server, 0));
   server.tick_at(2000);
   EXPECT_TRUE(server.has_log("round_extended version=0 answers=1 wanted=2 missing=d1,d2,d3"));
+  const RoundProgressView view = server.coordinator->round_progress();
+  EXPECT_EQ(std::vector<uint64_t>({view.answers, view.wanted, view.extensions, view.opened_ms, view.deadline_ms}),
+            std::vector<uint64_t>({1, 2, 1, 1000, 3000}));
   server.tick_at(3000);
   EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
   server.tick_at(4000);
@@ -597,6 +604,7 @@ TEST(Coordinator, TooFewAnswersExtendThenStallTheRoundByName) {
   EXPECT_EQ(server.coordinator->durable_version(), 1U);
   EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
   EXPECT_TRUE(server.has_log("trigger=stall_ended"));
+  EXPECT_EQ(server.coordinator->last_round().extensions, 2U);
   EXPECT_EQ(server.coordinator->next_tick_ms(), 5000U);
 }
 
@@ -640,6 +648,11 @@ TEST(Coordinator, LateUpdatesAreWeightedAndDoNotCount) {
     EXPECT_EQ(server.ack(3)->version, 2U);
     EXPECT_NEAR(server.ack(3)->staleness_weight, 0.70711F, 1e-4F);
     EXPECT_EQ(server.coordinator->answers_in(), 0U);
+    EXPECT_EQ(server.coordinator->round_progress().late, 1U);
+    const DeviceStatus status = server.coordinator->device_statuses()[3];
+    EXPECT_EQ(status.last_staleness, 1U);
+    EXPECT_NEAR(status.last_staleness_weight, 0.70711F, 1e-4F);
+    EXPECT_FALSE(status.has_answered);
     server.pull(3);  // and now in time
     EXPECT_EQ(server.task(3)->version, 1U);
     server.round(3);
@@ -661,6 +674,8 @@ TEST(Coordinator, TooStaleOrDroppedLateUpdatesAreRefused) {
   }
   server.upload(3, late);
   EXPECT_EQ(server.ack(3)->reason, gs_Reason_REASON_TOO_STALE);
+  EXPECT_EQ(server.coordinator->counters().refusals[gs_Reason_REASON_TOO_STALE], 1U);
+  EXPECT_EQ(server.coordinator->device_statuses()[3].last_reason, gs_Reason_REASON_TOO_STALE);
 
   TestServer weighted(deadline_parameters());
   weighted.start();
@@ -688,6 +703,11 @@ TEST(Coordinator, PartialWorkCountsByItsSteps) {
   }
   EXPECT_TRUE(server.has_log("folded=3 late=0 partial=2"));
   EXPECT_EQ(server.coordinator->counters().updates_partial, 2U);
+  const std::vector<DeviceStatus> statuses = server.coordinator->device_statuses();
+  EXPECT_EQ(statuses[1].last_steps, 2U);
+  EXPECT_EQ(statuses[1].last_steps_asked, 3U);
+  EXPECT_EQ(statuses[1].updates_partial, 1U);
+  EXPECT_EQ(statuses[2].updates_partial, 0U);
   // K_eff = (10 * 1 + 20 * 2 + 30 * 3) / 60
   const JournalRecord& record = server.store.records().back();
   EXPECT_EQ(record.kind, RecordKind::kVersion);
