@@ -82,6 +82,8 @@ class HttpServer {
   // Listens and starts the thread. Empty, or a sentence that names the address, the cause and the remedy.
   std::string start(const Tcp::endpoint& endpoint);
   uint16_t port() const { return port_; }
+  // For requests from now on; from any thread, after start().
+  void set_token(std::string token);
   // Ends all connections and joins the thread.
   void stop();
   const HttpCounters& counters() const { return counters_; }
@@ -97,7 +99,7 @@ class HttpServer {
   bool may_pass(std::string_view head, const std::string& peer, HttpResponse* out);
 
   const HttpLimits limits_;
-  const std::string token_;
+  std::string token_;  // HTTP thread
   const Handler handler_;
   HttpCounters counters_;
   uint64_t refusal_logged_ms_ = 0;  // HTTP thread
