@@ -60,8 +60,9 @@ bool sync_folder_of(const std::string& path) {
 
 // Empty, or why not. Under its name it is whole and durable.
 std::string store_identity(const std::string& path, const Identity& identity) {
-  std::string text = "# gradstream device: keep this file secret, it is the device's key\nidentity = " +
-                     std::string(identity.name) + "\nkey = ";
+  std::string text =
+      "# gradstream device: keep this file secret, it is the device's key\nidentity = " + std::string(identity.name) +
+      "\nkey = ";
   for (const uint8_t byte : identity.key) {
     constexpr char kDigits[] = "0123456789abcdef";
     text += {kDigits[byte >> 4], kDigits[byte & 15]};
@@ -69,8 +70,8 @@ std::string store_identity(const std::string& path, const Identity& identity) {
   text += "\n";
   const std::string part = path + ".part";
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const bool is_written = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                          ::fsync(file) == 0;
+  const bool is_written =
+      file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
   const int cause = errno;
   mbedtls_platform_zeroize(text.data(), text.size());
   if (file >= 0) {
@@ -238,11 +239,13 @@ int claim_identity(const ClaimRun& run) {
   for (uint32_t failures = 0;; failures = std::min(failures + 1, kBackOffDoublingMax)) {
     std::string why;
     switch (attempt(run, claim, wanted, &why)) {
-      case Attempt::kGranted: return settle(run, pending);
+      case Attempt::kGranted:
+        return settle(run, pending);
       case Attempt::kRefused:
         return fail(kExitIdentity, "the claim of the name " + run.name + " was refused: " + why +
                                        "; see claim_refused in the server's log");
-      case Attempt::kLater: break;
+      case Attempt::kLater:
+        break;
     }
     std::fprintf(stderr, "event=claim_failed reason=\"%s\"\n", why.c_str());
     if (run.once) {

@@ -192,7 +192,7 @@ void Session::close(gs_Reason reason) {
 
 Result<size_t> Session::encode_refusal(gs_Reason reason, uint8_t* frame) const {
   const gs_RetryWindow retry = {limits_.refusal_retry_min_ms, limits_.refusal_retry_max_ms};
-  if (claim() != 0) {
+  if (claim() != 0 && !knows_no_claims_) {
     return encode_claim_answer({reason, true, retry}, frame);
   }
   ServerMessage message = {};
@@ -298,15 +298,14 @@ void Session::fail_tls() {
   }
   fields.add("remedy", tls_fault_remedy(fault));
   const bool is_reset = fault == TlsFault::kPeerClosed;  // a port scan, a health check, a board's reset
-  if (may_log_fault()) {
+  if (state_ != State::kTls || may_log_fault()) {
     log_event(is_reset ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
   }
   begin_closing();
 }
 
-// Of a peer that has proved who it is: always.
 bool Session::may_log_fault() {
-  const bool may = state_ != State::kTls || fault_lines_.admit(kFaultLines, now_ms());
+  const bool may = fault_lines_.admit(kFaultLines, now_ms());
   counters_.fault_lines_dropped += may ? 0 : 1;
   return may;
 }
@@ -369,20 +368,37 @@ void Session::on_frame(std::span<const uint8_t> payload) {
 }
 
 void Session::on_claim(std::span<const uint8_t> payload) {
-  Identity identity;
-  if (decode_claim_request(payload, &identity) != Status::kOk) {
+  Identity claimed;
+  DeviceMessage message = {};
+  if (decode_claim_request(payload, &claimed) == Status::kOk) {
+    owner_->on_session_claim(id_, claim(), claimed);
+    mbedtls_platform_zeroize(claimed.key, sizeof claimed.key);
+  } else if (decode_message(payload, &message) == Status::kOk) {
+    refuse_device_at_claim();
+  } else {
     refuse_malformed("no claim of a name and a key");
-    return;
   }
-  owner_->on_session_claim(id_, claim(), identity);
-  mbedtls_platform_zeroize(identity.key, sizeof identity.key);
+}
+
+void Session::refuse_device_at_claim() {
+  knows_no_claims_ = true;
+  ++counters_.claims_refused;
+  if (may_log_fault()) {
+    log_event(LogLevel::kWarn, "claim_refused",
+              Fields().add("device", identity()).add("peer", peer_)
+                  .add("reason", reason_name(gs_Reason_REASON_UNEXPECTED_MESSAGE))
+                  .add("remedy", "this device does not know claims: give it an identity file of its own"));
+  }
+  close(gs_Reason_REASON_UNEXPECTED_MESSAGE);
 }
 
 void Session::refuse_malformed(const char* what) {
   ++counters_.malformed_frames;
-  log_event(LogLevel::kWarn, "malformed_frame",
-            Fields().add("session", id_).add("peer", peer_).add("device", identity()).add("what", what)
-                .add("remedy", "update the device's firmware: docs/wire.md is the format"));
+  if (may_log_fault()) {
+    log_event(LogLevel::kWarn, "malformed_frame",
+              Fields().add("session", id_).add("peer", peer_).add("device", identity()).add("what", what)
+                  .add("remedy", "update the device's firmware: docs/wire.md is the format"));
+  }
   close(gs_Reason_REASON_MALFORMED);
 }
 
@@ -500,7 +516,7 @@ void Session::on_deadline(Deadline deadline) {
       break;
   }
   ++*row.counter;
-  if (may_log_fault()) {
+  if (state_ != State::kTls || may_log_fault()) {
     log_event(LogLevel::kWarn, "deadline",
               Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", peer_)
                   .add("device", identity()).add("remedy", row.remedy));

@@ -82,14 +82,14 @@ struct ShellCounters {
   uint64_t wire_bytes_received = 0;
   uint64_t wire_bytes_sent = 0;
   uint64_t store_failures = 0;
-  uint64_t fault_lines_dropped = 0;  // about peers that have proved nothing
+  uint64_t fault_lines_dropped = 0;  // of the log, beyond kFaultLines
   uint64_t greetings_replaced = 0;
   uint64_t claims_granted = 0;
   uint64_t claims_refused = 0;
 };
 
-// Lines of the log about peers that have proved nothing, of the whole server. Reason: whoever can reach the port could
-// fill the disk; what is dropped is counted.
+// Lines of the log about handshakes that fail and bytes that are no message, of the whole server. Reason: whoever can
+// reach the port could fill the disk; what is dropped is counted.
 inline constexpr RateLimit kFaultLines = {10, 100};
 
 // Who owns the sessions. All calls come from the io_context thread.
@@ -153,6 +153,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void note_sent(const ServerMessage& message);
   void fail_tls();
   bool may_log_fault();
+  void refuse_device_at_claim();
   void begin_closing();
   void end();
   uint64_t now_ms() const;
@@ -184,6 +185,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool owes_answer_ = false;   // this end, to the last frame of the peer
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;  // a first piece came, its Ack has not left
+  bool knows_no_claims_ = false;  // a device that was given a claim in place of an identity
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;
 };

@@ -100,7 +100,8 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("wire_bytes_received", "Bytes from devices, with TLS.", s.wire_bytes_received);
   visit("wire_bytes_sent", "Bytes to devices, with TLS.", s.wire_bytes_sent);
   visit("store_failures", "Series of failures of the database.", s.store_failures);
-  visit("fault_lines_dropped", "Log lines about failed handshakes that were not written.", s.fault_lines_dropped);
+  visit("fault_lines_dropped", "Log lines about bad handshakes and bytes that were not written.",
+        s.fault_lines_dropped);
   visit("greetings_replaced", "Sessions without a Hello that a newer one of the same device ended.",
         s.greetings_replaced);
   visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);

@@ -58,13 +58,14 @@ struct Exported {
   std::string text(uint32_t version) {
     std::string out;
     std::unique_ptr<Coordinator> model;
-    problem = write_lineage({run, server.parameters, devices, server.store}, {7, version, "m.npy"},
-                            [&](std::string_view piece) {
-                              longest = std::max(longest, piece.size());
-                              out += piece;
-                              return true;
-                            },
-                            &model);
+    problem = write_lineage(
+        {run, server.parameters, devices, server.store}, {7, version, "m.npy"},
+        [&](std::string_view piece) {
+          longest = std::max(longest, piece.size());
+          out += piece;
+          return true;
+        },
+        &model);
     digest = model ? model->model().digest() : 0;
     return out;
   }
@@ -99,9 +100,8 @@ TEST(RunExport, SaysWhichUpdatesMadeWhichVersion) {
     }
     ++updates;
     const Json& from = lineage["versions"][record.version]["from"];
-    const auto entry = std::find_if(from.begin(), from.end(), [&](const Json& at) {
-      return at["sequence"] == record.sequence;
-    });
+    const auto entry =
+        std::find_if(from.begin(), from.end(), [&](const Json& at) { return at["sequence"] == record.sequence; });
     ASSERT_NE(entry, from.end()) << record.sequence;
     EXPECT_EQ((*entry)["device"], e.server.names[record.device]);
     EXPECT_EQ((*entry)["task"], record.task_sequence);
@@ -157,8 +157,9 @@ TEST(RunExport, ASinkThatIsFullEndsIt) {
   Exported e;
   std::unique_ptr<Coordinator> model;
   size_t pieces = 0;
-  const std::string problem = write_lineage({e.run, e.server.parameters, e.devices, e.server.store}, {7, 2, "m.npy"},
-                                            [&](std::string_view) { return ++pieces < 3; }, &model);
+  const std::string problem = write_lineage(
+      {e.run, e.server.parameters, e.devices, e.server.store}, {7, 2, "m.npy"},
+      [&](std::string_view) { return ++pieces < 3; }, &model);
   EXPECT_EQ(problem, "");
   EXPECT_EQ(model, nullptr);
   EXPECT_EQ(pieces, 3U);

@@ -1,9 +1,9 @@
 #include "runtime/link/claim.h"
 
+#include <cstring>
+
 #include <pb_decode.h>
 #include <pb_encode.h>
-
-#include <cstring>
 
 #include "runtime/base/config.h"
 #include "runtime/link/frame.h"
@@ -19,7 +19,7 @@ Result<size_t> encode(const pb_msgdesc_t* fields, const void* message, uint8_t* 
   if (!pb_encode(&stream, fields, message)) {
     return Status::kInvalidArgument;
   }
-  if (stream.bytes_written == 0) {  // an answer whose fields are all zero: a frame holds one byte at least
+  if (stream.bytes_written == 0) {              // an answer whose fields are all zero: a frame holds one byte at least
     const uint8_t unknown_field[] = {0x78, 0};  // 15, which every reader skips
     if (!pb_write(&stream, unknown_field, sizeof(unknown_field))) {
       return Status::kInvalidArgument;
