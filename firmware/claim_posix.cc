@@ -87,7 +87,7 @@ std::string store_identity(const std::string& path, const Identity& identity) {
 // The identity to be: as an earlier attempt has stored it, or a new one. Empty, or why not.
 std::string prepare_identity(const std::string& path, const std::string& name, Identity* out) {
   if (fs::exists(path)) {
-    const std::string problem = read_identity(path, out);
+    std::string problem = read_identity(path, out);
     if (problem.empty() && name != out->name) {
       return path + " is of an attempt under the name " + out->name + ": go on with that one, or remove the file";
     }

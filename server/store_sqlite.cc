@@ -768,15 +768,18 @@ StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const DeviceRow& row, ui
   if (status == StoreStatus::kOk) {
     status = insert_device(row, static_cast<uint64_t>(count), now_ms, &added);
   }
-  for (const char* const sql : {"UPDATE devices SET claim=?1 WHERE device_index=?2",
-                                "UPDATE claims SET count_used=count_used+1 WHERE id=?1 AND ?2>=0"}) {
-    if (status == StoreStatus::kOk) {
-      Use use(*this, sql);
-      use.bind(1, id);
-      use.bind(2, static_cast<uint64_t>(count));
-      const int code = use.step();
-      status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "note the claim");
-    }
+  if (status == StoreStatus::kOk) {
+    Use use(*this, "UPDATE devices SET claim=?1 WHERE device_index=?2");
+    use.bind(1, id);
+    use.bind(2, static_cast<uint64_t>(count));
+    const int code = use.step();
+    status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "note the device's claim");
+  }
+  if (status == StoreStatus::kOk) {
+    Use use(*this, "UPDATE claims SET count_used=count_used+1 WHERE id=?1");
+    use.bind(1, id);
+    const int code = use.step();
+    status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "count the claim");
   }
   return status;
 }
