@@ -37,6 +37,8 @@ Status Coordinator::set_first_model(std::span<const Real> model) {
   return Status::kOk;
 }
 
+void Coordinator::set_limits(const CoordinatorLimits& limits) { state_->limits = limits; }
+
 void Coordinator::start(uint64_t now_ms) {
   State& state = *state_;
   GS_ASSERT(!state.is_started);
@@ -64,7 +66,7 @@ void Coordinator::start(uint64_t now_ms) {
 void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
   State& state = *state_;
   const auto [entry, is_new] = state.sessions.try_emplace(
-      session, State::Session{device, false, Intake(state.parameters.value_count()), {}, 0, false});
+      session, State::Session{device, false, false, Intake(state.parameters.value_count()), {}, 0, false});
   if (!state.ledger.fleet().contains(device)) {
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
@@ -75,6 +77,9 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
     return;
   }
   known.last_seen_ms = now_ms;
+  if (!state.admit(session, message, now_ms)) {
+    return;
+  }
   if (!entry->second.has_hello && message.which_body != gs_DeviceMessage_hello_tag) {
     ++state.counters.messages_unexpected;
     state.refuse(session, gs_Reason_REASON_UNEXPECTED_MESSAGE);

@@ -30,6 +30,7 @@
 #include "runtime/training/stream.h"
 #include "server/fields.h"
 #include "server/model_average.h"
+#include "server/rate_limit.h"
 #include "server/run_parameters.h"
 #include "server/store.h"
 
@@ -74,10 +75,20 @@ struct CoordinatorCounters {
   uint64_t snapshots_sent = 0;
   uint64_t records_sent = 0;
   uint64_t digest_mismatches = 0;
+  uint64_t devices_ahead = 0;  // Pulls from versions that are not there: of a database restored from an older copy
   uint64_t sessions_replaced = 0;
   uint64_t messages_unexpected = 0;
+  uint64_t messages_over_rate = 0;  // of devices beyond CoordinatorLimits::device_messages
   uint64_t steps_failed = 0;  // versions closed without a step
   std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
+};
+
+// Not of the run: what one device may cost its server.
+struct CoordinatorLimits {
+  // Of one device, over all its sessions: Hellos, Pulls, uploads (by their first piece), refused tasks, reports. An
+  // upload beyond it is answered TRY_LATER with REASON_RATE_LIMIT; anything else, and whatever comes before the window
+  // of that answer begins, ends the session with the same reason. Nothing of it reaches the journal.
+  RateLimit device_messages;
 };
 
 // A round that closed, for those who watch.
@@ -158,6 +169,8 @@ class Coordinator {
   // Before start(): a run without a version begins at this point of its manifold instead of one drawn from its seed.
   // kInvalidArgument: not of the run's shape; kNotFinite.
   Status set_first_model(std::span<const Real> model);
+  // At any time; without it there are none.
+  void set_limits(const CoordinatorLimits& limits);
 
   // device: enrolment index proven by TLS. Closes an older session of the same device (REASON_NEWER_SESSION).
   void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);

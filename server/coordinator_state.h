@@ -30,6 +30,7 @@ struct Coordinator::State {
   struct Session {
     uint32_t device = 0;
     bool has_hello = false;
+    bool is_upload_limited = false;  // the one that is coming in is answered TRY_LATER
     Intake intake;
     std::optional<gs_Pull> waiting_pull;
     uint64_t waits_for = 0;  // record of the version that was open when the Pull came
@@ -70,6 +71,8 @@ struct Coordinator::State {
   bool is_started = false;
   bool is_storage_failed = false;
   bool folds_duplicates = false;
+  CoordinatorLimits limits;
+  RateMeter rate_log;
 
   // ---- Out ----
   void log(LogLevel level, const char* event, const Fields& fields);
@@ -126,6 +129,8 @@ struct Coordinator::State {
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
   void on_report(SessionId id, const gs_StatusReport& report);
   void drop_session(SessionId id);
+  bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
+  void log_refusal(const char* event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
 };
 
 }  // namespace gradstream

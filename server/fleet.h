@@ -13,6 +13,7 @@
 
 #include "runtime/link/codec.h"
 #include "server/participation.h"
+#include "server/rate_limit.h"
 #include "server/run_parameters.h"
 
 namespace gradstream {
@@ -60,6 +61,10 @@ struct Device {
   uint64_t session = 0;  // live session; 0: none
   bool is_capable = true;
   bool is_told_slow = false;  // the log has it
+  RateMeter messages;
+  uint64_t limited_until_ms = 0;  // it was told to stay away until then at least
+  RateMeter refusal_lines;        // of the log
+  uint64_t lines_dropped = 0;     // since the last one that was written
   uint32_t sample_count = 0;
   uint32_t version_held = 0;
   uint64_t last_seen_ms = 0;

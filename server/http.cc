@@ -269,6 +269,10 @@ std::string HttpServer::start(const Tcp::endpoint& endpoint) {
   return {};
 }
 
+void HttpServer::set_token(std::string token) {
+  asio::post(io_, [this, token = std::move(token)] { token_ = token; });
+}
+
 void HttpServer::stop() {
   if (!thread_.joinable()) {
     return;

@@ -91,6 +91,8 @@ class HttpServer {
   // Listens and starts the thread. Empty, or a sentence that names the address, the cause and the remedy.
   std::string start(const Tcp::endpoint& endpoint);
   uint16_t port() const { return port_; }
+  // For requests from now on; from any thread, after start().
+  void set_token(std::string token);
   // Ends all connections and joins the thread.
   void stop();
   const HttpCounters& counters() const { return counters_; }
@@ -106,7 +108,7 @@ class HttpServer {
   bool may_pass(std::string_view head, std::string_view path, const std::string& peer, HttpResponse* out);
 
   const HttpLimits limits_;
-  const std::string token_;
+  std::string token_;  // HTTP thread
   const Handler handler_;
   const IsPublic is_public_;
   HttpCounters counters_;

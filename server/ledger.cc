@@ -39,6 +39,8 @@ const char* sync_cause_name(SyncCause cause) {
       return "shorter";
     case SyncCause::kMismatch:
       return "mismatch";
+    case SyncCause::kAhead:
+      return "ahead";
     case SyncCause::kPhase:
       return "phase";
     case SyncCause::kCurrent:
@@ -404,9 +406,10 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
     plan.snapshot_parts = replica_.parts();
     return plan;
   }
-  plan.cause = !has_model                             ? SyncCause::kJoined
-               : is_known || held_version > version() ? SyncCause::kMismatch
-                                                      : SyncCause::kShorter;
+  plan.cause = !has_model                   ? SyncCause::kJoined
+               : held_version > version() ? SyncCause::kAhead
+               : is_known                 ? SyncCause::kMismatch
+                                          : SyncCause::kShorter;
   plan.snapshot = is_known && has_model ? models_.find(held_version) : nullptr;
   plan.snapshot_mean = models_.find_mean(held_version);
   plan.snapshot_version = held_version;

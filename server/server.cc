@@ -67,6 +67,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       board_(board),
       watched_parameters_(std::make_shared<RunParameters>(config.run)) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
+  coordinator_->set_limits({config_.server.device_messages});
 }
 
 Server::~Server() {
@@ -116,7 +117,26 @@ std::string Server::start() {
 
 // ---- Sessions ------------------------------------------------------------------------------------------------------
 
+bool Server::find_claim_psk(std::string_view identity, PskEntry* out) {
+  std::optional<ClaimRow> row;
+  if (parts_.fleet.find_claim(std::string(identity.substr(1)), &row) != StoreStatus::kOk) {
+    fleet_unreadable();
+  }
+  if (!row) {
+    return false;
+  }
+  out->key = row->key;
+  mbedtls_platform_zeroize(row->key.data(), row->key.size());
+  out->device = kNoDevice;
+  out->claim = row->id;
+  out->refusal = now_ms() < row->expires_ms ? PskRefusal::kNone : PskRefusal::kClaimEnded;
+  return true;
+}
+
 bool Server::find_psk(std::string_view identity, PskEntry* out) {
+  if (is_claim_identity(identity)) {
+    return find_claim_psk(identity, out);
+  }
   std::optional<DeviceRow> row;
   std::string name(identity);
   uint32_t generation = 0;
@@ -144,7 +164,7 @@ bool Server::find_psk(std::string_view identity, PskEntry* out) {
 
 void Server::on_session_established(SessionId session) {
   const Session* const found = listener_.find(session);
-  if (found != nullptr && found->device() >= devices_.size()) {
+  if (found != nullptr && found->claim() == 0 && found->device() >= devices_.size()) {
     refresh_fleet();  // enrolled since the last poll
   }
 }
@@ -156,6 +176,29 @@ void Server::on_session_message(SessionId session, uint32_t device, const Device
   }
   coordinator_->on_message(session, device, message, now_ms());
   execute();
+}
+
+// On this thread, which waits for the disk: it happens once in a device's life.
+void Server::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+  ClaimOutcome outcome = ClaimOutcome::kEnded;
+  const StoreStatus status =
+      parts_.fleet.claim_device(claim, identity.name, identity.key, now_ms(), &outcome);
+  const gs_Reason reason = status != StoreStatus::kOk                ? gs_Reason_REASON_STORAGE
+                           : outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
+                           : outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
+                                                                     : gs_Reason_REASON_NONE;
+  const bool is_granted = reason == gs_Reason_REASON_NONE;
+  ++(is_granted ? counters_.claims_granted : counters_.claims_refused);
+  if (is_granted && outcome == ClaimOutcome::kGranted) {
+    log_event(LogLevel::kInfo, "claim_granted", Fields().add("device", identity.name).add("claim", uint64_t{claim}));
+  } else if (!is_granted && claim_lines_.admit(kFaultLines, now_ms())) {
+    log_event(LogLevel::kWarn, "claim_refused",
+              Fields().add("device", identity.name).add("claim", uint64_t{claim}).add("reason", reason_name(reason))
+                  .add("remedy", reason == gs_Reason_REASON_CLAIM_USED
+                                     ? "give the device another name, or a file of its own: gradstream device rotate"
+                                     : "see gradstream claim list; gradstream claim add makes another one"));
+  }
+  listener_.find(session)->answer_claim(reason);
 }
 
 void Server::on_session_ended(SessionId session) {

@@ -57,9 +57,11 @@ class Server : public SessionOwner {
  private:
   void on_session_established(SessionId session) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
+  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;
 
   bool find_psk(std::string_view identity, PskEntry* out);
+  bool find_claim_psk(std::string_view identity, PskEntry* out);
   StoreThread::Reports make_reports();
   void on_store_failed(StoreStatus status);
   void execute();
@@ -106,6 +108,7 @@ class Server : public SessionOwner {
   uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
   bool is_fleet_unreadable_ = false;      // and the log says so
+  RateMeter claim_lines_;                 // of kFaultLines
   uint32_t next_run_ = 0;  // that this server makes room for; 0: none
   std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
   bool executing_ = false;

@@ -96,6 +96,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("inactive_identities", "Handshakes of pending or disabled devices.", s.inactive_identities);
   visit("expired_keys", "Handshakes with a key whose rotation window is over.", s.expired_keys);
   visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.wrong_keys);
+  visit("large_records", "Sessions ended for a TLS record beyond record_size_limit.", s.large_records);
   visit("tls_other_faults", "Handshakes that failed otherwise.", s.tls_other_faults);
   visit("malformed_frames", "Sessions ended for bytes that are no message.", s.malformed_frames);
   visit("deadline_handshake", "Sessions ended by handshake_deadline_ms.", s.deadline_handshake);
@@ -110,6 +111,12 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("wire_bytes_received", "Bytes from devices, with TLS.", s.wire_bytes_received);
   visit("wire_bytes_sent", "Bytes to devices, with TLS.", s.wire_bytes_sent);
   visit("store_failures", "Series of failures of the database.", s.store_failures);
+  visit("fault_lines_dropped", "Log lines about bad handshakes and bytes that were not written.",
+        s.fault_lines_dropped);
+  visit("greetings_replaced", "Sessions without a Hello that a newer one of the same device ended.",
+        s.greetings_replaced);
+  visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);
+  visit("claims_refused", "Claims that were refused.", s.claims_refused);
   visit("updates_folded", "Updates folded in time.", c.updates_folded);
   visit("updates_late", "Updates folded late.", c.updates_late);
   visit("updates_partial", "Folded updates of fewer steps than asked.", c.updates_partial);
@@ -125,8 +132,10 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("snapshots_sent", "Models sent whole.", c.snapshots_sent);
   visit("records_sent", "Versions sent as records.", c.records_sent);
   visit("digest_mismatches", "Devices whose model differed.", c.digest_mismatches);
+  visit("devices_ahead", "Pulls from versions that a restored database does not have.", c.devices_ahead);
   visit("sessions_replaced", "Sessions that a newer one of the same device ended.", c.sessions_replaced);
   visit("messages_unexpected", "Messages out of turn.", c.messages_unexpected);
+  visit("messages_over_rate", "Messages beyond device_messages_per_s_max.", c.messages_over_rate);
   visit("steps_failed", "Versions whose updates made no step.", c.steps_failed);
 }
 
