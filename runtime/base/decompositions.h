@@ -39,7 +39,8 @@ inline constexpr AngleSeries kAngleSeries = [] {
   return series;
 }();
 
-// Up to here from 1 the root's inverse of a square is (3 - square) / 2 to rounding, the first step of Newton's iteration.
+// Up to here from 1 the inverse of a square's root is (3 - square) / 2 to rounding, the first step of Newton's
+// iteration.
 inline constexpr Real kNearOne =
     std::numeric_limits<Real>::digits > 24 ? static_cast<Real>(0x1p-27) : static_cast<Real>(0x1p-13);
 
