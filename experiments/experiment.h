@@ -101,16 +101,16 @@ class Judgement {
 };
 
 struct Experiment {
-  const char* name;   // X1
-  const char* title;  // of the picture
+  const char* name = nullptr;   // X1
+  const char* title = nullptr;  // of the picture
   // Empty: the data that it needs are not in the request's folder; the harness then says `needs`.
-  std::vector<Case> (*cases)(const Request& request);
-  void (*judge)(const Curves& curves, const Request& request, Judgement* judgement);
-  const char* needs;  // folder under --data, or null
+  std::vector<Case> (*cases)(const Request& request) = nullptr;
+  void (*judge)(const Curves& curves, const Request& request, Judgement* judgement) = nullptr;
+  const char* needs = nullptr;  // folder under --data, or null
   // What the picture shows: excess, grad_norm or other.
-  const char* measure;
+  const char* measure = "excess";
   // The picture is of the cases whose key contains this.
-  const char* shown;
+  const char* shown = "";
   // What a curve goes along: the first column of its CSV. Only train() can make it another than the round.
   const char* axis = "round";
 };
