@@ -60,7 +60,7 @@ struct HeldKey {
 void check_coverage(const std::vector<ReferenceCurve>& references, const std::vector<ReferenceException>& exceptions,
                     const std::vector<HeldKey>& held, uint32_t seed, Judgement* judgement);
 
-// Whether a curve that ended by a fault was expected to, and not before it did.
+// Whether a curve that ended by a fault was expected to: by its case's data, or by an exception and not before it.
 bool may_end(const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed,
              const Curve& curve);
 

@@ -128,6 +128,7 @@ Curve run_case(const Case& as_given, const HarnessOptions& options) {
       train_calmly(one, parameters, &curve);
     }
   }
+  curve.is_fault_expected = !one.expected_fault.empty() && curve.fault.find(one.expected_fault) != std::string::npos;
   curve.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return curve;
 }

@@ -10,7 +10,7 @@ namespace gradstream {
 
 struct HarnessOptions {
   Request request;
-  std::string results_folder;  // NAME/seedS/ is made below it; empty: nothing is written
+  std::string results_folder;             // NAME/seedS/ is made below it; empty: nothing is written
   uint32_t round_count_max = UINT32_MAX;  // cases are cut to so many rounds
   // This entry of the first model, by its index, is moved by one unit in its last place: how far the curve moves then
   // is how much of it rounding decides. UINT32_MAX: none.
