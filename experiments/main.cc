@@ -79,8 +79,9 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (name == "all") {
-    std::printf("result: name=all seed=%u passed=%d precision=%s experiments_passed=%u failed=%u skipped=%u\n",
-                options.request.seed, failed == 0 ? 1 : 0, kPrecisionName, passed, failed, skipped);
+    std::printf(
+        "result: name=all seed=%u passed=%d complete=%d precision=%s experiments_passed=%u failed=%u skipped=%u\n",
+        options.request.seed, failed == 0 ? 1 : 0, skipped == 0 ? 1 : 0, kPrecisionName, passed, failed, skipped);
   }
   return failed == 0 ? 0 : 1;
 }
