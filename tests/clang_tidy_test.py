@@ -14,9 +14,9 @@ and its line all the same.
 
 A unit that is compiled more than once, a second time with doubles say, is checked as it is compiled first. A batch that
 was clean is not checked again until one of its units, a header of the project that they reach, the compile command or
-.clang-tidy changes. Tests are left out of ./run test, which has to end in time on a bare machine; where they are checked they go
-without the path-sensitive analyzer, because GoogleTest's macros cost it a minute a file, and may leave the members of
-their tables to aggregate initialisation.
+.clang-tidy changes. Tests are left out of ./run test, which has to end in time on a bare machine; where they are
+checked they go without the path-sensitive analyzer, because GoogleTest's macros cost it a minute a file, and may leave
+the members of their tables to aggregate initialisation.
 """
 
 import concurrent.futures
@@ -34,6 +34,7 @@ ON_BOARDS = ("runtime/", "firmware/", "boards/")
 SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")]
 BATCH_UNITS_MAX = 8  # more save little, and leave the last batch to one processor
 NUMBER = "OfUnit"
+DECLARES = "#define|struct|class|union|enum class|enum|template .*> class|namespace"
 ALONE = "#define before #include"  # what the headers are then is the unit's own
 TESTS_WITHOUT = "-clang-analyzer-*,-cppcoreguidelines-pro-type-member-init"
 
@@ -65,7 +66,7 @@ def margin_names(lines) -> set:
     error that names it."""
     names = set()
     for line in lines:
-        if match := re.match(r"(?:#define|struct|class|union|enum class|enum|template .*> *class|namespace) (\w+)", line):
+        if match := re.match(rf"(?:{DECLARES}) (\w+)", line):
             names.add(match[1])
         elif re.match(r"(?!static_assert|__attribute__)\w", line):
             names.update(re.findall(r"(\w+)\s*$", re.split(r"[(={;\[]", line)[0]))
@@ -73,7 +74,7 @@ def margin_names(lines) -> set:
 
 
 def own_names(text: str) -> set:
-    """Of what is in an unnamed namespace, static or a macro: names that two units may both have, but not in one file."""
+    """Of what is unnamed, static or a macro: names that two units may both have, but not in one file."""
     own, is_inside = [], False
     for line in text.splitlines():
         if line in ("namespace {", "}  // namespace"):
@@ -152,8 +153,9 @@ def options_for(path: str, deep: bool) -> list:
 
 def check(database: str, file: str, options: list) -> str:
     """What clang-tidy has to say of one file of the database, or '' if it is clean."""
-    done = subprocess.run(["clang-tidy", "--quiet", f"--config-file={os.path.join(ROOT, '.clang-tidy')}", "-p", database,
-                           *options, file], text=True, capture_output=True, check=False)
+    config = f"--config-file={os.path.join(ROOT, '.clang-tidy')}"
+    done = subprocess.run(["clang-tidy", "--quiet", config, "-p", database, *options, file], text=True,
+                          capture_output=True, check=False)
     if done.returncode == 0:
         return ""
     return re.sub(NUMBER + r"\d+", "", done.stdout or done.stderr)
