@@ -109,7 +109,16 @@ class Batch(NamedTuple):
     names: set      # that no other unit may have
 
     def text(self) -> str:
-        return "\n".join(f'#line 1 "{os.path.join(ROOT, path)}"\n{part}' for path, part in zip(self.units, self.parts))
+        return "\n".join(self.parts)
+
+    def place_of(self, line: int) -> str:
+        """unit:line of a line of text()."""
+        for path, part in zip(self.units, self.parts):
+            count = part.count("\n") + 1
+            if line <= count:
+                return f"{path}:{line}"
+            line -= count
+        return f"{self.units[-1]}:{line}"
 
     def digest(self) -> str:
         with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as file:
@@ -151,14 +160,16 @@ def options_for(path: str, deep: bool) -> list:
     return options
 
 
-def check(database: str, file: str, options: list) -> str:
-    """What clang-tidy has to say of one file of the database, or '' if it is clean."""
+def check(database: str, file: str, batch: Batch) -> str:
+    """What clang-tidy has to say of a batch, which is one file of the database, or '' if it is clean."""
     config = f"--config-file={os.path.join(ROOT, '.clang-tidy')}"
-    done = subprocess.run(["clang-tidy", "--quiet", config, "-p", database, *options, file], text=True,
+    done = subprocess.run(["clang-tidy", "--quiet", config, "-p", database, *batch.options, file], text=True,
                           capture_output=True, check=False)
     if done.returncode == 0:
         return ""
-    return re.sub(NUMBER + r"\d+", "", done.stdout or done.stderr)
+    complaint = re.sub(re.escape(file) + r":(\d+)", lambda match: batch.place_of(int(match[1])),
+                       done.stdout or done.stderr)
+    return re.sub(NUMBER + r"\d+", "", complaint)
 
 
 def main() -> int:
@@ -181,7 +192,7 @@ def main() -> int:
         json.dump(database, file)
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        complaints = pool.map(lambda name: check(clean, files[name], wanted[name].options), wanted)
+        complaints = pool.map(lambda name: check(clean, files[name], wanted[name]), wanted)
         for (name, batch), complaint in zip(wanted.items(), complaints):
             if complaint:
                 print(f"{' '.join(batch.units)}:\n{complaint}")
