@@ -60,7 +60,7 @@ struct HeldKey {
 void check_coverage(const std::vector<ReferenceCurve>& references, const std::vector<ReferenceException>& exceptions,
                     const std::vector<HeldKey>& held, uint32_t seed, Judgement* judgement);
 
-// Whether a curve that ended by a fault was expected to, and not before it did.
+// Whether a curve that ended by a fault was expected to: by its case's data, or by an exception and not before it.
 bool may_end(const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed,
              const Curve& curve);
 
@@ -72,8 +72,9 @@ void check_ends(const std::vector<ReferenceException>& exceptions, const Curves&
 struct Tolerance {
   double relative = 0;
   double least = 0;
-  // Of an excess in double: F(x) - F* is a difference of two rounded numbers, whatever computed it. At the least value
-  // the relative tolerance is half a unit in the last place of F*.
+  // Of an excess: F(x) - F* is a difference of two rounded numbers, whatever computed it. In double the relative
+  // tolerance is half a unit in the last place of F* at the least value; in float it is the reference's own rounding
+  // where that is in single precision.
   double rounding = 0;
   // Above 0: a curve that parts from the reference after the first rounds passes too if the least value that it comes
   // to is so near to the reference's. Of gradient norms in float, and in double where the reference does not converge:

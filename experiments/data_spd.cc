@@ -124,17 +124,35 @@ std::unique_ptr<Workload> make_cfmspd(uint32_t seed) {
                                        g * g.transpose() + 0.1 * Matrix::Identity(2, 2));
 }
 
-std::unique_ptr<Workload> make_karcher(uint32_t seed) {
-  constexpr uint32_t kDeviceCount = 10;
-  constexpr Eigen::Index kSize = 20;
+namespace {
+
+constexpr uint32_t kKarcherDeviceCount = 10;
+constexpr Eigen::Index kKarcherSize = 20;
+
+std::vector<Matrix> karcher_matrices(uint32_t seed) {
   std::vector<Matrix> matrices;
-  for (uint32_t i = 0; i < kDeviceCount; ++i) {
-    const Matrix c = normals({seed, RandomDomain::kData, 0, i, 0}, kSize, kSize);
+  for (uint32_t i = 0; i < kKarcherDeviceCount; ++i) {
+    const Matrix c = normals({seed, RandomDomain::kData, 0, i, 0}, kKarcherSize, kKarcherSize);
     matrices.push_back(c.transpose() * c);
   }
-  const Matrix g = normals({seed, RandomDomain::kInitialPoint, 0, 0, 0}, kSize, kSize);
-  return std::make_unique<SpdWorkload>(std::move(matrices), kDeviceCount,
-                                       g.transpose() * g / kSize + Matrix::Identity(kSize, kSize));
+  return matrices;
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> make_karcher(uint32_t seed) {
+  const Matrix g = normals({seed, RandomDomain::kInitialPoint, 0, 0, 0}, kKarcherSize, kKarcherSize);
+  return std::make_unique<SpdWorkload>(karcher_matrices(seed), kKarcherDeviceCount,
+                                       g.transpose() * g / kKarcherSize + Matrix::Identity(kKarcherSize, kKarcherSize));
+}
+
+double karcher_condition(uint32_t seed) {
+  double worst = 1;
+  for (const Matrix& matrix : karcher_matrices(seed)) {
+    const Eigenpairs pairs = symmetrized_eigen(matrix);
+    worst = std::fmax(worst, pairs.values.tail(1)[0] / pairs.values[0]);
+  }
+  return worst;
 }
 
 }  // namespace gradstream

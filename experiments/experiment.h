@@ -51,6 +51,9 @@ struct Case {
   // Devices that the run may lose: a refusal is noted in Curve::refusal and ends nothing. The parameters say how many
   // answers a round needs at its deadline.
   bool may_lose_devices = false;
+  // Part of the fault by which its data may end the run, at any round; empty: none. What does not depend on the data
+  // stands with the references (compare.h).
+  std::string expected_fault;
   // What trains the case where the calm fleet cannot; empty: the calm fleet. No bytes are counted then, and --network
   // leaves the case out. Calls watch for version 0 and every version after it, until it returns false.
   using Watcher = std::function<bool(uint32_t version, const Real* model)>;
@@ -62,6 +65,7 @@ struct Curve {
   std::string fault;  // what ended the run before its last round; empty: nothing
   // The first refusal of a device that the run went on without (Case::may_lose_devices), naming it and its reason.
   std::string refusal;
+  bool is_fault_expected = false;  // by Case::expected_fault
   uint64_t digest = 0;
   double seconds = 0;
   double optimum = 0;
@@ -101,16 +105,16 @@ class Judgement {
 };
 
 struct Experiment {
-  const char* name;   // X1
-  const char* title;  // of the picture
+  const char* name = nullptr;   // X1
+  const char* title = nullptr;  // of the picture
   // Empty: the data that it needs are not in the request's folder; the harness then says `needs`.
-  std::vector<Case> (*cases)(const Request& request);
-  void (*judge)(const Curves& curves, const Request& request, Judgement* judgement);
-  const char* needs;  // folder under --data, or null
+  std::vector<Case> (*cases)(const Request& request) = nullptr;
+  void (*judge)(const Curves& curves, const Request& request, Judgement* judgement) = nullptr;
+  const char* needs = nullptr;  // folder under --data, or null
   // What the picture shows: excess, grad_norm or other.
-  const char* measure;
+  const char* measure = "excess";
   // The picture is of the cases whose key contains this.
-  const char* shown;
+  const char* shown = "";
   // What a curve goes along: the first column of its CSV. Only train() can make it another than the round.
   const char* axis = "round";
 };

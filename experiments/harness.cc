@@ -1,15 +1,12 @@
 #include "experiments/harness.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "sim/timed_fleet.h"
@@ -131,30 +128,9 @@ Curve run_case(const Case& as_given, const HarnessOptions& options) {
       train_calmly(one, parameters, &curve);
     }
   }
+  curve.is_fault_expected = !one.expected_fault.empty() && curve.fault.find(one.expected_fault) != std::string::npos;
   curve.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return curve;
-}
-
-Curves run_cases(const std::vector<Case>& cases, const HarnessOptions& options,
-                 const std::function<void(const Case&, const Curve&)>& on_done) {
-  Curves curves;
-  std::mutex mutex;
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < cases.size(); i = next++) {
-      Curve curve = run_case(cases[i], options);
-      const std::lock_guard lock(mutex);
-      on_done(cases[i], curve);
-      curves[cases[i].key] = std::move(curve);
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (uint32_t i = 1; i < options.thread_count; ++i) {
-    threads.emplace_back(work);
-  }
-  work();
-  threads.clear();  // joins
-  return curves;
 }
 
 std::string case_file_name(std::string key) {

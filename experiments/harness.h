@@ -1,8 +1,7 @@
-// Runs an experiment's cases in the simulator, writes what came out, and says whether it passed.
+// Runs an experiment's case in the simulator, and writes what came out.
 #ifndef GRADSTREAM_EXPERIMENTS_HARNESS_H_
 #define GRADSTREAM_EXPERIMENTS_HARNESS_H_
 
-#include <functional>
 #include <string>
 
 #include "experiments/experiment.h"
@@ -11,8 +10,7 @@ namespace gradstream {
 
 struct HarnessOptions {
   Request request;
-  std::string results_folder;  // NAME/seedS/ is made below it; empty: nothing is written
-  uint32_t thread_count = 1;
+  std::string results_folder;             // NAME/seedS/ is made below it; empty: nothing is written
   uint32_t round_count_max = UINT32_MAX;  // cases are cut to so many rounds
   // This entry of the first model, by its index, is moved by one unit in its last place: how far the curve moves then
   // is how much of it rounding decides. UINT32_MAX: none.
@@ -26,10 +24,6 @@ std::vector<Real> start_of(const Workload& workload);
 
 // One case in the simulator. A fault, also of parameters that no server would accept, stands in Curve::fault.
 Curve run_case(const Case& one, const HarnessOptions& options);
-
-// The curves of all cases, by key; on_done after each, from one thread at a time.
-Curves run_cases(const std::vector<Case>& cases, const HarnessOptions& options,
-                 const std::function<void(const Case&, const Curve&)>& on_done);
 
 // A key as a file's name: with _ for /.
 std::string case_file_name(std::string key);

@@ -174,6 +174,8 @@ std::unique_ptr<Workload> make_brockett(uint32_t seed);
 // data_spd.cc. X2, X4: CFMSPD, 10 devices of 60 2 x 2 matrices. X7: Karcher mean of 10 matrices 20 x 20, one a device.
 std::unique_ptr<Workload> make_cfmspd(uint32_t seed);
 std::unique_ptr<Workload> make_karcher(uint32_t seed);
+// The largest condition number of those.
+double karcher_condition(uint32_t seed);
 // data_multitask.cc. X5: synthetic, Gr(5, 100); other: distance to the truth. X6: School, Gr(cols, 28), null without
 // school.csv.gz in the folder; other: the test NMSE with w fitted on training data, refitted: with w fitted on the test
 // data.

@@ -16,9 +16,11 @@
 
 #include "boards/posix/notify.h"
 #include "boards/posix/posix.h"
+#include "firmware/claim_posix.h"
 #include "firmware/client_main.h"
 #include "firmware/float_shard.h"
 #include "firmware/linked_problem.h"
+#include "runtime/link/claim.h"
 #include "runtime/link/identity.h"
 
 namespace {
@@ -28,6 +30,8 @@ namespace fs = std::filesystem;
 struct Arguments {
   std::string server;
   std::string identity;
+  std::string claim;
+  std::string name;
   std::string data;
   std::string state = "none";
   std::string key_exchange = "psk_dhe_ke";
@@ -90,6 +94,12 @@ void define(CLI::App& app, Arguments* arguments) {
   app.footer(kFooter);
   app.add_option("--server", arguments->server, "HOST:PORT of the server")->required();
   app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote")->required();
+  auto* const claim =
+      app.add_option("--claim", arguments->claim,
+                     "file that `gradstream claim add` wrote: where --identity is not there, get one by it");
+  auto* const name = app.add_option("--name", arguments->name, "that the device is to have, with --claim");
+  claim->needs(name);
+  name->needs(claim);
   app.add_option("--data", arguments->data, "shard of samples (*.gsd; firmware/shard.h, float_shard.h)")->required();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
   app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")
@@ -138,6 +148,26 @@ int load_identity(const std::string& path, std::vector<char>* text, std::string*
   }
   *name = identity.name;
   return gradstream::kExitOk;
+}
+
+// 0, or the exit status.
+int claim_if_needed(const Arguments& arguments) {
+  if (arguments.claim.empty()) {
+    return gradstream::kExitOk;
+  }
+  if (!gradstream::is_claimable_name(arguments.name)) {
+    return fail(gradstream::kExitUsage, "--name " + arguments.name +
+                                            ": expected 1 to 56 printable characters without spaces, commas, / and ~");
+  }
+  gradstream::ClaimRun run;
+  run.claim_path = arguments.claim;
+  run.name = arguments.name;
+  run.identity_path = arguments.identity;
+  run.key_exchange = arguments.key_exchange == "psk_ke" ? gradstream::TlsKeyExchange::kPsk
+                                                        : gradstream::TlsKeyExchange::kPskEphemeral;
+  run.retry_ms = arguments.retry_ms;
+  run.once = arguments.once;
+  return gradstream::claim_identity(run);
 }
 
 // 0, or the exit status. The state of each identity has a file of its own.
@@ -293,6 +323,9 @@ int main(int argc, char** argv) {
   gradstream::posix_set_server(host.c_str(), port.c_str());
 
   std::vector<char> identity, data;
+  if (const int code = claim_if_needed(arguments); code != 0) {
+    return code;
+  }
   if (const int code = load_identity(arguments.identity, &identity, &name); code != 0) {
     return code;
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "server/fleet.h"
 #include "server/model_export.h"
 #include "server/record.h"
+#include "server/run_export.h"
 #include "server/straggler.h"
 #include "server/watch.h"
 
@@ -425,6 +427,131 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   }
   line.print(options);
   return kExitOk;
+}
+
+// ---- Lineage -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<uint8_t> model_file_bytes(const Replica& model, bool is_csv) {
+  const std::span<const Real> values(model.model(), model.shape().size());
+  if (!is_csv) {
+    return npy_bytes(model.shape(), values);
+  }
+  const std::string text = csv_text(model.shape(), values);
+  return {text.begin(), text.end()};
+}
+
+int read_lineage_head(const std::string& path, LineageHead* out) {
+  std::ifstream file(path);
+  std::string first_line;
+  if (!std::getline(file, first_line)) {
+    return fail(kExitFile, "cannot read " + path + ": name a file that `gradstream run export` has written");
+  }
+  return parse_lineage_head(first_line, out) ? int{kExitOk} : fail(kExitFile, path + " is no lineage of this release");
+}
+
+// Finds head->version, the highest where it is UINT32_MAX.
+int find_exported_version(const SqliteDatabase& database, Store& journal, LineageHead* head) {
+  const std::string run = "run " + std::to_string(head->run);
+  const uint32_t wanted = head->version;
+  switch (find_version(journal, wanted, &head->version)) {
+    case VersionSearch::kFound: return kExitOk;
+    case VersionSearch::kNone: return fail(kExitNotFound, run + " has no version yet");
+    case VersionSearch::kNotThere:
+      return fail(kExitNotFound, run + " has no version " + std::to_string(wanted) + "; the latest is " +
+                                     std::to_string(head->version));
+    default: return fail_database(database);
+  }
+}
+
+std::string folder_and_slash(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+int compare_lineage(const LineageSource& source, const LineageHead& head, const std::string& path) {
+  FileComparer lineage(path);
+  const std::string model_path = folder_and_slash(path) + head.model_file;
+  FileComparer model(model_path);
+  if (!lineage.is_open() || !model.is_open()) {
+    return fail(kExitFile, "cannot read " + (lineage.is_open() ? model_path : path));
+  }
+  std::unique_ptr<Coordinator> coordinator;
+  const std::string problem =
+      write_lineage(source, head, [&](std::string_view text) { return lineage.take(text); }, &coordinator);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
+  const char* const cause = " differs from what the journal says; it was changed, or is of another database";
+  if (!coordinator || !lineage.is_same()) {
+    return fail(kExitFile, path + ":" + std::to_string(lineage.line()) + cause);
+  }
+  const std::vector<uint8_t> bytes = model_file_bytes(coordinator->model(), head.model_file.ends_with(".csv"));
+  const bool is_same = model.take({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) && model.is_same();
+  return is_same ? int{kExitOk} : fail(kExitFile, model_path + cause);
+}
+
+int export_lineage(const LineageSource& source, const LineageHead& head, const std::string& path) {
+  FileWriter file(path);
+  std::unique_ptr<Coordinator> coordinator;
+  std::string problem = write_lineage(source, head, [&](std::string_view text) { return file.write(text); },
+                                      &coordinator);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
+  if (coordinator) {  // the model first: a lineage names a file that is there
+    const bool is_csv = head.model_file.ends_with(".csv");
+    problem = write_file_atomically(folder_and_slash(path) + head.model_file,
+                                    model_file_bytes(coordinator->model(), is_csv));
+  }
+  problem = problem.empty() ? file.finish() : problem;
+  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
+}
+
+}  // namespace
+
+int run_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what, bool check) {
+  constexpr std::string_view kEnding = ".json";
+  if (!what.out.ends_with(kEnding)) {
+    return fail(kExitUsage, "--out " + what.out + ": expected a name that ends with .json");
+  }
+  LineageHead head;
+  int code = kExitOk;
+  if (check) {
+    code = read_lineage_head(what.out, &head);
+  } else if (!parse_version(what.version, &head.version)) {
+    code = fail(kExitUsage, "--version " + what.version + ": expected a number or latest");
+  }
+  Opened opened;
+  RunRow run;
+  if (code == kExitOk) {
+    code = open_run(options, check ? head.run : run_id, &opened, &run);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  SqliteStore journal(opened.database, run.id);
+  if (!check) {
+    const std::string stem = what.out.substr(0, what.out.size() - kEnding.size());
+    head.run = run.id;
+    head.model_file = stem.substr(stem.rfind('/') + 1) + (what.format == "csv" ? ".csv" : ".npy");
+  }
+  code = find_exported_version(opened.database, journal, &head);
+  RunParameters parameters;
+  std::vector<DeviceRow> devices;
+  if (code != kExitOk) {
+    return code;
+  }
+  const std::string error = parse_run_source(run.source, &parameters);
+  if (!error.empty() || opened.database.devices(&devices) != StoreStatus::kOk) {
+    return error.empty() ? fail_database(opened.database)
+                         : fail(kExitDatabase, error + "use the release that wrote it");
+  }
+  const LineageSource source = {run, parameters, devices, journal};
+  code = check ? compare_lineage(source, head, what.out) : export_lineage(source, head, what.out);
+  if (code == kExitOk) {
+    Line().add("run", uint64_t{head.run}).add("version", uint64_t{head.version}).add("file", what.out)
+        .add("model_file", head.model_file).add("state", check ? "proven" : "written").print(options);
+  }
+  return code;
 }
 
 // ---- Status --------------------------------------------------------------------------------------------------------

@@ -49,6 +49,17 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
 int device_list(const CommonOptions& options);
 int device_set_state(const CommonOptions& options, const std::string& name, DeviceState state);
 
+struct ClaimOptions {
+  std::string name;
+  std::string out;  // the identity file of the claim
+  uint32_t count_max = 1;
+  uint32_t window_s = 604800;
+  bool is_pending = false;  // devices that it lets in are
+};
+int claim_add(const CommonOptions& options, const ClaimOptions& claim);
+int claim_list(const CommonOptions& options);
+int claim_end(const CommonOptions& options, const std::string& name);
+
 // A copy of the database of the configuration, also while a server writes to it; and back, while none does. replace:
 // an existing database is moved aside.
 int backup(const CommonOptions& options, const std::string& out);
@@ -67,6 +78,9 @@ struct ExportOptions {
   std::string out;
   bool wants_average = false;  // the average of the run's versions up to this one in place of the model
 };
+// Writes what.out (*.json), the lineage of a version (server/run_export.h), and its model beside it. check: compares
+// both with what would be written of the run and version that they name, and writes nothing. run: as above.
+int run_export(const CommonOptions& options, uint32_t run, const ExportOptions& what, bool check);
 // run: as above.
 int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);

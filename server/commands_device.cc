@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/link/claim.h"
 #include "server/commands.h"
 
 namespace gradstream {
@@ -337,6 +338,81 @@ int device_set_state(const CommonOptions& options, const std::string& name, Devi
     return fail(kExitNotFound, "device " + name + " is revoked, for good; enrol it under a new name");
   }
   Line().add("device", name).add("state", device_state_text(state)).print(options);
+  return kExitOk;
+}
+
+// ---- Claims --------------------------------------------------------------------------------------------------------
+
+int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
+  if (!is_claimable_name(claim.name)) {
+    return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kNameRule);
+  }
+  Config config;
+  SqliteDatabase database;
+  if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
+    return code;
+  }
+  ClaimRow row;
+  row.name = claim.name;
+  row.count_max = claim.count_max;
+  row.created_ms = wall_clock_ms();
+  row.expires_ms = row.created_ms + uint64_t{claim.window_s} * 1000;
+  row.device_state = claim.is_pending ? DeviceState::kPending : DeviceState::kActive;
+  if (!draw_key(&row.key)) {
+    return fail_random();
+  }
+  const std::string problem = write_identity(claim.out, kClaimMark + claim.name, row.key);
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
+  const StoreStatus added = database.add_claim(&row);
+  mbedtls_platform_zeroize(row.key.data(), row.key.size());
+  if (added != StoreStatus::kOk || row.id == 0) {
+    ::unlink(claim.out.c_str());
+    return added != StoreStatus::kOk ? fail_database(database)
+                                     : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
+  }
+  Line().add("claim", row.name).add("identity_file", claim.out).add("count_max", uint64_t{row.count_max})
+      .add("expires_ms", row.expires_ms).add("devices_are", device_state_text(row.device_state)).print(options);
+  return kExitOk;
+}
+
+int claim_list(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+    return code;
+  }
+  std::vector<ClaimRow> rows;
+  if (database.claims(&rows) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  const uint64_t now_ms = wall_clock_ms();
+  for (const ClaimRow& row : rows) {
+    const char* const state = row.expires_ms <= now_ms             ? "ended"
+                              : row.count_used >= row.count_max ? "used up"
+                                                                   : "open";
+    Line().add("claim", row.name).add_quoted("state", state).add("count_used", uint64_t{row.count_used})
+        .add("count_max", uint64_t{row.count_max}).add("expires_ms", row.expires_ms)
+        .add("devices_are", device_state_text(row.device_state)).print(options);
+  }
+  return kExitOk;
+}
+
+int claim_end(const CommonOptions& options, const std::string& name) {
+  Config config;
+  SqliteDatabase database;
+  if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
+    return code;
+  }
+  bool found = false;
+  if (database.end_claim(name, wall_clock_ms(), &found) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  if (!found) {
+    return fail(kExitNotFound, "no claim " + name + "; `gradstream claim list` shows all");
+  }
+  Line().add("claim", name).add("state", "ended").print(options);
   return kExitOk;
 }
 

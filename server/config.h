@@ -19,6 +19,7 @@
 #include "server/http.h"
 #include "server/listener.h"
 #include "server/log.h"
+#include "server/rate_limit.h"
 #include "server/run_parameters.h"
 #include "server/store_thread.h"
 
@@ -36,6 +37,9 @@ struct ServerConfig {
   ListenerLimits listener;
   StoreThreadLimits store;
   HttpLimits http;
+  // Of one device. Reason: a device that trains at all sends a few messages a second, one in a test without waits some
+  // hundred; 250 Pulls with their updates cost the server a twenty-fifth of a core (docs/operating.md, Sizing).
+  RateLimit device_messages = {500, 1000};
   uint32_t drain_deadline_ms = 5000;      // from SIGTERM until sessions that do not leave are cut
 };
 
@@ -72,6 +76,8 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("store_delay_ms", c.store.delay_ms, 0U, 1000U);
   visit("store_retry_ms", c.store.retry_ms, 1U, kDayMs);
   visit("drain_deadline_ms", c.drain_deadline_ms, 1U, kDayMs);
+  visit("device_messages_per_s_max", c.device_messages.per_second, 0U, 1000000U);
+  visit("device_message_burst_max", c.device_messages.burst, 1U, 1000000U);
   visit("http_connection_count_max", c.http.connection_count_max, 1U, 1U << 12);
   visit("http_request_size_max", c.http.request_size_max, 256U, 1U << 20);
   visit("http_request_deadline_ms", c.http.request_deadline_ms, 1U, kDayMs);

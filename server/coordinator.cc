@@ -37,6 +37,8 @@ Status Coordinator::set_first_model(std::span<const Real> model) {
   return Status::kOk;
 }
 
+void Coordinator::set_limits(const CoordinatorLimits& limits) { state_->limits = limits; }
+
 void Coordinator::start(uint64_t now_ms) {
   State& state = *state_;
   GS_ASSERT(!state.is_started);
@@ -64,7 +66,7 @@ void Coordinator::start(uint64_t now_ms) {
 void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
   State& state = *state_;
   const auto [entry, is_new] = state.sessions.try_emplace(
-      session, State::Session{device, false, Intake(state.parameters.value_count()), {}, 0, false});
+      session, State::Session{device, false, false, Intake(state.parameters.value_count()), {}, 0, false});
   if (!state.ledger.fleet().contains(device)) {
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
@@ -75,6 +77,9 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
     return;
   }
   known.last_seen_ms = now_ms;
+  if (!state.admit(session, message, now_ms)) {
+    return;
+  }
   if (!entry->second.has_hello && message.which_body != gs_DeviceMessage_hello_tag) {
     ++state.counters.messages_unexpected;
     state.refuse(session, gs_Reason_REASON_UNEXPECTED_MESSAGE);
@@ -235,6 +240,7 @@ const CoordinatorCounters& Coordinator::counters() const { return state_->counte
 std::vector<DeviceStatus> Coordinator::device_statuses() const {
   const Fleet& fleet = state_->ledger.fleet();
   std::vector<DeviceStatus> statuses;
+  statuses.reserve(fleet.size());
   for (uint32_t index = 0; index < fleet.size(); ++index) {
     const Device& device = fleet.at(index);
     DeviceStatus& status = statuses.emplace_back();
@@ -243,16 +249,28 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.is_revoked = device.is_revoked;
     status.connected = device.session != 0;
     status.is_asked = fleet.is_asked(index);
+    status.is_capable = device.is_capable;
+    status.has_answered = state_->ledger.has_version() && device.answered_version == state_->ledger.version();
     status.has_task = device.is_task_open;
     status.task_sequence = device.task_sequence;
     status.task_version = device.task_version;
+    status.task_issued_ms = device.task_issued_ms;
     status.version_held = device.version_held;
     status.last_seen_ms = device.last_seen_ms;
     status.updates_folded = device.updates_folded;
     status.updates_late = device.updates_late;
+    status.updates_partial = device.updates_partial;
     status.snapshots_sent = device.snapshots_sent;
     status.step_time_us = device.step_time_us;
     status.last_verdict = device.judged.verdict;
+    status.last_reason = device.judged.reason;
+    status.last_staleness = device.last_staleness;
+    status.last_staleness_weight = device.accepted.staleness_weight;
+    status.last_steps = device.last_steps;
+    status.last_steps_asked = device.last_steps_asked;
+    status.sample_count = device.sample_count;
+    status.arena_size = device.arena_size;
+    status.reset_cause = device.reset_cause;
     status.firmware_version = device.firmware_version;
     status.report = device.report;
   }
@@ -261,12 +279,19 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
 
 uint32_t Coordinator::answers_in() const { return state_->ledger.tally().on_time_count; }
 
-
 RoundProgressView Coordinator::round_progress() const {
   const State& state = *state_;
-  const uint32_t asked = state.ledger.fleet().asked_count();
-  const bool is_past = state.ledger.extension_count() > 0 || run_state() == gs_RunState_RUN_STATE_STALLED;
-  return {asked, answers_in(), is_past ? update_least(state.parameters, asked) : update_goal(state.parameters, asked)};
+  const RoundTally& tally = state.ledger.tally();
+  RoundProgressView view;
+  view.asked = state.ledger.fleet().asked_count();
+  view.answers = tally.on_time_count;
+  view.wanted = state.wanted_answers();
+  view.late = tally.late_count;
+  view.partial = tally.partial_count;
+  view.extensions = state.ledger.extension_count();
+  view.opened_ms = state.opened_ms;
+  view.deadline_ms = state.deadline_ms == State::kNever ? 0 : state.deadline_ms;
+  return view;
 }
 
 const RoundSummary& Coordinator::last_round() const { return state_->last_round; }

@@ -19,6 +19,7 @@
 #ifndef GRADSTREAM_SERVER_COORDINATOR_H_
 #define GRADSTREAM_SERVER_COORDINATOR_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,6 +30,7 @@
 #include "runtime/training/stream.h"
 #include "server/fields.h"
 #include "server/model_average.h"
+#include "server/rate_limit.h"
 #include "server/run_parameters.h"
 #include "server/store.h"
 
@@ -73,9 +75,20 @@ struct CoordinatorCounters {
   uint64_t snapshots_sent = 0;
   uint64_t records_sent = 0;
   uint64_t digest_mismatches = 0;
+  uint64_t devices_ahead = 0;  // Pulls from versions that are not there: of a database restored from an older copy
   uint64_t sessions_replaced = 0;
   uint64_t messages_unexpected = 0;
+  uint64_t messages_over_rate = 0;  // of devices beyond CoordinatorLimits::device_messages
   uint64_t steps_failed = 0;  // versions closed without a step
+  std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
+};
+
+// Not of the run: what one device may cost its server.
+struct CoordinatorLimits {
+  // Of one device, over all its sessions: Hellos, Pulls, uploads (by their first piece), refused tasks, reports. An
+  // upload beyond it is answered TRY_LATER with REASON_RATE_LIMIT; anything else, and whatever comes before the window
+  // of that answer begins, ends the session with the same reason. Nothing of it reaches the journal.
+  RateLimit device_messages;
 };
 
 // A round that closed, for those who watch.
@@ -91,13 +104,23 @@ struct RoundSummary {
   double loss_after = 0;
   uint64_t upload_bytes = 0;
   uint64_t record_bytes = 0;
+  uint64_t opened_ms = 0;   // when the version before became durable, or the run was resumed
+  uint32_t asked = 0;       // devices
+  uint32_t wanted = 0;      // as in RoundProgressView, when it closed
+  uint32_t extensions = 0;  // by report_deadline_ms
 };
 
 // The open round.
 struct RoundProgressView {
   uint32_t asked = 0;    // devices
   uint32_t answers = 0;  // in time
-  uint32_t wanted = 0;   // that close it: the goal before the deadline, the least number after it
+  // That close it: the goal before the deadline, the least number after it; of a buffer, with those that are late.
+  uint32_t wanted = 0;
+  uint32_t late = 0;     // accepted answers to older versions
+  uint32_t partial = 0;  // of all these, with fewer steps than asked
+  uint32_t extensions = 0;
+  uint64_t opened_ms = 0;    // 0: it is not durable yet
+  uint64_t deadline_ms = 0;  // report_deadline_ms of it, extensions counted; 0: none runs
 };
 
 // One line of `status`: what a device does in this run.
@@ -107,16 +130,29 @@ struct DeviceStatus {
   bool is_revoked = false;  // or disabled, or pending
   bool connected = false;
   bool is_asked = false;  // in the open version
+  bool is_capable = true;     // its image links what the run's tasks need
+  bool has_answered = false;  // the open version, in time
   bool has_task = false;
   uint32_t task_sequence = 0;
   uint32_t task_version = 0;
+  uint64_t task_issued_ms = 0;
   uint32_t version_held = 0;
   uint64_t last_seen_ms = 0;
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
+  uint64_t updates_partial = 0;
   uint64_t snapshots_sent = 0;
   uint32_t step_time_us = 0;
   gs_Verdict last_verdict = gs_Verdict_VERDICT_NONE;
+  gs_Reason last_reason = gs_Reason_REASON_NONE;
+  // Of its last accepted update: versions that it was behind, what that weighed (1: all), steps done and asked.
+  uint32_t last_staleness = 0;
+  float last_staleness_weight = 0;
+  uint32_t last_steps = 0;
+  uint32_t last_steps_asked = 0;
+  uint32_t sample_count = 0;
+  uint32_t arena_size = 0;  // bytes, of its image; 0: it has not said
+  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   std::string firmware_version;
   gs_StatusReport report = {};
 };
@@ -133,6 +169,8 @@ class Coordinator {
   // Before start(): a run without a version begins at this point of its manifold instead of one drawn from its seed.
   // kInvalidArgument: not of the run's shape; kNotFinite.
   Status set_first_model(std::span<const Real> model);
+  // At any time; without it there are none.
+  void set_limits(const CoordinatorLimits& limits);
 
   // device: enrolment index proven by TLS. Closes an older session of the same device (REASON_NEWER_SESSION).
   void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);

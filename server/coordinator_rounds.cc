@@ -40,7 +40,21 @@ void Coordinator::State::open_run(uint64_t now_ms) {
 
 // T of the open version, which is durable.
 void Coordinator::State::begin_time(uint64_t now_ms) {
+  opened_ms = now_ms;
   deadline_ms = ledger.is_over() || ledger.is_paused() ? kNever : now_ms + parameters.report_deadline_ms;
+}
+
+// Answers that close the open version as it stands, for those who watch: judge_round() decides.
+uint32_t Coordinator::State::wanted_answers() const {
+  const uint32_t asked = ledger.fleet().asked_count();
+  const bool is_past = ledger.extension_count() > 0 || ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  if (ledger.is_anchor_phase()) {
+    return is_past ? update_least(parameters, asked) : asked;
+  }
+  if (parameters.buffer_size > 0) {
+    return is_past ? 1 : parameters.buffer_size;
+  }
+  return is_past ? update_least(parameters, asked) : update_goal(parameters, asked);
 }
 
 void Coordinator::State::judge_open_round(uint64_t now_ms) {
@@ -79,6 +93,10 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
   const std::string missing = parameters.buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
   const double count = std::max(1U, tally.on_time_count + tally.late_count);
+  const uint32_t asked = ledger.fleet().asked_count();
+  const uint32_t wanted =
+      trigger == Trigger::kDeadline && parameters.buffer_size == 0 ? update_least(parameters, asked) : wanted_answers();
+  const uint32_t extension_count = ledger.extension_count();
   Status step_status = Status::kOk;
   JournalRecord record = ledger.close_version(trigger, &step_status);
   version_sequence = record.sequence;
@@ -112,7 +130,11 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
                 tally.loss_before_sum / count,
                 tally.loss_after_sum / count,
                 std::exchange(upload_bytes, 0),
-                record.payload.size()};
+                record.payload.size(),
+                std::exchange(opened_ms, 0),
+                asked,
+                wanted,
+                extension_count};
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.round_count) {
     run_event(RunEvent::kFinished, now_ms);

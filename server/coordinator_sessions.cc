@@ -12,6 +12,24 @@ namespace {
 // the same way would fail for ever.
 constexpr uint32_t kRefusedTasksMax = 3;
 
+// Lines of the log about refusals of one device. Reason: more of them say no more, and a device may not fill the disk.
+constexpr RateLimit kRefusalLines = {1, 16};
+constexpr RateLimit kRateLines = {1, 1};
+
+// Whether the message counts for the rate of its device: a later piece belongs to an upload that did.
+bool counts_for_rate(const DeviceMessage& message) {
+  switch (message.which_body) {
+    case gs_DeviceMessage_update_scalars_tag: return message.body.update_scalars.first_value == 0;
+    case gs_DeviceMessage_update_tangent_tag: return message.body.update_tangent.first_value == 0;
+    default: return true;
+  }
+}
+
+bool is_update(const DeviceMessage& message) {
+  return message.which_body == gs_DeviceMessage_update_scalars_tag ||
+         message.which_body == gs_DeviceMessage_update_tangent_tag;
+}
+
 template <size_t N>
 void copy_text(const std::string& text, char (&out)[N]) {
   const size_t size = std::min(text.size(), N - 1);
@@ -20,6 +38,50 @@ void copy_text(const std::string& text, char (&out)[N]) {
 }
 
 }  // namespace
+
+// Whether the message may be looked at. One that may not has been answered.
+bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  Device& device = ledger.fleet().at(session.device);
+  if (!counts_for_rate(message)) {
+    return true;
+  }
+  session.is_upload_limited = false;
+  if (device.messages.admit(limits.device_messages, now_ms)) {
+    return true;
+  }
+  ++counters.messages_over_rate;
+  if (rate_log.admit(kRateLines, now_ms)) {
+    log(LogLevel::kWarn, "rate_limited",
+        Fields()
+            .add("device", device.name)
+            .add("count", counters.messages_over_rate)
+            .add("remedy", "update_or_disable_the_device_or_raise_device_messages_per_s_max"));
+  }
+  const bool was_told = now_ms < device.limited_until_ms;
+  device.limited_until_ms = now_ms + refused_window().min_ms;
+  if (is_update(message) && session.has_hello && !was_told) {
+    session.is_upload_limited = true;  // its Ack comes with its last piece
+    return true;
+  }
+  refuse(id, gs_Reason_REASON_RATE_LIMIT);
+  return false;
+}
+
+void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
+                                     uint64_t now_ms) {
+  Device& device = ledger.fleet().at(index);
+  if (!device.refusal_lines.admit(kRefusalLines, now_ms)) {
+    ++device.lines_dropped;
+    return;
+  }
+  Fields fields;
+  fields.add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason));
+  if (device.lines_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.lines_dropped, 0));
+  }
+  log(LogLevel::kWarn, event, fields);
+}
 
 void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
   Session& session = sessions.at(id);
@@ -56,6 +118,8 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
+  device.arena_size = hello.capabilities.arena_size;
+  device.reset_cause = hello.reset_cause;
   if (!device.is_capable) {
     log(LogLevel::kWarn, "device_not_capable",
         Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
@@ -201,6 +265,15 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
             .add_hex("digest", pull.digest)
             .add("current", ledger.version()));
   }
+  if (plan.cause == SyncCause::kAhead) {
+    ++counters.devices_ahead;
+    log(LogLevel::kWarn, "device_ahead",
+        Fields()
+            .add("device", device.name)
+            .add("version", pull.version)
+            .add("current", ledger.version())
+            .add("remedy", "none_after_a_restore:_it_gets_a_snapshot"));
+  }
   if (plan.snapshot != nullptr) {
     for (const ServerMessage& chunk :
          snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan))) {
@@ -333,11 +406,8 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   const uint32_t index = sessions.at(id).device;
   Device& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
-  log(LogLevel::kWarn, "task_refused",
-      Fields()
-          .add("device", device.name)
-          .add("task", refused.task_sequence)
-          .add("reason", reason_name(refused.reason)));
+  count_refusal(refused.reason);
+  log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);

@@ -30,6 +30,7 @@ struct Coordinator::State {
   struct Session {
     uint32_t device = 0;
     bool has_hello = false;
+    bool is_upload_limited = false;  // the one that is coming in is answered TRY_LATER
     Intake intake;
     std::optional<gs_Pull> waiting_pull;
     uint64_t waits_for = 0;  // record of the version that was open when the Pull came
@@ -64,11 +65,14 @@ struct Coordinator::State {
   uint32_t durable_version = 0;
   uint64_t version_sequence = 0;    // of the journal record of the version last decided
   uint64_t run_state_sequence = 0;  // of the last kRunState record
+  uint64_t opened_ms = 0;           // of the open version: when its time began; 0: not yet
   uint64_t deadline_ms = kNever;    // of the open version
   uint64_t upload_bytes = 0;        // of the open version, as encoded
   bool is_started = false;
   bool is_storage_failed = false;
   bool folds_duplicates = false;
+  CoordinatorLimits limits;
+  RateMeter rate_log;
 
   // ---- Out ----
   void log(LogLevel level, const char* event, const Fields& fields);
@@ -92,6 +96,7 @@ struct Coordinator::State {
   void judge_open_round(uint64_t now_ms);
   void close_round(Trigger trigger, uint64_t now_ms);
   void run_event(RunEvent event, uint64_t now_ms);
+  uint32_t wanted_answers() const;
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
 
   // ---- In ----
@@ -115,6 +120,7 @@ struct Coordinator::State {
   gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, const Upload& upload, gs_Reason reason, uint64_t now_ms);
+  void count_refusal(gs_Reason reason);
   void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint32_t step_time_us,
                         uint64_t now_ms);
   void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
@@ -123,6 +129,8 @@ struct Coordinator::State {
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
   void on_report(SessionId id, const gs_StatusReport& report);
   void drop_session(SessionId id);
+  bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
+  void log_refusal(const char* event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
 };
 
 }  // namespace gradstream

@@ -28,14 +28,15 @@ gs_Reason reason_of(Status status) {
 
 void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t now_ms) {
   const uint32_t index = sessions.at(id).device;
+  if (sessions.at(id).is_upload_limited) {
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_RATE_LIMIT, 0);
+    return;
+  }
   switch (ledger.fleet().sequence_state(index, upload.task_sequence)) {
     case SequenceState::kUnknown:
       ++counters.updates_refused;
-      log(LogLevel::kWarn, "update_refused",
-          Fields()
-              .add("device", ledger.fleet().at(index).name)
-              .add("task", upload.task_sequence)
-              .add("reason", reason_name(gs_Reason_REASON_UNKNOWN_TASK)));
+      count_refusal(gs_Reason_REASON_UNKNOWN_TASK);
+      log_refusal("update_refused", index, upload.task_sequence, gs_Reason_REASON_UNKNOWN_TASK, now_ms);
       send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_REFUSED, gs_Reason_REASON_UNKNOWN_TASK, 0);
       return;
     case SequenceState::kSuperseded: {
@@ -180,12 +181,15 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
                                         now_ms - std::min(now_ms, ledger.fleet().at(index).task_issued_ms));
   end_task_refused(index, upload.task_sequence, reason, is_measured ? step_us : 0, now_ms);
   ++counters.updates_refused;
+  count_refusal(reason);
   counters.updates_without_time += reason == gs_Reason_REASON_NO_TIME ? 1 : 0;
-  log(LogLevel::kWarn, "update_refused",
-      Fields()
-          .add("device", ledger.fleet().at(index).name)
-          .add("task", upload.task_sequence)
-          .add("reason", reason_name(reason)));
+  log_refusal("update_refused", index, upload.task_sequence, reason, now_ms);
+}
+
+// A reason that this release does not know counts as none.
+void Coordinator::State::count_refusal(gs_Reason reason) {
+  const auto index = static_cast<size_t>(reason);
+  ++counters.refusals[index < counters.refusals.size() ? index : 0];
 }
 
 // The verdict of a task that ends without an update, by whichever end.
@@ -212,7 +216,8 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
   message.body.ack.verdict = verdict;
   message.body.ack.reason = reason;
   message.body.ack.has_retry = true;
-  message.body.ack.retry = window(kRefusedWindowFactor);
+  message.body.ack.retry =
+      reason == gs_Reason_REASON_RATE_LIMIT ? refused_window() : window(kRefusedWindowFactor);
   respond(id, message, required);
 }
 

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include <fcntl.h>
 #include <mbedtls/platform_util.h>
@@ -28,6 +29,7 @@ namespace {
 
 constexpr uint8_t kTlsAlert = 21;
 constexpr uint8_t kTlsHandshake = 22;
+constexpr size_t kRecordSizeMax = 1024 + 256;  // of a peer that keeps to record_size_limit, with tag and padding
 constexpr int kAlertHandshakeFailure = 40;
 constexpr int kAlertIllegalParameter = 47;
 constexpr int kAlertAccessDenied = 49;
@@ -40,8 +42,10 @@ constexpr int kAlertUnknownPskIdentity = 115;
 // A socket that is closed with it, as a transport that notes what comes first.
 struct Link {
   int socket = -1;
-  uint8_t first = 0;
   std::string head;  // the first bytes
+  size_t largest_record = 0;  // bytes, by its header
+  size_t record_left = 0;
+  std::string record_header;
   Link() = default;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -57,9 +61,27 @@ struct Link {
       constexpr size_t kHeadMax = 16;
       const auto* const text = reinterpret_cast<const char*>(out);
       self->head.append(text, std::min(static_cast<size_t>(count), kHeadMax - std::min(kHeadMax, self->head.size())));
+      self->track_records({text, static_cast<size_t>(count)});
       return static_cast<size_t>(count);
     }
     return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? Status::kWouldBlock : Status::kClosed;
+  }
+  void track_records(std::string_view bytes) {
+    constexpr size_t kHeaderSize = 5;
+    while (!bytes.empty()) {
+      const size_t inside = std::min(record_left, bytes.size());
+      record_left -= inside;
+      bytes.remove_prefix(inside);
+      const size_t more = std::min(bytes.size(), kHeaderSize - record_header.size());
+      record_header.append(bytes.substr(0, more));
+      bytes.remove_prefix(more);
+      if (record_header.size() == kHeaderSize) {
+        record_left = static_cast<size_t>(static_cast<uint8_t>(record_header[3])) << 8 |
+                      static_cast<uint8_t>(record_header[4]);
+        largest_record = std::max(largest_record, record_left);
+        record_header.clear();
+      }
+    }
   }
   static Result<size_t> write(void* context, const uint8_t* bytes, size_t size) {
     const ssize_t count = ::send(static_cast<Link*>(context)->socket, bytes, size, MSG_NOSIGNAL);
@@ -228,6 +250,10 @@ void conclude_tls(Status status, const TlsSession& session, const Link& link, Di
   } else if (link.head.empty()) {
     conclude(out, "closed", "the peer closed without a word",
              "the server is at a cap (connections_over_cap, handshakes_over_cap in its log) or drains");
+  } else if (link.largest_record > kRecordSizeMax) {
+    conclude(out, "record_too_large", "a record of " + std::to_string(link.largest_record) + " bytes",
+             "the peer ignores record_size_limit (RFC 8449), or speaks no TLS: is it a gradstream server, or does "
+             "something between end the TLS session?");
   } else if (status == Status::kProtocolError) {
     conclude(out, "tls_version", session.last_fault_text(), "the peer speaks an older TLS: is it a gradstream server?");
   } else {

@@ -17,8 +17,8 @@ struct DoctorOptions {
 };
 
 // cause: "none", or a stable word: "identity_file", "dns", "nothing_listening", "unreachable", "no_answer",
-// "plain_text", "tls_version", "unknown_identity", "not_active", "wrong_key", "key_exchange", "server_busy", "closed",
-// "handshake".
+// "plain_text", "tls_version", "unknown_identity", "not_active", "wrong_key", "key_exchange", "record_too_large",
+// "server_busy", "closed", "handshake".
 struct Diagnosis {
   std::string cause = "none";
   std::string step;     // that failed, or the last: "identity", "name", "connect", "tls"

@@ -13,6 +13,7 @@
 
 #include "runtime/link/codec.h"
 #include "server/participation.h"
+#include "server/rate_limit.h"
 #include "server/run_parameters.h"
 
 namespace gradstream {
@@ -49,6 +50,10 @@ struct Device {
   uint32_t rounds_joined = 0;  // in which it took part: accepted answers
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
+  uint64_t updates_partial = 0;   // of both
+  uint32_t last_staleness = 0;    // of the last accepted update: versions behind ...
+  uint32_t last_steps = 0;        // ... local steps done ...
+  uint32_t last_steps_asked = 0;  // ... and asked
   bool is_task_open = false;  // issued, not judged
   bool is_member = true;      // of the open version's cohort
 
@@ -56,11 +61,17 @@ struct Device {
   uint64_t session = 0;  // live session; 0: none
   bool is_capable = true;
   bool is_told_slow = false;  // the log has it
+  RateMeter messages;
+  uint64_t limited_until_ms = 0;  // it was told to stay away until then at least
+  RateMeter refusal_lines;        // of the log
+  uint64_t lines_dropped = 0;     // since the last one that was written
   uint32_t sample_count = 0;
   uint32_t version_held = 0;
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
   std::string firmware_version;
+  uint32_t arena_size = 0;  // bytes, of its image
+  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   gs_StatusReport report = {};
 };
 

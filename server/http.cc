@@ -21,6 +21,12 @@ constexpr size_t kTokenSizeMax = 200;
 constexpr uint64_t kLogPeriodMs = 1000;
 constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
 constexpr size_t kReadSize = 2048;
+// Of every answer; the last line is what a browser may do with a page of this port: fetch from it, and nothing else.
+constexpr const char* kFixedHeaders =
+    "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+    "Referrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\n"
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
 
 uint64_t steady_ms() {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
@@ -212,8 +218,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     arm(server_.limits_.answer_deadline_ms, HttpRefusal::kSlowAnswer);
     out_ = "HTTP/1.1 " + std::to_string(response.status) + " " + status_phrase(response.status) +
            "\r\nContent-Type: " + response.type + "\r\nContent-Length: " + std::to_string(response.body.size()) +
-           "\r\nConnection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-           "Referrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n" +
+           "\r\n" + kFixedHeaders +
            (response.status == 401 ? "WWW-Authenticate: Bearer realm=\"gradstream\"\r\n" : "") +
            (response.status == 405 ? "Allow: GET, HEAD\r\n" : "") + "\r\n" + (is_head ? "" : response.body);
     asio::async_write(socket_, asio::buffer(out_), [self = shared_from_this()](const ErrorCode& error, size_t) {
@@ -241,10 +246,11 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
 // ---- The server ----------------------------------------------------------------------------------------------------
 
-HttpServer::HttpServer(const HttpLimits& limits, std::string token, Handler handler)
+HttpServer::HttpServer(const HttpLimits& limits, std::string token, Handler handler, IsPublic is_public)
     : limits_(limits),
       token_(std::move(token)),
       handler_(std::move(handler)),
+      is_public_(is_public),
       io_(1),
       acceptor_(io_),
       accept_retry_(io_) {}
@@ -261,6 +267,10 @@ std::string HttpServer::start(const Tcp::endpoint& endpoint) {
   accept();
   thread_ = std::thread([this] { io_.run(); });
   return {};
+}
+
+void HttpServer::set_token(std::string token) {
+  asio::post(io_, [this, token = std::move(token)] { token_ = token; });
 }
 
 void HttpServer::stop() {
@@ -320,7 +330,7 @@ void HttpServer::refuse(HttpRefusal refusal, const std::string& peer) {
 }
 
 // Token and host. False: *out says why not.
-bool HttpServer::may_pass(std::string_view head, const std::string& peer, HttpResponse* out) {
+bool HttpServer::may_pass(std::string_view head, std::string_view path, const std::string& peer, HttpResponse* out) {
   if (token_.empty()) {
     if (is_local_host(header(head, "Host"))) {
       return true;
@@ -328,6 +338,9 @@ bool HttpServer::may_pass(std::string_view head, const std::string& peer, HttpRe
     refuse(HttpRefusal::kHost, peer);
     *out = refused_with(403, "without server.http_token_file the Host must be 127.0.0.1, [::1] or localhost");
     return false;
+  }
+  if (is_public_ != nullptr && is_public_(path)) {
+    return true;
   }
   constexpr std::string_view kScheme = "Bearer ";
   const std::string_view given = header(head, "Authorization");
@@ -349,8 +362,12 @@ HttpResponse HttpServer::answer(std::string_view head, const std::string& peer, 
     refuse(HttpRefusal::kMalformed, peer);
     return refused_with(400, "no HTTP/1.1 request; devices connect to server.listen");
   }
+  const std::string_view text = line.substr(first + 1, last - first - 1);
+  const size_t question = text.find('?');
+  const HttpTarget target = {text.substr(0, question),
+                             question == std::string_view::npos ? std::string_view() : text.substr(question + 1)};
   HttpResponse response;
-  if (!may_pass(head, peer, &response)) {
+  if (!may_pass(head, target.path, peer, &response)) {
     return response;
   }
   const std::string_view method = line.substr(0, first);
@@ -364,16 +381,14 @@ HttpResponse HttpServer::answer(std::string_view head, const std::string& peer, 
     refuse(HttpRefusal::kOversize, peer);
     return refused_with(431, "a request with a body: none is taken");
   }
-  const std::string_view target = line.substr(first + 1, last - first - 1);
-  const std::string_view path = target.substr(0, target.find('?'));
-  if (!is_clean_path(path)) {
+  if (!is_clean_path(target.path)) {
     refuse(HttpRefusal::kPath, peer);
     return refused_with(400, "no such form of path here");
   }
-  response = handler_(path);
+  response = handler_(target);
   if (response.status == 404) {
     refuse(HttpRefusal::kNotFound, peer);
-    response.body = "no such path; there are /metrics, /healthz, /readyz, /status and /status/devices\n";
+    response.body = "no such path; there are /, /metrics, /healthz, /readyz, /status and /status/devices\n";
   } else {
     ++counters_.requests;
   }

@@ -8,7 +8,9 @@
 // HTTP/1.1, one request a connection, no body, no TLS. Whatever else comes is refused with a status, a sentence, a
 // counter and a log line (at most one a second): see HttpCounters. A peer must prove a token where one is set; where
 // none is set the port must be on a loopback address, and the Host of a request must be one too, so that no web page
-// can read it through a name of its own (DNS rebinding). Own code over Asio: every limit above is one of a whole
+// can read it through a name of its own (DNS rebinding). A browser cannot prove a token before it has a page that asks
+// for one: what is_public names is given without, and must say nothing of the run. Every answer forbids a browser all
+// scripts, styles and connections but those of this port. Own code over Asio: every limit above is one of a whole
 // request, and each refusal is counted, for which the packaged cpp-httplib 0.11 has no hook.
 #ifndef GRADSTREAM_SERVER_HTTP_H_
 #define GRADSTREAM_SERVER_HTTP_H_
@@ -63,6 +65,12 @@ struct HttpResponse {
   std::string body;
 };
 
+// What a request asks for.
+struct HttpTarget {
+  std::string_view path;
+  std::string_view query = {};  // behind the '?'
+};
+
 // A token from a file: one line of 16 to 200 printable characters. Empty, or a sentence; a file that others than its
 // owner can read is refused.
 std::string read_token(const std::string& path, std::string* out);
@@ -70,11 +78,12 @@ bool is_loopback(const Tcp::endpoint& endpoint);
 
 class HttpServer {
  public:
-  // Runs on the HTTP thread. path: without its query.
-  using Handler = std::function<HttpResponse(std::string_view path)>;
+  // Both run on the HTTP thread.
+  using Handler = std::function<HttpResponse(const HttpTarget& target)>;
+  using IsPublic = bool (*)(std::string_view path);
 
-  // token: empty for none.
-  HttpServer(const HttpLimits& limits, std::string token, Handler handler);
+  // token: empty for none. is_public: null for no path.
+  HttpServer(const HttpLimits& limits, std::string token, Handler handler, IsPublic is_public = nullptr);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -82,6 +91,8 @@ class HttpServer {
   // Listens and starts the thread. Empty, or a sentence that names the address, the cause and the remedy.
   std::string start(const Tcp::endpoint& endpoint);
   uint16_t port() const { return port_; }
+  // For requests from now on; from any thread, after start().
+  void set_token(std::string token);
   // Ends all connections and joins the thread.
   void stop();
   const HttpCounters& counters() const { return counters_; }
@@ -94,11 +105,12 @@ class HttpServer {
   void on_accepted(const ErrorCode& error, Tcp::socket socket);
   void refuse(HttpRefusal refusal, const std::string& peer);
   HttpResponse answer(std::string_view head, const std::string& peer, bool* is_head);
-  bool may_pass(std::string_view head, const std::string& peer, HttpResponse* out);
+  bool may_pass(std::string_view head, std::string_view path, const std::string& peer, HttpResponse* out);
 
   const HttpLimits limits_;
-  const std::string token_;
+  std::string token_;  // HTTP thread
   const Handler handler_;
+  const IsPublic is_public_;
   HttpCounters counters_;
   uint64_t refusal_logged_ms_ = 0;  // HTTP thread
   uint16_t port_ = 0;

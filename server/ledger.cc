@@ -39,6 +39,8 @@ const char* sync_cause_name(SyncCause cause) {
       return "shorter";
     case SyncCause::kMismatch:
       return "mismatch";
+    case SyncCause::kAhead:
+      return "ahead";
     case SyncCause::kPhase:
       return "phase";
     case SyncCause::kCurrent:
@@ -156,7 +158,12 @@ Status Ledger::apply_update(const JournalRecord& record) {
     ++tally_.on_time_count;
   }
   device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
-  tally_.partial_count += record.steps_done < device.task_steps ? 1 : 0;
+  const bool is_partial = record.steps_done < device.task_steps;
+  tally_.partial_count += is_partial ? 1 : 0;
+  device.updates_partial += is_partial ? 1 : 0;
+  device.last_staleness = record.version - 1 - record.base_version;
+  device.last_steps = record.steps_done;
+  device.last_steps_asked = device.task_steps;
   tally_.loss_before_sum += static_cast<double>(record.loss_before);
   tally_.loss_after_sum += static_cast<double>(record.loss_after);
   return Status::kOk;
@@ -399,9 +406,10 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
     plan.snapshot_parts = replica_.parts();
     return plan;
   }
-  plan.cause = !has_model                             ? SyncCause::kJoined
-               : is_known || held_version > version() ? SyncCause::kMismatch
-                                                      : SyncCause::kShorter;
+  plan.cause = !has_model                   ? SyncCause::kJoined
+               : held_version > version() ? SyncCause::kAhead
+               : is_known                 ? SyncCause::kMismatch
+                                          : SyncCause::kShorter;
   plan.snapshot = is_known && has_model ? models_.find(held_version) : nullptr;
   plan.snapshot_mean = models_.find_mean(held_version);
   plan.snapshot_version = held_version;

@@ -29,6 +29,7 @@ enum class SyncCause : uint8_t {
   kJoined,    // it holds no model: a snapshot
   kShorter,   // the records would be longer than a snapshot, are forgotten, or do not exist: a snapshot
   kMismatch,  // its digest is not that of the version it claims: a snapshot
+  kAhead,     // it holds a version that is not there yet, since the database is an older copy: a snapshot
   kPhase,     // it holds the model, and a phase has brought tensors beside it: these
 };
 const char* sync_cause_name(SyncCause cause);

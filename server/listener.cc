@@ -192,30 +192,60 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
     return;
   }
   make_room_for_handshake();
+  const AddressKey address = address_of(socket);
   ErrorCode ignored;
   socket.set_option(asio::socket_base::send_buffer_size(static_cast<int>(limits_.send_buffer_size)), ignored);
   const SessionId id = next_id_++;
-  auto session = std::make_shared<Session>(id, std::move(socket), context_, limits_.session, counters_, *this);
+  auto session =
+      std::make_shared<Session>(id, std::move(socket), context_, limits_.session, counters_, fault_lines_, *this);
   sessions_[id].session = session;
-  ++half_open_count_;
+  half_open_[id] = address;
   session->start();
   accept();
 }
 
+Listener::AddressKey Listener::address_of(const Tcp::socket& socket) {
+  ErrorCode error;
+  const asio::ip::address address = socket.remote_endpoint(error).address();
+  if (error) {
+    return 0;
+  }
+  if (address.is_v4()) {
+    return address.to_v4().to_uint();
+  }
+  const asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_uint();
+  }
+  AddressKey key = 0;
+  const auto bytes = v6.to_bytes();
+  for (size_t i = 0; i < sizeof key; ++i) {
+    key = key << 8 | bytes[i];
+  }
+  return key;
+}
+
 void Listener::make_room_for_handshake() {
-  if (half_open_count_ < limits_.handshake_count_max) {
+  if (half_open_.size() < limits_.handshake_count_max) {
     return;
   }
-  for (const auto& [id, entry] : sessions_) {
-    if (entry.half_open) {
-      ++counters_.handshakes_over_cap;
-      log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
-              "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
-      const auto session = entry.session;
-      session->abort();
-      return;
+  std::map<AddressKey, size_t> counts;
+  for (const auto& [id, address] : half_open_) {
+    ++counts[address];
+  }
+  SessionId victim = 0;
+  size_t most = 0;
+  for (const auto& [id, address] : half_open_) {  // of addresses with as many, the one that came first
+    if (counts[address] > most) {
+      most = counts[address];
+      victim = id;
     }
   }
+  ++counters_.handshakes_over_cap;
+  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
+          "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
+  const auto session = sessions_.at(victim).session;
+  session->abort();
 }
 
 void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
@@ -223,7 +253,7 @@ void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, con
     return;
   }
   log_event(LogLevel::kWarn, event, Fields().add("count", count).add("connections", uint64_t{sessions_.size()})
-                                        .add("half_open", uint64_t{half_open_count_}).add("remedy", remedy));
+                                        .add("half_open", uint64_t{half_open_.size()}).add("remedy", remedy));
 }
 
 // ---- Sessions' reports ---------------------------------------------------------------------------------------------
@@ -232,13 +262,37 @@ void Listener::on_session_established(SessionId session) {
   const auto found = sessions_.find(session);
   if (found != sessions_.end() && found->second.half_open) {
     found->second.half_open = false;
-    --half_open_count_;
+    half_open_.erase(session);
+    replace_silent(session);
   }
   owner_.on_session_established(session);
 }
 
+// Or one device could take all connections.
+void Listener::replace_silent(SessionId session) {
+  if (find(session)->claim() != 0) {
+    return;  // any number of devices have the same one
+  }
+  const auto [entry, is_only] = silent_.try_emplace(find(session)->device(), session);
+  if (is_only) {
+    return;
+  }
+  Session* const before = find(std::exchange(entry->second, session));
+  if (before != nullptr && before->is_silent()) {
+    ++counters_.greetings_replaced;
+    before->close(gs_Reason_REASON_NEWER_SESSION);
+  }
+}
+
 void Listener::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
+  if (const auto silent = silent_.find(device); silent != silent_.end() && silent->second == session) {
+    silent_.erase(silent);
+  }
   owner_.on_session_message(session, device, message);
+}
+
+void Listener::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+  owner_.on_session_claim(session, claim, identity);
 }
 
 void Listener::on_session_ended(SessionId session) {
@@ -247,11 +301,15 @@ void Listener::on_session_ended(SessionId session) {
     return;
   }
   const bool half_open = found->second.half_open;
+  const auto silent = silent_.find(found->second.session->device());
+  if (!half_open && silent != silent_.end() && silent->second == session) {
+    silent_.erase(silent);
+  }
   // The session is inside its own call: it goes when that has returned.
   asio::post(io_, [keep = std::move(found->second.session)] {});
   sessions_.erase(found);
   if (half_open) {
-    --half_open_count_;
+    half_open_.erase(session);
   } else {
     owner_.on_session_ended(session);
   }

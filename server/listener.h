@@ -1,9 +1,16 @@
 // The listening socket and its sessions, under two caps.
 //
-// Over connection_count_max a new connection is closed at once. Over handshake_count_max half-open connections the
-// oldest of them is closed for the new one: a device finishes its handshake in milliseconds to seconds, so the oldest
-// is the one that stalls, and 50 silent peers cannot keep a device out. Both are counted and logged, at most one line a
-// second each. When the process has no file descriptor left, accepting pauses and resumes by itself.
+// Over connection_count_max a new connection is closed at once. Over handshake_count_max half-open connections one of
+// them is closed for the new one: the oldest of the address that has most of them. A device finishes its handshake in
+// milliseconds to seconds, so the oldest is the one that stalls, and neither 50 silent peers nor a flood from one
+// address keeps a device out. Both are counted and logged, at most one line a second each. When the process has no
+// file descriptor left, accepting pauses and resumes by itself.
+//
+// A handshake that fails costs little (identity and key are judged before any curve arithmetic), so there is no limit
+// of them: behind one address may be a whole fleet. Lines of the log about them are limited (kFaultLines).
+//
+// A device has at most one established session that has not said Hello; its newest. Those that have are the
+// coordinator's to replace.
 #ifndef GRADSTREAM_SERVER_LISTENER_H_
 #define GRADSTREAM_SERVER_LISTENER_H_
 
@@ -51,21 +58,27 @@ class Listener : public SessionOwner {
   void abort_all();
 
   size_t connection_count() const { return sessions_.size(); }
-  size_t handshake_count() const { return half_open_count_; }
+  size_t handshake_count() const { return half_open_.size(); }
 
  private:
   void on_session_established(SessionId session) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
+  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;
   void accept();
   void on_accepted(const ErrorCode& error, Tcp::socket socket);
   void make_room_for_handshake();
   void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy);
 
+  // An IPv4 address, or the first 64 bits of an IPv6 one, which one machine may have all of.
+  using AddressKey = uint64_t;
   struct Entry {
     std::shared_ptr<Session> session;
     bool half_open = true;
   };
+
+  static AddressKey address_of(const Tcp::socket& socket);
+  void replace_silent(SessionId session);
 
   asio::io_context& io_;
   TlsContext& context_;
@@ -75,7 +88,9 @@ class Listener : public SessionOwner {
   Tcp::acceptor acceptor_;
   SteadyTimer accept_retry_;
   std::map<SessionId, Entry> sessions_;  // in order of age
-  size_t half_open_count_ = 0;
+  std::map<SessionId, AddressKey> half_open_;  // of these, in order of age
+  std::map<uint32_t, SessionId> silent_;       // by device: established, no Hello yet
+  RateMeter fault_lines_;
   SessionId next_id_ = 1;
   uint64_t connection_cap_logged_ms_ = 0;
   uint64_t handshake_cap_logged_ms_ = 0;

@@ -46,6 +46,8 @@ struct Arguments {
   std::string out;
   uint32_t run = 0;
   ExportOptions model;
+  bool check = false;
+  ClaimOptions claim;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) {
@@ -140,6 +142,27 @@ void add_device(CLI::App& app, Arguments* arguments, int* code) {
   add_device_state(device, arguments, code, "revoke", "let a device in no more, for good", DeviceState::kRevoked);
 }
 
+void add_claim(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const claim = app.add_subcommand("claim", "credentials of a batch, by which devices enrol themselves");
+  claim->require_subcommand(1);
+  auto* const add = claim->add_subcommand("add", "make one, and write its identity file (mode 0600)");
+  add_common(add, arguments);
+  add->add_option("name", arguments->claim.name, "its name, never used twice")->required();
+  add->add_option("--out", arguments->claim.out, "the identity file to write; goes to the batch")->required();
+  add->add_option("--count-max", arguments->claim.count_max, "devices that it lets in")
+      ->check(CLI::Range(1U, 1U << 20))->capture_default_str();
+  add->add_option("--window-s", arguments->claim.window_s, "for how long, s")->capture_default_str();
+  add->add_flag("--pending", arguments->claim.is_pending, "they take part only after device enable");
+  add->callback([arguments, code] { *code = claim_add(arguments->common, arguments->claim); });
+  auto* const list = claim->add_subcommand("list", "one line a claim");
+  add_common(list, arguments);
+  list->callback([arguments, code] { *code = claim_list(arguments->common); });
+  auto* const end = claim->add_subcommand("end", "let nobody in by it any more; who came by it stays");
+  add_common(end, arguments);
+  end->add_option("name", arguments->claim.name, "its name")->required();
+  end->callback([arguments, code] { *code = claim_end(arguments->common, arguments->claim.name); });
+}
+
 void add_copies(CLI::App& app, Arguments* arguments, int* code) {
   auto* const save = app.add_subcommand("backup", "copy the database, also while a server writes to it");
   add_common(save, arguments);
@@ -197,6 +220,18 @@ void add_run(CLI::App& app, Arguments* arguments, int* code) {
   add_common(stop, arguments);
   add_run_number(stop, arguments);
   stop->callback([arguments, code] { *code = run_stop(arguments->common, arguments->run); });
+  auto* const lineage =
+      run->add_subcommand("export", "write which updates made a model (JSON), and the model beside it; or check both");
+  add_common(lineage, arguments, false);
+  add_run_number(lineage, arguments);
+  lineage->add_option("--version", arguments->model.version, "a number, or latest");
+  lineage->add_option("--format", arguments->model.format, "of the model: npy, or csv")
+      ->check(CLI::IsMember({"npy", "csv"}));
+  lineage->add_option("--out", arguments->model.out, "the file *.json to write, or to check")->required();
+  lineage->add_flag("--check", arguments->check, "compare the files with the database that they came from");
+  lineage->callback([arguments, code] {
+    *code = run_export(arguments->common, arguments->run, arguments->model, arguments->check);
+  });
 }
 
 void add_model(CLI::App& app, Arguments* arguments, int* code) {
@@ -234,6 +269,7 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   add_serve(app, &arguments, &code);
   add_device(app, &arguments, &code);
+  add_claim(app, &arguments, &code);
   add_copies(app, &arguments, &code);
   add_doctor(app, &arguments, &code);
   add_run(app, &arguments, &code);

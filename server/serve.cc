@@ -8,6 +8,7 @@
 #include "server/commands.h"
 #include "server/model_export.h"
 #include "server/notify.h"
+#include "server/page.h"
 #include "server/server.h"
 
 namespace gradstream {
@@ -89,11 +90,15 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  *out = std::make_unique<HttpServer>(config.server.http, token, [&board, out](std::string_view path) {
+  const auto answer = [&board, out](const HttpTarget& target) {
+    if (is_page_path(target.path)) {
+      return page_response(target.path);
+    }
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return watch_response(path, board.read().get(), (*out)->counters(),
+    return watch_response(target, board.read().get(), (*out)->counters(),
                           static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
-  });
+  };
+  *out = std::make_unique<HttpServer>(config.server.http, token, answer, is_page_path);
   problem = (*out)->start(endpoint);
   if (!problem.empty()) {
     return fail(kExitNetwork, problem);
@@ -104,8 +109,22 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
   return kExitOk;
 }
 
-// SIGHUP: devices and the log level are read anew; what else differs takes a restart, and is named.
-void reload(const CommonOptions& options, const Config& served, Server& server) {
+// Whether the port goes on with the token that its file holds now. A file that cannot be used changes nothing.
+bool reload_token(const Config& served, HttpServer& http) {
+  std::string token;
+  const std::string problem = read_token(served.server.http_token_file, &token);
+  if (!problem.empty()) {
+    log_event(LogLevel::kError, "reload_failed",
+              Fields().add("cause", problem).add("remedy", "the HTTP port keeps the token that it has"));
+    return false;
+  }
+  http.set_token(std::move(token));
+  return true;
+}
+
+// SIGHUP: devices, the log level and the token of the HTTP port are read anew; what else differs takes a restart, and
+// is named. http may be null.
+void reload(const CommonOptions& options, const Config& served, Server& server, HttpServer* http) {
   Config config;
   std::string errors = load_config({options.config, process_environment(), options.overrides}, &config);
   if (!errors.empty()) {
@@ -124,8 +143,11 @@ void reload(const CommonOptions& options, const Config& served, Server& server) 
       keys += (keys.empty() ? "" : ",") + name;
     }
   }
+  const bool has_token = http != nullptr && !served.server.http_token_file.empty();
+  const char* const token = !has_token ? "none" : reload_token(served, *http) ? "read" : "kept";
   log_event(LogLevel::kInfo, "reloaded",
-            Fields().add("log_level", config.server.log_level).add("needs_restart", keys.empty() ? "none" : keys));
+            Fields().add("log_level", config.server.log_level).add("needs_restart", keys.empty() ? "none" : keys)
+                .add("http_token", token));
   set_log_level(level);
   server.reload();
 }
@@ -133,8 +155,14 @@ void reload(const CommonOptions& options, const Config& served, Server& server) 
 // For as long as the server lives.
 class Signals {
  public:
-  Signals(asio::io_context& io, const CommonOptions& options, const Config& config, Server& server)
-      : end_(io, SIGTERM, SIGINT), hangup_(io, SIGHUP), options_(options), config_(config), server_(server) {
+  Signals(asio::io_context& io, const CommonOptions& options, const Config& config, Server& server,
+          const std::unique_ptr<HttpServer>& http)
+      : end_(io, SIGTERM, SIGINT),
+        hangup_(io, SIGHUP),
+        options_(options),
+        config_(config),
+        server_(server),
+        http_(http) {
     end_.async_wait([this](const ErrorCode& cancelled, int) {
       if (!cancelled) {
         was_ended_ = true;
@@ -150,7 +178,7 @@ class Signals {
   void wait_for_hangup() {
     hangup_.async_wait([this](const ErrorCode& cancelled, int) {
       if (!cancelled) {
-        reload(options_, config_, server_);
+        reload(options_, config_, server_, http_.get());
         wait_for_hangup();
       }
     });
@@ -161,6 +189,7 @@ class Signals {
   const CommonOptions& options_;
   const Config& config_;
   Server& server_;
+  const std::unique_ptr<HttpServer>& http_;  // empty until the port is open
   bool was_ended_ = false;
 };
 
@@ -206,7 +235,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   };
   Server server(io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
                 config.server.http_listen.empty() ? nullptr : &shared.board);
-  const Signals signals(io, shared.options, shared.loaded, server);
+  const Signals signals(io, shared.options, shared.loaded, server, shared.http);
   error = server.start();
   if (!error.empty()) {
     return fail(kExitNetwork, error);

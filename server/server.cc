@@ -9,6 +9,7 @@
 
 #include "server/model_export.h"
 #include "server/notify.h"
+#include "server/pace.h"
 #include "server/record.h"
 
 namespace gradstream {
@@ -63,8 +64,10 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       fleet_poll_(io),
       drain_timer_(io),
       watch_timer_(io),
-      board_(board) {
+      board_(board),
+      watched_parameters_(std::make_shared<RunParameters>(config.run)) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
+  coordinator_->set_limits({config_.server.device_messages});
 }
 
 Server::~Server() {
@@ -114,7 +117,26 @@ std::string Server::start() {
 
 // ---- Sessions ------------------------------------------------------------------------------------------------------
 
+bool Server::find_claim_psk(std::string_view identity, PskEntry* out) {
+  std::optional<ClaimRow> row;
+  if (parts_.fleet.find_claim(std::string(identity.substr(1)), &row) != StoreStatus::kOk) {
+    fleet_unreadable();
+  }
+  if (!row) {
+    return false;
+  }
+  out->key = row->key;
+  mbedtls_platform_zeroize(row->key.data(), row->key.size());
+  out->device = kNoDevice;
+  out->claim = row->id;
+  out->refusal = now_ms() < row->expires_ms ? PskRefusal::kNone : PskRefusal::kClaimEnded;
+  return true;
+}
+
 bool Server::find_psk(std::string_view identity, PskEntry* out) {
+  if (is_claim_identity(identity)) {
+    return find_claim_psk(identity, out);
+  }
   std::optional<DeviceRow> row;
   std::string name(identity);
   uint32_t generation = 0;
@@ -142,7 +164,7 @@ bool Server::find_psk(std::string_view identity, PskEntry* out) {
 
 void Server::on_session_established(SessionId session) {
   const Session* const found = listener_.find(session);
-  if (found != nullptr && found->device() >= devices_.size()) {
+  if (found != nullptr && found->claim() == 0 && found->device() >= devices_.size()) {
     refresh_fleet();  // enrolled since the last poll
   }
 }
@@ -154,6 +176,29 @@ void Server::on_session_message(SessionId session, uint32_t device, const Device
   }
   coordinator_->on_message(session, device, message, now_ms());
   execute();
+}
+
+// On this thread, which waits for the disk: it happens once in a device's life.
+void Server::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+  ClaimOutcome outcome = ClaimOutcome::kEnded;
+  const StoreStatus status =
+      parts_.fleet.claim_device(claim, identity.name, identity.key, now_ms(), &outcome);
+  const gs_Reason reason = status != StoreStatus::kOk                ? gs_Reason_REASON_STORAGE
+                           : outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
+                           : outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
+                                                                     : gs_Reason_REASON_NONE;
+  const bool is_granted = reason == gs_Reason_REASON_NONE;
+  ++(is_granted ? counters_.claims_granted : counters_.claims_refused);
+  if (is_granted && outcome == ClaimOutcome::kGranted) {
+    log_event(LogLevel::kInfo, "claim_granted", Fields().add("device", identity.name).add("claim", uint64_t{claim}));
+  } else if (!is_granted && claim_lines_.admit(kFaultLines, now_ms())) {
+    log_event(LogLevel::kWarn, "claim_refused",
+              Fields().add("device", identity.name).add("claim", uint64_t{claim}).add("reason", reason_name(reason))
+                  .add("remedy", reason == gs_Reason_REASON_CLAIM_USED
+                                     ? "give the device another name, or a file of its own: gradstream device rotate"
+                                     : "see gradstream claim list; gradstream claim add makes another one"));
+  }
+  listener_.find(session)->answer_claim(reason);
 }
 
 void Server::on_session_ended(SessionId session) {
@@ -482,7 +527,9 @@ void Server::publish_snapshot() {
     snapshot->digest = model.digest();
   }
   snapshot->round_count = config_.run.round_count;
+  snapshot->parameters = watched_parameters_;
   snapshot->round = coordinator_->round_progress();
+  snapshot->silent_after_ms = silent_after_ms();
   for (const DeviceRow& device : devices_) {
     ++(device.state == DeviceState::kPending    ? snapshot->devices_pending
        : device.state == DeviceState::kDisabled ? snapshot->devices_disabled
@@ -508,13 +555,23 @@ void Server::publish_snapshot() {
   board_->publish(snapshot);
 }
 
+// Who has no task may stay away for the widest window, who has one for a round too.
+uint64_t Server::silent_after_ms() const {
+  const gs_RunState state = coordinator_->run_state();
+  const bool is_idle = state == gs_RunState_RUN_STATE_PAUSED || state == gs_RunState_RUN_STATE_FINISHED ||
+                       state == gs_RunState_RUN_STATE_STOPPED;
+  const auto count = static_cast<uint32_t>(devices_.size());
+  const gs_RetryWindow window = is_idle ? idle_window(config_.run, count) : refused_window(config_.run, count);
+  return uint64_t{config_.run.report_deadline_ms} + window.max_ms;
+}
+
 // Before the next one may close.
 void Server::note_round() {
   const RoundSummary& last = coordinator_->last_round();
-  if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().version == last.version)) {
+  if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().summary.version == last.version)) {
     return;
   }
-  rounds_.push_back(last);
+  rounds_.push_back({last, counters_.wire_bytes_received, counters_.wire_bytes_sent});
   if (rounds_.size() > kRoundHistoryMax) {
     rounds_.pop_front();
   }

@@ -57,9 +57,11 @@ class Server : public SessionOwner {
  private:
   void on_session_established(SessionId session) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
+  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;
 
   bool find_psk(std::string_view identity, PskEntry* out);
+  bool find_claim_psk(std::string_view identity, PskEntry* out);
   StoreThread::Reports make_reports();
   void on_store_failed(StoreStatus status);
   void execute();
@@ -78,6 +80,7 @@ class Server : public SessionOwner {
   void log_counters();
   void watch();
   void publish_snapshot();
+  uint64_t silent_after_ms() const;
   void note_round();
   uint64_t now_ms() const;
 
@@ -100,10 +103,12 @@ class Server : public SessionOwner {
   std::shared_ptr<const std::vector<DeviceStatus>> watched_devices_;
   uint64_t watched_devices_ms_ = 0;   // when they were copied
   uint64_t watch_devices_at_ms_ = 0;  // when they are again, by the steady clock
-  std::deque<RoundSummary> rounds_;  // the last kRoundHistoryMax
+  const std::shared_ptr<const RunParameters> watched_parameters_;
+  std::deque<WatchedRound> rounds_;  // the last kRoundHistoryMax
   uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
   bool is_fleet_unreadable_ = false;      // and the log says so
+  RateMeter claim_lines_;                 // of kFaultLines
   uint32_t next_run_ = 0;  // that this server makes room for; 0: none
   std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
   bool executing_ = false;

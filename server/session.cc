@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include <mbedtls/platform_util.h>
+
 #include "runtime/training/encoding.h"
 #include "server/log.h"
 
@@ -28,7 +30,9 @@ uint64_t* counter_of(TlsFault fault, ShellCounters& counters) {
     case TlsFault::kRevoked: return &counters.revoked_identities;
     case TlsFault::kInactive: return &counters.inactive_identities;
     case TlsFault::kExpiredKey: return &counters.expired_keys;
+    case TlsFault::kClaimEnded: return &counters.claims_refused;
     case TlsFault::kWrongKey: return &counters.wrong_keys;
+    case TlsFault::kRecordTooLarge: return &counters.large_records;
     default: return &counters.tls_other_faults;
   }
 }
@@ -48,11 +52,12 @@ Piece piece_of(const Update& update) {
 }  // namespace
 
 Session::Session(SessionId id, Tcp::socket socket, TlsContext& context, const SessionLimits& limits,
-                 ShellCounters& counters, SessionOwner& owner)
+                 ShellCounters& counters, RateMeter& fault_lines, SessionOwner& owner)
     : id_(id),
       context_(context),
       limits_(limits),
       counters_(counters),
+      fault_lines_(fault_lines),
       owner_(&owner),
       peer_(text_of(socket)),
       timer_(socket.get_executor()) {
@@ -131,7 +136,7 @@ void Session::note_received(const DeviceMessage& message) {
   if (owes_answer_) {
     peer_due_ms_ = now_ms() + limits_.session_idle_max_ms;
   } else if (upload_begun_ || message.which_body == gs_DeviceMessage_status_report_tag) {
-    peer_due_ms_ = now_ms() + limits_.answer_deadline_ms;
+    peer_due_ms_ = std::min(now_ms() + limits_.answer_deadline_ms, exchange_due_ms_);
   }  // else a piece that crossed its Ack on the way: the device has the Ack's window
 }
 
@@ -150,9 +155,14 @@ void Session::note_sent(const ServerMessage& message) {
     default: break;
   }
   peer_due_ms_ = now_ms() + patience_ms;
+  exchange_due_ms_ = now_ms() + std::max<uint64_t>(patience_ms, limits_.session_idle_max_ms);
 }
 
 void Session::drain(const ServerMessage& message) {
+  if (claim() != 0) {  // its messages are others; it comes again by itself
+    close(gs_Reason_REASON_NONE);
+    return;
+  }
   if (upload_begun_) {
     drain_message_ = std::make_unique<ServerMessage>(message);
     return;
@@ -171,18 +181,36 @@ void Session::close(gs_Reason reason) {
     queued_size_ = 0;
   }
   if (reason != gs_Reason_REASON_NONE) {
-    ServerMessage message = {};
-    message.which_body = gs_ServerMessage_refuse_tag;
-    message.body.refuse.reason = reason;
-    message.body.refuse.has_retry = true;
-    message.body.refuse.retry.min_ms = limits_.refusal_retry_min_ms;
-    message.body.refuse.retry.max_ms = limits_.refusal_retry_max_ms;
     uint8_t frame[kFrameSizeMax];
-    const Result<size_t> size = encode_frame(message, frame);
+    const Result<size_t> size = encode_refusal(reason, frame);
     if (size.ok()) {
       queue_frame({frame, size.value()});
     }
   }
+  begin_closing();
+}
+
+Result<size_t> Session::encode_refusal(gs_Reason reason, uint8_t* frame) const {
+  const gs_RetryWindow retry = {limits_.refusal_retry_min_ms, limits_.refusal_retry_max_ms};
+  if (claim() != 0 && !knows_no_claims_) {
+    return encode_claim_answer({reason, true, retry}, frame);
+  }
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_refuse_tag;
+  message.body.refuse.reason = reason;
+  message.body.refuse.has_retry = true;
+  message.body.refuse.retry = retry;
+  return encode_frame(message, frame);
+}
+
+void Session::answer_claim(gs_Reason reason) {
+  if (!is_open()) {
+    return;
+  }
+  uint8_t frame[kFrameSizeMax];
+  const Result<size_t> size = encode_refusal(reason, frame);
+  GS_ASSERT(size.ok());  // two numbers fit a frame
+  queue_frame({frame, size.value()});
   begin_closing();
 }
 
@@ -250,6 +278,7 @@ void Session::pump_handshake() {
   }
   state_ = State::kHello;
   state_begin_ms_ = now_ms();
+  exchange_due_ms_ = state_begin_ms_ + limits_.session_idle_max_ms;
   ++counters_.sessions_established;
   log_event(LogLevel::kDebug, "session_established",
             Fields().add("session", id_).add("peer", peer_).add("device", identity()));
@@ -269,8 +298,16 @@ void Session::fail_tls() {
   }
   fields.add("remedy", tls_fault_remedy(fault));
   const bool is_reset = fault == TlsFault::kPeerClosed;  // a port scan, a health check, a board's reset
-  log_event(is_reset ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
+  if (state_ != State::kTls || may_log_fault()) {
+    log_event(is_reset ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
+  }
   begin_closing();
+}
+
+bool Session::may_log_fault() {
+  const bool may = fault_lines_.admit(kFaultLines, now_ms());
+  counters_.fault_lines_dropped += may ? 0 : 1;
+  return may;
 }
 
 void Session::pump_input() {
@@ -313,6 +350,10 @@ void Session::pump_input() {
 
 void Session::on_frame(std::span<const uint8_t> payload) {
   ++counters_.frames_received;
+  if (claim() != 0) {
+    on_claim(payload);
+    return;
+  }
   DeviceMessage message = {};
   const Status status = decode_message(payload, &message);
   if (status != Status::kOk) {
@@ -326,11 +367,38 @@ void Session::on_frame(std::span<const uint8_t> payload) {
   owner_->on_session_message(id_, device(), message);
 }
 
+void Session::on_claim(std::span<const uint8_t> payload) {
+  Identity claimed;
+  DeviceMessage message = {};
+  if (decode_claim_request(payload, &claimed) == Status::kOk) {
+    owner_->on_session_claim(id_, claim(), claimed);
+    mbedtls_platform_zeroize(claimed.key, sizeof claimed.key);
+  } else if (decode_message(payload, &message) == Status::kOk) {
+    refuse_device_at_claim();
+  } else {
+    refuse_malformed("no claim of a name and a key");
+  }
+}
+
+void Session::refuse_device_at_claim() {
+  knows_no_claims_ = true;
+  ++counters_.claims_refused;
+  if (may_log_fault()) {
+    log_event(LogLevel::kWarn, "claim_refused",
+              Fields().add("device", identity()).add("peer", peer_)
+                  .add("reason", reason_name(gs_Reason_REASON_UNEXPECTED_MESSAGE))
+                  .add("remedy", "this device does not know claims: give it an identity file of its own"));
+  }
+  close(gs_Reason_REASON_UNEXPECTED_MESSAGE);
+}
+
 void Session::refuse_malformed(const char* what) {
   ++counters_.malformed_frames;
-  log_event(LogLevel::kWarn, "malformed_frame",
-            Fields().add("session", id_).add("peer", peer_).add("device", identity()).add("what", what)
-                .add("remedy", "update the device's firmware: docs/wire.md is the format"));
+  if (may_log_fault()) {
+    log_event(LogLevel::kWarn, "malformed_frame",
+              Fields().add("session", id_).add("peer", peer_).add("device", identity()).add("what", what)
+                  .add("remedy", "update the device's firmware: docs/wire.md is the format"));
+  }
   close(gs_Reason_REASON_MALFORMED);
 }
 
@@ -448,9 +516,11 @@ void Session::on_deadline(Deadline deadline) {
       break;
   }
   ++*row.counter;
-  log_event(LogLevel::kWarn, "deadline",
-            Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", peer_)
-                .add("device", identity()).add("remedy", row.remedy));
+  if (state_ != State::kTls || may_log_fault()) {
+    log_event(LogLevel::kWarn, "deadline",
+              Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", peer_)
+                  .add("device", identity()).add("remedy", row.remedy));
+  }
   if (deadline == Deadline::kHandshake || deadline == Deadline::kWrite || deadline == Deadline::kClose) {
     end();  // nothing that could be said would arrive
   } else {

@@ -10,7 +10,7 @@
 //   after Ack, Wait           within the retry window plus answer_deadline_ms
 //   after anything else sent  within answer_deadline_ms
 //   while this end owes it an answer: session_idle_max_ms (not after StatusReport, nor before an update's last piece:
-//   then the next frame within answer_deadline_ms)
+//   then the next frame within answer_deadline_ms, and all such frames together within session_idle_max_ms)
 // A deadline that fires is logged with its name, counted, answered with REASON_DEADLINE and ends in a close.
 //
 // Malformed bytes are answered REASON_MALFORMED; a queue over its cap ends the session with REASON_OVERLOADED.
@@ -24,9 +24,11 @@
 #include <string>
 #include <vector>
 
+#include "runtime/link/claim.h"
 #include "runtime/link/codec.h"
 #include "runtime/link/frame.h"
 #include "server/asio_alias.h"
+#include "server/rate_limit.h"
 #include "server/tls_stream.h"
 
 namespace gradstream {
@@ -65,6 +67,7 @@ struct ShellCounters {
   uint64_t inactive_identities = 0;
   uint64_t expired_keys = 0;
   uint64_t wrong_keys = 0;
+  uint64_t large_records = 0;
   uint64_t tls_other_faults = 0;
   uint64_t malformed_frames = 0;
   uint64_t deadline_handshake = 0;
@@ -79,7 +82,15 @@ struct ShellCounters {
   uint64_t wire_bytes_received = 0;
   uint64_t wire_bytes_sent = 0;
   uint64_t store_failures = 0;
+  uint64_t fault_lines_dropped = 0;  // of the log, beyond kFaultLines
+  uint64_t greetings_replaced = 0;
+  uint64_t claims_granted = 0;
+  uint64_t claims_refused = 0;
 };
+
+// Lines of the log about handshakes that fail and bytes that are no message, of the whole server. Reason: whoever can
+// reach the port could fill the disk; what is dropped is counted.
+inline constexpr RateLimit kFaultLines = {10, 100};
 
 // Who owns the sessions. All calls come from the io_context thread.
 class SessionOwner {
@@ -87,14 +98,17 @@ class SessionOwner {
   virtual ~SessionOwner() = default;
   virtual void on_session_established(SessionId session) = 0;
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
+  // Of a session of this claim; answered by answer_claim().
+  virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
   // The last call for this session, and the only one for a session that never was established.
   virtual void on_session_ended(SessionId session) = 0;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
+  // fault_lines: of kFaultLines, shared by all sessions.
   Session(SessionId id, Tcp::socket socket, TlsContext& context, const SessionLimits& limits, ShellCounters& counters,
-          SessionOwner& owner);
+          RateMeter& fault_lines, SessionOwner& owner);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -106,6 +120,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void drain(const ServerMessage& message);
   // Ends the session after what was queued. reason: sent in a Refuse unless REASON_NONE.
   void close(gs_Reason reason);
+  // The answer to a claim ends its session.
+  void answer_claim(gs_Reason reason);
   // Ends it at once, without a word; on_session_ended() is still called.
   void abort();
 
@@ -113,8 +129,11 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string& peer() const { return peer_; }
   const std::string& identity() const { return stream_->identity(); }
   uint32_t device() const { return stream_->device(); }
+  uint32_t claim() const { return stream_->claim(); }
   bool is_half_open() const { return state_ == State::kTls; }
   bool is_open() const { return state_ == State::kHello || state_ == State::kOpen; }
+  // Established, and nothing has been heard of it yet.
+  bool is_silent() const { return state_ == State::kHello; }
   size_t queued_size() const { return queued_size_; }
 
  private:
@@ -126,11 +145,15 @@ class Session : public std::enable_shared_from_this<Session> {
   void pump_input();
   void pump_output();
   void on_frame(std::span<const uint8_t> payload);
+  void on_claim(std::span<const uint8_t> payload);
+  Result<size_t> encode_refusal(gs_Reason reason, uint8_t* frame) const;
   void refuse_malformed(const char* what);
   void queue_frame(std::span<const uint8_t> frame);
   void note_received(const DeviceMessage& message);
   void note_sent(const ServerMessage& message);
   void fail_tls();
+  bool may_log_fault();
+  void refuse_device_at_claim();
   void begin_closing();
   void end();
   uint64_t now_ms() const;
@@ -142,6 +165,7 @@ class Session : public std::enable_shared_from_this<Session> {
   TlsContext& context_;
   const SessionLimits& limits_;
   ShellCounters& counters_;
+  RateMeter& fault_lines_;
   SessionOwner* owner_;
   std::string peer_;
   std::shared_ptr<TlsStream> stream_;
@@ -157,9 +181,11 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t frame_begin_ms_ = 0;
   uint64_t write_begin_ms_ = 0;
   uint64_t peer_due_ms_ = 0;
+  uint64_t exchange_due_ms_ = 0;  // whatever it sends meanwhile; as of the last thing that this end said
   bool owes_answer_ = false;   // this end, to the last frame of the peer
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;  // a first piece came, its Ack has not left
+  bool knows_no_claims_ = false;  // a device that was given a claim in place of an identity
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;
 };

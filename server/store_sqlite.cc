@@ -26,7 +26,7 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 2;
+constexpr int64_t kSchemaVersion = 3;
 // How long a command waits for the server's transaction, or the server for a command's. Each lasts milliseconds.
 constexpr int kBusyTimeoutMs = 5000;
 constexpr uint32_t kLockRetryMs = 20;
@@ -36,7 +36,10 @@ constexpr const char* kSchema[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
     "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " created_ms INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 2, generation INTEGER NOT NULL DEFAULT 0,"
-    " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0) STRICT",
+    " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0, claim INTEGER NOT NULL DEFAULT 0) STRICT",
+    "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
+    " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
+    " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
     "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
     " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
     "CREATE TABLE journal (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL, kind INTEGER NOT NULL,"
@@ -47,7 +50,7 @@ constexpr const char* kSchema[] = {
     " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
 };
 
-// From each format to the next. Formats: 1 had `revoked` alone.
+// From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -56,6 +59,11 @@ constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN previous_key BLOB;"
     "ALTER TABLE devices ADD COLUMN previous_until_ms INTEGER NOT NULL DEFAULT 0;"
     "UPDATE meta SET value=2 WHERE key='schema_version'",
+    "ALTER TABLE devices ADD COLUMN claim INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
+    " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
+    " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
+    "UPDATE meta SET value=3 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
@@ -614,6 +622,19 @@ DeviceRow device_of(const UseType& use) {
 }
 
 template <typename UseType>
+ClaimRow claim_of(const UseType& use) {
+  ClaimRow row;
+  row.id = use.number32(0);
+  row.name = use.text(1);
+  row.count_max = use.number32(2);
+  row.count_used = use.number32(3);
+  row.expires_ms = use.number(4);
+  row.device_state = static_cast<DeviceState>(use.number(5));
+  row.created_ms = use.number(6);
+  return row;
+}
+
+template <typename UseType>
 RunRow run_of(const UseType& use) {
   RunRow row;
   row.id = use.number32(0);
@@ -654,6 +675,130 @@ StoreStatus SqliteDatabase::devices(std::vector<DeviceRow>* out) {
     out->push_back(device_of(use));
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the devices");
+}
+
+// ---- Claims --------------------------------------------------------------------------------------------------------
+
+StoreStatus SqliteDatabase::add_claim(ClaimRow* row) {
+  row->id = 0;
+  return change([&] {
+    Use use(*this,
+            "INSERT INTO claims (name,key,count_max,expires_ms,device_state,created_ms) VALUES (?1,?2,?3,?4,?5,?6)"
+            " ON CONFLICT(name) DO NOTHING");
+    use.bind_text(1, row->name);
+    use.bind_blob(2, row->key);
+    use.bind(3, row->count_max);
+    use.bind(4, row->expires_ms);
+    use.bind(5, static_cast<uint64_t>(row->device_state));
+    use.bind(6, row->created_ms);
+    const int code = use.step();
+    row->id = sqlite3_changes(connection_) == 1 ? static_cast<uint32_t>(sqlite3_last_insert_rowid(connection_)) : 0;
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "add the claim");
+  });
+}
+
+StoreStatus SqliteDatabase::claims(std::vector<ClaimRow>* out) {
+  out->clear();
+  Use use(*this, "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms FROM claims ORDER BY id");
+  int code = use.step();
+  for (; code == SQLITE_ROW; code = use.step()) {
+    out->push_back(claim_of(use));
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claims");
+}
+
+StoreStatus SqliteDatabase::find_claim(const std::string& name, std::optional<ClaimRow>* out) {
+  out->reset();
+  Use use(*this,
+          "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,key FROM claims WHERE name=?1");
+  use.bind_text(1, name);
+  const int code = use.step();
+  if (code == SQLITE_ROW) {
+    *out = claim_of(use);
+    const auto key = use.blob(7);
+    std::memcpy((*out)->key.data(), key.data(), std::min(key.size(), (*out)->key.size()));
+    return StoreStatus::kOk;
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claim");
+}
+
+StoreStatus SqliteDatabase::end_claim(const std::string& name, uint64_t now_ms, bool* found) {
+  return change([&] {
+    Use use(*this, "UPDATE claims SET expires_ms=min(expires_ms,?2) WHERE name=?1");
+    use.bind_text(1, name);
+    use.bind(2, now_ms);
+    const int code = use.step();
+    *found = sqlite3_changes(connection_) == 1;
+    return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "end the claim");
+  });
+}
+
+// state: of the device, where it is granted.
+StoreStatus SqliteDatabase::judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
+                                        uint64_t now_ms, ClaimOutcome* out, DeviceState* state) {
+  {
+    Use use(*this, "SELECT key,claim FROM devices WHERE name=?1");
+    use.bind_text(1, name);
+    const int code = use.step();
+    if (code == SQLITE_ROW) {
+      const auto known = use.blob(0);
+      const bool is_same = use.number32(1) == id && std::equal(known.begin(), known.end(), key.begin(), key.end());
+      *out = is_same ? ClaimOutcome::kRepeated : ClaimOutcome::kNameTaken;
+      return StoreStatus::kOk;
+    }
+    if (code != SQLITE_DONE) {
+      return fail(code, "read the device");
+    }
+  }
+  Use use(*this, "SELECT device_state FROM claims WHERE id=?1 AND expires_ms>?2 AND count_used<count_max");
+  use.bind(1, id);
+  use.bind(2, now_ms);
+  const int code = use.step();
+  if (code == SQLITE_ROW) {
+    *state = static_cast<DeviceState>(use.number(0));
+  }
+  *out = code == SQLITE_ROW ? ClaimOutcome::kGranted : ClaimOutcome::kEnded;
+  return code == SQLITE_ROW || code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claim");
+}
+
+StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const DeviceRow& row, uint64_t now_ms) {
+  int64_t count = 0;
+  bool added = false;
+  StoreStatus status = query_number("SELECT count(*) FROM devices", &count);
+  if (status == StoreStatus::kOk) {
+    status = insert_device(row, static_cast<uint64_t>(count), now_ms, &added);
+  }
+  if (status == StoreStatus::kOk) {
+    Use use(*this, "UPDATE devices SET claim=?1 WHERE device_index=?2");
+    use.bind(1, id);
+    use.bind(2, static_cast<uint64_t>(count));
+    const int code = use.step();
+    status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "note the device's claim");
+  }
+  if (status == StoreStatus::kOk) {
+    Use use(*this, "UPDATE claims SET count_used=count_used+1 WHERE id=?1");
+    use.bind(1, id);
+    const int code = use.step();
+    status = code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "count the claim");
+  }
+  return status;
+}
+
+StoreStatus SqliteDatabase::claim_device(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
+                                         uint64_t now_ms, ClaimOutcome* out) {
+  DeviceRow row;
+  row.name = name;
+  std::copy(key.begin(), key.end(), row.key.begin());
+  // First without a transaction: what is refused costs the disk nothing.
+  StoreStatus status = judge_claim(id, name, key, now_ms, out, &row.state);
+  if (status == StoreStatus::kOk && *out == ClaimOutcome::kGranted) {
+    status = change([&] {
+      const StoreStatus judged = judge_claim(id, name, key, now_ms, out, &row.state);
+      return judged == StoreStatus::kOk && *out == ClaimOutcome::kGranted ? insert_claimed(id, row, now_ms) : judged;
+    });
+  }
+  mbedtls_platform_zeroize(row.key.data(), row.key.size());
+  return status;
 }
 
 // ---- Runs ----------------------------------------------------------------------------------------------------------

@@ -43,6 +43,24 @@ const char* device_state_text(DeviceState state);
 
 using DeviceKey = std::array<uint8_t, 32>;
 
+// The credential of a batch, by which devices enrol themselves under keys that they have drawn (docs/wire.md, Claims).
+struct ClaimRow {
+  uint32_t id = 0;  // from 1
+  std::string name;  // without the mark that its TLS identity begins with
+  DeviceKey key = {};
+  uint32_t count_max = 0;   // devices that it lets in
+  uint32_t count_used = 0;
+  uint64_t expires_ms = 0;  // since the epoch
+  DeviceState device_state = DeviceState::kActive;  // of those that it lets in
+  uint64_t created_ms = 0;
+};
+enum class ClaimOutcome : uint8_t {
+  kGranted,
+  kRepeated,   // the same name and key by the same claim: granted before
+  kNameTaken,  // under another key, or not by this claim
+  kEnded,      // expired, or as many devices as it may let in
+};
+
 // A device and its keys. A rotation begins a new generation of the key and keeps the one before for a window. TLS
 // identities say which one they prove: identity_of_generation().
 struct DeviceRow {
@@ -116,6 +134,16 @@ class SqliteDatabase {
   StoreStatus rotate_key(const std::string& name, std::span<const uint8_t, 32> key, uint64_t previous_until_ms,
                          std::optional<uint32_t>* generation);
   StoreStatus find_device(const std::string& name, std::optional<DeviceRow>* out);
+  // Sets row->id; 0: the name is taken.
+  StoreStatus add_claim(ClaimRow* row);
+  // In order of id, without their keys.
+  StoreStatus claims(std::vector<ClaimRow>* out);
+  StoreStatus find_claim(const std::string& name, std::optional<ClaimRow>* out);
+  // It lets in nobody from now on.
+  StoreStatus end_claim(const std::string& name, uint64_t now_ms, bool* found);
+  // Enrols a device by claim `id`: durable on kGranted, nothing is changed by any other outcome.
+  StoreStatus claim_device(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
+                           ClaimOutcome* out);
   // In order of index, without their keys.
   StoreStatus devices(std::vector<DeviceRow>* out);
 
@@ -143,6 +171,9 @@ class SqliteDatabase {
   StoreStatus make_schema();
   StoreStatus check_schema(const SqliteOptions& options);
   StoreStatus migrate(int64_t version);
+  StoreStatus judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
+                          ClaimOutcome* out, DeviceState* state);
+  StoreStatus insert_claimed(uint32_t id, const DeviceRow& row, uint64_t now_ms);
   StoreStatus insert_device(const DeviceRow& row, uint64_t index, uint64_t now_ms, bool* added);
   StoreStatus execute(const char* sql);
   StoreStatus change(const std::function<StoreStatus()>& body);

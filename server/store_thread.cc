@@ -1,6 +1,7 @@
 #include "server/store_thread.h"
 
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 namespace gradstream {
@@ -80,6 +81,9 @@ bool StoreThread::store_batch(const std::vector<JournalRecord>& batch) {
 }
 
 void StoreThread::loop() {
+  sigset_t all;  // signals are the main thread's: this one may sleep for hours
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     const std::vector<JournalRecord> batch = wait_for_batch(lock);

@@ -27,6 +27,9 @@ constexpr int kCiphersuites[] = {MBEDTLS_TLS1_3_AES_128_GCM_SHA256, MBEDTLS_TLS1
 
 constexpr unsigned char kAlertUnknownPskIdentity = 115;
 
+// The largest record that both ends may send: content, its type, tag and padding.
+constexpr size_t kRecordSizeMax = MBEDTLS_SSL_IN_CONTENT_LEN + 256;
+
 int random_bytes(void*, unsigned char* out, size_t size) {
   return psa_generate_random(out, size) == PSA_SUCCESS ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
@@ -48,9 +51,11 @@ const char* tls_fault_event(TlsFault fault) {
     case TlsFault::kRevoked: return "tls_revoked_identity";
     case TlsFault::kInactive: return "tls_inactive_identity";
     case TlsFault::kExpiredKey: return "tls_expired_key";
+    case TlsFault::kClaimEnded: return "tls_claim_ended";
     case TlsFault::kWrongKey: return "tls_wrong_key";
     case TlsFault::kNoPsk: return "tls_no_psk";
     case TlsFault::kKeyExchange: return "tls_key_exchange";
+    case TlsFault::kRecordTooLarge: return "tls_record_too_large";
     case TlsFault::kPeerAlert: return "tls_peer_alert";
     case TlsFault::kPeerClosed: return "tls_peer_closed";
     case TlsFault::kProtocol: return "tls_protocol";
@@ -68,12 +73,17 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kInactive: return "the device is pending or disabled: `gradstream device enable` lets it in";
     case TlsFault::kExpiredKey:
       return "its key was rotated and the window is over: give it the file of the last `gradstream device rotate`";
+    case TlsFault::kClaimEnded:
+      return "the claim's time is over: `gradstream claim add` makes another one, and the device needs its file";
     case TlsFault::kWrongKey:
       return "its identity file is not the one that `gradstream device add` or `rotate` wrote last";
     case TlsFault::kNoPsk: return "configure the device's pre-shared key with psk_dhe_ke (x25519 or P-256)";
     case TlsFault::kKeyExchange:
       return "it asks for psk_ke, which is not allowed here: give the device psk_dhe_ke, or set server.allow_psk_ke = "
              "true (no forward secrecy)";
+    case TlsFault::kRecordTooLarge:
+      return "the peer ignores record_size_limit (RFC 8449), and sends records of more than 1,024 bytes: use a client "
+             "that knows it";
     case TlsFault::kPeerAlert: return "see the device's console";
     case TlsFault::kPeerClosed: return "none needed if the device was reset; else check the link";
     case TlsFault::kProtocol: return "check the link for lost or foreign bytes; the device dials again";
@@ -367,6 +377,7 @@ void TlsStream::track_records(const unsigned char* bytes, size_t size) {
     if (record_header_size_ == sizeof record_header_) {
       record_left_ = static_cast<size_t>(record_header_[3]) << 8 | record_header_[4];
       record_header_size_ = 0;
+      record_size_ = record_left_;
     }
   }
 }
@@ -376,14 +387,17 @@ Status TlsStream::fail(int code) {
     return Status::kProtocolError;
   }
   fault_detail_ = mbedtls_text(code);
-  if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION) {
+  if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_size_ > kRecordSizeMax) {
+    fault_ = TlsFault::kRecordTooLarge;
+  } else if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION) {
     fault_ = TlsFault::kTlsVersion;
   } else if (!established_ && !identity_.empty() && !identity_known_) {
     fault_ = TlsFault::kUnknownIdentity;
   } else if (!established_ && !identity_.empty() && entry_.refusal != PskRefusal::kNone) {
     fault_ = entry_.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
              : entry_.refusal == PskRefusal::kInactive ? TlsFault::kInactive
-                                                       : TlsFault::kExpiredKey;
+             : entry_.refusal == PskRefusal::kExpired  ? TlsFault::kExpiredKey
+                                                       : TlsFault::kClaimEnded;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
     fault_ = TlsFault::kWrongKey;
   } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER &&

@@ -42,10 +42,13 @@ enum class PskRefusal : uint8_t {
   kRevoked,
   kInactive,  // pending or disabled
   kExpired,   // proves a key that a rotation has replaced, after its window
+  kClaimEnded,  // a claim whose time is over
 };
+inline constexpr uint32_t kNoDevice = UINT32_MAX;
 struct PskEntry {
   PskKey key = {};
-  uint32_t device = 0;  // enrolment index
+  uint32_t device = 0;  // enrolment index; kNoDevice: of a claim
+  uint32_t claim = 0;   // its id; 0: this is a device
   PskRefusal refusal = PskRefusal::kNone;
 };
 // false: no such identity. Called on the io_context thread, in the middle of a handshake: it must not wait.
@@ -59,9 +62,11 @@ enum class TlsFault : uint8_t {
   kRevoked,          // enrolled once, revoked since
   kInactive,         // pending or disabled
   kExpiredKey,       // of a generation that a rotation has ended
+  kClaimEnded,       // a claim whose time is over
   kWrongKey,         // the identity is known, its key differs
   kNoPsk,            // the peer offers no pre-shared key or no key exchange of ours
   kKeyExchange,      // the identity is known, but offered with psk_ke alone, which the context does not allow
+  kRecordTooLarge,   // the peer sends records beyond record_size_limit
   kPeerAlert,        // the peer ended it with an alert
   kPeerClosed,       // the peer closed the connection
   kProtocol,         // anything else that is no TLS 1.3
@@ -125,6 +130,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   // The identity offered, proven once handshake() returned kOk; its enrolment index.
   const std::string& identity() const { return identity_; }
   uint32_t device() const { return entry_.device; }
+  uint32_t claim() const { return entry_.claim; }
   uint64_t wire_bytes_sent() const { return wire_bytes_sent_; }
   uint64_t wire_bytes_received() const { return wire_bytes_received_; }
 
@@ -158,6 +164,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   uint8_t record_header_[5] = {};
   size_t record_header_size_ = 0;
   size_t record_left_ = 0;
+  size_t record_size_ = 0;  // of the one that began last
   TlsFault fault_ = TlsFault::kNone;
   std::string fault_detail_;
   std::string identity_;

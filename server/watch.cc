@@ -1,9 +1,12 @@
 #include "server/watch.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -89,7 +92,7 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
   metrics.gauge("gradstream_round_wanted", "Answers that close it.", s.round.wanted);
   metrics.gauge("gradstream_round_asked", "Devices asked in it.", s.round.asked);
   if (!s.rounds.empty()) {
-    const RoundSummary& last = s.rounds.back();
+    const RoundSummary& last = s.rounds.back().summary;
     metrics.gauge("gradstream_version_timestamp_seconds", "When the newest version was made.",
                   seconds_of(last.time_ms));
     metrics.gauge("gradstream_round_loss", "Mean loss of the devices before their local steps, of the last round.",
@@ -97,40 +100,198 @@ void add_run(Metrics& metrics, const WatchSnapshot& s) {
   }
 }
 
-Json json_of(const RoundSummary& round) {
-  return {{"version", round.version},       {"time_ms", round.time_ms},
-          {"trigger", round.trigger},       {"folded", round.folded},
-          {"late", round.late},             {"partial", round.partial},
-          {"missing", round.missing},       {"loss_before", round.loss_before},
-          {"loss_after", round.loss_after}, {"upload_bytes", round.upload_bytes},
-          {"record_bytes", round.record_bytes}};
+// One object, written as it goes: of ten thousand devices a tree of values would be three hundred thousand nodes.
+class Object {
+ public:
+  Object& add(const char* key, uint64_t value) { return raw(key, std::to_string(value)); }
+  Object& add(const char* key, uint32_t value) { return raw(key, std::to_string(value)); }
+  Object& add(const char* key, const char* text) = delete;  // it would become a bool: word(), or a std::string
+  Object& add(const char* key, bool value) { return raw(key, value ? "true" : "false"); }
+  Object& add(const char* key, double value) { return raw(key, std::isfinite(value) ? number(value) : "null"); }
+  // Becomes ASCII; what a device says may be no UTF-8.
+  Object& add(const char* key, const std::string& text) {
+    const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+    return std::all_of(text.begin(), text.end(), is_plain)
+               ? word(key, text.c_str())
+               : raw(key, Json(text).dump(-1, ' ', true, Json::error_handler_t::replace));
+  }
+  Object& word(const char* key, const char* text) {
+    begin(key);
+    text_ += '"';
+    text_ += text;
+    text_ += '"';
+    return *this;
+  }
+  Object& raw(const char* key, std::string_view json) {
+    begin(key);
+    text_ += json;
+    return *this;
+  }
+  std::string text() const { return text_.empty() ? "{}" : text_ + "}"; }
+
+ private:
+  void begin(const char* key) {
+    text_ += text_.empty() ? "{\"" : ",\"";
+    text_ += key;
+    text_ += "\":";
+  }
+
+  std::string text_;
+};
+
+// The list of what text_of(entry) says.
+template <typename Entries, typename TextOf>
+std::string list_of(const Entries& entries, TextOf&& text_of) {
+  std::string text = "[";
+  for (const auto& entry : entries) {
+    text += (text.size() == 1 ? "" : ",") + text_of(entry);
+  }
+  return text + "]";
 }
 
-Json json_of(const DeviceStatus& device) {
+std::string json_of(const WatchedRound& watched) {
+  const RoundSummary& round = watched.summary;
+  return Object()
+      .add("version", round.version)
+      .add("time_ms", round.time_ms)
+      .add("opened_ms", round.opened_ms)
+      .word("trigger", round.trigger)
+      .add("asked", round.asked)
+      .add("wanted", round.wanted)
+      .add("folded", round.folded)
+      .add("late", round.late)
+      .add("partial", round.partial)
+      .add("extensions", round.extensions)
+      .add("missing", round.missing)
+      .add("loss_before", round.loss_before)
+      .add("loss_after", round.loss_after)
+      .add("upload_bytes", round.upload_bytes)
+      .add("record_bytes", round.record_bytes)
+      .add("wire_bytes_received", watched.wire_bytes_received)
+      .add("wire_bytes_sent", watched.wire_bytes_sent)
+      .text();
+}
+
+const char* reset_cause_text(gs_ResetCause cause) {
+  switch (cause) {
+    case gs_ResetCause_RESET_CAUSE_POWER_ON: return "power_on";
+    case gs_ResetCause_RESET_CAUSE_WATCHDOG: return "watchdog";
+    case gs_ResetCause_RESET_CAUSE_SOFTWARE: return "software";
+    case gs_ResetCause_RESET_CAUSE_BROWN_OUT: return "brown_out";
+    case gs_ResetCause_RESET_CAUSE_PIN: return "pin";
+    default: return "none";
+  }
+}
+
+std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
   const gs_StatusReport& report = device.report;
-  return {{"device", device.name},
-          {"index", device.index},
-          {"active", !device.is_revoked},
-          {"connected", device.connected},
-          {"asked", device.is_asked},
-          {"has_task", device.has_task},
-          {"task_version", device.task_version},
-          {"version_held", device.version_held},
-          {"last_seen_ms", device.last_seen_ms},
-          {"last_verdict", verdict_text(device.last_verdict)},
-          {"folded", device.updates_folded},
-          {"late", device.updates_late},
-          {"snapshots", device.snapshots_sent},
-          {"step_time_us", device.step_time_us},
-          {"firmware", device.firmware_version},
-          {"uptime_s", report.uptime_s},
-          {"arena_high_water_bytes", report.arena_high_water},
-          {"stack_high_water_bytes", report.stack_high_water},
-          {"tls_high_water_bytes", report.tls_high_water}};
+  return Object()
+      .add("device", device.name)
+      .add("index", device.index)
+      .word("standing", device_standing(device, snapshot))
+      .add("active", !device.is_revoked)
+      .add("connected", device.connected)
+      .add("capable", device.is_capable)
+      .add("asked", device.is_asked)
+      .add("answered", device.has_answered)
+      .add("has_task", device.has_task)
+      .add("task_version", device.task_version)
+      .add("task_issued_ms", device.task_issued_ms)
+      .add("version_held", device.version_held)
+      .add("last_seen_ms", device.last_seen_ms)
+      .word("last_verdict", verdict_text(device.last_verdict))
+      .word("last_reason", reason_name(device.last_reason))
+      .add("last_staleness", device.last_staleness)
+      .add("last_staleness_weight", static_cast<double>(device.last_staleness_weight))
+      .add("last_steps", device.last_steps)
+      .add("last_steps_asked", device.last_steps_asked)
+      .add("folded", device.updates_folded)
+      .add("late", device.updates_late)
+      .add("partial", device.updates_partial)
+      .add("snapshots", device.snapshots_sent)
+      .add("sample_count", device.sample_count)
+      .add("step_time_us", device.step_time_us)
+      .add("firmware", device.firmware_version)
+      .word("reset_cause", reset_cause_text(device.reset_cause))
+      .add("uptime_s", report.uptime_s)
+      .add("arena_bytes", device.arena_size)
+      .add("arena_high_water_bytes", report.arena_high_water)
+      .add("stack_high_water_bytes", report.stack_high_water)
+      .add("tls_high_water_bytes", report.tls_high_water)
+      .add("bytes_sent", report.bytes_sent)
+      .add("bytes_received", report.bytes_received)
+      .add("digest_mismatches", report.digest_mismatches)
+      .text();
 }
 
-// ASCII; what a device says may be no UTF-8.
-std::string text_of(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n"; }
+std::string parameters_json(const RunParameters& parameters) {
+  Object object;
+  visit_fields(parameters, [&](const char* key, const auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_enum_v<Value>) {
+      object.word(key, name_of(value));
+    } else if constexpr (std::is_floating_point_v<Value>) {  // as short as the type allows: 0.1, not 0.10000000149
+      std::array<char, 32> text = {};
+      const char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+      object.raw(key, std::string_view(text.data(), static_cast<size_t>(end - text.data())));
+    } else {
+      object.add(key, value);
+    }
+  });
+  return object.text();
+}
+
+std::string run_json(const WatchSnapshot& s) {
+  const RoundProgressView& round = s.round;
+  const Object open = Object()
+                          .add("asked", round.asked)
+                          .add("answers", round.answers)
+                          .add("wanted", round.wanted)
+                          .add("late", round.late)
+                          .add("partial", round.partial)
+                          .add("extensions", round.extensions)
+                          .add("opened_ms", round.opened_ms)
+                          .add("deadline_ms", round.deadline_ms);
+  return Object()
+      .add("number", s.run)
+      .add("name", s.run_name)
+      .word("state", run_state_text(s.run_state))
+      .add("has_version", s.has_version)
+      .add("version", s.version)
+      .add("digest", hex(s.digest))
+      .add("round_count", s.round_count)
+      .raw("round", open.text())
+      .raw("parameters", s.parameters == nullptr ? "{}" : parameters_json(*s.parameters))
+      .text();
+}
+
+std::string refusals_json(const CoordinatorCounters& counters) {
+  Object object;
+  for (size_t i = 0; i < counters.refusals.size(); ++i) {
+    if (counters.refusals[i] > 0) {
+      object.add(reason_name(static_cast<gs_Reason>(i)), counters.refusals[i]);
+    }
+  }
+  return object.text();
+}
+
+std::string http_json(const HttpCounters& http) {
+  Object refusals;
+  for (size_t i = 0; i < kHttpRefusalCount; ++i) {
+    refusals.add(http_refusal_text(static_cast<HttpRefusal>(i)), http.refusals[i].load());
+  }
+  return Object().add("requests", http.requests.load()).raw("refusals", refusals.text()).text();
+}
+
+// The number behind `after=`; 0 for none.
+uint32_t version_after(std::string_view query) {
+  constexpr std::string_view kKey = "after=";
+  uint32_t version = 0;
+  if (query.starts_with(kKey)) {
+    std::from_chars(query.data() + kKey.size(), query.data() + query.size(), version);
+  }
+  return version;
+}
 
 HttpResponse respond(uint32_t status, std::string body, const char* type = "text/plain; charset=utf-8") {
   HttpResponse response;
@@ -187,47 +348,75 @@ std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
   return metrics.take();
 }
 
-std::string status_json(const WatchSnapshot& s) {
-  Json counters;
-  visit_counters(s.shell, s.coordinator, [&](const char* key, const char*, uint64_t value) { counters[key] = value; });
-  Json rounds = Json::array();
-  for (const RoundSummary& round : s.rounds) {
-    rounds.push_back(json_of(round));
-  }
-  Json open = {{"asked", s.round.asked}, {"answers", s.round.answers}, {"wanted", s.round.wanted}};
-  Json run = {{"number", s.run},         {"name", s.run_name},       {"state", run_state_text(s.run_state)},
-              {"has_version", s.has_version}, {"version", s.version}, {"digest", hex(s.digest)},
-              {"round_count", s.round_count}, {"round", std::move(open)}};
-  Json devices = {{"pending", s.devices_pending}, {"active", s.devices_active}, {"disabled", s.devices_disabled},
-                  {"revoked", s.devices_revoked}};
-  return text_of({{"time_ms", s.taken_ms},
-                  {"started_ms", s.started_ms},
-                  {"ready", not_ready_cause(s).empty()},
-                  {"draining", s.is_draining},
-                  {"storage_failed", s.is_storage_failed},
-                  {"run", std::move(run)},
-                  {"devices", std::move(devices)},
-                  {"sessions", s.sessions},
-                  {"handshakes", s.handshakes},
-                  {"counters", std::move(counters)},
-                  {"rounds", std::move(rounds)}});
+std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32_t after) {
+  Object counters;
+  visit_counters(s.shell, s.coordinator,
+                 [&](const char* key, const char*, uint64_t value) { counters.add(key, value); });
+  const auto first = std::find_if(s.rounds.begin(), s.rounds.end(),
+                                  [&](const WatchedRound& round) { return round.summary.version > after; });
+  const Object devices = Object()
+                             .add("pending", s.devices_pending)
+                             .add("active", s.devices_active)
+                             .add("disabled", s.devices_disabled)
+                             .add("revoked", s.devices_revoked);
+  return Object()
+             .add("time_ms", s.taken_ms)
+             .add("started_ms", s.started_ms)
+             .add("ready", not_ready_cause(s).empty())
+             .add("draining", s.is_draining)
+             .add("storage_failed", s.is_storage_failed)
+             .raw("run", run_json(s))
+             .raw("devices", devices.text())
+             .add("silent_after_ms", s.silent_after_ms)
+             .add("sessions", s.sessions)
+             .add("handshakes", s.handshakes)
+             .raw("counters", counters.text())
+             .raw("refusals", refusals_json(s.coordinator))
+             .raw("http", http_json(http))
+             .raw("rounds",
+                  list_of(std::span(first, s.rounds.end()), [](const WatchedRound& round) { return json_of(round); }))
+             .text() +
+         "\n";
 }
 
 std::string devices_json(const WatchSnapshot& s) {
-  Json devices = Json::array();
-  if (s.devices != nullptr) {
-    for (const DeviceStatus& device : *s.devices) {
-      devices.push_back(json_of(device));
-    }
-  }
-  return text_of({{"time_ms", s.devices_taken_ms},
-                  {"run", s.run},
-                  {"version", s.version},
-                  {"devices", std::move(devices)}});
+  const std::vector<DeviceStatus> none;
+  return Object()
+             .add("time_ms", s.devices_taken_ms)
+             .add("run", s.run)
+             .add("version", s.version)
+             .raw("devices", list_of(s.devices == nullptr ? none : *s.devices,
+                                     [&](const DeviceStatus& device) { return json_of(device, s); }))
+             .text() +
+         "\n";
 }
 
-HttpResponse watch_response(std::string_view path, const WatchSnapshot* snapshot, const HttpCounters& http,
+const char* device_standing(const DeviceStatus& device, const WatchSnapshot& s) {
+  if (device.is_revoked) {
+    return "off";
+  }
+  if (!device.connected && device.last_seen_ms + s.silent_after_ms < s.devices_taken_ms) {
+    return "silent";
+  }
+  if (!device.is_capable) {
+    return "unable";
+  }
+  const bool works_on_old = device.has_task && device.task_version < s.version;
+  if (works_on_old || device.last_verdict == gs_Verdict_VERDICT_LATE) {
+    return "late";
+  }
+  if (device.last_verdict == gs_Verdict_VERDICT_REFUSED || device.last_verdict == gs_Verdict_VERDICT_ABANDONED) {
+    return "refused";
+  }
+  if (device.last_verdict != gs_Verdict_VERDICT_FOLDED) {
+    return "new";
+  }
+  return device.last_steps < device.last_steps_asked ? "partial" : "in_time";
+}
+
+HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snapshot, const HttpCounters& http,
                             uint64_t now_steady_ms) {
+  const std::string_view path = target.path;
   constexpr const char* kJson = "application/json";
   const bool is_stale = snapshot == nullptr || now_steady_ms > snapshot->taken_steady_ms + kWatchStaleMs;
   if (path == "/healthz") {
@@ -245,7 +434,7 @@ HttpResponse watch_response(std::string_view path, const WatchSnapshot* snapshot
     return respond(200, metrics_text(*snapshot, http), "text/plain; version=0.0.4; charset=utf-8");
   }
   if (path == "/status") {
-    return respond(200, status_json(*snapshot), kJson);
+    return respond(200, status_json(*snapshot, http, version_after(target.query)), kJson);
   }
   if (path == "/status/devices") {
     return respond(200, devices_json(*snapshot), kJson);

@@ -27,6 +27,13 @@ inline constexpr uint32_t kWatchStaleMs = 10000;
 // Versions whose summaries are kept for /status. Reason: a curve's width in pixels.
 inline constexpr size_t kRoundHistoryMax = 512;
 
+// A round with what the wire had carried since the server's start when it closed, TLS and all.
+struct WatchedRound {
+  RoundSummary summary;
+  uint64_t wire_bytes_received = 0;
+  uint64_t wire_bytes_sent = 0;
+};
+
 struct WatchSnapshot {
   uint64_t taken_ms = 0;         // since the epoch, as all times here
   uint64_t taken_steady_ms = 0;  // by the clock that nobody sets
@@ -38,7 +45,11 @@ struct WatchSnapshot {
   uint32_t version = 0;
   uint64_t digest = 0;
   uint32_t round_count = 0;
+  std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
+  // A device that is not connected is silent when nothing has been heard of it for so long: by then it had the time of
+  // a round and of the widest retry window.
+  uint64_t silent_after_ms = 0;
   uint32_t devices_pending = 0;
   uint32_t devices_active = 0;
   uint32_t devices_disabled = 0;
@@ -49,14 +60,14 @@ struct WatchSnapshot {
   bool is_draining = false;
   ShellCounters shell;
   CoordinatorCounters coordinator;
-  std::vector<RoundSummary> rounds;  // the last ones since the start, oldest first
+  std::vector<WatchedRound> rounds;  // the last ones since the start, oldest first
   // Of a large fleet less often than the rest, and shared by the snapshots between.
   std::shared_ptr<const std::vector<DeviceStatus>> devices;
   uint64_t devices_taken_ms = 0;
 };
 
 // Copying the devices takes the coordinator's thread as long as this share of its time at most: one part in so many.
-// Reason: at 10,000 devices a copy takes 5 to 13 ms (docs/operating.md), and the whole is to stay below the noise.
+// Reason: at 10,000 devices a copy takes up to 14 ms (docs/operating.md), and the whole is to stay below the noise.
 inline constexpr uint32_t kDeviceCopyShare = 1000;
 
 class WatchBoard {
@@ -85,6 +96,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("inactive_identities", "Handshakes of pending or disabled devices.", s.inactive_identities);
   visit("expired_keys", "Handshakes with a key whose rotation window is over.", s.expired_keys);
   visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.wrong_keys);
+  visit("large_records", "Sessions ended for a TLS record beyond record_size_limit.", s.large_records);
   visit("tls_other_faults", "Handshakes that failed otherwise.", s.tls_other_faults);
   visit("malformed_frames", "Sessions ended for bytes that are no message.", s.malformed_frames);
   visit("deadline_handshake", "Sessions ended by handshake_deadline_ms.", s.deadline_handshake);
@@ -99,6 +111,12 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("wire_bytes_received", "Bytes from devices, with TLS.", s.wire_bytes_received);
   visit("wire_bytes_sent", "Bytes to devices, with TLS.", s.wire_bytes_sent);
   visit("store_failures", "Series of failures of the database.", s.store_failures);
+  visit("fault_lines_dropped", "Log lines about bad handshakes and bytes that were not written.",
+        s.fault_lines_dropped);
+  visit("greetings_replaced", "Sessions without a Hello that a newer one of the same device ended.",
+        s.greetings_replaced);
+  visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);
+  visit("claims_refused", "Claims that were refused.", s.claims_refused);
   visit("updates_folded", "Updates folded in time.", c.updates_folded);
   visit("updates_late", "Updates folded late.", c.updates_late);
   visit("updates_partial", "Folded updates of fewer steps than asked.", c.updates_partial);
@@ -114,21 +132,34 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("snapshots_sent", "Models sent whole.", c.snapshots_sent);
   visit("records_sent", "Versions sent as records.", c.records_sent);
   visit("digest_mismatches", "Devices whose model differed.", c.digest_mismatches);
+  visit("devices_ahead", "Pulls from versions that a restored database does not have.", c.devices_ahead);
   visit("sessions_replaced", "Sessions that a newer one of the same device ended.", c.sessions_replaced);
   visit("messages_unexpected", "Messages out of turn.", c.messages_unexpected);
+  visit("messages_over_rate", "Messages beyond device_messages_per_s_max.", c.messages_over_rate);
   visit("steps_failed", "Versions whose updates made no step.", c.steps_failed);
 }
 
 // Prometheus' text form, version 0.0.4: base units, and labels of closed sets only.
 std::string metrics_text(const WatchSnapshot& snapshot, const HttpCounters& http);
-// The run, the open round, counters and the last rounds.
-std::string status_json(const WatchSnapshot& snapshot);
+// The run with its parameters, the open round, counters and those of the last rounds that made versions above `after`.
+std::string status_json(const WatchSnapshot& snapshot, const HttpCounters& http, uint32_t after = 0);
 // One object a device: a snapshot's size grows with the fleet.
 std::string devices_json(const WatchSnapshot& snapshot);
 
-// /metrics, /healthz (the coordinator lives), /readyz (it takes devices and can store), /status, /status/devices; 404
-// otherwise. snapshot may be null; now_steady_ms: of the same clock as taken_steady_ms.
-HttpResponse watch_response(std::string_view path, const WatchSnapshot* snapshot, const HttpCounters& http,
+// What a device is to the run, in one word of a closed set, the first that holds:
+//   off      pending, disabled or revoked
+//   silent   not connected, and not heard of for silent_after_ms
+//   unable   its image lacks what the run's tasks need, or it refused them for good
+//   late     it works on a version that is over, or its last update began at one
+//   partial  its last accepted update had fewer steps than asked
+//   in_time  its last update counted, in time and with all its steps
+//   refused  its last update was refused, or its task ended without one
+//   new      it has not sent an update yet
+const char* device_standing(const DeviceStatus& device, const WatchSnapshot& snapshot);
+
+// /metrics, /healthz (the coordinator lives), /readyz (it takes devices and can store), /status (with ?after=VERSION),
+// /status/devices; 404 otherwise. snapshot may be null; now_steady_ms: of the same clock as taken_steady_ms.
+HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snapshot, const HttpCounters& http,
                             uint64_t now_steady_ms);
 
 // The word of a gs_Verdict, the same for the HTTP port and the command line; "none" for none.

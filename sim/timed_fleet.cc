@@ -152,7 +152,10 @@ void TimedFleet::look_for_lost_sessions() {
   for (const auto& device : devices_) {
     const ClientCounters& counters = device->client->counters();
     if (counters.deadlines_missed + counters.malformed_frames + counters.connection_failures > 0) {
-      fail("device " + std::to_string(device->index) + " lost a session");
+      fail("device " + std::to_string(device->index) +
+           " lost a session: deadlines_missed=" + std::to_string(counters.deadlines_missed) +
+           " malformed_frames=" + std::to_string(counters.malformed_frames) +
+           " connection_failures=" + std::to_string(counters.connection_failures));
     }
   }
 }
@@ -294,7 +297,7 @@ void TimedFleet::power_off(uint32_t index) {
 
 void TimedFleet::schedule_poll(uint32_t index, uint64_t at_ms) {
   Device& device = *devices_[index];
-  at_ms = std::max(at_ms, device.busy_ms);
+  at_ms = std::max({at_ms, device.busy_ms, now_ms_});  // a client that wants to go on at once may name the past
   if (at_ms < device.poll_ms) {
     device.poll_ms = at_ms;
     push(at_ms, EventKind::kPoll, index, 0);

@@ -7,11 +7,16 @@ The path-sensitive analyzer looks at what boards run with all its depth. At the 
 mode, which inlines small functions only: in depth it spends two thirds of the whole check on the insides of Asio and
 Eigen, longer than a test run has. --deep looks at everything in depth; `./run soak tidy` does that.
 
-A unit that is compiled more than once, a second time with doubles say, is checked as it is compiled first. One that was
-clean is not checked again until it, a header of the project that it reaches, its compile command or .clang-tidy
-changes. Tests are left out of ./run test, which has to end in time on a bare machine; where they are checked they go
-without the path-sensitive analyzer, because GoogleTest's macros cost it a minute a file, and may leave the members of
-their tables to aggregate initialisation.
+Three quarters of the time go into the headers that a unit includes. Units that are compiled by the same command are
+therefore checked in batches, one after the other in one file. What two units would both call by one name, each for
+itself, is given the unit's number there where that is safe, or the units go into two batches; a finding names the unit
+and its line all the same.
+
+A unit that is compiled more than once, a second time with doubles say, is checked as it is compiled first. A batch that
+was clean is not checked again until one of its units, a header of the project that they reach, the compile command or
+.clang-tidy changes. Tests are left out of ./run test, which has to end in time on a bare machine; where they are
+checked they go without the path-sensitive analyzer, because GoogleTest's macros cost it a minute a file, and may leave
+the members of their tables to aggregate initialisation.
 """
 
 import concurrent.futures
@@ -21,11 +26,16 @@ import os
 import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = ("third_party/", "build/")
 ON_BOARDS = ("runtime/", "firmware/", "boards/")
 SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")]
+BATCH_UNITS_MAX = 8  # more save little, and leave the last batch to one processor
+NUMBER = "OfUnit"
+DECLARES = "#define|struct|class|union|enum class|enum|template .*> class|namespace"
+ALONE = "#define before #include"  # what the headers are then is the unit's own
 TESTS_WITHOUT = "-clang-analyzer-*,-cppcoreguidelines-pro-type-member-init"
 
 
@@ -51,12 +61,94 @@ def reached(path: str, seen: dict) -> dict:
     return seen
 
 
-def digest_of(path: str, command: str, options: list) -> str:
-    with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as file:
-        parts = [command, *options, file.read()]
-    for name, text in sorted(reached(path, {}).items()):
-        parts += [name, text]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+def margin_names(lines) -> set:
+    """What these lines declare, if they stand at the margin. A word too many costs little, one that is overlooked is an
+    error that names it."""
+    names = set()
+    for line in lines:
+        if match := re.match(rf"(?:{DECLARES}) (\w+)", line):
+            names.add(match[1])
+        elif re.match(r"(?!static_assert|__attribute__)\w", line):
+            names.update(re.findall(r"(\w+)\s*$", re.split(r"[(={;\[]", line)[0]))
+    return names - {"struct"}
+
+
+def own_names(text: str) -> set:
+    """Of what is unnamed, static or a macro: names that two units may both have, but not in one file."""
+    own, is_inside = [], False
+    for line in text.splitlines():
+        if line in ("namespace {", "}  // namespace"):
+            is_inside = line == "namespace {"
+        elif is_inside or line.startswith(("static ", "#define ", "int main(")):
+            own.append(line)
+    return margin_names(own)
+
+
+def numbered(path: str, number: int) -> tuple:
+    """(the unit's text with the names of its own numbered, those that keep their form because they may mean something
+    else too: what a header declares, and members)."""
+    files = dict(reached(path, {}))
+    text = files.pop(path)
+    if re.search(r"^#define .*^#include", text, re.M | re.S):
+        return text, {ALONE}
+    names = own_names(text)
+    kept = names & ({"main"} | set(re.findall(r"(?:\.|->|::)\s*(\w+)(?! =)\b", text)) |
+                    margin_names("\n".join(files.values()).splitlines()))
+    text = re.sub(r"(?<!\.)(?<!->)(?<!::)\b\w+",
+                  lambda match: match[0] + (f"{NUMBER}{number}" if match[0] in names - kept else ""), text)
+    return text, kept
+
+
+class Batch(NamedTuple):
+    """Units that one file may hold."""
+    command: str    # of the compiler, without the unit
+    options: list   # of clang-tidy
+    suffix: str
+    units: list     # their paths
+    parts: list     # their texts
+    names: set      # that no other unit may have
+
+    def text(self) -> str:
+        return "\n".join(self.parts)
+
+    def place_of(self, line: int) -> str:
+        """unit:line of a line of text()."""
+        for path, part in zip(self.units, self.parts):
+            count = part.count("\n") + 1
+            if line <= count:
+                return f"{path}:{line}"
+            line -= count
+        return f"{self.units[-1]}:{line}"
+
+    def digest(self) -> str:
+        with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as file:
+            parts = [self.command, *self.options, file.read()]
+        seen = {}
+        for path in self.units:
+            reached(path, seen)
+        for name, text in [*sorted(seen.items()), *((path, "") for path in self.units)]:
+            parts += [name, text]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def batches_of(units: dict, deep: bool) -> list:
+    """Each unit in the first batch that can take it."""
+    batches = []
+    for number, (path, entry) in enumerate(units.items()):
+        command = re.sub(r" (?:-o|-MF|-MT) \S+| -c \S+", "", entry["command"])
+        options, suffix = options_for(path, deep), os.path.splitext(path)[1]
+        text, names = numbered(path, number)
+        for batch in batches:
+            if (batch.command, batch.options, batch.suffix) == (command, options, suffix) and \
+                    len(batch.units) < BATCH_UNITS_MAX and not batch.names & names and ALONE not in names | batch.names:
+                break
+        else:
+            batch = Batch(command, options, suffix, [], [], set())
+            batches.append(batch)
+        batch.units.append(path)
+        batch.parts.append(text)
+        batch.names.update(names)
+    return batches
 
 
 def options_for(path: str, deep: bool) -> list:
@@ -68,13 +160,16 @@ def options_for(path: str, deep: bool) -> list:
     return options
 
 
-def check(database: str, path: str, options: list) -> str:
-    """What clang-tidy has to say, or '' for a clean unit."""
-    done = subprocess.run(["clang-tidy", "--quiet", "-p", database, *options, os.path.join(ROOT, path)], text=True,
+def check(database: str, file: str, batch: Batch) -> str:
+    """What clang-tidy has to say of a batch, which is one file of the database, or '' if it is clean."""
+    config = f"--config-file={os.path.join(ROOT, '.clang-tidy')}"
+    done = subprocess.run(["clang-tidy", "--quiet", config, "-p", database, *batch.options, file], text=True,
                           capture_output=True, check=False)
     if done.returncode == 0:
         return ""
-    return done.stdout or done.stderr
+    complaint = re.sub(re.escape(file) + r":(\d+)", lambda match: batch.place_of(int(match[1])),
+                       done.stdout or done.stderr)
+    return re.sub(NUMBER + r"\d+", "", complaint)
 
 
 def main() -> int:
@@ -84,21 +179,27 @@ def main() -> int:
     with_tests, deep = "--tests" in sys.argv[2:], "--deep" in sys.argv[2:]
     units = {path: command for path, command in project_units(build).items()
              if with_tests or not path.startswith("tests/")}
-    # clang-tidy checks a file once for every command that its database has for it.
+    batches = {batch.digest(): batch for batch in batches_of(units, deep)}
+    wanted = {name: batch for name, batch in batches.items() if not os.path.exists(os.path.join(clean, name))}
+    files = {name: os.path.join(clean, f"batch_{index}{batch.suffix}") for index, (name, batch) in
+             enumerate(wanted.items())}
+    database = []
+    for name, batch in wanted.items():
+        with open(files[name], "w", encoding="utf-8") as file:
+            file.write(batch.text())
+        database.append({"directory": build, "file": files[name], "command": f"{batch.command} -c {files[name]}"})
     with open(os.path.join(clean, "compile_commands.json"), "w", encoding="utf-8") as file:
-        json.dump(list(units.values()), file)
-    stamps = {path: os.path.join(clean, digest_of(path, entry["command"], options_for(path, deep)))
-              for path, entry in units.items()}
-    wanted = [path for path in units if not os.path.exists(stamps[path])]
+        json.dump(database, file)
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for path, complaint in zip(wanted, pool.map(lambda path: check(clean, path, options_for(path, deep)), wanted)):
+        complaints = pool.map(lambda name: check(clean, files[name], wanted[name]), wanted)
+        for (name, batch), complaint in zip(wanted.items(), complaints):
             if complaint:
-                print(f"{path}:\n{complaint}")
+                print(f"{' '.join(batch.units)}:\n{complaint}")
                 failures += 1
             else:
-                open(stamps[path], "w", encoding="utf-8").close()
-    print(f"{len(units)} units, {len(wanted)} checked anew, {failures} with findings")
+                open(os.path.join(clean, name), "w", encoding="utf-8").close()
+    print(f"{len(units)} units in {len(batches)} batches, {len(wanted)} checked anew, {failures} with findings")
     return 1 if failures or not units else 0
 
 

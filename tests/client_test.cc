@@ -646,6 +646,22 @@ TEST(Client, AFinishedRunIsAskedForAgainAfterItsWindowOnly) {
   EXPECT_EQ(link.client().poll(link.now_ms).wake_ms, UINT64_MAX);  // no window: it stays
 }
 
+TEST(Client, AWelcomeBeforeItsHelloEndsTheSession) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  Client& client = link.client();
+  ASSERT_EQ(client.poll(link.now_ms).kind, ClientActionKind::kConnect);
+  client.on_connected(link.now_ms);
+  uint8_t frame[kFrameSizeMax];
+  const Result<size_t> size = encode_frame(server.make_welcome(), frame);
+  ASSERT_TRUE(size.ok());
+  client.on_frame({frame + kFramePrefixSize, size.value() - kFramePrefixSize}, link.now_ms);
+  EXPECT_EQ(client.counters().malformed_frames, 1U);
+  EXPECT_EQ(client.last_reason(), gs_REASON_UNEXPECTED_MESSAGE);
+  EXPECT_EQ(client.poll(link.now_ms).kind, ClientActionKind::kDisconnect);
+}
+
 // ---- Refuse, Drain, refused tasks ----
 
 ServerMessage make_refuse(gs_Reason reason, gs_RetryWindow window) {

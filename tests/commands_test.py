@@ -231,7 +231,7 @@ class Commands(unittest.TestCase):
 
     def test_the_document_tells_every_event(self):
         sources = "".join(path.read_text() for path in sorted((ROOT / "server").glob("*.cc")))
-        events = set(re.findall(r'log(?:_event|_cap)?\(\s*(?:LogLevel::k\w+,\s*)?"([a-z_]+)"', sources))
+        events = set(re.findall(r'log(?:_event|_cap|_refusal)?\(\s*(?:LogLevel::k\w+,\s*)?"([a-z_]+)"', sources))
         events |= set(re.findall(r'RunEvent::k\w+\s*\? "(\w+)"', sources)) | {"run_stopped"}
         self.assertGreater(len(events), 30)
         text = OPERATING.read_text()
@@ -275,7 +275,7 @@ class Commands(unittest.TestCase):
         self.config.write_text(text.replace("[server]\n", '[server]\nlog_level = "debug"\nallow_psk_ke = true\n'))
         server.child.send_signal(signal.SIGHUP)
         line = server.wait_for("event=reloaded")
-        self.assertIn("log_level=debug needs_restart=server.allow_psk_ke", line)
+        self.assertIn("log_level=debug needs_restart=server.allow_psk_ke http_token=none", line)
         self.assertEqual(self.diagnose(server.port, "a", OK), "none")
         server.wait_for(" debug ")
         self.config.write_text(text + "colls = 3\n")
@@ -507,6 +507,65 @@ class Commands(unittest.TestCase):
         self.assertIn("run=3 ", self.verb("status"))
         self.assertIn("no run 4", self.verb("status", "--run", "4", code=NOT_FOUND))
 
+    def train(self, server, *names):
+        """Clients of these devices, until the test ends."""
+        for name in names:
+            (self.home / f"{name}.gsd").write_bytes(SHARD)
+            words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / f"{name}.id", "--data",
+                     self.home / f"{name}.gsd", "--retry-ms", "20"]
+            client = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+            self.addCleanup(client.wait)
+            self.addCleanup(client.kill)
+
+    def hurry(self, rounds):
+        """A run without waits."""
+        text = self.config.read_text().replace("round_count = 3", f"round_count = {rounds}")
+        self.config.write_text(text + "retry_min_ms = 1\nretry_max_ms = 5\n")
+
+    def test_run_export(self):
+        self.hurry(3)
+        lineage, model = self.home / "m.json", self.home / "m.npy"
+        self.verb("run", "export", "--out", self.home / "m.npy", code=USAGE)
+        self.enrol()
+        self.verb("run", "start")
+        self.assertIn("no version yet", self.verb("run", "export", "--out", lineage, code=NOT_FOUND))
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.train(server, "a", "b")
+        server.wait_for("event=version version=3 ")  # durable
+        self.assertIn("the latest is 3", self.verb("run", "export", "--version", "9", "--out", lineage, code=NOT_FOUND))
+        self.assertIn("version=2", self.verb("run", "export", "--version", "2", "--out", lineage))
+        self.assertEqual(server.stop(), OK)
+        told = json.loads(lineage.read_text())
+        self.assertEqual((told["run"], told["version"], told["model_file"]), (1, 2, "m.npy"))
+        self.assertEqual([v["version"] for v in told["versions"]], [0, 1, 2])
+        for version in told["versions"][1:]:
+            self.assertEqual(sorted(u["device"] for u in version["from"]), ["a", "b"])
+            self.assertEqual({u["base_version"] for u in version["from"]}, {version["version"] - 1})
+        self.assertEqual(told["versions"][2]["digest"], told["model"]["digest"])
+        self.assertEqual(model.read_bytes(), (self.home / "models" / "run1_v000002.npy").read_bytes())
+        digest = 0xcbf29ce484222325  # the recomputation that docs/operating.md gives
+        for byte in model.read_bytes()[-told["model"]["rows"] * told["model"]["cols"] * 4:]:
+            digest = (digest ^ byte) * 0x100000001b3 % 2**64
+        self.assertEqual(f"{digest:016x}", told["model"]["values_digest"])
+        self.assertIn("state=proven", self.verb("run", "export", "--check", "--out", lineage))
+        text = lineage.read_text()
+        lineage.write_text(text.replace('"device":"a"', '"device":"b"', 1))
+        line = 1 + text[:text.index('"device":"a"')].count("\n")
+        self.assertIn(f"m.json:{line} differs", self.verb("run", "export", "--check", "--out", lineage, code=FILE))
+        lineage.write_text(text + " ")
+        self.verb("run", "export", "--check", "--out", lineage, code=FILE)
+        lineage.write_text(text)
+        model.write_bytes(model.read_bytes()[:-1] + b"\x00")
+        self.assertIn("m.npy differs", self.verb("run", "export", "--check", "--out", lineage, code=FILE))
+        lineage.write_text("{}\n")
+        self.assertIn("no lineage", self.verb("run", "export", "--check", "--out", lineage, code=FILE))
+        self.assertIn("cannot read", self.verb("run", "export", "--check", "--out", self.home / "x.json", code=FILE))
+        self.verb("run", "export", "--out", self.home / "none" / "m.json", code=FILE)
+        self.assertIn("state=written", self.verb("run", "export", "--format", "csv", "--out", self.home / "c.json"))
+        self.assertEqual(len((self.home / "c.csv").read_text().splitlines()), 8)
+        self.assertIn("state=proven", self.verb("run", "export", "--check", "--out", self.home / "c.json"))
+
     def test_what_cannot_start_says_why(self):
         self.enrol()
         with socket.create_server(("127.0.0.1", 0)) as holder:
@@ -603,12 +662,7 @@ class Commands(unittest.TestCase):
         self.enrol()
         server = self.serve()
         server.wait_for("event=version version=0")
-        (self.home / "a.gsd").write_bytes(SHARD)
-        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / "a.id", "--data",
-                 self.home / "a.gsd", "--retry-ms", "20"]
-        client = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-        self.addCleanup(client.wait)
-        self.addCleanup(client.kill)
+        self.train(server, "a")
         server.wait_for("event=device_report device=a")
         self.verb("device", "disable", "a")
         server.wait_for("event=device_state device=a state=disabled")
@@ -648,6 +702,85 @@ class Commands(unittest.TestCase):
         self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
         self.assertFalse((folder / "x.identity").exists())
 
+    def claim(self, server, name, stem=None, claim="batch", code=OK):
+        """A client that has nothing but a claim: its output."""
+        (self.home / "a.gsd").write_bytes(SHARD)
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / f"{stem or name}.id",
+                 "--claim", self.home / f"{claim}.id", "--name", name, "--data", self.home / "a.gsd", "--once",
+                 "--retry-ms", "20"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_a_claim_becomes_an_identity_of_its_own(self):
+        self.enrol()
+        said = self.verb("claim", "add", "batch", "--out", self.home / "batch.id", "--count-max", "2")
+        self.assertIn("count_max=2", said)
+        self.assertEqual(stat.S_IMODE((self.home / "batch.id").stat().st_mode), 0o600)
+        self.assertIn("there already", self.verb("claim", "add", "batch", "--out", self.home / "x.id", code=NOT_FOUND))
+        self.verb("claim", "add", "a~b", "--out", self.home / "x.id", code=USAGE)
+        self.assertFalse((self.home / "x.id").exists())
+        server = self.serve()
+        self.assertIn("event=claimed device=c", self.claim(server, "c"))
+        server.wait_for("event=claim_granted device=c claim=1")
+        own = self.home / "c.id"
+        self.assertEqual(stat.S_IMODE(own.stat().st_mode), 0o600)
+        self.assertFalse((self.home / "c.id.claimed").exists())
+        self.assertEqual(self.diagnose(server.port, "c", OK), "none")
+        self.assertIn("claim_used", self.claim(server, "c", "other", code=3), "the name has a key already")
+        shutil.copy(own, self.home / "again.id.claimed")  # the answer was lost
+        self.claim_only(server, "c", "again")
+        self.assertEqual((self.home / "again.id").read_text(), own.read_text())
+        self.assertIn('state="open" count_used=1', self.verb("claim", "list"), "a repetition counts once")
+        self.assertIn("event=claimed device=d", self.claim(server, "d"))
+        self.assertIn('state="used up" count_used=2', self.verb("claim", "list"))
+        self.assertIn("claim_ended", self.claim(server, "e", code=3))
+        server.wait_for("event=claim_refused device=e claim=1 reason=claim_ended")
+        self.assertIn("state=ended", self.verb("claim", "end", "batch"))
+        shutil.copy(own, self.home / "late.id.claimed")
+        self.claim_only(server, "c", "late")
+        server.wait_for("event=tls_claim_ended")
+        self.assertIn("the claim has ended", self.claim(server, "f", code=3))
+        self.verb("claim", "end", "nobody", code=NOT_FOUND)
+        names = re.findall(r"device=(\w+)", self.verb("device", "list"))
+        self.assertEqual(names, ["a", "b", "c", "d"])
+        self.assertEqual(server.stop(), OK)
+        log = "".join(server.lines)
+        for path in self.home.glob("*.id*"):
+            self.assertNotIn(re.search(r"^key = (.*)$", path.read_text(), re.M)[1], log)
+
+    def claim_only(self, server, name, stem):
+        """As claim(), of a device that has answered already: until it is claimed."""
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / f"{stem}.id", "--claim",
+                 self.home / "batch.id", "--name", name, "--data", self.home / "a.gsd", "--retry-ms", "20"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as client:
+            try:
+                self.assertIn("event=claimed", client.stderr.readline())
+            finally:
+                client.kill()
+
+    def test_claims_that_cannot_be(self):
+        self.enrol()
+        self.verb("claim", "add", "p", "--out", self.home / "p.id", "--pending")
+        server = self.serve()
+        self.assertIn("event=claimed", self.claim(server, "f", claim="p", code=7), "and then it is not let in")
+        self.assertIn("device=f index=2 state=pending", self.verb("device", "list"))
+        self.assertIn("expected 1 to 56", self.claim(server, "a b", "g", claim="p", code=2))
+        self.assertIn("is no claim", self.claim(server, "g", claim="a", code=3))
+        self.assertIn("cannot read", self.claim(server, "g", claim="nobody", code=3))
+        (self.home / "h.id.claimed").write_text((self.home / "a.id").read_text())
+        self.assertIn("under the name a", self.claim(server, "h", claim="p", code=3))
+        shutil.copy(self.home / "p.id", self.home / "a.id")  # as if it were a device's own
+        self.assertIn("unexpected_message", self.run_once(server, 7))
+        self.assertIn("does not know claims", server.wait_for("event=claim_refused device=~p"))
+        (self.home / "p.id").write_text("identity = ~p\nkey = " + "00" * 32 + "\n")
+        self.claim(server, "k", claim="p", code=3)
+        server.wait_for("event=tls_wrong_key")
+        self.assertEqual(server.stop(), OK)
+        self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
+        self.claim(server, "k", claim="p", code=7)  # nobody there
+        self.assertTrue((self.home / "k.id.claimed").exists(), "the key that it goes on with")
+
     def test_the_doctor_names_each_cause(self):
         self.enrol()
         server = self.serve()
@@ -666,7 +799,8 @@ class Commands(unittest.TestCase):
         for wrong in ("here", "here:", ":7433", "::1:7433", "here:70000", "here:x"):
             self.run_program("doctor", wrong, code=USAGE)
         for answer, cause in ((b"SSH-2.0-x\r\n", "plain_text"), (b"", "closed"),
-                              (b"\x15\x03\x03\x00\x02\x02\x46", "tls_version"), (None, "no_answer")):
+                              (b"\x15\x03\x03\x00\x02\x02\x46", "tls_version"),
+                              (b"\x16\x03\x03\x40\x00" + bytes(2000), "record_too_large"), (None, "no_answer")):
             with socket.create_server(("127.0.0.1", 0)) as peer:
                 thread = threading.Thread(target=self.answer_once, args=(peer, answer))
                 thread.start()
@@ -710,6 +844,39 @@ class Commands(unittest.TestCase):
         database.unlink()
         self.verb("restore", copy)
         self.assertIn("device=a", self.verb("device", "list"))
+
+    def test_devices_come_back_to_a_copy_that_is_older_than_they_are(self):
+        self.hurry(40)
+        self.enrol()
+        server = self.serve()
+        listen = ("--set", f"server.listen=127.0.0.1:{server.port}")
+        self.train(server, "a", "b")
+        server.wait_for("event=version version=10 ")
+        copy, lineage = self.home / "copy.db", self.home / "m.json"
+        self.verb("backup", copy)
+        server.wait_for("event=version version=30 ")
+        server.stop(signal.SIGKILL)  # without the windows of a drain
+        self.verb("restore", copy, "--replace")
+        again = self.serve(*listen)
+        again.wait_for("event=device_ahead")
+        again.wait_for("event=run_finished")
+        self.assertEqual(again.stop(), OK)
+        with sqlite3.connect(self.home / "test.db") as database:
+            twice = database.execute("SELECT count(*) FROM journal WHERE kind=2 GROUP BY device, task_sequence "
+                                     "HAVING count(*) > 1").fetchall()
+            counted = database.execute("SELECT count(*) FROM journal WHERE kind=2").fetchone()
+        database.close()
+        self.assertEqual((twice, counted), ([], (80,)), "forty versions of two updates, each once")
+        self.verb("run", "export", "--out", lineage)
+        self.assertIn("state=proven", self.verb("run", "export", "--check", "--out", lineage))
+
+    def test_the_wall_clock_is_read_in_two_places(self):
+        """All else is by the steady clock: a system clock that jumps ends no session, deadline or window."""
+        readers = [path.name for folder in ("server", "runtime", "firmware", "boards")
+                   for path in sorted((ROOT / folder).rglob("*.cc"))
+                   if re.search(r"system_clock|CLOCK_REALTIME|\btime\(", path.read_text())]
+        self.assertEqual(readers, ["commands.cc", "server.cc"])
+        self.assertEqual((ROOT / "server" / "server.cc").read_text().count("system_clock"), 1, "once, at the start")
 
     def http(self, port, path, headers=None):
         """Status and text of a GET."""
@@ -759,6 +926,16 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.http(port, "/metrics")[0], 401)
         self.assertEqual(self.http(port, "/metrics", {"Authorization": "Bearer 0123456789abcdef0124"})[0], 401)
         self.assertEqual(self.http(port, "/healthz", {"Authorization": "Bearer 0123456789abcdef0123"})[0], 200)
+        token.write_text("another-token-of-20c\n")
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("http_token=read", server.wait_for("event=reloaded"))
+        self.assertEqual(self.http(port, "/healthz", {"Authorization": "Bearer 0123456789abcdef0123"})[0], 401)
+        self.assertEqual(self.http(port, "/healthz", {"Authorization": "Bearer another-token-of-20c"})[0], 200)
+        token.write_text("short\n")
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("16 to 200", server.wait_for("event=reload_failed"))
+        self.assertIn("http_token=kept", server.wait_for("event=reloaded"))
+        self.assertEqual(self.http(port, "/healthz", {"Authorization": "Bearer another-token-of-20c"})[0], 200)
         self.assertEqual(server.stop(), OK)
         self.assertIn("event=http_refused reason=token", "".join(server.lines))
         self.assertNotIn("0123456789abcdef0123", "".join(server.lines))

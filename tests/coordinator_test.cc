@@ -311,6 +311,101 @@ TEST(Coordinator, AFloodOfHeldAnswersEndsTheSession) {
   EXPECT_EQ(server.closed[0].reason, gs_Reason_REASON_OVERLOADED);
 }
 
+// What is sent beyond the limit changes nothing of the run.
+TEST(Coordinator, AFloodOfOneDeviceIsToldToComeLaterAndTheRunGoesOn) {
+  TestServer calm(scalar_parameters());
+  TestServer server(scalar_parameters());
+  for (TestServer* const each : {&calm, &server}) {
+    each->start();
+    each->coordinator->set_limits({{10, 5}});
+    each->join(4);
+  }
+  const TestUpload upload = upload_of(server, 0);
+  for (int i = 0; i < 3; ++i) {  // after Hello and Pull
+    server.upload(0, upload);
+    EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED) << i;
+  }
+  EXPECT_EQ(server.coordinator->counters().messages_over_rate, 0U);
+  const size_t records = server.store.records().size();
+  server.upload(0, upload);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_TRY_LATER);
+  EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  EXPECT_GE(server.ack(0)->retry.min_ms, kRefusedRetryMinMs);
+  EXPECT_TRUE(server.closed.empty());
+  server.upload(0, upload);  // it does not wait
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  EXPECT_GE(server.refuse(0)->retry.min_ms, kRefusedRetryMinMs);
+  EXPECT_EQ(server.closed.size(), 1U);
+  for (int i = 0; i < 20; ++i) {
+    server.hello(0);
+    ASSERT_NE(server.refuse(0), nullptr) << "a new session is none the better for it";
+    EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  }
+  EXPECT_EQ(server.coordinator->counters().messages_over_rate, 22U);
+  EXPECT_EQ(server.store.records().size(), records);
+  EXPECT_EQ(std::count_if(server.logs.begin(), server.logs.end(),
+                          [](const std::string& line) { return line.starts_with("rate_limited device=d0"); }),
+            1);
+  calm.upload(0, upload);
+  for (uint32_t device = 1; device < 4; ++device) {
+    calm.upload(device, upload_of(calm, device));
+    server.upload(device, upload_of(server, device));
+  }
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+  server.now_ms += kRefusedRetryMinMs;
+  server.hello(0);
+  server.pull(0, false, 0, 0);
+  EXPECT_EQ(server.task(0)->version, 1U) << "who comes back in its time is served";
+  EXPECT_EQ(server.coordinator->model().digest(), calm.coordinator->model().digest());
+}
+
+TEST(Coordinator, ALimitedUploadIsAnsweredAfterItsLastPiece) {
+  RunParameters p = tangent_parameters();
+  p.shape = {64, 8};
+  TestServer server(p);
+  server.start();
+  server.join(1);
+  server.coordinator->set_limits({{1, 1}});
+  server.pull(0);  // the only message of this second
+  const std::vector<DeviceMessage> pieces = upload_messages(upload_of(server, 0));
+  ASSERT_EQ(pieces.size(), 3U);
+  for (const DeviceMessage& piece : pieces) {
+    EXPECT_EQ(server.ack(0), nullptr);
+    server.send(0, piece);
+  }
+  ASSERT_NE(server.ack(0), nullptr);
+  EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  EXPECT_EQ(server.coordinator->counters().messages_over_rate, 1U);
+  server.now_ms += kRefusedRetryMinMs;
+  for (const DeviceMessage& piece : pieces) {
+    server.send(0, piece);
+  }
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+}
+
+TEST(Coordinator, RefusalsOfOneDeviceDoNotFillTheLog) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  const auto lines = [&] {
+    return std::count_if(server.logs.begin(), server.logs.end(),
+                         [](const std::string& line) { return line.starts_with("update_refused"); });
+  };
+  TestUpload unknown = upload_of(server, 0);
+  unknown.task_sequence = 99;
+  for (int i = 0; i < 100; ++i) {
+    server.upload(0, unknown);
+  }
+  EXPECT_EQ(lines(), 16);
+  EXPECT_EQ(server.coordinator->counters().updates_refused, 100U);
+  server.upload(1, unknown);
+  EXPECT_EQ(lines(), 17) << "another device has lines of its own";
+  server.now_ms += 1000;
+  server.upload(0, unknown);
+  EXPECT_TRUE(server.has_log("update_refused device=d0 task=99 reason=unknown_task more_since_the_last=84"));
+}
+
 TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   TestServer server(scalar_parameters());
   server.start();
@@ -575,6 +670,10 @@ TEST(Coordinator, AtTheDeadlineEnoughAnswersCloseTheRound) {
   server.tick_at(2000);
   EXPECT_EQ(server.coordinator->durable_version(), 1U);
   EXPECT_TRUE(server.has_log("trigger=deadline folded=2 late=0 partial=0 missing=d2,d3"));
+  const RoundSummary& round = server.coordinator->last_round();
+  EXPECT_EQ(round.asked, 4U);
+  EXPECT_EQ(round.wanted, 2U) << "at the deadline fewer are enough";
+  EXPECT_EQ(round.time_ms - round.opened_ms, 1000U);
 }
 
 TEST(Coordinator, TooFewAnswersExtendThenStallTheRoundByName) {
@@ -584,6 +683,9 @@ TEST(Coordinator, TooFewAnswersExtendThenStallTheRoundByName) {
   server.upload(0, upload_of(server, 0));
   server.tick_at(2000);
   EXPECT_TRUE(server.has_log("round_extended version=0 answers=1 wanted=2 missing=d1,d2,d3"));
+  const RoundProgressView view = server.coordinator->round_progress();
+  EXPECT_EQ(std::vector<uint64_t>({view.answers, view.wanted, view.extensions, view.opened_ms, view.deadline_ms}),
+            std::vector<uint64_t>({1, 2, 1, 1000, 3000}));
   server.tick_at(3000);
   EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
   server.tick_at(4000);
@@ -597,6 +699,7 @@ TEST(Coordinator, TooFewAnswersExtendThenStallTheRoundByName) {
   EXPECT_EQ(server.coordinator->durable_version(), 1U);
   EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
   EXPECT_TRUE(server.has_log("trigger=stall_ended"));
+  EXPECT_EQ(server.coordinator->last_round().extensions, 2U);
   EXPECT_EQ(server.coordinator->next_tick_ms(), 5000U);
 }
 
@@ -640,6 +743,11 @@ TEST(Coordinator, LateUpdatesAreWeightedAndDoNotCount) {
     EXPECT_EQ(server.ack(3)->version, 2U);
     EXPECT_NEAR(server.ack(3)->staleness_weight, 0.70711F, 1e-4F);
     EXPECT_EQ(server.coordinator->answers_in(), 0U);
+    EXPECT_EQ(server.coordinator->round_progress().late, 1U);
+    const DeviceStatus status = server.coordinator->device_statuses()[3];
+    EXPECT_EQ(status.last_staleness, 1U);
+    EXPECT_NEAR(status.last_staleness_weight, 0.70711F, 1e-4F);
+    EXPECT_FALSE(status.has_answered);
     server.pull(3);  // and now in time
     EXPECT_EQ(server.task(3)->version, 1U);
     server.round(3);
@@ -661,6 +769,8 @@ TEST(Coordinator, TooStaleOrDroppedLateUpdatesAreRefused) {
   }
   server.upload(3, late);
   EXPECT_EQ(server.ack(3)->reason, gs_Reason_REASON_TOO_STALE);
+  EXPECT_EQ(server.coordinator->counters().refusals[gs_Reason_REASON_TOO_STALE], 1U);
+  EXPECT_EQ(server.coordinator->device_statuses()[3].last_reason, gs_Reason_REASON_TOO_STALE);
 
   TestServer weighted(deadline_parameters());
   weighted.start();
@@ -688,6 +798,11 @@ TEST(Coordinator, PartialWorkCountsByItsSteps) {
   }
   EXPECT_TRUE(server.has_log("folded=3 late=0 partial=2"));
   EXPECT_EQ(server.coordinator->counters().updates_partial, 2U);
+  const std::vector<DeviceStatus> statuses = server.coordinator->device_statuses();
+  EXPECT_EQ(statuses[1].last_steps, 2U);
+  EXPECT_EQ(statuses[1].last_steps_asked, 3U);
+  EXPECT_EQ(statuses[1].updates_partial, 1U);
+  EXPECT_EQ(statuses[2].updates_partial, 0U);
   // K_eff = (10 * 1 + 20 * 2 + 30 * 3) / 60
   const JournalRecord& record = server.store.records().back();
   EXPECT_EQ(record.kind, RecordKind::kVersion);
@@ -841,7 +956,8 @@ TEST(Coordinator, AWrongModelIsRepairedAtItsOwnVersionThenByRecords) {
   server.pull(0, true, 55, 1);  // a version that never was
   feed(server, 0, &replica);
   EXPECT_EQ(replica.snapshots, 3U);
-  EXPECT_EQ(server.coordinator->counters().digest_mismatches, 2U);
+  EXPECT_EQ(server.coordinator->counters().digest_mismatches, 1U) << "no fault of its memory";
+  EXPECT_EQ(server.coordinator->counters().devices_ahead, 1U);
 }
 
 // ---- Storage ----
@@ -993,6 +1109,99 @@ TEST(Coordinator, AWrongJournalIsNoticed) {
       ASSERT_EQ(status, Status::kOk);
       EXPECT_EQ(recovered.replay(bad), Status::kDataCorrupt) << spoilt << " " << how;
     }
+  }
+}
+
+// The database as it was in the middle of the round of version 2, devices as they are at version 5: every answer since
+// counts once more or not at all, never twice, and with the same answers the run comes to the same model.
+TEST(Coordinator, ARestoredJournalThatIsOlderThanTheDevices) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  server.round(4);
+  server.round(4);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.pull(device);
+  }
+  server.upload(0, upload_of(server, 0));
+  const std::vector<JournalRecord> copy = server.store.records();  // tasks of all are out, one answer is in
+  const TestUpload issued_before = upload_of(server, 1);
+  for (uint32_t device = 1; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+  server.round(4);
+  server.round(4);
+  ASSERT_EQ(server.coordinator->durable_version(), 5U);
+  const uint64_t digest_of_5 = server.coordinator->model().digest();
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.pull(device);
+  }
+  const TestUpload issued_after = upload_of(server, 2);
+  ASSERT_GT(issued_after.task_sequence, issued_before.task_sequence);
+
+  server.store = StoreMemory();
+  ASSERT_EQ(server.store.append(copy), StoreStatus::kOk);
+  server.restart();
+  ASSERT_EQ(server.coordinator->durable_version(), 2U);
+  for (uint32_t device = 0; device < 4; ++device) {
+    gs_Hello hello = good_hello(10 * (device + 1));
+    hello.has_model = true;
+    hello.version = 5;
+    hello.digest = digest_of_5;
+    server.hello(device, hello);
+    EXPECT_EQ(server.refuse(device), nullptr);
+  }
+  server.upload(2, issued_after);
+  EXPECT_EQ(server.ack(2)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_EQ(server.ack(2)->reason, gs_Reason_REASON_UNKNOWN_TASK) << "its task was issued after the copy";
+  server.upload(1, issued_before);
+  EXPECT_EQ(server.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED) << "its task was issued before, and is open";
+  EXPECT_FALSE(server.ack(1)->duplicate);
+  server.upload(1, issued_before);
+  EXPECT_TRUE(server.ack(1)->duplicate);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.pull(device, true, 5, digest_of_5);
+    EXPECT_NE(server.last(device, gs_ServerMessage_snapshot_chunk_tag), nullptr);
+  }
+  EXPECT_EQ(server.coordinator->counters().devices_ahead, 4U);
+  EXPECT_EQ(server.coordinator->counters().digest_mismatches, 0U);
+  EXPECT_TRUE(server.has_log("device_ahead device=d0 version=5 current=2"));
+  ASSERT_NE(server.wait(0), nullptr);
+  EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_ANSWERED) << "its answer is in the copy";
+  for (const uint32_t device : {2U, 3U}) {
+    server.upload(device, server.good_upload(device));
+  }
+  EXPECT_EQ(server.coordinator->durable_version(), 3U);
+  server.round(4);
+  server.round(4);
+  EXPECT_EQ(server.coordinator->durable_version(), 5U);
+  EXPECT_EQ(server.coordinator->model().digest(), digest_of_5);
+}
+
+// Between two lives of the server the clock jumps by a day: deadlines begin anew, and tasks that are out are answered.
+TEST(Coordinator, ASystemClockThatJumpsBetweenTwoLivesEndsNothing) {
+  constexpr uint64_t kDayMs = 86'400'000;
+  for (const bool is_forward : {false, true}) {
+    RunParameters p = deadline_parameters();
+    p.step_time_min_us = 1000;
+    TestServer server(p);
+    server.now_ms = 10 * kDayMs;
+    server.start();
+    server.join(4);
+    server.now_ms += 100;  // time for its steps
+    server.upload(0, upload_of(server, 0));
+    EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+    const TestUpload task_is_out = upload_of(server, 1);
+    server.now_ms = is_forward ? server.now_ms + kDayMs : server.now_ms - kDayMs;
+    server.restart();
+    EXPECT_EQ(server.coordinator->next_tick_ms(), server.now_ms + p.report_deadline_ms);
+    server.coordinator->on_tick(server.now_ms);
+    EXPECT_EQ(server.coordinator->durable_version(), 0U) << "no deadline has passed";
+    server.hello(1);
+    server.upload(1, task_is_out);
+    EXPECT_EQ(server.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
+    server.tick_at(server.now_ms + p.report_deadline_ms);
+    EXPECT_EQ(server.coordinator->durable_version(), 1U) << "by two answers, after T";
   }
 }
 

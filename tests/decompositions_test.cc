@@ -51,6 +51,65 @@ TEST_F(Decompositions, ExponentialRefusesWhatIsNotFinite) {
   EXPECT_EQ(matrix_exponential(2, huge, out, small), Status::kOutOfMemory);
 }
 
+TEST_F(Decompositions, AngleSeriesIsCosineAndSineUpToARightAngle) {
+  for (int step = 0; step <= 100; ++step) {
+    const double square = 2.4674 * step / 100, angle = std::sqrt(square);
+    Real cosine = 0, sine = 0;
+    for (int k = kAngleTermCount; k-- > 0;) {
+      cosine = kAngleSeries.cosine[k] + static_cast<Real>(square) * cosine;
+      sine = kAngleSeries.sine[k] + static_cast<Real>(square) * sine;
+    }
+    EXPECT_NEAR(static_cast<double>(cosine), std::cos(angle), 2.0 * static_cast<double>(kEpsilon));
+    EXPECT_NEAR(static_cast<double>(sine), angle > 0 ? std::sin(angle) / angle : 1,
+                2.0 * static_cast<double>(kEpsilon));
+  }
+}
+
+// G = Q diag(squares) Q' with a reflection Q.
+TEST_F(Decompositions, AngleSeriesOfMatrices) {
+  for (uint32_t n = 1; n <= 9; ++n) {
+    for (const Real longest : {Real(0), Real(1e-3), Real(0.5), Real(1.5)}) {
+      std::vector<Real> angles(n), g(n * n), expected[2], out[2], term(n * n), row(n);
+      Real squares = 0;
+      for (size_t i = 0; i < n; ++i) {
+        angles[i] = longest * static_cast<Real>(i + 1) / static_cast<Real>(n);
+        squares += angles[i] * angles[i] * angles[i] * angles[i];
+      }
+      // |G| may not be above what the series takes.
+      const Real shrink = squares > 6 ? std::sqrt(std::sqrt(6 / squares)) : Real{1};
+      const auto entry = [n](size_t i, size_t j) {
+        return (i == j ? Real{1} : Real{0}) - Real{2} / static_cast<Real>(n);
+      };
+      for (std::vector<Real>* each : {&expected[0], &expected[1], &out[0], &out[1]}) {
+        each->assign(n * n, 0);
+      }
+      for (size_t i = 0; i < n; ++i) {
+        for (size_t j = 0; j < n; ++j) {
+          for (size_t k = 0; k < n; ++k) {
+            const Real angle = shrink * angles[k], both = entry(i, k) * entry(j, k);
+            g[i * n + j] += both * angle * angle;
+            expected[0][i * n + j] += both * std::cos(angle);
+            expected[1][i * n + j] += both * (angle > 0 ? std::sin(angle) / angle : Real{1});
+          }
+        }
+      }
+      ASSERT_TRUE(angle_series(n, g.data(), out[0].data(), out[1].data(), term.data(), row.data()));
+      for (size_t i = 0; i < n * n; ++i) {
+        EXPECT_NEAR(out[0][i], expected[0][i], 32 * kEpsilon);
+        EXPECT_NEAR(out[1][i], expected[1][i], 32 * kEpsilon);
+      }
+    }
+  }
+}
+
+TEST_F(Decompositions, AngleSeriesRefusesLongSteps) {
+  Real cosine = 0, ratio = 0, term = 0, row = 0;
+  for (const Real square :
+       {static_cast<Real>(2.5), std::numeric_limits<Real>::infinity(), std::numeric_limits<Real>::quiet_NaN()}) {
+    EXPECT_FALSE(angle_series(1, &square, &cosine, &ratio, &term, &row));
+  }
+}
+
 TEST_F(Decompositions, CholeskyGivesTheFactorOrSaysWhatIsWrong) {
   const Real s[9] = {4, 2, -2, 2, 5, 3, -2, 3, 14};
   const Real expected[9] = {2, 0, 0, 1, 2, 0, -1, 2, 3};

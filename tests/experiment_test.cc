@@ -3,7 +3,9 @@
 #include "experiments/experiment.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <map>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/campaign.h"
 #include "experiments/compare.h"
 #include "experiments/harness.h"
 
@@ -301,6 +304,81 @@ TEST(Experiment, SaysWhyACaseDoesNotRun) {
   const Curve curve = run_case(cases.front(), short_run());
   EXPECT_TRUE(curve.points.empty());
   EXPECT_NE(curve.fault.find("local_step_count"), std::string::npos);
+}
+
+// Cases that only wait for each other: the first of `first` ends after one of `second` has begun.
+std::promise<void> second_has_begun;
+
+std::vector<Case> tabulated(const std::vector<const char*>& keys) {
+  std::vector<Case> cases;
+  for (const char* key : keys) {
+    Case& one = cases.emplace_back(kX1.cases({kSeed, ""}).front());
+    one.key = key;
+    one.reference_key.clear();
+    one.tabulate = [] { return std::vector<CurvePoint>(1); };
+  }
+  return cases;
+}
+
+void judge_nothing(const Curves&, const Request&, Judgement*) {}
+void judge_badly(const Curves& curves, const Request&, Judgement* judgement) {
+  judgement->check("has its own curves", curves.size() == 2 && curves.contains("second"));
+  judgement->check("holds", false);
+}
+
+TEST(Campaign, RunsExperimentsSideBySideAndPrintsThemInOrder) {
+  const Experiment first = {"first",
+                            "long",
+                            [](const Request&) {
+                              std::vector<Case> cases = tabulated({"first", "long"});
+                              cases[0].tabulate = [] {
+                                EXPECT_EQ(second_has_begun.get_future().wait_for(std::chrono::seconds(60)),
+                                          std::future_status::ready);
+                                return std::vector<CurvePoint>(1);
+                              };
+                              return cases;
+                            },
+                            judge_nothing,
+                            nullptr,
+                            "excess",
+                            ""};
+  const Experiment absent = {
+      "absent", "no data", [](const Request&) { return std::vector<Case>(); }, judge_nothing, "folder", "excess", ""};
+  const Experiment second = {"second",
+                             "short",
+                             [](const Request&) {
+                               std::vector<Case> cases = tabulated({"second", "last"});
+                               cases[0].tabulate = [] {
+                                 second_has_begun.set_value();
+                                 return std::vector<CurvePoint>(1);
+                               };
+                               return cases;
+                             },
+                             judge_badly,
+                             nullptr,
+                             "excess",
+                             ""};
+  const Experiment* const experiments[] = {&first, &absent, &second};
+  CampaignOptions options;
+  options.thread_count = 2;
+  options.harness.results_folder = testing::TempDir() + "gradstream-campaign";
+  testing::internal::CaptureStdout();
+  const std::vector<Outcome> outcomes = run_experiments(experiments, options);
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(outcomes, (std::vector<Outcome>{Outcome::kPassed, Outcome::kSkipped, Outcome::kFailed}));
+  const char* const wanted[] = {
+      "experiment first: long\n", "case first ",         "result: name=first ", "experiment absent: ",
+      "result: name=absent ",     "experiment second: ", "case second ",        "result: name=second "};
+  size_t at = 0;
+  for (const char* line : wanted) {
+    at = text.find(line, at);
+    ASSERT_NE(at, std::string::npos) << line << " in\n" << text;
+  }
+  EXPECT_NE(text.find("skipped=1 reason=no_folder_in_the_data_folder"), std::string::npos);
+  options.case_part = "nosuch";
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_experiments(experiments, options)[0], Outcome::kNoSuchCase);
+  testing::internal::GetCapturedStdout();
 }
 
 TEST(Judgement, OnlyCriteriaDecide) {

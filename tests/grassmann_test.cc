@@ -64,6 +64,25 @@ TEST_F(GrassmannGolden, Exponential) {
   expect_golden(golden::grassmann::kExp, out_);
 }
 
+// The geodesic by four steps of a quarter, each by the series, is the one by a single step that is too long for it.
+TEST_F(GrassmannGolden, LongStepsGoOnWhereShortOnesLead) {
+  const size_t size = shape_.size();
+  Vector v = h_, quarter, at = x_, next(size);
+  scale(size, static_cast<Real>(3) / norm2(size, v.data()), v.data());
+  ASSERT_EQ(kGrassmannExponentialOps.retract(shape_, x_.data(), v.data(), out_.data(), arena_), Status::kOk);
+  quarter = v;
+  scale(size, static_cast<Real>(0.25), quarter.data());
+  for (int step = 0; step < 4; ++step) {
+    Vector moved(size);
+    ASSERT_EQ(kGrassmannExponentialOps.retract(shape_, at.data(), quarter.data(), next.data(), arena_), Status::kOk);
+    ASSERT_EQ(kGrassmannParallelOps.transport(shape_, at.data(), next.data(), quarter.data(), moved.data(), arena_),
+              Status::kOk);
+    at = next;
+    quarter = moved;
+  }
+  EXPECT_LE(kGrassmannOps.distance(shape_, at.data(), out_.data(), arena_).value(), 64 * kEpsilon);
+}
+
 TEST_F(GrassmannGolden, Logarithm) {
   ASSERT_EQ(kGrassmannExponentialOps.inverse_retract(shape_, x_.data(), y_.data(), out_.data(), arena_), Status::kOk);
   expect_golden(golden::grassmann::kLog, out_);

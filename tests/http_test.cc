@@ -59,14 +59,17 @@ class Peer {
 class Http : public testing::Test {
  protected:
   void open(const HttpLimits& limits = {}, const std::string& token = "") {
-    server_ = std::make_unique<HttpServer>(limits, token, [this](std::string_view path) {
-      HttpResponse response;
-      if (path == "/x") {
-        response.status = 200;
-        response.body = body_;
-      }
-      return response;
-    });
+    server_ = std::make_unique<HttpServer>(
+        limits, token,
+        [this](const HttpTarget& target) {
+          HttpResponse response;
+          if (target.path == "/x" || target.path == "/page") {
+            response.status = 200;
+            response.body = body_ + std::string(target.query);
+          }
+          return response;
+        },
+        [](std::string_view path) { return path == "/page"; });
     ASSERT_EQ(server_->start(Tcp::endpoint(asio::ip::address_v4::loopback(), 0)), "");
   }
   std::string ask(const std::string& request) {
@@ -89,7 +92,8 @@ TEST_F(Http, AnswersGetAndHead) {
   EXPECT_THAT(got, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(got, HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(got, HasSubstr("\r\n\r\nseen\n"));
-  EXPECT_THAT(ask(get("/x?since=3", "hOST: [::1]:1\r\nContent-Length: 0\r\n")), HasSubstr("200 OK"));
+  EXPECT_THAT(got, HasSubstr("Content-Security-Policy: default-src 'none'; script-src 'self';"));
+  EXPECT_THAT(ask(get("/x?since=3", "hOST: [::1]:1\r\nContent-Length: 0\r\n")), HasSubstr("seen\nsince=3"));
   const std::string head = ask("HEAD /x HTTP/1.0\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(head, HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(head, testing::EndsWith("\r\n\r\n"));
@@ -160,6 +164,13 @@ TEST_F(Http, ATokenIsProvedOrRefused) {
   }
   EXPECT_THAT(ask(get("/none", host)), StartsWith("HTTP/1.1 401 ")) << "nor does it tell what paths there are";
   EXPECT_EQ(refused(HttpRefusal::kToken), 6U);
+  EXPECT_THAT(ask(get("/page", host)), HasSubstr("200 OK")) << "a browser proves its token from a page";
+  EXPECT_THAT(ask(get("/page/../x", host)), StartsWith("HTTP/1.1 401 "));
+}
+
+TEST_F(Http, APublicPathTooNeedsALocalHostWhereThereIsNoToken) {
+  open();
+  EXPECT_THAT(ask(get("/page", "Host: evil.example\r\n")), StartsWith("HTTP/1.1 403 "));
 }
 
 TEST_F(Http, SlowClientsAreCut) {

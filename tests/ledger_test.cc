@@ -59,7 +59,7 @@ TEST(Ledger, PlansTheShortestWayToTheCurrentModel) {
   EXPECT_EQ(wrong_before.snapshot_version, version - 1);
   EXPECT_EQ(wrong_before.snapshot_digest, digests[version - 1]);
   EXPECT_EQ(wrong_before.records.size(), 1U);
-  EXPECT_EQ(ledger.plan_sync(true, version + 1, 1).cause, SyncCause::kMismatch);
+  EXPECT_EQ(ledger.plan_sync(true, version + 1, 1).cause, SyncCause::kAhead);
 }
 
 TEST(Ledger, RemembersNoMoreRecordsThanMayBeSent) {

@@ -7,16 +7,6 @@
 namespace gradstream {
 namespace {
 
-// As in perceptron_test.cc.
-std::vector<Real> numbers(size_t count, uint32_t seed, double scale) {
-  std::vector<Real> out(count);
-  for (Real& value : out) {
-    seed = (seed * 1103515245U + 12345U) & 0x7fffffffU;
-    value = static_cast<Real>(scale * ((seed >> 8) / 8388608.0 - 0.5));
-  }
-  return out;
-}
-
 constexpr uint32_t kPixelCount = 28 * 28;
 
 std::vector<Real> rows() {

@@ -472,6 +472,11 @@ TEST(Linalg, EveryShapeKeepsTheStatedOrderOfSums) {
       column_dots(shape, a.data(), b.data(), dots.data());
       multiply_right(shape, a.data(), s.data(), right.data());
       subtract_multiply_right(shape, a.data(), s.data(), left_over.data(), left_over.data());
+      std::vector<Real> by_transpose(size_t{rows} * cols);
+      multiply_by_transpose(rows, cols, cols, a.data(), s.data(), by_transpose.data());
+      for (size_t i = 0; i < by_transpose.size(); ++i) {
+        EXPECT_EQ(by_transpose[i], ordered_dot(cols, &a[i / cols * cols], 1, &s[i % cols * cols], 1));
+      }
       for (size_t i = 0; i < cols; ++i) {
         EXPECT_EQ(dots[i], ordered_dot(rows, &a[i], cols, &b[i], cols));
         for (size_t j = 0; j < cols; ++j) {
@@ -525,10 +530,17 @@ TEST(Linalg, EntrywiseKernelsDoEveryEntryOnce) {
     add_scaled(count, 3, x.data(), added.data());
     copy(count, x.data(), copied.data());
     EXPECT_EQ(copied, x);
+    std::vector<Real> less = y, both = x, moved = x;
+    subtract_scaled(count, 3, x.data(), less.data(), less.data());
+    combine(count, 3, both.data(), 5, y.data(), both.data());
+    add_scaled_sum(count, 3, x.data(), y.data(), moved.data(), moved.data());
     for (size_t i = 0; i < count; ++i) {
       EXPECT_EQ(sum[i], x[i] + y[i]);
       EXPECT_EQ(scaled[i], x[i] * 3);
       EXPECT_EQ(added[i], y[i] + 3 * x[i]);
+      EXPECT_EQ(less[i], y[i] - 3 * x[i]);
+      EXPECT_EQ(both[i], 3 * x[i] + 5 * y[i]);
+      EXPECT_EQ(moved[i], x[i] + 3 * (x[i] + y[i]));
     }
   }
   for (uint32_t cols = 1; cols <= 9; ++cols) {

@@ -80,6 +80,60 @@ TEST(Listener, FiftyHalfOpenPeersKeepNobodyOut) {
   }
 }
 
+TEST(Listener, AFloodFromOneAddressEndsItsOwnHandshakesFirst) {
+  ListenerLimits limits;
+  limits.handshake_count_max = 4;
+  ListenerHarness server(limits);
+  RawPeer slow(server.listener.port(), 0, 2);
+  ASSERT_TRUE(server.until([&] { return server.counters.connections_accepted == 1; }));
+  std::vector<std::unique_ptr<RawPeer>> flood;
+  for (uint64_t i = 0; i < 40; ++i) {
+    flood.push_back(std::make_unique<RawPeer>(server.listener.port()));
+    ASSERT_TRUE(server.until([&] { return server.counters.connections_accepted == 2 + i; }));
+  }
+  EXPECT_EQ(server.counters.handshakes_over_cap, 37U);
+  EXPECT_FALSE(slow.closed_by_server()) << "the oldest of all, and of another address";
+  EXPECT_TRUE(flood.front()->closed_by_server());
+  EXPECT_FALSE(flood.back()->closed_by_server());
+}
+
+TEST(Listener, FailedHandshakesDoNotFloodTheLog) {
+  ListenerHarness server;
+  std::vector<std::unique_ptr<RawPeer>> flood;
+  for (uint64_t i = 0; i < 150; ++i) {
+    flood.push_back(std::make_unique<RawPeer>(server.listener.port()));
+    flood.back()->send(std::string("GET / HTTP/1.1"));
+    ASSERT_TRUE(server.until([&] { return server.counters.plain_text_peers == i + 1; }));
+  }
+  EXPECT_LT(server.log.count("tls_plain_text_peer"), 150U);
+  EXPECT_GE(server.log.count("tls_plain_text_peer"), kFaultLines.burst);
+  EXPECT_EQ(server.log.count("tls_plain_text_peer") + server.counters.fault_lines_dropped, 150U);
+}
+
+TEST(Listener, ADeviceHasOneSessionWithoutAHello) {
+  ListenerHarness server;
+  std::vector<std::unique_ptr<TlsPeer>> peers;
+  const auto connect = [&](int device) {
+    peers.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(device)));
+    const size_t count = server.established.size();
+    return server.until([&] { return peers.back()->established() && server.established.size() > count; });
+  };
+  ASSERT_TRUE(connect(1) && peers[0]->send(hello_message()));
+  ASSERT_TRUE(server.until([&] { return server.messages.size() == 1; }));
+  ASSERT_TRUE(connect(1) && connect(2));
+  EXPECT_EQ(server.counters.greetings_replaced, 0U);
+  ASSERT_TRUE(connect(1));
+  EXPECT_TRUE(server.until([&] { return peers[1]->refusal() == gs_Reason_REASON_NEWER_SESSION; }));
+  EXPECT_EQ(server.counters.greetings_replaced, 1U);
+  EXPECT_FALSE(peers[0]->gone()) << "it has said Hello: which of those is to live the coordinator decides";
+  EXPECT_FALSE(peers[2]->gone()) << "another device";
+  peers[3]->raw().close();
+  ASSERT_TRUE(server.until([&] { return server.ended.size() >= 1 && !peers[0]->gone(); }));
+  ASSERT_TRUE(connect(1));
+  EXPECT_TRUE(peers[4]->send(hello_message()));
+  EXPECT_TRUE(server.until([&] { return server.messages.size() == 2; }));
+}
+
 TEST(Listener, DrainTellsEverySessionAndEndsAll) {
   ListenerHarness server;
   TlsPeer one(server.listener.port(), ListenerHarness::device(1));

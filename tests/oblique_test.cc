@@ -76,6 +76,34 @@ TEST_F(ObliqueGolden, IsASphereInEveryColumn) {
   }
 }
 
+// On both sides of the length up to which a series does it, and with columns that do not move.
+TEST_F(ObliqueGolden, StepsOfEveryLengthAreOnTheSphereOfEveryColumn) {
+  for (const Real length : {Real(0), Real(1e-20), Real(1e-4), Real(1), Real(1.56), Real(1.58), Real(3), Real(7)}) {
+    Vector v = projected_, expected(5);
+    for (size_t c = 0; c < 3; ++c) {
+      Real square = 0;
+      for (size_t i = c; i < 15; i += 3) {
+        square += v[i] * v[i];
+      }
+      for (size_t i = c; i < 15; i += 3) {
+        v[i] *= (c == 0 ? 0 : length) / std::sqrt(square);
+      }
+    }
+    ASSERT_EQ(kObliqueExponentialOps.retract(shape_, x_.data(), v.data(), out_.data(), arena_), Status::kOk);
+    for (size_t c = 0; c < 3; ++c) {
+      Vector point(5), step(5);
+      for (size_t i = 0; i < 5; ++i) {
+        point[i] = x_[3 * i + c];
+        step[i] = v[3 * i + c];
+      }
+      ASSERT_EQ(kSphereExponentialOps.retract({5, 1}, point.data(), step.data(), expected.data(), arena_), Status::kOk);
+      for (size_t i = 0; i < 5; ++i) {
+        EXPECT_NEAR(out_[3 * i + c], expected[i], 4 * kEpsilon) << length;
+      }
+    }
+  }
+}
+
 TEST_F(ObliqueGolden, SaysWhichColumnsHaveNoAnswer) {
   // The second column is zero, not finite, or opposite; the others are good.
   Vector zero = ambient_, nan = ambient_, opposite = x_;
@@ -89,8 +117,13 @@ TEST_F(ObliqueGolden, SaysWhichColumnsHaveNoAnswer) {
   EXPECT_EQ(kObliqueOps.inverse_retract(shape_, x_.data(), opposite.data(), out_.data(), arena_), Status::kSingular);
   EXPECT_EQ(kObliqueOps.transport(shape_, x_.data(), opposite.data(), projected_.data(), out_.data(), arena_),
             Status::kSingular);
-  EXPECT_EQ(kObliqueExponentialOps.log_map(shape_, x_.data(), opposite.data(), out_.data(), arena_),
-            Status::kSingular);
+  EXPECT_EQ(kObliqueExponentialOps.log_map(shape_, x_.data(), opposite.data(), out_.data(), arena_), Status::kSingular);
+  for (const Vector* bad : {static_cast<const Vector*>(&nan), &x_}) {
+    Vector step = projected_;
+    step[4] = bad == &nan ? 0 : std::numeric_limits<Real>::quiet_NaN();
+    EXPECT_EQ(kObliqueExponentialOps.retract(shape_, bad->data(), step.data(), out_.data(), arena_),
+              Status::kNotFinite);
+  }
   Arena small(memory_, 8);
   EXPECT_EQ(kObliqueOps.project_point(shape_, x_.data(), out_.data(), small), Status::kOutOfMemory);
 }

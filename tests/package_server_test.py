@@ -22,8 +22,8 @@ import package_server  # noqa: E402
 
 SECONDS_MAX = 60
 VERBS = ("serve", "device add", "device import", "device rotate", "device list", "device enable", "device disable",
-         "device revoke", "run start", "run list", "run pause", "run resume", "run stop", "model export", "status",
-         "backup", "restore", "doctor")
+         "device revoke", "claim add", "claim list", "claim end", "run start", "run list", "run pause", "run resume",
+         "run stop", "run export", "model export", "status", "backup", "restore", "doctor")
 
 
 def read(*words, **options):
@@ -95,7 +95,7 @@ def check_words(tree, program):
     assert told == set(VERBS), told ^ set(VERBS)
     groups = {verb.split()[0] for verb in VERBS}
     assert completions(tree, "") == groups | {"--help"}
-    for group in ("device", "run", "model"):
+    for group in ("device", "claim", "run", "model"):
         assert completions(tree, group, "") == {verb.split()[1] for verb in VERBS if verb.startswith(group)}
     for verb in VERBS:
         there = options_of(read(program, *verb.split(), "--help"))

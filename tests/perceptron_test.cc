@@ -1,4 +1,4 @@
-// The figures are NumPy's, in double, of the same numbers (numbers() below).
+// The figures are NumPy's, in double, of the same numbers (numbers() of problem_checker.h).
 #include "runtime/problem/perceptron.h"
 
 #include <numeric>
@@ -9,16 +9,6 @@
 
 namespace gradstream {
 namespace {
-
-// A linear congruential generator from -0.5 to 0.5 that any language writes in a line.
-std::vector<Real> numbers(size_t count, uint32_t seed, double scale) {
-  std::vector<Real> out(count);
-  for (Real& value : out) {
-    seed = (seed * 1103515245U + 12345U) & 0x7fffffffU;
-    value = static_cast<Real>(scale * ((seed >> 8) / 8388608.0 - 0.5));
-  }
-  return out;
-}
 
 struct Net {
   Net(std::vector<uint16_t> layer_widths, uint32_t sample_count, uint32_t seed)

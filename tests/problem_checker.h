@@ -15,6 +15,16 @@
 
 namespace gradstream {
 
+// A linear congruential generator from -scale / 2 to scale / 2 that any language writes in a line.
+inline std::vector<Real> numbers(size_t count, uint32_t seed, double scale) {
+  std::vector<Real> out(count);
+  for (Real& value : out) {
+    seed = (seed * 1103515245U + 12345U) & 0x7fffffffU;
+    value = static_cast<Real>(scale * ((seed >> 8) / 8388608.0 - 0.5));
+  }
+  return out;
+}
+
 struct ProblemCase {
   Problem problem;
   Shape shape;

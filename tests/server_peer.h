@@ -91,7 +91,9 @@ inline Identity identity_of(const std::string& name, uint8_t key_byte) {
 // A non-blocking socket that sends and reads whatever the test wants.
 class RawPeer {
  public:
-  explicit RawPeer(uint16_t port, int receive_buffer_size = 0) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // source: last byte of the address 127.0.0.x that it comes from.
+  explicit RawPeer(uint16_t port, int receive_buffer_size = 0, uint8_t source = 1)
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     if (receive_buffer_size > 0) {
       setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_size, sizeof receive_buffer_size);
     }
@@ -99,6 +101,8 @@ class RawPeer {
     setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + source);
+    (void)::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address);
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
@@ -283,6 +287,9 @@ class ListenerHarness : public SessionOwner {
     if (answer) {
       answer(session);
     }
+  }
+  void on_session_claim(SessionId session, uint32_t, const Identity&) override {
+    listener.find(session)->answer_claim(gs_Reason_REASON_CLAIM_ENDED);
   }
   void on_session_ended(SessionId session) override { ended.push_back(session); }
   bool until(const std::function<bool()>& condition, int limit_ms = 10000) {

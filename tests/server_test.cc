@@ -236,6 +236,31 @@ TEST_F(ServerTest, OfTwoLiveSessionsOfOneIdentityTheNewerWins) {
   EXPECT_TRUE(young.get_task());
 }
 
+TEST_F(ServerTest, AFloodOverTlsIsTurnedAwayAndTheOthersGoOn) {
+  Config limited = config();
+  limited.server.device_messages = {1, 6};
+  Life life(limited);
+  Script flood(life, 1);
+  ASSERT_TRUE(flood.say_hello() && flood.get_task());
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(flood.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_FOLDED)) << i;
+  }
+  ASSERT_TRUE(flood.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_TRY_LATER));
+  EXPECT_EQ(flood.last.body.ack.reason, gs_Reason_REASON_RATE_LIMIT);
+  ASSERT_TRUE(flood.send_update(0.5F));
+  EXPECT_TRUE(life.until([&] { return flood.peer().refusal() == gs_Reason_REASON_RATE_LIMIT; }));
+  EXPECT_THAT(life.log.find("rate_limited"), HasSubstr("device=device-1 count=1"));
+  Script again(life, 1);
+  ASSERT_TRUE(life.until([&] { return again.peer().established(); }) && again.peer().send(hello_message()));
+  EXPECT_TRUE(life.until([&] { return again.peer().refusal() == gs_Reason_REASON_RATE_LIMIT; }))
+      << "a new session is no way around it";
+  Script other(life, 2);
+  ASSERT_TRUE(other.say_hello() && other.get_task());
+  ASSERT_TRUE(other.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_FOLDED));
+  EXPECT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
+  EXPECT_EQ(life.server->coordinator().counters().messages_over_rate, 3U);
+}
+
 TEST_F(ServerTest, AFullDiskDelaysButLosesNothing) {
   Life life(config());
   Script one(life, 1);

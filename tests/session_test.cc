@@ -106,6 +106,14 @@ TEST(Session, ATlsRecordThatStallsEnds) {
   EXPECT_EQ(e.server.counters.deadline_frame, 1U);
 }
 
+TEST(Session, ARecordBeyondTheLimitIsNamed) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  e.peer.raw().send(std::string("\x17\x03\x03\x40\x00", 5) + std::string(2000, 'x'));
+  EXPECT_TRUE(e.server.until([&] { return e.server.counters.large_records == 1; }));
+  EXPECT_THAT(e.server.log.find("tls_record_too_large"), HasSubstr("record_size_limit"));
+}
+
 TEST(Session, MalformedBytesAreRefused) {
   uint8_t oversize[4];
   write_frame_prefix(kMessageSizeMax, oversize);
@@ -268,6 +276,28 @@ TEST(Session, WhereTheDeviceOwesTheNextFrameItIsLate) {
     };
     ASSERT_TRUE(e.peer.send(hello_message()) && e.peer.send(message));
     EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE)) << message.which_body;
+  }
+}
+
+TEST(Session, FramesThatBringNoExchangeToAnEndKeepNoSession) {
+  ListenerLimits limits = patient();
+  limits.session.session_idle_max_ms = 2 * kShortMs;
+  for (const DeviceMessage& message : {report_message(), piece_message(0, 32)}) {
+    Established e(limits);
+    ASSERT_TRUE(e.ready);
+    e.server.answer = [&](SessionId) {
+      if (e.server.messages.size() == 1) {
+        e.session()->send(task_message(0));
+      }
+    };
+    ASSERT_TRUE(e.peer.send(hello_message()));
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(e.server.until([&] {
+      (void)e.peer.send(message);
+      return e.peer.refusal() == gs_Reason_REASON_DEADLINE;
+    })) << message.which_body;
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2 * kShortMs));
+    EXPECT_EQ(e.server.counters.deadline_idle, 1U);
   }
 }
 

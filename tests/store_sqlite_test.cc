@@ -324,6 +324,72 @@ void write_format_1(const std::string& path) {
   chmod(path.c_str(), 0600);
 }
 
+DeviceKey key_of(uint8_t byte) {
+  DeviceKey key;
+  key.fill(byte);
+  return key;
+}
+
+TEST(StoreSqlite, AClaimLetsInAsManyAsItMayAndEachOnce) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk) << database.error();
+  ClaimRow claim;
+  claim.name = "batch";
+  claim.key = key_of(9);
+  claim.count_max = 2;
+  claim.expires_ms = 1000;
+  claim.device_state = DeviceState::kPending;
+  ASSERT_EQ(database.add_claim(&claim), StoreStatus::kOk) << database.error();
+  EXPECT_EQ(claim.id, 1U);
+  ClaimRow same = claim;
+  ASSERT_EQ(database.add_claim(&same), StoreStatus::kOk);
+  EXPECT_EQ(same.id, 0U) << "the name is taken";
+  std::optional<ClaimRow> found;
+  ASSERT_EQ(database.find_claim("batch", &found), StoreStatus::kOk);
+  EXPECT_EQ(found->key, key_of(9));
+  const auto outcome_of = [&](const std::string& name, uint8_t key, uint64_t now_ms, uint32_t id = 1) {
+    ClaimOutcome outcome = ClaimOutcome::kEnded;
+    EXPECT_EQ(database.claim_device(id, name, key_of(key), now_ms, &outcome), StoreStatus::kOk) << database.error();
+    return outcome;
+  };
+  std::optional<uint32_t> index;
+  ASSERT_EQ(database.add_device("own", key_of(7), 5, &index), StoreStatus::kOk);
+  EXPECT_EQ(outcome_of("own", 7, 10), ClaimOutcome::kNameTaken) << "it did not come by this claim";
+  EXPECT_EQ(outcome_of("a", 1, 10), ClaimOutcome::kGranted);
+  uint64_t changes = 0;
+  ASSERT_EQ(database.change_count(&changes), StoreStatus::kOk);
+  EXPECT_EQ(outcome_of("a", 1, 11), ClaimOutcome::kRepeated);
+  EXPECT_EQ(outcome_of("a", 2, 11), ClaimOutcome::kNameTaken);
+  EXPECT_EQ(outcome_of("b", 2, 1000), ClaimOutcome::kEnded) << "expired";
+  EXPECT_EQ(outcome_of("b", 2, 11, 5), ClaimOutcome::kEnded) << "no such claim";
+  uint64_t changes_then = 0;
+  ASSERT_EQ(database.change_count(&changes_then), StoreStatus::kOk);
+  EXPECT_EQ(changes_then, changes) << "what is refused or repeated costs no transaction";
+  EXPECT_EQ(outcome_of("b", 2, 999), ClaimOutcome::kGranted);
+  EXPECT_EQ(outcome_of("c", 3, 12), ClaimOutcome::kEnded) << "two are in";
+  EXPECT_EQ(outcome_of("b", 2, 2000), ClaimOutcome::kRepeated) << "whose answer was lost";
+  std::vector<DeviceRow> devices;
+  ASSERT_EQ(database.devices(&devices), StoreStatus::kOk);
+  ASSERT_EQ(devices.size(), 3U);
+  EXPECT_EQ(devices[2].name, "b");
+  EXPECT_EQ(devices[2].state, DeviceState::kPending);
+  std::optional<DeviceRow> device;
+  ASSERT_EQ(database.find_device("b", &device), StoreStatus::kOk);
+  EXPECT_EQ(device->key, key_of(2));
+  std::vector<ClaimRow> claims;
+  ASSERT_EQ(database.claims(&claims), StoreStatus::kOk);
+  ASSERT_EQ(claims.size(), 1U);
+  EXPECT_EQ(claims[0].count_used, 2U);
+  bool is_there = false;
+  ASSERT_EQ(database.end_claim("batch", 500, &is_there), StoreStatus::kOk);
+  EXPECT_TRUE(is_there);
+  ASSERT_EQ(database.end_claim("none", 500, &is_there), StoreStatus::kOk);
+  EXPECT_FALSE(is_there);
+  ASSERT_EQ(database.claims(&claims), StoreStatus::kOk);
+  EXPECT_EQ(claims[0].expires_ms, 500U);
+}
+
 TEST(StoreSqlite, TheFirstFormatIsBroughtToThisOne) {
   const Folder folder;
   write_format_1(folder.file("a.db"));
@@ -342,6 +408,8 @@ TEST(StoreSqlite, TheFirstFormatIsBroughtToThisOne) {
     key.fill(1);
     EXPECT_EQ(row->key, key);
     EXPECT_EQ(row->generation, 0U);
+    std::vector<ClaimRow> claims;
+    EXPECT_EQ(database.claims(&claims), StoreStatus::kOk) << database.error();
     std::optional<RunRow> run;
     ASSERT_EQ(database.find_run(1, &run), StoreStatus::kOk);
     EXPECT_EQ(run->name, "r");

@@ -1,6 +1,7 @@
 // What the HTTP port shows of a snapshot: Prometheus' text, JSON, and whether the server lives and is ready.
 #include "server/watch.h"
 
+#include <cmath>
 #include <map>
 #include <regex>
 #include <set>
@@ -31,13 +32,18 @@ WatchSnapshot example() {
   snapshot.devices_revoked = 1;
   snapshot.shell.wrong_keys = 11;
   snapshot.coordinator.updates_folded = 123456789012;
-  RoundSummary round;
-  round.version = 7;
-  round.time_ms = 1700000000900;
-  round.trigger = "goal";
-  round.missing = "cellar,roof";
-  round.loss_before = 0.25;
+  WatchedRound round;
+  round.summary.version = 6;
   snapshot.rounds.push_back(round);
+  round.summary.version = 7;
+  round.summary.time_ms = 1700000000900;
+  round.summary.trigger = "goal";
+  round.summary.missing = "cellar,roof";
+  round.summary.loss_before = 0.25;
+  round.wire_bytes_sent = 77;
+  snapshot.rounds.push_back(round);
+  snapshot.coordinator.refusals[gs_Reason_REASON_TOO_STALE] = 5;
+  snapshot.silent_after_ms = 1000;
   DeviceStatus device;
   device.name = "kitchen";
   device.firmware_version = "1.0\xff\xfe\"<script>";
@@ -82,14 +88,31 @@ TEST(Watch, MetricsAreInPrometheusTextForm) {
 }
 
 TEST(Watch, StatusIsJson) {
-  const Json status = Json::parse(status_json(example()));
+  HttpCounters http;
+  http.refusals[static_cast<size_t>(HttpRefusal::kToken)] = 2;
+  WatchSnapshot snapshot = example();
+  auto parameters = std::make_shared<RunParameters>();
+  parameters->late = LatePolicy::kWeight;
+  parameters->smoothing = static_cast<Real>(0.1);
+  snapshot.parameters = parameters;
+  snapshot.rounds.front().summary.loss_before = std::nan("");
+  const Json status = Json::parse(status_json(snapshot, http));
   EXPECT_EQ(status["run"]["name"], "a \"run\"");
   EXPECT_EQ(status["run"]["state"], "stalled");
   EXPECT_EQ(status["run"]["round"]["wanted"], 6);
   EXPECT_EQ(status["counters"]["wrong_keys"], 11);
-  EXPECT_EQ(status["rounds"][0]["loss_before"], 0.25);
+  EXPECT_EQ(status["rounds"].size(), 2U);
+  EXPECT_TRUE(status["rounds"][0]["loss_before"].is_null()) << "JSON has no NaN";
+  EXPECT_EQ(status["rounds"][1]["loss_before"], 0.25);
+  EXPECT_EQ(status["rounds"][1]["wire_bytes_sent"], 77);
   EXPECT_EQ(status["ready"], true);
-  const std::string text = devices_json(example());
+  EXPECT_EQ(status["run"]["parameters"]["late"], "weight");
+  EXPECT_THAT(status_json(snapshot, http), HasSubstr("\"smoothing\":0.1,"));
+  EXPECT_EQ(status["refusals"], Json({{"too_stale", 5}}));
+  EXPECT_EQ(status["http"]["refusals"]["token"], 2);
+  EXPECT_EQ(Json::parse(watch_response({"/status", "after=6"}, &snapshot, http, 5000).body)["rounds"].size(), 1U);
+  EXPECT_EQ(Json::parse(watch_response({"/status", "after=x"}, &snapshot, http, 5000).body)["rounds"].size(), 2U);
+  const std::string text = devices_json(snapshot);
   const Json devices = Json::parse(text);
   EXPECT_EQ(devices["time_ms"], 1700000000999);
   EXPECT_EQ(devices["devices"][0]["device"], "kitchen");
@@ -100,10 +123,12 @@ TEST(Watch, StatusIsJson) {
 TEST(Watch, HealthAndReadiness) {
   const HttpCounters http;
   WatchSnapshot snapshot = example();
-  const auto status = [&](const char* path, uint64_t now) { return watch_response(path, &snapshot, http, now).status; };
-  EXPECT_EQ(watch_response("/healthz", nullptr, http, 0).status, 503U);
-  EXPECT_EQ(watch_response("/metrics", nullptr, http, 0).status, 503U);
-  EXPECT_EQ(watch_response("/elsewhere", nullptr, http, 0).status, 404U);
+  const auto status = [&](const char* path, uint64_t now) {
+    return watch_response({path}, &snapshot, http, now).status;
+  };
+  EXPECT_EQ(watch_response({"/healthz"}, nullptr, http, 0).status, 503U);
+  EXPECT_EQ(watch_response({"/metrics"}, nullptr, http, 0).status, 503U);
+  EXPECT_EQ(watch_response({"/elsewhere"}, nullptr, http, 0).status, 404U);
   EXPECT_EQ(status("/healthz", 5000 + kWatchStaleMs), 200U);
   EXPECT_EQ(status("/healthz", 5001 + kWatchStaleMs), 503U);
   EXPECT_EQ(status("/readyz", 5000), 200U);
@@ -115,7 +140,42 @@ TEST(Watch, HealthAndReadiness) {
   EXPECT_EQ(status("/healthz", 5000), 200U);
   snapshot.is_storage_failed = false;
   snapshot.is_draining = true;
-  EXPECT_EQ(watch_response("/readyz", &snapshot, http, 5000).body, "draining\n");
+  EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "draining\n");
+}
+
+TEST(Watch, ADeviceStandsSomewhere) {
+  WatchSnapshot snapshot = example();
+  DeviceStatus device;
+  const auto standing = [&] { return std::string(device_standing(device, snapshot)); };
+  EXPECT_EQ(standing(), "silent") << "never heard of";
+  device.connected = true;
+  EXPECT_EQ(standing(), "new");
+  device.connected = false;
+  device.last_seen_ms = snapshot.devices_taken_ms - snapshot.silent_after_ms;
+  EXPECT_EQ(standing(), "new");
+  --device.last_seen_ms;
+  EXPECT_EQ(standing(), "silent");
+  device.connected = true;
+  device.last_verdict = gs_Verdict_VERDICT_FOLDED;
+  device.last_steps = 5;
+  device.last_steps_asked = 5;
+  EXPECT_EQ(standing(), "in_time");
+  device.last_steps = 4;
+  EXPECT_EQ(standing(), "partial");
+  device.has_task = true;
+  device.task_version = snapshot.version;
+  EXPECT_EQ(standing(), "partial");
+  device.task_version = snapshot.version - 1;
+  EXPECT_EQ(standing(), "late");
+  device.has_task = false;
+  device.last_verdict = gs_Verdict_VERDICT_LATE;
+  EXPECT_EQ(standing(), "late");
+  device.last_verdict = gs_Verdict_VERDICT_ABANDONED;
+  EXPECT_EQ(standing(), "refused");
+  device.is_capable = false;
+  EXPECT_EQ(standing(), "unable");
+  device.is_revoked = true;
+  EXPECT_EQ(standing(), "off");
 }
 
 TEST(Watch, TheBoardKeepsTheLast) {

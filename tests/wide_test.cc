@@ -2,11 +2,13 @@
 #include "runtime/base/wide.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/decompositions.h"
 #include "runtime/base/random.h"
 
 namespace gradstream {
@@ -127,6 +129,71 @@ TEST(Wide, NormalizesColumnsAsOneAfterTheOther) {
         bad[i] *= scale;
       }
       EXPECT_EQ(wide::normalize_columns(rows, cols, bad.data(), nullptr, 1e-30F, out.data()), status);
+    }
+  });
+}
+
+Real ordered_series(const Real (&coefficients)[kAngleTermCount], Real q) {
+  Real sums[2] = {};  // of the even and the odd powers
+  for (int k = kAngleTermCount; k-- > 0;) {
+    sums[k % 2] = coefficients[k] + (q * q) * sums[k % 2];
+  }
+  return sums[0] + q * sums[1];
+}
+
+// Columns of length 1 and steps of different lengths, the shortest ones zero.
+TEST(Wide, MovesColumnsAsOneAfterTheOther) {
+  for_each_shape(2, [](uint32_t rows, uint32_t cols) {
+    const size_t size = size_t{rows} * cols;
+    Vector x = numbers(size, rows), v = numbers(size, 5), expected(size), out(size);
+    ASSERT_EQ(wide::normalize_columns(rows, cols, x.data(), nullptr, 1e-30F, x.data()), Status::kOk);
+    for (size_t i = 0; i < size; ++i) {
+      v[i] *= 0.1F * static_cast<Real>(i % cols) / std::sqrt(static_cast<Real>(rows));
+    }
+    wide::remove_along_columns(rows, cols, x.data(), v.data(), v.data());
+    for (uint32_t c = 0; c < cols; ++c) {
+      const Real xx = ordered_dot(rows, &x[c], cols, &x[c], cols), xv = ordered_dot(rows, &x[c], cols, &v[c], cols);
+      const Real vv = ordered_dot(rows, &v[c], cols, &v[c], cols);
+      const Real cosine = ordered_series(kAngleSeries.cosine, vv), ratio = ordered_series(kAngleSeries.sine, vv);
+      const Real square = (cosine * (cosine * xx) + (cosine * ratio) * (xv + xv)) + ratio * (ratio * vv);
+      ASSERT_NEAR(square, 1, kNearOne);
+      const Real inverse = 1.5F - 0.5F * square;
+      for (size_t i = c; i < size; i += cols) {
+        expected[i] = (cosine * inverse) * x[i] + (ratio * inverse) * v[i];
+      }
+    }
+    bool is_short = false;
+    EXPECT_EQ(wide::exponential_columns(rows, cols, x.data(), v.data(), 1e-30F, out.data(), &is_short), Status::kOk);
+    EXPECT_TRUE(is_short);
+    EXPECT_EQ(out, expected);
+    Vector in_place = v;
+    EXPECT_EQ(wide::exponential_columns(rows, cols, x.data(), v.data(), 1e-30F, in_place.data(), &is_short),
+              Status::kOk);
+    EXPECT_EQ(in_place, expected);
+    // Off the sphere by more than rounding: by root and quotient.
+    Vector doubled = x;
+    for (Real& value : doubled) {
+      value *= 2;
+    }
+    const Vector nothing(size);
+    EXPECT_EQ(wide::exponential_columns(rows, cols, doubled.data(), nothing.data(), 1e-30F, out.data(), &is_short),
+              Status::kOk);
+    for (size_t i = 0; i < size; ++i) {
+      const Real* const column = &doubled[i % cols];
+      EXPECT_EQ(out[i], (1 / std::sqrt(ordered_dot(rows, column, cols, column, cols))) * doubled[i]);
+    }
+    // A point that is none is refused, and a step that is too long, or not a number, left to others.
+    Vector zero(size), kept = expected;
+    EXPECT_EQ(wide::exponential_columns(rows, cols, zero.data(), zero.data(), 1e-30F, out.data(), &is_short),
+              Status::kSingular);
+    EXPECT_TRUE(is_short);
+    for (const Real length : {1.6F, std::numeric_limits<Real>::quiet_NaN()}) {
+      Vector far = zero;
+      far[size - 1] = length;
+      EXPECT_EQ(wide::exponential_columns(rows, cols, x.data(), far.data(), 1e-30F, kept.data(), &is_short),
+                Status::kOk);
+      EXPECT_FALSE(is_short);
+      EXPECT_EQ(kept, expected);
     }
   });
 }

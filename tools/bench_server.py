@@ -48,6 +48,7 @@ log_level = "warn"
 allow_psk_ke = true
 [server.limits]
 connection_count_max = {connections}
+device_messages_per_s_max = 0
 [run]
 name = "bench"
 manifold = "euclidean"

@@ -49,9 +49,11 @@ def contents():
         f"{documents}/examples/grafana_dashboard.json": (DEBIAN.parent / "grafana_dashboard.json").read_bytes(),
         f"{documents}/examples/prometheus_alerts.yaml": (DEBIAN.parent / "prometheus_alerts.yaml").read_bytes(),
         f"{documents}/operating.md": (ROOT / "docs" / "operating.md").read_bytes(),
+        **{f"{documents}/{picture.name}": picture.read_bytes() for picture in (ROOT / "docs").glob("page*.png")},
         f"{documents}/copyright": b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
                                   b"nanopb: Zlib; CLI11: BSD-3-Clause; Asio: BSL-1.0; toml++, spdlog, JSON for "
-                                  b"Modern C++: MIT; their texts stand in their sources.\n",
+                                  b"Modern C++, uPlot: MIT; their texts stand in their sources, that of uPlot also in "
+                                  b"front of the /uplot.js that the program serves.\n",
         f"{documents}/changelog.gz": gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0),
     }
 

@@ -5,7 +5,8 @@
 # 2. Source packages in third_party/<name>, fetched with apt from the Debian mirrors that this machine uses already.
 #    bookworm's Mbed TLS is 2.28 and its nanopb package holds no sources, hence the source packages. A folder appears in
 #    one rename and carries its own stamp, so that an interrupted set-up continues where it stopped.
-# 3. rp2040js, the emulator of the RP2040, with npm; nothing else needs it, and without it its tests are left out.
+# 3. With npm: uPlot, the chart library in the server's web page, and what tests that page in a browser; rp2040js, the
+#    emulator of the RP2040. Without them the page has tables only, and their tests are left out.
 #
 # Usage: tools/setup.sh [--no-result]        exit status 0: everything is in place
 set -euo pipefail
@@ -144,25 +145,34 @@ fetch_sources() {
   rm -rf "$work"
 }
 
-readonly RP2040JS=third_party/rp2040js
+# What npm brings: NAME|what is missing without it. Versions and checksums stand in tools/NAME/package-lock.json.
+readonly NODE_FOLDERS=("rp2040js|the RP2040 is not emulated" "page|the server's web page has no charts")
 
-rp2040js_is_current() {
-  ! command -v npm >/dev/null || cmp -s tools/rp2040js/package-lock.json "$RP2040JS/$STAMP"
+node_folder_is_current() {
+  ! command -v npm >/dev/null || cmp -s "tools/${1%%|*}/package-lock.json" "third_party/${1%%|*}/$STAMP"
 }
 
-# Its versions and their checksums stand in tools/rp2040js/package-lock.json. A failure is no reason to stop.
-fetch_rp2040js() {
-  rm -rf "$RP2040JS"
-  mkdir -p "$RP2040JS"
-  cp tools/rp2040js/package.json tools/rp2040js/package-lock.json "$RP2040JS"
-  say "fetching rp2040js"
-  npm --prefix "$RP2040JS" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 >>"$LOG" 2>&1 ||
-    say "warning: npm could not fetch rp2040js: the RP2040 is not emulated (remove $RP2040JS to try again)"
-  cp tools/rp2040js/package-lock.json "$RP2040JS/$STAMP"
+stale_node_folders() {
+  local folder
+  for folder in "${NODE_FOLDERS[@]}"; do
+    node_folder_is_current "$folder" || printf '%s\n' "$folder"
+  done
+}
+
+# A failure is no reason to stop.
+fetch_node_folder() {
+  local name=${1%%|*} folder=third_party/${1%%|*}
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp "tools/$name/package.json" "tools/$name/package-lock.json" "$folder"
+  say "fetching with npm: $name"
+  npm --prefix "$folder" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 >>"$LOG" 2>&1 ||
+    say "warning: npm could not fetch $name: ${1#*|} (remove $folder to try again)"
+  cp "tools/$name/package-lock.json" "$folder/$STAMP"
 }
 
 main() {
-  local result=yes missing stale begin=$SECONDS fetched=0
+  local result=yes missing stale folder begin=$SECONDS fetched=0
   case ${1:-} in
     --no-result) result='' ;;
     '') ;;
@@ -170,7 +180,7 @@ main() {
   esac
   mapfile -t missing < <(missing_packages)
   mapfile -t stale < <(stale_sources)
-  if ((${#missing[@]} + ${#stale[@]})) || ! rp2040js_is_current; then
+  if ((${#missing[@]} + ${#stale[@]})) || [[ -n $(stale_node_folders) ]]; then
     mkdir -p third_party 2>/dev/null && [[ -w third_party ]] ||
       die "$PWD is not writable for $(id -un)." "Use a clone of your own, or run ./run setup as its owner."
     exec 9>third_party/.lock
@@ -180,7 +190,9 @@ main() {
     : >"$LOG"
     if ((${#missing[@]})); then install_packages "${missing[@]}"; fi
     if ((${#stale[@]})); then fetch_sources "${stale[@]}"; fi
-    rp2040js_is_current || fetch_rp2040js
+    while read -r folder; do
+      fetch_node_folder "$folder" </dev/null
+    done < <(stale_node_folders)
     fetched=${#stale[@]}
   fi
   if [[ -n $result ]]; then

@@ -15,17 +15,19 @@ _gradstream() {
       return
       ;;
     --format)
-      [[ $verb == model ]] && words='npy csv' || words='text json'
+      [[ $verb == model || ${COMP_WORDS[2]:-} == export ]] && words='npy csv' || words='text json'
       mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
       return
       ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='serve device backup restore doctor run model status --help'
+    words='serve device claim backup restore doctor run model status --help'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
     words='add import rotate list enable disable revoke'
+  elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then
+    words='add list end'
   elif ((COMP_CWORD == 2)) && [[ $verb == run ]]; then
-    words='start list pause resume stop'
+    words='start list pause resume stop export'
   elif ((COMP_CWORD == 2)) && [[ $verb == model ]]; then
     words='export'
   elif [[ $current == -* ]]; then
@@ -34,6 +36,8 @@ _gradstream() {
       device\ add) words="$common --out --pending" ;;
       device\ import) words="$common --out-folder --pending" ;;
       device\ rotate) words="$common --out --window-s" ;;
+      claim\ add) words="$common --out --count-max --window-s --pending" ;;
+      run\ export) words='--config --set --help --run --version --format --out --check' ;;
       run\ pause | run\ resume | run\ stop) words="$common --run" ;;
       status\ *) words="$common --run" ;;
       model\ *) words='--config --set --help --run --version --format --out --average' ;;

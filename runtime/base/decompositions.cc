@@ -130,6 +130,34 @@ Status matrix_exponential(uint32_t n, const Real* a, Real* out, Arena& arena) {
   return Status::kOk;
 }
 
+bool angle_series(uint32_t n, const Real* g, Real* cosine, Real* ratio, Real* term, Real* row) {
+  const size_t size = static_cast<size_t>(n) * n;
+  const Real g_squared = dot(size, g, g);
+  if (!(g_squared <= kAngleSquaredMax * kAngleSquaredMax)) {
+    return false;
+  }
+  copy(size, g, term);
+  scale(size, static_cast<Real>(-0.5), term);
+  copy(size, term, cosine);
+  copy(size, term, ratio);
+  scale(size, Real{1} / 3, ratio);
+  add_identity(n, cosine);
+  add_identity(n, ratio);
+  for (int k = 2; k < kAngleTermCount; ++k) {
+    // The term that comes next is at most |term| |G| / divisor.
+    const Real divisor = static_cast<Real>((2 * k - 1) * (2 * k));
+    const Real negligible = divisor * kEpsilon / 4;
+    if (dot(size, term, term) * g_squared <= negligible * negligible) {
+      break;
+    }
+    multiply_right_in_place({n, n}, term, g, row);
+    scale(size, -1 / divisor, term);
+    add_scaled(size, 1, term, cosine);
+    add_scaled(size, 1 / static_cast<Real>(2 * k + 1), term, ratio);
+  }
+  return true;
+}
+
 Status cholesky(uint32_t n, const Real* s, Real* out) {
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j <= i; ++j) {

@@ -19,6 +19,36 @@ namespace gradstream {
 Status matrix_exponential(uint32_t n, const Real* a, Real* out, Arena& arena);
 size_t matrix_exponential_scratch_size(uint32_t n);  // bytes of arena scratch
 
+// cos(a) and sin(a) / a as power series of q = a^2, for q up to kAngleSquaredMax, that is for angles up to pi / 2: the
+// first term left out is below rounding there. With + and * only, where libm's functions differ from one to another.
+// Evaluated as even(q^2) + q odd(q^2), each by Horner's rule: half the chain of dependent operations.
+inline constexpr Real kAngleSquaredMax = static_cast<Real>(2.4674);
+inline constexpr int kAngleTermCount = std::numeric_limits<Real>::digits > 24 ? 13 : 7;  // odd
+struct AngleSeries {
+  Real cosine[kAngleTermCount];  // (-1)^k / (2k)!
+  Real sine[kAngleTermCount];    // (-1)^k / (2k + 1)!
+};
+inline constexpr AngleSeries kAngleSeries = [] {
+  AngleSeries series = {};
+  double term = 1;
+  for (int k = 0; k < kAngleTermCount; ++k) {
+    series.cosine[k] = static_cast<Real>(term);
+    series.sine[k] = static_cast<Real>(term / (2 * k + 1));
+    term /= -(2.0 * k + 1) * (2.0 * k + 2);
+  }
+  return series;
+}();
+
+// Up to here from 1 the inverse of a square's root is (3 - square) / 2 to rounding, the first step of Newton's
+// iteration.
+inline constexpr Real kNearOne =
+    std::numeric_limits<Real>::digits > 24 ? static_cast<Real>(0x1p-27) : static_cast<Real>(0x1p-13);
+
+// cosine <- cos(S), ratio <- sin(S) S^(-1), S^2 = G, n x n, symmetric and positive semidefinite, by the same series of
+// matrices: as many terms as G needs. false, and both spoilt, when |G| is above kAngleSquaredMax or is not a number.
+// term: n^2 Reals, row: n. No two alias.
+bool angle_series(uint32_t n, const Real* g, Real* cosine, Real* ratio, Real* term, Real* row);
+
 // L, lower triangular with a positive diagonal, of S = L L', n x n, symmetric; only the lower half of s is read. out
 // may be s; its upper half is set to zero. kSingular when S is not positive definite to rounding (a pivot that is not
 // above kDefiniteTolerance times the diagonal entry it comes from), kNotFinite.

@@ -404,12 +404,18 @@ Real frobenius_squared(uint32_t n, const Real* s) {
 
 // Jacobi rotates rows p and q of x by (c, s) in the form that does not cancel: tau = s / (1 + c).
 void rotate_rows(uint32_t n, Real s, Real tau, Real* x_p, Real* x_q) {
-  for (uint32_t k = 0; k < n; ++k) {
-    const Real g = x_p[k];
-    const Real h = x_q[k];
-    x_p[k] = g - s * (h + tau * g);
-    x_q[k] = h + s * (g - tau * h);
-  }
+  for_fours(
+      n,
+      [=](size_t k) __attribute__((always_inline)) {
+        const auto g = load(x_p + k), h = load(x_q + k);
+        store(g - splat(s) * (h + splat(tau) * g), x_p + k);
+        store(h + splat(s) * (g - splat(tau) * h), x_q + k);
+      },
+      [=](size_t k) __attribute__((always_inline)) {
+        const Real g = x_p[k], h = x_q[k];
+        x_p[k] = g - s * (h + tau * g);
+        x_q[k] = h + s * (g - tau * h);
+      });
 }
 
 // Makes S[p][q] zero (Golub and Van Loan, Matrix Computations, 8.5). q_rows: eigenvectors as rows.
@@ -622,7 +628,8 @@ void add_product_transposed(uint32_t n, Real factor, const Real* a, const Real* 
 
 Real dot(size_t count, const Real* x, const Real* y) {
   if (count < kLaneCount) {
-    return strided_dot(count, 1, x, 1, y);
+    const Real s0 = count > 0 ? x[0] * y[0] : 0, s1 = count > 1 ? x[1] * y[1] : 0, s2 = count > 2 ? x[2] * y[2] : 0;
+    return (s0 + s1) + (s2 + Real{0});
   }
 #if GS_HAS_VECTORS
   Vec s = load(x) * load(y);
@@ -673,6 +680,31 @@ void add_scaled(size_t count, Real a, const Real* x, Real* y) {
   for_fours(
       count, [=](size_t i) __attribute__((always_inline)) { store(load(y + i) + splat(a) * load(x + i), y + i); },
       [=](size_t i) __attribute__((always_inline)) { y[i] += a * x[i]; });
+}
+
+void subtract_scaled(size_t count, Real a, const Real* x, const Real* y, Real* out) {
+  for_fours(
+      count,
+      [=](size_t i) __attribute__((always_inline)) { store(load(y + i) - splat(a) * load(x + i), out + i); },
+      [=](size_t i) __attribute__((always_inline)) { out[i] = y[i] - a * x[i]; });
+}
+
+void combine(size_t count, Real a, const Real* x, Real b, const Real* y, Real* out) {
+  for_fours(
+      count,
+      [=](size_t i) __attribute__((always_inline)) {
+        store(splat(a) * load(x + i) + splat(b) * load(y + i), out + i);
+      },
+      [=](size_t i) __attribute__((always_inline)) { out[i] = a * x[i] + b * y[i]; });
+}
+
+void add_scaled_sum(size_t count, Real a, const Real* x, const Real* y, const Real* v, Real* out) {
+  for_fours(
+      count,
+      [=](size_t i) __attribute__((always_inline)) {
+        store(load(v + i) + splat(a) * (load(x + i) + load(y + i)), out + i);
+      },
+      [=](size_t i) __attribute__((always_inline)) { out[i] = v[i] + a * (x[i] + y[i]); });
 }
 
 void scale(size_t count, Real a, Real* x) {
@@ -834,6 +866,14 @@ void gram(Shape shape, const Real* a, Real* out) {
   }
 }
 
+void multiply_by_transpose(uint32_t p, uint32_t q, uint32_t n, const Real* a, const Real* b, Real* out) {
+  for (size_t i = 0; i < p; ++i) {
+    for (size_t j = 0; j < q; ++j) {
+      out[i * q + j] = dot(n, a + i * n, b + j * n);
+    }
+  }
+}
+
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
 #if GS_HAS_WIDE
   if (shape.cols >= 4 && wide::takes(shape.rows, shape.cols)) {
@@ -928,6 +968,10 @@ Status symmetric_eigen(uint32_t n, Real* s, Real* w, Real* q) {
   const Real negligible = kEpsilon * kEpsilon * std::sqrt(frobenius_squared(n, s));
   fill_zero(static_cast<size_t>(n) * n, q);
   add_to_diagonal(n, 1, q);
+  const auto root_of_diagonal = [=](size_t i) { return std::sqrt(std::fabs(s[i * n + i])); };
+  for (size_t i = 0; i < n; ++i) {
+    w[i] = root_of_diagonal(i);
+  }
   bool rotated = true;
   for (int sweep = 0; sweep < kSweepsMax && rotated; ++sweep) {
     rotated = false;
@@ -936,10 +980,10 @@ Status symmetric_eigen(uint32_t n, Real* s, Real* w, Real* q) {
         // Relative to the two diagonal entries, so that small eigenvalues of a positive definite matrix are accurate
         // too (Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992).
         const Real off = std::fabs(s[static_cast<size_t>(i) * n + j]);
-        const Real diagonal_i = std::sqrt(std::fabs(s[static_cast<size_t>(i) * n + i]));
-        const Real diagonal_j = std::sqrt(std::fabs(s[static_cast<size_t>(j) * n + j]));
-        if (!(off <= negligible || off <= kEpsilon * diagonal_i * diagonal_j)) {
+        if (!(off <= negligible || off <= kEpsilon * w[i] * w[j])) {
           jacobi_rotate(n, i, j, s, q);
+          w[i] = root_of_diagonal(i);
+          w[j] = root_of_diagonal(j);
           rotated = true;
         }
       }

@@ -38,6 +38,12 @@ Real distance2(size_t count, const Real* x, const Real* y);
 void add(size_t count, const Real* x, const Real* y, Real* out);
 // y <- y + a x. x and y may be the same array.
 void add_scaled(size_t count, Real a, const Real* x, Real* y);
+// out <- y - a x. out may be x or y.
+void subtract_scaled(size_t count, Real a, const Real* x, const Real* y, Real* out);
+// out <- a x + b y. out may be x or y.
+void combine(size_t count, Real a, const Real* x, Real b, const Real* y, Real* out);
+// out <- v + a (x + y). out may be any of them.
+void add_scaled_sum(size_t count, Real a, const Real* x, const Real* y, const Real* v, Real* out);
 // x <- a x.
 void scale(size_t count, Real a, Real* x);
 void copy(size_t count, const Real* x, Real* y);
@@ -58,6 +64,8 @@ void transpose_square(uint32_t n, Real* s);
 void multiply_transposed(Shape shape, const Real* a, const Real* b, Real* out);
 // out (cols x cols) <- A' A: the upper half, mirrored. out may not be a.
 void gram(Shape shape, const Real* a, Real* out);
+// out (p x q) <- A B', A p x n, B q x n. out aliases neither.
+void multiply_by_transpose(uint32_t p, uint32_t q, uint32_t n, const Real* a, const Real* b, Real* out);
 // out (rows x cols) <- A S, A rows x cols, S cols x cols. out aliases neither.
 void multiply_right(Shape shape, const Real* a, const Real* s, Real* out);
 // out (rows x cols) <- G - A S. out may be g, aliases neither a nor s.

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/decompositions.h"
+
 #if GS_HAS_WIDE
 
 // Everything below is compiled for AVX, and for no instruction that fuses a product with a sum.
@@ -36,7 +38,6 @@ template <typename Vec>
 [[gnu::always_inline]] inline Vec8 twice(Vec4 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3, 0, 1, 2, 3); }
 [[gnu::always_inline]] inline Vec4 low(Vec8 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3); }
 [[gnu::always_inline]] inline Vec4 high(Vec8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7); }
-constexpr int kAllLanes = 0xFF;
 // Bit n: entry n of a comparison holds.
 template <typename Mask>
 [[gnu::always_inline]] inline int mask_of(Mask holds) {
@@ -68,22 +69,58 @@ template <uint32_t kFirst, typename Body>
   });
 }
 
-// out[k][c] <- the sum over the rows of term k of column c; terms.operator()<Vec>(i, term) gives the kSums terms of
-// the numbers from i on. Four rows are 4 kCols numbers in a row: number q of them belongs to partial sum q / kCols of
-// column q % kCols.
+// Numbers kBegin .. kBegin + 7 of the sixteen of a and b.
+template <uint32_t kBegin>
+[[gnu::always_inline]] inline Vec8 window(Vec8 a, Vec8 b) {
+  return __builtin_shufflevector(a, b, kBegin, kBegin + 1, kBegin + 2, kBegin + 3, kBegin + 4, kBegin + 5, kBegin + 6,
+                                 kBegin + 7);
+}
+
+// kCols numbers, of which none behind them is read; what the other lanes hold is of no use.
+template <uint32_t kCols>
+[[gnu::always_inline]] inline Vec8 load_cols(const float* x) {
+  if constexpr (kCols == 8) {
+    return load<Vec8>(x);
+  } else if constexpr (kCols >= 4) {
+    constexpr uint32_t kNext = 12 - kCols;  // number 4, where the second four end with the last one
+    return __builtin_shufflevector(load<Vec4>(x), load<Vec4>(x + kCols - 4), 0, 1, 2, 3, kNext % 8, (kNext + 1) % 8,
+                                   (kNext + 2) % 8, (kNext + 3) % 8);
+  } else {
+    return Vec8{x[0], x[1], x[kCols - 1]};
+  }
+}
+
+// The first kCols of eight numbers.
+template <uint32_t kCols>
+[[gnu::always_inline]] inline void store_cols(Vec8 v, float* out) {
+  if constexpr (kCols == 8) {
+    store(v, out);
+  } else if constexpr (kCols >= 4) {
+    const Vec4 rest = high(v);
+    store(low(v), out);
+    unrolled<kCols - 4>([&](auto k) __attribute__((always_inline)) { out[4 + k] = rest[decltype(k)::value]; });
+  } else {
+    unrolled<kCols>([&](auto k) __attribute__((always_inline)) { out[k] = v[decltype(k)::value]; });
+  }
+}
+
+// out[k], number c <- the sum over the rows of term k of column c; terms.operator()<Vec>(i, term) gives the kSums
+// terms of the numbers from i on. Four rows are 4 kCols numbers in a row: number q of them belongs to partial sum
+// q / kCols of column q % kCols. No sum goes through memory: a wide load of what was stored in pieces would wait for
+// all of them.
 template <uint32_t kCols, uint32_t kSums, typename Terms>
-[[gnu::always_inline]] inline void sum_columns(size_t rows, Terms terms, float* const (&out)[kSums]) {
+[[gnu::always_inline]] inline void sum_columns(size_t rows, Terms terms, Vec8 (&out)[kSums]) {
   constexpr uint32_t kWhole = kCols / 2;
+  constexpr uint32_t kPartCount = (kCols + 1) / 2;
   constexpr size_t kPeriod = kLaneCount * kCols;
   const size_t size = rows * kCols;
-  Vec8 s[kWhole][kSums];
+  Vec8 s[kPartCount][kSums];
   [[maybe_unused]] Vec4 rest[kSums];
   unrolled<kWhole>([&](auto k) __attribute__((always_inline)) { terms.template operator()<Vec8>(8 * k, s[k]); });
   if constexpr (kCols % 2 != 0) {
     terms.template operator()<Vec4>(8 * kWhole, rest);
   }
-  size_t at = kPeriod;
-  for (; at + kPeriod <= size; at += kPeriod) {
+  const auto add_period = [&](size_t at) __attribute__((always_inline)) {
     unrolled<kWhole>([&](auto k) __attribute__((always_inline)) {
       Vec8 term[kSums];
       terms.template operator()<Vec8>(at + 8 * k, term);
@@ -94,81 +131,128 @@ template <uint32_t kCols, uint32_t kSums, typename Terms>
       terms.template operator()<Vec4>(at + 8 * kWhole, term);
       unrolled<kSums>([&](auto i) __attribute__((always_inline)) { rest[i] += term[i]; });
     }
+  };
+  size_t at = kPeriod;
+  for (; kCols <= 4 && at + 3 * kPeriod <= size; at += 3 * kPeriod) {
+    unrolled<3>([&](auto k) __attribute__((always_inline)) { add_period(at + k * kPeriod); });
   }
-  if constexpr (kCols == 4) {
-    if (at == size) {
-      unrolled<kSums>([&](auto i) __attribute__((always_inline)) {
-        store((low(s[0][i]) + high(s[0][i])) + (low(s[1][i]) + high(s[1][i])), out[i]);
-      });
-      return;
-    }
+  for (; at + kPeriod <= size; at += kPeriod) {
+    add_period(at);
   }
-  float sums[kSums][kPeriod];
+  if constexpr (kCols % 2 != 0) {
+    unrolled<kSums>([&](auto i) __attribute__((always_inline)) { s[kWhole][i] = twice(rest[i]); });
+  }
+  if (at < size) {
+    unrolled<kSums>([&](auto i) __attribute__((always_inline)) {
+      float sums[8 * kPartCount];
+      unrolled<kPartCount>([&](auto k) __attribute__((always_inline)) { store(s[k][i], sums + 8 * k); });
+      for (size_t q = 0; at + q < size; ++q) {
+        float term[kSums];
+        terms.template operator()<float>(at + q, term);
+        sums[q] += term[i];
+      }
+      unrolled<kPartCount>([&](auto k) __attribute__((always_inline)) { s[k][i] = load<Vec8>(sums + 8 * k); });
+    });
+  }
   unrolled<kSums>([&](auto i) __attribute__((always_inline)) {
-    unrolled<kWhole>([&](auto k) __attribute__((always_inline)) { store(s[k][i], sums[i] + 8 * k); });
-    if constexpr (kCols % 2 != 0) {
-      store(rest[i], sums[i] + 8 * kWhole);
-    }
-  });
-  for (size_t q = 0; at + q < size; ++q) {
-    float term[kSums];
-    terms.template operator()<float>(at + q, term);
-    unrolled<kSums>([&](auto i) __attribute__((always_inline)) { sums[i][q] += term[i]; });
-  }
-  unrolled<kSums>([&](auto i) __attribute__((always_inline)) {
-    for (size_t c = 0; c < kCols; ++c) {
-      out[i][c] = (sums[i][c] + sums[i][kCols + c]) + (sums[i][2 * kCols + c] + sums[i][3 * kCols + c]);
-    }
+    Vec8 lanes[kLaneCount];
+    unrolled<kLaneCount>([&](auto n) __attribute__((always_inline)) {
+      constexpr uint32_t kBegin = decltype(n)::value * kCols, kPart = kBegin / 8;
+      constexpr uint32_t kNext = kPart + 1 < kPartCount ? kPart + 1 : kPart;
+      lanes[n] = window<kBegin % 8>(s[kPart][i], s[kNext][i]);
+    });
+    out[i] = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
   });
 }
 
 template <uint32_t kCols>
-[[gnu::always_inline]] inline void column_dots_of(size_t rows, const float* a, const float* b, float* out) {
+[[gnu::always_inline]] inline Vec8 column_dots_of(size_t rows, const float* a, const float* b) {
   const auto products = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
     term[0] = load<Vec>(a + i) * load<Vec>(b + i);
   };
-  sum_columns<kCols, 1>(rows, products, {out});
+  Vec8 sums[1];
+  sum_columns<kCols, 1>(rows, products, sums);
+  return sums[0];
 }
 
 constexpr uint32_t common_divisor(uint32_t a, uint32_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-// eight(i, factors of the numbers from i on) for every eight of the rows x kCols, one(i, factor) for those behind them.
-template <uint32_t kCols, typename Eight, typename One>
-[[gnu::always_inline]] inline void for_columns(size_t rows, const float* factors, Eight eight, One one) {
+// The kCols factors as they lie over numbers 8 kTile .. 8 kTile + 7 of a matrix.
+template <uint32_t kCols, uint32_t kTile>
+[[gnu::always_inline]] inline Vec8 tile_of(Vec8 f) {
+  constexpr uint32_t k = 8 * kTile;
+  return __builtin_shufflevector(f, f, k % kCols, (k + 1) % kCols, (k + 2) % kCols, (k + 3) % kCols, (k + 4) % kCols,
+                                 (k + 5) % kCols, (k + 6) % kCols, (k + 7) % kCols);
+}
+
+// eight(i, factors of the numbers from i on) for every eight of the rows x kCols, one(i, factors) for those behind
+// them: kSets factors of each number.
+template <uint32_t kCols, uint32_t kSets, typename Eight, typename One>
+[[gnu::always_inline]] inline void for_columns(size_t rows, const Vec8 (&factors)[kSets], Eight eight, One one) {
   constexpr uint32_t kTileCount = kCols / common_divisor(kCols, 8);
   const size_t size = rows * kCols;
-  Vec8 tiles[kTileCount];
-  if constexpr (kCols == 4) {
-    tiles[0] = twice(load<Vec4>(factors));
-  } else {
-    float pattern[8 * kTileCount];
-    for (size_t i = 0; i < 8 * kTileCount; ++i) {
-      pattern[i] = factors[i % kCols];
-    }
-    unrolled<kTileCount>([&](auto k) __attribute__((always_inline)) { tiles[k] = load<Vec8>(pattern + 8 * k); });
-  }
+  Vec8 tiles[kTileCount][kSets];
+  unrolled<kTileCount>([&](auto k) __attribute__((always_inline)) {
+    unrolled<kSets>([&](auto i) __attribute__((always_inline)) {
+      tiles[k][i] = tile_of<kCols, decltype(k)::value>(factors[i]);
+    });
+  });
   size_t at = 0;
-  for (; at + 8 * kTileCount <= size; at += 8 * kTileCount) {
+  // At least four eights a turn: a shape of a few hundred numbers is soon over.
+  constexpr uint32_t kTurnCount = kTileCount * ((3 + kTileCount) / kTileCount);
+  for (; at + 8 * kTurnCount <= size; at += 8 * kTurnCount) {
+    unrolled<kTurnCount>([&](auto k) __attribute__((always_inline)) { eight(at + 8 * k, tiles[k % kTileCount]); });
+  }
+  for (; kTurnCount > kTileCount && at + 8 * kTileCount <= size; at += 8 * kTileCount) {
     unrolled<kTileCount>([&](auto k) __attribute__((always_inline)) { eight(at + 8 * k, tiles[k]); });
   }
-  for (size_t q = 0; at + q < size; ++q) {
-    one(at + q, factors[q % kCols]);
+  if (at < size) {
+    float each[kSets][8];
+    unrolled<kSets>([&](auto i) __attribute__((always_inline)) { store(factors[i], each[i]); });
+    for (size_t q = 0; at + q < size; ++q) {
+      float factor[kSets];
+      unrolled<kSets>([&](auto i) __attribute__((always_inline)) { factor[i] = each[i][q % kCols]; });
+      one(at + q, factor);
+    }
   }
 }
 
 template <uint32_t kCols>
-[[gnu::always_inline]] inline void scale_columns_of(size_t rows, const float* factors, const float* x, float* out) {
-  for_columns<kCols>(
-      rows, factors,
-      [=](size_t i, Vec8 factor) __attribute__((always_inline)) { store(load<Vec8>(x + i) * factor, out + i); },
-      [=](size_t i, float factor) __attribute__((always_inline)) { out[i] = x[i] * factor; });
+[[gnu::always_inline]] inline void scale_columns_of(size_t rows, Vec8 factors, const float* x, float* out) {
+  for_columns<kCols, 1>(
+      rows, {factors},
+      [=](size_t i, const Vec8* f) __attribute__((always_inline)) { store(load<Vec8>(x + i) * f[0], out + i); },
+      [=](size_t i, const float* f) __attribute__((always_inline)) { out[i] = x[i] * f[0]; });
+}
+
+// out <- Y - X diag(factors).
+template <uint32_t kCols>
+[[gnu::always_inline]] inline void subtract_columns_of(size_t rows, Vec8 factors, const float* x, const float* y,
+                                                       float* out) {
+  for_columns<kCols, 1>(
+      rows, {factors},
+      [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
+        store(load<Vec8>(y + i) - f[0] * load<Vec8>(x + i), out + i);
+      },
+      [=](size_t i, const float* f) __attribute__((always_inline)) { out[i] = y[i] - f[0] * x[i]; });
+}
+
+// kOk: the first kCols squares of lengths are finite and at least `least`.
+template <uint32_t kCols>
+[[gnu::always_inline]] inline Status check_squares(Vec8 squares, float least) {
+  constexpr int kLanes = (1 << kCols) - 1;
+  const int finite = mask_of(squares <= splat(std::numeric_limits<float>::max()));  // false for what is not a number
+  const int regular = mask_of(squares >= splat(least));
+  if ((finite & regular & kLanes) == kLanes) {
+    return Status::kOk;
+  }
+  return (finite & kLanes) == kLanes ? Status::kSingular : Status::kNotFinite;
 }
 
 // The root and the quotient of all columns at once: IEEE's, as of each alone.
 template <uint32_t kCols, bool kAdds>
 [[gnu::always_inline]] inline Status normalize_columns_of(size_t rows, const float* x, const float* v, float least,
                                                           float* out) {
-  float squares[8] = {1, 1, 1, 1, 1, 1, 1, 1};
   const auto terms = [=]<typename Vec>(size_t i, Vec * term) __attribute__((always_inline)) {
     Vec sum = load<Vec>(x + i);
     if constexpr (kAdds) {
@@ -177,24 +261,64 @@ template <uint32_t kCols, bool kAdds>
     }
     term[0] = sum * sum;
   };
-  sum_columns<kCols, 1>(rows, terms, {squares});
-  const Vec8 all = load<Vec8>(squares);
-  const int finite = mask_of(all <= splat(std::numeric_limits<float>::max()));  // false for what is not a number
-  const int regular = mask_of(all >= splat(least));
-  if ((finite & regular) != kAllLanes) {
-    return finite == kAllLanes ? Status::kSingular : Status::kNotFinite;
+  Vec8 squares[1];
+  sum_columns<kCols, 1>(rows, terms, squares);
+  const Status status = check_squares<kCols>(squares[0], least);
+  if (status == Status::kOk) {
+    scale_columns_of<kCols>(rows, splat(1) / __builtin_ia32_sqrtps256(squares[0]), kAdds ? out : x, out);
   }
-  store(splat(1) / __builtin_ia32_sqrtps256(all), squares);
-  scale_columns_of<kCols>(rows, squares, kAdds ? out : x, out);
-  return Status::kOk;
+  return status;
 }
 
-// The last row of a matrix of fewer than eight columns, so that eight numbers can be read.
+// The series with these coefficients at eight places.
+[[gnu::always_inline]] inline Vec8 angle_series(const float (&coefficients)[kAngleTermCount], Vec8 q) {
+  constexpr uint32_t kPairCount = kAngleTermCount / 2;
+  const Vec8 squared = q * q;
+  Vec8 even = splat(coefficients[kAngleTermCount - 1]), odd = splat(coefficients[kAngleTermCount - 2]);
+  unrolled<kPairCount>([&](auto k) __attribute__((always_inline)) {
+    even = splat(coefficients[kAngleTermCount - 3 - 2 * static_cast<int>(k)]) + squared * even;
+  });
+  unrolled<kPairCount - 1>([&](auto k) __attribute__((always_inline)) {
+    odd = splat(coefficients[kAngleTermCount - 4 - 2 * static_cast<int>(k)]) + squared * odd;
+  });
+  return even + q * odd;
+}
+
 template <uint32_t kCols>
-[[gnu::always_inline]] inline Vec8 load_last(const float* row) {
-  float padded[8] = {};
-  std::memcpy(padded, row, kCols * sizeof(float));
-  return load<Vec8>(padded);
+[[gnu::always_inline]] inline Status exponential_columns_of(size_t rows, const float* x, const float* v, float least,
+                                                            float* out, bool* is_short) {
+  const auto terms = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
+    const Vec point = load<Vec>(x + i), step = load<Vec>(v + i);
+    term[0] = point * point;
+    term[1] = point * step;
+    term[2] = step * step;
+  };
+  Vec8 sums[3];
+  sum_columns<kCols, 3>(rows, terms, sums);
+  constexpr int kLanes = (1 << kCols) - 1;
+  *is_short = (mask_of(sums[2] <= splat(kAngleSquaredMax)) & kLanes) == kLanes;
+  if (!*is_short) {
+    return Status::kOk;
+  }
+  const Vec8 cosine = angle_series(kAngleSeries.cosine, sums[2]), ratio = angle_series(kAngleSeries.sine, sums[2]);
+  const Vec8 square =
+      (cosine * (cosine * sums[0]) + (cosine * ratio) * (sums[1] + sums[1])) + ratio * (ratio * sums[2]);
+  const int near_one = mask_of(square >= splat(1 - kNearOne)) & mask_of(square <= splat(1 + kNearOne));
+  Vec8 inverse = splat(1.5F) - splat(0.5F) * square;
+  if ((near_one & kLanes) != kLanes) {
+    const Status status = check_squares<kCols>(square, least);
+    if (status != Status::kOk) {
+      return status;
+    }
+    inverse = splat(1) / __builtin_ia32_sqrtps256(square);
+  }
+  for_columns<kCols, 2>(
+      rows, {cosine * inverse, ratio * inverse},
+      [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
+        store(f[0] * load<Vec8>(x + i) + f[1] * load<Vec8>(v + i), out + i);
+      },
+      [=](size_t i, const float* f) __attribute__((always_inline)) { out[i] = f[0] * x[i] + f[1] * v[i]; });
+  return Status::kOk;
 }
 
 // s[i][j]: partial sum `lane` of entry (i, j) of A' B; what stands beyond column kCols - 1 is of no use.
@@ -209,7 +333,7 @@ template <uint32_t kCols>
     unrolled<kCols>([&](auto i) __attribute__((always_inline)) { s[i] += splat(a[row * kCols + i]) * right; });
   }
   if (row < rows) {
-    const Vec8 right = load_last<kCols>(b + row * kCols);
+    const Vec8 right = load_cols<kCols>(b + row * kCols);
     unrolled<kCols>([&](auto i) __attribute__((always_inline)) { s[i] += splat(a[row * kCols + i]) * right; });
   }
 }
@@ -224,9 +348,7 @@ void multiply_transposed_of(size_t rows, const float* a, const float* b, float* 
     unrolled<kCols>([&](auto i) __attribute__((always_inline)) { sums[half][i] = s[i] + t[i]; });
   }
   for (uint32_t i = 0; i < kCols; ++i) {
-    float entries[8];
-    store(sums[0][i] + sums[1][i], entries);
-    std::memcpy(out + i * kCols, entries, kCols * sizeof(float));
+    store_cols<kCols>(sums[0][i] + sums[1][i], out + i * kCols);
   }
 }
 
@@ -276,32 +398,20 @@ template <uint32_t kCols>
   return (p[0] + p[1]) + (p[2] + p[3]);
 }
 
-// The first kCols of eight numbers.
-template <uint32_t kCols>
-[[gnu::always_inline]] inline void store_row(Vec8 v, float* out) {
-  if constexpr (kCols == 8) {
-    store(v, out);
-  } else {
-    const Vec4 rest = high(v);
-    store(low(v), out);
-    unrolled<kCols - 4>([&](auto k) __attribute__((always_inline)) { out[4 + k] = rest[decltype(k)::value]; });
-  }
-}
-
 // Every row is read before it is stored, and nothing beside it: out may be a or g.
 template <uint32_t kCols, bool kSubtract>
 void multiply_right_of(size_t rows, const float* a, const float* s, const float* g, float* out) {
   Vec8 s_rows[kCols];
-  unrolled<kCols>([&](auto k) __attribute__((always_inline)) { s_rows[k] = load_last<kCols>(s + k * kCols); });
+  unrolled<kCols>([&](auto k) __attribute__((always_inline)) { s_rows[k] = load_cols<kCols>(s + k * kCols); });
   const auto value_of = [&](Vec8 from, const float* row) __attribute__((always_inline)) {
     const Vec8 product = multiply_row<kCols>(row, s_rows);
     return kSubtract ? from - product : product;
   };
   size_t at = 0;
   for (; at + kCols < rows * kCols; at += kCols) {
-    store_row<kCols>(value_of(kSubtract ? load<Vec8>(g + at) : Vec8{}, a + at), out + at);
+    store_cols<kCols>(value_of(kSubtract ? load<Vec8>(g + at) : Vec8{}, a + at), out + at);
   }
-  store_row<kCols>(value_of(kSubtract ? load_last<kCols>(g + at) : Vec8{}, a + at), out + at);
+  store_cols<kCols>(value_of(kSubtract ? load_cols<kCols>(g + at) : Vec8{}, a + at), out + at);
 }
 
 template <bool kSubtract>
@@ -346,37 +456,29 @@ void add(size_t count, const Real* x, const Real* y, Real* out) {
 
 void column_dots(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out) {
   with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    column_dots_of<decltype(n)::value>(rows, a, b, out);
+    constexpr uint32_t kCols = decltype(n)::value;
+    store_cols<kCols>(column_dots_of<kCols>(rows, a, b), out);
   });
 }
 
 void scale_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, Real* out) {
-  with_cols<2>(
-      cols, [&](auto n)
-                __attribute__((always_inline)) { scale_columns_of<decltype(n)::value>(rows, factors, x, out); });
+  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
+    constexpr uint32_t kCols = decltype(n)::value;
+    scale_columns_of<kCols>(rows, load_cols<kCols>(factors), x, out);
+  });
 }
 
 void subtract_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, Real* out) {
   with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    for_columns<decltype(n)::value>(
-        rows, factors,
-        [=](size_t i, Vec8 factor) __attribute__((always_inline)) {
-          store(load<Vec8>(y + i) - factor * load<Vec8>(x + i), out + i);
-        },
-        [=](size_t i, float factor) __attribute__((always_inline)) { out[i] = y[i] - factor * x[i]; });
+    constexpr uint32_t kCols = decltype(n)::value;
+    subtract_columns_of<kCols>(rows, load_cols<kCols>(factors), x, y, out);
   });
 }
 
 void remove_along_columns(size_t rows, uint32_t cols, const Real* x, const Real* g, Real* out) {
   with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    float along[8];
-    column_dots_of<decltype(n)::value>(rows, x, g, along);
-    for_columns<decltype(n)::value>(
-        rows, along,
-        [=](size_t i, Vec8 factor) __attribute__((always_inline)) {
-          store(load<Vec8>(g + i) - factor * load<Vec8>(x + i), out + i);
-        },
-        [=](size_t i, float factor) __attribute__((always_inline)) { out[i] = g[i] - factor * x[i]; });
+    constexpr uint32_t kCols = decltype(n)::value;
+    subtract_columns_of<kCols>(rows, column_dots_of<kCols>(rows, x, g), x, g, out);
   });
 }
 
@@ -391,27 +493,41 @@ Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* 
   return status;
 }
 
+Status exponential_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out,
+                           bool* is_short) {
+  Status status = Status::kOk;
+  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
+    status = exponential_columns_of<decltype(n)::value>(rows, x, v, least, out, is_short);
+  });
+  return status;
+}
+
 void dots_with_both(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real* xy, Real* yv) {
   with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
+    constexpr uint32_t kCols = decltype(n)::value;
     const auto terms = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
       const Vec middle = load<Vec>(y + i);
       term[0] = load<Vec>(x + i) * middle;
       term[1] = middle * load<Vec>(v + i);
     };
-    sum_columns<decltype(n)::value, 2>(rows, terms, {xy, yv});
+    Vec8 sums[2];
+    sum_columns<kCols, 2>(rows, terms, sums);
+    store_cols<kCols>(sums[0], xy);
+    store_cols<kCols>(sums[1], yv);
   });
 }
 
 void subtract_both(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, const Real* v,
                    Real* out) {
   with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    for_columns<decltype(n)::value>(
-        rows, factors,
-        [=](size_t i, Vec8 factor) __attribute__((always_inline)) {
-          store((load<Vec8>(v + i) - factor * load<Vec8>(x + i)) - factor * load<Vec8>(y + i), out + i);
+    constexpr uint32_t kCols = decltype(n)::value;
+    for_columns<kCols, 1>(
+        rows, {load_cols<kCols>(factors)},
+        [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
+          store((load<Vec8>(v + i) - f[0] * load<Vec8>(x + i)) - f[0] * load<Vec8>(y + i), out + i);
         },
-        [=](size_t i, float factor) __attribute__((always_inline)) {
-          out[i] = (v[i] - factor * x[i]) - factor * y[i];
+        [=](size_t i, const float* f) __attribute__((always_inline)) {
+          out[i] = (v[i] - f[0] * x[i]) - f[0] * y[i];
         });
   });
 }

@@ -36,6 +36,11 @@ void remove_along_columns(size_t rows, uint32_t cols, const Real* x, const Real*
 // out <- the columns of X + V, or of X where v is null, by their lengths. kNotFinite: the square of a length is not;
 // kSingular: it is below `least`. out is then unspecified.
 Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out);
+// out <- the columns of X moved by those of V along the geodesics of their spheres, by the series of decompositions.h,
+// and divided by the lengths that they then have by rounding. *is_short: no column of V is too long for it; otherwise
+// out is untouched. Statuses as of normalize_columns.
+Status exponential_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out,
+                           bool* is_short);
 // xy[c] <- x_c'y_c, yv[c] <- y_c'v_c.
 void dots_with_both(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real* xy, Real* yv);
 // out <- (V - X diag(factors)) - Y diag(factors).

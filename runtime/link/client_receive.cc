@@ -37,7 +37,7 @@ Status Client::handle(const ServerMessage& message, uint64_t now_ms) {
 }
 
 Status Client::handle_welcome(const gs_Welcome& welcome, uint64_t now_ms) {
-  if (state_ != ClientState::kHello) {
+  if (state_ != ClientState::kHello || await_ == Await::kNothing) {  // the Hello has not left yet
     return Status::kProtocolError;
   }
   Status status = Status::kOk;

@@ -51,15 +51,6 @@ void multiply_rows(Shape shape, const Real* s, Real* row, Real* a) {
   }
 }
 
-// out <- A B', A p x n, B q x n.
-void multiply_by_transpose(uint32_t p, uint32_t q, uint32_t n, const Real* a, const Real* b, Real* out) {
-  for (size_t i = 0; i < p; ++i) {
-    for (size_t j = 0; j < q; ++j) {
-      out[i * q + j] = dot(n, a + i * n, b + j * n);
-    }
-  }
-}
-
 // a <- Q, r <- R of A = Q R, modified Gram-Schmidt twice; a column that depends on those before it becomes zero.
 void qr_with_zeros(Shape shape, Real* a, Real* r) {
   const size_t cols = shape.cols;

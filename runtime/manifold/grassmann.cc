@@ -85,14 +85,17 @@ Status exponential(Shape shape, const Real* x, const Real* v, Real* out, Arena& 
   if (!all_finite(size, work)) {
     return Status::kNotFinite;
   }
-  GS_TRY(symmetric_eigen(n, work, cosines, q));
-  for (size_t i = 0; i < n; ++i) {
-    const Real angle = cosines[i] > 0 ? std::sqrt(cosines[i]) : 0;
-    cosines[i] = std::cos(angle);
-    sines[i] = angle > 0 ? std::sin(angle) / angle : 1;
+  // The series takes a few products; the eigen-decomposition is for steps that turn by more than a right angle.
+  if (!angle_series(n, work, from_x, from_v, q, row)) {
+    GS_TRY(symmetric_eigen(n, work, cosines, q));
+    for (size_t i = 0; i < n; ++i) {
+      const Real angle = cosines[i] > 0 ? std::sqrt(cosines[i]) : 0;
+      cosines[i] = std::cos(angle);
+      sines[i] = angle > 0 ? std::sin(angle) / angle : 1;
+    }
+    assemble(n, q, cosines, work, from_x);
+    assemble(n, q, sines, work, from_v);
   }
-  assemble(n, q, cosines, work, from_x);
-  assemble(n, q, sines, work, from_v);
   combine_right(shape, x, from_x, v, from_v, row, out);
   return polar_factor(shape, out, out, arena);  // a no-op but for rounding, which would add up over many steps
 }

@@ -39,12 +39,14 @@ Real time_difference(size_t size, const Real* x, const Real* y) {
   return sum / (x[0] + y[0]);
 }
 
-// |x - y|_L^2, at least 0.
-Real chord_squared(size_t size, const Real* x, const Real* y) {
+// |x - y|_L^2, at least 0; time: y0 - x0.
+Real chord_squared(size_t size, const Real* x, const Real* y, Real time) {
   const Real space = distance2(size - 1, x + 1, y + 1);
-  const Real time = time_difference(size, x, y);
   const Real squared = space * space - time * time;
   return squared > 0 ? squared : 0;
+}
+Real chord_squared(size_t size, const Real* x, const Real* y) {
+  return chord_squared(size, x, y, time_difference(size, x, y));
 }
 
 template <RetractionKind kR>
@@ -118,14 +120,13 @@ struct Hyperbolic {
   // <y, v>_L = <y - x, v>_L for v tangent at x, and 1 - <x, y>_L = 2 + |x - y|_L^2 / 2: neither cancels.
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena&) {
     const size_t size = shape.size();
-    Real along = -time_difference(size, x, y) * v[0];
+    const Real time = time_difference(size, x, y);
+    Real along = -time * v[0];
     for (size_t i = 1; i < size; ++i) {
       along += (y[i] - x[i]) * v[i];
     }
-    const Real factor = along / (2 + chord_squared(size, x, y) / 2);
-    for (size_t i = 1; i < size; ++i) {
-      out[i] = v[i] + factor * (x[i] + y[i]);
-    }
+    const Real factor = along / (2 + chord_squared(size, x, y, time) / 2);
+    add_scaled_sum(size - 1, factor, x + 1, y + 1, v + 1, out + 1);
     out[0] = tangent_time(size, y, out);
     return Status::kOk;
   }
@@ -146,9 +147,7 @@ struct Hyperbolic {
     const Real length = squared > 0 ? std::sqrt(squared) : 0;
     const Real cosine = std::cosh(length);
     const Real along = length > 0 ? std::sinh(length) / length : 1;
-    for (size_t i = 1; i < size; ++i) {
-      out[i] = cosine * x[i] + along * v[i];
-    }
+    combine(size - 1, cosine, x + 1, along, v + 1, out + 1);
     return lift(size, out);
   }
   // d w / |w|_L with w = (y - x) - q / 2 x and |w|_L = sqrt(q (1 + q / 4)), q = |x - y|_L^2.

@@ -33,20 +33,17 @@ void symmetric_part(Shape shape, const Real* g, Real* out) {
   symmetrize(shape.rows, out);
 }
 
-// out <- A B'. out aliases neither.
-void multiply_by_transpose(uint32_t n, const Real* a, const Real* b, Real* out) {
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < n; ++j) {
-      out[i * n + j] = dot(n, a + i * n, b + j * n);
-    }
-  }
+// out <- the symmetric part of A B'; b becomes B'. out aliases neither.
+void symmetric_product(uint32_t n, const Real* a, Real* b, Real* out) {
+  transpose_square(n, b);
+  multiply_right({n, n}, a, b, out);
+  symmetrize(n, out);
 }
 
 // out <- A S A' for symmetric S, symmetric bit for bit; work: n^2 Reals. out may be s.
 void congruence(uint32_t n, const Real* a, const Real* s, Real* work, Real* out) {
   multiply_right({n, n}, a, s, work);
-  multiply_by_transpose(n, work, a, out);
-  symmetrize(n, out);
+  symmetric_product(n, a, work, out);
 }
 
 // The four n x n arrays and one column that every operation works in.
@@ -101,8 +98,7 @@ void unwhiten(Shape shape, const Work& s, Real* out) {
       s.a[i * n + j] = s.work[i * n + j] * s.w[j];
     }
   }
-  multiply_by_transpose(n, s.a, s.work, out);
-  symmetrize(n, out);
+  symmetric_product(n, s.work, s.a, out);
 }
 
 template <RetractionKind kR>
@@ -203,7 +199,8 @@ struct Spd {
         s.work[i * n + j] *= s.w[j];
       }
     }
-    multiply_by_transpose(n, s.work, s.q, s.a);
+    transpose_square(n, s.q);
+    multiply_right({n, n}, s.work, s.q, s.a);
     symmetric_part(shape, v, s.work);
     congruence_inverse(n, s.l, s.work, s.work);
     congruence(n, s.a, s.work, s.q, s.work);
@@ -242,7 +239,7 @@ struct Spd {
     const Result<Real*> normals = arena.scratch<Real>(square_size(shape));
     GS_TRY(normals.status());
     fill_normal(key, 0, square_size(shape), normals.value());
-    multiply_by_transpose(n, normals.value(), normals.value(), out);
+    multiply_by_transpose(n, n, n, normals.value(), normals.value(), out);
     scale(square_size(shape), 1 / static_cast<Real>(n), out);
     for (size_t i = 0; i < n; ++i) {
       out[i * n + i] += static_cast<Real>(0.5);

@@ -53,9 +53,7 @@ struct Sphere {
   }
   static Status project_tangent(Shape shape, const Real* x, const Real* g, Real* out, Arena&) {
     const Real normal = dot(shape.size(), x, g);
-    for (size_t i = 0; i < shape.size(); ++i) {
-      out[i] = g[i] - normal * x[i];
-    }
+    subtract_scaled(shape.size(), normal, x, g, out);
     return Status::kOk;
   }
   static Status riemannian_gradient(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
@@ -87,9 +85,7 @@ struct Sphere {
     const Real length = norm2(shape.size(), v);
     const Real along = length > 0 ? std::sin(length) / length : 1;
     const Real cosine = std::cos(length);
-    for (size_t i = 0; i < shape.size(); ++i) {
-      out[i] = cosine * x[i] + along * v[i];
-    }
+    combine(shape.size(), cosine, x, along, v, out);
     return normalize(shape.size(), out);  // a no-op but for rounding, which would add up over many steps
   }
   static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
@@ -112,9 +108,7 @@ struct Sphere {
       return Status::kSingular;
     }
     const Real factor = dot(size, y, v) / sum;
-    for (size_t i = 0; i < size; ++i) {
-      out[i] = v[i] - factor * (x[i] + y[i]);
-    }
+    add_scaled_sum(size, -factor, x, y, v, out);
     return Status::kOk;
   }
   static Result<Real> inner(Shape shape, const Real*, const Real* v, const Real* w, Arena&) {

@@ -66,13 +66,11 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   ScratchScope scope(arena);
   const Result<Real*> work = arena.scratch<Real>(kSampleSize + 2 * f.rank);
   GS_TRY(work.status());
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Result<Entry> entry = take_entry(source_of(context), f, x, batch.at(b), work.value());
+  return mean_loss(batch, [&](uint32_t index) -> Result<Real> {
+    const Result<Entry> entry = take_entry(source_of(context), f, x, index, work.value());
     GS_TRY(entry.status());
-    sum.add(static_cast<Real>(0.5) * entry.value().residual * entry.value().residual);
-  }
-  return sum.mean();
+    return static_cast<Real>(0.5) * entry.value().residual * entry.value().residual;
+  });
 }
 
 // By the numbers of the point: e S v to row i of U, e S'u to row j of V, e u v' to S.
@@ -83,9 +81,8 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   GS_TRY(work.status());
   const Real* const sv = work.value() + kSampleSize;
   Real* const su = work.value() + kSampleSize + f.rank;
-  fill_zero(shape.size(), out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Result<Entry> result = take_entry(source_of(context), f, x, batch.at(b), work.value());
+  return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
+    const Result<Entry> result = take_entry(source_of(context), f, x, index, work.value());
     GS_TRY(result.status());
     const Entry& entry = result.value();
     fill_zero(f.rank, su);
@@ -95,9 +92,8 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
     }
     add_scaled(f.rank, entry.residual, sv, out + entry.u_at);
     add_scaled(f.rank, entry.residual, su, out + entry.v_at);
-  }
-  scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
-  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+    return Status::kOk;
+  });
 }
 
 }  // namespace

@@ -29,13 +29,11 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   ScratchScope scope(arena);
   const Result<Real*> sample = arena.scratch<Real>(source.dimension);
   GS_TRY(sample.status());
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Result<const Real*> residual = take_residual(source, shape, x, batch.at(b), sample.value());
+  return mean_loss(batch, [&](uint32_t index) -> Result<Real> {
+    const Result<const Real*> residual = take_residual(source, shape, x, index, sample.value());
     GS_TRY(residual.status());
-    sum.add(static_cast<Real>(0.5) * dot(shape.cols, residual.value(), residual.value()));
-  }
-  return sum.mean();
+    return static_cast<Real>(0.5) * dot(shape.cols, residual.value(), residual.value());
+  });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -43,16 +41,14 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   ScratchScope scope(arena);
   const Result<Real*> sample = arena.scratch<Real>(source.dimension);
   GS_TRY(sample.status());
-  fill_zero(shape.size(), out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Result<const Real*> residual = take_residual(source, shape, x, batch.at(b), sample.value());
+  return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
+    const Result<const Real*> residual = take_residual(source, shape, x, index, sample.value());
     GS_TRY(residual.status());
     for (size_t r = 0; r < shape.rows; ++r) {
       add_scaled(shape.cols, sample.value()[r], residual.value(), out + r * shape.cols);
     }
-  }
-  scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
-  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+    return Status::kOk;
+  });
 }
 
 }  // namespace

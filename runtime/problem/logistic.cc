@@ -50,13 +50,7 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(source, shape, arena, &work));
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Result<Real> sample_loss = take_sample(source, shape, x, batch.at(b), &work);
-    GS_TRY(sample_loss.status());
-    sum.add(sample_loss.value());
-  }
-  return sum.mean();
+  return mean_loss(batch, [&](uint32_t index) { return take_sample(source, shape, x, index, &work); });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -64,17 +58,15 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(source, shape, arena, &work));
-  fill_zero(shape.size(), out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(take_sample(source, shape, x, batch.at(b), &work).status());
+  return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
+    GS_TRY(take_sample(source, shape, x, index, &work).status());
     work.scores[static_cast<uint32_t>(work.sample[shape.rows])] -= 1;
     const Real* errors = work.scores + (class_count(shape) - shape.cols);
     for (size_t r = 0; r < shape.rows; ++r) {
       add_scaled(shape.cols, work.sample[r], errors, out + r * shape.cols);
     }
-  }
-  scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
-  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+    return Status::kOk;
+  });
 }
 
 }  // namespace

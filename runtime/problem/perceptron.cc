@@ -56,13 +56,7 @@ Result<Real> loss(const void* context, Shape, const Real* x, Batch batch, Arena&
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(data, arena, &work));
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Result<Real> sample_loss = take_sample(data, x, batch.at(b), work);
-    GS_TRY(sample_loss.status());
-    sum.add(sample_loss.value());
-  }
-  return sum.mean();
+  return mean_loss(batch, [&](uint32_t index) { return take_sample(data, x, index, work); });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -70,14 +64,12 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(data, arena, &work));
-  fill_zero(shape.size(), out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(take_sample(data, x, batch.at(b), work).status());
+  return mean_gradient(shape.size(), batch, out, [&](uint32_t index) {
+    GS_TRY(take_sample(data, x, index, work).status());
     add_layers_gradient(layers_of(data), x, work.sample, work.sample[data.widths[0]], work.activations, work.hidden,
                         out, nullptr);
-  }
-  scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
-  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+    return Status::kOk;
+  });
 }
 
 }  // namespace

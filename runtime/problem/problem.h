@@ -175,6 +175,29 @@ class LossSum {
   uint32_t count_ = 0;
 };
 
+// The mean over the batch of loss_of(index) -> Result<Real>, in the order of LossSum.
+template <typename LossOf>
+Result<Real> mean_loss(Batch batch, LossOf loss_of) {
+  LossSum sum;
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    const Result<Real> loss = loss_of(batch.at(b));
+    GS_TRY(loss.status());
+    sum.add(loss.value());
+  }
+  return sum.mean();
+}
+
+// out (size Reals) <- the mean over the batch of what add(index) -> Status adds to it. kNotFinite.
+template <typename Add>
+Status mean_gradient(size_t size, Batch batch, Real* out, Add add) {
+  fill_zero(size, out);
+  for (uint32_t b = 0; b < batch.count; ++b) {
+    GS_TRY(add(batch.at(b)));
+  }
+  scale(size, static_cast<Real>(1) / static_cast<Real>(batch.count), out);
+  return all_finite(size, out) ? Status::kOk : Status::kNotFinite;
+}
+
 // A problem as a type: the application's own loss, for one. The object is the context and must outlive its use.
 // Optional: Status gradient(Shape, const Real* x, Batch, Real* out) const.
 template <typename P>

@@ -1,0 +1,263 @@
+#include "firmware/claim_posix.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include <fcntl.h>
+#include <mbedtls/platform_util.h>
+#include <unistd.h>
+
+#include "firmware/client_main.h"
+#include "runtime/base/config.h"
+#include "runtime/link/claim.h"
+#include "runtime/link/codec.h"
+#include "runtime/link/frame.h"
+#include "runtime/link/port.h"
+
+namespace gradstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Between two looks at a link that has no news of its own.
+constexpr uint64_t kTurnMs = 20;
+constexpr uint32_t kBackOffDoublingMax = 3;
+constexpr int kAlertAccessDenied = 49;
+
+int fail(int code, const std::string& reason) {
+  std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());
+  return code;
+}
+
+// Empty, or why not.
+std::string read_identity(const std::string& path, Identity* out) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open()) {
+    return "cannot read " + path + ": " + std::strerror(errno);
+  }
+  uint32_t line = 0;
+  const Status status = parse_identity(text, out, &line);
+  mbedtls_platform_zeroize(text.data(), text.size());
+  return status == Status::kOk ? std::string() : path + " is no identity file: line " + std::to_string(line);
+}
+
+bool sync_folder_of(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool is_synced = file >= 0 && ::fsync(file) == 0;
+  if (file >= 0) {
+    ::close(file);
+  }
+  return is_synced;
+}
+
+// Empty, or why not. Under its name it is whole and durable.
+std::string store_identity(const std::string& path, const Identity& identity) {
+  std::string text =
+      "# gradstream device: keep this file secret, it is the device's key\nidentity = " + std::string(identity.name) +
+      "\nkey = ";
+  for (const uint8_t byte : identity.key) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  text += "\n";
+  const std::string part = path + ".part";
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool is_written =
+      file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
+  const int cause = errno;
+  mbedtls_platform_zeroize(text.data(), text.size());
+  if (file >= 0) {
+    ::close(file);
+  }
+  if (is_written && ::rename(part.c_str(), path.c_str()) == 0 && sync_folder_of(path)) {
+    return {};
+  }
+  ::unlink(part.c_str());
+  return "cannot write " + path + ": " + std::strerror(cause) + "; name a folder that can be written with --identity";
+}
+
+// The identity to be: as an earlier attempt has stored it, or a new one. Empty, or why not.
+std::string prepare_identity(const std::string& path, const std::string& name, Identity* out) {
+  if (fs::exists(path)) {
+    std::string problem = read_identity(path, out);
+    if (problem.empty() && name != out->name) {
+      return path + " is of an attempt under the name " + out->name + ": go on with that one, or remove the file";
+    }
+    return problem;
+  }
+  std::strncpy(out->name, name.c_str(), Identity::kNameSizeMax);
+  if (port_random_bytes(out->key, sizeof out->key) != Status::kOk) {
+    return "no random bytes for a key";
+  }
+  return store_identity(path, *out);
+}
+
+// One session, from the connection to its end.
+class Exchange {
+ public:
+  Exchange(const Identity& identity, TlsKeyExchange key_exchange)
+      : transport_(port_transport()), deadline_ms_(port_now_ms() + kHandshakeDeadlineMs) {
+    status_ = patiently([this] { return transport_.ops->open(transport_.context); });
+    if (status_ == Status::kOk) {
+      status_ = session_.begin(transport_, identity, key_exchange);
+    }
+    if (status_ == Status::kOk) {
+      status_ = patiently([this] { return session_.handshake(); });
+    }
+  }
+  ~Exchange() {
+    session_.end();
+    transport_.ops->close(transport_.context);
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // Of the handshake.
+  Status status() const { return status_; }
+  bool was_denied() const { return session_.last_alert() == kAlertAccessDenied; }
+  const char* text() const { return session_.last_fault_text(); }
+
+  Status claim(const Identity& wanted, gs_ClaimAnswer* answer) {
+    uint8_t frame[kFrameSizeMax];
+    const Result<size_t> size = encode_claim_request(wanted, frame);
+    GS_TRY(size.status());
+    deadline_ms_ = port_now_ms() + kAnswerDeadlineMs;
+    GS_TRY(patiently([&] { return session_.write(frame, size.value()).status(); }));
+    mbedtls_platform_zeroize(frame, sizeof frame);
+    GS_TRY(patiently([this] { return session_.flush(); }));
+    FrameReader reader;
+    while (!reader.has_frame()) {
+      Result<size_t> count = Status::kWouldBlock;
+      GS_TRY(patiently([&] {
+        count = session_.read(frame, sizeof frame);
+        return count.status();
+      }));
+      for (size_t at = 0; at < count.value() && !reader.has_frame();) {
+        at += reader.feed({frame + at, count.value() - at});
+      }
+    }
+    return decode_claim_answer(reader.payload(), answer);
+  }
+
+ private:
+  template <typename Step>
+  Status patiently(Step&& step) {
+    for (;;) {
+      const Status status = step();
+      const uint64_t now_ms = port_now_ms();
+      if (status != Status::kWouldBlock) {
+        return status;
+      }
+      if (now_ms >= deadline_ms_) {
+        return Status::kDeadlineExceeded;
+      }
+      port_sleep_until_ms(std::min(deadline_ms_, now_ms + kTurnMs));
+    }
+  }
+
+  Transport transport_;
+  TlsSession session_;
+  uint64_t deadline_ms_;
+  Status status_ = Status::kOk;
+};
+
+enum class Attempt : uint8_t { kGranted, kRefused, kLater };
+
+bool is_for_later(gs_Reason reason) {
+  return reason == gs_Reason_REASON_STORAGE || reason == gs_Reason_REASON_OVERLOADED ||
+         reason == gs_Reason_REASON_DEADLINE;
+}
+
+// *why: of a refusal, or what failed.
+Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& wanted, std::string* why) {
+  bool was_denied = false;
+  {
+    Exchange exchange(claim, run.key_exchange);
+    gs_ClaimAnswer answer = {};
+    if (exchange.status() == Status::kOk) {
+      const Status status = exchange.claim(wanted, &answer);
+      *why = status == Status::kOk ? reason_name(answer.reason) : status_text(status);
+      if (status != Status::kOk || is_for_later(answer.reason)) {
+        return Attempt::kLater;
+      }
+      return answer.reason == gs_Reason_REASON_NONE ? Attempt::kGranted : Attempt::kRefused;
+    }
+    *why = *exchange.text() != '\0' ? exchange.text() : status_text(exchange.status());
+    was_denied = exchange.was_denied();
+    if (exchange.status() != Status::kUnauthenticated) {
+      return Attempt::kLater;
+    }
+  }
+  if (was_denied) {  // the claim has ended; perhaps after it had let this device in
+    const Exchange own(wanted, run.key_exchange);
+    if (own.status() == Status::kOk) {
+      return Attempt::kGranted;
+    }
+    *why = "the claim has ended";
+  }
+  return Attempt::kRefused;
+}
+
+int settle(const ClaimRun& run, const std::string& pending) {
+  if (::rename(pending.c_str(), run.identity_path.c_str()) != 0 || !sync_folder_of(run.identity_path)) {
+    return fail(kExitIdentity, "cannot write " + run.identity_path + ": " + std::strerror(errno));
+  }
+  std::fprintf(stderr, "event=claimed device=%s identity=%s\n", run.name.c_str(), run.identity_path.c_str());
+  return kExitOk;
+}
+
+}  // namespace
+
+int claim_identity(const ClaimRun& run) {
+  if (fs::exists(run.identity_path)) {
+    return kExitOk;
+  }
+  Identity claim;
+  Identity wanted;
+  std::string problem = read_identity(run.claim_path, &claim);
+  if (problem.empty() && !is_claim_identity(claim.name)) {
+    problem = run.claim_path + " is no claim: give the file that `gradstream claim add` wrote";
+  }
+  const std::string pending = run.identity_path + ".claimed";
+  if (problem.empty()) {
+    problem = prepare_identity(pending, run.name, &wanted);
+  }
+  if (!problem.empty()) {
+    return fail(kExitIdentity, problem);
+  }
+  if (tls_start(nullptr, 0) != Status::kOk) {
+    return fail(kExitNoEntropy, "no random numbers for TLS");
+  }
+  for (uint32_t failures = 0;; failures = std::min(failures + 1, kBackOffDoublingMax)) {
+    std::string why;
+    switch (attempt(run, claim, wanted, &why)) {
+      case Attempt::kGranted:
+        return settle(run, pending);
+      case Attempt::kRefused:
+        return fail(kExitIdentity, "the claim of the name " + run.name + " was refused: " + why +
+                                       "; see claim_refused in the server's log");
+      case Attempt::kLater:
+        break;
+    }
+    std::fprintf(stderr, "event=claim_failed reason=\"%s\"\n", why.c_str());
+    if (run.once) {
+      return kExitSession;
+    }
+    uint8_t jitter = 0;  // a batch is switched on at one moment
+    (void)port_random_bytes(&jitter, sizeof jitter);
+    const uint64_t wait_ms = uint64_t{run.retry_ms} + (uint64_t{run.retry_ms} << failures) * jitter / 255;
+    for (const uint64_t until_ms = port_now_ms() + wait_ms; port_now_ms() < until_ms;) {
+      port_sleep_until_ms(until_ms);
+    }
+  }
+}
+
+}  // namespace gradstream

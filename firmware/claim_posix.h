@@ -1,0 +1,35 @@
+// How the Linux client comes to an identity of its own by the credential of its batch (docs/wire.md, Claims).
+//
+//   IDENTITY is there            -> nothing to do
+//   IDENTITY.claimed is not      -> name and a drawn key go there, durably
+//   by the claim, ClaimRequest   -> granted: IDENTITY.claimed becomes IDENTITY
+//
+// A process that ends anywhere in between goes on with the same key: the server grants it again. Where the claim has
+// ended meanwhile, an identity that was granted before shows so by connecting.
+#ifndef GRADSTREAM_FIRMWARE_CLAIM_POSIX_H_
+#define GRADSTREAM_FIRMWARE_CLAIM_POSIX_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "runtime/link/tls.h"
+
+namespace gradstream {
+
+struct ClaimRun {
+  std::string claim_path;     // the claim's identity file
+  std::string name;           // that the device is to have
+  std::string identity_path;  // where its own identity is to be
+  TlsKeyExchange key_exchange = TlsKeyExchange::kPskEphemeral;
+  uint32_t retry_ms = 1000;  // after a server that cannot be reached; doubles, up to eight times
+  bool once = false;         // one attempt
+};
+
+// kExitOk, or the exit status (firmware/client_main.h) of what was logged with its remedy: kExitIdentity where the
+// claim cannot be used or is refused, kExitSession after `once`. The server is that of posix_set_server().
+int claim_identity(const ClaimRun& run);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_FIRMWARE_CLAIM_POSIX_H_
