@@ -78,8 +78,12 @@ class Server:
         raise AssertionError(f"no {text!r} in:\n" + "".join(self.lines))
 
     def stop(self, number=signal.SIGTERM):
+        """Its exit status; a server that does not end is killed after SECONDS_MAX, and has that status."""
+        watchdog = threading.Timer(SECONDS_MAX, self.child.kill)
+        watchdog.start()
         self.child.send_signal(number)
         self.lines += self.child.stderr.readlines()
+        watchdog.cancel()
         self.child.stderr.close()
         return self.child.wait(SECONDS_MAX)
 

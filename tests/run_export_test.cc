@@ -183,9 +183,9 @@ TEST(RunExport, TheHeadIsReadBack) {
 }
 
 TEST(RunExport, FilesAppearWholeAndAreComparedToTheLastByte) {
-  char folder[] = "/tmp/gradstream_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string path = std::string(folder) + "/x.json";
+  std::string folder = testing::TempDir() + "run_export_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/x.json";
   {
     FileWriter abandoned(path);
     EXPECT_TRUE(abandoned.write("half"));
@@ -207,11 +207,11 @@ TEST(RunExport, FilesAppearWholeAndAreComparedToTheLastByte) {
     }
   }
   EXPECT_FALSE(FileComparer(path + ".none").is_open());
-  FileWriter nowhere(std::string(folder) + "/none/x.json");
+  FileWriter nowhere(folder + "/none/x.json");
   EXPECT_FALSE(nowhere.write("x"));
   EXPECT_THAT(nowhere.finish(), testing::HasSubstr("/none/x.json: No such file"));
   unlink(path.c_str());
-  rmdir(folder);
+  rmdir(folder.c_str());
 }
 
 }  // namespace

@@ -263,17 +263,22 @@ DeviceMessage piece_message(uint32_t first_value, uint32_t count) {
   return message;
 }
 
+// The server answers the first message, and no other, by a Task.
+void give_task_to_hello(Established* e) {
+  e->server.answer = [e](SessionId) {
+    if (e->server.messages.size() == 1) {
+      e->session()->send(task_message(0));
+    }
+  };
+}
+
 TEST(Session, WhereTheDeviceOwesTheNextFrameItIsLate) {
   ListenerLimits limits = patient();
   limits.session.answer_deadline_ms = kShortMs;
   for (const DeviceMessage& message : {report_message(), piece_message(0, 32)}) {
     Established e(limits);
     ASSERT_TRUE(e.ready);
-    e.server.answer = [&](SessionId) {
-      if (e.server.messages.size() == 1) {
-        e.session()->send(task_message(0));
-      }
-    };
+    give_task_to_hello(&e);
     ASSERT_TRUE(e.peer.send(hello_message()) && e.peer.send(message));
     EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE)) << message.which_body;
   }
@@ -285,11 +290,7 @@ TEST(Session, FramesThatBringNoExchangeToAnEndKeepNoSession) {
   for (const DeviceMessage& message : {report_message(), piece_message(0, 32)}) {
     Established e(limits);
     ASSERT_TRUE(e.ready);
-    e.server.answer = [&](SessionId) {
-      if (e.server.messages.size() == 1) {
-        e.session()->send(task_message(0));
-      }
-    };
+    give_task_to_hello(&e);
     ASSERT_TRUE(e.peer.send(hello_message()));
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_TRUE(e.server.until([&] {
