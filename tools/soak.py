@@ -16,8 +16,10 @@ PARTS = {
                  [fleet.ROOT / "tools" / "simulate.sh", "--schedules", "1000"]),
     "powercut": ("1,000 power cuts of an emulated board",
                  [*PYTHON, fleet.ROOT / "tools" / "bench_powercut.py", "--cuts", "1000"]),
-    "linkdrop": ("a link that drops at every byte of a session, a server restarted 20 times amid noise",
-                 [*PYTHON, fleet.ROOT / "tools" / "bench_linkdrop.py", "--boards", "64"]),
+    "linkdrop": ("a UART that drops at every byte of a session, a server restarted 20 times amid noise",
+                 [*PYTHON, fleet.ROOT / "tools" / "bench_linkdrop.py"]),
+    "linkdrop_ethernet": ("the same by Ethernet",
+                          [*PYTHON, fleet.ROOT / "tools" / "bench_linkdrop.py", "--link", "ethernet"]),
     "reconnect": ("every kind of device on noisy links to a server that is restarted 20 times",
                   [*PYTHON, fleet.ROOT / "tests" / "mixed_fleet_test.py", "--rounds", "126", "--restarts", "20",
                    "--noise-gap", "30000"]),
@@ -28,7 +30,7 @@ PARTS = {
 
 
 def main():
-    parts = "\n".join(f"  {name:10} {what}" for name, (what, _) in PARTS.items())
+    parts = "\n".join(f"  {name:17} {what}" for name, (what, _) in PARTS.items())
     parser = argparse.ArgumentParser(prog="./run soak", description=f"{__doc__}\n{parts}",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="*", metavar="PART", help="all of them otherwise")
