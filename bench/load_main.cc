@@ -171,9 +171,9 @@ class Peer {
 
   // Ends what its device would have given up by now.
   void give_up_late(double now) {
-    const bool is_late = (state_ == PeerState::kConnecting && now - begin_s_ > kHandshakeSecondsMax) ||
-                         ((state_ == PeerState::kGreeting || state_ == PeerState::kBusy) &&
-                          now - begin_s_ > kAnswerSecondsMax);
+    const bool is_late =
+        (state_ == PeerState::kConnecting && now - begin_s_ > kHandshakeSecondsMax) ||
+        ((state_ == PeerState::kGreeting || state_ == PeerState::kBusy) && now - begin_s_ > kAnswerSecondsMax);
     if (is_late) {
       ++statistics_.timeouts;
       fail("no answer within the device's deadline");
@@ -670,12 +670,13 @@ class Load {
       }
       turn(kTurnSeconds);
     }
-    std::printf("event=returned back=%zu at_s=%.3f dials=%lu unreached=%lu lost=%lu timeouts=%lu handshake_p50_ms=%.0f "
-                "handshake_p99_ms=%.0f fault=\"%s\"\n",
-                back, now, static_cast<unsigned long>(statistics_.dials),
-                static_cast<unsigned long>(statistics_.unreached), static_cast<unsigned long>(statistics_.lost),
-                static_cast<unsigned long>(statistics_.timeouts), 1e3 * quantile(statistics_.handshake_s, 0.5),
-                1e3 * quantile(statistics_.handshake_s, 0.99), statistics_.last_fault.c_str());
+    std::printf(
+        "event=returned back=%zu at_s=%.3f dials=%lu unreached=%lu lost=%lu timeouts=%lu handshake_p50_ms=%.0f "
+        "handshake_p99_ms=%.0f fault=\"%s\"\n",
+        back, now, static_cast<unsigned long>(statistics_.dials), static_cast<unsigned long>(statistics_.unreached),
+        static_cast<unsigned long>(statistics_.lost), static_cast<unsigned long>(statistics_.timeouts),
+        1e3 * quantile(statistics_.handshake_s, 0.5), 1e3 * quantile(statistics_.handshake_s, 0.99),
+        statistics_.last_fault.c_str());
     std::fflush(stdout);
   }
 
@@ -864,8 +865,9 @@ int run_program(int argc, char** argv) {
     }
     words >> number;
     if (!words || seconds <= 0 || number < 0 || (verb != "closed" && verb != "open" && verb != "days")) {
-      std::fprintf(stderr, "load: error: expected `closed SECONDS COUNT`, `open SECONDS RATE`, `days SECONDS SHARE`, "
-                           "`return SECONDS` or `quit`\n");
+      std::fprintf(stderr,
+                   "load: error: expected `closed SECONDS COUNT`, `open SECONDS RATE`, `days SECONDS SHARE`, "
+                   "`return SECONDS` or `quit`\n");
       return 2;
     }
     verb == "closed" ? load.run_closed(seconds, static_cast<size_t>(number))

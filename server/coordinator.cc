@@ -65,8 +65,8 @@ void Coordinator::start(uint64_t now_ms) {
 
 void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
   State& state = *state_;
-  const auto [entry, is_new] = state.sessions.try_emplace(
-      session, State::Session{device, false, false, Intake(state.parameters.value_count())});
+  const auto [entry, is_new] =
+      state.sessions.try_emplace(session, State::Session{device, false, false, Intake(state.parameters.value_count())});
   if (!state.ledger.fleet().contains(device)) {
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;

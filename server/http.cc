@@ -278,9 +278,8 @@ void HttpServer::stop() {
 }
 
 void HttpServer::accept() {
-  acceptor_.async_accept(accepted_peer_, [this](const ErrorCode& error, Tcp::socket socket) {
-    on_accepted(error, std::move(socket));
-  });
+  acceptor_.async_accept(accepted_peer_,
+                         [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
 }
 
 void HttpServer::on_accepted(const ErrorCode& error, Tcp::socket socket) {

@@ -139,9 +139,8 @@ void Listener::abort_all() {
 }
 
 void Listener::accept() {
-  acceptor_.async_accept(accepted_peer_, [this](const ErrorCode& error, Tcp::socket socket) {
-    on_accepted(error, std::move(socket));
-  });
+  acceptor_.async_accept(accepted_peer_,
+                         [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
 }
 
 void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
@@ -177,9 +176,8 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
   make_room_for_handshake();
   const AddressKey address = address_of(accepted_peer_.address());
   const SessionId id = next_id_++;
-  auto session =
-      std::make_shared<Session>(id, std::move(socket), accepted_peer_, context_, limits_.session, counters_,
-                                fault_lines_, *this);
+  auto session = std::make_shared<Session>(id, std::move(socket), accepted_peer_, context_, limits_.session, counters_,
+                                           fault_lines_, *this);
   sessions_[id].session = session;
   half_open_[id] = address;
   session->start();

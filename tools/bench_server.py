@@ -104,9 +104,9 @@ class Peer:
         words = pathlib.Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
-    def resident_bytes(self):
+    def resident_bytes(self, field="VmRSS"):
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+        return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) * 1024
 
     def stop(self):
         self.process.stop()
