@@ -2,7 +2,7 @@
 
 The machine is made of namespaces: an overlay over this one's file system, kept in memory, with processes, mounts and a
 network of its own, and systemd as its first process. Nothing that happens in it reaches this machine.
-Skips (77) where that cannot be had: without root, user space of systemd, or the kernel's namespaces and overlays.
+Skips (77) where that cannot be had: without root, systemd, or the namespaces and overlays that it takes to start it.
 
 Usage: tests/install_test.py [--root FOLDER]      FOLDER: the file system of another machine, instead of this one's
 """
@@ -25,6 +25,7 @@ SKIPPED = 77
 MACHINE_SECONDS_MAX = 180
 COMMAND_SECONDS_MAX = 60
 TRIAL = "gradstream-trial"
+BOOTED = "machine: booted"
 STATUS = "http://127.0.0.1:7434"
 
 # Mounts the machine below FOLDER and becomes its systemd. $1: its root; $2: an empty folder; $3: what is to be run in
@@ -60,9 +61,9 @@ touch root/dev/console
 mount --bind "$4" root/dev/console
 cp "$3" "root/etc/systemd/system/"
 cd root
-mkdir old
-pivot_root . old
-umount -l old
+mkdir .before
+pivot_root . .before
+umount -l .before
 exec /usr/bin/env -i container=trial PATH=/usr/sbin:/usr/bin:/sbin:/bin \
   /lib/systemd/systemd --system --unit="${3##*/}" --log-target=journal
 """
@@ -188,6 +189,7 @@ def check_removal():
 
 
 def inside():
+    print(BOOTED, flush=True)
     if shutil.which("sudo") is None:
         sudo = pathlib.Path("/usr/local/bin/sudo")
         sudo.write_text(SUDO, encoding="ascii")
@@ -253,6 +255,9 @@ def main():
             stderr=subprocess.STDOUT, text=True, check=False)
         said = done.stdout + (console.read_text(errors="replace") if console.exists() else "")
     print(said)
+    if BOOTED not in said:  # this says nothing of the packages
+        print(f"install: skipped: systemd does not start in namespaces here (exit status {done.returncode})")
+        return SKIPPED
     assert "machine: passed\n" in said, f"exit status {done.returncode}"
     return 0
 
