@@ -1,12 +1,17 @@
-// gradstream-load: thousands of devices in one thread, for ./run bench server. Each has a TLS session of its own, the
-// device's own code for it, and answers every task with the same numbers: what is measured is the server.
+// gradstream-load: thousands of devices in one thread, for ./run bench server and ./run soak fleet. Each has a TLS
+// session of its own and the device's own code for it. What it answers to a task follows from its index and the task's
+// version alone: what is measured is the server.
 //
 //   gradstream-load --port N --identities FILE --devices N [--mqtt]
 //
 // It connects all devices, says `event=connected ...`, and then does what the lines of its input say, one after the
-// other; each ends with a line `event=load ...`:
+// other; each ends with a line `event=load ...`, the third with `event=returned ...`:
 //   closed SECONDS COUNT   COUNT devices are always in an exchange, whose turn it is in order
 //   open SECONDS RATE      RATE exchanges a second begin, at random times (Poisson)
+//   return SECONDS         says `event=waiting`, and waits at most so long until every device has lost its session once
+//                          and is back, dialling as runtime/link/client.cc does
+//   days SECONDS SHARE     every device pulls and answers as the server's windows say; after an Ack it leaves with
+//                          probability SHARE, to dial again when its window is over. At the end all leave.
 //   quit
 // An exchange is Pull, Task, update, Ack; its latency is that from the update to the Ack. With --mqtt the peer is an
 // MQTT 3.1.1 broker and an exchange a PUBLISH of the same size with QoS 1 and its PUBACK.
@@ -66,6 +71,12 @@ constexpr uint32_t kConnectingMax = 48;
 constexpr double kConnectSecondsMax = 600;
 // An exchange takes milliseconds; what takes longer is an error and not a latency.
 constexpr double kExchangeSecondsMax = 30;
+// A device's own, of runtime/base/config.h and runtime/link/client.h.
+constexpr double kHandshakeSecondsMax = 1e-3 * kHandshakeDeadlineMs;
+constexpr double kAnswerSecondsMax = 1e-3 * kAnswerDeadlineMs;
+constexpr double kRetrySecondsMin = 1;
+constexpr uint32_t kBackOffDoublingMax = 3;
+constexpr double kTurnSeconds = 0.002;  // between two looks at all devices
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -76,8 +87,14 @@ struct Statistics {
   uint64_t waits = 0;    // answered without a task
   uint64_t refused = 0;  // updates with another verdict than folded or late
   uint64_t lost = 0;     // sessions
+  uint64_t dials = 0;
+  uint64_t unreached = 0;  // dials that ended before their handshake did
+  uint64_t timeouts = 0;   // handshakes and answers that did not come within the device's deadlines
   std::string last_fault;
 };
+
+// Of a device: windows and back-off are drawn from it. One for the whole process.
+using Random = std::mt19937;
 
 enum class PeerState : uint8_t { kNew, kConnecting, kGreeting, kIdle, kBusy, kGone };
 
@@ -85,8 +102,8 @@ enum class PeerState : uint8_t { kNew, kConnecting, kGreeting, kIdle, kBusy, kGo
 class Peer {
  public:
   // is_storm: leaves as soon as it is welcome.
-  Peer(const Identity& identity, TlsKeyExchange exchange, bool is_storm, Statistics& statistics)
-      : statistics_(statistics), identity_(identity), exchange_(exchange), is_storm_(is_storm) {}
+  Peer(const Identity& identity, TlsKeyExchange exchange, bool is_storm, Statistics& statistics, Random& random)
+      : statistics_(statistics), random_(random), identity_(identity), exchange_(exchange), is_storm_(is_storm) {}
   virtual ~Peer() { leave(); }
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -94,6 +111,8 @@ class Peer {
   void connect(const sockaddr_in& address, int poll) {
     poll_ = poll;
     begin_s_ = now_s();
+    ++statistics_.dials;
+    forget_session();
     state_ = PeerState::kConnecting;
     socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     const int one = 1;
@@ -124,6 +143,7 @@ class Peer {
       }
       statistics_.handshake_s.push_back(now_s() - begin_s_);
       state_ = PeerState::kGreeting;
+      begin_s_ = now_s();
       greet();
     }
     (void)session_.flush();
@@ -144,9 +164,33 @@ class Peer {
   }
   PeerState state() const { return state_; }
   double begin_s() const { return begin_s_; }
+  uint64_t exchange_count() const { return exchange_count_; }
+  uint32_t session_count() const { return session_count_; }  // greeted
+  // When its window or its back-off is over.
+  double due_s() const { return due_s_; }
+
+  // Ends what its device would have given up by now.
+  void give_up_late(double now) {
+    const bool is_late =
+        (state_ == PeerState::kConnecting && now - begin_s_ > kHandshakeSecondsMax) ||
+        ((state_ == PeerState::kGreeting || state_ == PeerState::kBusy) && now - begin_s_ > kAnswerSecondsMax);
+    if (is_late) {
+      ++statistics_.timeouts;
+      fail("no answer within the device's deadline");
+    }
+  }
+  void leave() {
+    state_ = PeerState::kGone;
+    session_.end();
+    if (socket_ >= 0) {
+      ::close(socket_);
+      socket_ = -1;
+    }
+  }
 
  protected:
   virtual void greet() = 0;
+  virtual void forget_session() {}
   virtual void ask() = 0;
   virtual void on_bytes(std::span<const uint8_t> bytes) = 0;
 
@@ -157,11 +201,26 @@ class Peer {
     }
   }
   void fail(const char* reason) {
+    const bool was_reached = state_ != PeerState::kConnecting;
+    const bool was_in_exchange = state_ != PeerState::kIdle;
     ++statistics_.lost;
+    statistics_.unreached += was_reached ? 0 : 1;
     statistics_.last_fault = reason;
     leave();
+    failures_ += failures_ < kBackOffDoublingMax && was_in_exchange ? 1 : 0;
+    const double most = kRetrySecondsMin * (1U << failures_);
+    due_s_ = now_s() + draw(kRetrySecondsMin, was_reached ? most : std::max(most, window_max_s_));
   }
-  void greeted() { state_ = PeerState::kIdle; }
+  void greeted() {
+    state_ = PeerState::kIdle;
+    failures_ = 0;
+    ++session_count_;
+  }
+  // What the server said last of when to come again.
+  void take_window(const gs_RetryWindow& window) {
+    window_max_s_ = 1e-3 * window.max_ms;
+    due_s_ = now_s() + draw(1e-3 * window.min_ms, window_max_s_);
+  }
   bool leave_early() {
     if (is_storm_) {
       leave();
@@ -173,6 +232,7 @@ class Peer {
     if (is_answered) {
       statistics_.latency_s.push_back(now_s() - sent_s_);
       ++statistics_.exchanges;
+      ++exchange_count_;
     }
     state_ = PeerState::kIdle;
   }
@@ -180,13 +240,8 @@ class Peer {
   Statistics& statistics_;
 
  private:
-  void leave() {
-    state_ = PeerState::kGone;
-    session_.end();
-    if (socket_ >= 0) {
-      ::close(socket_);
-      socket_ = -1;
-    }
+  double draw(double least, double most) {
+    return std::uniform_real_distribution<double>(least, std::max(least, most))(random_);
   }
   static Result<size_t> outcome(ssize_t count) {
     if (count > 0) {
@@ -203,6 +258,7 @@ class Peer {
   }
   static constexpr TransportOps kOps = {[](void*) { return Status::kOk; }, read, write, [](void*) {}, true};
 
+  Random& random_;
   const Identity& identity_;
   TlsKeyExchange exchange_;
   bool is_storm_;
@@ -212,7 +268,19 @@ class Peer {
   int poll_ = -1;
   double begin_s_ = 0;
   double sent_s_ = 0;
+  double due_s_ = 0;
+  double window_max_s_ = 0;
+  uint32_t failures_ = 0;
+  uint32_t session_count_ = 0;
+  uint64_t exchange_count_ = 0;
 };
+
+// One of the values that a device uploads: small, and its own in each version.
+float value_of(uint32_t device, uint32_t version, uint32_t entry) {
+  uint32_t bits = device * 0x9e3779b9U ^ version * 0x85ebca6bU ^ entry * 0xc2b2ae35U;
+  bits = (bits ^ (bits >> 15)) * 0x2c1b3c6dU;
+  return 1e-6F * (static_cast<float>(bits >> 21) - 1024.0F);
+}
 
 // A device that knows of each version only its number and digest, as Task names them.
 class DevicePeer final : public Peer {
@@ -225,6 +293,10 @@ class DevicePeer final : public Peer {
     const Result<size_t> size = encode_frame(message, frame);
     GS_ASSERT(size.ok());
     send_bytes({frame, size.value()});
+  }
+  void forget_session() override {
+    reader_ = FrameReader();
+    task_ = {};
   }
   void greet() override {
     DeviceMessage message = {};
@@ -269,12 +341,14 @@ class DevicePeer final : public Peer {
     switch (message.which_body) {
       case gs_ServerMessage_welcome_tag:
         value_count_ = message.body.welcome.rows * message.body.welcome.cols;
+        device_ = message.body.welcome.client_index;
         return leave_early() ? void() : ask();  // who says nothing more is dropped at a deadline
       case gs_ServerMessage_task_tag:
         task_ = message.body.task;
         return state() == PeerState::kGreeting ? greeted() : answer();
       case gs_ServerMessage_wait_tag:
         ++statistics_.waits;
+        take_window(message.body.wait.retry);
         return state() == PeerState::kGreeting ? greeted() : end_exchange(false);
       case gs_ServerMessage_ack_tag: {
         const bool counts = message.body.ack.verdict == gs_Verdict_VERDICT_FOLDED ||
@@ -283,6 +357,7 @@ class DevicePeer final : public Peer {
           ++statistics_.refused;
           statistics_.last_fault = reason_name(message.body.ack.reason);
         }
+        take_window(message.body.ack.retry);
         return end_exchange(counts);
       }
       case gs_ServerMessage_refuse_tag:
@@ -306,10 +381,12 @@ class DevicePeer final : public Peer {
     update.steps_done = task.local_step_count;
     update.encoding = gs_Encoding_ENCODING_F32;
     update.value_count = value_count_;
-    const std::vector<float> values(value_count_, 0.001F);
-    update.values.size = static_cast<pb_size_t>(values.size() * sizeof(float));
+    update.values.size = static_cast<pb_size_t>(value_count_ * sizeof(float));
     GS_ASSERT(update.values.size <= kPayloadSizeMax);  // the run's model is one piece
-    std::memcpy(update.values.bytes, values.data(), update.values.size);
+    for (uint32_t e = 0; e < value_count_; ++e) {
+      const float value = value_of(device_, task.version, e);
+      std::memcpy(update.values.bytes + e * sizeof value, &value, sizeof value);
+    }
     update.crc32c = crc32c(0, update.values.bytes, update.values.size);
     update.loss_before = 1;
     update.loss_after = 1;
@@ -319,6 +396,7 @@ class DevicePeer final : public Peer {
 
   FrameReader reader_;
   uint32_t value_count_ = 0;
+  uint32_t device_ = 0;  // enrolment index
   gs_Task task_ = {};  // to be answered; task_sequence 0: none
   bool has_model_ = false;
   uint32_t version_ = 0;
@@ -328,8 +406,8 @@ class DevicePeer final : public Peer {
 // What a sensor would send to a broker: MQTT 3.1.1.
 class MqttPeer final : public Peer {
  public:
-  MqttPeer(const Identity& identity, TlsKeyExchange exchange, bool is_storm, Statistics& statistics)
-      : Peer(identity, exchange, is_storm, statistics), name_(identity.name) {}
+  MqttPeer(const Identity& identity, TlsKeyExchange exchange, bool is_storm, Statistics& statistics, Random& random)
+      : Peer(identity, exchange, is_storm, statistics, random), name_(identity.name) {}
 
  private:
   static constexpr size_t kPayloadSize = 980;  // with its header one record, as an update is
@@ -499,6 +577,7 @@ struct Arguments {
   uint16_t port = 0;
   std::string identities;
   uint32_t devices = 0;
+  uint32_t seed = 1;
   bool is_mqtt = false;
   bool is_storm = false;
   std::string exchange = "psk_dhe_ke";
@@ -510,7 +589,8 @@ TlsKeyExchange exchange_of(const Arguments& arguments) {
 
 class Load {
  public:
-  explicit Load(const Arguments& arguments) : arguments_(arguments), poll_(epoll_create1(EPOLL_CLOEXEC)) {
+  explicit Load(const Arguments& arguments)
+      : arguments_(arguments), poll_(epoll_create1(EPOLL_CLOEXEC)), random_(arguments.seed) {
     address_.sin_family = AF_INET;
     address_.sin_port = htons(arguments.port);
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -544,9 +624,9 @@ class Load {
     const TlsKeyExchange exchange = exchange_of(arguments_);
     for (const Identity& identity : identities_) {
       if (arguments_.is_mqtt) {
-        peers_.push_back(std::make_unique<MqttPeer>(identity, exchange, arguments_.is_storm, statistics_));
+        peers_.push_back(std::make_unique<MqttPeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
       } else {
-        peers_.push_back(std::make_unique<DevicePeer>(identity, exchange, arguments_.is_storm, statistics_));
+        peers_.push_back(std::make_unique<DevicePeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
       }
     }
     const double begin = now_s();
@@ -569,6 +649,79 @@ class Load {
                 statistics_.last_fault.empty() ? "" : "\"");
     std::fflush(stdout);
     return statistics_.lost == 0 && under_way.empty();
+  }
+
+  // Prints when the last one was back, by the clock of the machine: who kills the server knows when it listened again.
+  void run_return(double seconds) {
+    statistics_ = {};
+    std::printf("event=waiting\n");
+    std::fflush(stdout);
+    const double begin = now_s();
+    size_t back = 0;
+    double now = begin;
+    for (; back < peers_.size() && now - begin < seconds; now = now_s()) {
+      back = 0;
+      for (const auto& peer : peers_) {
+        peer->give_up_late(now);
+        if (peer->state() == PeerState::kGone && peer->due_s() <= now) {
+          peer->connect(address_, poll_);
+        }
+        back += peer->state() == PeerState::kIdle && peer->session_count() > 1 ? 1 : 0;
+      }
+      turn(kTurnSeconds);
+    }
+    std::printf(
+        "event=returned back=%zu at_s=%.3f dials=%lu unreached=%lu lost=%lu timeouts=%lu handshake_p50_ms=%.0f "
+        "handshake_p99_ms=%.0f fault=\"%s\"\n",
+        back, now, static_cast<unsigned long>(statistics_.dials), static_cast<unsigned long>(statistics_.unreached),
+        static_cast<unsigned long>(statistics_.lost), static_cast<unsigned long>(statistics_.timeouts),
+        1e3 * quantile(statistics_.handshake_s, 0.5), 1e3 * quantile(statistics_.handshake_s, 0.99),
+        statistics_.last_fault.c_str());
+    std::fflush(stdout);
+  }
+
+  void run_days(double seconds, double share) {
+    statistics_ = {};
+    const double begin = now_s();
+    double now = begin;
+    std::vector<bool> leaves(peers_.size());
+    std::vector<uint64_t> exchanges(peers_.size());
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      exchanges[i] = peers_[i]->exchange_count();
+    }
+    for (bool is_over = false; !is_over; now = now_s()) {
+      const bool is_ending = now - begin > seconds;
+      size_t connecting = 0;
+      is_over = is_ending;
+      for (const auto& peer : peers_) {
+        peer->give_up_late(now);
+        connecting += peer->state() == PeerState::kConnecting || peer->state() == PeerState::kGreeting ? 1 : 0;
+        is_over = is_over && (peer->state() == PeerState::kIdle || peer->state() == PeerState::kGone);
+      }
+      for (size_t i = 0; i < peers_.size() && !is_ending; ++i) {
+        Peer& peer = *peers_[i];
+        if (peer.exchange_count() != exchanges[i]) {
+          exchanges[i] = peer.exchange_count();
+          leaves[i] = std::bernoulli_distribution(share)(random_);
+        }
+        if (peer.state() == PeerState::kIdle && leaves[i]) {
+          leaves[i] = false;
+          peer.leave();
+        } else if (peer.due_s() > now) {
+          continue;
+        } else if (peer.state() == PeerState::kIdle) {
+          peer.begin_exchange();
+        } else if (peer.state() == PeerState::kGone && connecting < kConnectingMax) {
+          ++connecting;
+          peer.connect(address_, poll_);
+        }
+      }
+      turn(kTurnSeconds);
+    }
+    for (const auto& peer : peers_) {
+      peer->leave();
+    }
+    print_load(now - begin);
   }
 
   void run_closed(double seconds, size_t count) {
@@ -643,13 +796,18 @@ class Load {
       }
       turn(is_ending ? 0.01 : 0.001);
     }
+    print_load(now - begin);
+  }
+
+  void print_load(double seconds) {
     std::printf(
-        "event=load seconds=%.3f exchanges=%lu waits=%lu refused=%lu lost=%lu behind=%lu latency_p50_ms=%.3f "
-        "latency_p99_ms=%.3f fault=\"%s\"\n",
-        now - begin, static_cast<unsigned long>(statistics_.exchanges), static_cast<unsigned long>(statistics_.waits),
+        "event=load seconds=%.3f exchanges=%lu waits=%lu refused=%lu lost=%lu dials=%lu behind=%lu "
+        "latency_p50_ms=%.3f latency_p99_ms=%.3f fault=\"%s\"\n",
+        seconds, static_cast<unsigned long>(statistics_.exchanges), static_cast<unsigned long>(statistics_.waits),
         static_cast<unsigned long>(statistics_.refused), static_cast<unsigned long>(statistics_.lost),
-        static_cast<unsigned long>(behind_), 1e3 * quantile(statistics_.latency_s, 0.5),
-        1e3 * quantile(statistics_.latency_s, 0.99), statistics_.last_fault.c_str());
+        static_cast<unsigned long>(statistics_.dials), static_cast<unsigned long>(behind_),
+        1e3 * quantile(statistics_.latency_s, 0.5), 1e3 * quantile(statistics_.latency_s, 0.99),
+        statistics_.last_fault.c_str());
     std::fflush(stdout);
   }
 
@@ -660,7 +818,7 @@ class Load {
   Statistics statistics_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> busy_;
-  std::mt19937 random_{1};
+  Random random_;
   uint64_t behind_ = 0;  // exchanges that were due while all devices were in one
 };
 
@@ -671,6 +829,7 @@ int run_program(int argc, char** argv) {
   app.add_option("--port", arguments.port, "of 127.0.0.1");
   app.add_option("--identities", arguments.identities, "lines NAME,KEY");
   app.add_option("--devices", arguments.devices);
+  app.add_option("--seed", arguments.seed, "of windows, and of what is drawn in days and open");
   app.add_option("--exchange", arguments.exchange)->check(CLI::IsMember({"psk_ke", "psk_dhe_ke"}));
   app.add_flag("--storm", arguments.is_storm, "each device leaves as soon as it is welcome, and then this ends");
   app.add_flag("--mqtt", arguments.is_mqtt, "the peer is an MQTT broker");
@@ -696,15 +855,24 @@ int run_program(int argc, char** argv) {
     std::string verb;
     double seconds = 0;
     double number = 0;
-    words >> verb >> seconds >> number;
+    words >> verb >> seconds;
     if (verb == "quit") {
       return 0;
     }
-    if (!words || seconds <= 0 || number <= 0 || (verb != "closed" && verb != "open")) {
-      std::fprintf(stderr, "load: error: expected `closed SECONDS COUNT`, `open SECONDS RATE` or `quit`\n");
+    if (verb == "return" && words && seconds > 0) {
+      load.run_return(seconds);
+      continue;
+    }
+    words >> number;
+    if (!words || seconds <= 0 || number < 0 || (verb != "closed" && verb != "open" && verb != "days")) {
+      std::fprintf(stderr,
+                   "load: error: expected `closed SECONDS COUNT`, `open SECONDS RATE`, `days SECONDS SHARE`, "
+                   "`return SECONDS` or `quit`\n");
       return 2;
     }
-    verb == "closed" ? load.run_closed(seconds, static_cast<size_t>(number)) : load.run_open(seconds, number);
+    verb == "closed" ? load.run_closed(seconds, static_cast<size_t>(number))
+    : verb == "open" ? load.run_open(seconds, number)
+                     : load.run_days(seconds, number);
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "experiments/campaign.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -42,10 +43,13 @@ __attribute__((format(printf, 1, 2))) std::string line_of(const char* format, ..
 
 std::string case_line(const Case& one, const Curve& curve) {
   const CurvePoint last = curve.points.empty() ? CurvePoint() : curve.points.back();
-  return line_of("case %-34s rounds=%u excess=%.3e grad_norm=%.3e bytes_up=%llu bytes_down=%llu seconds=%.1f%s%s",
+  const std::string optimality =
+      std::isfinite(last.measures.optimality) ? " optimality=" + figure(last.measures.optimality) : "";
+  return line_of("case %-34s rounds=%u excess=%.3e grad_norm=%.3e bytes_up=%llu bytes_down=%llu seconds=%.1f%s%s%s%s",
                  one.key.c_str(), last.round, last.measures.excess, last.measures.grad_norm,
                  static_cast<unsigned long long>(last.bytes_up), static_cast<unsigned long long>(last.bytes_down),
-                 curve.seconds, curve.fault.empty() ? "" : " ended by: ", curve.fault.c_str());
+                 curve.seconds, optimality.c_str(), text_of(curve.tube).c_str(),
+                 curve.fault.empty() ? "" : " ended by: ", curve.fault.c_str());
 }
 
 // One experiment on its way. Everything but prepare() and next_job(), which one thread at a time calls, belongs to the
@@ -215,12 +219,17 @@ std::string Part::conclude() {
     judgement.note("not judged as an experiment: some cases, or some rounds, were left out, or a start was moved");
   }
   double seconds = 0;
+  TubeCounts tube;
   for (const auto& [key, curve] : curves_) {
     seconds += curve.seconds;
+    tube += curve.tube;
     if (!curve.fault.empty()) {
       judgement.note("ended      " + key + " at round " +
                      std::to_string(curve.points.empty() ? 0 : curve.points.back().round) + " by " + curve.fault);
     }
+  }
+  if (tube != TubeCounts()) {
+    judgement.note("tube      " + text_of(tube) + " (what left the theorems' regions, of all: experiments/tube.h)");
   }
   judgement.check("results are written to " + folder(), is_written_);
   std::string text;

@@ -44,15 +44,33 @@ Matrix KpcaWorkload::start() const {
   return polar(normals({seed_, RandomDomain::kInitialPoint, 0, 0, 0}, shape_.rows, shape_.cols));
 }
 
-Measures KpcaWorkload::measure(const Matrix& model) const {
-  const Matrix x = sizeof(Real) == sizeof(double) ? model : polar(model);
+namespace {
+
+// On the manifold in double: a float model's distance from it is rounding.
+Matrix on_manifold(const Matrix& model) { return sizeof(Real) == sizeof(double) ? model : polar(model); }
+
+}  // namespace
+
+Matrix KpcaWorkload::gradient(const Matrix& x, Matrix* inner) const {
   const Matrix cx = covariance_ * x;
-  const Matrix inner = x.transpose() * cx;
+  *inner = x.transpose() * cx;
+  return x * (0.5 * (*inner + inner->transpose())) - cx;
+}
+
+Measures KpcaWorkload::measure(const Matrix& model) const {
+  const Matrix x = on_manifold(model);
+  Matrix inner;
   Measures measures;
+  measures.grad_norm = unit_ * gradient(x, &inner).norm();
   measures.excess = unit_ * (-0.5 * inner.trace() - optimum_);
-  measures.grad_norm = unit_ * (x * (0.5 * (inner + inner.transpose())) - cx).norm();
   measures.other = principal_angle(leading_, x);
   return measures;
+}
+
+double KpcaWorkload::optimality(const Matrix& model, double step) const {
+  const Matrix x = on_manifold(model);
+  Matrix inner;
+  return unit_ * (x - polar(x - step * gradient(x, &inner))).norm() / step;
 }
 
 std::unique_ptr<KpcaWorkload> make_cpesph(uint32_t seed) {

@@ -15,6 +15,16 @@ const CurvePoint& Curve::at(uint32_t round) const {
   return after == points.begin() ? points.front() : *(after - 1);
 }
 
+double Curve::mean_excess(uint32_t count) const {
+  GS_ASSERT(!points.empty() && count > 0);
+  double sum = 0;
+  uint32_t added = 0;
+  for (auto point = points.rbegin(); point != points.rend() && added < count; ++point, ++added) {
+    sum += point->measures.excess;
+  }
+  return sum / added;
+}
+
 uint32_t Curve::rounds_to(double bound) const {
   const auto found =
       std::find_if(points.begin(), points.end(), [&](const CurvePoint& p) { return p.measures.grad_norm <= bound; });

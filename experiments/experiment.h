@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/tube.h"
 #include "experiments/workload.h"
 #include "server/run_parameters.h"
 
@@ -69,9 +70,12 @@ struct Curve {
   uint64_t digest = 0;
   double seconds = 0;
   double optimum = 0;
+  TubeCounts tube;  // of its devices; a train() of its own may count none
   // The point of a round; the last one where the run ended before.
   const CurvePoint& at(uint32_t round) const;
   double excess_at(uint32_t round) const { return at(round).measures.excess; }
+  // Of the last `count` rounds: what a run that noise keeps moving has come to.
+  double mean_excess(uint32_t count) const;
   // The first round with grad_norm <= bound; UINT32_MAX: none.
   uint32_t rounds_to(double bound) const;
 };
@@ -113,10 +117,12 @@ struct Experiment {
   const char* needs = nullptr;  // folder under --data, or null
   // What the picture shows: excess, grad_norm or other.
   const char* measure = "excess";
-  // The picture is of the cases whose key contains this.
+  // What the picture is of: globs of the shell, also @(a|b), by spaces; each is a panel with the cases whose whole key
+  // it matches. Empty: one panel of all cases.
   const char* shown = "";
   // What a curve goes along: the first column of its CSV. Only train() can make it another than the round.
   const char* axis = "round";
+  bool along_bytes = false;  // the picture goes along what went up, not along the axis
 };
 
 // One line for each, in experiment.cc.

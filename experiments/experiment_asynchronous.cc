@@ -579,8 +579,13 @@ void x14_judge(const Curves& curves, const Request& request, Judgement* judgemen
 
 }  // namespace
 
-const Experiment kX14 = {
-    "X14", "Asynchronous rules on Digits, equal and mixed speeds", x14_cases, x14_judge, nullptr, "excess", "/s1",
-    "step"};
+const Experiment kX14 = {"X14",
+                         "Asynchronous rules on Digits, equal and mixed speeds",
+                         x14_cases,
+                         x14_judge,
+                         nullptr,
+                         "excess",
+                         "rules/equal/*/s1 rules/mixed/*/s1",
+                         "step"};
 
 }  // namespace gradstream

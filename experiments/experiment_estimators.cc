@@ -397,7 +397,12 @@ void x11_judge(const Curves& curves, const Request& request, Judgement* judgemen
 
 }  // namespace
 
-const Experiment kX11 = {
-    "X11", "Zeroth-order estimators (6) and (7), kernel PCA", x11_cases, x11_judge, nullptr, "excess", "zscore"};
+const Experiment kX11 = {"X11",
+                         "Zeroth-order estimators (6) and (7), kernel PCA",
+                         x11_cases,
+                         x11_judge,
+                         nullptr,
+                         "excess",
+                         "iris/zscore/* digits/zscore/*"};
 
 }  // namespace gradstream

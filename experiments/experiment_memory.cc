@@ -215,9 +215,9 @@ void memory_judge(const Curves& curves, const Request&, Judgement* judgement) {
 
 }  // namespace
 
-const Experiment kMemory = {"memory",     "Forms of the correction when devices are absent, partial or late",
-                            memory_cases, memory_judge,
-                            nullptr,      "excess",
-                            "exact/3of6"};
+const Experiment kMemory = {"memory",      "Forms of the correction when devices are absent, partial or late",
+                            memory_cases,  memory_judge,
+                            nullptr,       "excess",
+                            "exact/3of6/*"};
 
 }  // namespace gradstream

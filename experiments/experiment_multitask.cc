@@ -192,7 +192,7 @@ void x6_judge(const Curves& curves, const Request& request, Judgement* judgement
 }  // namespace
 
 const Experiment kX5 = {"X5", "RFedAGS, synthetic multitask learning", x5_cases, x5_judge, nullptr, "excess", ""};
-const Experiment kX6 = {"X6", "RFedAGS, multitask learning on School", x6_cases, x6_judge, "school.csv.gz", "excess",
-                        "r3"};
+const Experiment kX6 = {"X6",  "RFedAGS, multitask learning on School", x6_cases, x6_judge, "school.csv.gz", "excess",
+                        "r3/*"};
 
 }  // namespace gradstream

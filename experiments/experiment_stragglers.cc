@@ -147,6 +147,6 @@ void stragglers_judge(const Curves& curves, const Request&, Judgement* judgement
 const Experiment kStragglers = {"stragglers",     "Straggler policies, devices at 1,1,1,1,1,2,2,4,8",
                                 stragglers_cases, stragglers_judge,
                                 nullptr,          "excess",
-                                "step0.4",        "units"};
+                                "*step0.4",       "units"};
 
 }  // namespace gradstream

@@ -406,12 +406,24 @@ void x10_judge(const Curves& curves, const Request& request, Judgement* judgemen
 
 }  // namespace
 
-const Experiment kX7 = {
-    "X7", "RFedSVRG family, Karcher mean of SPD matrices", x7_cases, x7_judge, nullptr, "grad_norm", "karcher/k5/tau"};
-const Experiment kX8 = {"X8", "RFedSVRG family, PCA on the sphere", x8_cases, x8_judge, nullptr, "grad_norm", "n200"};
-const Experiment kX9 = {"X9",    "RFedSVRG family, kernel PCA of tables", x9_cases, x9_judge, nullptr, "grad_norm",
-                        "zscore"};
-const Experiment kX10 = {"X10",  "RFedSVRG family, kernel PCA of MNIST", x10_cases, x10_judge, "mnist", "grad_norm",
-                         "paper"};
+const Experiment kX7 = {"X7",
+                        "RFedSVRG family, Karcher mean of SPD matrices",
+                        x7_cases,
+                        x7_judge,
+                        nullptr,
+                        "grad_norm",
+                        "karcher/k5/tau2/* karcher/k5/tau5/* karcher/k5/tau7/* karcher/k5/tau10/*"};
+const Experiment kX8 = {"X8",        "RFedSVRG family, PCA on the sphere", x8_cases, x8_judge, nullptr,
+                        "grad_norm", "printed/n200/* cov/n200/*"};
+const Experiment kX9 = {"X9",
+                        "RFedSVRG family, kernel PCA of tables",
+                        x9_cases,
+                        x9_judge,
+                        nullptr,
+                        "grad_norm",
+                        "iris/zscore/* iris/zrownorm/* wine/zscore/* wine/zrownorm/* "
+                        "breast_cancer/zscore/* breast_cancer/zrownorm/*"};
+const Experiment kX10 = {"X10",    "RFedSVRG family, kernel PCA of MNIST", x10_cases, x10_judge, "mnist", "grad_norm",
+                         "paper/*"};
 
 }  // namespace gradstream

@@ -112,6 +112,18 @@ void zofl_judge(const Curves& curves, const Request&, Judgement* judgement) {
                    "synthetic data sorted by label, 5 local steps, gap at round 200 without / with: first order " +
                        figure(at(true, 5, fo_without, 200)) + " / " + figure(at(true, 5, fo, 200)) + ", zeroth order " +
                        figure(at(true, 5, zo_without, 200)) + " / " + figure(at(true, 5, zo, 200)));
+  // P_M is linear to first order, so that near the solution the measure is the norm of the gradient.
+  const Curve& corrected = curves.at(zofl_key(kZoflData[0], true, 5, fo, kIsDouble));
+  const Measures& first = corrected.points.front().measures;
+  const Measures& last = corrected.points.back().measures;
+  judgement->check_near("003's measure of optimality over the norm of the gradient at round 200",
+                        last.optimality / last.grad_norm, 1, 1.01);
+  judgement->claim(
+      "003's measure of optimality, |X - P_M(X - t grad f(X))| / t with t = eta_g eta tau, goes to 0",
+      last.optimality < 1e-2 * first.optimality,
+      "synthetic data sorted by label, 5 local steps, first order with correction: " + figure(first.optimality) +
+          " to " + figure(last.optimality) + ", zeroth order " +
+          figure(curves.at(zofl_key(kZoflData[0], true, 5, zo, kIsDouble)).points.back().measures.optimality));
   judgement->claim("more local steps are better at the same eta tau",
                    at(false, 5, zo, 200) < at(false, 1, zo, 200) && at(false, 10, zo, 200) < at(false, 5, zo, 200),
                    "shuffled data, zeroth order, gap at round 200 for tau = 1, 5, 10: " +
@@ -126,9 +138,8 @@ void zofl_judge(const Curves& curves, const Request&, Judgement* judgement) {
 
 }  // namespace
 
-const Experiment kZofl = {"d_zofl",        "Federated learning by projection, with and without correction",
-                          zofl_cases,      zofl_judge,
-                          nullptr,         "excess",
-                          "synth/het/tau5"};
+const Experiment kZofl = {
+    "d_zofl", "Federated learning by projection, with and without correction", zofl_cases, zofl_judge, nullptr,
+    "excess", "synth/het/tau5/@(FO/*|ZO/*mu0.01) synth/het/tau5/ZO/*/full/*"};
 
 }  // namespace gradstream

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "experiments/tube.h"
 #include "runtime/training/solver.h"
 #include "server/straggler.h"
 
@@ -55,7 +56,7 @@ FormFleet::Work FormFleet::work(uint32_t device, uint32_t steps) {
   const std::vector<Real> c = correction(device);
   const size_t mark = arena_.mark();
   SolverRun run;
-  expect_ok(begin_solver({all_manifolds(), kEstimators, kSolvers, {&problem, 1}}, task, replica_.model(),
+  expect_ok(begin_solver({counting_manifolds(), kEstimators, kSolvers, {&problem, 1}}, task, replica_.model(),
                          c.empty() ? nullptr : c.data(), &run, arena_));
   for (uint32_t k = 0; k < steps; ++k) {
     expect_ok(run.ops->step(run, arena_));

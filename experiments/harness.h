@@ -3,6 +3,7 @@
 #define GRADSTREAM_EXPERIMENTS_HARNESS_H_
 
 #include <string>
+#include <vector>
 
 #include "experiments/experiment.h"
 
@@ -30,7 +31,18 @@ std::string case_file_name(std::string key);
 
 // results_folder/NAME/seedS/CASE.csv: round,excess,grad_norm,bytes_up,bytes_down. False: cannot be written.
 bool write_csv(const std::string& folder, const std::string& key, const Curve& curve, const char* axis = "round");
-// other.csv (case,round,value) where a case has one, and picture.gp, from which gnuplot makes the picture.
+
+// Curves side by side in a picture. Reason for more than one panel: more than ten curves hide each other.
+struct Panel {
+  std::vector<std::string> keys;
+  std::string prefix;  // that all keys begin with, up to a slash; curves are named by what comes after it
+};
+// By Experiment::shown. A word that matches no key makes no panel; if none does, all keys are in one.
+std::vector<Panel> panels_of(const Experiment& experiment, const std::vector<std::string>& keys);
+
+// other.csv (case,round,value) where a case has one, and picture.gp, from which gnuplot makes the picture: a panel
+// beside the other, and what has the same name in several of them in the same colour, dash and marker; no two names
+// have the same three.
 bool write_picture(const std::string& folder, const Experiment& experiment, const Curves& curves);
 
 }  // namespace gradstream

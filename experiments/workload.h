@@ -34,6 +34,8 @@ struct Measures {
   double other = std::numeric_limits<double>::quiet_NaN();
   // X6: the test error with weights fitted on the test rows themselves, which is no honest figure (E12 of the errata).
   double refitted = std::numeric_limits<double>::quiet_NaN();
+  // 003's measure of optimality, of runs by projection: Workload::optimality() with the round's eta_g eta tau.
+  double optimality = std::numeric_limits<double>::quiet_NaN();
 };
 
 class Workload {
@@ -51,6 +53,11 @@ class Workload {
   // Of a model as published; a float model is taken to the manifold in double first, since its distance from it is
   // rounding and no part of the excess.
   virtual Measures measure(const Matrix& model) const = 0;
+  // |X - P_M(X - step grad F(X))| / step (003, section 4), the gradient's norm as far as P_M is linear; not a number
+  // where the workload has none. Model as for measure().
+  virtual double optimality(const Matrix& /*model*/, double /*step*/) const {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
 };
 
 // ---- Drawing as the reference does ------------------------------------------------------------------------------
@@ -130,10 +137,14 @@ class KpcaWorkload : public Workload {
   Matrix start() const override;
   double optimum() const override { return unit_ * optimum_; }
   Measures measure(const Matrix& model) const override;
+  double optimality(const Matrix& model, double step) const override;
   // Of the mean over devices of Z_i'Z_i / N_i of the parts, ascending.
   const Eigen::VectorXd& eigenvalues() const { return eigenvalues_; }
 
  private:
+  // Riemannian, of the parts' cost at orthonormal x; inner: x'C x.
+  Matrix gradient(const Matrix& x, Matrix* inner) const;
+
   ManifoldId manifold_;
   Shape shape_;
   uint32_t seed_;

@@ -1,6 +1,6 @@
-// A9 and A10 with a memory (docs/algorithms.md, "Three forms"): the server remembers the last accepted update of every
-// device i, h_i = Gbar_i of it, and h = sum_i w_i h_i with w_i = 1/n. A version with the accepted updates A, V_i =
-// Gbar_i - h_i:
+// A9 and A10 with a memory (docs/algorithms.md, "Forms of the correction"): the server remembers the last accepted
+// update of every device i, h_i = Gbar_i of it, and h = sum_i w_i h_i with w_i = 1/n. A version with the accepted
+// updates A, V_i = Gbar_i - h_i:
 //   d = h + sum_A a_i om_i V_i;  X <- P_M(X - eta_g eta_k K_eff d);  h <- h + sum_A w_i V_i
 // a_i = w_i (memory) or 1/|A| (unbiased), om_i the staleness weight of a late update, K_eff the mean of the k_i.
 //

@@ -65,8 +65,8 @@ void Coordinator::start(uint64_t now_ms) {
 
 void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
   State& state = *state_;
-  const auto [entry, is_new] = state.sessions.try_emplace(
-      session, State::Session{device, false, false, Intake(state.parameters.value_count()), {}, 0, false});
+  const auto [entry, is_new] =
+      state.sessions.try_emplace(session, State::Session{device, false, false, Intake(state.parameters.value_count())});
   if (!state.ledger.fleet().contains(device)) {
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
@@ -120,7 +120,12 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
 
 void Coordinator::on_session_closed(SessionId session, uint64_t) {
   State& state = *state_;
+  const auto known = state.sessions.find(session);
+  const bool has_held = known == state.sessions.end() || known->second.held_count > 0;
   state.drop_session(session);
+  if (!has_held) {
+    return;  // of thousands that leave together each would look at all that is held
+  }
   std::erase_if(state.held, [session](const State::Held& entry) { return entry.action.session == session; });
 }
 
@@ -152,13 +157,9 @@ void Coordinator::on_storage_failed(uint64_t) {
     state.log(LogLevel::kWarn, "storage_failed",
               Fields().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
   }
-  std::vector<SessionId> waiting;
-  for (const auto& [id, session] : state.sessions) {
-    if (session.waiting_pull.has_value()) {
-      waiting.push_back(id);
-    }
-  }
-  for (const SessionId id : waiting) {
+  while (!state.waiting.empty()) {
+    const SessionId id = state.waiting.begin()->first;
+    state.waiting.erase(id);
     state.refuse(id, gs_Reason_REASON_STORAGE);
   }
 }

@@ -153,6 +153,7 @@ void Coordinator::State::drop_session(SessionId id) {
   if (fleet.contains(session->second.device) && fleet.at(session->second.device).session == id) {
     fleet.at(session->second.device).session = 0;
   }
+  waiting.erase(id);
   sessions.erase(session);
 }
 

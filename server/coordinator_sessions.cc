@@ -203,8 +203,7 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
     if (is_storage_failed) {
       refuse(id, gs_Reason_REASON_STORAGE);
     } else {
-      session.waiting_pull = pull;
-      session.waits_for = version_sequence;
+      waiting[id] = {pull, version_sequence};
     }
     return;
   }
@@ -213,9 +212,8 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
 
 // With the open version, which leaves when it is durable.
 void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
-  Session& session = sessions.at(id);
-  const uint32_t device = session.device;
-  session.waiting_pull.reset();
+  const uint32_t device = sessions.at(id).device;
+  waiting.erase(id);
   send_sync(id, device, pull);
   send_task_or_wait(id, device, pull, now_ms);
 }
@@ -224,9 +222,9 @@ void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t
 // version last decided may always be on its way to the disk. Answering may hold others back again, but closes none.
 void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
   std::vector<std::pair<SessionId, gs_Pull>> pulls;
-  for (const auto& [id, session] : sessions) {
-    if (session.waiting_pull.has_value() && session.held_count == 0 && durable_sequence >= session.waits_for) {
-      pulls.emplace_back(id, *session.waiting_pull);
+  for (const auto& [id, waits] : waiting) {
+    if (durable_sequence >= waits.required && sessions.at(id).held_count == 0) {
+      pulls.emplace_back(id, waits.pull);
     }
   }
   for (const auto& [id, pull] : pulls) {
@@ -281,11 +279,14 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     }
     ++counters.snapshots_sent;
     ++device.snapshots_sent;
-    log(LogLevel::kInfo, "snapshot_sent",
-        Fields()
-            .add("device", device.name)
-            .add("version", plan.snapshot_version)
-            .add("cause", sync_cause_name(plan.cause)));
+    // Where versions have no records every Pull gets one: that is no event.
+    if (plan.cause != SyncCause::kShorter || parameters.stream() == StreamKind::kScalarStream) {
+      log(LogLevel::kInfo, "snapshot_sent",
+          Fields()
+              .add("device", device.name)
+              .add("version", plan.snapshot_version)
+              .add("cause", sync_cause_name(plan.cause)));
+    }
   }
   for (const VersionRecord* record : plan.records) {
     for (const ServerMessage& chunk : log_chunks(*record)) {

@@ -32,11 +32,13 @@ struct Coordinator::State {
     bool has_hello = false;
     bool is_upload_limited = false;  // the one that is coming in is answered TRY_LATER
     Intake intake;
-    std::optional<gs_Pull> waiting_pull;
-    uint64_t waits_for = 0;  // record of the version that was open when the Pull came
     uint32_t held_count = 0;
     uint32_t held_sync_count = 0;  // of these, messages of snapshots and logs
     bool has_report = false;
+  };
+  struct WaitingPull {
+    gs_Pull pull = {};
+    uint64_t required = 0;  // record of the version that was open when the Pull came
   };
   // An action that waits until the journal up to `required` is durable.
   struct Held {
@@ -60,6 +62,7 @@ struct Coordinator::State {
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
+  std::map<SessionId, WaitingPull> waiting;  // of these: a commit must not look at all
   std::vector<Real> first_model;  // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;

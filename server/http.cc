@@ -11,6 +11,7 @@
 
 #include "server/listener.h"
 #include "server/log.h"
+#include "server/ports.h"
 
 namespace gradstream {
 
@@ -18,8 +19,6 @@ namespace {
 
 constexpr size_t kTokenSizeMin = 16;
 constexpr size_t kTokenSizeMax = 200;
-constexpr uint64_t kLogPeriodMs = 1000;
-constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
 constexpr size_t kReadSize = 2048;
 // Of every answer; the last line is what a browser may do with a page of this port: fetch from it, and nothing else.
 constexpr const char* kFixedHeaders =
@@ -27,11 +26,6 @@ constexpr const char* kFixedHeaders =
     "Referrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\n"
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
-
-uint64_t steady_ms() {
-  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count());
-}
 
 const char* status_phrase(uint32_t status) {
   switch (status) {
@@ -107,12 +101,6 @@ HttpResponse refused_with(uint32_t status, std::string sentence) {
   return response;
 }
 
-std::string text_of(const Tcp::socket& socket) {
-  ErrorCode error;
-  const Tcp::endpoint endpoint = socket.remote_endpoint(error);
-  return error ? std::string("gone") : endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
-}
-
 }  // namespace
 
 const char* http_refusal_text(HttpRefusal refusal) {
@@ -158,8 +146,8 @@ bool is_loopback(const Tcp::endpoint& endpoint) { return endpoint.address().is_l
 
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(HttpServer& server, uint64_t id, Tcp::socket socket)
-      : server_(server), id_(id), peer_(text_of(socket)), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+  Connection(HttpServer& server, uint64_t id, Tcp::socket socket, const Tcp::endpoint& peer)
+      : server_(server), id_(id), peer_(text_of(peer)), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
 
   void start() {
     arm(server_.limits_.request_deadline_ms, HttpRefusal::kSlowRequest);
@@ -290,14 +278,15 @@ void HttpServer::stop() {
 }
 
 void HttpServer::accept() {
-  acceptor_.async_accept([this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
+  acceptor_.async_accept(accepted_peer_,
+                         [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
 }
 
 void HttpServer::on_accepted(const ErrorCode& error, Tcp::socket socket) {
   if (!acceptor_.is_open()) {
     return;
   }
-  if (error) {  // often no descriptor is left: asking again at once would only burn the processor
+  if (error) {
     accept_retry_.expires_after(kAcceptRetry);
     accept_retry_.async_wait([this](const ErrorCode& cancelled) {
       if (!cancelled) {
@@ -312,7 +301,7 @@ void HttpServer::on_accepted(const ErrorCode& error, Tcp::socket socket) {
     oldest->end();
   }
   const uint64_t id = next_id_++;
-  const auto connection = std::make_shared<Connection>(*this, id, std::move(socket));
+  const auto connection = std::make_shared<Connection>(*this, id, std::move(socket), accepted_peer_);
   connections_[id] = connection;
   connection->start();
   accept();
@@ -320,11 +309,9 @@ void HttpServer::on_accepted(const ErrorCode& error, Tcp::socket socket) {
 
 void HttpServer::refuse(HttpRefusal refusal, const std::string& peer) {
   const uint64_t count = ++counters_.refusals[static_cast<size_t>(refusal)];
-  const uint64_t now = steady_ms();
-  if (refusal_logged_ms_ != 0 && now < refusal_logged_ms_ + kLogPeriodMs) {
+  if (!is_log_due(&refusal_logged_ms_)) {
     return;
   }
-  refusal_logged_ms_ = now;
   log_event(LogLevel::kWarn, "http_refused",
             Fields().add("reason", http_refusal_text(refusal)).add("peer", peer).add("count", count));
 }

@@ -117,6 +117,7 @@ class HttpServer {
   asio::io_context io_;
   Tcp::acceptor acceptor_;
   SteadyTimer accept_retry_;
+  Tcp::endpoint accepted_peer_;  // of the connection accepted last
   uint64_t next_id_ = 1;
   std::map<uint64_t, std::shared_ptr<Connection>> connections_;  // in order of age
   std::thread thread_;

@@ -447,7 +447,7 @@ std::string Ledger::state_text() const {
     const Status status = aggregator_->finish(&record);
     uint64_t payload_digest = kDigestStart;
     for (const uint8_t byte : encode_payload(record)) {
-      payload_digest = (payload_digest ^ byte) * 0x100000001b3ULL;
+      payload_digest = digest_byte(payload_digest, byte);
     }
     text += "fold=" + hex(payload_digest) + " status=" + status_text(status) + "\n";
   }

@@ -77,7 +77,7 @@ class Listener : public SessionOwner {
     bool half_open = true;
   };
 
-  static AddressKey address_of(const Tcp::socket& socket);
+  static AddressKey address_of(const asio::ip::address& address);
   void replace_silent(SessionId session);
 
   asio::io_context& io_;
@@ -87,6 +87,7 @@ class Listener : public SessionOwner {
   SessionOwner& owner_;
   Tcp::acceptor acceptor_;
   SteadyTimer accept_retry_;
+  Tcp::endpoint accepted_peer_;  // of the connection accepted last
   std::map<SessionId, Entry> sessions_;  // in order of age
   std::map<SessionId, AddressKey> half_open_;  // of these, in order of age
   std::map<uint32_t, SessionId> silent_;       // by device: established, no Hello yet

@@ -58,6 +58,14 @@ void set_log_sink(LogSink sink) {
   sink_of_tests().sink = std::move(sink);
 }
 
+bool is_logged(LogLevel level) {
+  if (logger().should_log(kSpdlogLevels[static_cast<size_t>(level)])) {
+    return true;
+  }
+  const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);
+  return static_cast<bool>(sink_of_tests().sink);
+}
+
 void log_event(LogLevel level, std::string_view event, const Fields& fields) {
   {
     const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);

@@ -22,6 +22,8 @@ void set_log_level(LogLevel level);
 using LogSink = std::function<void(LogLevel, std::string_view event, std::string_view fields)>;
 void set_log_sink(LogSink sink);
 
+// Whether a line of the level would be written: for lines of the hot path, whose fields are not free.
+bool is_logged(LogLevel level);
 void log_event(LogLevel level, std::string_view event, const Fields& fields = {});
 
 }  // namespace gradstream

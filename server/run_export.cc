@@ -25,10 +25,9 @@ std::string text_of(const Json& json) { return json.dump(-1, ' ', true, Json::er
 
 // 64-bit FNV-1a, as of models.
 uint64_t digest_bytes(std::span<const uint8_t> bytes) {
-  constexpr uint64_t kPrime = 0x100000001b3ULL;
   uint64_t digest = kDigestStart;
   for (const uint8_t byte : bytes) {
-    digest = (digest ^ byte) * kPrime;
+    digest = digest_byte(digest, byte);
   }
   return digest;
 }

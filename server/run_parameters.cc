@@ -16,7 +16,6 @@
 namespace gradstream {
 namespace {
 
-constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
 // Versions that a late update may be behind, at most. Reason: a tangent run keeps so many models in memory.
 constexpr uint32_t kStalenessMax = 64;
 constexpr uint32_t kNameSizeMax = 63;
@@ -1116,7 +1115,7 @@ uint64_t parameters_digest(const RunParameters& parameters) {
       return;
     }
     for (const char c : std::string(key) + " = " + value + "\n") {
-      digest = (digest ^ static_cast<uint8_t>(c)) * kFnvPrime;
+      digest = digest_byte(digest, static_cast<uint8_t>(c));
     }
   });
   return digest;

@@ -25,7 +25,7 @@ enum class Work : uint8_t {
   kTimed,  // K_i, from steps_min to K, that the device can do until the deadline by its measured step time
 };
 enum class FoldWeight : uint8_t { kUniform, kSampleCount };
-// What steers a device's path, and what the server's step is made of (docs/algorithms.md, "Three forms").
+// What steers a device's path, and what the server's step is made of (docs/algorithms.md, "Forms of the correction").
 enum class CorrectionForm : uint8_t {
   kNone,      // c = 0; the step is the mean of the version's updates
   kLocal,     // c = d - Gbar_i of the version that the device's last update went into; the same step

@@ -152,45 +152,63 @@ void reload(const CommonOptions& options, const Config& served, Server& server, 
   server.reload();
 }
 
-// For as long as the server lives.
+// One for the process, so that no signal finds it without a handler, or is forgotten, while one run makes room for the
+// next. Its handlers run in the loop of the server.
 class Signals {
  public:
-  Signals(asio::io_context& io, const CommonOptions& options, const Config& config, Server& server,
+  Signals(asio::io_context& io, const CommonOptions& options, const Config& config,
           const std::unique_ptr<HttpServer>& http)
-      : end_(io, SIGTERM, SIGINT),
-        hangup_(io, SIGHUP),
-        options_(options),
-        config_(config),
-        server_(server),
-        http_(http) {
+      : end_(io, SIGTERM, SIGINT), hangup_(io, SIGHUP), options_(options), config_(config), http_(http) {
     end_.async_wait([this](const ErrorCode& cancelled, int) {
       if (!cancelled) {
         was_ended_ = true;
         notify_manager("STOPPING=1");
-        server_.drain();
+        if (server_ != nullptr) {
+          server_->drain();
+        }
       }
     });
     wait_for_hangup();
   }
   bool was_ended() const { return was_ended_; }
 
+  // A started server that shall hear of them until detach(), and at once of those that came while there was none.
+  void attach(Server& server) {
+    server_ = &server;
+    if (was_hung_up_) {
+      hang_up();
+    }
+    if (was_ended_) {
+      server.drain();
+    }
+  }
+  void detach() { server_ = nullptr; }
+
  private:
   void wait_for_hangup() {
     hangup_.async_wait([this](const ErrorCode& cancelled, int) {
       if (!cancelled) {
-        reload(options_, config_, server_, http_.get());
+        hang_up();
         wait_for_hangup();
       }
     });
+  }
+
+  void hang_up() {
+    was_hung_up_ = server_ == nullptr;
+    if (server_ != nullptr) {
+      reload(options_, config_, *server_, http_.get());
+    }
   }
 
   asio::signal_set end_;
   asio::signal_set hangup_;
   const CommonOptions& options_;
   const Config& config_;
-  Server& server_;
   const std::unique_ptr<HttpServer>& http_;  // empty until the port is open
+  Server* server_ = nullptr;
   bool was_ended_ = false;
+  bool was_hung_up_ = false;
 };
 
 // What the runs of one process share.
@@ -201,6 +219,8 @@ struct Shared {
   SqliteDatabase& journal;
   WatchBoard& board;
   std::unique_ptr<HttpServer>& http;
+  asio::io_context& io;
+  Signals& signals;
 };
 
 // *has_next: another run is to be served now.
@@ -221,7 +241,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   if (error = set_first_model(config, *coordinator); !error.empty()) {
     return fail(kExitFile, error);
   }
-  asio::io_context io(1);
+  shared.io.restart();
   // Over is over; of a pause and its end only the wish for it is taken off, not one that came later.
   const auto mark = [&journal_database, id = run.id](StoredRunState state) {
     const bool is_paused = state == StoredRunState::kPaused;
@@ -233,9 +253,8 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
       log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
     }
   };
-  Server server(io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
+  Server server(shared.io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
                 config.server.http_listen.empty() ? nullptr : &shared.board);
-  const Signals signals(io, shared.options, shared.loaded, server, shared.http);
   error = server.start();
   if (!error.empty()) {
     return fail(kExitNetwork, error);
@@ -251,8 +270,10 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
       return code;
     }
   }
-  io.run();
-  *has_next = server.is_left_for_next_run() && !signals.was_ended();
+  shared.signals.attach(server);
+  shared.io.run();
+  shared.signals.detach();
+  *has_next = server.is_left_for_next_run() && !shared.signals.was_ended();
   return server.finish() ? kExitOk : kExitDatabase;
 }
 
@@ -325,7 +346,10 @@ int serve(const CommonOptions& options) {
   const Config loaded = config;
   WatchBoard board;
   std::unique_ptr<HttpServer> http;  // its thread reads the board
-  return code == kExitOk ? serve_runs(config, run, {options, loaded, fleet, journal, board, http}, lock) : code;
+  asio::io_context io(1);
+  Signals signals(io, options, loaded, http);
+  return code == kExitOk ? serve_runs(config, run, {options, loaded, fleet, journal, board, http, io, signals}, lock)
+                         : code;
 }
 
 }  // namespace gradstream

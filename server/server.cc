@@ -10,6 +10,7 @@
 #include "server/model_export.h"
 #include "server/notify.h"
 #include "server/pace.h"
+#include "server/ports.h"
 #include "server/record.h"
 
 namespace gradstream {
@@ -22,8 +23,6 @@ constexpr auto kFleetPoll = std::chrono::milliseconds(250);
 uint64_t milliseconds_of(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
-
-uint64_t steady_ms() { return milliseconds_of(std::chrono::steady_clock::now().time_since_epoch()); }
 
 // A device that is brought up to date gets a whole snapshot, a whole Log, or both at once: the queue must hold them,
 // however large the model and however many versions it missed. Both sizes count whole frames, of 52 bytes at least:
@@ -222,6 +221,7 @@ void Server::execute() {
     for (Action& action : actions) {
       execute(action);
     }
+    flush_sessions();
   }
   executing_ = false;
   note_round();
@@ -229,12 +229,25 @@ void Server::execute() {
   arm_tick();
 }
 
+// What the actions have queued: messages that go to one session together leave in one write.
+void Server::flush_sessions() {
+  for (const SessionId id : touched_sessions_) {
+    if (Session* const session = listener_.find(id); session != nullptr) {
+      session->flush();
+    }
+  }
+  touched_sessions_.clear();
+}
+
 void Server::execute(Action& action) {
   Session* const session = action.session == 0 ? nullptr : listener_.find(action.session);
   switch (action.kind) {
     case ActionKind::kSend:
       if (session != nullptr) {
-        session->send(action.message);
+        session->queue(action.message);
+        if (touched_sessions_.empty() || touched_sessions_.back() != action.session) {
+          touched_sessions_.push_back(action.session);
+        }
       }
       break;
     case ActionKind::kClose:

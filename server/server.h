@@ -66,6 +66,7 @@ class Server : public SessionOwner {
   void on_store_failed(StoreStatus status);
   void execute();
   void execute(Action& action);
+  void flush_sessions();
   void publish(uint32_t version);
   void export_model(uint32_t version, uint64_t digest, const std::string& path, std::vector<uint8_t> npy,
                     const std::string& average);
@@ -111,6 +112,7 @@ class Server : public SessionOwner {
   RateMeter claim_lines_;                 // of kFaultLines
   uint32_t next_run_ = 0;  // that this server makes room for; 0: none
   std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
+  std::vector<SessionId> touched_sessions_;  // by the actions under way
   bool executing_ = false;
   bool draining_ = false;
 };

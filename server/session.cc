@@ -8,19 +8,11 @@
 
 #include "runtime/training/encoding.h"
 #include "server/log.h"
+#include "server/ports.h"
 
 namespace gradstream {
 
 namespace {
-
-std::string text_of(const Tcp::socket& socket) {
-  ErrorCode error;
-  const Tcp::endpoint endpoint = socket.remote_endpoint(error);
-  if (error) {
-    return "gone";
-  }
-  return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
-}
 
 uint64_t* counter_of(TlsFault fault, ShellCounters& counters) {
   switch (fault) {
@@ -51,15 +43,15 @@ Piece piece_of(const Update& update) {
 
 }  // namespace
 
-Session::Session(SessionId id, Tcp::socket socket, TlsContext& context, const SessionLimits& limits,
-                 ShellCounters& counters, RateMeter& fault_lines, SessionOwner& owner)
+Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, TlsContext& context,
+                 const SessionLimits& limits, ShellCounters& counters, RateMeter& fault_lines, SessionOwner& owner)
     : id_(id),
       context_(context),
       limits_(limits),
       counters_(counters),
       fault_lines_(fault_lines),
       owner_(&owner),
-      peer_(text_of(socket)),
+      peer_(peer),
       timer_(socket.get_executor()) {
   // The stream's callback holds no reference to the session: end() silences it first.
   stream_ = std::make_shared<TlsStream>(std::move(socket), context_, [this] { pump(); });
@@ -67,16 +59,13 @@ Session::Session(SessionId id, Tcp::socket socket, TlsContext& context, const Se
 
 Session::~Session() { stream_->close(); }
 
-uint64_t Session::now_ms() const {
-  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count());
-}
+uint64_t Session::now_ms() const { return steady_ms(); }
 
 void Session::start() {
   state_ = State::kTls;
   state_begin_ms_ = now_ms();
   if (stream_->start() != Status::kOk) {
-    log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", peer_));
+    log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", text_of(peer_)));
     end();
     return;
   }
@@ -84,6 +73,11 @@ void Session::start() {
 }
 
 void Session::send(const ServerMessage& message) {
+  queue(message);
+  flush();
+}
+
+void Session::queue(const ServerMessage& message) {
   if (!is_open()) {
     return;
   }
@@ -106,9 +100,11 @@ void Session::send(const ServerMessage& message) {
   note_sent(message);
   if (drain_message_ && !upload_begun_) {
     drain(*std::exchange(drain_message_, nullptr));
-    return;
   }
-  if (!pumping_) {
+}
+
+void Session::flush() {
+  if (!pumping_ && state_ != State::kNew && state_ != State::kGone) {
     pump_output();
     arm_timer();
   }
@@ -280,8 +276,10 @@ void Session::pump_handshake() {
   state_begin_ms_ = now_ms();
   exchange_due_ms_ = state_begin_ms_ + limits_.session_idle_max_ms;
   ++counters_.sessions_established;
-  log_event(LogLevel::kDebug, "session_established",
-            Fields().add("session", id_).add("peer", peer_).add("device", identity()));
+  if (is_logged(LogLevel::kDebug)) {
+    log_event(LogLevel::kDebug, "session_established",
+              Fields().add("session", id_).add("peer", text_of(peer_)).add("device", identity()));
+  }
   owner_->on_session_established(id_);
 }
 
@@ -289,7 +287,7 @@ void Session::fail_tls() {
   const TlsFault fault = stream_->fault();
   ++*counter_of(fault, counters_);
   Fields fields;
-  fields.add("session", id_).add("peer", peer_);
+  fields.add("session", id_).add("peer", text_of(peer_));
   if (!identity().empty()) {
     fields.add("identity", identity());
   }
@@ -319,7 +317,9 @@ void Session::pump_input() {
         break;
       }
       if (size.status() == Status::kClosed) {
-        log_event(LogLevel::kDebug, "session_left", Fields().add("session", id_).add("device", identity()));
+        if (is_logged(LogLevel::kDebug)) {
+          log_event(LogLevel::kDebug, "session_left", Fields().add("session", id_).add("device", identity()));
+        }
         begin_closing();
       } else {
         fail_tls();
@@ -385,7 +385,7 @@ void Session::refuse_device_at_claim() {
   ++counters_.claims_refused;
   if (may_log_fault()) {
     log_event(LogLevel::kWarn, "claim_refused",
-              Fields().add("device", identity()).add("peer", peer_)
+              Fields().add("device", identity()).add("peer", text_of(peer_))
                   .add("reason", reason_name(gs_Reason_REASON_UNEXPECTED_MESSAGE))
                   .add("remedy", "this device does not know claims: give it an identity file of its own"));
   }
@@ -396,31 +396,17 @@ void Session::refuse_malformed(const char* what) {
   ++counters_.malformed_frames;
   if (may_log_fault()) {
     log_event(LogLevel::kWarn, "malformed_frame",
-              Fields().add("session", id_).add("peer", peer_).add("device", identity()).add("what", what)
+              Fields().add("session", id_).add("peer", text_of(peer_)).add("device", identity()).add("what", what)
                   .add("remedy", "update the device's firmware: docs/wire.md is the format"));
   }
   close(gs_Reason_REASON_MALFORMED);
 }
 
 void Session::pump_output() {
-  while (!queue_.empty()) {
-    const Status status = stream_->write(queue_.front());
-    if (status == Status::kWouldBlock) {
-      break;
-    }
-    if (status != Status::kOk) {
-      queue_.clear();
-      queued_size_ = 0;
-      if (is_open()) {
-        begin_closing();
-      }
-      break;
-    }
-    ++counters_.frames_sent;
-    queued_size_ -= queue_.front().size() + kQueuedFrameOverhead;
-    queue_.pop_front();
-  }
-  stream_->flush();
+  do {
+    write_queued();
+    stream_->flush();
+  } while (!queue_.empty() && stream_->can_write());
   if (!stream_->is_writing()) {
     write_begin_ms_ = 0;
   } else if (write_begin_ms_ == 0 || stream_->wire_bytes_sent() != wire_counted_sent_) {
@@ -432,6 +418,27 @@ void Session::pump_output() {
   wire_counted_received_ = stream_->wire_bytes_received();
   if (state_ == State::kClosing && queue_.empty()) {
     stream_->shut_down();
+  }
+}
+
+// As much of the queue as the stream takes.
+void Session::write_queued() {
+  while (!queue_.empty()) {
+    const Status status = stream_->write(queue_.front());
+    if (status == Status::kWouldBlock) {
+      return;
+    }
+    if (status != Status::kOk) {
+      queue_.clear();
+      queued_size_ = 0;
+      if (is_open()) {
+        begin_closing();
+      }
+      return;
+    }
+    ++counters_.frames_sent;
+    queued_size_ -= queue_.front().size() + kQueuedFrameOverhead;
+    queue_.pop_front();
   }
 }
 
@@ -518,7 +525,7 @@ void Session::on_deadline(Deadline deadline) {
   ++*row.counter;
   if (state_ != State::kTls || may_log_fault()) {
     log_event(LogLevel::kWarn, "deadline",
-              Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", peer_)
+              Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", text_of(peer_))
                   .add("device", identity()).add("remedy", row.remedy));
   }
   if (deadline == Deadline::kHandshake || deadline == Deadline::kWrite || deadline == Deadline::kClose) {

@@ -106,15 +106,18 @@ class SessionOwner {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // fault_lines: of kFaultLines, shared by all sessions.
-  Session(SessionId id, Tcp::socket socket, TlsContext& context, const SessionLimits& limits, ShellCounters& counters,
-          RateMeter& fault_lines, SessionOwner& owner);
+  // socket: with TCP_NODELAY. fault_lines: of kFaultLines, shared by all sessions.
+  Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, TlsContext& context,
+          const SessionLimits& limits, ShellCounters& counters, RateMeter& fault_lines, SessionOwner& owner);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   void start();
-  // Queues a message. Nothing happens when the session is closing.
+  // queue() takes a message, flush() sends what is queued, so that messages of one origin leave in one write; send() is
+  // both. Nothing happens when the session is closing.
+  void queue(const ServerMessage& message);
+  void flush();
   void send(const ServerMessage& message);
   // Sends a Drain and ends the session; where an update has begun to come, after its Ack.
   void drain(const ServerMessage& message);
@@ -126,7 +129,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void abort();
 
   SessionId id() const { return id_; }
-  const std::string& peer() const { return peer_; }
   const std::string& identity() const { return stream_->identity(); }
   uint32_t device() const { return stream_->device(); }
   uint32_t claim() const { return stream_->claim(); }
@@ -144,6 +146,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void pump_handshake();
   void pump_input();
   void pump_output();
+  void write_queued();
   void on_frame(std::span<const uint8_t> payload);
   void on_claim(std::span<const uint8_t> payload);
   Result<size_t> encode_refusal(gs_Reason reason, uint8_t* frame) const;
@@ -167,7 +170,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ShellCounters& counters_;
   RateMeter& fault_lines_;
   SessionOwner* owner_;
-  std::string peer_;
+  const Tcp::endpoint peer_;
   std::shared_ptr<TlsStream> stream_;
   SteadyTimer timer_;
   uint64_t timer_ms_ = 0;  // when it fires; 0: not armed

@@ -29,6 +29,7 @@ constexpr int64_t kApplicationId = 0x47536462;
 constexpr int64_t kSchemaVersion = 3;
 // How long a command waits for the server's transaction, or the server for a command's. Each lasts milliseconds.
 constexpr int kBusyTimeoutMs = 5000;
+constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
 constexpr uint32_t kLockRetryMs = 20;
 constexpr int kPageSize = 4096;  // SQLite's default
 
@@ -407,13 +408,22 @@ StoreStatus SqliteDatabase::migrate(int64_t version) {
 }
 
 // Where SQLite cannot, it goes on in another mode without an error: readers would then stop the server's commits.
+// Of two processes that change the mode of a new database at once it refuses one unasked, and does not wait: each of
+// them would wait for the other's lock.
 StoreStatus SqliteDatabase::use_wal() {
-  Use use(*this, "PRAGMA journal_mode=WAL");
-  const int code = use.step();
+  int code = SQLITE_BUSY;
+  std::string mode;
+  for (int waited_ms = 0; (code & 0xff) == SQLITE_BUSY && waited_ms < kBusyTimeoutMs; waited_ms += kModePauseMs) {
+    if (waited_ms > 0) {
+      sqlite3_sleep(kModePauseMs);
+    }
+    Use use(*this, "PRAGMA journal_mode=WAL");
+    code = use.step();
+    mode = code == SQLITE_ROW ? use.text(0) : "";
+  }
   if (code != SQLITE_ROW) {
     return fail(code, "use a write-ahead log");
   }
-  const std::string mode = use.text(0);
   if (mode == "wal") {
     return StoreStatus::kOk;
   }

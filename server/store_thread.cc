@@ -1,5 +1,6 @@
 #include "server/store_thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <utility>
@@ -12,17 +13,22 @@ StoreThread::StoreThread(asio::io_context& io, Store& store, const StoreThreadLi
 StoreThread::~StoreThread() { stop(); }
 
 void StoreThread::append(JournalRecord record) {
+  size_t count = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     items_.push_back({std::move(record), nullptr});
+    count = items_.size();
   }
-  changed_.notify_one();
+  if (count == 1 || count == limits_.batch_count_max) {  // a switch of threads for each record would cost as much as it
+    changed_.notify_one();
+  }
 }
 
 void StoreThread::run_after(std::function<void()> job) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     items_.push_back({{}, std::move(job)});
+    ++job_count_;
   }
   changed_.notify_one();
 }
@@ -41,20 +47,11 @@ bool StoreThread::stop() {
 
 std::vector<JournalRecord> StoreThread::wait_for_batch(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [this] { return stopping_ || !items_.empty(); });
-  const auto is_full = [this] {
-    size_t count = 0;
-    for (const Item& item : items_) {
-      if (item.job) {
-        return true;  // a job waits behind these: nothing is gained by waiting for more
-      }
-      if (++count >= limits_.batch_count_max) {
-        return true;
-      }
-    }
-    return stopping_;
-  };
+  // Where a job waits behind the records nothing is gained by waiting for more.
+  const auto is_full = [this] { return stopping_ || job_count_ > 0 || items_.size() >= limits_.batch_count_max; };
   changed_.wait_for(lock, std::chrono::milliseconds(limits_.delay_ms), is_full);
   std::vector<JournalRecord> batch;
+  batch.reserve(std::min<size_t>(items_.size(), limits_.batch_count_max));
   while (!items_.empty() && !items_.front().job && batch.size() < limits_.batch_count_max) {
     batch.push_back(std::move(items_.front().record));
     items_.pop_front();
@@ -94,6 +91,7 @@ void StoreThread::loop() {
       }
       job = std::move(items_.front().job);
       items_.pop_front();
+      --job_count_;
     }
     lock.unlock();
     if (job) {

@@ -1,7 +1,7 @@
 // A TLS 1.3 server session (Mbed TLS) over an Asio socket, with error codes.
 //
 //            socket --when it is readable--> input_ --BIO--> Mbed TLS --read()--> caller
-//   caller --write()--> Mbed TLS --BIO--> out_ --one async_write per flight--> socket
+//   caller --write()--> Mbed TLS --BIO--> out_ --flush(): one send per flight; what the socket does not take waits-->
 //
 // Bytes are read into one buffer of the context, which all streams share; a stream keeps a copy of its own only of what
 // its owner leaves there. So an idle stream holds no buffers beside those of Mbed TLS.
@@ -103,15 +103,18 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  // Sets TCP_NODELAY and begins to read. kOutOfMemory.
+  // Begins to read. The socket has TCP_NODELAY: a handshake is small flights, and Nagle costs 40 ms for each.
+  // kOutOfMemory.
   Status start();
   // kOk: established. kWouldBlock: call again on the next event. Any other: dead, see fault().
   Status handshake();
   // At least one byte. kWouldBlock; kClosed: the peer is gone; kProtocolError: see fault().
   Result<size_t> read(uint8_t* out, size_t size);
-  // Takes all of the bytes (at most one record's worth) or none (kWouldBlock: call again on the next event). flush()
-  // hands what was taken to the socket, in one write if none is under way.
+  // Takes all of the bytes (at most one record's worth) or none (kWouldBlock: call again after a flush() that leaves
+  // can_write(), or on the next event). flush() hands what was taken to the socket, in one send if none is under way;
+  // a socket that does not take all of it at once gets the rest later, and on_event is called then.
   Status write(std::span<const uint8_t> bytes);
+  bool can_write() const;
   void flush();
   // Sends what was taken and close_notify, then FIN, then discards input until the peer closes: closing at once would
   // reset the connection and lose the last words. on_event is called when that is done; call close() then, or when the

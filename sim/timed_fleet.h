@@ -89,6 +89,9 @@ class TimedFleet {
   void tolerate_refusals() { tolerates_refusals_ = true; }
   const std::string& refusal() const { return refusal_; }
 
+  // Before run(): the tables that the devices have, in place of all_manifolds(); they outlive the fleet.
+  void use_manifolds(std::span<const ManifoldOps* const> manifolds) { manifolds_ = manifolds; }
+
   uint64_t now_ms() const { return now_ms_; }
   const TimedCounts& counts() const { return counts_; }
   const Coordinator& server() const { return *server_; }
@@ -137,6 +140,7 @@ class TimedFleet {
 
   RunParameters parameters_;
   FleetHabits habits_;
+  std::span<const ManifoldOps* const> manifolds_ = all_manifolds();
   Dice dice_;
   std::unique_ptr<Coordinator> server_;
   std::vector<std::unique_ptr<Device>> devices_;

@@ -76,6 +76,11 @@ constexpr Algorithm kAlgorithms[] = {
        use_tangents(p, SolverId::kGradientStream);
        p.estimator = EstimatorId::kProjectionTangent;
      }},
+    {"RFedAGS, zeroth order, estimator (6)", 9608,
+     [](RunParameters& p) {
+       p.solver = SolverId::kGradientStream;
+       p.estimator = EstimatorId::kTangentRetraction;
+     }},
     {"RFedAGS, int8 with error feedback", 9880,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kGradientStream);

@@ -794,6 +794,7 @@ TEST(Client, ARunBeyondItsMemoryOrItsImageIsRefused) {
     if (message.which_body == gs_DeviceMessage_task_refused_tag) {
       server.run.retry = {30000, 30000};
       server.send(server.make_wait(gs_WAIT_CAUSE_NOT_CAPABLE));
+      return true;
     }
     return false;
   };
@@ -842,6 +843,53 @@ TEST(Client, AnswersToARefusedTaskAreTaken) {
   ASSERT_TRUE(link.run_to_end());
   EXPECT_EQ(link.client().counters().tasks_refused, 1U);
   EXPECT_EQ(link.client().counters().malformed_frames, 0U);
+}
+
+// The first task is refused, and the server says nothing to it.
+void meet_silence(FakeLink& link, FakeServer& server) {
+  server.edit = [&](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag && server.refusals.empty()) {
+      message.body.task.problem[0] = 'x';
+    }
+  };
+  server.intercept = [&](const DeviceMessage& message) {
+    const bool is_refusal = message.which_body == gs_DeviceMessage_task_refused_tag;
+    if (is_refusal) {
+      server.refusals.push_back(message.body.task_refused);
+    }
+    return is_refusal;
+  };
+  ASSERT_TRUE(link.run_until([&] { return server.refusals.size() == 1; }));
+}
+
+TEST(Client, ALateAnswerToARefusedTaskIsTaken) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  meet_silence(link, server);
+  link.now_ms += kAnswerDeadlineMs - 1000;
+  link.step();  // nothing may be asked before the answer
+  server.send(server.make_wait(gs_WAIT_CAUSE_NOT_CHOSEN));
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().malformed_frames, 0U);
+  EXPECT_EQ(link.client().counters().deadlines_missed, 0U);
+  EXPECT_EQ(link.client().counters().sessions, 1U);
+}
+
+TEST(Client, ARefusalThatNobodyAnswersEndsItsSession) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  meet_silence(link, server);
+  const uint64_t begin_ms = link.now_ms;
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().deadlines_missed == 1; }));
+  EXPECT_EQ(link.now_ms - begin_ms, uint64_t{kAnswerDeadlineMs});
+  server.intercept = nullptr;
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(server.refusals.size(), 1U);  // that one was said
+  EXPECT_EQ(link.client().counters().connection_failures, 1U);
+  EXPECT_EQ(link.client().counters().malformed_frames, 0U);
+  EXPECT_EQ(link.client().counters().sessions, 2U);
 }
 
 TEST(Client, ARefusalOfAnotherRunIsForgotten) {

@@ -39,7 +39,6 @@ listen = "127.0.0.1:0"
 database = "{home}/test.db"
 export_dir = "{home}/models"
 [server.limits]
-handshake_deadline_ms = 300
 close_deadline_ms = 300
 [run]
 name = "test"
@@ -158,7 +157,7 @@ class Commands(unittest.TestCase):
         text = self.verb("serve", "--print-config", "--set", "run.cols=3")
         for line in (f"seed = 5  # {self.home}/conf.d/seed.toml:2", "cols = 3  # --set",
                      "store_retry_ms = 1000  # default",
-                     'log_level = "warn"  # GRADSTREAM_SERVER_LOG_LEVEL', f"rows = 8  # {self.config}:11"):
+                     'log_level = "warn"  # GRADSTREAM_SERVER_LOG_LEVEL', f"rows = 8  # {self.config}:10"):
             self.assertIn(line + "\n", text)
         os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "loud"
         self.assertIn("GRADSTREAM_SERVER_LOG_LEVEL: server.log_level", self.verb("status", code=CONFIG))
@@ -601,7 +600,7 @@ class Commands(unittest.TestCase):
         self.assertIn("restore the file", self.verb("serve", code=DATABASE))
 
     def test_peers_that_speak_something_else(self):
-        server = self.serve()
+        server = self.serve("--set", "server.limits.handshake_deadline_ms=300")
         with socket.create_connection(("127.0.0.1", server.port), 10) as peer:
             peer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             self.assertEqual(peer.recv(100), b"")

@@ -18,12 +18,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools")
 import digits  # noqa: E402
 import emulate  # noqa: E402
 import fleet  # noqa: E402
+import network_page  # noqa: E402
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 BOARD = "mps2-an386-eth"
 IMAGE = fleet.ROOT / "build" / BOARD / "boards" / "mps2_an386_eth" / "gradstream_client_emulator.elf"
 LINE_SECONDS_MAX = 120  # on a machine that does other things too
-SETTINGS = "address = 10.0.2.15/24\ngateway = 10.0.2.2\nserver = {server}\n"
+OWN, GATEWAY = "10.0.2.15/24", "10.0.2.2"  # in the network that QEMU makes
 REFUSED = 'reason="the server refuses the connection'
 NOBODY = "reason=\"nobody in the network has the server's address"
 UNPLUGGED = 'reason="the network cable leads nowhere'
@@ -103,7 +104,8 @@ def bench(rounds):
 def mend(rounds=80):
     """The server is down at first, then the cable comes out and goes in again, then the server goes and comes back."""
     with bench(rounds) as unit:
-        unit.start_board("board", SETTINGS.format(server=f"10.0.2.2:{unit.port}"))
+        settings = network_page.text_of(OWN, f"10.0.2.2:{unit.port}", GATEWAY, "02:00:00:00:00:01")
+        unit.start_board("board", settings)
         unit.expect("board", "event=started", "event=ethernet cable=in", REFUSED)
         unit.start_server()
         unit.expect("board", "event=connected")
@@ -125,7 +127,7 @@ def wrong_settings():
     """Pages that no running board can mend."""
     with bench(3) as unit:
         pages = {"empty": "", "no_server": "address = 10.0.2.15/24\n", "garbage": "# mine\n\naddress = 10.0.2.256/24\n",
-                 "nobody": SETTINGS.format(server="10.0.2.77:7433"),
+                 "nobody": network_page.text_of(OWN, "10.0.2.77:7433", GATEWAY),
                  "no_gateway": "address = 10.0.2.15/24\nserver = 192.0.2.1:7433\n"}
         for name, page in pages.items():
             unit.start_board(name, page or "\n")
@@ -137,8 +139,23 @@ def wrong_settings():
         return len(pages)
 
 
+def refused_pages():
+    """What ./run provision does not write."""
+    wrong = ((OWN[:-3], "10.0.2.2:1"), ("10.0.2.15/31", "10.0.2.2:1"), ("224.0.0.1/24", "10.0.2.2:1"),
+             (OWN, "10.0.2.2"), (OWN, "fleet.example:7433"), (OWN, "10.0.2.2:65536"), (OWN, "192.0.2.1:1"),
+             (OWN, "192.0.2.1:1", "10.0.3.1"), (OWN, "10.0.2.2:1", "10.0.2"), (OWN, "10.0.2.2:1", None, "01:0:0:0:0:1"),
+             (OWN, "10.0.2.2:1", None, "03:00:00:00:00:01"))
+    for page in wrong:
+        try:
+            text = network_page.text_of(*page)
+        except ValueError:
+            continue
+        raise SystemExit(f"FAIL: a page was written of {page}:\n{text}")
+
+
 def main():
     fleet.command([fleet.ROOT / "tools" / "build.sh", BOARD, "gradstream_client_emulator"], f"building {BOARD}", 1800)
+    refused_pages()
     with concurrent.futures.ThreadPoolExecutor() as pool:
         stories = [pool.submit(mend), pool.submit(wrong_settings)]
         sessions, pages = [story.result() for story in stories]

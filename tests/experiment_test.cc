@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -306,6 +309,135 @@ TEST(Experiment, SaysWhyACaseDoesNotRun) {
   EXPECT_NE(curve.fault.find("local_step_count"), std::string::npos);
 }
 
+// What stands after `word` in a line of a script, up to the next quote or comma.
+std::string after(const std::string& line, const std::string& word) {
+  const size_t at = line.find(word);
+  return at == std::string::npos ? ""
+                                 : line.substr(at + word.size(), line.find('\'', at + word.size()) - at - word.size());
+}
+
+// The picture of an experiment's cases: the styles of its curves by their names, and no two names with one style.
+std::map<std::string, std::string> styles_of(const Experiment& experiment, const std::vector<std::string>& keys) {
+  Curves curves;
+  for (const std::string& key : keys) {
+    curves[key].points.resize(2);
+  }
+  const std::string folder = testing::TempDir() + "gradstream-picture";
+  std::filesystem::create_directories(folder);
+  EXPECT_TRUE(write_picture(folder, experiment, curves));
+  std::ifstream script(folder + "/picture.gp");
+  std::map<std::string, std::string> styles;
+  for (std::string line; std::getline(script, line);) {
+    if (const size_t with = line.find(" with "); with != std::string::npos) {
+      const size_t title = line.find(" title '");
+      const std::string style = line.substr(with, title - with);
+      const std::string name = after(line, " title '");
+      EXPECT_TRUE(styles.try_emplace(name, style).first->second == style) << name << " has two styles";
+    }
+  }
+  return styles;
+}
+
+// Fifteen curves had eight colours.
+TEST(Picture, NoTwoNamesLookAlikeAndNoPanelIsCrowded) {
+  constexpr size_t kCurveCountMax = 10;
+  for (const Experiment* experiment : {&kX1, &kX4, &kX7, &kX9, &kX11, &kZofl, &kBytes}) {
+    std::vector<std::string> keys;
+    for (const Case& one : experiment->cases({kSeed, ""})) {
+      keys.push_back(one.key);
+    }
+    std::sort(keys.begin(), keys.end());
+    size_t shown = 0;
+    for (const Panel& panel : panels_of(*experiment, keys)) {
+      EXPECT_LE(panel.keys.size(), kCurveCountMax) << experiment->name << " " << panel.prefix;
+      shown += panel.keys.size();
+    }
+    EXPECT_LE(shown, keys.size());
+    const std::map<std::string, std::string> styles = styles_of(*experiment, keys);
+    std::set<std::string> looks;
+    for (const auto& [name, style] : styles) {
+      EXPECT_TRUE(looks.insert(style).second) << experiment->name << ": " << name << " looks like another curve";
+    }
+    EXPECT_GT(styles.size(), 1u) << experiment->name;
+  }
+}
+
+TEST(Picture, PanelsAreOfGlobsAndNamedByWhatTheirKeysShare) {
+  const std::vector<std::string> keys = {"a/x/1", "a/x/2", "a/y/1", "b/x/1"};
+  Experiment experiment = kX1;
+  experiment.shown = "a/x/* nosuch/* @(a|b)/x/1";
+  const std::vector<Panel> panels = panels_of(experiment, keys);
+  ASSERT_EQ(panels.size(), 2u);
+  EXPECT_EQ(panels[0].keys, (std::vector<std::string>{"a/x/1", "a/x/2"}));
+  EXPECT_EQ(panels[0].prefix, "a/x/");
+  EXPECT_EQ(panels[1].keys, (std::vector<std::string>{"a/x/1", "b/x/1"}));
+  EXPECT_EQ(panels[1].prefix, "");
+  experiment.shown = "nosuch";
+  ASSERT_EQ(panels_of(experiment, keys).size(), 1u);
+  EXPECT_EQ(panels_of(experiment, keys)[0].keys, keys);
+}
+
+// A table of counting_manifolds() and what it has counted since.
+TEST(Tube, CountsWhatLeavesTheRegionsAndChangesNothing) {
+  constexpr Shape kShape = {3, 1};
+  const std::vector<Real> x = {1, 0, 0};
+  std::vector<Real> own(3), counted(3);
+  alignas(kArenaAlignment) uint8_t memory[1024];
+  Arena arena(memory, sizeof(memory));
+  const ManifoldOps* sphere =
+      find_manifold(counting_manifolds(), ManifoldId::kSphere, RetractionKind::kExponential, TransportKind::kParallel);
+  tube_counts() = TubeCounts();
+  for (const Real length : {Real{3}, Real{4}}) {  // below and above pi
+    const std::vector<Real> v = {0, length, 0};
+    EXPECT_EQ(sphere->retract(kShape, x.data(), v.data(), counted.data(), arena), Status::kOk);
+    EXPECT_EQ(kSphereExponentialOps.retract(kShape, x.data(), v.data(), own.data(), arena), Status::kOk);
+    EXPECT_EQ(counted, own);
+  }
+  EXPECT_EQ(text_of(tube_counts()), " long_steps=1/2");
+  for (const Real length : {Real{1.4}, Real{1.6}, Real{0.4}, Real{0}}) {  // from so far from the origin
+    counted = {length, 0, 0};
+    EXPECT_EQ(sphere->project_point(kShape, counted.data(), counted.data(), arena),
+              length > 0 ? Status::kOk : Status::kSingular);
+  }
+  EXPECT_EQ(text_of(tube_counts()), " far_points=3/4 long_steps=1/2");
+  TubeCounts sum = tube_counts();
+  sum += tube_counts();
+  EXPECT_EQ(text_of(sum), " far_points=6/8 long_steps=2/4");
+  const ManifoldOps* formal = find_manifold(counting_manifolds(), ManifoldId::kStiefel, RetractionKind::kPolarFormal,
+                                            TransportKind::kProjection);
+  tube_counts() = TubeCounts();
+  for (const Real cosine : {Real{0.5}, Real{-0.5}}) {  // the inverse exists where <x, y> > 0
+    const std::vector<Real> y = {cosine, std::sqrt(1 - cosine * cosine), 0};
+    EXPECT_EQ(formal->inverse_retract(kShape, x.data(), y.data(), counted.data(), arena), Status::kOk);
+  }
+  EXPECT_EQ(text_of(tube_counts()), " undefined_lifts=1/2");
+  EXPECT_EQ(text_of(TubeCounts()), "");
+}
+
+// X8 as printed steps farther than half around the sphere; X1 never does, and its own devices are counted.
+TEST(Tube, IsCountedInARun) {
+  const std::vector<Case> cases = kX1.cases({kSeed, ""});
+  Case one = case_of(cases, "CPESph/fixed/K1/TM");
+  one.parameters.local_retraction = RetractionKind::kDefault;
+  one.parameters.local_step_count = 2;
+  one.parameters.round_count = 2;
+  EXPECT_EQ(run_case(one, short_run()).tube.long_steps, 0u);
+  EXPECT_GT(run_case(one, short_run()).tube.steps, 0u);
+  one.parameters.step_size *= 1000;
+  EXPECT_GT(run_case(one, short_run()).tube.long_steps, 0u);
+}
+
+// |X - P_M(X - t grad)| / t: the gradient's norm for short steps, less for long ones.
+TEST(Workload, HasTheMeasureOfOptimalityOf003) {
+  const std::unique_ptr<KpcaWorkload> workload = make_cpesph(kSeed);
+  const Matrix x = workload->start();
+  const double norm = workload->measure(x).grad_norm;
+  EXPECT_NEAR(workload->optimality(x, 1e-3) / norm, 1, 1e-4);
+  // On the sphere X - t g normalised is at an angle atan(t |g|) to X, and a chord of 2 sin of half of that away.
+  const double step = 1 / norm;
+  EXPECT_NEAR(workload->optimality(x, step) / norm, 2 * std::sin(std::atan(1.0) / 2), 1e-6);
+}
+
 // Cases that only wait for each other: the first of `first` ends after one of `second` has begun.
 std::promise<void> second_has_begun;
 
@@ -390,6 +522,16 @@ TEST(Judgement, OnlyCriteriaDecide) {
   judgement.check_near("a value", std::nan(""), 1.0, 3);
   EXPECT_FALSE(judgement.passed());
   EXPECT_EQ(judgement.lines().size(), 3u);
+}
+
+TEST(Curve, AveragesTheLastRounds) {
+  Curve curve;
+  for (uint32_t round = 0; round <= 4; ++round) {
+    curve.points.push_back({round, {static_cast<double>(round), 0, 0}, 0, 0});
+  }
+  EXPECT_EQ(curve.mean_excess(1), 4);
+  EXPECT_EQ(curve.mean_excess(3), 3);
+  EXPECT_EQ(curve.mean_excess(9), 2);
 }
 
 TEST(Curve, FindsRounds) {

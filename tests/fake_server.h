@@ -208,7 +208,7 @@ class FakeServer {
         return on_update(message.body.update_tangent);
       case gs_DeviceMessage_task_refused_tag:
         refusals.push_back(message.body.task_refused);
-        return;
+        return send(make_wait(gs_WAIT_CAUSE_NOT_CHOSEN));
       default:
         last_report = message.body.status_report;
     }

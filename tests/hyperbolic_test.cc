@@ -79,8 +79,15 @@ TEST_F(HyperbolicGolden, Transport) {
 TEST_F(HyperbolicGolden, DistanceAndInner) {
   EXPECT_NEAR(static_cast<double>(kHyperbolicOps.distance(shape_, x_.data(), y_.data(), arena_).value()),
               golden::hyperbolic::kDistance, kIsDouble ? 1e-12 : 1e-6);
-  EXPECT_NEAR(static_cast<double>(kHyperbolicOps.inner(shape_, x_.data(), x_.data(), y_.data(), arena_).value()),
-              golden::hyperbolic::kInner, kIsDouble ? 1e-12 : 1e-5);
+  EXPECT_NEAR(std::cosh(golden::hyperbolic::kDistance), -golden::hyperbolic::kInner, 1e-12);
+  const Vector u = to_reals(golden::hyperbolic::kU);
+  const Vector v = to_reals(golden::hyperbolic::kLog);
+  double product = -golden::hyperbolic::kU[0] * golden::hyperbolic::kLog[0];
+  for (size_t i = 1; i < 5; ++i) {
+    product += golden::hyperbolic::kU[i] * golden::hyperbolic::kLog[i];
+  }
+  EXPECT_NEAR(static_cast<double>(kHyperbolicOps.inner(shape_, x_.data(), u.data(), v.data(), arena_).value()), product,
+              kIsDouble ? 1e-12 : 1e-5);
 }
 
 TEST_F(HyperbolicGolden, NearPointsFarFromTheOriginKeepTheirDigits) {
@@ -98,6 +105,41 @@ TEST_F(HyperbolicGolden, NearPointsFarFromTheOriginKeepTheirDigits) {
   ASSERT_EQ(kHyperbolicOps.log_map(shape_, x.data(), y.data(), out_.data(), arena_), Status::kOk);
   ASSERT_EQ(kHyperbolicOps.exp_map(shape_, x.data(), out_.data(), out_.data(), arena_), Status::kOk);
   EXPECT_LE(distance2(5, out_.data(), y.data()), 4 * kEpsilon * y[0]);
+}
+
+// Tangents c xs + w with w across xs have the product c c' |xs|^2 / x0^2 + w'w'. As it is printed <v, w>_L is a
+// difference of two numbers x0^2 times as large: in float, 1000 from the origin, a tenth of it was rounding.
+TEST_F(HyperbolicGolden, ProductsOfTangentsFarFromTheOriginKeepTheirDigits) {
+  const double tolerance = 32 * static_cast<double>(kEpsilon);
+  for (const double far : {0.5, 1.0, 30.0, 1000.0}) {
+    Vector x = {0, static_cast<Real>(far), static_cast<Real>(-far / 2), 0, static_cast<Real>(far / 8)};
+    ASSERT_EQ(kHyperbolicOps.project_point(shape_, x.data(), x.data(), arena_), Status::kOk);
+    const double squared = far * far * (1 + 1.0 / 4 + 1.0 / 64);
+    const double time = std::sqrt(1 + squared);
+    const auto tangent = [&](double along, double across) {
+      Vector v = {static_cast<Real>(along * squared / time), 0, 0, static_cast<Real>(across), 0};
+      for (const size_t i : {1, 2, 4}) {
+        v[i] = static_cast<Real>(along) * x[i];
+      }
+      return v;
+    };
+    const Vector v = tangent(0.75, 0.5);
+    const Vector w = tangent(-0.5, 0.25);
+    const double scale = squared / (time * time);
+    EXPECT_NEAR(static_cast<double>(kHyperbolicOps.inner(shape_, x.data(), v.data(), w.data(), arena_).value()),
+                -0.375 * scale + 0.125, tolerance)
+        << far;
+    EXPECT_NEAR(static_cast<double>(kHyperbolicOps.inner(shape_, x.data(), v.data(), v.data(), arena_).value()),
+                0.5625 * scale + 0.25, tolerance)
+        << far;
+    const Vector outwards = tangent(0.75, 0);
+    ASSERT_EQ(kHyperbolicOps.exp_map(shape_, x.data(), outwards.data(), out_.data(), arena_), Status::kOk);
+    const double length = 0.75 * std::sqrt(scale);
+    const double farther = std::sinh(std::asinh(std::sqrt(squared)) + length) / std::sqrt(squared);
+    for (size_t i = 1; i < 5; ++i) {
+      EXPECT_NEAR(static_cast<double>(out_[i]), farther * static_cast<double>(x[i]), tolerance * farther * far) << far;
+    }
+  }
 }
 
 TEST_F(HyperbolicGolden, StepsBeyondWhatFloatsHoldAreRefused) {

@@ -23,6 +23,7 @@ CROSS = {"arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
 FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.conf": "-rw-r--r--",
          "./lib/systemd/system/gradstream-client.service": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/README.md": "-rw-r--r--",
+         "./usr/share/doc/gradstream-client/examples/digits.gsd": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/copyright": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/changelog.gz": "-rw-r--r--"}
 LIBRARIES = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}

@@ -81,7 +81,11 @@ class Life {
     auto coordinator = replay_journal(run, config.run, devices, *store, UINT32_MAX, &error);
     EXPECT_NE(coordinator, nullptr) << error;
     const auto mark = [this, id = run.id](StoredRunState state) {
-      EXPECT_EQ(journal_.set_run_state(id, state), StoreStatus::kOk);
+      // As `serve` does: a wish that came meanwhile stays.
+      EXPECT_EQ(state == StoredRunState::kActive
+                    ? journal_.exchange_run_state(id, StoredRunState::kResumeRequested, state, nullptr)
+                    : journal_.set_run_state(id, state),
+                StoreStatus::kOk);
     };
     server = std::make_unique<Server>(io, config_, run, Server::Parts{fleet, *store, mark}, std::move(coordinator),
                                       devices);

@@ -161,6 +161,22 @@ TEST(Session, FramesInAnyPiecesArrive) {
   EXPECT_TRUE(e.server.until([&] { return e.server.messages.size() == 3; }));
 }
 
+TEST(Session, QueuedMessagesLeaveWithTheFlush) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  const uint64_t bytes_before = e.server.counters.wire_bytes_sent;
+  e.session()->queue(task_message(0));
+  e.session()->queue(task_message(1));
+  e.server.io.poll();
+  EXPECT_EQ(e.server.counters.frames_sent, 0U);
+  EXPECT_EQ(e.server.counters.wire_bytes_sent, bytes_before);
+  e.session()->flush();
+  EXPECT_EQ(e.server.counters.frames_sent, 2U);
+  EXPECT_EQ(e.session()->queued_size(), 0U);
+  EXPECT_TRUE(e.server.until([&] { return e.peer.next().has_value(); }));
+  EXPECT_TRUE(e.server.until([&] { return e.peer.next().has_value(); }));
+}
+
 TEST(Session, APeerThatReadsNothingIsClosedAtTheQueuesCap) {
   ListenerLimits limits = patient();
   limits.session.queue_size_max = 100000;

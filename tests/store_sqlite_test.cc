@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <map>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -431,6 +433,32 @@ TEST(StoreSqlite, ADatabaseThatAnOlderServerHoldsIsNotTouched) {
   options.is_owner = true;
   SqliteDatabase owner;
   EXPECT_EQ(owner.open(options), StoreStatus::kOk) << owner.error();
+}
+
+// As `serve` and the first `device add` may. Without repetition one in some hundred opens fails.
+TEST(StoreSqlite, ManyMayBeginOneDatabaseAtOnce) {
+  constexpr int kDatabaseCount = 60;
+  constexpr int kOpenerCount = 4;
+  const Folder folder;
+  for (int i = 0; i < kDatabaseCount; ++i) {
+    const std::string path = folder.file(std::to_string(i) + ".db");
+    std::latch together(kOpenerCount);
+    std::string errors[kOpenerCount];
+    std::vector<std::thread> openers;
+    for (std::string& error : errors) {
+      openers.emplace_back([&together, &path, &error] {
+        SqliteDatabase database;
+        together.arrive_and_wait();
+        if (database.open(options_for(path)) != StoreStatus::kOk) {
+          error = database.error();
+        }
+      });
+    }
+    for (std::thread& opener : openers) {
+      opener.join();
+    }
+    EXPECT_THAT(errors, testing::Each("")) << path;
+  }
 }
 
 TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {

@@ -86,6 +86,20 @@ TEST(StoreThread, AJobRunsAfterWhatCameBeforeIt) {
   EXPECT_EQ(f.store.sequences.size(), 3U);
 }
 
+// Records in between wake nobody: the delay is longer than the test may last.
+TEST(StoreThread, AFullBatchAndAJobDoNotWaitForTheDelay) {
+  Fixture f({8, 1000000, 1});
+  for (uint64_t sequence = 1; sequence <= 8; ++sequence) {
+    f.append(sequence);
+  }
+  f.until_event("persisted 8");
+  f.append(9);
+  f.thread.run_after([] {});
+  f.until_event("persisted 9");
+  EXPECT_TRUE(f.thread.stop());
+  EXPECT_EQ(f.store.batch_sizes.front(), 8U);
+}
+
 TEST(StoreThread, AFailingStoreIsTriedAgainAndLosesNothing) {
   Fixture f({4, 0, 1});
   f.store.failing = true;

@@ -20,6 +20,8 @@ import sys
 import threading
 from typing import NamedTuple
 
+import network_page
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QEMU = "qemu-system-arm"
 RP2040JS = ROOT / "third_party" / "rp2040js" / "node_modules" / "rp2040js"
@@ -110,7 +112,7 @@ def flash_counters(path):
     return struct.unpack(FLASH_COUNTERS, path.read_bytes()[2 * FLASH_PAGE_SIZE:])
 
 
-def network_page(host, port):
+def network_file(host, port):
     """A file with the settings that lead from QEMU's own network, 10.0.2.0/24, to the server. There 10.0.2.2 is this
     machine's 127.0.0.1; other addresses are reached through this machine."""
     try:
@@ -120,7 +122,7 @@ def network_page(host, port):
     if address.startswith("127.") and address != "127.0.0.1":
         raise Failure(f"QEMU's network leads to 127.0.0.1 of this machine, not to {address}")
     address = "10.0.2.2" if address == "127.0.0.1" else address
-    text = f"address = 10.0.2.15/24\ngateway = 10.0.2.2\nserver = {address}:{port}\n"
+    text = network_page.text_of("10.0.2.15/24", f"{address}:{port}", "10.0.2.2")
     path = ROOT / "build" / "emulate" / f"{address}-{port}.network"
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")  # others may write the same
@@ -133,7 +135,7 @@ def ethernet(machine, arguments, host, port):
     """QEMU's words for the board's Ethernet; [] for a board without."""
     if not machine.network_address:
         return []
-    path = getattr(arguments, "network", None) or network_page(host, port)
+    path = getattr(arguments, "network", None) or network_file(host, port)
     path = page(path, NETWORK_SIZE, "network settings", "boards/mps2_an386_eth/README.md tells their form")
     return ["-nic", "user,id=net0,model=lan9118,ipv6=off",
             "-device", f"loader,file={path},addr={machine.network_address:#x},force-raw=on"]

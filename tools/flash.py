@@ -20,6 +20,7 @@ class Board(NamedTuple):
     identity_address: int  # of its linker script, as the next one
     shard_address: int
     openocd: tuple = ()    # configuration files; empty: UF2
+    network_address: int = 0  # of the network settings' page; 0: a serial link
 
 
 BOARDS = {

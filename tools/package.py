@@ -15,6 +15,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import digits
 import package_server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -84,6 +85,10 @@ def fill(tree, architecture):
     put(tree / "etc" / "gradstream" / "client.conf", (DEBIAN / "client.conf").read_bytes())
     documents = tree / "usr" / "share" / "doc" / NAME
     put(documents / "README.md", (DEBIAN.parent / "README.md").read_bytes())
+    (documents / "examples").mkdir()
+    pixels, mean = digits.shards(1)
+    digits.write_shard(documents / "examples" / "digits.gsd", pixels[0], mean)
+    (documents / "examples" / "digits.gsd").chmod(0o644)
     put(documents / "copyright", b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
         b"nanopb: Zlib, CLI11: BSD-3-Clause; their texts stand in their sources.\n")
     put(documents / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))

@@ -44,7 +44,7 @@ function(gs_add_cortex_m_client)
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
   target_compile_definitions(gradstream_client_emulator PRIVATE GS_EMULATOR=1)
-  # Every manifold, estimator and solver, and the problem spd_mean: what a host links. For tests (spd_board_test.py).
+  # Every manifold, estimator and solver, and the problem spd_mean: what a host links. For algorithm_board_test.py.
   gs_add_cortex_m_image(gradstream_client_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc

@@ -10,7 +10,7 @@ namespace gradstream {
 namespace {
 
 // SysTick, which the MPS2 boards do not use: 24 bits at the processor's 25 MHz, counting down. More than the longest
-// time awake: 671 million instructions.
+// poll: 671 million instructions.
 volatile uint32_t& control() { return register_at(0xE000E010); }
 volatile uint32_t& reload() { return register_at(0xE000E014); }
 volatile uint32_t& value() { return register_at(0xE000E018); }
@@ -43,11 +43,10 @@ void stop_counting() {
   }
 }
 
-void go_on_counting() {
-  if (is_on && is_asleep) {
-    is_asleep = false;
-    woke_at = value();
-  }
+void begin_poll() {
+  stop_counting();
+  is_asleep = false;
+  woke_at = value();
 }
 
 void log_instruction_count() {
@@ -67,7 +66,7 @@ void log_instruction_count() {
   }
   port_log_line(line);
   is_logging = false;
-  go_on_counting();
+  begin_poll();
 }
 
 }  // namespace gradstream

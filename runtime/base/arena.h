@@ -20,6 +20,9 @@ namespace gradstream {
 
 inline constexpr size_t kArenaAlignment = 8;
 
+// Of two operations that do not run inside each other: the scratch that either may take.
+constexpr size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
 class Arena {
  public:
   // The buffer stays the caller's and must outlive the arena. Its begin is rounded up to kArenaAlignment.

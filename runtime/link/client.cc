@@ -177,7 +177,7 @@ void Client::on_sent(uint64_t now_ms) {
   } else if (sent_ == Sent::kPiece && piece_next_ < pending_.value_count) {
     await_ = Await::kNothing;
   } else if (sent_ == Sent::kRefusal) {
-    end_refusal(now_ms);
+    is_refusal_due_ = false;
   }
 }
 
@@ -223,7 +223,6 @@ void Client::resume(uint64_t now_ms) {
   await_ = Await::kNothing;
   piece_next_ = 0;
   if (is_connected_) {
-    is_refusal_open_ = false;
     state_ = pending_.task_sequence != 0 ? ClientState::kUpload : ClientState::kSync;
     return;
   }
@@ -246,20 +245,11 @@ void Client::end_exchange(const gs_RetryWindow& window, uint64_t now_ms) {
   }
 }
 
-// The server may answer with a Task or Wait; if it does not, the device asks again by itself.
-void Client::end_refusal(uint64_t now_ms) {
-  is_refusal_due_ = false;
-  state_ = ClientState::kIdle;
-  await_ = Await::kNothing;
-  wake_ms_ = now_ms + draw(config_.min_retry_ms, config_.min_retry_ms << kBackOffDoublingMax);
-}
-
 void Client::forget_session() {
   is_connected_ = false;
   is_closing_ = false;
   is_sending_ = false;
   is_draining_ = false;
-  is_refusal_open_ = false;
   is_skipping_ = false;
   mismatches_ = 0;
   record_.is_open = false;

@@ -238,7 +238,9 @@ class Client {
   void handle_refuse(const gs_Refuse& refuse, uint64_t now_ms);
   void handle_drain(const gs_Drain& drain, uint64_t now_ms);
   void leave_server(const gs_RetryWindow& window, uint64_t now_ms);
-  bool may_answer_pull() const { return state_ == ClientState::kSync && sent_ == Sent::kPull; }
+  bool awaits_answer_to(Sent sent) const {
+    return state_ == ClientState::kSync && await_ != Await::kNothing && sent_ == sent;
+  }
 
   // Runs, models, tasks.
   bool is_same_run(const gs_Welcome& welcome) const;
@@ -269,7 +271,6 @@ class Client {
   void take_residual_back();
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
-  void end_refusal(uint64_t now_ms);
 
   // Sessions and time.
   void resume(uint64_t now_ms);
@@ -299,8 +300,7 @@ class Client {
   bool is_draining_ = false;  // the server goes away after this exchange
   bool is_status_due_ = false;
   bool is_refusal_due_ = false;
-  bool is_refusal_open_ = false;  // a Task or Wait may come in answer to TaskRefused
-  bool is_skipping_ = false;      // the rest of an answer whose model proved wrong
+  bool is_skipping_ = false;  // the rest of an answer whose model proved wrong
   uint8_t failures_ = 0;
   uint8_t mismatches_ = 0;  // in a row
   uint32_t jitter_count_ = 0;

@@ -60,7 +60,7 @@ Status Client::handle_welcome(const gs_Welcome& welcome, uint64_t now_ms) {
 }
 
 Status Client::handle_log(const gs_LogChunk& chunk) {
-  if (!may_answer_pull()) {
+  if (!awaits_answer_to(Sent::kPull)) {
     return Status::kProtocolError;
   }
   if (is_skipping_) {
@@ -183,7 +183,7 @@ Status Client::finish_record(uint64_t digest) {
 }
 
 Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
-  if (!may_answer_pull()) {
+  if (!awaits_answer_to(Sent::kPull)) {
     return Status::kProtocolError;
   }
   if (is_skipping_) {
@@ -270,7 +270,7 @@ Status Client::read_snapshot(const gs_SnapshotChunk& chunk) {
 }
 
 Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
-  if (!may_answer_pull() && !is_refusal_open_) {
+  if (!awaits_answer_to(Sent::kPull) && !awaits_answer_to(Sent::kRefusal)) {
     return Status::kProtocolError;
   }
   if (end_skipping()) {
@@ -279,7 +279,6 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   if (record_.is_open || snapshot_.is_open || !replica_.has_model() || task.version != replica_.version()) {
     return Status::kProtocolError;
   }
-  is_refusal_open_ = false;
   is_refusal_due_ = false;
   await_ = Await::kNothing;
   state_ = ClientState::kSync;
@@ -341,7 +340,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
 }
 
 Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
-  if (!may_answer_pull() && !is_refusal_open_) {
+  if (!awaits_answer_to(Sent::kPull) && !awaits_answer_to(Sent::kRefusal)) {
     return Status::kProtocolError;
   }
   if (end_skipping()) {
@@ -350,7 +349,6 @@ Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
   if (record_.is_open || snapshot_.is_open) {
     return Status::kProtocolError;
   }
-  is_refusal_open_ = false;
   is_refusal_due_ = false;
   mismatches_ = 0;
   last_wait_ = wait.cause;

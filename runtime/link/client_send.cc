@@ -127,7 +127,7 @@ ClientAction Client::send_refusal(uint64_t now_ms) {
   message.which_body = gs_DeviceMessage_task_refused_tag;
   message.body.task_refused.task_sequence = refused_sequence_;
   message.body.task_refused.reason = last_refusal_;
-  is_refusal_open_ = true;
+  state_ = ClientState::kSync;  // a Task or Wait answers
   return send(message, Sent::kRefusal, now_ms);
 }
 

@@ -28,8 +28,6 @@ constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 // Smallest singular value of S, or of U'Uy, relative to the largest.
 constexpr Real kRankTolerance = 16 * kEpsilon;
 
-size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
-
 // The sizes and offsets of the blocks.
 struct Blocks {
   explicit Blocks(Shape shape)

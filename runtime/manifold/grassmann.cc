@@ -31,7 +31,6 @@ constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 constexpr Real kTangentSquaredMax = 1 / (256 * kEpsilon * kEpsilon);
 
 constexpr size_t square_size(Shape shape) { return static_cast<size_t>(shape.cols) * shape.cols; }
-constexpr size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 // out <- Q diag(f) Q'; work: n^2 Reals, not out.
 void assemble(uint32_t n, const Real* q, const Real* f, Real* work, Real* out) {

@@ -33,7 +33,6 @@ constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
 constexpr uint32_t kFormalColsMax = 8;
 
 constexpr size_t square_size(Shape shape) { return static_cast<size_t>(shape.cols) * shape.cols; }
-constexpr size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 Status project_to_tangent(Shape shape, const Real* x, const Real* g, Real* out, Arena& arena) {
   ScratchScope scope(arena);

@@ -80,20 +80,21 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   GS_TRY(scratch.status());
   Real* z = scratch.value();
   Real* products = z + shape.rows;
-  fill_zero(shape.size(), out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(source.read(source.context, batch.at(b), z));
-    multiply_sample(shape, z, x, products);
-    if (shape.cols == 1) {  // the same sums, without a call for each value
-      add_scaled(shape.rows, products[0], z, out);
-      continue;
-    }
-    for (uint32_t r = 0; r < shape.rows; ++r) {
-      add_scaled(shape.cols, z[r], products, out + static_cast<size_t>(r) * shape.cols);
-    }
-  }
-  scale(shape.size(), static_cast<Real>(-1) / static_cast<Real>(batch.count), out);
-  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+  return mean_gradient(
+      shape.size(), batch, out,
+      [&](uint32_t index) {
+        GS_TRY(source.read(source.context, index, z));
+        multiply_sample(shape, z, x, products);
+        if (shape.cols == 1) {  // the same sums, without a call for each value
+          add_scaled(shape.rows, products[0], z, out);
+          return Status::kOk;
+        }
+        for (uint32_t r = 0; r < shape.rows; ++r) {
+          add_scaled(shape.cols, z[r], products, out + static_cast<size_t>(r) * shape.cols);
+        }
+        return Status::kOk;
+      },
+      -1);
 }
 
 }  // namespace

@@ -187,14 +187,14 @@ Result<Real> mean_loss(Batch batch, LossOf loss_of) {
   return sum.mean();
 }
 
-// out (size Reals) <- the mean over the batch of what add(index) -> Status adds to it. kNotFinite.
+// out (size Reals) <- factor times the mean over the batch of what add(index) -> Status adds to it. kNotFinite.
 template <typename Add>
-Status mean_gradient(size_t size, Batch batch, Real* out, Add add) {
+Status mean_gradient(size_t size, Batch batch, Real* out, Add add, Real factor = 1) {
   fill_zero(size, out);
   for (uint32_t b = 0; b < batch.count; ++b) {
     GS_TRY(add(batch.at(b)));
   }
-  scale(size, static_cast<Real>(1) / static_cast<Real>(batch.count), out);
+  scale(size, factor / static_cast<Real>(batch.count), out);
   return all_finite(size, out) ? Status::kOk : Status::kNotFinite;
 }
 

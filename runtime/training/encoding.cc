@@ -46,9 +46,8 @@ Word load(const uint8_t* bytes) {
 using WordBits = std::make_unsigned_t<FixedWord>;
 
 uint64_t digest_word(uint64_t digest, WordBits word) {
-  constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
   for (size_t byte = 0; byte < sizeof(WordBits); ++byte) {
-    digest = (digest ^ ((word >> (8 * byte)) & 0xff)) * kFnvPrime;
+    digest = digest_byte(digest, static_cast<uint8_t>(word >> (8 * byte)));
   }
   return digest;
 }

@@ -63,6 +63,7 @@ uint64_t digest_words(uint64_t digest, size_t count, const FixedWord* words);
 // 64-bit FNV-1a over the little-endian bytes of values (as float in the product): the digest by which replicas prove
 // their model. Against accidents, not against an adversary. Chain by passing the previous result.
 inline constexpr uint64_t kDigestStart = 0xcbf29ce484222325ULL;
+constexpr uint64_t digest_byte(uint64_t digest, uint8_t byte) { return (digest ^ byte) * 0x100000001b3ULL; }
 uint64_t digest_values(uint64_t digest, size_t count, const Real* values);
 
 }  // namespace gradstream
