@@ -47,6 +47,20 @@ BARE_SHARE_MIN = 0.8
 RETURN_SECONDS_GOAL = 10
 COST_GROWTH_MAX = 1.2  # of an update's processor time from the smallest fleet to the largest
 
+# Keys of [run]: dense updates of {values} numbers, with next to no arithmetic on either side.
+MODEL = """\
+manifold = "euclidean"
+rows = {values}
+cols = 1
+problem = "least_squares"
+solver = "gradient_stream"
+estimator = "analytic_gradient"
+upload_stream = "tangent"
+correction_form = "none"
+local_step_count = 1
+step_size = 1e-3
+fold_weight = "uniform"
+"""
 CONFIG = """
 [server]
 listen = "127.0.0.1:{port}"
@@ -59,18 +73,7 @@ handshake_count_max = {handshakes}
 device_messages_per_s_max = 0
 [run]
 name = "bench"
-manifold = "euclidean"
-rows = {values}
-cols = 1
-problem = "least_squares"
-solver = "gradient_stream"
-estimator = "analytic_gradient"
-upload_stream = "tangent"
-correction_form = "none"
-local_step_count = 1
-step_size = 1e-3
-fold_weight = "uniform"
-round_count = 1000000
+""" + MODEL + """round_count = 1000000
 device_count = {devices}
 buffer_size = {buffer}
 late = "weight"
