@@ -59,6 +59,7 @@ def main():
             fleet.command([fleet.SERVER, "device", "revoke", "first", *config], "revoking")
             board = fleet.Process("board", words)
             expect(board, f"event=state_dropped {OTHER_IDENTITY}")
+            expect(board, "event=started device=board firmware=")
             expect(board, "event=connected")
             wait_for_version(server, last_version(server) + 5)
             refused = [line for line in server.lines if "event=update_refused" in line]
