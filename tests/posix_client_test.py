@@ -99,9 +99,9 @@ def check_servers(files):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = f"127.0.0.1:{probe.getsockname()[1]}"
-    expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached", f"server={free}")
+    expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached", f'" server={free}\n')
     expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "has no address",
-           "server=no-such-host.invalid:1")
+           '" server=no-such-host.invalid:1\n')
     for answer, word in ((b"220 mail ready\r\n", "no TLS"), (b"", "closed the connection"),
                          (bytes([0x15, 3, 3, 0, 2, 2, 70]), "not TLS 1.3")):
         with socket.create_server(("127.0.0.1", 0)) as listener:
