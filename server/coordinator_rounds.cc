@@ -97,6 +97,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const uint32_t wanted =
       trigger == Trigger::kDeadline && parameters.buffer_size == 0 ? update_least(parameters, asked) : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
+  const bool was_switched = ledger.delay_switch().is_switched;
   Status step_status = Status::kOk;
   JournalRecord record = ledger.close_version(trigger, &step_status);
   version_sequence = record.sequence;
@@ -106,6 +107,15 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
     ++counters.steps_failed;
     log(LogLevel::kWarn, "step_failed",
         Fields().add("version", record.version).add("status", status_text(step_status)));
+  }
+  if (ledger.delay_switch().is_switched && !was_switched) {
+    log(LogLevel::kInfo, "delay_rule_switched",
+        Fields()
+            .add("version", record.version)
+            .add("rule", name_of(parameters.late_delay_rule))
+            .add("by", name_of(parameters.delay_switch_by))
+            .add("mean", number(static_cast<double>(ledger.delay_switch().mean)))
+            .add("samples", ledger.delay_switch().sample_count));
   }
   log(LogLevel::kInfo, "round_closed",
       Fields()

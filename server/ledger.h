@@ -108,6 +108,8 @@ class Ledger {
   bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
+  // Of the open version, where the run switches its delay rule by a statistic.
+  const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
@@ -161,6 +163,7 @@ class Ledger {
   bool has_anchor_ = false;
   Real local_step_ = 0;
   Real curvature_ = 0;
+  DelaySwitch delay_switch_;
   gs_RunState run_state_ = gs_RunState_RUN_STATE_ACTIVE;
   uint32_t extension_count_ = 0;
   RoundTally tally_;
