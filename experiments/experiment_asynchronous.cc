@@ -189,7 +189,8 @@ struct Server {
     GS_ASSERT(status == Status::kOk);
     if (by_curve) {
       const auto middle = update.begin() + static_cast<std::ptrdiff_t>(size);
-      const Values control = place_control({update.begin(), middle}, {middle, update.end()}, model, next);
+      Values control;
+      static_cast<void>(place_control({update.begin(), middle}, {middle, update.end()}, model, next, &control));
       curve_point(size, alpha, model.data(), control.data(), next.data(), next.data());
     }
     return next;

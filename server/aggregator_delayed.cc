@@ -45,8 +45,13 @@ class AggregatorDelayed : public Aggregator {
     return Status::kOk;
   }
 
+  // Beside take(): values within the range of any run's fold. Not of add(), which older journals go through again.
   Status check(const FoldInput& input) const override {
     Open next = open_;
+    std::vector<Real> shares;
+    if (input.steps_done > 0) {
+      GS_TRY(divide_checked(parameters(), input.values, static_cast<Real>(input.steps_done), &shares));
+    }
     return take(input, &next);
   }
 
@@ -69,6 +74,7 @@ class AggregatorDelayed : public Aggregator {
     if (!all_finite(next.size(), next.data())) {
       return Status::kNotFinite;
     }
+    record->notes.clamped_count += step.is_clamped ? 1 : 0;
     record->step_scale = open_.alpha;
     record->model = model_bytes(parameters().shape, next.data());
     return Status::kOk;
@@ -76,6 +82,7 @@ class AggregatorDelayed : public Aggregator {
 
   VersionRecord stand_still() const override {
     VersionRecord record = stand_still_record(context_);
+    record.notes = open_.notes;
     if (parameters().delay_switch_by != DelaySwitchBy::kVersion) {
       record.delay_switch = delay_switch_.after(parameters(), record.version, open_.statistic);
     }
@@ -95,6 +102,7 @@ class AggregatorDelayed : public Aggregator {
     std::optional<Real> statistic;  // of its update
     std::vector<Real> control;      // curve: phi^ and C^
     std::vector<Real> end;
+    DelayNotes notes;
   };
 
   const RunParameters& parameters() const { return *context_.parameters; }
@@ -146,6 +154,7 @@ class AggregatorDelayed : public Aggregator {
     open->devices.push_back(input.device);
     open->moments = open->step.moments;
     open->statistic = open->step.statistic;
+    open->notes.still_count += open->step.is_still ? 1 : 0;
     open->model.assign(replica.model(), replica.model() + size());
     open->alpha = parameters().server_step;
     if (parameters().buffer_size == 1) {
@@ -170,8 +179,9 @@ class AggregatorDelayed : public Aggregator {
     const auto middle = input.values.begin() + static_cast<std::ptrdiff_t>(size());
     open->end.resize(size());
     GS_TRY(correction().step(current, 1, &open->step, open->end.data(), *context_.arena));
-    open->control =
-        place_control({input.values.begin(), middle}, {middle, input.values.end()}, open->model, open->end);
+    const bool is_rotated = place_control({input.values.begin(), middle}, {middle, input.values.end()}, open->model,
+                                          open->end, &open->control);
+    open->notes.antiparallel_count += is_rotated ? 0 : 1;
     return all_finite(size(), open->control.data()) ? Status::kOk : Status::kNotFinite;
   }
 

@@ -44,6 +44,15 @@ struct DelayDirection {
   bool is_clamped = false;        // take_delayed_step() has shortened it
 };
 
+// What a version's updates and step were besides accepted: of those who count it, not of the journal.
+struct DelayNotes {
+  uint32_t still_count = 0;         // a displacement of 0: no angle, nothing to correct
+  uint32_t clamped_count = 0;       // the step was shortened
+  uint32_t antiparallel_count = 0;  // curves whose displacements point against each other
+  bool has_any() const { return still_count + clamped_count + antiparallel_count > 0; }
+  friend bool operator==(const DelayNotes&, const DelayNotes&) = default;
+};
+
 class DelayCorrection {
  public:
   // table: of the run's manifold. The shape's parts must outlive this. statistic: that direct() measures.

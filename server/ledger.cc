@@ -350,9 +350,10 @@ Status Ledger::put_average(VersionRecord* record) const {
   return Status::kOk;
 }
 
-JournalRecord Ledger::close_version(Trigger trigger, Status* step_status) {
+JournalRecord Ledger::close_version(Trigger trigger, Status* step_status, DelayNotes* notes) {
   VersionRecord record;
   Status status = aggregator_->finish(&record);
+  *notes = record.notes;
   if (status == Status::kOk) {
     status = put_average(&record);
   }

@@ -82,8 +82,8 @@ class Ledger {
   // seed.
   JournalRecord open_first_version(std::span<const Real> start);
   // The record, already applied, that closes the open version with what was folded. step_status: kOk, or why these
-  // updates make no step; the model then stands still for this version.
-  JournalRecord close_version(Trigger trigger, Status* step_status);
+  // updates make no step; the model then stands still for this version. notes: of these updates.
+  JournalRecord close_version(Trigger trigger, Status* step_status, DelayNotes* notes);
   TaskTerms task_terms() const;
   // 1 / q of an answer of this device, were it accepted now (server/participation.h).
   Real inverse_participation(uint32_t device) const;

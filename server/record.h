@@ -63,6 +63,7 @@ struct VersionRecord {
   Real local_step = 0;                      // eta of the local steps
   Real curvature = 0;                       // b; 0: none
   std::optional<DelaySwitch> delay_switch;  // of the version that it leads to, where the run switches by a statistic
+  DelayNotes notes;                         // of the rule that made it; the payload has none
   bool has_anchor() const { return !mean_gradient.empty(); }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };

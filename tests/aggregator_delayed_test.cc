@@ -1,5 +1,6 @@
 // Asynchronous runs through the coordinator: every accepted update is a version, whatever model it was made from.
 #include <cmath>
+#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -149,6 +150,84 @@ TEST(AggregatorDelayed, WhatIsOlderThanTheBoundIsRefused) {
   EXPECT_EQ(fleet.ack(1)->reason, gs_Reason_REASON_TOO_STALE);
   EXPECT_EQ(fleet.coordinator->durable_version(), 4U);
   EXPECT_EQ(fleet.x(), x);
+}
+
+// What the issue of a bad update is: a verdict with a name, a counter, and the model as it was.
+TEST(AggregatorDelayed, BadUpdatesHaveAVerdictACounterAndNoEffect) {
+  struct Spoilt {
+    gs_Reason reason;
+    std::function<void(TestUpload*)> spoil;
+  };
+  const Spoilt cases[] = {
+      {gs_Reason_REASON_NOT_FINITE, [](TestUpload* u) { u->loss_after = NAN; }},
+      {gs_Reason_REASON_NO_TIME, [](TestUpload* u) { u->step_time_us = 60'000'000; }},
+      {gs_Reason_REASON_OUT_OF_RANGE, [](TestUpload* u) { u->values[2] = 1000; }},
+  };
+  for (const Spoilt& spoilt : cases) {
+    for (const DelayRule rule : {DelayRule::kAsgd, DelayRule::kFedAsync, DelayRule::kOrthoStrict}) {
+      AsyncFleet fleet(asynchronous_parameters(rule));
+      fleet.answer(1);
+      const std::vector<double> x = fleet.x();
+      TestUpload upload = fleet.good_upload(0);
+      spoilt.spoil(&upload);
+      fleet.upload(0, upload);
+      EXPECT_EQ(fleet.ack(0)->verdict, gs_Verdict_VERDICT_REFUSED);
+      EXPECT_EQ(fleet.ack(0)->reason, spoilt.reason);
+      EXPECT_EQ(fleet.coordinator->counters().refusals[spoilt.reason], 1U);
+      EXPECT_EQ(fleet.coordinator->durable_version(), 1U);
+      EXPECT_EQ(fleet.x(), x);
+    }
+  }
+}
+
+TEST(AggregatorDelayed, AVersionThatIsForgottenHasAStatusOfItsOwn) {
+  const RunParameters p = asynchronous_parameters(DelayRule::kOrthoPos);
+  const TestRule bench(p);  // knows version 2 alone
+  const std::vector<Real> values(kSize, 0.1F);
+  FoldInput input;
+  input.base_version = 1;
+  input.steps_done = 1;
+  input.weight = 1;
+  input.values = values;
+  EXPECT_EQ(bench.rule->check(input), Status::kSingular);  // TOO_STALE in the Ack
+  input.base_version = 2;
+  EXPECT_EQ(bench.rule->check(input), Status::kOk);
+}
+
+// An angle with nothing is none: the update counts, and moves the model nowhere.
+TEST(AggregatorDelayed, ADisplacementOfNothingIsCountedAndMovesNothing) {
+  for (const auto& [name, rule] : names_of<DelayRule>()) {
+    if (rule == DelayRule::kNone || rule == DelayRule::kFedAsync) {  // that one goes back to where the device stands
+      continue;
+    }
+    AsyncFleet fleet(asynchronous_parameters(rule));
+    fleet.answer(1);
+    const std::vector<double> x = fleet.x();
+    TestUpload upload = fleet.good_upload(0);
+    std::fill(upload.values.begin(), upload.values.end(), Real{0});
+    fleet.upload(0, upload);
+    EXPECT_EQ(fleet.ack(0)->verdict, gs_Verdict_VERDICT_LATE) << name;
+    EXPECT_EQ(fleet.coordinator->counters().updates_still, 1U) << name;
+    EXPECT_TRUE(fleet.has_log("step_adjusted version=2 still=1 clamped=0 antiparallel=0")) << name;
+    EXPECT_EQ(fleet.x(), x) << name;
+  }
+}
+
+TEST(AggregatorDelayed, AStepBeyondTheRadiusIsShortenedAndCounted) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.manifold = ManifoldId::kSphere;
+  p.server_step = 1;
+  AsyncFleet fleet(p);
+  TestUpload upload = fleet.good_upload(0);
+  scale(kSize, 100, upload.values.data());
+  fleet.upload(0, upload);
+  EXPECT_EQ(fleet.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(fleet.coordinator->counters().steps_clamped, 1U);
+  EXPECT_TRUE(fleet.has_log("step_adjusted version=1 still=0 clamped=1 antiparallel=0"));
+  EXPECT_NEAR(norm2(kSize, fleet.coordinator->model().model()), 1, 1e-6);
+  fleet.pull(0);
+  fleet.answer(0);
+  EXPECT_EQ(fleet.coordinator->counters().steps_clamped, 1U);
 }
 
 TEST(AggregatorDelayed, EveryRuleSurvivesARestartOnEveryManifoldThatHasIt) {
