@@ -1,5 +1,6 @@
 // Uploads: what is wrong with one, what it is worth, and its Ack.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "server/coordinator_state.h"
@@ -22,6 +23,11 @@ gs_Reason reason_of(Status status) {
     default:
       return gs_Reason_REASON_MALFORMED;
   }
+}
+
+// A device whose loss is no number has trained on nothing, whatever its values are.
+bool has_finite_loss(const Upload& upload) {
+  return std::isfinite(upload.loss_before) && std::isfinite(upload.loss_after);
 }
 
 }  // namespace
@@ -120,6 +126,9 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   if (is_timed && !had_time_for(parameters, upload.steps_done, upload.step_time_us, now_ms - device.task_issued_ms)) {
     return gs_Reason_REASON_NO_TIME;
   }
+  if (!has_finite_loss(upload)) {
+    return gs_Reason_REASON_NOT_FINITE;
+  }
   if (crc32c(0, upload.bytes.data(), upload.bytes.size()) != upload.crc32c) {
     return gs_Reason_REASON_CORRUPT;
   }
@@ -183,6 +192,7 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
   ++counters.updates_refused;
   count_refusal(reason);
   counters.updates_without_time += reason == gs_Reason_REASON_NO_TIME ? 1 : 0;
+  counters.updates_loss_not_finite += reason == gs_Reason_REASON_NOT_FINITE && !has_finite_loss(upload) ? 1 : 0;
   log_refusal("update_refused", index, upload.task_sequence, reason, now_ms);
 }
 

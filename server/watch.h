@@ -122,6 +122,10 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("updates_partial", "Folded updates of fewer steps than asked.", c.updates_partial);
   visit("updates_refused", "Updates refused.", c.updates_refused);
   visit("updates_without_time", "Of these, with more steps than there was time for.", c.updates_without_time);
+  visit("updates_loss_not_finite", "Of these, with a loss that is no number.", c.updates_loss_not_finite);
+  visit("updates_still", "Updates of delay rules whose displacement was 0.", c.updates_still);
+  visit("steps_clamped", "Steps of delay rules that were shortened to the radius of their manifold.", c.steps_clamped);
+  visit("curves_antiparallel", "Curves without a rotation to the model of now.", c.curves_antiparallel);
   visit("updates_duplicate", "Updates sent again.", c.updates_duplicate);
   visit("updates_superseded", "Updates of tasks that a later one replaced.", c.updates_superseded);
   visit("tasks_issued", "Tasks given.", c.tasks_issued);

@@ -208,6 +208,69 @@ TEST(DelayCorrection, StepsAreTangentOnesWhereTheyMatter) {
             Status::kSingular);
 }
 
+// The angle and the lengths of delta and b, on curved manifolds as in Euclidean space.
+TEST(DelayCorrection, MeasuresWhatARunSwitchesBy) {
+  for (const ManifoldOps* table : {&kEuclideanOps, &kSphereOps, &kHyperbolicOps, &kSpdOps, &kStiefelOps}) {
+    Workbench bench(*table, table->id == ManifoldId::kEuclidean ? Shape{12, 1} : shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    const auto measured = [&](DelaySwitchBy by, const std::vector<Real>& from, const std::vector<Real>& upload) {
+      DelayDirection out;
+      EXPECT_EQ(DelayCorrection(DelayRule::kOrthoPos, 1, *table, bench.shape, by)
+                    .direct(from.data(), current.data(), upload.data(), {}, &out, bench.arena),
+                Status::kOk);
+      return out.statistic;
+    };
+    const std::vector<Real> delta = bench.direct(DelayRule::kAsgd, base, current, zeta).direction;
+    // b is what ortho_strict takes out, times <b, b> / <delta, b>; its length is the way that the model has gone.
+    std::vector<Real> along = delta;
+    const std::vector<Real> strict = bench.direct(DelayRule::kOrthoStrict, base, current, zeta).direction;
+    add_scaled(along.size(), -1, strict.data(), along.data());
+    const Real delta_length = std::sqrt(bench.inner(current, delta, delta));
+    const Real share = std::sqrt(bench.inner(current, along, along)) / delta_length;  // |cos|
+    const std::optional<Real> cosine = measured(DelaySwitchBy::kCosine, base, zeta);
+    ASSERT_TRUE(cosine.has_value()) << table->name;
+    EXPECT_NEAR(std::abs(*cosine), share, 20 * kRounding) << table->name;
+    const std::optional<Real> ratio = measured(DelaySwitchBy::kDriftRatio, base, zeta);
+    ASSERT_TRUE(ratio.has_value()) << table->name;
+    // To the curvature's share of a way of 0.3.
+    EXPECT_NEAR(*ratio * delta_length, 0.3, 0.03) << table->name;
+    EXPECT_FALSE(measured(DelaySwitchBy::kVersion, base, zeta).has_value());
+    EXPECT_FALSE(measured(DelaySwitchBy::kCosine, current, std::vector<Real>(zeta.size())).has_value()) << "no drift";
+    EXPECT_FALSE(measured(DelaySwitchBy::kDriftRatio, base, std::vector<Real>(zeta.size())).has_value()) << "no delta";
+  }
+}
+
+TEST(DelayCorrection, SwitchesWhenTheMovingMeanIsDownAndStaysSwitched) {
+  RunParameters p;
+  p.delay_switch_by = DelaySwitchBy::kCosine;
+  p.delay_switch_at = static_cast<Real>(0.25);
+  p.delay_switch = 30;
+  DelaySwitch state;
+  for (uint32_t version = 1; version <= 29; ++version) {
+    state = state.after(p, version, 0);
+    EXPECT_FALSE(state.is_switched) << version;
+  }
+  EXPECT_EQ(state.sample_count, 29U);
+  EXPECT_TRUE(state.after(p, 30, {}).is_switched) << "the mean is down, and this version may";
+  p.delay_switch = 0;
+  state = {};
+  for (uint32_t sample = 1; sample < kDelayWindow; ++sample) {
+    state = state.after(p, sample, -1).after(p, sample, {});
+    EXPECT_FALSE(state.is_switched) << "too few";
+  }
+  EXPECT_EQ(state.mean, -1);
+  state = state.after(p, 50, 1);
+  EXPECT_TRUE(state.is_switched);
+  EXPECT_NEAR(state.mean, -0.9, 1e-6);
+  for (uint32_t sample = 0; sample < 200; ++sample) {
+    state = state.after(p, 51 + sample, 1);
+  }
+  EXPECT_GT(state.mean, 0.99);
+  EXPECT_TRUE(state.is_switched);
+}
+
 TEST(DelayCorrection, EntriesAreMultipliedOnlyInAnEmbedding) {
   EXPECT_TRUE(DelayCorrection::is_defined(DelayRule::kDcAsgd, ManifoldId::kStiefel));
   EXPECT_FALSE(DelayCorrection::is_defined(DelayRule::kDcAsgd, ManifoldId::kSpd));
