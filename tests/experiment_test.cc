@@ -186,6 +186,10 @@ TEST(Experiment, ARunMayEndEarlyOnlyWhereItIsExpectedTo) {
   EXPECT_FALSE(
       passes(45, "update_refused reason=SINGULAR",
              "# ends in " + std::string(kOtherPrecisionName) + " round 40 by SINGULAR: k* of the other one\n"));
+  const std::string at_any_round = "# ends round 0 by SINGULAR: k* of any seed\n";
+  EXPECT_TRUE(passes(39, "update_refused reason=SINGULAR", at_any_round));
+  EXPECT_FALSE(passes(39, "update_refused reason=SINGULAR",
+                      at_any_round + "# ends seed 1 round 40 by SINGULAR: k* this seed's own round\n"));
 }
 
 TEST(Experiment, EveryReferenceLineHasACaseOrAnExceptionWithAReason) {
@@ -233,6 +237,42 @@ TEST(Experiment, ASensitiveRunMayPartAsFarAsRoundingMovesIt) {
   points[40].measures.excess = parted[2];
   points[50].measures.excess = parted[3] + 1e-7;
   EXPECT_FALSE(follows(parted, tolerance)) << "moved only after it had parted";
+}
+
+// What the nudges add has a bound of its own where the file of the reference names one.
+TEST(Experiment, NudgesLeaveNoMoreThanTheirBound) {
+  Tolerance tolerance{1e-7, 1e-9};
+  const std::vector<double> parted = {1, 0.5, 0.05 + 1e-6, 0.001, 0.2};
+  tolerance.nudged = {curve_ended_at(60, "")};
+  tolerance.nudged.front().points[40].measures.excess = 0.07;
+  tolerance.nudged.front().points[60].measures.excess = 0.2;
+  EXPECT_TRUE(follows(parted, tolerance));
+  tolerance.nudged_max = 1e-4;  // of 0.05: 5e-6
+  EXPECT_TRUE(follows(parted, tolerance));
+  tolerance.nudged_max = 1e-5;
+  EXPECT_FALSE(follows(parted, tolerance));
+}
+
+// All runs in float could end anywhere within a factor of 4 of the reference, and all with a Householder complement
+// had ten times the tolerance.
+TEST(Experiment, ToleranceIsGivenByName) {
+  RunParameters parameters;
+  parameters.estimator = EstimatorId::kAnalyticGradient;
+  parameters.transport = TransportKind::kHouseholder;
+  const ReferenceCurve reference{"key", kSeed, "grad_norm", {{0, 1}, {1, 0.5}, {40, 0.05}, {50, 0.001}}};
+  const auto given = [&](const std::string& text) {
+    return tolerance_of(reference, parameters, 1, parse_exceptions(text), "key", kSeed);
+  };
+  const Tolerance plain =
+      given("# wanders: other of another run\n# within 1: other the same\n# floor 1: other the same\n");
+  EXPECT_EQ(plain.relative, sizeof(Real) == sizeof(double) ? 1e-7 : 1e-3);
+  EXPECT_EQ(plain.end_factor, 0);
+  EXPECT_EQ(plain.rounding, 0);
+  EXPECT_EQ(plain.nudged_max, 0);
+  EXPECT_GT(given("# wanders: k* its steps are long\n").end_factor, 1);
+  EXPECT_EQ(given("# within 1e-2: key it jumps\n").relative, 1e-2);
+  EXPECT_EQ(given("# floor 1e-4: key rounding of its model\n").rounding, 1e-4);
+  EXPECT_EQ(given("# sensitive within 1e-3: key a line search\n").nudged_max, 1e-3);
 }
 
 TEST(Experiment, ANudgeMovesOneEntryOfTheStart) {
@@ -507,10 +547,29 @@ TEST(Campaign, RunsExperimentsSideBySideAndPrintsThemInOrder) {
     ASSERT_NE(at, std::string::npos) << line << " in\n" << text;
   }
   EXPECT_NE(text.find("skipped=1 reason=no_folder_in_the_data_folder"), std::string::npos);
+  EXPECT_NE(text.find(" cases=2 references=0 criteria="), std::string::npos) << "they have no reference";
   options.case_part = "nosuch";
   testing::internal::CaptureStdout();
   EXPECT_EQ(run_experiments(experiments, options)[0], Outcome::kNoSuchCase);
   testing::internal::GetCapturedStdout();
+}
+
+// How many lines of the reference the curves were held to stands in the last line: a file that nobody reads would pass.
+TEST(Campaign, CountsTheReferencesThatItsCurvesAreHeldTo) {
+  const Experiment* const experiments[] = {&kX1};
+  CampaignOptions options;
+  options.harness.round_count_max = 1;
+  options.harness.results_folder = testing::TempDir() + "gradstream-campaign";
+  options.case_part = "CPESph/fixed/K8/";  // AGS and TM
+  const auto last_line = [&] {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run_experiments(experiments, options)[0], Outcome::kPassed);
+    const std::string text = testing::internal::GetCapturedStdout();
+    return text.substr(text.rfind("result: "));
+  };
+  EXPECT_NE(last_line().find(" cases=2 references=2 criteria=3 failed=0 "), std::string::npos);
+  options.harness.request.seed = 9;  // no line is of it
+  EXPECT_NE(last_line().find(" cases=2 references=0 criteria=1 failed=0 "), std::string::npos);
 }
 
 TEST(Judgement, OnlyCriteriaDecide) {
