@@ -66,6 +66,7 @@ struct CoordinatorCounters {
   uint64_t updates_refused = 0;
   uint64_t updates_without_time = 0;  // among the refused ones: more steps than their device had time for
   uint64_t updates_duplicate = 0;
+  uint64_t updates_changed = 0;  // sent again under the same task with other content: a device that breaks its word
   uint64_t updates_superseded = 0;
   uint64_t tasks_issued = 0;
   uint64_t tasks_abandoned = 0;

@@ -123,6 +123,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("updates_refused", "Updates refused.", c.updates_refused);
   visit("updates_without_time", "Of these, with more steps than there was time for.", c.updates_without_time);
   visit("updates_duplicate", "Updates sent again.", c.updates_duplicate);
+  visit("updates_changed", "Updates sent again with other content.", c.updates_changed);
   visit("updates_superseded", "Updates of tasks that a later one replaced.", c.updates_superseded);
   visit("tasks_issued", "Tasks given.", c.tasks_issued);
   visit("tasks_abandoned", "Tasks that their devices lost.", c.tasks_abandoned);
