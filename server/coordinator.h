@@ -70,6 +70,7 @@ struct CoordinatorCounters {
   uint64_t steps_clamped = 0;            // of delay rules: shortened to where the retraction is one-to-one
   uint64_t curves_antiparallel = 0;      // of solver curve: their two displacements point against each other
   uint64_t updates_duplicate = 0;
+  uint64_t updates_changed = 0;  // sent again under the same task with other content: a device that breaks its word
   uint64_t updates_superseded = 0;
   uint64_t tasks_issued = 0;
   uint64_t tasks_abandoned = 0;

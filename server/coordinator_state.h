@@ -116,6 +116,7 @@ struct Coordinator::State {
   void issue_task(uint32_t device, uint64_t now_ms);
   uint32_t task_step_count(uint32_t device, uint64_t now_ms);
   void send_task(SessionId id, uint32_t device);
+  void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
   uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;

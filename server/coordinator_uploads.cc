@@ -32,8 +32,22 @@ bool has_finite_loss(const Upload& upload) {
 
 }  // namespace
 
+// A device sends one content under one task, however often. The first verdict stands either way: this tells on a
+// device whose storage is broken. By the checksum that the device keeps with its upload: one whose bytes do not fit it
+// is refused where it could count.
+void Coordinator::State::compare_content(uint32_t index, const Upload& upload, uint64_t now_ms) {
+  Device& device = ledger.fleet().at(index);
+  if (device.content_task == upload.task_sequence && device.content_crc32c != upload.crc32c) {
+    ++counters.updates_changed;
+    log_refusal("update_changed", index, upload.task_sequence, gs_Reason_REASON_CORRUPT, now_ms);
+  }
+  device.content_task = upload.task_sequence;
+  device.content_crc32c = upload.crc32c;
+}
+
 void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t now_ms) {
   const uint32_t index = sessions.at(id).device;
+  compare_content(index, upload, now_ms);
   if (sessions.at(id).is_upload_limited) {
     send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_RATE_LIMIT, 0);
     return;

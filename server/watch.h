@@ -95,6 +95,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("steps_clamped", "Steps of delay rules that were shortened to the radius of their manifold.", c.steps_clamped);
   visit("curves_antiparallel", "Curves without a rotation to the model of now.", c.curves_antiparallel);
   visit("updates_duplicate", "Updates sent again.", c.updates_duplicate);
+  visit("updates_changed", "Updates sent again with other content.", c.updates_changed);
   visit("updates_superseded", "Updates of tasks that a later one replaced.", c.updates_superseded);
   visit("tasks_issued", "Tasks given.", c.tasks_issued);
   visit("tasks_abandoned", "Tasks that their devices lost.", c.tasks_abandoned);

@@ -538,6 +538,32 @@ TEST(Coordinator, DuplicatesGetTheFirstVerdict) {
   EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_UNKNOWN_TASK);
 }
 
+TEST(Coordinator, AnUpdateThatChangesUnderItsTaskIsNamedAndCountsNoMore) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = upload_of(server, 0);
+  server.upload(0, first);
+  server.upload(0, first);
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 0U);
+  const std::string before = server.coordinator->state_text();
+  TestUpload other = first;
+  other.values[0] += 1;
+  server.upload(0, other);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 1U);
+  EXPECT_TRUE(server.has_log("update_changed device=d0 task=1 reason=corrupt"));
+  EXPECT_EQ(server.coordinator->state_text(), before);
+  // The next task has another content by right.
+  for (uint32_t device = 1; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+  server.pull(0);
+  server.upload(0, upload_of(server, 0));
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 1U);
+}
+
 TEST(Coordinator, ASupersededVerdictWaitsForTheRecordsThatSupersede) {
   TestServer server(scalar_parameters());
   server.start();
