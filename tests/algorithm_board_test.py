@@ -1,8 +1,8 @@
 """The further algorithms, and a perceptron, on an emulated Cortex-M4F board: an image with all that a host links
 takes part beside a native client, over TLS. Board, client and server end with one digest, and both devices are folded
 in every version. The same run with a native client in the board's place ends with that digest too where the local work
-is reproducible; where it calls libm (logarithms of SPD matrices, normal directions, softmax) it comes to the same losses. What
-the board's arena held is pinned.
+is reproducible; where it calls libm (logarithms of SPD matrices, normal directions, softmax) it comes to the same
+losses. What the board's arena held is pinned.
 """
 
 import pathlib
