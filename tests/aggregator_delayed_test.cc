@@ -105,6 +105,53 @@ TEST(AggregatorDelayed, ABufferIsDividedByItsCountNotByItsWeights) {
   fleet.expect_model(x);
 }
 
+// FedBuff: one update in the buffer is ASGD's, and a buffer of updates of the model of now, taken whole, is their mean.
+TEST(AggregatorDelayed, ABufferOfOneIsAsgdAndOneOfTheFleetIsItsMean) {
+  for (const ManifoldId manifold : {ManifoldId::kEuclidean, ManifoldId::kSphere}) {
+    RunParameters single = asynchronous_parameters(DelayRule::kAsgd);
+    single.manifold = manifold;
+    single.staleness_table = StalenessTable::kConstant;
+    RunParameters buffered = single;
+    buffered.buffer_size = 3;
+    AsyncFleet asgd(single);
+    AsyncFleet fedbuff(buffered);
+    for (const uint32_t device : {0U, 1U, 0U}) {  // the second one is late
+      asgd.answer(device);
+      fedbuff.answer(device);
+      fedbuff.tick_at(fedbuff.coordinator->next_tick_ms());  // the deadline empties the buffer
+      fedbuff.pull(device);
+      fedbuff.expect_model(asgd.x());
+    }
+    EXPECT_EQ(fedbuff.coordinator->durable_version(), 3U);
+    buffered.server_step = 1;
+    AsyncFleet mean(buffered);
+    const std::vector<double> x = mean.x();
+    std::vector<double> v(kSize);
+    for (uint32_t device = 0; device < 3; ++device) {
+      const std::vector<Real> zeta = mean.answer(device);
+      for (size_t e = 0; e < kSize; ++e) {
+        v[e] += static_cast<double>(zeta[e]) / 3;
+      }
+    }
+    std::vector<double> expected(kSize);
+    double along = 0;
+    for (size_t e = 0; e < kSize; ++e) {
+      along += v[e] * x[e];
+    }
+    const bool is_sphere = manifold == ManifoldId::kSphere;
+    double length = 0;
+    for (size_t e = 0; e < kSize; ++e) {
+      v[e] -= is_sphere ? along * x[e] : 0;  // the server's projection to the tangent space
+      length += v[e] * v[e];
+    }
+    length = std::sqrt(length);
+    for (size_t e = 0; e < kSize; ++e) {
+      expected[e] = is_sphere ? std::cos(length) * x[e] + std::sin(length) / length * v[e] : x[e] + v[e];
+    }
+    mean.expect_model(expected);
+  }
+}
+
 TEST(AggregatorDelayed, MomentumAddsTheLastDirections) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
   p.staleness_table = StalenessTable::kConstant;

@@ -44,14 +44,15 @@ function(gs_add_cortex_m_client)
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
   target_compile_definitions(gradstream_client_emulator PRIVATE GS_EMULATOR=1)
-  # Every manifold, estimator and solver, and the problem spd_mean: what a host links. For algorithm_board_test.py.
+  # Every manifold, estimator and solver, what a host links, and the problems spd_mean and perceptron. For
+  # algorithm_board_test.py.
   gs_add_cortex_m_image(gradstream_client_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${link} ${arg_SOURCES} ${arg_EMULATOR})
   set_target_properties(gradstream_client_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
   target_compile_definitions(gradstream_client_all_emulator PRIVATE
-    GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean)
+    GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean "GS_PERCEPTRON_WIDTHS=64,4,10")
   if(arg_ETHERNET)
     foreach(image gradstream_client gradstream_client_emulator gradstream_client_all_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
