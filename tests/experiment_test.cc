@@ -73,12 +73,19 @@ struct Replay {
 // A few rounds of one case of every kind: tangent means with a retraction of their own, cohorts, Stiefel, SPD and
 // Grassmann, variance reduction with curvatures beyond the inverse retraction's region, estimators, corrections.
 TEST(Experiment, OneCaseOfEachKindReplays) {
-  const Replay replays[] = {{&kX1, "CPESph/fixed/K8/TM", 2, 30},      {&kX1, "CPESph/fixed/K4/AGS/part3", 1, 30},
-                            {&kX2, "CFMSPD/fixed/K4/AGS", 2, 20},     {&kX3, "K8/a0.02/al", 1, 10},
-                            {&kX4, "CPESph/printed/K4/AGS", 2, 30},   {&kX7, "karcher/k5/tau2/2BBS", 1, 5},
-                            {&kX9, "wine/zscore/2BBS", 1, 10},        {&kX9, "iris/zrownorm/Prox", 2, 20},
-                            {&kX11, "iris/zscore/E", 2, 10},          {&kX11, "iris/zscore/Pt", 1, 10},
-                            {&kZofl, "iris/het/tau5/FO/corr", 1, 20}, {&kZofl, "synth/het/tau5/ZO/corr/full", 1, 10}};
+  const Replay replays[] = {{&kX1, "CPESph/fixed/K8/TM", 2, 30},
+                            {&kX1, "CPESph/fixed/K4/AGS/part3", 1, 30},
+                            {&kX2, "CFMSPD/fixed/K4/AGS", 2, 20},
+                            {&kX3, "K8/a0.02/al", 1, 10},
+                            {&kX4, "CPESph/printed/K4/AGS", 2, 30},
+                            {&kX7, "karcher/k5/tau2/2BBS", 1, 5},
+                            {&kX9, "wine/zscore/2BBS", 1, 10},
+                            {&kX9, "iris/zrownorm/Prox", 2, 20},
+                            {&kX11, "iris/zscore/E", 2, 10},
+                            {&kX11, "iris/zscore/Pt", 1, 10},
+                            {&kX11, "iris/zscore/Ps", 3, 50},
+                            {&kZofl, "iris/het/tau5/FO/corr", 1, 20},
+                            {&kZofl, "synth/het/tau5/ZO/corr/full", 1, 10}};
   for (const Replay& replay : replays) {
     if (sizeof(Real) == sizeof(float) && replay.experiment == &kX11) {
       continue;  // floats need another smoothing than the reference has
@@ -212,13 +219,32 @@ TEST(Experiment, EveryReferenceLineHasACaseOrAnExceptionWithAReason) {
   EXPECT_TRUE(holds({{"a/x", 1}}, y + "# not run: b/* of the other seed\n", "1 are held, 1 excepted"));
 }
 
-// All exceptions of the checkout are read: each has a word that is known, a glob and a reason.
+// All exceptions of the checkout are read: each has a word that is known, a glob that is some line's and a reason.
 TEST(Experiment, ExceptionsAreWellFormed) {
   size_t count = 0;
   for (const Experiment* experiment : all_experiments()) {
-    count += read_exceptions(experiment->name).size();
+    const std::vector<ReferenceCurve> references = read_references(experiment->name);
+    for (const ReferenceException& exception : read_exceptions(experiment->name)) {
+      ++count;
+      EXPECT_TRUE(std::any_of(references.begin(), references.end(),
+                              [&](const ReferenceCurve& r) { return matches(exception, r.key, exception.seed); }))
+          << experiment->name << " has no line " << exception.glob;
+    }
   }
   EXPECT_GT(count, 0u);
+}
+
+// A file of the references without an experiment of its name would be held by nothing.
+TEST(Experiment, EveryReferenceFileIsAnExperiments) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(GS_SOURCE_DIR "/experiments/reference")) {
+    if (entry.path().extension() == ".txt") {
+      ++count;
+      EXPECT_NE(find_experiment(entry.path().stem().string()), nullptr) << entry.path();
+      EXPECT_FALSE(read_references(entry.path().stem().string()).empty()) << entry.path();
+    }
+  }
+  EXPECT_GE(count, 12u);
 }
 
 // Ten times what a nudged start moves it is left to a curve from there on; no more.
