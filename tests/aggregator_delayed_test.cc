@@ -429,6 +429,34 @@ TEST(AggregatorDelayed, TheSwitchStandsInTheRecord) {
   EXPECT_THAT(recovered.state_text(), testing::HasSubstr("delay_rule=late"));
 }
 
+// A paused run closes no version: an update beyond the one that it can take is not judged, counts once the run goes on,
+// and takes nothing from the one before it.
+TEST(AggregatorDelayed, APausedRunTakesOneUpdateAndLetsTheOthersWait) {
+  const RunParameters p = asynchronous_parameters(DelayRule::kOrthoStrict);
+  AsyncFleet paused(p);
+  AsyncFleet straight(p);
+  const TestUpload first = paused.good_upload(0);
+  const TestUpload second = paused.good_upload(1);
+  straight.upload(0, first);
+  straight.upload(1, second);
+  paused.coordinator->pause(paused.now_ms);
+  paused.collect();
+  paused.upload(0, first);
+  EXPECT_EQ(paused.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  for (int i = 0; i < 2; ++i) {
+    paused.upload(1, second);
+    EXPECT_EQ(paused.ack(1)->verdict, gs_Verdict_VERDICT_TRY_LATER);
+  }
+  EXPECT_EQ(paused.coordinator->durable_version(), 0U);
+  paused.coordinator->resume(paused.now_ms);
+  paused.collect();
+  EXPECT_EQ(paused.coordinator->durable_version(), 1U);
+  paused.upload(1, second);
+  EXPECT_EQ(paused.ack(1)->verdict, gs_Verdict_VERDICT_LATE);
+  EXPECT_EQ(paused.coordinator->durable_version(), 2U);
+  EXPECT_EQ(paused.coordinator->model().digest(), straight.coordinator->model().digest());
+}
+
 // A buffer that does not fill is emptied at the deadline; nobody there: extended, stalled, and on again with an update.
 TEST(AggregatorDelayed, ABufferIsEmptiedAtTheDeadline) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
