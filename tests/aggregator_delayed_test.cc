@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/pace.h"
 #include "server/straggler.h"
 #include "tests/server_support.h"
 
@@ -455,6 +456,28 @@ TEST(AggregatorDelayed, APausedRunTakesOneUpdateAndLetsTheOthersWait) {
   EXPECT_EQ(paused.ack(1)->verdict, gs_Verdict_VERDICT_LATE);
   EXPECT_EQ(paused.coordinator->durable_version(), 2U);
   EXPECT_EQ(paused.coordinator->model().digest(), straight.coordinator->model().digest());
+}
+
+// Every Ack says when to come back: wide enough for the fleet's arrival rate, wider for a refused update.
+TEST(AggregatorDelayed, AcksPaceTheFleet) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.arrival_rate = 2;
+  p.retry_min_ms = 100;
+  p.retry_max_ms = 200;
+  AsyncFleet fleet(p);
+  fleet.answer(0);
+  EXPECT_EQ(fleet.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(fleet.ack(0)->retry.min_ms, 100U);
+  EXPECT_EQ(fleet.ack(0)->retry.max_ms, kPaceSpread * 4 * 1000 / 2) << "four devices, two a second";
+  fleet.answer(1);
+  EXPECT_EQ(fleet.ack(1)->verdict, gs_Verdict_VERDICT_LATE);
+  EXPECT_EQ(fleet.ack(1)->retry.max_ms, fleet.ack(0)->retry.max_ms);
+  TestUpload refused = fleet.good_upload(2);
+  refused.loss_before = NAN;
+  fleet.upload(2, refused);
+  EXPECT_EQ(fleet.ack(2)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_GE(fleet.ack(2)->retry.max_ms - fleet.ack(2)->retry.min_ms,
+            kRefusedWindowFactor * (fleet.ack(0)->retry.max_ms - fleet.ack(0)->retry.min_ms));
 }
 
 // A buffer that does not fill is emptied at the deadline; nobody there: extended, stalled, and on again with an update.
