@@ -45,8 +45,12 @@ class AggregatorDelayed : public Aggregator {
     return Status::kOk;
   }
 
-  // Beside take(): values within the range of any run's fold. Not of add(), which older journals go through again.
+  // Beside take(): values within the range of any run's fold, and no second update where each makes a version. Not of
+  // add(), which older journals go through again.
   Status check(const FoldInput& input) const override {
+    if (parameters().buffer_size == 1 && !open_.devices.empty()) {
+      return Status::kOutOfRange;
+    }
     Open next = open_;
     std::vector<Real> shares;
     if (input.steps_done > 0) {

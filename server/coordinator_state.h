@@ -98,6 +98,7 @@ struct Coordinator::State {
   void begin_time(uint64_t now_ms);
   void judge_open_round(uint64_t now_ms);
   void close_round(Trigger trigger, uint64_t now_ms);
+  bool is_version_full() const;
   void count_notes(uint32_t version, const DelayNotes& notes);
   void run_event(RunEvent event, uint64_t now_ms);
   uint32_t wanted_answers() const;

@@ -85,6 +85,10 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
     send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_STORAGE, 0);
     return;
   }
+  if (is_version_full()) {
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_NONE, 0);
+    return;
+  }
   std::vector<Real> values;
   FoldInput input;
   input.device = index;
@@ -97,6 +101,14 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   }
   send_judged_ack(id, index, upload.task_sequence, false);
   judge_open_round(now_ms);
+}
+
+// Rules that step by one update take one into a version. While the run is paused no version closes, and what comes then
+// waits on its device.
+bool Coordinator::State::is_version_full() const {
+  const uint32_t update_count = ledger.tally().on_time_count + ledger.tally().late_count;
+  return ledger.is_paused() && parameters.delay_rule != DelayRule::kNone && parameters.buffer_size == 1 &&
+         update_count > 0;
 }
 
 // What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/pace.h"
 #include "server/straggler.h"
 #include "tests/server_support.h"
 
@@ -427,6 +428,56 @@ TEST(AggregatorDelayed, TheSwitchStandsInTheRecord) {
     ASSERT_EQ(recovered.replay(record), Status::kOk);
   }
   EXPECT_THAT(recovered.state_text(), testing::HasSubstr("delay_rule=late"));
+}
+
+// A paused run closes no version: an update beyond the one that it can take is not judged, counts once the run goes on,
+// and takes nothing from the one before it.
+TEST(AggregatorDelayed, APausedRunTakesOneUpdateAndLetsTheOthersWait) {
+  const RunParameters p = asynchronous_parameters(DelayRule::kOrthoStrict);
+  AsyncFleet paused(p);
+  AsyncFleet straight(p);
+  const TestUpload first = paused.good_upload(0);
+  const TestUpload second = paused.good_upload(1);
+  straight.upload(0, first);
+  straight.upload(1, second);
+  paused.coordinator->pause(paused.now_ms);
+  paused.collect();
+  paused.upload(0, first);
+  EXPECT_EQ(paused.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  for (int i = 0; i < 2; ++i) {
+    paused.upload(1, second);
+    EXPECT_EQ(paused.ack(1)->verdict, gs_Verdict_VERDICT_TRY_LATER);
+  }
+  EXPECT_EQ(paused.coordinator->durable_version(), 0U);
+  paused.coordinator->resume(paused.now_ms);
+  paused.collect();
+  EXPECT_EQ(paused.coordinator->durable_version(), 1U);
+  paused.upload(1, second);
+  EXPECT_EQ(paused.ack(1)->verdict, gs_Verdict_VERDICT_LATE);
+  EXPECT_EQ(paused.coordinator->durable_version(), 2U);
+  EXPECT_EQ(paused.coordinator->model().digest(), straight.coordinator->model().digest());
+}
+
+// Every Ack says when to come back: wide enough for the fleet's arrival rate, wider for a refused update.
+TEST(AggregatorDelayed, AcksPaceTheFleet) {
+  RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
+  p.arrival_rate = 2;
+  p.retry_min_ms = 100;
+  p.retry_max_ms = 200;
+  AsyncFleet fleet(p);
+  fleet.answer(0);
+  EXPECT_EQ(fleet.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(fleet.ack(0)->retry.min_ms, 100U);
+  EXPECT_EQ(fleet.ack(0)->retry.max_ms, kPaceSpread * 4 * 1000 / 2) << "four devices, two a second";
+  fleet.answer(1);
+  EXPECT_EQ(fleet.ack(1)->verdict, gs_Verdict_VERDICT_LATE);
+  EXPECT_EQ(fleet.ack(1)->retry.max_ms, fleet.ack(0)->retry.max_ms);
+  TestUpload refused = fleet.good_upload(2);
+  refused.loss_before = NAN;
+  fleet.upload(2, refused);
+  EXPECT_EQ(fleet.ack(2)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_GE(fleet.ack(2)->retry.max_ms - fleet.ack(2)->retry.min_ms,
+            kRefusedWindowFactor * (fleet.ack(0)->retry.max_ms - fleet.ack(0)->retry.min_ms));
 }
 
 // A buffer that does not fill is emptied at the deadline; nobody there: extended, stalled, and on again with an update.
