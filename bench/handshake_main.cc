@@ -86,8 +86,8 @@ class Credential {
   Credential(const Credential&) = delete;
   Credential& operator=(const Credential&) = delete;
 
-  mbedtls_pk_context key;
-  mbedtls_x509_crt certificate;
+  mbedtls_pk_context key = {};
+  mbedtls_x509_crt certificate = {};
 };
 
 // What all ends of a mode have in common.
@@ -140,12 +140,12 @@ class Settings {
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
-  mbedtls_ssl_config config;
+  mbedtls_ssl_config config = {};
 };
 
 // One end of one connection, and what has been sent to it.
 struct End {
-  mbedtls_ssl_context ssl;
+  mbedtls_ssl_context ssl = {};
   std::deque<uint8_t> inbox;
   End* peer = nullptr;
 
@@ -250,8 +250,8 @@ class Pair {
   const Mode& mode_;
   Settings server_;
   Settings client_;
-  mbedtls_ssl_ticket_context tickets_;
-  mbedtls_ssl_session session_;
+  mbedtls_ssl_ticket_context tickets_ = {};
+  mbedtls_ssl_session session_ = {};
   bool has_ticket_ = false;
 };
 

@@ -36,7 +36,7 @@ struct SessionReport {
   std::unique_ptr<Identity> identity;  // of a claim: it holds a key, and is wiped when it has been heard
 };
 
-class IoThread : public SessionOwner {
+class IoThread final : public SessionOwner {
  public:
   using Reports = std::function<void(std::vector<SessionReport>& reports)>;
 

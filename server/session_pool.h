@@ -27,7 +27,7 @@ struct SessionOrder {
   OutFrame frame = {};
 };
 
-class SessionPool : public SessionOwner {
+class SessionPool final : public SessionOwner {
  public:
   // Reports go on to `owner`. The io_context's thread makes all calls; everything must outlive the pool.
   SessionPool(asio::io_context& io, TlsContext& context, const SessionLimits& limits, ShellCounters& counters,

@@ -118,6 +118,10 @@ class Peer:
         tasks = pathlib.Path(f"/proc/{self.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e9
 
+    def coordinator_seconds(self):
+        """Of its first thread, on which the server decides, and does all else where it has io_threads = 1."""
+        return int(pathlib.Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+
     def resident_bytes(self, field="VmRSS"):
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) * 1024
@@ -184,20 +188,23 @@ def measure(start, count, exchange, is_mqtt):
                 raise Failure(f"devices were lost or refused: {line}")
             return found
 
-        processor = peer.processor_seconds()
+        processor, coordinator = peer.processor_seconds(), peer.coordinator_seconds()
         connected = answer(fleet.Process("storm", [*command, "--storm"]), "event=connected", CONNECT_SECONDS_MAX)
         time.sleep(SETTLE_SECONDS)
-        result = {"handshakes_per_cpu_s": count / (peer.processor_seconds() - processor),
-                  "handshakes_per_s": count / float(connected["seconds"])}
+        processor = peer.processor_seconds() - processor
+        result = {"handshakes_per_cpu_s": count / processor, "handshakes_per_s": count / float(connected["seconds"]),
+                  "handshake_share": (peer.coordinator_seconds() - coordinator) / processor}
         load = fleet.Process("load", command)
         stack.callback(load.stop)
         answer(load, "event=connected", CONNECT_SECONDS_MAX)
         time.sleep(SETTLE_SECONDS)
         result["rss_per_device"] = (peer.resident_bytes() - resident) / count
-        processor = peer.processor_seconds()
+        processor, coordinator = peer.processor_seconds(), peer.coordinator_seconds()
         load.type(f"closed {CLOSED_SECONDS} {min(CLOSED_COUNT, count)}\n")
         found = answer(load, "event=load", CLOSED_SECONDS + 60)
-        result["updates_per_cpu_s"] = int(found["exchanges"]) / (peer.processor_seconds() - processor)
+        processor = peer.processor_seconds() - processor
+        result["updates_per_cpu_s"] = int(found["exchanges"]) / processor
+        result["update_share"] = (peer.coordinator_seconds() - coordinator) / processor
         result["updates_per_s"] = int(found["exchanges"]) / float(found["seconds"])
         load.type(f"open {OPEN_SECONDS} {OPEN_SHARE * result['updates_per_s']:.0f}\n")
         found = answer(load, "event=load", OPEN_SECONDS + 60)
@@ -300,9 +307,9 @@ def main():
         bare = bare_handshakes()
         print("bare Mbed TLS, handshakes for each second of the server's end: " +
               ", ".join(f"{mode} {rate:.0f}" for mode, rate in bare.items()))
-        print("| peer | devices | handshakes/CPU s | handshakes/s | RSS per idle device, KiB | updates/CPU s "
-              "| updates/s | to Ack p50, ms | p99, ms |")
-        print("|---|---|---|---|---|---|---|---|---|")
+        print("| peer | devices | handshakes/CPU s | by the first thread, % | handshakes/s | RSS per idle device, KiB "
+              "| updates/CPU s | by the first thread, % | updates/s | to Ack p50, ms | p99, ms |")
+        print("|---" * 11 + "|")
         found = {}
         cases = [(name_of(exchange, threads), functools.partial(start_server, threads=threads), exchange, False)
                  for exchange in EXCHANGES for threads in arguments.io_threads]
@@ -310,8 +317,10 @@ def main():
         for count in arguments.devices:
             for name, start, exchange, is_mqtt in cases:
                 row = found[name, count] = measure(start, count, exchange, is_mqtt)
-                print(f"| {name} | {count} | {row['handshakes_per_cpu_s']:.0f} | {row['handshakes_per_s']:.0f} | "
+                print(f"| {name} | {count} | {row['handshakes_per_cpu_s']:.0f} | "
+                      f"{100 * row['handshake_share']:.0f} | {row['handshakes_per_s']:.0f} | "
                       f"{row['rss_per_device'] / 1024:.1f} | {row['updates_per_cpu_s']:.0f} | "
+                      f"{100 * row['update_share']:.0f} | "
                       f"{row['updates_per_s']:.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} |", flush=True)
         is_restart_met, restart_words = measure_restart(largest, arguments.io_threads[0])
     except (Failure, RuntimeError) as failure:
