@@ -563,6 +563,9 @@ void judge_methods(const Curves& curves, const std::string& prefix, const Networ
       figure(loss("AsyncCurve")) + " : " + figure(timed) + ", which then has " + std::to_string(in_time) + " updates");
   judgement->claim(prefix + " FedAsync beats FedAvg in the same time", loss("FedAsync") < timed,
                    figure(loss("FedAsync")) + " : " + figure(timed));
+  judgement->check(prefix + " the curve costs nothing: at most 1.1 of the loss without it, " +
+                       figure(loss("AsyncCurve")) + " : " + figure(loss("OrthoDyn")),
+                   loss("AsyncCurve") <= 1.1 * loss("OrthoDyn"));
   judgement->check(prefix + " every method learns", std::max({loss("AsyncCurve"), loss("FedAsync"), loss("FedAvg")}) <
                                                         0.75 * curves.at(prefix + "FedAvg").excess_at(0));
 }
