@@ -90,6 +90,9 @@ void Console::answer(ShellCommand command) const {
       port_log_line("event=line_too_long");
       break;
     case ShellCommand::kUnknown:
+      if (port_.own_command != nullptr && port_.own_command(shell_.line())) {
+        return;
+      }
       port_log_line("event=unknown_command");
       break;
     default:

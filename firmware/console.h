@@ -16,6 +16,7 @@ struct ConsolePort {
   bool (*read)(uint8_t* byte);  // false: nothing was typed
   Status (*check_storage)();
   Status (*wipe_identity)();
+  bool (*own_command)(const char* line) = nullptr;  // null: the board has none
 };
 
 // A digest of the arithmetic that replicas share, over 32 numbers; kArithmeticDigest on a board that computes right.

@@ -9,7 +9,7 @@
 namespace {
 
 constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gradstream::board_check_storage,
-                                              gradstream::board_wipe_identity};
+                                              gradstream::board_wipe_identity, gradstream::board_own_command};
 
 #if defined(GS_FLOAT_PROBLEM)
 // An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats.
