@@ -29,6 +29,9 @@ def main():
     emulator = footprint.IMAGES[0].twin
     listing = subprocess.run(["arm-none-eabi-objdump", "-d", emulator], stdout=subprocess.PIPE, text=True, check=True)
     assert re.search(r"\bbkpt\s+0x00ab", listing.stdout), "the search for semihosting finds none where there is some"
+    assert footprint.EMULATOR_WORD in emulator.read_bytes(), "the search for the emulator's words finds none"
+    for preset, _ in footprint.FLASHED:
+        assert f"==== {preset}, the image that is flashed: " in done.stdout, f"{preset} is not checked"
 
 
 if __name__ == "__main__":

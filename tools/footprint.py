@@ -6,7 +6,8 @@ The images are those for silicon, with TLS 1.3 and nanopb, without semihosting a
 and both solvers, by UART and by Ethernet, and the smallest one, for a Cortex-M3, with psk_ke and the zeroth-order
 projection algorithm on the Stiefel manifold. Their twins for the emulator train a few rounds, and tell the high waters
 of stack, TLS pool and arena. The exit status says whether the images keep within their bars, the stack is 1.5 times
-what was used of it, and neither allocator, exceptions nor semihosting are linked.
+what was used of it, and neither allocator, exceptions nor semihosting are linked. The latter is also
+asked of the images that users flash on an STM32F405 and an RP2040.
 """
 
 import collections
@@ -50,6 +51,8 @@ IMAGES = (
     Image("mps2-an386-eth", "the same by Ethernet, with lwIP", "mps2_an386_eth", 48 * 1024, 128 * 1024),
     Image("smallest", "Cortex-M3, psk_ke, zeroth order", "mps2_an385", 32 * 1024),
 )
+FLASHED = (("stm32f405", "stm32f405"), ("rp2040", "rp2040"))  # preset, folder in boards/
+EMULATOR_WORD = b"overflow-stack"  # of boards/cortex_m/emulator.cc
 STACK_RESERVE_MIN = 1.5  # of the high water
 TRIAL_CONFIG = ROOT / "experiments" / "demo.toml"
 TRIAL_ROUNDS = 3
@@ -224,6 +227,31 @@ def print_table(title, total, bar, terms):
         print(f"  {size:7d}  {name}")
 
 
+def linked_faults(path):
+    """What an image for silicon must not have."""
+    faults = [f"{name} is linked" for name in
+              (line.split()[-1] for line in tool("nm", path).splitlines()) if FORBIDDEN.match(name)]
+    if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", path)):
+        faults.append("semihosting is linked")
+    if EMULATOR_WORD in path.read_bytes():
+        faults.append("the emulator's words, which make the board fail, are linked")
+    return faults
+
+
+def check_flashed(preset, board):
+    """Builds an image that users flash, and prints its size; how many faults it has."""
+    build(preset, TARGET)
+    path = ROOT / "build" / preset / "boards" / board / f"{TARGET}.elf"
+    sizes = section_sizes(path)
+    flash = sizes.get(".boot2", 0) + sizes[".text"] + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
+    ram = sizes[".stack"] + sizes.get(".data", 0) + sizes.get(".bss", 0)
+    print(f"==== {preset}, the image that is flashed: {flash} bytes of flash, {ram} of static RAM")
+    faults = linked_faults(path)
+    for fault in faults:
+        print(f"footprint: error: {preset}: {fault}", file=sys.stderr)
+    return len(faults)
+
+
 def report(image):
     """Prints the tables of one image; (flash, RAM, unexplained RAM, faults)."""
     build(image.preset, image.path.stem, image.twin.stem)
@@ -237,10 +265,7 @@ def report(image):
     reserve = sizes[".stack"] / used["stack"]
     print(f"used, in {TRIAL_ROUNDS} rounds: stack {used['stack']} (it has {reserve:.2f} times that), "
           f"TLS pool {used['tls']}, arena {used['arena']}")
-    faults = [f"{name} is linked" for name in
-              (line.split()[-1] for line in tool("nm", image.path).splitlines()) if FORBIDDEN.match(name)]
-    if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", image.path)):
-        faults.append("semihosting is linked")
+    faults = linked_faults(image.path)
     if reserve < STACK_RESERVE_MIN:
         faults.append(f"stack is {sizes['.stack']}, {STACK_RESERVE_MIN} times the {used['stack']} used are wanted")
     faults += [f"{name} is {value}, at most {bar}" for name, value, bar in
@@ -310,10 +335,11 @@ def main():
     if "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
         build("dev", fleet.SERVER.name)
     results = [report(image) for image in IMAGES]
+    flashed = sum(check_flashed(*image) for image in FLASHED)
     manifolds = print_manifolds()
     print_endurance()
     flash, ram, rest, _ = results[-1]
-    faults = sum(result[3] for result in results)
+    faults = sum(result[3] for result in results) + flashed
     print(f"result: smallest_flash_bytes={flash} smallest_ram_bytes={ram} unexplained_ram_bytes={rest} "
           f"manifolds={manifolds} faults={faults}")
     return 1 if faults else 0
