@@ -6,8 +6,8 @@ The images are those for silicon, with TLS 1.3 and nanopb, without semihosting a
 and both solvers, by UART and by Ethernet, and the smallest one, for a Cortex-M3, with psk_ke and the zeroth-order
 projection algorithm on the Stiefel manifold. Their twins for the emulator train a few rounds, and tell the high waters
 of stack, TLS pool and arena. The exit status says whether the images keep within their bars, the stack is 1.5 times
-what was used of it, and neither allocator, exceptions nor semihosting are linked; the last also of the images that users
-flash on an STM32F405 and an RP2040.
+what was used of it, and neither allocator, exceptions nor semihosting are linked. The latter is also
+asked of the images that users flash on an STM32F405 and an RP2040.
 """
 
 import collections
