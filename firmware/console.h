@@ -13,9 +13,9 @@ namespace gradstream {
 
 // What the shell asks of the board; boards/board.h says what each does.
 struct ConsolePort {
-  bool (*read)(uint8_t* byte);  // false: nothing was typed
-  Status (*check_storage)();
-  Status (*wipe_identity)();
+  bool (*read)(uint8_t* byte) = nullptr;  // false: nothing was typed
+  Status (*check_storage)() = nullptr;
+  Status (*wipe_identity)() = nullptr;
   bool (*own_command)(const char* line) = nullptr;  // null: the board has none
 };
 

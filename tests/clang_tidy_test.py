@@ -135,7 +135,7 @@ def batches_of(units: dict, deep: bool) -> list:
     """Each unit in the first batch that can take it."""
     batches = []
     for number, (path, entry) in enumerate(units.items()):
-        command = re.sub(r" (?:-o|-MF|-MT) \S+| -c \S+", "", entry["command"])
+        command = re.sub(r" (?:-o|-MF|-MT) \S+| -c \S+| -Winvalid-pch| -include \S+/cmake_pch\.hxx", "", entry["command"])
         options, suffix = options_for(path, deep), os.path.splitext(path)[1]
         text, names = numbered(path, number)
         for batch in batches:
