@@ -68,7 +68,7 @@ int main() {
   options.feed_watchdog = gradstream::board_feed_watchdog;
   options.console = &kConsole;
   options.reset_cause = static_cast<uint32_t>(gradstream::board_reset_cause());
-#if defined(GS_SMALLEST)
+#if defined(GS_PSK_KE_ONLY)
   options.key_exchange = GS_PSK_KE;
 #endif
   gradstream::board_stop(gradstream::client_main(options));
