@@ -85,7 +85,7 @@ class Trial:
             self.board.type(word + "\n")
             if line != HUNG or self.name != "rp2040":
                 self.expect(self.board, line)
-            self.expect(self.board, f"event=started firmware=0.1.0 reset={cause} ")
+            self.expect(self.board, f"event=started device={self.name} firmware=0.1.0 reset={cause} ")
             self.expect(self.board, "event=connected ")
             self.wait_for_cause(cause)
             print(f"{self.name}: {word}: {cause}", flush=True)
