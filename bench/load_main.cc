@@ -15,11 +15,6 @@
 //   quit
 // An exchange is Pull, Task, update, Ack; its latency is that from the update to the Ack. With --mqtt the peer is an
 // MQTT 3.1.1 broker and an exchange a PUBLISH of the same size with QoS 1 and its PUBACK.
-//
-//   gradstream-load --bare COUNT
-//
-// measures so many handshakes of a bare Mbed TLS server over memory, the server's processor time alone:
-// `event=bare ...`.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -28,7 +23,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <deque>
 #include <fstream>
 #include <iostream>
@@ -42,10 +36,8 @@
 #include <CLI/CLI.hpp>
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <mbedtls/ssl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <psa/crypto.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -463,117 +455,7 @@ class MqttPeer final : public Peer {
   size_t packet_size_ = 0;
 };
 
-// Bytes on their way between two ends in memory.
-using Pipe = std::deque<uint8_t>;
-
-Result<size_t> take(Pipe* pipe, uint8_t* out, size_t size) {
-  const size_t count = std::min(size, pipe->size());
-  std::copy_n(pipe->begin(), count, out);
-  pipe->erase(pipe->begin(), pipe->begin() + static_cast<ptrdiff_t>(count));
-  return count > 0 ? Result<size_t>(count) : Status::kWouldBlock;
-}
-
-double processor_s() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// Mbed TLS as a server, with nothing around it.
-class BareServer {
- public:
-  explicit BareServer(const Identity& identity) {
-    mbedtls_ssl_config_init(&config_);
-    GS_ASSERT(psa_crypto_init() == PSA_SUCCESS);
-    GS_ASSERT(mbedtls_ssl_config_defaults(&config_, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
-                                          MBEDTLS_SSL_PRESET_DEFAULT) == 0);
-    mbedtls_ssl_conf_min_tls_version(&config_, MBEDTLS_SSL_VERSION_TLS1_3);
-    mbedtls_ssl_conf_tls13_key_exchange_modes(&config_, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ALL);
-    mbedtls_ssl_conf_rng(
-        &config_,
-        [](void*, unsigned char* out, size_t size) { return psa_generate_random(out, size) == PSA_SUCCESS ? 0 : -1; },
-        nullptr);
-    GS_ASSERT(mbedtls_ssl_conf_psk(&config_, identity.key, sizeof identity.key,
-                                   reinterpret_cast<const unsigned char*>(identity.name),
-                                   std::strlen(identity.name)) == 0);
-  }
-  ~BareServer() { mbedtls_ssl_config_free(&config_); }
-  BareServer(const BareServer&) = delete;
-  BareServer& operator=(const BareServer&) = delete;
-
-  // Seconds of the server's processor for one handshake; negative: it failed.
-  double handshake(const Identity& identity, TlsKeyExchange exchange) {
-    to_server_.clear();
-    to_client_.clear();
-    mbedtls_ssl_context ssl;
-    mbedtls_ssl_init(&ssl);
-    double spent = -processor_s();
-    bool is_good = mbedtls_ssl_setup(&ssl, &config_) == 0;
-    mbedtls_ssl_set_bio(
-        &ssl, this,
-        [](void* self, const unsigned char* bytes, size_t size) {
-          auto& pipe = static_cast<BareServer*>(self)->to_client_;
-          pipe.insert(pipe.end(), bytes, bytes + size);
-          return static_cast<int>(size);
-        },
-        [](void* self, unsigned char* out, size_t size) {
-          const Result<size_t> count = take(&static_cast<BareServer*>(self)->to_server_, out, size);
-          return count.ok() ? static_cast<int>(count.value()) : MBEDTLS_ERR_SSL_WANT_READ;
-        },
-        nullptr);
-    spent += processor_s();
-    TlsSession client;
-    is_good = is_good && client.begin(Transport{&kOps, this}, identity, exchange) == Status::kOk;
-    for (int flight = 0; is_good && !mbedtls_ssl_is_handshake_over(&ssl) && flight < 10; ++flight) {
-      const Status status = client.handshake();
-      spent -= processor_s();
-      const int code = mbedtls_ssl_handshake(&ssl);
-      spent += processor_s();
-      is_good =
-          (status == Status::kOk || status == Status::kWouldBlock) && (code == 0 || code == MBEDTLS_ERR_SSL_WANT_READ);
-    }
-    is_good = is_good && mbedtls_ssl_is_handshake_over(&ssl) != 0;
-    spent -= processor_s();
-    mbedtls_ssl_free(&ssl);
-    return is_good ? spent + processor_s() : -1;
-  }
-
- private:
-  static Result<size_t> read(void* self, uint8_t* out, size_t size) {
-    return take(&static_cast<BareServer*>(self)->to_client_, out, size);
-  }
-  static Result<size_t> write(void* self, const uint8_t* bytes, size_t size) {
-    auto& pipe = static_cast<BareServer*>(self)->to_server_;
-    pipe.insert(pipe.end(), bytes, bytes + size);
-    return size;
-  }
-  static constexpr TransportOps kOps = {[](void*) { return Status::kOk; }, read, write, [](void*) {}, true};
-
-  mbedtls_ssl_config config_ = {};
-  Pipe to_server_;
-  Pipe to_client_;
-};
-
-int measure_bare(uint32_t count, TlsKeyExchange exchange) {
-  Identity identity;
-  std::strcpy(identity.name, "bare");
-  std::fill(std::begin(identity.key), std::end(identity.key), uint8_t{7});
-  BareServer server(identity);
-  double spent = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const double seconds = server.handshake(identity, exchange);
-    if (seconds < 0) {
-      std::fprintf(stderr, "load: error: a handshake in memory failed\n");
-      return 1;
-    }
-    spent += seconds;
-  }
-  std::printf("event=bare handshakes=%u processor_s=%.3f\n", count, spent);
-  return 0;
-}
-
 struct Arguments {
-  uint32_t bare = 0;
   uint16_t port = 0;
   std::string identities;
   uint32_t devices = 0;
@@ -825,7 +707,6 @@ class Load {
 int run_program(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("gradstream-load: devices for ./run bench server");
-  app.add_option("--bare", arguments.bare, "handshakes in memory, and nothing else");
   app.add_option("--port", arguments.port, "of 127.0.0.1");
   app.add_option("--identities", arguments.identities, "lines NAME,KEY");
   app.add_option("--devices", arguments.devices);
@@ -841,9 +722,6 @@ int run_program(int argc, char** argv) {
   if (tls_start(nullptr, 0) != Status::kOk) {
     std::fprintf(stderr, "load: error: no randomness for TLS\n");
     return 1;
-  }
-  if (arguments.bare > 0) {
-    return measure_bare(arguments.bare, exchange_of(arguments));
   }
   Load load(arguments);
   if (!load.read_identities() || !load.connect()) {

@@ -336,6 +336,43 @@ void lapack_grassmann_transport(Operands& o) {
   gemm(false, false, -1, o.cy, o.p0, 1, o.result);
 }
 
+// (V - X U B - Y B) U, the smooth transport of a V with X'V = 0, then U = polar(X'Y).
+void eigen_grassmann_parallel(Operands& o) {
+  o.p0.noalias() = o.cx.transpose() * o.cy;
+  o.p1.noalias() = o.p0.transpose() * o.p0;
+  o.eigen.compute(o.p1);
+  const auto& q = o.eigen.eigenvectors();
+  const Eigen::ArrayXf roots = o.eigen.eigenvalues().array().sqrt();
+  o.p1.noalias() = q * roots.inverse().matrix().asDiagonal() * q.transpose();
+  o.p2.noalias() = o.p0 * o.p1;  // U
+  o.p1.noalias() = q * (1 + roots).inverse().matrix().asDiagonal() * q.transpose();
+  o.p4.noalias() = o.cy.transpose() * o.cv;
+  o.p3.noalias() = o.p1 * o.p4;  // B
+  o.p4.noalias() = o.p3 * o.p2;
+  o.p1.noalias() = o.p2 * o.p4;
+  o.result.noalias() = o.cv * o.p2;
+  o.result.noalias() -= o.cx * o.p1;
+  o.result.noalias() -= o.cy * o.p4;
+}
+
+void lapack_grassmann_parallel(Operands& o) {
+  gemm(true, false, 1, o.cx, o.cy, 0, o.p0);
+  gemm(true, false, 1, o.p0, o.p0, 0, o.p1);
+  syev(o, o.p1);
+  assemble(
+      o, o.p1, [](float w) { return 1 / std::sqrt(w); }, o.p2, o.p3);
+  gemm(false, false, 1, o.p0, o.p3, 0, o.p4);  // U
+  assemble(
+      o, o.p1, [](float w) { return 1 / (1 + std::sqrt(w)); }, o.p2, o.p3);
+  gemm(true, false, 1, o.cy, o.cv, 0, o.p2);
+  gemm(false, false, 1, o.p3, o.p2, 0, o.p0);  // B
+  gemm(false, false, 1, o.p0, o.p4, 0, o.p1);
+  gemm(false, false, 1, o.p4, o.p1, 0, o.p2);
+  gemm(false, false, 1, o.cv, o.p4, 0, o.result);
+  gemm(false, false, -1, o.cx, o.p2, 1, o.result);
+  gemm(false, false, -1, o.cy, o.p1, 1, o.result);
+}
+
 // L f(L^-1 V L'^-1) L' of SPD, f on eigenvalues.
 template <typename Function>
 void eigen_spd(Operands& o, const Matrix& v, Function function) {
@@ -539,20 +576,23 @@ void lapack_oblique_retract(Operands& o) {
   }
 }
 
-void eigen_oblique_tangent(Operands& o) {
-  for (Eigen::Index c = 0; c < o.cx.cols(); ++c) {
-    o.result.col(c) = o.cv.col(c) - o.cx.col(c).dot(o.cv.col(c)) * o.cx.col(c);
+void eigen_oblique_tangent_at(Operands& o, const Matrix& x) {
+  for (Eigen::Index c = 0; c < x.cols(); ++c) {
+    o.result.col(c) = o.cv.col(c) - x.col(c).dot(o.cv.col(c)) * x.col(c);
   }
 }
 
-void lapack_oblique_tangent(Operands& o) {
-  const auto rows = static_cast<int>(o.cx.rows());
+void lapack_oblique_tangent_at(Operands& o, const Matrix& x) {
+  const auto rows = static_cast<int>(x.rows());
   o.result = o.cv;
-  for (Eigen::Index c = 0; c < o.cx.cols(); ++c) {
-    const float normal = cblas_sdot(rows, o.cx.col(c).data(), 1, o.cv.col(c).data(), 1);
-    cblas_saxpy(rows, -normal, o.cx.col(c).data(), 1, o.result.col(c).data(), 1);
+  for (Eigen::Index c = 0; c < x.cols(); ++c) {
+    const float normal = cblas_sdot(rows, x.col(c).data(), 1, o.cv.col(c).data(), 1);
+    cblas_saxpy(rows, -normal, x.col(c).data(), 1, o.result.col(c).data(), 1);
   }
 }
+
+void eigen_oblique_tangent(Operands& o) { eigen_oblique_tangent_at(o, o.cx); }
+void lapack_oblique_tangent(Operands& o) { lapack_oblique_tangent_at(o, o.cx); }
 
 void eigen_oblique_transport(Operands& o) {
   for (Eigen::Index c = 0; c < o.cx.cols(); ++c) {
@@ -726,7 +766,9 @@ void add_grassmann(std::vector<Operation>* out) {
                            {"grassmann retract exponential", &kGrassmannExponentialOps, kTall, retract_ours,
                             eigen_grassmann_exponential, lapack_grassmann_exponential},
                            {"grassmann transport projection", &kGrassmannOps, kTall, transport_ours,
-                            eigen_grassmann_transport, lapack_grassmann_transport}});
+                            eigen_grassmann_transport, lapack_grassmann_transport},
+                           {"grassmann transport parallel", &kGrassmannParallelOps, kTall, transport_ours,
+                            eigen_grassmann_parallel, lapack_grassmann_parallel}});
 }
 
 void add_others(std::vector<Operation>* out) {
@@ -740,7 +782,11 @@ void add_others(std::vector<Operation>* out) {
         lapack_oblique_exponential<true>},
        {"oblique exponential, peers drift", &kObliqueExponentialOps, kTallSeen, retract_ours,
         eigen_oblique_exponential<false>, lapack_oblique_exponential<false>},
-       {"oblique transport", &kObliqueOps, kTall, transport_ours, eigen_oblique_transport, lapack_oblique_transport}});
+       {"oblique transport parallel", &kObliqueOps, kTall, transport_ours, eigen_oblique_transport,
+        lapack_oblique_transport},
+       {"oblique transport projection", &kObliqueProjectionOps, kTall, transport_ours,
+        [](Operands& o) { eigen_oblique_tangent_at(o, o.cy); },
+        [](Operands& o) { lapack_oblique_tangent_at(o, o.cy); }}});
   // The sphere is the oblique manifold's single column.
   out->insert(
       out->end(),

@@ -11,7 +11,8 @@
 
 namespace gradstream {
 
-// Clock, link, console, watchdog; interrupts on.
+// Clock, link, console, watchdog; interrupts on. Does not return where the processor or the chip is not the one that
+// the image was built for: it says so on the console and stops with kStopWrongBoard.
 void board_start();
 
 // As the wire's enum of the same name.
@@ -50,8 +51,13 @@ size_t board_stack_high_water_size();
 // Whether the operator gave this word to the board, such as "until-finished"; boards without such a way say no.
 bool board_option(const char* word);
 
+// A line for the console's shell that only this board knows; false: it does not. Images for silicon know none; those
+// for an emulator have words that make them fail (boards/cortex_m/emulator.cc).
+bool board_own_command(const char* line);
+
 // The client ended. An emulator exits with the code, a board sleeps for ever.
 [[noreturn]] void board_stop(int code);
+inline constexpr int kStopWrongBoard = 10;  // a code beside those of firmware/client_main.h
 
 }  // namespace gradstream
 

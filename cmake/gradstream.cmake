@@ -24,9 +24,9 @@ if(GS_BARE_METAL)
   add_compile_definitions(GS_BARE_METAL=1)
 endif()
 
-# The smallest client: cmake/mbedtls_config_board.h and firmware/ read it.
-if(GS_SMALLEST)
-  add_compile_definitions(GS_SMALLEST=1)
+# Without key exchange: cmake/mbedtls_config_board.h and firmware/ read it.
+if(GS_PSK_KE_ONLY)
+  add_compile_definitions(GS_PSK_KE_ONLY=1)
 endif()
 
 if(GS_SANITIZE)

@@ -21,7 +21,7 @@
 #define MBEDTLS_SSL_TLS_C
 #define MBEDTLS_SSL_CLI_C
 #define MBEDTLS_SSL_PROTO_TLS1_3
-#if defined(GS_SMALLEST)
+#if defined(GS_PSK_KE_ONLY)
 // psk_ke: no forward secrecy; who learns a device's key can read what was recorded of its sessions before.
 #define MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ENABLED
 #else
@@ -49,7 +49,7 @@
 #define MBEDTLS_MD_C
 #define MBEDTLS_SHA256_C
 #define MBEDTLS_SHA256_SMALLER
-#if !defined(GS_SMALLEST)
+#if !defined(GS_PSK_KE_ONLY)
 #define MBEDTLS_BIGNUM_C
 #define MBEDTLS_MPI_MAX_SIZE 32
 #define MBEDTLS_ECP_C
@@ -69,7 +69,7 @@
 #define PSA_WANT_KEY_TYPE_HMAC 1
 #define PSA_WANT_KEY_TYPE_DERIVE 1
 #define PSA_WANT_KEY_TYPE_RAW_DATA 1
-#if !defined(GS_SMALLEST)
+#if !defined(GS_PSK_KE_ONLY)
 #define PSA_WANT_ALG_ECDH 1
 #define PSA_WANT_ECC_MONTGOMERY_255 1
 #define PSA_WANT_KEY_TYPE_ECC_PUBLIC_KEY 1

@@ -14,6 +14,8 @@
 #define MBEDTLS_PLATFORM_MEMORY  // the server gives it another calloc (server/tls_stream.cc)
 #define MBEDTLS_FS_IO           // certificate and key files
 #define MBEDTLS_ERROR_C         // error strings, for log lines
+#define MBEDTLS_THREADING_C      // the server's threads share PSA's keys and random numbers
+#define MBEDTLS_THREADING_PTHREAD
 
 // ---- TLS 1.3 ----
 #define MBEDTLS_SSL_TLS_C

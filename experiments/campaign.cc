@@ -79,8 +79,8 @@ class Part {
   bool is_whole() const;
   std::string folder() const;
   bool write_network(const Case& one, const Curve& curve, std::string* text) const;
-  void hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) const;
-  void hold_to_references(Judgement* judgement) const;
+  void hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement);
+  void hold_to_references(Judgement* judgement);
 
   size_t index_;
   const Experiment& experiment_;
@@ -93,6 +93,7 @@ class Part {
   Curves curves_;
   std::map<std::string, std::vector<Curve>> nudged_;  // by the case's key
   bool is_written_ = true;
+  size_t reference_count_ = 0;  // lines that a curve was compared with
   Outcome outcome_ = Outcome::kSkipped;
 };
 
@@ -170,7 +171,7 @@ std::string Part::add(const Job& job, Curve curve) {
 }
 
 // Holds one case to all lines of the reference that it follows; appends their keys to `held`.
-void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) const {
+void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) {
   const Curve& curve = curves_.at(one.key);
   const auto nudged = nudged_.find(one.key);
   for (const ReferenceCurve& reference : references_) {
@@ -185,14 +186,15 @@ void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* jud
       judgement->check(one.key + " runs: " + curve.fault, false);
       continue;
     }
-    Tolerance tolerance = tolerance_of(reference, one.parameters, curve.optimum);
+    Tolerance tolerance = tolerance_of(reference, one.parameters, curve.optimum, exceptions_, one.key, seed_of(one));
     tolerance.may_end_early = !curve.fault.empty() && may_end(exceptions_, one.key, seed_of(one), curve);
     tolerance.nudged = nudged == nudged_.end() ? std::vector<Curve>() : nudged->second;
     compare(reference, curve, tolerance, options_.harness.round_count_max, judgement);
+    ++reference_count_;
   }
 }
 
-void Part::hold_to_references(Judgement* judgement) const {
+void Part::hold_to_references(Judgement* judgement) {
   std::vector<HeldKey> held;
   for (const Case& one : cases_) {
     hold_case(one, &held, judgement);
@@ -236,9 +238,10 @@ std::string Part::conclude() {
   for (const std::string& line : judgement.lines()) {
     text += line + "\n";
   }
-  text += line_of("result: name=%s seed=%u passed=%d precision=%s cases=%zu criteria=%u failed=%u seconds=%.0f",
-                  experiment_.name, seed(), judgement.passed() ? 1 : 0, kPrecisionName, cases_.size(),
-                  judgement.check_count(), judgement.failed_count(), seconds);
+  text += line_of(
+      "result: name=%s seed=%u passed=%d precision=%s cases=%zu references=%zu criteria=%u failed=%u seconds=%.0f",
+      experiment_.name, seed(), judgement.passed() ? 1 : 0, kPrecisionName, cases_.size(), reference_count_,
+      judgement.check_count(), judgement.failed_count(), seconds);
   outcome_ = judgement.passed() ? Outcome::kPassed : Outcome::kFailed;
   cases_.clear();
   curves_.clear();

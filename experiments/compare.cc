@@ -62,6 +62,12 @@ bool parse_head(const std::string& head, ReferenceException* out) {
     out->kind = ReferenceException::Kind::kEnds;
   } else if (word == "sensitive") {
     out->kind = ReferenceException::Kind::kSensitive;
+  } else if (word == "wanders") {
+    out->kind = ReferenceException::Kind::kWanders;
+  } else if (word == "within" || word == "floor") {
+    out->kind = word == "floor" ? ReferenceException::Kind::kFloor : ReferenceException::Kind::kWithin;
+    words >> out->within;
+    GS_ASSERT(!words.fail());
   } else {
     return false;
   }
@@ -75,6 +81,8 @@ bool parse_head(const std::string& head, ReferenceException* out) {
       out->seed = static_cast<uint32_t>(std::stoul(value));
     } else if (word == "round") {
       out->least_round = static_cast<uint32_t>(std::stoul(value));
+    } else if (word == "within") {
+      out->within = std::stod(value);
     } else {
       GS_ASSERT(word == "by");
       out->fault = value;
@@ -165,8 +173,14 @@ void check_coverage(const std::vector<ReferenceCurve>& references, const std::ve
 
 bool may_end(const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed,
              const Curve& curve) {
+  const auto is_of_run = [&](const ReferenceException& exception) {
+    return exception.kind == ReferenceException::Kind::kEnds && matches(exception, key, seed);
+  };
+  const bool has_own_seed = std::any_of(exceptions.begin(), exceptions.end(), [&](const ReferenceException& exception) {
+    return is_of_run(exception) && exception.seed == seed;
+  });
   const auto is_excepted = [&](const ReferenceException& exception) {
-    return exception.kind == ReferenceException::Kind::kEnds && matches(exception, key, seed) &&
+    return is_of_run(exception) && (exception.seed == seed || !has_own_seed) &&
            curve.points.back().round >= exception.least_round && curve.fault.find(exception.fault) != std::string::npos;
   };
   return !curve.points.empty() &&
@@ -209,22 +223,44 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
     return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first, is_excess ? rounding : 0, converges ? 0 : kEndFactor};
   }
   if (parameters.estimator == EstimatorId::kAnalyticGradient) {
-    // The Householder complement jumps where an entry changes its sign: now and then the rounding of a float puts one
-    // local step of one device on the other side, and from there on the runs are as far apart as the jump is large.
-    const double relative = parameters.transport == TransportKind::kHouseholder ? 1e-2 : 1e-3;
-    // A test error comes to no zero: it has no end to be held to but its own figures.
-    const bool ends_near =
-        !is_excess && (reference.measure == "grad_norm" || reference.points.back().value < 0.1 * first);
     // A reference in single precision has the rounding of its own losses: its excess ends on either side of 0.
     constexpr double kSingleUnits = 4;
     const bool is_single = reference.key.find("/float32/") != std::string::npos;
     const double rounding = is_single && is_excess ? kSingleUnits * std::numeric_limits<float>::epsilon() * scale : 0;
-    return {relative, is_excess ? 1e-5 * scale : 3e-3 * first, rounding, ends_near ? kEndFactor : 0};
+    return {1e-3, is_excess ? 1e-5 * scale : 3e-3 * first, rounding};
   }
   // An estimate has the rounding of losses divided by mu. At 1e-2 runs are up to 2.1e-4 from the reference's in single
   // precision, so that a hundred times as much is rounding at 1e-4.
   const double relative = parameters.smoothing < kShortSmoothing ? 3e-2 : 1e-2;
   return {relative, 10 * std::fabs(reference.points.back().value), 0, 0, true};
+}
+
+Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum,
+                       const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed) {
+  Tolerance tolerance = tolerance_of(reference, parameters, optimum);
+  for (const ReferenceException& exception : exceptions) {
+    if (!matches(exception, key, seed) || reference.points.size() == 1) {
+      continue;
+    }
+    switch (exception.kind) {
+      case ReferenceException::Kind::kWanders:
+        tolerance.end_factor = kEndFactor;
+        break;
+      case ReferenceException::Kind::kWithin:
+        tolerance.relative = exception.within;
+        break;
+      case ReferenceException::Kind::kFloor:
+        tolerance.rounding = exception.within;
+        break;
+      case ReferenceException::Kind::kSensitive:
+        tolerance.nudged_max = exception.within;
+        break;
+      case ReferenceException::Kind::kNotRun:
+      case ReferenceException::Kind::kEnds:
+        break;
+    }
+  }
+  return tolerance;
 }
 
 namespace {
@@ -286,8 +322,9 @@ void compare(const ReferenceCurve& reference, const Curve& curve, const Toleranc
     const double value = measure_of(own.measures, reference.measure);
     const bool is_there = own.round == point.round;
     const double apart = std::fabs(value - point.value);
-    const double allowed =
-        tolerance.rounding + kSensitivityFactor * parting_of(tolerance, curve, reference, point.round);
+    const double parting = kSensitivityFactor * parting_of(tolerance, curve, reference, point.round);
+    const double parting_max = tolerance.nudged_max > 0 ? tolerance.nudged_max * std::fabs(point.value) : parting;
+    const double allowed = tolerance.rounding + std::fmin(parting, parting_max);
     const double left = apart <= allowed ? 0 : apart - allowed;  // not a number stays one
     const double deviation = is_there ? left / point.value : std::numeric_limits<double>::infinity();
     if (!(deviation <= worst)) {
@@ -305,7 +342,8 @@ void compare(const ReferenceCurve& reference, const Curve& curve, const Toleranc
   if (!tolerance.nudged.empty()) {
     text += ", beyond " + figure(kSensitivityFactor) +
             " times what a start one unit in the last place away moves it (" +
-            figure(parting_of(tolerance, curve, reference, last_round)) + " by its end)";
+            figure(parting_of(tolerance, curve, reference, last_round)) + " by its end" +
+            (tolerance.nudged_max > 0 ? ", no more than " + figure(tolerance.nudged_max) + " of the value)" : ")");
   }
   bool holds = count > 0 && worst <= tolerance.relative;
   if (!holds && count > 0 && tolerance.end_factor > 0) {

@@ -29,18 +29,23 @@ std::vector<ReferenceCurve> read_references(const std::string& experiment);
 // A line of the same file that begins with # and one of these words:
 //
 //   # not run [in double|float]: GLOB REASON               no case has such a key
-//   # ends [in ...] [seed S] round N by WORD: GLOB REASON  not before round N, by a fault that contains WORD
-//   # sensitive [in ...]: GLOB REASON                      rounding decides where the run comes to
+//   # ends [in ...] [seed S] round N by WORD: GLOB REASON  not before round N, by a fault that contains WORD; a line of
+//                                                          a seed replaces those without one
+//   # sensitive [in ...] [within R]: GLOB REASON           rounding decides where the run comes to, within R of a value
+//   # wanders [in ...]: GLOB REASON                        a float may part from it after the first rounds (end_factor)
+//   # within R [in ...]: GLOB REASON                       the relative tolerance is R
+//   # floor F [in ...]: GLOB REASON                        rounding leaves the measure no better than F: so much more
 //
 // GLOB is of the shell (* takes any text) and matches whole keys.
 struct ReferenceException {
-  enum class Kind { kNotRun, kEnds, kSensitive };
+  enum class Kind { kNotRun, kEnds, kSensitive, kWanders, kWithin, kFloor };
   Kind kind = Kind::kNotRun;
   std::string glob;
   std::string reason;
   uint32_t seed = 0;         // 0: of every seed
   uint32_t least_round = 0;  // kEnds
   std::string fault;         // kEnds: the word that the fault contains
+  double within = 0;         // kSensitive: 0 for no bound; kWithin; kFloor, in units of the measure
 };
 
 // Those of this precision. GS_ASSERT: as read_references(). `text` is a file's; read_exceptions() reads it.
@@ -74,11 +79,12 @@ struct Tolerance {
   double least = 0;
   // Of an excess: F(x) - F* is a difference of two rounded numbers, whatever computed it. In double the relative
   // tolerance is half a unit in the last place of F* at the least value; in float it is the reference's own rounding
-  // where that is in single precision.
+  // where that is in single precision. Of a gradient norm: a `floor` of the reference's file.
   double rounding = 0;
   // Above 0: a curve that parts from the reference after the first rounds passes too if the least value that it comes
-  // to is so near to the reference's. Of gradient norms in float, and in double where the reference does not converge:
-  // the long steps of 002 wander over the manifold, and double every rounding from round to round.
+  // to is so near to the reference's. In float of those runs that the reference's file names (`wanders`), in double
+  // where the reference does not converge: the long steps of 002 wander over the manifold, and double every rounding
+  // from round to round.
   double end_factor = 0;
   // The least is a floor of noise, where curves bounce: the comparison ends for good at the first value that is not
   // above it. The first rounds are compared in any case, so that a run that never leaves its noise is checked too.
@@ -89,6 +95,8 @@ struct Tolerance {
   // times as much as the most by which one of them had parted from the curve until then: rounding decides it as much
   // as the algorithm. Empty: none.
   std::vector<Curve> nudged = {};
+  // The most that nudges may add, as a part of the reference's value; 0: no bound.
+  double nudged_max = 0;
 };
 // The reference adds in another order at every step, a nudge moves one entry once, and three of them are a small
 // sample.
@@ -97,6 +105,11 @@ inline constexpr double kSensitivityFactor = 10;
 // Of this build, for the measure of a case: the double build replays to rounding; the float build follows first-order
 // runs until the rounding of the model shows, and zeroth-order ones while the gap is above ten times the run's floor.
 Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum);
+
+// The same with what the exceptions of the file give to the run of this key and seed (wanders, within, floor,
+// sensitive).
+Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum,
+                       const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed);
 
 // Adds one criterion: the worst relative deviation over the points that are compared, up to round_count, and where.
 void compare(const ReferenceCurve& reference, const Curve& curve, const Tolerance& tolerance, uint32_t round_count,

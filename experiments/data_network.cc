@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/data_femnist.h"
+
 namespace gradstream {
 namespace {
 
@@ -45,7 +47,11 @@ NetworkWorkload::NetworkWorkload(const ProblemOps& ops, std::vector<uint16_t> wi
   const uint32_t size = widths_.size() == 1 ? lenet_size(widths_[0])
                                             : perceptron_size(widths_.data(), static_cast<uint32_t>(widths_.size()));
   // A side is at most kDimensionMax.
-  shape_ = size <= kDimensionMax ? Shape{size, 1} : Shape{size / 2, 2};
+  uint32_t cols = 1;
+  while (size % cols != 0 || size / cols > kDimensionMax) {
+    ++cols;
+  }
+  shape_ = {size / cols, cols};
   GS_ASSERT(ops_->check_shape(&data_[0], shape_) == Status::kOk);
 }
 
@@ -93,6 +99,47 @@ std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed) {
   }
   const std::vector<Matrix> parts = deal(all, shuffled(static_cast<uint32_t>(all.rows())), 360);
   return std::make_unique<NetworkWorkload>(kPerceptronOps, std::vector<uint16_t>{64, 32, 10}, parts, seed);
+}
+
+std::unique_ptr<NetworkWorkload> make_femnist_network(const std::string& folder, uint32_t seed, std::string* fault) {
+  constexpr uint32_t kWriterCount = kNetworkDeviceCount * (kNetworkDeviceCount + 1) / 2;
+  constexpr Eigen::Index kTestEvery = 5;
+  std::vector<FemnistWriter> writers;
+  *fault = read_femnist(folder + "/femnist", kWriterCount, &writers);
+  if (fault->empty() && !writers.empty() && writers.size() < kWriterCount) {
+    *fault = folder + "/femnist: " + std::to_string(writers.size()) + " writers, of " + std::to_string(kWriterCount) +
+             "; make it with more of them";
+  }
+  if (!fault->empty() || writers.empty()) {
+    return nullptr;
+  }
+  struct Place {
+    const Matrix* samples;
+    Eigen::Index row;
+  };
+  std::vector<std::vector<Place>> places(kNetworkDeviceCount + 1);  // the test samples last
+  size_t next = 0;
+  for (uint32_t device = 0; device < kNetworkDeviceCount; ++device) {
+    for (uint32_t i = 0; i <= device; ++i) {
+      const Matrix& samples = writers[next++].samples;
+      for (Eigen::Index row = 0; row < samples.rows(); ++row) {
+        const bool is_test = row % kTestEvery == kTestEvery - 1;
+        places[is_test ? kNetworkDeviceCount : device].push_back({&samples, row});
+      }
+    }
+  }
+  std::vector<Matrix> parts;
+  for (const std::vector<Place>& of_part : places) {
+    Matrix& part = parts.emplace_back(static_cast<Eigen::Index>(of_part.size()), kFemnistPixelCount + 1);
+    for (size_t i = 0; i < of_part.size(); ++i) {
+      part.row(static_cast<Eigen::Index>(i)) = of_part[i].samples->row(of_part[i].row);
+    }
+  }
+  if (parts.back().rows() == 0) {
+    *fault = folder + "/femnist: no writer has five samples";
+    return nullptr;
+  }
+  return std::make_unique<NetworkWorkload>(kLenetOps, std::vector<uint16_t>{kFemnistClassCount}, parts, seed);
 }
 
 std::unique_ptr<NetworkWorkload> make_mnist_network(const std::string& folder, uint32_t seed) {

@@ -43,6 +43,10 @@ std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed);
 // The first 2,000 of MNIST's test images, grey values / 255: 400 to test, the rest over 8 devices as above; lenet.
 // Null without mnist/ in the folder.
 std::unique_ptr<NetworkWorkload> make_mnist_network(const std::string& folder, uint32_t seed);
+// FEMNIST by its writers: the first 36 of femnist/*.json in the folder (experiments/data_femnist.h), one to the first
+// device, two to the second, ..., eight to the last; every fifth sample of a writer to test; lenet with 62 classes.
+// Null without these files, or where one is bad or they have fewer writers: *fault says so, empty without files.
+std::unique_ptr<NetworkWorkload> make_femnist_network(const std::string& folder, uint32_t seed, std::string* fault);
 
 }  // namespace gradstream
 

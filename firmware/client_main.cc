@@ -92,13 +92,21 @@ const char* reset_cause_name(const ClientMainOptions& options) {
   return kResetCauseNames[options.reset_cause < kResetCauseCount ? options.reset_cause : 0];
 }
 
+void log_model(const gs_status_view& status, const char* from) {
+  port_log_line(
+      Line("model").number("version", status.version).hex("digest", status.digest).word("from", from).c_str());
+}
+
 void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
-  port_log_line(Line("started")
-                    .word("firmware", kFirmwareVersion)
-                    .word("reset", reset_cause_name(options))
+  gs_status_view status;
+  gs_status(&status);
+  port_log_line(device_line("started", status, kFirmwareVersion, reset_cause_name(options))
                     .number("samples", samples.count)
                     .number("dimension", samples.dimension)
                     .c_str());
+  if (status.digest != 0) {
+    log_model(status, "storage");
+  }
 }
 
 bool is_stopped(const gs_status_view& status) { return status.last_wait == gs_WaitCause_WAIT_CAUSE_STOPPED; }
@@ -118,6 +126,7 @@ void log_over(const gs_status_view& status, size_t stack_high_water) {
 // What the loop saw last, to log changes only.
 struct Seen {
   bool connected = false;
+  bool model = false;
   bool finished = false;
   uint32_t tasks_refused = 0;
 };
@@ -145,7 +154,15 @@ void log_out_of_memory(const ClientMainOptions& options) {
 void log_changes(const gs_status_view& status, const ClientMainOptions& options, const gs_sample_source& samples,
                  size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
-    port_log_line(Line("connected").number("sessions", status.sessions).number("version", status.version).c_str());
+    const char* const tls = options.key_exchange == GS_PSK_KE ? "psk_ke" : "psk_dhe_ke";
+    port_log_line(Line("connected")
+                      .word("tls", tls)
+                      .number("sessions", status.sessions)
+                      .number("version", status.version)
+                      .c_str());
+  }
+  if (status.digest != 0 && !seen->model) {
+    log_model(status, "server");
   }
   if (status.run_finished && !seen->finished) {
     log_over(status, stack_high_water);
@@ -156,7 +173,7 @@ void log_changes(const gs_status_view& status, const ClientMainOptions& options,
   if (status.tasks_refused != seen->tasks_refused && status.last_reason == gs_Reason_REASON_OUT_OF_MEMORY) {
     log_out_of_memory(options);
   }
-  *seen = {status.connected, status.run_finished, status.tasks_refused};
+  *seen = {status.connected, status.digest != 0, status.run_finished, status.tasks_refused};
 }
 
 // Whether `once` has what it asked for; *code says how it went.
@@ -189,6 +206,8 @@ int client_main(const ClientMainOptions& options) {
   }
   log_started(options, samples);
   Seen seen;
+  gs_model_view restored;
+  seen.model = gs_model(&restored);
   std::optional<Console> console;
   if (options.console != nullptr) {
     console.emplace(*options.console, kFirmwareVersion, reset_cause_name(options));

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "firmware/gradstream_device.h"
-#include "firmware/line.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/linalg.h"
 #include "runtime/base/random.h"
@@ -56,6 +54,15 @@ uint32_t arithmetic_digest() {
   return crc32c(0, reinterpret_cast<const uint8_t*>(x), sizeof(x));
 }
 
+Line device_line(const char* event, const gs_status_view& status, const char* firmware_version,
+                 const char* reset_cause) {
+  Line line(event);
+  line.word("device", status.device).word("firmware", firmware_version).word("reset", reset_cause);
+  line.word("server", status.server != nullptr ? status.server : "serial");
+  line.word("link", kLinkNames[status.link]).word("tls", kTlsNames[status.link]);
+  return line;
+}
+
 void Console::poll() {
   uint8_t byte = 0;
   while (port_.read(&byte)) {
@@ -83,6 +90,9 @@ void Console::answer(ShellCommand command) const {
       port_log_line("event=line_too_long");
       break;
     case ShellCommand::kUnknown:
+      if (port_.own_command != nullptr && port_.own_command(shell_.line())) {
+        return;
+      }
       port_log_line("event=unknown_command");
       break;
     default:
@@ -94,10 +104,7 @@ void Console::answer(ShellCommand command) const {
 void Console::answer_status() const {
   gs_status_view status;
   gs_status(&status);
-  Line device("status");
-  device.word("device", status.device).word("firmware", firmware_version_).word("reset", reset_cause_);
-  device.word("server", status.server != nullptr ? status.server : "serial");
-  port_log_line(device.word("link", kLinkNames[status.link]).word("tls", kTlsNames[status.link]).c_str());
+  port_log_line(device_line("status", status, firmware_version_, reset_cause_).c_str());
   Line model("status_model");
   model.word("state", kStateNames[status.state]).number("version", status.version).hex("digest", status.digest);
   model.number("round", status.version + (status.run_finished || status.digest == 0 ? 0 : 1));

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "firmware/gradstream_device.h"
+#include "firmware/line.h"
 #include "firmware/shell.h"
 #include "runtime/base/status.h"
 
@@ -11,14 +13,20 @@ namespace gradstream {
 
 // What the shell asks of the board; boards/board.h says what each does.
 struct ConsolePort {
-  bool (*read)(uint8_t* byte);  // false: nothing was typed
-  Status (*check_storage)();
-  Status (*wipe_identity)();
+  bool (*read)(uint8_t* byte) = nullptr;  // false: nothing was typed
+  Status (*check_storage)() = nullptr;
+  Status (*wipe_identity)() = nullptr;
+  bool (*own_command)(const char* line) = nullptr;  // null: the board has none
 };
 
 // A digest of the arithmetic that replicas share, over 32 numbers; kArithmeticDigest on a board that computes right.
 uint32_t arithmetic_digest();
 inline constexpr uint32_t kArithmeticDigest = 0xB9087843;
+
+// "event=EVENT" and who the device is, which image, why it started, its server ("serial": the link's other end knows),
+// the link and TLS: the start of the line that a boot logs, and the shell's answer.
+Line device_line(const char* event, const gs_status_view& status, const char* firmware_version,
+                 const char* reset_cause);
 
 class Console {
  public:

@@ -96,6 +96,7 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.registry = make_registry({&app.problem, 1});
   client.firmware_version = config.firmware_version;
   client.run = config.run;
+  client.owner = identity_digest(identity);
   // Devices draw differently inside the server's retry windows because their names differ.
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
@@ -133,6 +134,8 @@ void restore(const gs_config& config) {
       size.value() > capacity ? Status::kOutOfMemory : device().client().restore({buffer, size.value()});
   if (status == Status::kDataCorrupt) {
     port_log_line("event=state_dropped reason=\"the saved state is damaged, or of another release; starting afresh\"");
+  } else if (status == Status::kUnauthenticated) {
+    port_log_line("event=state_dropped reason=\"the saved state is of another identity; starting afresh\"");
   } else if (status != Status::kOk) {
     port_log_line("event=state_dropped reason=\"the saved state does not fit this image; starting afresh\"");
   }

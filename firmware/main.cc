@@ -1,12 +1,15 @@
 // main() of every board without an operating system.
+#include <iterator>
+
 #include "boards/board.h"
 #include "firmware/client_main.h"
 #include "firmware/float_shard.h"
+#include "firmware/linked_problem.h"
 
 namespace {
 
 constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gradstream::board_check_storage,
-                                              gradstream::board_wipe_identity};
+                                              gradstream::board_wipe_identity, gradstream::board_own_command};
 
 #if defined(GS_FLOAT_PROBLEM)
 // An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats.
@@ -18,12 +21,31 @@ int read_float_sample(const void*, uint32_t index, float* out) {
   return 0;
 }
 
+#if defined(GS_PERCEPTRON_WIDTHS)
+// Where the samples are its inputs and a label: such as -DGS_PERCEPTRON_WIDTHS=64,4,10.
+constexpr uint16_t kWidths[] = {GS_PERCEPTRON_WIDTHS};
+gradstream::NetworkData network;
+const gs_linked_problem kPerceptron = {{&gradstream::kPerceptronOps, &network}};
+
+gradstream::Status read_network_sample(const void*, uint32_t index, gradstream::Real* out) {
+  gradstream::read_float_shard(float_shard, index, out);
+  return gradstream::Status::kOk;
+}
+
+const gs_linked_problem* float_problem() {
+  network = {{nullptr, float_shard.count, float_shard.dimension, read_network_sample}, kWidths, std::size(kWidths)};
+  return float_shard.dimension == kWidths[0] + 1U ? &kPerceptron : &GS_FLOAT_PROBLEM;
+}
+#else
+const gs_linked_problem* float_problem() { return &GS_FLOAT_PROBLEM; }
+#endif
+
 // A shard that does not parse stays with client_main(), which refuses it.
 void take_float_shard(gradstream::ClientMainOptions* options) {
   if (gradstream::parse_float_shard(options->shard, &float_shard) == gradstream::Status::kOk) {
     float_samples = {&float_shard, float_shard.count, float_shard.dimension, read_float_sample};
     options->samples = &float_samples;
-    options->problem = &GS_FLOAT_PROBLEM;
+    options->problem = float_problem();
   }
 }
 #else
@@ -46,7 +68,7 @@ int main() {
   options.feed_watchdog = gradstream::board_feed_watchdog;
   options.console = &kConsole;
   options.reset_cause = static_cast<uint32_t>(gradstream::board_reset_cause());
-#if defined(GS_SMALLEST)
+#if defined(GS_PSK_KE_ONLY)
   options.key_exchange = GS_PSK_KE;
 #endif
   gradstream::board_stop(gradstream::client_main(options));

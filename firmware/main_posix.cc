@@ -1,7 +1,5 @@
 // gradstream-client: the client as a Linux process. Its command line and files are ordinary C++; from client_main() on
 // it is the code of the boards.
-#include <unistd.h>
-
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -13,7 +11,9 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
+#include "boards/posix/mapped_file.h"
 #include "boards/posix/notify.h"
 #include "boards/posix/posix.h"
 #include "firmware/claim_posix.h"
@@ -87,6 +87,48 @@ std::string read_file(const std::string& path, std::vector<char>* out) {
     out->assign(std::istreambuf_iterator<char>(file), {});
   }
   return file && !file.bad() ? "" : std::strerror(errno != 0 ? errno : EIO);
+}
+
+// Data from so many bytes on are mapped, and must stay as they are while the client runs. Reason: smaller ones cost
+// nothing that matters, and their file may be replaced at any time.
+constexpr uintmax_t kMappedSizeMin = 1U << 20;
+
+// The bytes of --data.
+struct Data {
+  std::vector<char> copy;
+  gradstream::MappedFile mapped;
+  std::string cut_line;
+  std::string changed_line;
+  std::span<const uint8_t> bytes() const {
+    return copy.empty() ? mapped.bytes : std::span(reinterpret_cast<const uint8_t*>(copy.data()), copy.size());
+  }
+};
+
+// 0, or the exit status.
+int open_data(const std::string& path, Data* data) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  if (!error && size >= kMappedSizeMin && gradstream::map_file(path.c_str(), &data->mapped)) {
+    const auto line = [&path](const char* what) {
+      return "event=failed reason=\"" + path + " was " + what +
+             " while it was in use: put another file in its place by a rename, and start again\"\n";
+    };
+    data->cut_line = line("cut short");
+    data->changed_line = line("changed");
+    gradstream::guard_mapped_file(
+        {&data->mapped, data->cut_line.c_str(), data->changed_line.c_str(), gradstream::kExitData});
+    return gradstream::kExitOk;
+  }
+  if (const std::string problem = read_file(path, &data->copy); !problem.empty()) {
+    return fail(gradstream::kExitData,
+                "cannot read the data " + path + ": " + problem + "; name a shard (*.gsd) with --data");
+  }
+  return gradstream::kExitOk;
+}
+
+void feed_watchdog() {
+  gradstream::check_guarded_file();
+  gradstream::posix_notify_alive();
 }
 
 void define(CLI::App& app, Arguments* arguments) {
@@ -322,16 +364,16 @@ int main(int argc, char** argv) {
   }
   gradstream::posix_set_server(host.c_str(), port.c_str());
 
-  std::vector<char> identity, data;
+  std::vector<char> identity;
+  Data data;
   if (const int code = claim_if_needed(arguments); code != 0) {
     return code;
   }
   if (const int code = load_identity(arguments.identity, &identity, &name); code != 0) {
     return code;
   }
-  if (const std::string problem = read_file(arguments.data, &data); !problem.empty()) {
-    return fail(gradstream::kExitData,
-                "cannot read the data " + arguments.data + ": " + problem + "; name a shard (*.gsd) with --data");
+  if (const int code = open_data(arguments.data, &data); code != 0) {
+    return code;
   }
   if (const int code = open_state(arguments.state, name); code != 0) {
     return code;
@@ -341,9 +383,7 @@ int main(int argc, char** argv) {
 
   gradstream::ClientMainOptions options;
   FloatData float_data;
-  if (const int code =
-          take_data(arguments, {reinterpret_cast<const uint8_t*>(data.data()), data.size()}, &float_data, &options);
-      code != 0) {
+  if (const int code = take_data(arguments, data.bytes(), &float_data, &options); code != 0) {
     return code;
   }
   options.identity_text = identity;
@@ -358,6 +398,6 @@ int main(int argc, char** argv) {
   options.step_delay_ms = arguments.step_delay_ms;
   options.until_finished = arguments.until_finished;
   options.once = arguments.once;
-  options.feed_watchdog = gradstream::posix_notify_alive;
+  options.feed_watchdog = feed_watchdog;
   return gradstream::client_main(options);
 }

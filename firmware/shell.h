@@ -33,6 +33,8 @@ class Shell {
 
   // Takes one byte. Anything but kNone: it ended a line.
   ShellCommand feed(uint8_t byte);
+  // After kUnknown: the line, without blanks around it. Until the next feed().
+  const char* line() const { return line_; }
 
  private:
   ShellCommand end_line();

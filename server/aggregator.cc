@@ -74,6 +74,9 @@ VersionRecord first_record(const RunParameters& parameters, uint32_t weight_tota
   VersionRecord record;
   record.model = model_bytes(parameters.shape, point);
   record.digest = digest_values(kDigestStart, parameters.shape.size(), point);
+  if (parameters.delay_switch_by != DelaySwitchBy::kVersion) {
+    record.delay_switch = DelaySwitch();
+  }
   if (parameters.has_mean()) {
     const std::vector<FixedWord> zero(parameters.shape.size());
     record.mean = mean_bytes(parameters.shape, zero.data());

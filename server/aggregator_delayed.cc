@@ -9,7 +9,8 @@
 //                    by phi^ to C^, alpha as of one update, at most 1
 //
 // What goes from version to version (moments, velocity, how often each device took part) follows from the updates in
-// the journal's order, so that recovery has it again.
+// the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic stands in the
+// versions' records.
 #include <algorithm>
 #include <map>
 
@@ -29,7 +30,8 @@ class AggregatorDelayed : public Aggregator {
 
   void begin() override { open_ = opened(); }
 
-  Status follow(const VersionRecord&) override {
+  Status follow(const VersionRecord& record) override {
+    delay_switch_ = record.delay_switch.value_or(DelaySwitch());
     moments_ = open_.moments;
     for (const uint32_t device : open_.devices) {
       ++update_counts_[device];
@@ -43,8 +45,17 @@ class AggregatorDelayed : public Aggregator {
     return Status::kOk;
   }
 
+  // Beside take(): values within the range of any run's fold, and no second update where each makes a version. Not of
+  // add(), which older journals go through again.
   Status check(const FoldInput& input) const override {
+    if (parameters().buffer_size == 1 && !open_.devices.empty()) {
+      return Status::kOutOfRange;
+    }
     Open next = open_;
+    std::vector<Real> shares;
+    if (input.steps_done > 0) {
+      GS_TRY(divide_checked(parameters(), input.values, static_cast<Real>(input.steps_done), &shares));
+    }
     return take(input, &next);
   }
 
@@ -67,12 +78,20 @@ class AggregatorDelayed : public Aggregator {
     if (!all_finite(next.size(), next.data())) {
       return Status::kNotFinite;
     }
+    record->notes.clamped_count += step.is_clamped ? 1 : 0;
     record->step_scale = open_.alpha;
     record->model = model_bytes(parameters().shape, next.data());
     return Status::kOk;
   }
 
-  VersionRecord stand_still() const override { return stand_still_record(context_); }
+  VersionRecord stand_still() const override {
+    VersionRecord record = stand_still_record(context_);
+    record.notes = open_.notes;
+    if (parameters().delay_switch_by != DelaySwitchBy::kVersion) {
+      record.delay_switch = delay_switch_.after(parameters(), record.version, open_.statistic);
+    }
+    return record;
+  }
 
  private:
   // The open version, with the updates that it has so far.
@@ -84,8 +103,10 @@ class AggregatorDelayed : public Aggregator {
     DelayDirection step;      // that these updates make
     std::vector<Real> model;  // where that step begins
     Real alpha = 0;
-    std::vector<Real> control;  // curve: phi^ and C^
+    std::optional<Real> statistic;  // of its update
+    std::vector<Real> control;      // curve: phi^ and C^
     std::vector<Real> end;
+    DelayNotes notes;
   };
 
   const RunParameters& parameters() const { return *context_.parameters; }
@@ -94,8 +115,12 @@ class AggregatorDelayed : public Aggregator {
 
   DelayCorrection correction() const {
     const RunParameters& p = parameters();
-    const bool is_late = p.late_delay_rule != DelayRule::kNone && context_.replica->version() >= p.delay_switch;
-    return {is_late ? p.late_delay_rule : p.delay_rule, p.delay_lambda, context_.replica->manifold(), p.shape};
+    const bool is_switched = p.delay_switch_by == DelaySwitchBy::kVersion
+                                 ? context_.replica->version() >= p.delay_switch
+                                 : delay_switch_.is_switched;
+    const bool is_late = p.late_delay_rule != DelayRule::kNone && is_switched;
+    return {is_late ? p.late_delay_rule : p.delay_rule, p.delay_lambda, context_.replica->manifold(), p.shape,
+            p.delay_switch_by};
   }
 
   Open opened() const {
@@ -132,6 +157,8 @@ class AggregatorDelayed : public Aggregator {
     open->weights.add(kStalenessOne, input.steps_done);
     open->devices.push_back(input.device);
     open->moments = open->step.moments;
+    open->statistic = open->step.statistic;
+    open->notes.still_count += open->step.is_still ? 1 : 0;
     open->model.assign(replica.model(), replica.model() + size());
     open->alpha = parameters().server_step;
     if (parameters().buffer_size == 1) {
@@ -156,8 +183,9 @@ class AggregatorDelayed : public Aggregator {
     const auto middle = input.values.begin() + static_cast<std::ptrdiff_t>(size());
     open->end.resize(size());
     GS_TRY(correction().step(current, 1, &open->step, open->end.data(), *context_.arena));
-    open->control =
-        place_control({input.values.begin(), middle}, {middle, input.values.end()}, open->model, open->end);
+    const bool is_rotated = place_control({input.values.begin(), middle}, {middle, input.values.end()}, open->model,
+                                          open->end, &open->control);
+    open->notes.antiparallel_count += is_rotated ? 0 : 1;
     return all_finite(size(), open->control.data()) ? Status::kOk : Status::kNotFinite;
   }
 
@@ -175,6 +203,7 @@ class AggregatorDelayed : public Aggregator {
 
   AggregatorContext context_;
   // From version to version.
+  DelaySwitch delay_switch_;
   DelayMoments moments_;
   std::map<uint32_t, uint32_t> update_counts_;
   uint64_t update_count_ = 0;

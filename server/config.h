@@ -31,9 +31,12 @@ struct ServerConfig {
   std::string export_dir;                 // empty: no files; else runN_vNNNNNN.npy for each version
   std::string first_model;                // a CSV file, one line a row: a new run begins at this point, not one drawn
   std::string log_level = "info";
-  std::string http_listen;                // empty: none; else ADDRESS:PORT for people and monitors (server/http.h)
-  std::string http_token_file;            // what a request must prove; needed beyond loopback
-  bool allow_psk_ke = false;              // also the key exchange without forward secrecy
+  std::string http_listen;      // empty: none; else ADDRESS:PORT for people and monitors (server/http.h)
+  std::string http_token_file;  // what a request must prove; needed beyond loopback
+  bool allow_psk_ke = false;    // also the key exchange without forward secrecy
+  // Threads for TLS and frames; 1: the coordinator's own. Reason for 1: one thread serves what a fleet of thousands
+  // sends, and nothing is handed from thread to thread; more pay where handshakes are many (docs/operating.md, Sizing).
+  uint32_t io_threads = 1;
   ListenerLimits listener;
   StoreThreadLimits store;
   HttpLimits http;
@@ -60,6 +63,7 @@ void visit_server_fields(Config& c, Visit&& visit) {
 template <typename Config, typename Visit>
 void visit_limits(Config& c, Visit&& visit) {
   constexpr uint32_t kDayMs = 86400000;
+  visit("io_threads", c.io_threads, 1U, 64U);
   visit("connection_count_max", c.listener.connection_count_max, 1U, 1U << 20);
   visit("handshake_count_max", c.listener.handshake_count_max, 1U, 1U << 16);
   visit("send_buffer_size", c.listener.send_buffer_size, 2048U, 1U << 26);

@@ -65,7 +65,12 @@ struct CoordinatorCounters {
   uint64_t updates_partial = 0;  // among the folded and late ones
   uint64_t updates_refused = 0;
   uint64_t updates_without_time = 0;  // among the refused ones: more steps than their device had time for
+  uint64_t updates_loss_not_finite = 0;  // among the refused ones: their loss is no number
+  uint64_t updates_still = 0;            // among the accepted ones of delay rules: a displacement of 0
+  uint64_t steps_clamped = 0;            // of delay rules: shortened to where the retraction is one-to-one
+  uint64_t curves_antiparallel = 0;      // of solver curve: their two displacements point against each other
   uint64_t updates_duplicate = 0;
+  uint64_t updates_changed = 0;  // sent again under the same task with other content: a device that breaks its word
   uint64_t updates_superseded = 0;
   uint64_t tasks_issued = 0;
   uint64_t tasks_abandoned = 0;

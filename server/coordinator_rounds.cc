@@ -88,6 +88,21 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
   }
 }
 
+// An accepted update without a direction, or whose step was not the whole one.
+void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) {
+  counters.updates_still += notes.still_count;
+  counters.steps_clamped += notes.clamped_count;
+  counters.curves_antiparallel += notes.antiparallel_count;
+  if (notes.has_any()) {
+    log(LogLevel::kInfo, "step_adjusted",
+        Fields()
+            .add("version", version)
+            .add("still", notes.still_count)
+            .add("clamped", notes.clamped_count)
+            .add("antiparallel", notes.antiparallel_count));
+  }
+}
+
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
   // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
@@ -97,8 +112,10 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const uint32_t wanted =
       trigger == Trigger::kDeadline && parameters.buffer_size == 0 ? update_least(parameters, asked) : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
+  const bool was_switched = ledger.delay_switch().is_switched;
   Status step_status = Status::kOk;
-  JournalRecord record = ledger.close_version(trigger, &step_status);
+  DelayNotes notes;
+  JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
   version_sequence = record.sequence;
   deadline_ms = kNever;  // runs from the moment when the version is durable
   ++counters.rounds_closed;
@@ -106,6 +123,16 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
     ++counters.steps_failed;
     log(LogLevel::kWarn, "step_failed",
         Fields().add("version", record.version).add("status", status_text(step_status)));
+  }
+  count_notes(record.version, notes);
+  if (ledger.delay_switch().is_switched && !was_switched) {
+    log(LogLevel::kInfo, "delay_rule_switched",
+        Fields()
+            .add("version", record.version)
+            .add("rule", name_of(parameters.late_delay_rule))
+            .add("by", name_of(parameters.delay_switch_by))
+            .add("mean", number(static_cast<double>(ledger.delay_switch().mean)))
+            .add("samples", ledger.delay_switch().sample_count));
   }
   log(LogLevel::kInfo, "round_closed",
       Fields()

@@ -98,6 +98,8 @@ struct Coordinator::State {
   void begin_time(uint64_t now_ms);
   void judge_open_round(uint64_t now_ms);
   void close_round(Trigger trigger, uint64_t now_ms);
+  bool is_version_full() const;
+  void count_notes(uint32_t version, const DelayNotes& notes);
   void run_event(RunEvent event, uint64_t now_ms);
   uint32_t wanted_answers() const;
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
@@ -115,6 +117,7 @@ struct Coordinator::State {
   void issue_task(uint32_t device, uint64_t now_ms);
   uint32_t task_step_count(uint32_t device, uint64_t now_ms);
   void send_task(SessionId id, uint32_t device);
+  void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
   void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
   uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;

@@ -1,5 +1,6 @@
 // Uploads: what is wrong with one, what it is worth, and its Ack.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "server/coordinator_state.h"
@@ -24,10 +25,29 @@ gs_Reason reason_of(Status status) {
   }
 }
 
+// A device whose loss is no number has trained on nothing, whatever its values are.
+bool has_finite_loss(const Upload& upload) {
+  return std::isfinite(upload.loss_before) && std::isfinite(upload.loss_after);
+}
+
 }  // namespace
+
+// A device sends one content under one task, however often. The first verdict stands either way: this tells on a
+// device whose storage is broken. By the checksum that the device keeps with its upload: one whose bytes do not fit it
+// is refused where it could count.
+void Coordinator::State::compare_content(uint32_t index, const Upload& upload, uint64_t now_ms) {
+  Device& device = ledger.fleet().at(index);
+  if (device.content_task == upload.task_sequence && device.content_crc32c != upload.crc32c) {
+    ++counters.updates_changed;
+    log_refusal("update_changed", index, upload.task_sequence, gs_Reason_REASON_CORRUPT, now_ms);
+  }
+  device.content_task = upload.task_sequence;
+  device.content_crc32c = upload.crc32c;
+}
 
 void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t now_ms) {
   const uint32_t index = sessions.at(id).device;
+  compare_content(index, upload, now_ms);
   if (sessions.at(id).is_upload_limited) {
     send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_RATE_LIMIT, 0);
     return;
@@ -65,6 +85,10 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
     send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_STORAGE, 0);
     return;
   }
+  if (is_version_full()) {
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_NONE, 0);
+    return;
+  }
   std::vector<Real> values;
   FoldInput input;
   input.device = index;
@@ -77,6 +101,14 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   }
   send_judged_ack(id, index, upload.task_sequence, false);
   judge_open_round(now_ms);
+}
+
+// Rules that step by one update take one into a version. While the run is paused no version closes, and what comes then
+// waits on its device.
+bool Coordinator::State::is_version_full() const {
+  const uint32_t update_count = ledger.tally().on_time_count + ledger.tally().late_count;
+  return ledger.is_paused() && parameters.delay_rule != DelayRule::kNone && parameters.buffer_size == 1 &&
+         update_count > 0;
 }
 
 // What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
@@ -119,6 +151,9 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   const bool is_timed = now_ms >= device.task_issued_ms;
   if (is_timed && !had_time_for(parameters, upload.steps_done, upload.step_time_us, now_ms - device.task_issued_ms)) {
     return gs_Reason_REASON_NO_TIME;
+  }
+  if (!has_finite_loss(upload)) {
+    return gs_Reason_REASON_NOT_FINITE;
   }
   if (crc32c(0, upload.bytes.data(), upload.bytes.size()) != upload.crc32c) {
     return gs_Reason_REASON_CORRUPT;
@@ -183,6 +218,7 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
   ++counters.updates_refused;
   count_refusal(reason);
   counters.updates_without_time += reason == gs_Reason_REASON_NO_TIME ? 1 : 0;
+  counters.updates_loss_not_finite += reason == gs_Reason_REASON_NOT_FINITE && !has_finite_loss(upload) ? 1 : 0;
   log_refusal("update_refused", index, upload.task_sequence, reason, now_ms);
 }
 

@@ -33,8 +33,8 @@ bool rotate(const std::vector<Real>& a, const std::vector<Real>& b, std::vector<
   return true;
 }
 
-std::vector<Real> place_control(const std::vector<Real>& displacement, const std::vector<Real>& control,
-                                const std::vector<Real>& current, const std::vector<Real>& that) {
+bool place_control(const std::vector<Real>& displacement, const std::vector<Real>& control,
+                   const std::vector<Real>& current, const std::vector<Real>& that, std::vector<Real>* out) {
   const size_t size = current.size();
   std::vector<Real> bend(size);
   std::vector<Real> way(size);
@@ -42,11 +42,12 @@ std::vector<Real> place_control(const std::vector<Real>& displacement, const std
     bend[e] = control[e] - displacement[e] / 2;
     way[e] = that[e] - current[e];
   }
-  static_cast<void>(rotate(displacement, way, &bend));
+  const bool is_rotated = rotate(displacement, way, &bend);
   for (size_t e = 0; e < size; ++e) {
     bend[e] += current[e] + way[e] / 2;
   }
-  return bend;
+  *out = std::move(bend);
+  return is_rotated;
 }
 
 }  // namespace gradstream

@@ -16,9 +16,9 @@ bool rotate(const std::vector<Real>& a, const std::vector<Real>& b, std::vector<
 
 // phi^ = (current + that) / 2 + R(phi - (base + result) / 2), R taking result - base to that - current. The device went
 // from base to result; that is where its corrected displacement leads from current.
-// displacement: result - base; control: phi - base.
-std::vector<Real> place_control(const std::vector<Real>& displacement, const std::vector<Real>& control,
-                                const std::vector<Real>& current, const std::vector<Real>& that);
+// displacement: result - base; control: phi - base. False: as of rotate().
+bool place_control(const std::vector<Real>& displacement, const std::vector<Real>& control,
+                   const std::vector<Real>& current, const std::vector<Real>& that, std::vector<Real>* out);
 
 }  // namespace gradstream
 

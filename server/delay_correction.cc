@@ -59,9 +59,11 @@ bool is_zero(const std::vector<Real>& v) {
 
 }  // namespace
 
-DelayCorrection::DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps& table, Shape shape)
+DelayCorrection::DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps& table, Shape shape,
+                                 DelaySwitchBy statistic)
     : rule_(rule),
       lambda_(lambda),
+      statistic_(statistic),
       run_table_(&table),
       table_(server_table(table)),
       shape_(shape),
@@ -110,6 +112,9 @@ Status DelayCorrection::direct(const Real* base, const Real* current, const Real
   std::vector<Real> drift(size_);
   GS_TRY(lift(current, base, drift.data(), arena));
   const bool has_drift = norm2(size_, drift.data()) > kDriftLeast * std::max(Real{1}, norm2(size_, current));
+  if (has_drift && !out->is_still) {
+    GS_TRY(measure(current, drift.data(), out, arena));
+  }
   switch (rule_) {
     case DelayRule::kNone:
     case DelayRule::kAsgd:
@@ -142,6 +147,29 @@ Status DelayCorrection::direct(const Real* base, const Real* current, const Real
   }
   GS_TRY(table_->project_tangent(shape_, current, out->direction.data(), out->direction.data(), arena));
   return all_finite(size_, out->direction.data()) ? Status::kOk : Status::kNotFinite;
+}
+
+Status DelayCorrection::measure(const Real* current, const Real* drift, DelayDirection* out, Arena& arena) const {
+  if (statistic_ == DelaySwitchBy::kVersion) {
+    return Status::kOk;
+  }
+  const Real* const delta = out->direction.data();
+  const Result<Real> delta_square = table_->inner(shape_, current, delta, delta, arena);
+  GS_TRY(delta_square.status());
+  const Result<Real> drift_square = table_->inner(shape_, current, drift, drift, arena);
+  GS_TRY(drift_square.status());
+  const Real delta_length = std::sqrt(delta_square.value());
+  const Real drift_length = std::sqrt(drift_square.value());
+  Real statistic = drift_length / delta_length;
+  if (statistic_ == DelaySwitchBy::kCosine) {
+    const Result<Real> along = table_->inner(shape_, current, delta, drift, arena);
+    GS_TRY(along.status());
+    statistic = std::clamp(along.value() / delta_length / drift_length, Real{-1}, Real{1});
+  }
+  if (std::isfinite(statistic)) {  // squares of tiny lengths may be 0
+    out->statistic = statistic;
+  }
+  return Status::kOk;
 }
 
 Status DelayCorrection::correct_entries(const Real* current, const Real* drift, const DelayMoments& moments,
@@ -230,6 +258,17 @@ Status DelayCorrection::step(const Real* current, Real alpha, DelayDirection* di
     scale(size_, length_max / length, v.data());
   }
   return table_->retract(shape_, current, v.data(), next, arena);
+}
+
+DelaySwitch DelaySwitch::after(const RunParameters& parameters, uint32_t version, std::optional<Real> statistic) const {
+  DelaySwitch next = *this;
+  if (statistic) {
+    next.sample_count = std::min(sample_count, UINT32_MAX - 1) + 1;
+    next.mean += (*statistic - mean) / static_cast<Real>(std::min(next.sample_count, kDelayWindow));
+  }
+  next.is_switched = is_switched || (version >= parameters.delay_switch && next.sample_count >= kDelayWindow &&
+                                     next.mean <= parameters.delay_switch_at);
+  return next;
 }
 
 }  // namespace gradstream

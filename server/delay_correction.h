@@ -22,6 +22,7 @@
 #ifndef GRADSTREAM_SERVER_DELAY_CORRECTION_H_
 #define GRADSTREAM_SERVER_DELAY_CORRECTION_H_
 
+#include <optional>
 #include <vector>
 
 #include "runtime/base/arena.h"
@@ -36,16 +37,27 @@ using DelayMoments = std::vector<Real>;
 // D at C. Both are rows * cols.
 struct DelayDirection {
   std::vector<Real> direction;
-  std::vector<Real> target;  // Y, where D is its position: then the step leads to it; else empty
-  DelayMoments moments;      // after this update
-  bool is_still = false;     // delta is 0: nothing to correct
-  bool is_clamped = false;   // take_delayed_step() has shortened it
+  std::vector<Real> target;       // Y, where D is its position: then the step leads to it; else empty
+  DelayMoments moments;           // after this update
+  bool is_still = false;          // delta is 0: nothing to correct
+  std::optional<Real> statistic;  // that the run switches by; none where there is no drift, or no delta
+  bool is_clamped = false;        // take_delayed_step() has shortened it
+};
+
+// What a version's updates and step were besides accepted: of those who count it, not of the journal.
+struct DelayNotes {
+  uint32_t still_count = 0;         // a displacement of 0: no angle, nothing to correct
+  uint32_t clamped_count = 0;       // the step was shortened
+  uint32_t antiparallel_count = 0;  // curves whose displacements point against each other
+  bool has_any() const { return still_count + clamped_count + antiparallel_count > 0; }
+  friend bool operator==(const DelayNotes&, const DelayNotes&) = default;
 };
 
 class DelayCorrection {
  public:
-  // table: of the run's manifold. The shape's parts must outlive this.
-  DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps& table, Shape shape);
+  // table: of the run's manifold. The shape's parts must outlive this. statistic: that direct() measures.
+  DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps& table, Shape shape,
+                  DelaySwitchBy statistic = DelaySwitchBy::kVersion);
 
   // Whether the rule has a meaning on this manifold: entrywise products need an embedding whose metric is Euclidean.
   static bool is_defined(DelayRule rule, ManifoldId manifold);
@@ -85,13 +97,32 @@ class DelayCorrection {
   Status take_position(const Real* base, const Real* current, const Real* zeta, DelayDirection* out,
                        Arena& arena) const;
 
+  // out->statistic; delta stands in out->direction.
+  Status measure(const Real* current, const Real* drift, DelayDirection* out, Arena& arena) const;
+
   DelayRule rule_;
   Real lambda_;
+  DelaySwitchBy statistic_;
   const ManifoldOps* run_table_;  // what the device moved by
   const ManifoldOps* table_;      // what the server moves by
   Shape shape_;
   size_t size_;
 };
+
+// When a run goes over to late_delay_rule by a statistic: what one version knows of it. It stands in the version's
+// record (server/record.h), so that recovery takes the decision from there.
+struct DelaySwitch {
+  bool is_switched = false;
+  uint32_t sample_count = 0;  // updates that had a statistic
+  Real mean = 0;              // of these: the mean of the first kDelayWindow, then each counts 1 / kDelayWindow
+
+  // After one more update, whose version is `version`. Once switched it stays so.
+  DelaySwitch after(const RunParameters& parameters, uint32_t version, std::optional<Real> statistic) const;
+  friend bool operator==(const DelaySwitch&, const DelaySwitch&) = default;
+};
+// Updates that the mean is of, and fewer than which decide nothing. Reason: the standard error of a cosine of unrelated
+// directions in high dimension is far below, of a ratio about, a quarter of its size.
+inline constexpr uint32_t kDelayWindow = 20;
 
 }  // namespace gradstream
 

@@ -62,6 +62,8 @@ struct Device {
   bool is_capable = true;
   bool is_told_slow = false;  // the log has it
   RateMeter messages;
+  uint32_t content_task = 0;      // of its last whole upload ...
+  uint32_t content_crc32c = 0;    // ... which must not change when it is sent again
   uint64_t limited_until_ms = 0;  // it was told to stay away until then at least
   RateMeter refusal_lines;        // of the log
   uint64_t lines_dropped = 0;     // since the last one that was written

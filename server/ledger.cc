@@ -244,6 +244,7 @@ Status Ledger::begin_version(const VersionRecord& record) {
   has_anchor_ = record.has_anchor();
   local_step_ = record.local_step;
   curvature_ = record.curvature;
+  delay_switch_ = record.delay_switch.value_or(DelaySwitch());
   fleet_.set_cohort(record.cohort);
   models_.push(version(), {replica_.model(), parameters_.shape.size()},
                {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
@@ -349,9 +350,10 @@ Status Ledger::put_average(VersionRecord* record) const {
   return Status::kOk;
 }
 
-JournalRecord Ledger::close_version(Trigger trigger, Status* step_status) {
+JournalRecord Ledger::close_version(Trigger trigger, Status* step_status, DelayNotes* notes) {
   VersionRecord record;
   Status status = aggregator_->finish(&record);
+  *notes = record.notes;
   if (status == Status::kOk) {
     status = put_average(&record);
   }
@@ -437,6 +439,11 @@ std::string Ledger::state_text() const {
           " partial=" + std::to_string(tally_.partial_count) + "\n";
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
+  }
+  if (delay_switch_.sample_count > 0) {
+    text += std::string("delay_rule=") + (delay_switch_.is_switched ? "late" : "early") +
+            " samples=" + std::to_string(delay_switch_.sample_count) + " mean=" + std::to_string(delay_switch_.mean) +
+            "\n";
   }
   if (average_.count() > 0) {
     text += "average=" + std::to_string(average_.count()) +

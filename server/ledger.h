@@ -82,8 +82,8 @@ class Ledger {
   // seed.
   JournalRecord open_first_version(std::span<const Real> start);
   // The record, already applied, that closes the open version with what was folded. step_status: kOk, or why these
-  // updates make no step; the model then stands still for this version.
-  JournalRecord close_version(Trigger trigger, Status* step_status);
+  // updates make no step; the model then stands still for this version. notes: of these updates.
+  JournalRecord close_version(Trigger trigger, Status* step_status, DelayNotes* notes);
   TaskTerms task_terms() const;
   // 1 / q of an answer of this device, were it accepted now (server/participation.h).
   Real inverse_participation(uint32_t device) const;
@@ -108,6 +108,8 @@ class Ledger {
   bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
+  // Of the open version, where the run switches its delay rule by a statistic.
+  const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
@@ -161,6 +163,7 @@ class Ledger {
   bool has_anchor_ = false;
   Real local_step_ = 0;
   Real curvature_ = 0;
+  DelaySwitch delay_switch_;
   gs_RunState run_state_ = gs_RunState_RUN_STATE_ACTIVE;
   uint32_t extension_count_ = 0;
   RoundTally tally_;

@@ -1,5 +1,6 @@
 #include "server/listener.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -7,10 +8,6 @@
 #include "server/ports.h"
 
 namespace gradstream {
-
-namespace {
-
-}  // namespace
 
 std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out) {
   ErrorCode error;
@@ -68,16 +65,29 @@ std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key)
 Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
                    SessionOwner& owner)
     : io_(io),
-      context_(context),
       limits_(limits),
       counters_(counters),
       owner_(owner),
+      pool_(io, context, limits_.session, counters, fault_lines_, *this),
       acceptor_(io),
       accept_retry_(io) {}
 
 Listener::~Listener() {
   close_accepting();
   abort_all();
+}
+
+Status Listener::start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke) {
+  for (PskLookup& lookup : lookups) {
+    threads_.push_back(
+        {std::make_unique<IoThread>(io_, std::move(lookup), allow_psk_ke, limits_.session, fault_lines_,
+                                    [this](std::vector<SessionReport>& reports) { on_reports(reports); }),
+         0});
+    if (const Status status = threads_.back().io->start(); status != Status::kOk) {
+      return status;
+    }
+  }
+  return Status::kOk;
 }
 
 std::string Listener::open(const Tcp::endpoint& endpoint) {
@@ -98,9 +108,59 @@ uint16_t Listener::port() const {
   return error ? uint16_t{0} : endpoint.port();
 }
 
-Session* Listener::find(SessionId session) const {
+// ---- To sessions ---------------------------------------------------------------------------------------------------
+
+void Listener::order(const Entry& entry, SessionOrder order) {
+  if (threads_.empty()) {
+    pool_.follow(std::move(order));
+  } else {
+    threads_[entry.thread].io->order(std::move(order));
+  }
+}
+
+void Listener::send(SessionId session, const ServerMessage& message) {
   const auto found = sessions_.find(session);
-  return found == sessions_.end() ? nullptr : found->second.session.get();
+  if (found == sessions_.end() || found->second.is_closing) {
+    return;
+  }
+  SessionOrder what;
+  what.session = session;
+  const Status status = make_frame(message, limits_.session, found->second.gauge.get(), &what.frame);
+  if (status == Status::kOutOfMemory) {
+    what.kind = SessionOrder::Kind::kOverload;
+    found->second.is_closing = true;
+  } else if (status != Status::kOk) {
+    log_event(LogLevel::kError, "message_not_encoded",
+              Fields().add("session", session).add("body", uint64_t{message.which_body}));
+    return;
+  }
+  order(found->second, std::move(what));
+}
+
+void Listener::close(SessionId session, gs_Reason reason) {
+  if (const auto found = sessions_.find(session); found != sessions_.end()) {
+    found->second.is_closing = true;
+    order(found->second, {SessionOrder::Kind::kClose, reason, session});
+  }
+}
+
+void Listener::answer_claim(SessionId session, gs_Reason reason) {
+  if (const auto found = sessions_.find(session); found != sessions_.end()) {
+    found->second.is_closing = true;
+    order(found->second, {SessionOrder::Kind::kAnswerClaim, reason, session});
+  }
+}
+
+void Listener::flush() {
+  if (is_in_reports_) {
+    return;
+  }
+  if (threads_.empty()) {
+    pool_.flush();
+  }
+  for (const Thread& thread : threads_) {
+    thread.io->deliver();
+  }
 }
 
 void Listener::close_accepting() {
@@ -109,34 +169,40 @@ void Listener::close_accepting() {
   accept_retry_.cancel();
 }
 
-void Listener::drain(uint32_t retry_min_ms, uint32_t retry_max_ms) {
+void Listener::drain(const gs_RetryWindow& retry) {
   close_accepting();
-  ServerMessage message = {};
-  message.which_body = gs_ServerMessage_drain_tag;
-  message.body.drain.has_retry = true;
-  message.body.drain.retry.min_ms = retry_min_ms;
-  message.body.drain.retry.max_ms = retry_max_ms;
-  std::vector<std::shared_ptr<Session>> sessions;
-  sessions.reserve(sessions_.size());
-  for (const auto& [id, entry] : sessions_) {
-    sessions.push_back(entry.session);
+  if (threads_.empty()) {
+    pool_.drain(retry);
   }
-  for (const auto& session : sessions) {
-    if (session->is_half_open()) {
-      session->abort();
-    } else {
-      session->drain(message);
-    }
+  for (const Thread& thread : threads_) {
+    thread.io->drain(retry);
   }
+  flush();
 }
 
 void Listener::abort_all() {
-  while (!sessions_.empty()) {
-    const auto session = sessions_.begin()->second.session;
-    session->abort();
-    sessions_.erase(session->id());
+  pool_.abort_all();
+  for (const Thread& thread : threads_) {
+    thread.io->stop();
   }
 }
+
+void Listener::add_thread_counters(ShellCounters* total) const {
+  for (const Thread& thread : threads_) {
+    add_counters(thread.io->counters(), total);
+  }
+}
+
+uint64_t Listener::beaten_ms(uint64_t now_ms) {
+  uint64_t oldest_ms = now_ms;
+  for (const Thread& thread : threads_) {
+    oldest_ms = std::min(oldest_ms, thread.io->beaten_ms());
+    thread.io->beat();
+  }
+  return oldest_ms;
+}
+
+// ---- Accepting -----------------------------------------------------------------------------------------------------
 
 void Listener::accept() {
   acceptor_.async_accept(accepted_peer_,
@@ -174,14 +240,26 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
     return;
   }
   make_room_for_handshake();
-  const AddressKey address = address_of(accepted_peer_.address());
-  const SessionId id = next_id_++;
-  auto session = std::make_shared<Session>(id, std::move(socket), accepted_peer_, context_, limits_.session, counters_,
-                                           fault_lines_, *this);
-  sessions_[id].session = session;
-  half_open_[id] = address;
-  session->start();
+  begin_session(std::move(socket));
+  flush();
   accept();
+}
+
+void Listener::begin_session(Tcp::socket socket) {
+  const SessionId id = next_id_++;
+  Entry& entry = sessions_[id];
+  entry.gauge = std::make_shared<QueueGauge>(0);
+  half_open_[id] = address_of(accepted_peer_.address());
+  if (threads_.empty()) {
+    pool_.begin(id, std::move(socket), accepted_peer_, entry.gauge);
+    return;
+  }
+  const auto least = std::min_element(threads_.begin(), threads_.end(), [](const Thread& a, const Thread& b) {
+    return a.session_count < b.session_count;
+  });
+  entry.thread = static_cast<uint16_t>(least - threads_.begin());
+  ++least->session_count;
+  least->io->begin(id, std::move(socket), accepted_peer_, entry.gauge);
 }
 
 Listener::AddressKey Listener::address_of(const asio::ip::address& address) {
@@ -219,8 +297,8 @@ void Listener::make_room_for_handshake() {
   ++counters_.handshakes_over_cap;
   log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
           "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
-  const auto session = sessions_.at(victim).session;
-  session->abort();
+  order(sessions_.at(victim), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, victim});
+  half_open_.erase(victim);  // now; of a thread's session the report of its end is still to come
 }
 
 void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
@@ -233,33 +311,53 @@ void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, con
 
 // ---- Sessions' reports ---------------------------------------------------------------------------------------------
 
-void Listener::on_session_established(SessionId session) {
-  const auto found = sessions_.find(session);
-  if (found != sessions_.end() && found->second.half_open) {
-    found->second.half_open = false;
-    half_open_.erase(session);
-    replace_silent(session);
+void Listener::on_reports(std::vector<SessionReport>& reports) {
+  is_in_reports_ = true;
+  for (const SessionReport& report : reports) {
+    switch (report.kind) {
+      case SessionReport::Kind::kEstablished:
+        on_session_established(report.session, report.device, report.claim);
+        break;
+      case SessionReport::Kind::kMessage:
+        on_session_message(report.session, report.device, report.message);
+        break;
+      case SessionReport::Kind::kClaim:
+        on_session_claim(report.session, report.claim, *report.identity);
+        break;
+      case SessionReport::Kind::kEnded:
+        on_session_ended(report.session);
+        break;
+    }
   }
-  owner_.on_session_established(session);
+  is_in_reports_ = false;
+  flush();
+}
+
+void Listener::on_session_established(SessionId session, uint32_t device, uint32_t claim) {
+  Entry& entry = sessions_.at(session);
+  entry.half_open = false;
+  half_open_.erase(session);
+  if (claim == 0) {  // any number of devices have the same claim
+    entry.device = device;
+    replace_silent(session, device);
+  }
+  owner_.on_session_established(session, device, claim);
 }
 
 // Or one device could take all connections.
-void Listener::replace_silent(SessionId session) {
-  if (find(session)->claim() != 0) {
-    return;  // any number of devices have the same one
-  }
-  const auto [entry, is_only] = silent_.try_emplace(find(session)->device(), session);
+void Listener::replace_silent(SessionId session, uint32_t device) {
+  const auto [known, is_only] = silent_.try_emplace(device, session);
   if (is_only) {
     return;
   }
-  Session* const before = find(std::exchange(entry->second, session));
-  if (before != nullptr && before->is_silent()) {
-    ++counters_.greetings_replaced;
-    before->close(gs_Reason_REASON_NEWER_SESSION);
-  }
+  const SessionId before = std::exchange(known->second, session);
+  order(sessions_.at(before), {SessionOrder::Kind::kReplace, gs_Reason_REASON_NONE, before});
 }
 
 void Listener::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
+  if (sessions_.at(session).is_closing) {
+    return;
+  }
   if (const auto silent = silent_.find(device); silent != silent_.end() && silent->second == session) {
     silent_.erase(silent);
   }
@@ -267,23 +365,23 @@ void Listener::on_session_message(SessionId session, uint32_t device, const Devi
 }
 
 void Listener::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
-  owner_.on_session_claim(session, claim, identity);
+  if (!sessions_.at(session).is_closing) {
+    owner_.on_session_claim(session, claim, identity);
+  }
 }
 
 void Listener::on_session_ended(SessionId session) {
   const auto found = sessions_.find(session);
-  if (found == sessions_.end()) {
-    return;
+  const Entry entry = std::move(found->second);
+  sessions_.erase(found);
+  if (!threads_.empty()) {
+    --threads_[entry.thread].session_count;
   }
-  const bool half_open = found->second.half_open;
-  const auto silent = silent_.find(found->second.session->device());
-  if (!half_open && silent != silent_.end() && silent->second == session) {
+  const auto silent = silent_.find(entry.device);
+  if (silent != silent_.end() && silent->second == session) {
     silent_.erase(silent);
   }
-  // The session is inside its own call: it goes when that has returned.
-  asio::post(io_, [keep = std::move(found->second.session)] {});
-  sessions_.erase(found);
-  if (half_open) {
+  if (entry.half_open) {
     half_open_.erase(session);
   } else {
     owner_.on_session_ended(session);

@@ -106,6 +106,27 @@ Status decode_parts(const RunParameters& parameters, size_t tensor_size, Reader&
   return Status::kOk;
 }
 
+void put_delay_switch(const DelaySwitch& delay_switch, std::vector<uint8_t>* out) {
+  out->push_back(delay_switch.is_switched ? 1 : 0);
+  put_u32(delay_switch.sample_count, out);
+  const std::vector<uint8_t> mean = model_bytes({1, 1}, &delay_switch.mean);
+  out->insert(out->end(), mean.begin(), mean.end());
+}
+
+Status decode_delay_switch(Reader& reader, VersionRecord* record) {
+  const uint8_t is_switched = reader.take_u8();
+  DelaySwitch delay_switch;
+  delay_switch.is_switched = is_switched == 1;
+  delay_switch.sample_count = reader.take_u32();
+  const auto mean = reader.take(sizeof(Real));
+  if (!reader.ok || is_switched > 1) {
+    return Status::kDataCorrupt;
+  }
+  GS_TRY(read_model({1, 1}, mean, &delay_switch.mean));
+  record->delay_switch = delay_switch;
+  return Status::kOk;
+}
+
 void put_cohort(const Cohort& cohort, std::vector<uint8_t>* out) {
   if (cohort.population == 0) {
     return;
@@ -223,6 +244,9 @@ std::vector<uint8_t> encode_payload(const VersionRecord& record) {
     if (record.has_parts) {
       put_parts(record, &out);
     }
+    if (record.delay_switch) {
+      put_delay_switch(*record.delay_switch, &out);
+    }
     put_cohort(record.cohort, &out);
     return out;
   }
@@ -250,6 +274,7 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
   record->model.clear();
   record->mean.clear();
   record->forgotten.clear();
+  record->delay_switch.reset();
   Reader reader{payload};
   if (parameters.has_mean()) {
     const uint8_t is_dense = reader.take_u8();
@@ -263,6 +288,9 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
     record->model.assign(model.begin(), model.end());
     if (parameters.model_parts() != 0) {
       GS_TRY(decode_parts(parameters, model.size(), reader, record));
+    }
+    if (parameters.delay_switch_by != DelaySwitchBy::kVersion) {
+      GS_TRY(decode_delay_switch(reader, record));
     }
     GS_TRY(decode_cohort(parameters, reader, &record->cohort));
     return reader.ok && reader.rest.empty() ? Status::kOk : Status::kDataCorrupt;

@@ -12,6 +12,8 @@
 //   scalar  block_count u32, then for each block base_version u32, owner u32, value_count u32, encoding u8, its bytes
 //   model   rows * cols f32 (f64 in the double build); in runs whose versions hold more (RunParameters::model_parts())
 //           the bits of the extra parts u32, these tensors in order, then local step and curvature, as the model
+//           and where an asynchronous run switches its delay rule by a statistic: is_switched u8, sample_count u32,
+//           mean as the model
 // with a mean
 //   dense   1 u8, weight_total u32, count u32 of the forgotten devices and their indices u32, model, mean (fixed)
 //   blocks  0 u8, from_zero u8, then as above, each block with after_step u8 before its bytes
@@ -20,11 +22,13 @@
 #define GRADSTREAM_SERVER_RECORD_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
+#include "server/delay_correction.h"
 #include "server/participation.h"
 #include "server/run_parameters.h"
 
@@ -56,8 +60,10 @@ struct VersionRecord {
   bool has_parts = false;  // of a run whose versions may hold more than a model: the payload says so
   std::vector<uint8_t> mean_gradient;
   std::vector<uint8_t> previous_model;
-  Real local_step = 0;  // eta of the local steps
-  Real curvature = 0;   // b; 0: none
+  Real local_step = 0;                      // eta of the local steps
+  Real curvature = 0;                       // b; 0: none
+  std::optional<DelaySwitch> delay_switch;  // of the version that it leads to, where the run switches by a statistic
+  DelayNotes notes;                         // of the rule that made it; the payload has none
   bool has_anchor() const { return !mean_gradient.empty(); }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };

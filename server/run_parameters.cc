@@ -639,10 +639,32 @@ std::string check_groups(const RunParameters& p) {
 
 // Keys that belong to a delay rule, where there is none.
 std::string check_no_delay_rule(const RunParameters& p) {
-  const bool has_keys =
-      p.late_delay_rule != DelayRule::kNone || p.delay_switch != 0 || p.dominance_penalty || p.server_momentum != 0;
-  return has_keys ? "delay_rule: late_delay_rule, delay_switch, dominance_penalty and server_momentum belong to one"
+  const bool has_keys = p.late_delay_rule != DelayRule::kNone || p.delay_switch != 0 || p.dominance_penalty ||
+                        p.server_momentum != 0 || p.delay_switch_by != DelaySwitchBy::kVersion ||
+                        p.delay_switch_at != 0;
+  return has_keys ? "delay_rule: late_delay_rule, the delay_switch keys, dominance_penalty and server_momentum belong "
+                    "to one"
                   : "";
+}
+
+std::string check_delay_switch(const RunParameters& p) {
+  if (p.delay_switch_by == DelaySwitchBy::kVersion) {
+    return p.delay_switch_at == 0 ? ""
+                                  : "delay_switch_at, delay_switch_by: a version has no statistic; set delay_switch_by "
+                                    "to cosine or drift_ratio, or leave delay_switch_at out";
+  }
+  if (p.late_delay_rule == DelayRule::kNone) {
+    return "delay_switch_by, late_delay_rule: there is no rule to switch to; set late_delay_rule, or leave "
+           "delay_switch_by out";
+  }
+  if (p.delay_switch >= p.version_count()) {
+    return "delay_switch, round_count: the run ends at version " + std::to_string(p.version_count()) +
+           "; no statistic would ever be asked";
+  }
+  const bool has_level = p.delay_switch_by == DelaySwitchBy::kCosine
+                             ? p.delay_switch_at > -1 && p.delay_switch_at < 1
+                             : p.delay_switch_at > 0 && std::isfinite(p.delay_switch_at);
+  return has_level ? "" : "delay_switch_at, delay_switch_by: a cosine is between -1 and 1, a drift_ratio is above 0";
 }
 
 std::string check_delay_rule(const RunParameters& p) {
@@ -985,6 +1007,14 @@ const EnumNames<DelayRule>& names_of() {
 }
 
 template <>
+const EnumNames<DelaySwitchBy>& names_of() {
+  static const EnumNames<DelaySwitchBy> names = {{"version", DelaySwitchBy::kVersion},
+                                                 {"cosine", DelaySwitchBy::kCosine},
+                                                 {"drift_ratio", DelaySwitchBy::kDriftRatio}};
+  return names;
+}
+
+template <>
 const EnumNames<LatePolicy>& names_of() {
   static const EnumNames<LatePolicy> names = {{"drop", LatePolicy::kDrop}, {"weight", LatePolicy::kWeight}};
   return names;
@@ -1144,10 +1174,10 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 }
 
 std::string check_parameters(const RunParameters& parameters) {
-  for (const auto check : {check_local_work, check_batches, check_proximal, check_svrg, check_steps, check_model,
-                           check_fold, check_groups, check_participation, check_over_selection, check_straggler,
-                           check_work, check_retry, check_weight_share, check_buffer, check_delay_rule, check_average,
-                           check_curve}) {
+  for (const auto check :
+       {check_local_work, check_batches, check_proximal, check_svrg, check_steps, check_model, check_fold, check_groups,
+        check_participation, check_over_selection, check_straggler, check_work, check_retry, check_weight_share,
+        check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

@@ -57,6 +57,14 @@ enum class DelayRule : uint8_t {
   kOrthoPos,
   kOrthoStrict
 };
+// What an asynchronous run goes over to late_delay_rule by (OrthoDyn, 004): a version, or a statistic of its updates,
+// with b and delta as server/delay_correction.h has them. Both fall as the devices' steps turn from a common way to
+// noise around a point: the run switches when their moving mean is down at delay_switch_at.
+enum class DelaySwitchBy : uint8_t {
+  kVersion,
+  kCosine,      // of the angle between the displacement delta and the drift b
+  kDriftRatio,  // |b| / |delta|
+};
 // Which iterate of its local path a device sends (002, options 1 and 2).
 enum class Iterate : uint8_t { kLast, kUniform };
 
@@ -161,11 +169,13 @@ struct RunParameters {
   uint32_t step_time_max_us = 0;
   // Asynchronous steps of tangents, with buffer_size. alpha = server_step by staleness.
   DelayRule delay_rule = DelayRule::kNone;
-  DelayRule late_delay_rule = DelayRule::kNone;  // from version delay_switch on; kNone: the same all the time
+  DelayRule late_delay_rule = DelayRule::kNone;  // after the switch; kNone: the same all the time
+  DelaySwitchBy delay_switch_by = DelaySwitchBy::kVersion;
+  uint32_t delay_switch = 0;       // kVersion: the version that switches; else the first one that may
+  Real delay_switch_at = 0;        // of the statistic
   bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
-  uint32_t delay_switch = 0;
-  Real delay_lambda = 1;     // of the dc rules
-  Real server_momentum = 0;  // beta of v <- beta T(v) + D
+  Real delay_lambda = 1;           // of the dc rules
+  Real server_momentum = 0;        // beta of v <- beta T(v) + D
   // Solver curve: gamma, the share of the displacement that is taken out of the control point's way.
   Real curve_orthogonality = 1;
   // The average of versions (server/model_average.h).
@@ -234,7 +244,9 @@ void visit_policy_fields(Parameters& p, Visit& visit) {
   visit("step_time_max_us", p.step_time_max_us);
   visit("delay_rule", p.delay_rule);
   visit("late_delay_rule", p.late_delay_rule);
+  visit("delay_switch_by", p.delay_switch_by);
   visit("delay_switch", p.delay_switch);
+  visit("delay_switch_at", p.delay_switch_at);
   visit("delay_lambda", p.delay_lambda);
   visit("dominance_penalty", p.dominance_penalty);
   visit("server_momentum", p.server_momentum);
@@ -351,6 +363,8 @@ template <>
 const EnumNames<Iterate>& names_of();
 template <>
 const EnumNames<DelayRule>& names_of();
+template <>
+const EnumNames<DelaySwitchBy>& names_of();
 template <>
 const EnumNames<LatePolicy>& names_of();
 template <>

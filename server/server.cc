@@ -56,8 +56,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       parts_(std::move(parts)),
       coordinator_(std::move(coordinator)),
       devices_(std::move(devices)),
-      tls_([this](std::string_view identity, PskEntry* out) { return find_psk(identity, out); },
-           config.server.allow_psk_ke),
+      tls_(lookup_in(parts_.fleet), config.server.allow_psk_ke),
       listener_(io, tls_, limits_for(config), counters_, *this),
       tick_(io),
       fleet_poll_(io),
@@ -86,13 +85,41 @@ Server::~Server() {
 
 uint64_t Server::now_ms() const { return epoch_offset_ms_ + steady_ms(); }
 
+ShellCounters Server::counters() const {
+  ShellCounters total = counters_;
+  listener_.add_thread_counters(&total);
+  return total;
+}
+
+// One thread: it is this one. More: so many beside this one, each with a connection to the database.
+std::string Server::start_tls() {
+  const uint32_t count = config_.server.io_threads;
+  std::vector<PskLookup> lookups;
+  SqliteOptions options;
+  options.path = config_.server.database;
+  options.may_create = false;
+  for (uint32_t i = 0; count > 1 && i < count; ++i) {
+    SqliteDatabase& fleet = *thread_fleets_.emplace_back(std::make_unique<SqliteDatabase>());
+    if (fleet.open(options) != StoreStatus::kOk) {
+      return "server.limits.io_threads: a thread cannot look devices up: " + fleet.error();
+    }
+    lookups.push_back(lookup_in(fleet));
+  }
+  const Status status =
+      count == 1 ? tls_.start() : listener_.start_threads(std::move(lookups), config_.server.allow_psk_ke);
+  return status == Status::kOk
+             ? ""
+             : "TLS cannot start: no random bytes from the operating system, or no memory; check /dev/urandom";
+}
+
 std::string Server::start() {
-  if (tls_.start() != Status::kOk) {
-    return "TLS cannot start: no random bytes from the operating system, or no memory; check /dev/urandom";
+  std::string problem = start_tls();
+  if (!problem.empty()) {
+    return problem;
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config_.server.listen, &endpoint);  // load_config() has checked it
-  std::string problem = listener_.open(endpoint);
+  problem = listener_.open(endpoint);
   if (!problem.empty()) {
     return problem;
   }
@@ -116,10 +143,15 @@ std::string Server::start() {
 
 // ---- Sessions ------------------------------------------------------------------------------------------------------
 
-bool Server::find_claim_psk(std::string_view identity, PskEntry* out) {
+// What follows runs in the middle of a handshake, on the thread of its session.
+PskLookup Server::lookup_in(SqliteDatabase& fleet) {
+  return [this, &fleet](std::string_view identity, PskEntry* out) { return find_psk(fleet, identity, out); };
+}
+
+bool Server::find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out) {
   std::optional<ClaimRow> row;
-  if (parts_.fleet.find_claim(std::string(identity.substr(1)), &row) != StoreStatus::kOk) {
-    fleet_unreadable();
+  if (fleet.find_claim(std::string(identity.substr(1)), &row) != StoreStatus::kOk) {
+    fleet_unreadable(fleet);
   }
   if (!row) {
     return false;
@@ -132,19 +164,19 @@ bool Server::find_claim_psk(std::string_view identity, PskEntry* out) {
   return true;
 }
 
-bool Server::find_psk(std::string_view identity, PskEntry* out) {
+bool Server::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out) {
   if (is_claim_identity(identity)) {
-    return find_claim_psk(identity, out);
+    return find_claim_psk(fleet, identity, out);
   }
   std::optional<DeviceRow> row;
   std::string name(identity);
   uint32_t generation = 0;
-  StoreStatus status = parts_.fleet.find_device(name, &row);
+  StoreStatus status = fleet.find_device(name, &row);
   if (status == StoreStatus::kOk && !row && split_identity(identity, &name, &generation)) {
-    status = parts_.fleet.find_device(name, &row);
+    status = fleet.find_device(name, &row);
   }
   if (status != StoreStatus::kOk) {
-    fleet_unreadable();
+    fleet_unreadable(fleet);
   }
   if (!row || generation > row->generation) {
     return false;
@@ -161,16 +193,15 @@ bool Server::find_psk(std::string_view identity, PskEntry* out) {
   return true;
 }
 
-void Server::on_session_established(SessionId session) {
-  const Session* const found = listener_.find(session);
-  if (found != nullptr && found->claim() == 0 && found->device() >= devices_.size()) {
+void Server::on_session_established(SessionId, uint32_t device, uint32_t claim) {
+  if (claim == 0 && device >= devices_.size()) {
     refresh_fleet();  // enrolled since the last poll
   }
 }
 
 void Server::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
   if (device >= devices_.size()) {
-    listener_.find(session)->close(gs_Reason_REASON_UNKNOWN_RUN);
+    listener_.close(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
   }
   coordinator_->on_message(session, device, message, now_ms());
@@ -197,7 +228,7 @@ void Server::on_session_claim(SessionId session, uint32_t claim, const Identity&
                                      ? "give the device another name, or a file of its own: gradstream device rotate"
                                      : "see gradstream claim list; gradstream claim add makes another one"));
   }
-  listener_.find(session)->answer_claim(reason);
+  listener_.answer_claim(session, reason);
 }
 
 void Server::on_session_ended(SessionId session) {
@@ -221,7 +252,7 @@ void Server::execute() {
     for (Action& action : actions) {
       execute(action);
     }
-    flush_sessions();
+    listener_.flush();
   }
   executing_ = false;
   note_round();
@@ -229,31 +260,13 @@ void Server::execute() {
   arm_tick();
 }
 
-// What the actions have queued: messages that go to one session together leave in one write.
-void Server::flush_sessions() {
-  for (const SessionId id : touched_sessions_) {
-    if (Session* const session = listener_.find(id); session != nullptr) {
-      session->flush();
-    }
-  }
-  touched_sessions_.clear();
-}
-
 void Server::execute(Action& action) {
-  Session* const session = action.session == 0 ? nullptr : listener_.find(action.session);
   switch (action.kind) {
     case ActionKind::kSend:
-      if (session != nullptr) {
-        session->queue(action.message);
-        if (touched_sessions_.empty() || touched_sessions_.back() != action.session) {
-          touched_sessions_.push_back(action.session);
-        }
-      }
+      listener_.send(action.session, action.message);
       break;
     case ActionKind::kClose:
-      if (session != nullptr) {
-        session->close(action.reason);
-      }
+      listener_.close(action.session, action.reason);
       break;
     case ActionKind::kPersist: store_->append(std::move(action.record)); break;
     case ActionKind::kPublish: publish(action.version); break;
@@ -373,7 +386,7 @@ void Server::on_store_failed(StoreStatus status) {
 void Server::poll_fleet() {
   uint64_t count = 0;
   if (parts_.fleet.change_count(&count) != StoreStatus::kOk) {
-    fleet_unreadable();
+    fleet_unreadable(parts_.fleet);
   } else if (count == change_count_ || refresh_fleet()) {
     change_count_ = count;  // only now: what could not be read is looked for again
     is_fleet_unreadable_ = false;
@@ -387,9 +400,9 @@ void Server::poll_fleet() {
 }
 
 // Logged once until it can be read again. Returns false.
-bool Server::fleet_unreadable() {
-  if (!std::exchange(is_fleet_unreadable_, true)) {
-    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", parts_.fleet.error()));
+bool Server::fleet_unreadable(const SqliteDatabase& fleet) {
+  if (!is_fleet_unreadable_.exchange(true)) {
+    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", fleet.error()));
   }
   return false;
 }
@@ -398,7 +411,7 @@ bool Server::fleet_unreadable() {
 bool Server::refresh_fleet() {
   std::vector<DeviceRow> rows;
   if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
-    return fleet_unreadable();
+    return fleet_unreadable(parts_.fleet);
   }
   for (DeviceRow& row : rows) {
     const bool is_new = row.index >= devices_.size();
@@ -444,7 +457,7 @@ bool Server::refresh_runs() {
   std::optional<RunRow> current;
   if (parts_.fleet.find_run(run_.id, &run) != StoreStatus::kOk ||
       parts_.fleet.current_run(&current) != StoreStatus::kOk) {
-    return fleet_unreadable();
+    return fleet_unreadable(parts_.fleet);
   }
   if (run && !is_over()) {
     follow_wish(run->state);
@@ -475,7 +488,7 @@ void Server::drain() {
   log_event(LogLevel::kInfo, "draining", Fields().add("sessions", uint64_t{listener_.connection_count()}));
   const SessionLimits& session = config_.server.listener.session;
   const gs_RetryWindow paced = coordinator_->retry_window();
-  listener_.drain(session.refusal_retry_min_ms, std::max(session.refusal_retry_max_ms, paced.max_ms));
+  listener_.drain({session.refusal_retry_min_ms, std::max(session.refusal_retry_max_ms, paced.max_ms)});
   if (listener_.connection_count() == 0) {
     io_.stop();
     return;
@@ -505,16 +518,19 @@ bool Server::finish() {
 
 void Server::log_counters() {
   Fields fields;
-  visit_counters(counters_, coordinator_->counters(),
+  visit_counters(counters(), coordinator_->counters(),
                  [&](const char* key, const char*, uint64_t value) { fields.add(key, value); });
   log_event(LogLevel::kInfo, "counters", fields);
 }
 
 // Once a period: a word to the service manager, and a copy of what can be seen now, so that who looks holds nobody up.
+// Where a thread with sessions has stopped none of that happens: the manager and /healthz see a server that hangs.
 void Server::watch() {
-  notify_manager("READY=1\nWATCHDOG=1");
-  if (board_ != nullptr) {
-    publish_snapshot();
+  if (!has_stalled_thread()) {
+    notify_manager("READY=1\nWATCHDOG=1");
+    if (board_ != nullptr) {
+      publish_snapshot();
+    }
   }
   watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
   watch_timer_.async_wait([this](const ErrorCode& error) {
@@ -522,6 +538,22 @@ void Server::watch() {
       watch();
     }
   });
+}
+
+bool Server::has_stalled_thread() {
+  const uint64_t now = steady_ms();
+  const uint64_t silent_ms = now - listener_.beaten_ms(now);
+  if (silent_ms <= kWatchStaleMs) {
+    return false;
+  }
+  if (is_log_due(&stall_logged_ms_)) {
+    log_event(
+        LogLevel::kError, "io_thread_stalled",
+        Fields()
+            .add("silent_ms", silent_ms)
+            .add("remedy", "restart the server, as a service manager's watchdog does, and report it with its log"));
+  }
+  return true;
 }
 
 void Server::publish_snapshot() {
@@ -553,7 +585,7 @@ void Server::publish_snapshot() {
   snapshot->handshakes = listener_.handshake_count();
   snapshot->is_storage_failed = coordinator_->is_storage_failed();
   snapshot->is_draining = draining_;
-  snapshot->shell = counters_;
+  snapshot->shell = counters();
   snapshot->coordinator = coordinator_->counters();
   snapshot->rounds.assign(rounds_.begin(), rounds_.end());
   if (watched_devices_ == nullptr || snapshot->taken_steady_ms >= watch_devices_at_ms_) {
@@ -584,7 +616,8 @@ void Server::note_round() {
   if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().summary.version == last.version)) {
     return;
   }
-  rounds_.push_back({last, counters_.wire_bytes_received, counters_.wire_bytes_sent});
+  const ShellCounters total = counters();
+  rounds_.push_back({last, total.wire_bytes_received, total.wire_bytes_sent});
   if (rounds_.size() > kRoundHistoryMax) {
     rounds_.pop_front();
   }

@@ -3,10 +3,13 @@
 //   sessions --messages--> Coordinator --actions--> sessions, store thread, export folder, log
 //                              ^------ on_persisted, on_tick, on_session_closed ------'
 //
-// One io_context thread runs everything but the disk. Lifetime: construct, start(), io.run(), then finish().
+// One io_context thread runs everything but the disk and, where io_threads is above 1, the sessions, which have threads
+// of their own then (server/io_thread.h): between TLS and decoded messages nothing is shared but the database, of which
+// each thread has a connection to look keys up in. Lifetime: construct, start(), io.run(), then finish().
 #ifndef GRADSTREAM_SERVER_SERVER_H_
 #define GRADSTREAM_SERVER_SERVER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -51,22 +54,24 @@ class Server : public SessionOwner {
   // After io.run(): stores what is left. False when records could not be stored (their devices were told nothing).
   bool finish();
 
-  const ShellCounters& counters() const { return counters_; }
+  // Of all threads.
+  ShellCounters counters() const;
   const Coordinator& coordinator() const { return *coordinator_; }
 
  private:
-  void on_session_established(SessionId session) override;
+  void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;
 
-  bool find_psk(std::string_view identity, PskEntry* out);
-  bool find_claim_psk(std::string_view identity, PskEntry* out);
+  std::string start_tls();
+  PskLookup lookup_in(SqliteDatabase& fleet);
+  bool find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
+  bool find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
   StoreThread::Reports make_reports();
   void on_store_failed(StoreStatus status);
   void execute();
   void execute(Action& action);
-  void flush_sessions();
   void publish(uint32_t version);
   void export_model(uint32_t version, uint64_t digest, const std::string& path, std::vector<uint8_t> npy,
                     const std::string& average);
@@ -77,9 +82,10 @@ class Server : public SessionOwner {
   void poll_fleet();
   bool refresh_fleet();
   bool refresh_runs();
-  bool fleet_unreadable();
+  bool fleet_unreadable(const SqliteDatabase& fleet);
   void log_counters();
   void watch();
+  bool has_stalled_thread();
   void publish_snapshot();
   uint64_t silent_after_ms() const;
   void note_round();
@@ -92,6 +98,7 @@ class Server : public SessionOwner {
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<DeviceRow> devices_;
   ShellCounters counters_;
+  std::vector<std::unique_ptr<SqliteDatabase>> thread_fleets_;  // one for each thread with sessions
   TlsContext tls_;
   Listener listener_;
   std::optional<StoreThread> store_;
@@ -105,14 +112,14 @@ class Server : public SessionOwner {
   uint64_t watched_devices_ms_ = 0;   // when they were copied
   uint64_t watch_devices_at_ms_ = 0;  // when they are again, by the steady clock
   const std::shared_ptr<const RunParameters> watched_parameters_;
-  std::deque<WatchedRound> rounds_;  // the last kRoundHistoryMax
-  uint64_t epoch_offset_ms_ = 0;  // from the steady clock to the epoch, taken once: now_ms() never jumps
+  std::deque<WatchedRound> rounds_;       // the last kRoundHistoryMax
+  uint64_t epoch_offset_ms_ = 0;          // from the steady clock to the epoch, taken once: now_ms() never jumps
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
-  bool is_fleet_unreadable_ = false;      // and the log says so
-  RateMeter claim_lines_;                 // of kFaultLines
-  uint32_t next_run_ = 0;  // that this server makes room for; 0: none
+  std::atomic<bool> is_fleet_unreadable_ = false;  // and the log says so; of all threads
+  uint64_t stall_logged_ms_ = 0;
+  RateMeter claim_lines_;                       // of kFaultLines
+  uint32_t next_run_ = 0;                       // that this server makes room for; 0: none
   std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
-  std::vector<SessionId> touched_sessions_;  // by the actions under way
   bool executing_ = false;
   bool draining_ = false;
 };

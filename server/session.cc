@@ -14,7 +14,7 @@ namespace gradstream {
 
 namespace {
 
-uint64_t* counter_of(TlsFault fault, ShellCounters& counters) {
+Counter* counter_of(TlsFault fault, ShellCounters& counters) {
   switch (fault) {
     case TlsFault::kNotTls: return &counters.plain_text_peers;
     case TlsFault::kTlsVersion: return &counters.tls_version_peers;
@@ -41,10 +41,47 @@ Piece piece_of(const Update& update) {
   return {update.first_value == 0, encoded_size(static_cast<Encoding>(update.encoding), left) <= update.values.size};
 }
 
+// When the peer is due depends on the last thing that it was told.
+uint64_t patience_after(const ServerMessage& message, const SessionLimits& limits) {
+  const uint64_t answer_ms = limits.answer_deadline_ms;
+  switch (message.which_body) {
+    case gs_ServerMessage_task_tag:
+      return message.body.task.deadline_ms == 0 ? limits.session_idle_max_ms
+                                                : answer_ms + message.body.task.deadline_ms;
+    case gs_ServerMessage_ack_tag:
+      return answer_ms + message.body.ack.retry.max_ms;
+    case gs_ServerMessage_wait_tag:
+      return answer_ms + message.body.wait.retry.max_ms;
+    default:
+      return answer_ms;
+  }
+}
+
+// What a frame costs while it waits.
+size_t cost_of(const std::vector<uint8_t>& frame) { return frame.size() + kQueuedFrameOverhead; }
+
 }  // namespace
 
-Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, TlsContext& context,
-                 const SessionLimits& limits, ShellCounters& counters, RateMeter& fault_lines, SessionOwner& owner)
+Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out) {
+  uint8_t frame[kFrameSizeMax];
+  const Result<size_t> size = encode_frame(message, frame);
+  if (!size.ok()) {
+    return size.status();
+  }
+  const size_t cost = size.value() + kQueuedFrameOverhead;
+  if (*gauge + cost > limits.queue_size_max) {
+    return Status::kOutOfMemory;
+  }
+  *gauge += cost;
+  out->bytes.assign(frame, frame + size.value());  // a buffer of the frame's own size, not of the largest one's
+  out->patience_ms = patience_after(message, limits);
+  out->is_ack = message.which_body == gs_ServerMessage_ack_tag;
+  return Status::kOk;
+}
+
+Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge,
+                 TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
+                 SessionOwner& owner)
     : id_(id),
       context_(context),
       limits_(limits),
@@ -52,7 +89,8 @@ Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, Tl
       fault_lines_(fault_lines),
       owner_(&owner),
       peer_(peer),
-      timer_(socket.get_executor()) {
+      timer_(socket.get_executor()),
+      gauge_(std::move(gauge)) {
   // The stream's callback holds no reference to the session: end() silences it first.
   stream_ = std::make_shared<TlsStream>(std::move(socket), context_, [this] { pump(); });
 }
@@ -81,26 +119,42 @@ void Session::queue(const ServerMessage& message) {
   if (!is_open()) {
     return;
   }
-  uint8_t frame[kFrameSizeMax];
-  const Result<size_t> size = encode_frame(message, frame);
-  if (!size.ok()) {
+  OutFrame frame;
+  const Status status = make_frame(message, limits_, gauge_.get(), &frame);
+  if (status == Status::kOk) {
+    queue(std::move(frame));
+  } else if (status == Status::kOutOfMemory) {
+    overload();
+  } else {
     log_event(LogLevel::kError, "message_not_encoded",
               Fields().add("session", id_).add("body", uint64_t{message.which_body}));
+  }
+}
+
+void Session::queue(OutFrame frame) {
+  if (!is_open()) {
+    *gauge_ -= cost_of(frame.bytes);
     return;
   }
-  if (queued_size_ + size.value() + kQueuedFrameOverhead > limits_.queue_size_max) {
-    ++counters_.sessions_overloaded;
-    log_event(LogLevel::kWarn, "session_overloaded",
-              Fields().add("session", id_).add("device", identity()).add("queued", uint64_t{queued_size_})
-                  .add("remedy", "the device reads too slowly; raise server.limits.queue_size_max for larger models"));
-    close(gs_Reason_REASON_OVERLOADED);
-    return;
-  }
-  queue_frame({frame, size.value()});
-  note_sent(message);
+  note_sent(frame);
+  queue_.push_back(std::move(frame.bytes));
   if (drain_message_ && !upload_begun_) {
     drain(*std::exchange(drain_message_, nullptr));
   }
+}
+
+void Session::overload() {
+  if (!is_open()) {
+    return;
+  }
+  ++counters_.sessions_overloaded;
+  log_event(LogLevel::kWarn, "session_overloaded",
+            Fields()
+                .add("session", id_)
+                .add("device", identity())
+                .add("queued", uint64_t{queued_size()})
+                .add("remedy", "the device reads too slowly; raise server.limits.queue_size_max for larger models"));
+  close(gs_Reason_REASON_OVERLOADED);
 }
 
 void Session::flush() {
@@ -110,10 +164,15 @@ void Session::flush() {
   }
 }
 
-// Copies the frame: a buffer of the frame's own size, not of the largest one's.
 void Session::queue_frame(std::span<const uint8_t> frame) {
-  queued_size_ += frame.size() + kQueuedFrameOverhead;
-  queue_.emplace_back(frame.begin(), frame.end());
+  *gauge_ += cost_of(queue_.emplace_back(frame.begin(), frame.end()));
+}
+
+void Session::drop_queue() {
+  for (const std::vector<uint8_t>& frame : queue_) {
+    *gauge_ -= cost_of(frame);
+  }
+  queue_.clear();
 }
 
 // While this end owes an answer the peer is not late; where the peer owes the next frame it is due as after an answer.
@@ -136,22 +195,11 @@ void Session::note_received(const DeviceMessage& message) {
   }  // else a piece that crossed its Ack on the way: the device has the Ack's window
 }
 
-// When the peer is due depends on the last thing that this end told it.
-void Session::note_sent(const ServerMessage& message) {
+void Session::note_sent(const OutFrame& frame) {
   owes_answer_ = false;
-  upload_begun_ = upload_begun_ && message.which_body != gs_ServerMessage_ack_tag;
-  uint64_t patience_ms = limits_.answer_deadline_ms;
-  switch (message.which_body) {
-    case gs_ServerMessage_task_tag:
-      patience_ms = message.body.task.deadline_ms == 0 ? limits_.session_idle_max_ms
-                                                       : patience_ms + message.body.task.deadline_ms;
-      break;
-    case gs_ServerMessage_ack_tag: patience_ms += message.body.ack.retry.max_ms; break;
-    case gs_ServerMessage_wait_tag: patience_ms += message.body.wait.retry.max_ms; break;
-    default: break;
-  }
-  peer_due_ms_ = now_ms() + patience_ms;
-  exchange_due_ms_ = now_ms() + std::max<uint64_t>(patience_ms, limits_.session_idle_max_ms);
+  upload_begun_ = upload_begun_ && !frame.is_ack;
+  peer_due_ms_ = now_ms() + frame.patience_ms;
+  exchange_due_ms_ = now_ms() + std::max<uint64_t>(frame.patience_ms, limits_.session_idle_max_ms);
 }
 
 void Session::drain(const ServerMessage& message) {
@@ -173,8 +221,7 @@ void Session::close(gs_Reason reason) {
   }
   if (reason == gs_Reason_REASON_OVERLOADED) {
     // What it did not read it need not get: the reason is enough.
-    queue_.clear();
-    queued_size_ = 0;
+    drop_queue();
   }
   if (reason != gs_Reason_REASON_NONE) {
     uint8_t frame[kFrameSizeMax];
@@ -234,8 +281,7 @@ void Session::end() {
   stream_->close();
   timer_.cancel();
   timer_ms_ = 0;
-  queue_.clear();
-  queued_size_ = 0;
+  drop_queue();
   owner_->on_session_ended(id_);
 }
 
@@ -280,7 +326,7 @@ void Session::pump_handshake() {
     log_event(LogLevel::kDebug, "session_established",
               Fields().add("session", id_).add("peer", text_of(peer_)).add("device", identity()));
   }
-  owner_->on_session_established(id_);
+  owner_->on_session_established(id_, device(), claim());
 }
 
 void Session::fail_tls() {
@@ -303,7 +349,7 @@ void Session::fail_tls() {
 }
 
 bool Session::may_log_fault() {
-  const bool may = fault_lines_.admit(kFaultLines, now_ms());
+  const bool may = fault_lines_.admit(now_ms());
   counters_.fault_lines_dropped += may ? 0 : 1;
   return may;
 }
@@ -429,15 +475,14 @@ void Session::write_queued() {
       return;
     }
     if (status != Status::kOk) {
-      queue_.clear();
-      queued_size_ = 0;
+      drop_queue();
       if (is_open()) {
         begin_closing();
       }
       return;
     }
     ++counters_.frames_sent;
-    queued_size_ -= queue_.front().size() + kQueuedFrameOverhead;
+    *gauge_ -= cost_of(queue_.front());
     queue_.pop_front();
   }
 }
@@ -497,7 +542,7 @@ void Session::on_deadline(Deadline deadline) {
   struct Row {
     const char* name;
     const char* state;
-    uint64_t* counter;
+    Counter* counter;
     const char* remedy;
   };
   Row row = {};

@@ -17,9 +17,11 @@
 #ifndef GRADSTREAM_SERVER_SESSION_H_
 #define GRADSTREAM_SERVER_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +31,7 @@
 #include "runtime/link/frame.h"
 #include "server/asio_alias.h"
 #include "server/rate_limit.h"
+#include "server/shell_counters.h"
 #include "server/tls_stream.h"
 
 namespace gradstream {
@@ -53,50 +56,43 @@ struct SessionLimits {
   uint32_t refusal_retry_max_ms = 10000;
 };
 
-// Counters of the shell. Names are stable: they are the keys of the log line event=counters.
-struct ShellCounters {
-  uint64_t connections_accepted = 0;
-  uint64_t connections_over_cap = 0;
-  uint64_t handshakes_over_cap = 0;
-  uint64_t accept_failures = 0;
-  uint64_t sessions_established = 0;
-  uint64_t plain_text_peers = 0;
-  uint64_t tls_version_peers = 0;
-  uint64_t unknown_identities = 0;
-  uint64_t revoked_identities = 0;
-  uint64_t inactive_identities = 0;
-  uint64_t expired_keys = 0;
-  uint64_t wrong_keys = 0;
-  uint64_t large_records = 0;
-  uint64_t tls_other_faults = 0;
-  uint64_t malformed_frames = 0;
-  uint64_t deadline_handshake = 0;
-  uint64_t deadline_hello = 0;
-  uint64_t deadline_frame = 0;
-  uint64_t deadline_write = 0;
-  uint64_t deadline_idle = 0;
-  uint64_t deadline_close = 0;
-  uint64_t sessions_overloaded = 0;
-  uint64_t frames_received = 0;
-  uint64_t frames_sent = 0;
-  uint64_t wire_bytes_received = 0;
-  uint64_t wire_bytes_sent = 0;
-  uint64_t store_failures = 0;
-  uint64_t fault_lines_dropped = 0;  // of the log, beyond kFaultLines
-  uint64_t greetings_replaced = 0;
-  uint64_t claims_granted = 0;
-  uint64_t claims_refused = 0;
-};
-
 // Lines of the log about handshakes that fail and bytes that are no message, of the whole server. Reason: whoever can
 // reach the port could fill the disk; what is dropped is counted.
 inline constexpr RateLimit kFaultLines = {10, 100};
 
-// Who owns the sessions. All calls come from the io_context thread.
+// Shared by the sessions of all threads.
+class FaultLines {
+ public:
+  bool admit(uint64_t now_ms) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return meter_.admit(kFaultLines, now_ms);
+  }
+
+ private:
+  std::mutex mutex_;
+  RateMeter meter_;
+};
+
+// What waits for one peer, in bytes of memory (kQueuedFrameOverhead for each frame included), on its way to the session
+// and in its queue. Who makes a frame adds it, the session takes it off.
+using QueueGauge = std::atomic<size_t>;
+
+// A message as its session sends it.
+struct OutFrame {
+  std::vector<uint8_t> bytes;
+  uint64_t patience_ms = 0;  // the peer is due so long after it
+  bool is_ack = false;
+};
+// From any thread. kOk: *gauge counts it; kOutOfMemory: it would be more than queue_size_max; else it cannot be
+// encoded.
+Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out);
+
+// Who owns the sessions. All calls come from the thread of the session's io_context.
 class SessionOwner {
  public:
   virtual ~SessionOwner() = default;
-  virtual void on_session_established(SessionId session) = 0;
+  // device: enrolment index, proven; claim: not 0, it has proven that one, and is no device yet.
+  virtual void on_session_established(SessionId session, uint32_t device, uint32_t claim) = 0;
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
   // Of a session of this claim; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
@@ -106,9 +102,10 @@ class SessionOwner {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // socket: with TCP_NODELAY. fault_lines: of kFaultLines, shared by all sessions.
-  Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, TlsContext& context,
-          const SessionLimits& limits, ShellCounters& counters, RateMeter& fault_lines, SessionOwner& owner);
+  // socket: with TCP_NODELAY; its io_context's thread makes all calls. gauge: of this session.
+  Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge,
+          TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
+          SessionOwner& owner);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -117,12 +114,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // queue() takes a message, flush() sends what is queued, so that messages of one origin leave in one write; send() is
   // both. Nothing happens when the session is closing.
   void queue(const ServerMessage& message);
+  void queue(OutFrame frame);
   void flush();
   void send(const ServerMessage& message);
   // Sends a Drain and ends the session; where an update has begun to come, after its Ack.
   void drain(const ServerMessage& message);
   // Ends the session after what was queued. reason: sent in a Refuse unless REASON_NONE.
   void close(gs_Reason reason);
+  // A message that make_frame() has no room for ends it.
+  void overload();
   // The answer to a claim ends its session.
   void answer_claim(gs_Reason reason);
   // Ends it at once, without a word; on_session_ended() is still called.
@@ -136,7 +136,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_open() const { return state_ == State::kHello || state_ == State::kOpen; }
   // Established, and nothing has been heard of it yet.
   bool is_silent() const { return state_ == State::kHello; }
-  size_t queued_size() const { return queued_size_; }
+  size_t queued_size() const { return *gauge_; }
 
  private:
   enum class State : uint8_t { kNew, kTls, kHello, kOpen, kClosing, kGone };
@@ -153,7 +153,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void refuse_malformed(const char* what);
   void queue_frame(std::span<const uint8_t> frame);
   void note_received(const DeviceMessage& message);
-  void note_sent(const ServerMessage& message);
+  void note_sent(const OutFrame& frame);
+  void drop_queue();
   void fail_tls();
   bool may_log_fault();
   void refuse_device_at_claim();
@@ -168,7 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
   TlsContext& context_;
   const SessionLimits& limits_;
   ShellCounters& counters_;
-  RateMeter& fault_lines_;
+  FaultLines& fault_lines_;
   SessionOwner* owner_;
   const Tcp::endpoint peer_;
   std::shared_ptr<TlsStream> stream_;
@@ -178,7 +179,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool pumping_ = false;
   FrameReader reader_;
   std::list<std::vector<uint8_t>> queue_;  // an empty deque would take half a kilobyte
-  size_t queued_size_ = 0;
+  const std::shared_ptr<QueueGauge> gauge_;
   // Beginnings of what the deadlines measure; 0: not running.
   uint64_t state_begin_ms_ = 0;
   uint64_t frame_begin_ms_ = 0;

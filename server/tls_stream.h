@@ -13,7 +13,9 @@
 // where the context allows it). No certificates, no tickets, no renegotiation; records of at most 1,024 bytes.
 // A peer offers one identity: an unknown one is answered at once with the alert unknown_psk_identity.
 //
-// Mbed TLS is used from one thread only: all streams of a process live on one io_context thread.
+// A context and its streams belong to one thread. Several contexts may have threads of their own: the keys and random
+// numbers of PSA, which are the process's, are locked (MBEDTLS_THREADING_C); contexts are started before any of them
+// has a stream.
 #ifndef GRADSTREAM_SERVER_TLS_STREAM_H_
 #define GRADSTREAM_SERVER_TLS_STREAM_H_
 
@@ -51,7 +53,8 @@ struct PskEntry {
   uint32_t claim = 0;   // its id; 0: this is a device
   PskRefusal refusal = PskRefusal::kNone;
 };
-// false: no such identity. Called on the io_context thread, in the middle of a handshake: it must not wait.
+// false: no such identity. Called on the thread of the context's streams, in the middle of a handshake: it must not
+// wait.
 using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
 
 enum class TlsFault : uint8_t {

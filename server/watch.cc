@@ -338,6 +338,12 @@ std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
   visit_counters(s.shell, s.coordinator, [&](const std::string& key, const char* help, uint64_t value) {
     metrics.counter("gradstream_" + key + "_total", help, value);
   });
+  const char* const updates = "gradstream_refusals_total";
+  metrics.begin(updates, "counter", "Updates and tasks that were refused.");
+  for (size_t i = 1; i < s.coordinator.refusals.size(); ++i) {
+    metrics.sample(updates, std::string("reason=\"") + reason_name(static_cast<gs_Reason>(i)) + "\"",
+                   std::to_string(s.coordinator.refusals[i]));
+  }
   metrics.counter("gradstream_http_requests_total", "Requests to this port that were answered.", http.requests);
   const char* const refusals = "gradstream_http_refusals_total";
   metrics.begin(refusals, "counter", "Requests to this port, and connections, that were refused.");

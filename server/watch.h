@@ -16,7 +16,7 @@
 
 #include "server/coordinator.h"
 #include "server/http.h"
-#include "server/session.h"
+#include "server/shell_counters.h"
 
 namespace gradstream {
 
@@ -84,45 +84,18 @@ class WatchBoard {
 // visit(key, help, value): key as in the log line event=counters; the metric is gradstream_KEY_total.
 template <typename Visit>
 void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&& visit) {
-  visit("connections_accepted", "Connections to the devices' port.", s.connections_accepted);
-  visit("connections_over_cap", "Connections closed at connection_count_max.", s.connections_over_cap);
-  visit("handshakes_over_cap", "Half-open connections closed at handshake_count_max.", s.handshakes_over_cap);
-  visit("accept_failures", "Connections that the system could not give.", s.accept_failures);
-  visit("sessions_established", "TLS handshakes that succeeded.", s.sessions_established);
-  visit("plain_text_peers", "Peers that spoke no TLS.", s.plain_text_peers);
-  visit("tls_version_peers", "Peers without TLS 1.3.", s.tls_version_peers);
-  visit("unknown_identities", "Handshakes of names that nobody enrolled.", s.unknown_identities);
-  visit("revoked_identities", "Handshakes of revoked devices.", s.revoked_identities);
-  visit("inactive_identities", "Handshakes of pending or disabled devices.", s.inactive_identities);
-  visit("expired_keys", "Handshakes with a key whose rotation window is over.", s.expired_keys);
-  visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.wrong_keys);
-  visit("large_records", "Sessions ended for a TLS record beyond record_size_limit.", s.large_records);
-  visit("tls_other_faults", "Handshakes that failed otherwise.", s.tls_other_faults);
-  visit("malformed_frames", "Sessions ended for bytes that are no message.", s.malformed_frames);
-  visit("deadline_handshake", "Sessions ended by handshake_deadline_ms.", s.deadline_handshake);
-  visit("deadline_hello", "Sessions ended for want of a Hello.", s.deadline_hello);
-  visit("deadline_frame", "Sessions ended by frame_deadline_ms.", s.deadline_frame);
-  visit("deadline_write", "Sessions ended by write_deadline_ms.", s.deadline_write);
-  visit("deadline_idle", "Sessions ended for silence.", s.deadline_idle);
-  visit("deadline_close", "Sessions cut by close_deadline_ms.", s.deadline_close);
-  visit("sessions_overloaded", "Sessions ended at queue_size_max.", s.sessions_overloaded);
-  visit("frames_received", "Messages from devices.", s.frames_received);
-  visit("frames_sent", "Messages to devices.", s.frames_sent);
-  visit("wire_bytes_received", "Bytes from devices, with TLS.", s.wire_bytes_received);
-  visit("wire_bytes_sent", "Bytes to devices, with TLS.", s.wire_bytes_sent);
-  visit("store_failures", "Series of failures of the database.", s.store_failures);
-  visit("fault_lines_dropped", "Log lines about bad handshakes and bytes that were not written.",
-        s.fault_lines_dropped);
-  visit("greetings_replaced", "Sessions without a Hello that a newer one of the same device ended.",
-        s.greetings_replaced);
-  visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);
-  visit("claims_refused", "Claims that were refused.", s.claims_refused);
+  visit_shell_counters(s, visit);
   visit("updates_folded", "Updates folded in time.", c.updates_folded);
   visit("updates_late", "Updates folded late.", c.updates_late);
   visit("updates_partial", "Folded updates of fewer steps than asked.", c.updates_partial);
   visit("updates_refused", "Updates refused.", c.updates_refused);
   visit("updates_without_time", "Of these, with more steps than there was time for.", c.updates_without_time);
+  visit("updates_loss_not_finite", "Of these, with a loss that is no number.", c.updates_loss_not_finite);
+  visit("updates_still", "Updates of delay rules whose displacement was 0.", c.updates_still);
+  visit("steps_clamped", "Steps of delay rules that were shortened to the radius of their manifold.", c.steps_clamped);
+  visit("curves_antiparallel", "Curves without a rotation to the model of now.", c.curves_antiparallel);
   visit("updates_duplicate", "Updates sent again.", c.updates_duplicate);
+  visit("updates_changed", "Updates sent again with other content.", c.updates_changed);
   visit("updates_superseded", "Updates of tasks that a later one replaced.", c.updates_superseded);
   visit("tasks_issued", "Tasks given.", c.tasks_issued);
   visit("tasks_abandoned", "Tasks that their devices lost.", c.tasks_abandoned);

@@ -23,8 +23,9 @@ enum class Fault : uint8_t {
   kBitFlip,            // one bit of a device's model turns over between two exchanges
   kStorageFull,        // the disk takes nothing for a while
   kSilence,            // from now on nothing of one session arrives, in one direction or both, and nobody is told
+  kPause,              // the operator pauses the run, and lets it go on some time later
 };
-inline constexpr size_t kFaultCount = 12;
+inline constexpr size_t kFaultCount = 13;
 inline constexpr std::array<const char*, kFaultCount> kFaultNames = {"loss",
                                                                      "duplicate",
                                                                      "reorder",
@@ -36,7 +37,8 @@ inline constexpr std::array<const char*, kFaultCount> kFaultNames = {"loss",
                                                                      "crash_after_commit",
                                                                      "bit_flip",
                                                                      "storage_full",
-                                                                     "silence"};
+                                                                     "silence",
+                                                                     "pause"};
 
 using FaultCounts = std::array<uint64_t, kFaultCount>;
 

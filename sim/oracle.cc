@@ -46,6 +46,9 @@ std::string Oracle::on_record(const JournalRecord& record) {
   const std::pair task(record.device, record.task_sequence);
   switch (record.kind) {
     case RecordKind::kTaskIssued:
+      if (is_paused()) {
+        return "a task was issued in a paused run" + at(record);
+      }
       forget_tasks(record.device, record.task_sequence);
       return issued_.emplace(task, record.version).second ? "" : "a task sequence was issued twice" + at(record);
     case RecordKind::kUpdate:
@@ -55,15 +58,58 @@ std::string Oracle::on_record(const JournalRecord& record) {
     case RecordKind::kVersion:
       return on_version(record);
     case RecordKind::kRunState:
-      if (record.detail != static_cast<uint32_t>(RunEvent::kExtended)) {
-        states_.push_back(record.detail == static_cast<uint32_t>(RunEvent::kStalled) ? gs_RunState_RUN_STATE_STALLED
-                          : record.detail == static_cast<uint32_t>(RunEvent::kFinished)
-                              ? gs_RunState_RUN_STATE_FINISHED
-                              : gs_RunState_RUN_STATE_STOPPED);
-      }
-      return "";
+      return on_run_event(record);
   }
   return "a record of unknown kind" + at(record);
+}
+
+std::string Oracle::on_run_event(const JournalRecord& record) {
+  const auto event = static_cast<RunEvent>(record.detail);
+  if (is_paused() != (event == RunEvent::kResumed) && event != RunEvent::kStopped) {
+    return "a run event does not follow from the state" + at(record);
+  }
+  switch (event) {
+    case RunEvent::kExtended:
+      break;
+    case RunEvent::kStalled:
+      states_.push_back(gs_RunState_RUN_STATE_STALLED);
+      break;
+    case RunEvent::kFinished:
+      states_.push_back(gs_RunState_RUN_STATE_FINISHED);
+      break;
+    case RunEvent::kPaused:
+      states_.push_back(gs_RunState_RUN_STATE_PAUSED);
+      break;
+    case RunEvent::kResumed:
+      states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
+      break;
+    case RunEvent::kStopped:
+    case RunEvent::kNone:
+      states_.push_back(gs_RunState_RUN_STATE_STOPPED);
+      break;
+  }
+  return "";
+}
+
+// weight_share_max, to the weights of the journal: nobody has more than its share unless all have the same.
+std::string Oracle::cap_shares() {
+  if (parameters_.weight_share_max == 1 || shares_.empty()) {
+    return "";
+  }
+  std::vector<uint16_t> weights;
+  for (const Share& share : shares_) {
+    weights.push_back(static_cast<uint16_t>(share.weight));
+  }
+  cap_weights(parameters_, weights);
+  const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (*least != *most && *most > static_cast<double>(parameters_.weight_share_max) * sum) {
+    return "an update weighs more than its share";
+  }
+  for (size_t i = 0; i < shares_.size(); ++i) {
+    shares_[i].weight = weights[i];
+  }
+  return "";
 }
 
 void Oracle::forget_tasks(uint32_t device, uint32_t task_sequence) {
@@ -120,6 +166,12 @@ std::string Oracle::on_version(const JournalRecord& record) {
   }
   if (has_version_ && shares_.empty()) {
     return "a version closed without updates" + at(record);
+  }
+  if (is_paused()) {
+    return "a version closed in a paused run" + at(record);
+  }
+  if (const std::string fault = cap_shares(); !fault.empty()) {
+    return fault + at(record);
   }
   if (std::bit_cast<uint32_t>(record.step_scale) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
@@ -492,6 +544,8 @@ std::string Oracle::on_wait(uint32_t device, const gs_Wait& wait, const Request&
     }
     case gs_WaitCause_WAIT_CAUSE_STALLED:
       return was_state(gs_RunState_RUN_STATE_STALLED, request) ? "" : "a Wait names a stall that is not durable";
+    case gs_WaitCause_WAIT_CAUSE_PAUSED:
+      return was_state(gs_RunState_RUN_STATE_PAUSED, request) ? "" : "a Wait names a pause that is not durable";
     case gs_WaitCause_WAIT_CAUSE_FINISHED:
       return was_state(gs_RunState_RUN_STATE_FINISHED, request) ? "" : "a Wait names an end that is not durable";
     default:

@@ -63,6 +63,9 @@ class Oracle {
   std::string on_ack(uint32_t device, const gs_Ack& ack) const;
   std::string on_welcome(uint32_t device, const gs_Welcome& welcome, const Request& request) const;
   std::string on_wait(uint32_t device, const gs_Wait& wait, const Request& request) const;
+  std::string on_run_event(const JournalRecord& record);
+  std::string cap_shares();
+  bool is_paused() const { return states_.back() == gs_RunState_RUN_STATE_PAUSED; }
   void forget_tasks(uint32_t device, uint32_t task_sequence);
   bool was_state(gs_RunState state, const Request& request) const;
   std::string on_update(const JournalRecord& record);

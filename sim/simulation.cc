@@ -26,6 +26,11 @@ constexpr uint32_t kHoldLongOdds = 4;
 // The session_idle_max_ms of the simulated shell. Reason: the default is ten minutes, longer than a run here.
 constexpr uint64_t kSessionIdleMaxMs = 60'000;
 
+// How long the pause of an operator lasts. Reason: shorter and longer than report_deadline_ms with stragglers; devices
+// ask all the time, and longer pauses would be most of a schedule.
+constexpr uint64_t kPauseMinMs = 50;
+constexpr uint64_t kPauseMaxMs = 800;
+
 void set_participation(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
   p.participation = options.participation;
@@ -134,6 +139,7 @@ RunParameters sim_parameters(const SimOptions& options) {
   }
   set_participation(options, &p);
   set_policy(options, &p);
+  p.weight_share_max = options.weight_share_max;
   return p;
 }
 
@@ -182,8 +188,9 @@ void Simulation::broken(const std::string& sentence) {
 
 // Now and then one of the faults that need no occasion.
 void Simulation::inject() {
-  constexpr std::array<Fault, 6> kSpontaneous = {Fault::kLoss,    Fault::kDeviceCrash, Fault::kServerCrash,
-                                                 Fault::kBitFlip, Fault::kSlow,        Fault::kSilence};
+  constexpr std::array<Fault, 7> kSpontaneous = {Fault::kLoss,    Fault::kDeviceCrash, Fault::kServerCrash,
+                                                 Fault::kBitFlip, Fault::kSlow,        Fault::kSilence,
+                                                 Fault::kPause};
   const Fault fault = kSpontaneous[dice_.between(0, kSpontaneous.size() - 1)];
   if (!may(fault, kFaultOdds)) {
     return;
@@ -203,6 +210,8 @@ bool Simulation::inject_into(Fault fault, uint32_t index) {
     crash_device(index);
   } else if (fault == Fault::kServerCrash && server_ != nullptr) {
     crash_server();
+  } else if (fault == Fault::kPause) {
+    has_happened = pause();
   } else if (fault == Fault::kBitFlip) {
     has_happened = device.flip_bit(dice_.between(0, 1U << 20));
   } else if (fault == Fault::kSlow) {
@@ -259,8 +268,9 @@ SimResult Simulation::run() {
 // What must hold of the server whenever it stands still.
 void Simulation::check_server() {
   broken(oracle_.on_state(*server_));
-  // One record for each device's task or verdict, a version and a run event: more would be a queue without a bound.
-  if (pending_.size() > 2 * devices_.size() + 2) {
+  // One record for each device's task or verdict, a version, a run event, and the operator's: more would be a queue
+  // without a bound.
+  if (pending_.size() > 2 * devices_.size() + 3) {
     broken("more records wait for the disk than the fleet can cause");
   }
   if (server_->counters().updates_without_time > 0) {
@@ -357,6 +367,9 @@ void Simulation::handle(const Event& event) {
       return;
     case EventKind::kServerBoot:
       boot_server();
+      return;
+    case EventKind::kResume:
+      resume();
       return;
   }
 }
@@ -584,6 +597,7 @@ void Simulation::boot_server() {
   tick_ms_ = kNever;
   server_->start(now_ms_);
   take_server_actions();
+  follow_operator();
 }
 
 void Simulation::crash_server() {
@@ -596,6 +610,40 @@ void Simulation::crash_server() {
   }
   links_.clear();
   push(now_ms_ + dice_.between(1, 3000), EventKind::kServerBoot, 0, 0);
+}
+
+// False: there is nothing to pause.
+bool Simulation::pause() {
+  if (server_ == nullptr || is_disk_full_ || is_pause_wanted_ ||
+      server_->run_state() == gs_RunState_RUN_STATE_FINISHED) {
+    return false;
+  }
+  is_pause_wanted_ = true;
+  follow_operator();
+  push(now_ms_ + dice_.between(kPauseMinMs, kPauseMaxMs), EventKind::kResume, 0, 0);
+  return true;
+}
+
+void Simulation::resume() {
+  if (is_disk_full_) {
+    push(now_ms_ + kPauseMinMs, EventKind::kResume, 0, 0);
+    return;
+  }
+  is_pause_wanted_ = false;
+  follow_operator();
+}
+
+// The wish stands in the database, the deed in the journal: a server that comes back after a crash follows the wish.
+void Simulation::follow_operator() {
+  if (server_ == nullptr) {
+    return;
+  }
+  if (is_pause_wanted_) {
+    server_->pause(now_ms_);
+  } else {
+    server_->resume(now_ms_);
+  }
+  take_server_actions();
 }
 
 void Simulation::take_server_actions() {

@@ -42,6 +42,7 @@ struct SimOptions {
   ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
   SolverId tangent_solver = SolverId::kGradientStream;  // of tangent streams
   Participation participation = Participation::kAll;
+  float weight_share_max = 1;  // as the run's; below 1 not with a memory, nor solver svrg
   bool plants_double_fold = false;
   bool plants_step = false;  // the server's step is another than the run's
   void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
@@ -89,7 +90,8 @@ class Simulation {
     kCommit,
     kTick,
     kDeviceBoot,
-    kServerBoot
+    kServerBoot,
+    kResume
   };
   using Event = TimedEvent<EventKind>;
   struct Link {
@@ -137,6 +139,9 @@ class Simulation {
   std::vector<std::string> device_names() const;
   void boot_server();
   void crash_server();
+  bool pause();
+  void resume();
+  void follow_operator();
   void take_server_actions();
   bool do_server_action(const Action& action);
   void on_frame_up(const Event& event);
@@ -171,6 +176,7 @@ class Simulation {
   std::vector<JournalRecord> pending_;  // on their way to the disk
   bool is_commit_due_ = false;
   bool is_disk_full_ = false;
+  bool is_pause_wanted_ = false;
   uint64_t tick_ms_ = UINT64_MAX;
 };
 

@@ -141,6 +141,15 @@ class Memory {
   std::vector<Added> added_;
 };
 
+// What a snapshot of `from` brings to a device, through its bytes; without the mean, which is then 0.
+void take_snapshot(const Replica& from, bool has_mean, TestReplica* to) {
+  const Shape shape = to->parameters.shape;
+  ASSERT_EQ(read_model(shape, model_bytes(shape, from.model()), to->replica.begin_snapshot()), Status::kOk);
+  const std::vector<FixedWord> zero(shape.size());
+  load_words(shape.size(), mean_bytes(shape, has_mean ? from.mean() : zero.data()).data(), to->replica.mean_buffer());
+  to->replica.adopt_snapshot(from.version());
+}
+
 // Random participation, k_i in 1..3, updates up to 2 versions late with their weights, shared and own directions.
 TEST(AggregatorMemory, FollowsTheRecursion) {
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
@@ -160,8 +169,8 @@ TEST(AggregatorMemory, FollowsTheRecursion) {
           if ((draw.next() % 2 == 0 && count > 0) || base <= stamps[device]) {
             continue;
           }
-          ASSERT_NO_FATAL_FAILURE(memory.add(device, base, 1 + draw.next() % 3,
-                                             staleness_weight(p, memory.version() - base)));
+          ASSERT_NO_FATAL_FAILURE(
+              memory.add(device, base, 1 + draw.next() % 3, staleness_weight(p, memory.version() - base)));
           stamps[device] = base;
           ++count;
         }
@@ -207,6 +216,38 @@ TEST(AggregatorMemory, RecordsAreShort) {
   EXPECT_FALSE(memory.record().from_zero);
   EXPECT_EQ(memory.record().blocks[0].base_version, 2U);  // of the old one
   EXPECT_EQ(memory.record().blocks[1].base_version, 3U);
+}
+
+// A device that was away gets model and mean as a snapshot, and follows by records from there: the same bits as of one
+// that had every record. Without the mean the next record leads elsewhere.
+TEST(AggregatorMemory, RecordsFollowASnapshot) {
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
+    const RunParameters p = memory_parameters(form);
+    Memory memory(p);
+    for (uint32_t version = 0; version < 3; ++version) {
+      for (uint32_t device = version % 2; device < p.device_count; ++device) {
+        ASSERT_NO_FATAL_FAILURE(memory.add(device, memory.version(), 3));
+      }
+      ASSERT_NO_FATAL_FAILURE(memory.close());
+    }
+    TestReplica late(p), forgetful(p);
+    take_snapshot(memory.replica(), true, &late);
+    take_snapshot(memory.replica(), false, &forgetful);
+    EXPECT_EQ(late.replica.digest(), memory.replica().digest());
+    EXPECT_NE(forgetful.replica.digest(), memory.replica().digest());
+    for (uint32_t round = 0; round < 3; ++round) {
+      ASSERT_NO_FATAL_FAILURE(memory.add(round, memory.version(), 1));
+      ASSERT_NO_FATAL_FAILURE(memory.close());
+      ASSERT_FALSE(memory.record().from_zero);
+      ASSERT_FALSE(memory.record().blocks.empty());  // not dense: that would need no snapshot
+      for (TestReplica* replica : {&late, &forgetful}) {
+        ASSERT_EQ(apply_record(p, memory.record(), replica->replica, replica->arena), Status::kOk);
+      }
+      EXPECT_EQ(late.replica.version(), memory.version());
+      EXPECT_EQ(late.replica.digest(), memory.replica().digest());
+      EXPECT_NE(forgetful.replica.digest(), memory.replica().digest());
+    }
+  }
 }
 
 TEST(AggregatorMemory, ALongRecordIsDense) {
@@ -260,8 +301,7 @@ TEST(AggregatorMemory, ForgetsWhatIsTooOld) {
   EXPECT_THAT(record.forgotten, testing::ElementsAre(3));  // stamp 0 at version 6
   EXPECT_EQ(record.weight_total, 4U);
   EXPECT_EQ(memory.rule().stamp(3), 0U);
-  ASSERT_EQ(apply_record(p, record, memory.replica(), memory.arena()),
-            Status::kOk);
+  ASSERT_EQ(apply_record(p, record, memory.replica(), memory.arena()), Status::kOk);
   ASSERT_EQ(memory.rule().follow(record), Status::kOk);
   EXPECT_EQ(memory.rule().stamp(3), std::nullopt);
   EXPECT_EQ(memory.rule().stamp(2), 5U);
@@ -289,8 +329,7 @@ TEST(AggregatorMemory, StandingStillKeepsTheModelAndCountsTheUpdates) {
   const std::vector<Real> model(memory.replica().model(), memory.replica().model() + p.shape.size());
   const VersionRecord record = memory.rule().stand_still();
   EXPECT_EQ(record.step_scale, 0);
-  ASSERT_EQ(apply_record(p, record, memory.replica(), memory.arena()),
-            Status::kOk);
+  ASSERT_EQ(apply_record(p, record, memory.replica(), memory.arena()), Status::kOk);
   ASSERT_EQ(memory.rule().follow(record), Status::kOk);
   EXPECT_EQ(memory.rule().stamp(1), 0U);
   for (size_t e = 0; e < model.size(); ++e) {

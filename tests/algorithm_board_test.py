@@ -1,8 +1,8 @@
-"""The further algorithms on an emulated Cortex-M4F board: an image with every manifold, estimator and solver linked
+"""The further algorithms, and a perceptron, on an emulated Cortex-M4F board: an image with all that a host links
 takes part beside a native client, over TLS. Board, client and server end with one digest, and both devices are folded
 in every version. The same run with a native client in the board's place ends with that digest too where the local work
-is reproducible; where it calls libm (logarithms of SPD matrices, normal directions) it comes to the same losses. What
-the board's arena held is pinned.
+is reproducible; where it calls libm (logarithms of SPD matrices, normal directions, softmax) it comes to the same
+losses. What the board's arena held is pinned.
 """
 
 import pathlib
@@ -21,12 +21,18 @@ ROUNDS = 4
 SAMPLES = 40  # of each device
 SPD_SAMPLES = 6
 SECONDS_MAX = 120
+WIDTHS = [64, 4, 10]  # of the perceptron that the image links
+CLIENT_WORDS = {"spd": ["--problem", "spd_mean"], "kpca": [],
+                "network": ["--problem", "perceptron", "--widths", ",".join(map(str, WIDTHS))]}
 COMMON = {"rounds": {"round_count": ROUNDS, "device_count": 2, "retry_min_ms": 5, "retry_max_ms": 15,
                      "local_step_count": 3, "correction_form": "none", "step_rule": "fixed", "fold_weight": "uniform"},
           "spd": {"manifold": "spd", "rows": 3, "cols": 3, "problem": "spd_mean", "estimator": "analytic_gradient",
                   "batch_mode": "all", "step_size": 0.1},
           "kpca": {"manifold": "stiefel", "rows": 64, "cols": 4, "problem": "kpca", "batch_mode": "common",
-                   "batch_size": 8, "direction_count": 8, "step_size": 0.05}}
+                   "batch_size": 8, "direction_count": 8, "step_size": 0.05},
+          "network": {"manifold": "euclidean", "rows": sum((a + 1) * b for a, b in zip(WIDTHS, WIDTHS[1:])), "cols": 1,
+                      "problem": "perceptron", "solver": "gradient_stream", "estimator": "analytic_gradient",
+                      "batch_mode": "common", "batch_size": 8, "step_size": 0.2}}
 SVRG = {"solver": "svrg", "barzilai_borwein": "first"}
 GRADIENTS = {"estimator": "analytic_gradient"}
 FEEDBACK = {**GRADIENTS, "solver": "gradient_stream", "upload_encoding": "int8", "error_feedback": True}
@@ -40,6 +46,7 @@ CASES = {  # the data, the run's keys, most bytes of the board's arena in use, w
     "A9, memory": ("kpca", {"correction_form": "memory"}, 8952, True),
     "A10, memory": ("kpca", {**GRADIENTS, "correction_form": "memory", "cols": 2}, 6240, True),
     "RFedAGS, estimator (6)": ("kpca", {"solver": "gradient_stream", "estimator": "tangent_retraction"}, 9592, False),
+    "RFedAGS of a perceptron": ("network", {}, 9200, False),
     "RFedAGS, int8 with error feedback": ("kpca", FEEDBACK, 9864, True),
 }
 
@@ -53,13 +60,20 @@ def spd_shard(dice):
     return b"GSD2" + struct.pack("<3I", SPD_SAMPLES, 9, 0) + struct.pack(f"<{len(values)}f", *values)
 
 
+def labelled_shard(rows):
+    """Rows of Digits, pixels / 16 and the class, as a shard of floats."""
+    return b"GSD2" + struct.pack("<3I", *rows.shape, 0) + rows.astype("<f4").tobytes()
+
+
 def write_shards(folder):
-    """folder/spd0.gsd, spd1.gsd, kpca0.gsd, kpca1.gsd."""
+    """folder/KIND0.gsd and KIND1.gsd for each kind."""
     dice = random.Random(1)
     parts, mean = digits.shards(2)
     for device in range(2):
         (folder / f"spd{device}.gsd").write_bytes(spd_shard(dice))
         digits.write_shard(folder / f"kpca{device}.gsd", parts[device][:SAMPLES], mean)
+        # Every class: each 22nd sample of all in their order.
+        (folder / f"network{device}.gsd").write_bytes(labelled_shard(digits.labelled()[device::22][:2 * SAMPLES]))
 
 
 def toml_of(value):
@@ -90,7 +104,7 @@ def play(folder, home, kind, keys, has_board):
                 words = [fleet.ROOT / "tools" / "emulate.py", BOARD, "--image", image, "--shard", shard]
             else:
                 words = [fleet.CLIENT, "--data", shard, "--retry-ms", 100, "--until-finished", "--state", "none",
-                         *(["--problem", "spd_mean"] if kind == "spd" else [])]
+                         *CLIENT_WORDS[kind]]
             processes[name] = fleet.Process(name, [*words, "--server", f"127.0.0.1:{port}", "--identity", identity])
         ends = [processes[f"device{device}"].wait_for_line("event=finished", SECONDS_MAX) for device in range(2)]
         if None in ends:
@@ -134,6 +148,8 @@ def faults_of(name, folder):
         faults.append(f"{name}: with a native client in the board's place the digest is {native['digest']}")
     if not error <= LOSS_ERROR_MAX:
         faults.append(f"{name}: losses differ from a native client's by {error:.1e}: {losses}")
+    if kind == "network" and not losses[0][-1] < 0.9 * float(with_board[0]["loss_before"]):
+        faults.append(f"{name}: the network learnt nothing: {losses[0]}")
     if int(board["arena"]) != arena:
         faults.append(f"{name}: {board['arena']} bytes of the board's arena were in use, not {arena}")
     return faults

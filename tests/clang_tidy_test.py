@@ -34,6 +34,8 @@ ON_BOARDS = ("runtime/", "firmware/", "boards/")
 SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")]
 BATCH_UNITS_MAX = 8  # more save little, and leave the last batch to one processor
 NUMBER = "OfUnit"
+# Of a compile command: outputs, the unit, and the tests' precompiled header, which is GCC's.
+NOT_CHECKED = r" (?:-o|-MF|-MT) \S+| -c \S+| -Winvalid-pch| -include \S+/cmake_pch\.hxx"
 DECLARES = "#define|struct|class|union|enum class|enum|template .*> class|namespace"
 ALONE = "#define before #include"  # what the headers are then is the unit's own
 TESTS_WITHOUT = "-clang-analyzer-*,-cppcoreguidelines-pro-type-member-init"
@@ -135,7 +137,7 @@ def batches_of(units: dict, deep: bool) -> list:
     """Each unit in the first batch that can take it."""
     batches = []
     for number, (path, entry) in enumerate(units.items()):
-        command = re.sub(r" (?:-o|-MF|-MT) \S+| -c \S+", "", entry["command"])
+        command = re.sub(NOT_CHECKED, "", entry["command"])
         options, suffix = options_for(path, deep), os.path.splitext(path)[1]
         text, names = numbered(path, number)
         for batch in batches:

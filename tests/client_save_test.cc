@@ -1,10 +1,12 @@
 // What a device saves, and that one which lost its power goes on as if it had not: the same uploads byte for byte, the
 // same digest, nothing counted twice.
-#include <gtest/gtest.h>
-
+#include <cstring>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "boards/flash_log.h"
+#include "runtime/base/crc32c.h"
 #include "runtime/link/client.h"
 #include "tests/fake_link.h"
 #include "tests/fake_server.h"
@@ -118,6 +120,23 @@ TEST(ClientSave, StepsOfAnotherRunUnderTheSameNumbersAreNotReplayed) {
   }
   run.seed += 1;
   run.parameters_digest += 1;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().steps_replayed, 0U);
+}
+
+// A board that was given another identity and kept its flash: the new one's server may have issued the same numbers.
+TEST(ClientSave, StepsOfAnotherIdentityAreNotReplayed) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.local_step_count = 4;
+  FakeDevice device;
+  {
+    FakeServer server(run);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
+  }
+  device.config.owner += 1;
   FakeServer server(run);
   FakeLink link(device, server);
   ASSERT_TRUE(link.run_to_end());
@@ -247,7 +266,7 @@ struct SavedDevice {
   std::unique_ptr<FakeLink> link;
 };
 
-constexpr size_t kHeaderSize = 300;
+constexpr size_t kHeaderSize = 304;
 constexpr size_t kTensorSize = 64;
 
 TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {
@@ -268,6 +287,53 @@ TEST(ClientSave, ALostUploadIsSaidAndItsTaskDoneAnew) {
   EXPECT_EQ(saved.server->uploads.count(3), 0U);
   EXPECT_EQ(saved.server->steps_done.size(), 8U);
   EXPECT_EQ(saved.link->client().replica().digest(), saved.server->model().digest());
+}
+
+TEST(ClientSave, AnUploadOfAnotherIdentityIsNeverSent) {
+  SavedDevice saved;
+  const Bytes kept = saved.device.storage;
+  saved.device.config.owner += 1;
+  saved.link->restart();
+  EXPECT_EQ(saved.device.restore_status, Status::kUnauthenticated);
+  ASSERT_TRUE(saved.link->run_to(ClientState::kTrain));
+  EXPECT_EQ(saved.server->last_hello.pending_task_sequence, 0U);
+  EXPECT_EQ(saved.server->last_hello.lost_task_sequence, 0U);
+  EXPECT_FALSE(saved.server->last_hello.has_model);
+  EXPECT_EQ(saved.server->uploads.count(3), 0U);
+  // The identity that saved it still finds its own.
+  saved.device.config.owner -= 1;
+  saved.device.storage = kept;
+  saved.link->restart();
+  EXPECT_EQ(saved.device.restore_status, Status::kOk);
+  ASSERT_TRUE(saved.link->run_to_end());
+  EXPECT_EQ(saved.server->uploads.count(3), 1U);
+}
+
+// The state begins with magic, format, size of a number, owner; the header ends with its checksum.
+void renew_header_crc(Bytes& state, size_t header_size) {
+  const uint32_t crc = crc32c(0, state.data(), header_size - 4);
+  std::memcpy(state.data() + header_size - 4, &crc, sizeof(crc));
+}
+
+TEST(ClientSave, AStateOfAnotherLayoutIsRefused) {
+  const SavedDevice saved;
+  Bytes before_owners = saved.device.storage;
+  before_owners.erase(before_owners.begin() + 12, before_owners.begin() + 16);
+  before_owners[4] = 3;
+  renew_header_crc(before_owners, kHeaderSize - 4);
+  Bytes other_format = saved.device.storage;
+  other_format[4] ^= 1;
+  renew_header_crc(other_format, kHeaderSize);
+  for (const Bytes& state : {before_owners, other_format}) {
+    FakeDevice device;
+    device.storage = state;
+    device.boot();
+    EXPECT_EQ(device.restore_status, Status::kDataCorrupt);
+    EXPECT_FALSE(device.client->replica().has_model());
+  }
+  Bytes same = saved.device.storage;
+  renew_header_crc(same, kHeaderSize);
+  EXPECT_EQ(same, saved.device.storage);
 }
 
 TEST(ClientSave, ADamagedModelIsFetchedAgainTheUploadStays) {

@@ -216,6 +216,23 @@ TEST(Client, VerdictsSteerTheCorrection) {
   }
 }
 
+// What a server without the device's trust in its own loss says: the update is gone, and a new task comes.
+TEST(Client, ARefusedLossEndsItsUpdateAlone) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  server.verdicts = {gs_VERDICT_REFUSED};
+  server.refusal = gs_REASON_NOT_FINITE;
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_refused == 1; }));
+  EXPECT_EQ(link.client().last_reason(), gs_REASON_NOT_FINITE);
+  const uint32_t sessions = link.client().counters().sessions;
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == 1; }));
+  EXPECT_EQ(link.client().counters().updates_resent, 0U);
+  EXPECT_EQ(link.client().counters().malformed_frames, 0U);
+  EXPECT_EQ(link.client().counters().sessions, sessions);
+  EXPECT_EQ(server.uploads.size(), 2U);
+}
+
 // ---- Products ----
 
 FakeRun product_run(const Parts& parts, StreamKind stream) {

@@ -1,12 +1,15 @@
 // The console of a device that trains against a scripted server. One device per process: see gradstream_device_test.cc.
 #include "firmware/console.h"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "firmware/client_main.h"
 #include "firmware/gradstream_device.h"
+#include "tests/fake_link.h"
 #include "tests/fake_world.h"
 
 namespace gradstream {
@@ -99,26 +102,36 @@ TEST(Console, WipesTheIdentityAfterAYes) {
   EXPECT_NE(type(console, "yes\n").at(1).find("does not erase"), std::string::npos);
 }
 
-void tell_status() {
+FakeRun small_run() {
   FakeRun run;
   run.shape = {3, 1};
-  FakeWorld world(run);
+  return run;
+}
+
+std::string identity_text() {
   std::string identity = "identity = device-1\nkey = ";
   for (int i = 0; i < 32; ++i) {
     identity += "07";
   }
+  return identity;
+}
+
+constexpr gs_sample_source kSamples = {nullptr, 5, 3, [](const void*, uint32_t index, float* out) {
+                                         for (uint32_t i = 0; i < 3; ++i) {
+                                           out[i] = static_cast<float>(index + i);
+                                         }
+                                         return 0;
+                                       }};
+
+void tell_status() {
+  FakeWorld world(small_run());
+  const std::string identity = identity_text();
   std::vector<uint8_t> arena(1 << 16);
-  const gs_sample_source samples = {nullptr, 5, 3, [](const void*, uint32_t index, float* out) {
-                                      for (uint32_t i = 0; i < 3; ++i) {
-                                        out[i] = static_cast<float>(index + i);
-                                      }
-                                      return 0;
-                                    }};
   gs_config config = {};
   config.firmware_version = "1.2";
   config.identity_text = identity.data();
   config.identity_size = identity.size();
-  config.samples = &samples;
+  config.samples = &kSamples;
   config.arena = arena.data();
   config.arena_size = arena.size();
   ASSERT_EQ(gs_init(&config), GS_OK);
@@ -150,14 +163,75 @@ void tell_status() {
   ADD_FAILURE() << "the run does not end";
 }
 
-TEST(Console, TellsItsStatus) {
-  EXPECT_EXIT(
-      {
-        tell_status();
-        std::exit(testing::Test::HasFailure() ? 1 : 0);
-      },
-      testing::ExitedWithCode(0), "");
+#define IN_A_PROCESS(body)                              \
+  EXPECT_EXIT(                                          \
+      {                                                 \
+        body;                                           \
+        std::exit(testing::Test::HasFailure() ? 1 : 0); \
+      },                                                \
+      testing::ExitedWithCode(0), "")
+
+TEST(Console, TellsItsStatus) { IN_A_PROCESS(tell_status()); }
+
+FakeWorld* world_of_boot;
+
+// A whole life of the firmware, to the end of the run; what stands in storage outlives it.
+void boot(FakeWorld& world) {
+  world_of_boot = &world;
+  const std::string identity = identity_text();
+  std::vector<uint8_t> arena(1 << 16), restore_buffer(1 << 16);
+  ClientMainOptions options;
+  options.identity_text = identity;
+  options.samples = &kSamples;
+  options.arena = arena;
+  options.has_storage = fake_port().has_storage;
+  options.restore_buffer = restore_buffer;
+  options.reset_cause = 4;
+  options.until_finished = true;
+  // The loop calls this once in every turn: the server's turn.
+  options.feed_watchdog = [] { world_of_boot->pass(fake_port().now_ms); };
+  EXPECT_EQ(client_main(options), kExitOk);
 }
+
+std::string digest_text(uint64_t digest) {
+  return std::string(Line("").hex("digest", digest).c_str()).substr(std::strlen("event="));
+}
+
+void boot_without_state() {
+  FakeWorld world(small_run());
+  boot(world);
+  const std::vector<std::string>& lines = fake_port().lines;
+  ASSERT_GE(lines.size(), 4u);
+  EXPECT_EQ(lines[0],
+            "event=started device=device-1 firmware=0.1.0 reset=brown_out server=server.test:7433 link=down tls=none "
+            "samples=5 dimension=3");
+  EXPECT_EQ(lines[1], "event=connected tls=psk_dhe_ke sessions=1 version=0");
+  EXPECT_EQ(lines[2].substr(0, 20), "event=model version=");
+  EXPECT_NE(lines[2].find(" from=server"), std::string::npos) << lines[2];
+  const std::string end = "event=finished version=4" + digest_text(world.server.model().digest());
+  EXPECT_EQ(lines.back().substr(0, end.size()), end);
+}
+
+TEST(Boot, SaysWhoItIsAndWhatItHolds) { IN_A_PROCESS(boot_without_state()); }
+
+void boot_with_state() {
+  FakeWorld world(small_run());
+  FakeDevice device(3);
+  device.config.owner = identity_digest(test_identity());
+  FakeLink link(device, world.server);
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
+  const std::string digest = digest_text(link.client().replica().digest());
+  world.server.on_lost();
+  fake_port().has_storage = true;
+  fake_port().storage = device.storage;
+  boot(world);
+  const std::vector<std::string>& lines = fake_port().lines;
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_EQ(lines[1], "event=model version=2" + digest + " from=storage");
+  EXPECT_EQ(lines[2], "event=connected tls=psk_dhe_ke sessions=1 version=2");
+}
+
+TEST(Boot, SaysWhichModelItKept) { IN_A_PROCESS(boot_with_state()); }
 
 }  // namespace
 }  // namespace gradstream

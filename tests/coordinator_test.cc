@@ -538,6 +538,32 @@ TEST(Coordinator, DuplicatesGetTheFirstVerdict) {
   EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_UNKNOWN_TASK);
 }
 
+TEST(Coordinator, AnUpdateThatChangesUnderItsTaskIsNamedAndCountsNoMore) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = upload_of(server, 0);
+  server.upload(0, first);
+  server.upload(0, first);
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 0U);
+  const std::string before = server.coordinator->state_text();
+  TestUpload other = first;
+  other.values[0] += 1;
+  server.upload(0, other);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 1U);
+  EXPECT_TRUE(server.has_log("update_changed device=d0 task=1 reason=corrupt"));
+  EXPECT_EQ(server.coordinator->state_text(), before);
+  // The next task has another content by right.
+  for (uint32_t device = 1; device < 4; ++device) {
+    server.upload(device, upload_of(server, device));
+  }
+  server.pull(0);
+  server.upload(0, upload_of(server, 0));
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 1U);
+}
+
 TEST(Coordinator, ASupersededVerdictWaitsForTheRecordsThatSupersede) {
   TestServer server(scalar_parameters());
   server.start();
@@ -603,6 +629,48 @@ TEST(Coordinator, AnUploadThatIsNotANumberIsRefused) {
   piece.crc32c = crc32c(0, piece.values.bytes, piece.values.size);
   server.send(0, messages[0]);
   EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_NOT_FINITE);
+}
+
+TEST(Coordinator, ALossThatIsNoNumberIsRefusedByName) {
+  for (const RunParameters& p : {scalar_parameters(), tangent_parameters()}) {
+    TestServer server(p);
+    server.start();
+    server.join(2);
+    const uint64_t digest = server.coordinator->model().digest();
+    const CoordinatorCounters& counters = server.coordinator->counters();
+    TestUpload upload = upload_of(server, 0);
+    upload.loss_after = NAN;
+    server.upload(0, upload);
+    ASSERT_NE(server.ack(0), nullptr) << "the session goes on";
+    EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_REFUSED);
+    EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_NOT_FINITE);
+    EXPECT_TRUE(server.has_log("update_refused device=d0 task=1 reason=not_finite"));
+    EXPECT_EQ(counters.updates_loss_not_finite, 1U);
+    EXPECT_EQ(counters.refusals[gs_Reason_REASON_NOT_FINITE], 1U);
+    EXPECT_EQ(server.coordinator->answers_in(), 0U);
+    EXPECT_EQ(server.coordinator->model().digest(), digest);
+    server.upload(0, upload);
+    EXPECT_TRUE(server.ack(0)->duplicate);
+    EXPECT_EQ(counters.updates_loss_not_finite, 1U);
+    server.pull(0);
+    EXPECT_EQ(server.task(0)->task_sequence, 2U) << "and it gets another task";
+    upload = upload_of(server, 1);
+    upload.loss_before = -INFINITY;
+    server.upload(1, upload);
+    EXPECT_EQ(server.ack(1)->reason, gs_Reason_REASON_NOT_FINITE);
+    EXPECT_EQ(counters.updates_loss_not_finite, 2U);
+    // Values that are no numbers count by their reason alone.
+    server.pull(1);
+    std::vector<DeviceMessage> messages = upload_messages(upload_of(server, 1));
+    if (p.stream() == StreamKind::kScalarStream) {
+      gs_UpdateScalars& piece = messages[0].body.update_scalars;
+      std::memset(piece.values.bytes, 0xff, 4);
+      piece.crc32c = crc32c(0, piece.values.bytes, piece.values.size);
+      server.send(1, messages[0]);
+      EXPECT_EQ(counters.refusals[gs_Reason_REASON_NOT_FINITE], 3U);
+      EXPECT_EQ(counters.updates_loss_not_finite, 2U);
+    }
+  }
 }
 
 TEST(Coordinator, AfterThreeRefusalsADeviceWaitsForTheNextVersion) {

@@ -39,7 +39,9 @@ TEST(CurveStep, PlacesTheControlPointAsTheReferenceDoes) {
                       1.4910843014145643F};
   const Values expected = {-0.15876922100294888F, -0.92274128452908666F, -0.059558998783762251F, -0.8114179140086899F,
                            0.70423432701557365F};
-  expect_near(place_control(minus(result, base), minus(phi, base), current, that), expected);
+  Values placed;
+  EXPECT_TRUE(place_control(minus(result, base), minus(phi, base), current, that, &placed));
+  expect_near(placed, expected);
 }
 
 TEST(CurveStep, RotationKeepsLengthsTakesAToBAndLeavesTheRest) {
@@ -203,6 +205,29 @@ TEST(CurveStep, AStepNeverGoesBeyondTheCurvesEnd) {
   for (size_t e = 0; e < kSize; ++e) {
     EXPECT_NEAR(x[e], before[e] + upload.values[e], 1e-6);
   }
+}
+
+// A device that went back along the way that the server has gone: OrthoDyn's late rule takes it to its own end point.
+TEST(CurveStep, DisplacementsAgainstEachOtherAreCounted) {
+  RunParameters p = curve_parameters();
+  p.delay_rule = DelayRule::kFedAsync;
+  p.late_delay_rule = DelayRule::kNone;
+  p.delay_switch = 0;
+  p.server_step = 1;
+  TestServer server(p);
+  server.start();
+  server.join(2);
+  TestUpload first = server.good_upload(0);
+  first.values = {0.5F, 0, 0, 0, 0.25F, 0, 0, 0};
+  server.upload(0, first);
+  EXPECT_EQ(server.coordinator->counters().curves_antiparallel, 0U);
+  TestUpload second = server.good_upload(1);  // of version 0, a quarter of the way to where the model is now
+  second.values = {0.125F, 0, 0, 0, 0.0625F, 0, 0, 0};
+  server.upload(1, second);
+  EXPECT_EQ(server.ack(1)->verdict, gs_Verdict_VERDICT_LATE);
+  EXPECT_EQ(server.coordinator->counters().curves_antiparallel, 1U);
+  EXPECT_TRUE(server.has_log("step_adjusted version=2 still=0 clamped=0 antiparallel=1"));
+  EXPECT_TRUE(all_finite(kSize, server.coordinator->model().model()));
 }
 
 TEST(CurveStep, AnUploadWithoutItsControlPointIsRefused) {

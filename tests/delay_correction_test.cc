@@ -1,5 +1,6 @@
 #include "server/delay_correction.h"
 
+#include <array>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -108,6 +109,33 @@ TEST(DelayCorrection, IsTheReportsFormulasInEuclideanSpace) {
   expect_golden(golden::kTurnedOrthoStrict, direction(DelayRule::kOrthoStrict, -1));
 }
 
+// Two updates in turn, the second with the moments of the first.
+TEST(DelayCorrection, MomentsFollowTheirFormulasFromUpdateToUpdate) {
+  Workbench bench(kEuclideanOps, {5, 1});
+  const std::vector<Real> base = to_reals(golden::kBase);
+  const std::vector<Real> current = to_reals(golden::kCurrent);
+  const std::vector<Real> second = to_reals(golden::kSecondCurrent);
+  std::vector<Real> upload = to_reals(golden::kSecondEnd);
+  add_scaled(5, -1, current.data(), upload.data());
+  const auto both = [&](DelayRule rule) {
+    const DelayCorrection correction(rule, static_cast<Real>(0.2), kEuclideanOps, bench.shape);
+    std::array<DelayDirection, 2> out;
+    EXPECT_EQ(correction.direct(base.data(), current.data(), euclidean_upload().data(), {}, &out[0], bench.arena),
+              Status::kOk);
+    EXPECT_EQ(correction.direct(current.data(), second.data(), upload.data(), out[0].moments, &out[1], bench.arena),
+              Status::kOk);
+    return out;
+  };
+  const auto adaptive = both(DelayRule::kDcAdaptive);
+  expect_golden(golden::kDcAdaptiveFirst, adaptive[0].direction);
+  expect_golden(golden::kDcAdaptiveSecond, adaptive[1].direction);
+  expect_golden(golden::kDcAdaptiveMoments, adaptive[1].moments);
+  const auto rank1 = both(DelayRule::kDcRank1);
+  expect_golden(golden::kDcRank1First, rank1[0].direction);
+  expect_golden(golden::kDcRank1Second, rank1[1].direction);
+  expect_golden(golden::kDcRank1Moments, rank1[1].moments);
+}
+
 // A parallel drift in float has a cosine above 1 in a third of draws: nothing of the displacement may be left.
 TEST(DelayCorrection, OrthoStrictLeavesNothingOfAParallelDisplacement) {
   Workbench bench(kEuclideanOps, {12, 1});
@@ -175,6 +203,112 @@ TEST(DelayCorrection, FedAsyncGoesFromTheModelToTheEndPoint) {
   }
 }
 
+// |(delta - b) - p|: what composing in one tangent space misses the device's point by. It is of third order in the way
+// that server and device have gone, and nothing in flat space.
+TEST(DelayCorrection, TheDefectOfPositionsIsOfThirdOrder) {
+  if (!kIsDouble) {
+    return;  // its differences are below the rounding of floats
+  }
+  for (const ManifoldOps* table : {&kEuclideanOps, &kSphereOps, &kHyperbolicOps, &kSpdOps, &kStiefelOps}) {
+    Workbench bench(*table, table->id == ManifoldId::kEuclidean ? Shape{12, 1} : shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const auto defect = [&](Real length) {
+      const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, length));
+      const std::vector<Real> zeta = bench.tangent(base, 3, length);
+      std::vector<Real> d = bench.direct(DelayRule::kAsgd, base, current, zeta).direction;
+      // A device that did not move stands at Q: its p is -b.
+      const std::vector<Real> still(zeta.size());
+      add_scaled(d.size(), 1, bench.direct(DelayRule::kFedAsync, base, current, still).direction.data(), d.data());
+      add_scaled(d.size(), -1, bench.direct(DelayRule::kFedAsync, base, current, zeta).direction.data(), d.data());
+      return std::sqrt(bench.inner(current, d, d));
+    };
+    if (table->id == ManifoldId::kEuclidean) {
+      EXPECT_LT(defect(static_cast<Real>(0.1)), kRounding);
+      continue;
+    }
+    const double slope =
+        std::log2(static_cast<double>(defect(static_cast<Real>(0.02)) / defect(static_cast<Real>(0.01))));
+    EXPECT_NEAR(slope, 3, 0.1) << table->name;
+  }
+}
+
+// L_C(Z) = P_C(Z - C) is linear in Z: there delta := P_C(Q - Y) would have no defect at all.
+TEST(DelayCorrection, TheOrthographicLiftHasNoDefect) {
+  for (const ManifoldOps* table : {&kStiefelOps, &kObliqueOps}) {
+    Workbench bench(*table, shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    const std::vector<Real> end = bench.moved(base, zeta);
+    std::vector<Real> delta = base;
+    add_scaled(delta.size(), -1, end.data(), delta.data());
+    ASSERT_EQ(table->project_tangent(bench.shape, current.data(), delta.data(), delta.data(), bench.arena),
+              Status::kOk);
+    const std::vector<Real> p = bench.direct(DelayRule::kFedAsync, base, current, zeta).direction;
+    const std::vector<Real> still(zeta.size());
+    const std::vector<Real> b = bench.direct(DelayRule::kFedAsync, base, current, still).direction;  // -b
+    for (size_t e = 0; e < p.size(); ++e) {
+      EXPECT_NEAR(delta[e] + b[e], p[e], kRounding) << table->name;
+    }
+  }
+}
+
+// Entry by entry, also in float; on Grassmann the columns' plane alone is told, by its projection.
+TEST(DelayCorrection, FedAsyncWithAWholeStepIsTheUpdate) {
+  for (const ManifoldOps* table : kCurved) {
+    Workbench bench(*table, shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    std::vector<Real> end = bench.moved(base, zeta);
+    DelayDirection d = bench.direct(DelayRule::kFedAsync, base, current, zeta);
+    std::vector<Real> there = bench.step(DelayRule::kFedAsync, current, 1, &d);
+    if (table->id == ManifoldId::kGrassmann) {
+      for (std::vector<Real>* u : {&end, &there}) {
+        std::vector<Real> plane(bench.shape.rows * bench.shape.rows);
+        for (size_t i = 0; i < plane.size(); ++i) {
+          const size_t row = i / bench.shape.rows * bench.shape.cols;
+          const size_t col = i % bench.shape.rows * bench.shape.cols;
+          plane[i] = dot(bench.shape.cols, u->data() + row, u->data() + col);
+        }
+        *u = plane;
+      }
+    }
+    for (size_t e = 0; e < end.size(); ++e) {
+      EXPECT_NEAR(there[e], end[e], kIsDouble ? 1e-12 : 1e-5) << table->name << " entry " << e;
+    }
+  }
+}
+
+// Where the update goes the server's way it is FedAsync, bit for bit; in a conflict it is not.
+TEST(DelayCorrection, OrthoPosWithoutAConflictIsFedAsync) {
+  for (const ManifoldOps* table : kCurved) {
+    Workbench bench(*table, shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    const std::vector<Real> still(zeta.size());
+    std::vector<Real> b = bench.direct(DelayRule::kFedAsync, base, current, still).direction;
+    scale(b.size(), -1, b.data());
+    const auto is_conflict = [&] {
+      return bench.inner(current, bench.direct(DelayRule::kAsgd, base, current, zeta).direction, b) <= 0;
+    };
+    if (is_conflict()) {
+      scale(zeta.size(), -1, zeta.data());
+    }
+    for (const bool in_conflict : {false, true}) {
+      ASSERT_EQ(is_conflict(), in_conflict) << table->name;
+      DelayDirection pos = bench.direct(DelayRule::kOrthoPos, base, current, zeta);
+      DelayDirection fed = bench.direct(DelayRule::kFedAsync, base, current, zeta);
+      const Real alpha = static_cast<Real>(0.6);
+      const std::vector<Real> next = bench.step(DelayRule::kFedAsync, current, alpha, &fed);
+      EXPECT_EQ(bench.step(DelayRule::kOrthoPos, current, alpha, &pos) == next, !in_conflict) << table->name;
+      EXPECT_EQ(pos.direction == fed.direction, !in_conflict) << table->name;
+      scale(zeta.size(), -1, zeta.data());
+    }
+  }
+}
+
 TEST(DelayCorrection, WithoutADelayTheGradientRulesAreOne) {
   for (const ManifoldOps* table : kCurved) {
     Workbench bench(*table, shape_on(*table));
@@ -206,6 +340,69 @@ TEST(DelayCorrection, StepsAreTangentOnesWhereTheyMatter) {
   EXPECT_EQ(DelayCorrection(DelayRule::kAsgd, 1, kSphereOps, bench.shape)
                 .direct(base.data(), antipode.data(), still.data(), {}, &none, bench.arena),
             Status::kSingular);
+}
+
+// The angle and the lengths of delta and b, on curved manifolds as in Euclidean space.
+TEST(DelayCorrection, MeasuresWhatARunSwitchesBy) {
+  for (const ManifoldOps* table : {&kEuclideanOps, &kSphereOps, &kHyperbolicOps, &kSpdOps, &kStiefelOps}) {
+    Workbench bench(*table, table->id == ManifoldId::kEuclidean ? Shape{12, 1} : shape_on(*table));
+    const std::vector<Real> base = bench.point(1);
+    const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
+    const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
+    const auto measured = [&](DelaySwitchBy by, const std::vector<Real>& from, const std::vector<Real>& upload) {
+      DelayDirection out;
+      EXPECT_EQ(DelayCorrection(DelayRule::kOrthoPos, 1, *table, bench.shape, by)
+                    .direct(from.data(), current.data(), upload.data(), {}, &out, bench.arena),
+                Status::kOk);
+      return out.statistic;
+    };
+    const std::vector<Real> delta = bench.direct(DelayRule::kAsgd, base, current, zeta).direction;
+    // b is what ortho_strict takes out, times <b, b> / <delta, b>; its length is the way that the model has gone.
+    std::vector<Real> along = delta;
+    const std::vector<Real> strict = bench.direct(DelayRule::kOrthoStrict, base, current, zeta).direction;
+    add_scaled(along.size(), -1, strict.data(), along.data());
+    const Real delta_length = std::sqrt(bench.inner(current, delta, delta));
+    const Real share = std::sqrt(bench.inner(current, along, along)) / delta_length;  // |cos|
+    const std::optional<Real> cosine = measured(DelaySwitchBy::kCosine, base, zeta);
+    ASSERT_TRUE(cosine.has_value()) << table->name;
+    EXPECT_NEAR(std::abs(*cosine), share, 20 * kRounding) << table->name;
+    const std::optional<Real> ratio = measured(DelaySwitchBy::kDriftRatio, base, zeta);
+    ASSERT_TRUE(ratio.has_value()) << table->name;
+    // To the curvature's share of a way of 0.3.
+    EXPECT_NEAR(*ratio * delta_length, 0.3, 0.03) << table->name;
+    EXPECT_FALSE(measured(DelaySwitchBy::kVersion, base, zeta).has_value());
+    EXPECT_FALSE(measured(DelaySwitchBy::kCosine, current, std::vector<Real>(zeta.size())).has_value()) << "no drift";
+    EXPECT_FALSE(measured(DelaySwitchBy::kDriftRatio, base, std::vector<Real>(zeta.size())).has_value()) << "no delta";
+  }
+}
+
+TEST(DelayCorrection, SwitchesWhenTheMovingMeanIsDownAndStaysSwitched) {
+  RunParameters p;
+  p.delay_switch_by = DelaySwitchBy::kCosine;
+  p.delay_switch_at = static_cast<Real>(0.25);
+  p.delay_switch = 30;
+  DelaySwitch state;
+  for (uint32_t version = 1; version <= 29; ++version) {
+    state = state.after(p, version, 0);
+    EXPECT_FALSE(state.is_switched) << version;
+  }
+  EXPECT_EQ(state.sample_count, 29U);
+  EXPECT_TRUE(state.after(p, 30, {}).is_switched) << "the mean is down, and this version may";
+  p.delay_switch = 0;
+  state = {};
+  for (uint32_t sample = 1; sample < kDelayWindow; ++sample) {
+    state = state.after(p, sample, -1).after(p, sample, {});
+    EXPECT_FALSE(state.is_switched) << "too few";
+  }
+  EXPECT_EQ(state.mean, -1);
+  state = state.after(p, 50, 1);
+  EXPECT_TRUE(state.is_switched);
+  EXPECT_NEAR(state.mean, -0.9, 1e-6);
+  for (uint32_t sample = 0; sample < 200; ++sample) {
+    state = state.after(p, 51 + sample, 1);
+  }
+  EXPECT_GT(state.mean, 0.99);
+  EXPECT_TRUE(state.is_switched);
 }
 
 TEST(DelayCorrection, EntriesAreMultipliedOnlyInAnEmbedding) {

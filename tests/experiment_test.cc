@@ -73,12 +73,19 @@ struct Replay {
 // A few rounds of one case of every kind: tangent means with a retraction of their own, cohorts, Stiefel, SPD and
 // Grassmann, variance reduction with curvatures beyond the inverse retraction's region, estimators, corrections.
 TEST(Experiment, OneCaseOfEachKindReplays) {
-  const Replay replays[] = {{&kX1, "CPESph/fixed/K8/TM", 2, 30},      {&kX1, "CPESph/fixed/K4/AGS/part3", 1, 30},
-                            {&kX2, "CFMSPD/fixed/K4/AGS", 2, 20},     {&kX3, "K8/a0.02/al", 1, 10},
-                            {&kX4, "CPESph/printed/K4/AGS", 2, 30},   {&kX7, "karcher/k5/tau2/2BBS", 1, 5},
-                            {&kX9, "wine/zscore/2BBS", 1, 10},        {&kX9, "iris/zrownorm/Prox", 2, 20},
-                            {&kX11, "iris/zscore/E", 2, 10},          {&kX11, "iris/zscore/Pt", 1, 10},
-                            {&kZofl, "iris/het/tau5/FO/corr", 1, 20}, {&kZofl, "synth/het/tau5/ZO/corr/full", 1, 10}};
+  const Replay replays[] = {{&kX1, "CPESph/fixed/K8/TM", 2, 30},
+                            {&kX1, "CPESph/fixed/K4/AGS/part3", 1, 30},
+                            {&kX2, "CFMSPD/fixed/K4/AGS", 2, 20},
+                            {&kX3, "K8/a0.02/al", 1, 10},
+                            {&kX4, "CPESph/printed/K4/AGS", 2, 30},
+                            {&kX7, "karcher/k5/tau2/2BBS", 1, 5},
+                            {&kX9, "wine/zscore/2BBS", 1, 10},
+                            {&kX9, "iris/zrownorm/Prox", 2, 20},
+                            {&kX11, "iris/zscore/E", 2, 10},
+                            {&kX11, "iris/zscore/Pt", 1, 10},
+                            {&kX11, "iris/zscore/Ps", 3, 50},
+                            {&kZofl, "iris/het/tau5/FO/corr", 1, 20},
+                            {&kZofl, "synth/het/tau5/ZO/corr/full", 1, 10}};
   for (const Replay& replay : replays) {
     if (sizeof(Real) == sizeof(float) && replay.experiment == &kX11) {
       continue;  // floats need another smoothing than the reference has
@@ -186,6 +193,10 @@ TEST(Experiment, ARunMayEndEarlyOnlyWhereItIsExpectedTo) {
   EXPECT_FALSE(
       passes(45, "update_refused reason=SINGULAR",
              "# ends in " + std::string(kOtherPrecisionName) + " round 40 by SINGULAR: k* of the other one\n"));
+  const std::string at_any_round = "# ends round 0 by SINGULAR: k* of any seed\n";
+  EXPECT_TRUE(passes(39, "update_refused reason=SINGULAR", at_any_round));
+  EXPECT_FALSE(passes(39, "update_refused reason=SINGULAR",
+                      at_any_round + "# ends seed 1 round 40 by SINGULAR: k* this seed's own round\n"));
 }
 
 TEST(Experiment, EveryReferenceLineHasACaseOrAnExceptionWithAReason) {
@@ -208,13 +219,32 @@ TEST(Experiment, EveryReferenceLineHasACaseOrAnExceptionWithAReason) {
   EXPECT_TRUE(holds({{"a/x", 1}}, y + "# not run: b/* of the other seed\n", "1 are held, 1 excepted"));
 }
 
-// All exceptions of the checkout are read: each has a word that is known, a glob and a reason.
+// All exceptions of the checkout are read: each has a word that is known, a glob that is some line's and a reason.
 TEST(Experiment, ExceptionsAreWellFormed) {
   size_t count = 0;
   for (const Experiment* experiment : all_experiments()) {
-    count += read_exceptions(experiment->name).size();
+    const std::vector<ReferenceCurve> references = read_references(experiment->name);
+    for (const ReferenceException& exception : read_exceptions(experiment->name)) {
+      ++count;
+      EXPECT_TRUE(std::any_of(references.begin(), references.end(),
+                              [&](const ReferenceCurve& r) { return matches(exception, r.key, exception.seed); }))
+          << experiment->name << " has no line " << exception.glob;
+    }
   }
   EXPECT_GT(count, 0u);
+}
+
+// A file of the references without an experiment of its name would be held by nothing.
+TEST(Experiment, EveryReferenceFileIsAnExperiments) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(GS_SOURCE_DIR "/experiments/reference")) {
+    if (entry.path().extension() == ".txt") {
+      ++count;
+      EXPECT_NE(find_experiment(entry.path().stem().string()), nullptr) << entry.path();
+      EXPECT_FALSE(read_references(entry.path().stem().string()).empty()) << entry.path();
+    }
+  }
+  EXPECT_GE(count, 12u);
 }
 
 // Ten times what a nudged start moves it is left to a curve from there on; no more.
@@ -233,6 +263,42 @@ TEST(Experiment, ASensitiveRunMayPartAsFarAsRoundingMovesIt) {
   points[40].measures.excess = parted[2];
   points[50].measures.excess = parted[3] + 1e-7;
   EXPECT_FALSE(follows(parted, tolerance)) << "moved only after it had parted";
+}
+
+// What the nudges add has a bound of its own where the file of the reference names one.
+TEST(Experiment, NudgesLeaveNoMoreThanTheirBound) {
+  Tolerance tolerance{1e-7, 1e-9};
+  const std::vector<double> parted = {1, 0.5, 0.05 + 1e-6, 0.001, 0.2};
+  tolerance.nudged = {curve_ended_at(60, "")};
+  tolerance.nudged.front().points[40].measures.excess = 0.07;
+  tolerance.nudged.front().points[60].measures.excess = 0.2;
+  EXPECT_TRUE(follows(parted, tolerance));
+  tolerance.nudged_max = 1e-4;  // of 0.05: 5e-6
+  EXPECT_TRUE(follows(parted, tolerance));
+  tolerance.nudged_max = 1e-5;
+  EXPECT_FALSE(follows(parted, tolerance));
+}
+
+// All runs in float could end anywhere within a factor of 4 of the reference, and all with a Householder complement
+// had ten times the tolerance.
+TEST(Experiment, ToleranceIsGivenByName) {
+  RunParameters parameters;
+  parameters.estimator = EstimatorId::kAnalyticGradient;
+  parameters.transport = TransportKind::kHouseholder;
+  const ReferenceCurve reference{"key", kSeed, "grad_norm", {{0, 1}, {1, 0.5}, {40, 0.05}, {50, 0.001}}};
+  const auto given = [&](const std::string& text) {
+    return tolerance_of(reference, parameters, 1, parse_exceptions(text), "key", kSeed);
+  };
+  const Tolerance plain =
+      given("# wanders: other of another run\n# within 1: other the same\n# floor 1: other the same\n");
+  EXPECT_EQ(plain.relative, sizeof(Real) == sizeof(double) ? 1e-7 : 1e-3);
+  EXPECT_EQ(plain.end_factor, 0);
+  EXPECT_EQ(plain.rounding, 0);
+  EXPECT_EQ(plain.nudged_max, 0);
+  EXPECT_GT(given("# wanders: k* its steps are long\n").end_factor, 1);
+  EXPECT_EQ(given("# within 1e-2: key it jumps\n").relative, 1e-2);
+  EXPECT_EQ(given("# floor 1e-4: key rounding of its model\n").rounding, 1e-4);
+  EXPECT_EQ(given("# sensitive within 1e-3: key a line search\n").nudged_max, 1e-3);
 }
 
 TEST(Experiment, ANudgeMovesOneEntryOfTheStart) {
@@ -507,10 +573,29 @@ TEST(Campaign, RunsExperimentsSideBySideAndPrintsThemInOrder) {
     ASSERT_NE(at, std::string::npos) << line << " in\n" << text;
   }
   EXPECT_NE(text.find("skipped=1 reason=no_folder_in_the_data_folder"), std::string::npos);
+  EXPECT_NE(text.find(" cases=2 references=0 criteria="), std::string::npos) << "they have no reference";
   options.case_part = "nosuch";
   testing::internal::CaptureStdout();
   EXPECT_EQ(run_experiments(experiments, options)[0], Outcome::kNoSuchCase);
   testing::internal::GetCapturedStdout();
+}
+
+// How many lines of the reference the curves were held to stands in the last line: a file that nobody reads would pass.
+TEST(Campaign, CountsTheReferencesThatItsCurvesAreHeldTo) {
+  const Experiment* const experiments[] = {&kX1};
+  CampaignOptions options;
+  options.harness.round_count_max = 1;
+  options.harness.results_folder = testing::TempDir() + "gradstream-campaign";
+  options.case_part = "CPESph/fixed/K8/";  // AGS and TM
+  const auto last_line = [&] {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run_experiments(experiments, options)[0], Outcome::kPassed);
+    const std::string text = testing::internal::GetCapturedStdout();
+    return text.substr(text.rfind("result: "));
+  };
+  EXPECT_NE(last_line().find(" cases=2 references=2 criteria=3 failed=0 "), std::string::npos);
+  options.harness.request.seed = 9;  // no line is of it
+  EXPECT_NE(last_line().find(" cases=2 references=0 criteria=1 failed=0 "), std::string::npos);
 }
 
 TEST(Judgement, OnlyCriteriaDecide) {

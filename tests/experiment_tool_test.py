@@ -8,14 +8,14 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 import experiment
 
-RESULT = "result: name=X1 seed=1 passed=1 precision=float cases=9 criteria=12 failed=0 seconds=3\n"
+RESULT = "result: name=X1 seed=1 passed=1 precision=float cases=9 references=4 criteria=12 failed=0 seconds=3\n"
 
 
 class ResultLine(unittest.TestCase):
     def test_names_the_experiment_and_the_network(self):
         self.assertEqual(experiment.with_network(RESULT, 50, [True, True]),
-                         "result: name=X1 seed=1 passed=1 precision=float cases=9 criteria=12 failed=0 seconds=3 "
-                         "network_rounds=50 network_cases=2 same_models=2\n")
+                         "result: name=X1 seed=1 passed=1 precision=float cases=9 references=4 criteria=12 failed=0 "
+                         "seconds=3 network_rounds=50 network_cases=2 same_models=2\n")
 
     def test_fails_with_another_model(self):
         line = experiment.with_network(RESULT, 50, [True, False])

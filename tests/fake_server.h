@@ -85,6 +85,7 @@ class FakeServer {
   std::function<void(ServerMessage&)> edit;
   // Verdicts of the next complete updates instead of FOLDED.
   std::deque<gs_Verdict> verdicts;
+  gs_Reason refusal = gs_REASON_TOO_FEW_STEPS;  // of verdicts that do not count
   // Answer Pull by Wait so often.
   uint32_t wait_count = 0;
   // An accepted update counts in the next version, which closes only with advance().
@@ -325,7 +326,7 @@ class FakeServer {
     ack.verdict = verdict;
     task_version_ = UINT32_MAX;
     if (verdict != gs_VERDICT_FOLDED && verdict != gs_VERDICT_LATE) {
-      ack.reason = gs_REASON_TOO_FEW_STEPS;
+      ack.reason = refusal;
       return;
     }
     ack.version = replica_.version() + 1;

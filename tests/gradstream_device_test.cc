@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fake_link.h"
 #include "tests/fake_world.h"
 #include "tests/float_mode.h"
 
@@ -194,6 +195,38 @@ void continue_from_storage() {
   EXPECT_TRUE(run_to_end(world));
   EXPECT_GT(fake_port().storage.size(), 3u);
 }
+
+void start_with_another_devices_storage() {
+  FakeDevice other(3);
+  other.config.owner = 17;  // no digest of device-1's
+  {
+    FakeServer server(run_of({3, 1}));
+    FakeLink link(other, server);
+    ASSERT_TRUE(link.run_to(ClientState::kUpload));
+  }
+  FakeWorld world(run_of({3, 1}));
+  fake_port().has_storage = true;
+  fake_port().storage = other.storage;
+  Memory memory;
+  memory.ring = {1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+  std::vector<uint8_t> restore_buffer(1 << 16);
+  const gs_sample_source source = gs_test_c_samples(memory.ring.data(), 5);
+  gs_config config = base_config(memory);
+  config.samples = &source;
+  config.has_storage = true;
+  config.restore_buffer = restore_buffer.data();
+  config.restore_size = restore_buffer.size();
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  EXPECT_TRUE(world.has_line("event=state_dropped reason=\"the saved state is of another identity"));
+  EXPECT_TRUE(run_to_end(world));
+  EXPECT_EQ(world.server.duplicates, 0U);
+  gs_status_view status;
+  gs_status(&status);
+  EXPECT_EQ(status.updates_folded, 4u);
+  EXPECT_EQ(status.updates_resent, 0u);
+}
+
+TEST(GradstreamDevice, LeavesTheStateOfAnotherIdentity) { IN_A_PROCESS(start_with_another_devices_storage()); }
 
 TEST(GradstreamDevice, StartsAfreshFromBrokenStorage) { IN_A_PROCESS(continue_from_storage()); }
 

@@ -1,5 +1,7 @@
-"""An operator wipes the identity of an emulated board by its shell. Without a yes nothing happens; after it the page
-and the log in flash are erased, and the board starts without TLS until it is given an identity again.
+"""The identity of an emulated board changes while its flash stays. A board that was killed with an upload of one device
+comes back as another: it sends nothing of the first. Then an operator wipes the identity by the board's shell: without
+a yes nothing happens; after it the page and the log in flash are erased, and the board starts without TLS until it is
+given an identity again.
 """
 
 import pathlib
@@ -15,12 +17,22 @@ import fleet  # noqa: E402
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 BOARD = "mps2-an386"
 SECONDS_MAX = 30
+OTHER_IDENTITY = 'reason="the saved state is of another identity; starting afresh"'
 IDENTITY_STATUS = 3  # exit status of an image without an identity
 
 
 def expect(board, text):
     if board.wait_for_line(text, SECONDS_MAX) is None:
         raise SystemExit("\n".join([f"FAIL: no line with {text}:", *board.lines]))
+
+
+def wait_for_version(server, version):
+    if server.wait_for_line(f"event=round_closed version={version} ", SECONDS_MAX) is None:
+        raise SystemExit("\n".join(["FAIL: the board does not train:", *list(server.lines)[-20:]]))
+
+
+def last_version(server):
+    return max(int(fleet.fields(line)["version"]) for line in list(server.lines) if "event=round_closed" in line)
 
 
 def main():
@@ -31,18 +43,27 @@ def main():
         for key, value in {"server.listen": f"127.0.0.1:{port}", "server.database": home / "gradstream.db",
                            "server.export_dir": home, "run.device_count": 1, "run.round_count": 100000}.items():
             config += ["--set", f"{key}={value}"]
-        identity, flash = home / "identity", home / "flash"
-        fleet.command([fleet.SERVER, "device", "add", "board", *config, "--out", identity], "enrolling")
+        first, identity, flash = home / "first", home / "identity", home / "flash"
+        fleet.command([fleet.SERVER, "device", "add", "first", *config, "--out", first], "enrolling")
         parts, mean = digits.shards(9)
         digits.write_shard(home / "shard.gsd", parts[0], mean)
         server = fleet.Process("server", [fleet.SERVER, "serve", *config])
-        words = [fleet.ROOT / "tools" / "emulate.py", BOARD, "--server", f"127.0.0.1:{port}", "--identity", identity,
-                 "--shard", home / "shard.gsd", "--flash", flash]
-        board = fleet.Process("board", words)
+        words = [fleet.ROOT / "tools" / "emulate.py", BOARD, "--server", f"127.0.0.1:{port}", "--shard",
+                 home / "shard.gsd", "--flash", flash, "--identity"]
+        board = fleet.Process("first", [*words, first])
+        words.append(identity)
         try:
+            wait_for_version(server, 5)
+            board.kill()  # what the flash keeps is its last task's upload
+            fleet.command([fleet.SERVER, "device", "add", "board", *config, "--out", identity], "enrolling")
+            fleet.command([fleet.SERVER, "device", "revoke", "first", *config], "revoking")
+            board = fleet.Process("board", words)
+            expect(board, f"event=state_dropped {OTHER_IDENTITY}")
+            expect(board, "event=started device=board firmware=")
             expect(board, "event=connected")
-            if server.wait_for_line("event=round_closed version=5 ", SECONDS_MAX) is None:
-                raise SystemExit("FAIL: the board does not train")
+            wait_for_version(server, last_version(server) + 5)
+            refused = [line for line in server.lines if "event=update_refused" in line]
+            assert not refused, "\n".join(["an upload of the first device came from the other:", *refused])
             board.type("test\nreset identity\nno\nwipe\n" + 100 * "x" + "\n")
             for text in ("event=test random=ok arithmetic=ok flash=ok result=ok", "event=identity_kept",
                          "event=unknown_command", "event=line_too_long"):

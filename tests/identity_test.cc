@@ -73,6 +73,19 @@ TEST(Identity, NamesTheLineAtFault) {
   }
 }
 
+TEST(Identity, DigestTellsNamesAndKeysApart) {
+  const Identity identity = parse("identity = a\nkey = " + kKey + "\n").identity;
+  EXPECT_EQ(identity_digest(identity), identity_digest(parse("# \nkey=" + kKey + "\nidentity=a\n").identity));
+  Identity other = identity;
+  other.name[0] = 'b';
+  EXPECT_NE(identity_digest(other), identity_digest(identity));
+  for (size_t bit = 0; bit < 8 * Identity::kKeySize; ++bit) {
+    other = identity;
+    other.key[bit / 8] = static_cast<uint8_t>(other.key[bit / 8] ^ (1U << bit % 8));
+    EXPECT_NE(identity_digest(other), identity_digest(identity));
+  }
+}
+
 TEST(Identity, TakesTheLongestName) {
   EXPECT_EQ(parse("identity = " + std::string(63, 'x') + "\nkey = " + kKey).status, Status::kOk);
 }

@@ -1,6 +1,6 @@
 """kill -9 of the real server, then of real clients, at seeded random moments of a run, and 50 half-open peers during a
 run: the final model must be that of the run that nobody disturbed (everyone takes part, fixed K), with every device
-counted in every round.
+counted in every round. The disturbed servers have two threads for sessions, the other one has none.
 
 The moments are counted in lines of the server's log, so that they spread over the whole run on a machine of any speed.
 Usage: kill_test.py [--kills N] [--seed S]       exit status 0: four runs, one digest
@@ -35,7 +35,7 @@ TLS_RECORD_HEADER = bytes([22, 3, 1, 1, 0])  # a handshake record of 256 bytes, 
 class Run:
     """One run of a server and its devices in a folder of its own."""
 
-    def __init__(self, home, rounds, shards):
+    def __init__(self, home, rounds, shards, threads):
         self.home = home
         self.rounds = rounds
         self.port = fleet.free_port()
@@ -47,7 +47,8 @@ class Run:
         self.config = ["--config", CONFIG]
         for key, value in {"server.listen": f"127.0.0.1:{self.port}", "server.database": home / "gradstream.db",
                            "server.export_dir": home / "models", "run.round_count": rounds,
-                           "run.device_count": DEVICES, "run.step_size": 0.28}.items():
+                           "run.device_count": DEVICES, "run.step_size": 0.28,
+                           "server.limits.io_threads": threads}.items():
             self.config += ["--set", f"{key}={value}"]
         (home / "models").mkdir(parents=True)
         for index, pixels in enumerate(shards[0]):
@@ -171,7 +172,8 @@ def main():
     for name, disturb in cases.items():
         with tempfile.TemporaryDirectory(prefix="gradstream-kill-", dir=os.environ.get("TMPDIR")) as home:
             begin = time.monotonic()
-            found, count = Run(pathlib.Path(home), rounds, shards).play(disturb)
+            threads = 1 if name == "undisturbed" else 2
+            found, count = Run(pathlib.Path(home), rounds, shards, threads).play(disturb)
             digests |= found
             print(f"{name}: disturbances {count}, rounds {rounds}, digest {' '.join(sorted(found))}, "
                   f"{time.monotonic() - begin:.1f} s", flush=True)

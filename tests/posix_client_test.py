@@ -94,14 +94,53 @@ def check_float_data(files):
     expect(run(files.arguments(data=grouped, problem="multitask", ridge=0.1) + ["--once"]), 7, "samples=4 dimension=3")
 
 
+def large_shard(count):
+    """Images of 784 floats and a label."""
+    return struct.pack("<4sIII", b"GSD2", count, 785, 0) + struct.pack("<785f", *[0.5] * 784, 3) * count
+
+
+def check_large_data(files):
+    """Data of more than a MiB are mapped: refused as small ones are, and held to what they were."""
+    lenet = {"problem": "lenet", "widths": 10, "retry-ms": 20}
+    path = files.write("large.gsd", large_shard(400))
+    assert path.stat().st_size > 1 << 20
+    expect(run(files.arguments(data=path, **lenet) + ["--once"]), 7, "samples=400 dimension=785")
+    short = files.write("short.gsd", large_shard(400)[:-1])
+    expect(run(files.arguments(data=short, **lenet) + ["--once"]), 4, "truncated", "short.gsd")
+    with open(short, "r+b") as file:
+        file.write(b"PNG")
+    expect(run(files.arguments(data=short, **lenet) + ["--once"]), 4, "shard", "short.gsd")
+    client = subprocess.Popen([*EMULATOR, *CLIENT, *map(str, files.arguments(data=path, **lenet))],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line in client.stdout:
+        if "event=started" in line:
+            break
+    if not EMULATOR:
+        maps = pathlib.Path(f"/proc/{client.pid}/maps").read_text(encoding="utf-8").splitlines()
+        assert any(str(path) in line and " r--s " in line for line in maps), "the data are not mapped"
+    files.write("next.gsd", large_shard(500)).rename(path)
+    assert client.poll() is None, "another file in its place is no change of what is mapped"
+    client.terminate()
+    client.communicate(timeout=60)
+    client = subprocess.Popen([*EMULATOR, *CLIENT, *map(str, files.arguments(data=path, **lenet))],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line in client.stdout:
+        if "event=started" in line:
+            break
+    with open(path, "ab") as file:
+        file.write(b"more")
+    output, _ = client.communicate(timeout=60)
+    assert client.returncode == 4 and "large.gsd was changed while it was in use" in output, output
+
+
 def check_servers(files):
     """Nobody there; a plain-text peer; a peer that hangs up."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = f"127.0.0.1:{probe.getsockname()[1]}"
-    expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached", f"server={free}")
+    expect(run(files.arguments(server=free) + ["--once"]), 7, "cannot be reached", f'" server={free}\n')
     expect(run(files.arguments(server="no-such-host.invalid:1") + ["--once"]), 7, "has no address",
-           "server=no-such-host.invalid:1")
+           '" server=no-such-host.invalid:1\n')
     for answer, word in ((b"220 mail ready\r\n", "no TLS"), (b"", "closed the connection"),
                          (bytes([0x15, 3, 3, 0, 2, 2, 70]), "not TLS 1.3")):
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -138,6 +177,7 @@ def main():
         files = Files(folder)
         check_command_line(files)
         check_files(files)
+        check_large_data(files)
         check_servers(files)
         check_arithmetic(files)
 

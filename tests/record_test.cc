@@ -81,6 +81,30 @@ TEST(Record, EveryTruncationAndSpoiltHeadIsNoticed) {
   EXPECT_EQ(decode_payload(p, good, &read), Status::kDataCorrupt);
 }
 
+TEST(Record, ASwitchOfTheDelayRuleComesBackAndIsHeldToItsForm) {
+  RunParameters p = tangent_parameters();
+  p.delay_switch_by = DelaySwitchBy::kCosine;
+  VersionRecord written = first_record(p);
+  written.version = 3;
+  written.delay_switch = DelaySwitch{true, 41, 0.125F};
+  const std::vector<uint8_t> good = encode_payload(written);
+  VersionRecord read;
+  read.version = 3;
+  EXPECT_EQ(decode_payload(p, good, &read), Status::kOk);
+  EXPECT_EQ(read, written);
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_NE(decode_payload(p, std::span(good).first(size), &read), Status::kOk) << size;
+  }
+  std::vector<uint8_t> bad = good;
+  bad[p.shape.size() * sizeof(Real)] = 2;
+  EXPECT_EQ(decode_payload(p, bad, &read), Status::kDataCorrupt);
+  bad = good;
+  std::fill(bad.end() - 4, bad.end(), uint8_t{0xff});  // not a number
+  EXPECT_NE(decode_payload(p, bad, &read), Status::kOk);
+  p.delay_switch_by = DelaySwitchBy::kVersion;
+  EXPECT_EQ(decode_payload(p, good, &read), Status::kDataCorrupt);
+}
+
 TEST(Record, ChunksLeadADeviceToTheSameModel) {
   for (const Encoding encoding : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {
     RunParameters p = parameters();

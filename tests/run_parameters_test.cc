@@ -400,6 +400,15 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
   EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
 }
 
+RunParameters asynchronous_run() {
+  RunParameters p = tangent_parameters();
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.fold_weight = FoldWeight::kUniform;
+  p.delay_rule = DelayRule::kOrthoPos;
+  return p;
+}
+
 TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
   const Case cases[] = {
       {"delay_rule, buffer_size, solver:",
@@ -457,12 +466,37 @@ TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
        }},
       {"buffer_size, late:", [](RunParameters* p) { p->late = LatePolicy::kDrop; }},
   };
-  RunParameters p = tangent_parameters();
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.fold_weight = FoldWeight::kUniform;
-  p.delay_rule = DelayRule::kOrthoPos;
-  expect_refused(p, cases);
+  expect_refused(asynchronous_run(), cases);
+}
+
+TEST(RunParameters, EveryBadSwitchOfTheDelayRuleIsRefusedByItsKey) {
+  const Case cases[] = {
+      {"delay_switch_at, delay_switch_by: a version", [](RunParameters* p) { p->delay_switch_at = 0.5F; }},
+      {"delay_switch_by, late_delay_rule:", [](RunParameters* p) { p->delay_switch_by = DelaySwitchBy::kCosine; }},
+      {"delay_switch_at, delay_switch_by: a cosine",
+       [](RunParameters* p) {
+         p->late_delay_rule = DelayRule::kOrthoPos;
+         p->delay_switch_by = DelaySwitchBy::kCosine;
+         p->delay_switch_at = 1;
+       }},
+      {"delay_switch_at, delay_switch_by: a cosine",
+       [](RunParameters* p) {
+         p->late_delay_rule = DelayRule::kOrthoPos;
+         p->delay_switch_by = DelaySwitchBy::kDriftRatio;
+       }},
+      {"delay_switch, round_count:",
+       [](RunParameters* p) {
+         p->late_delay_rule = DelayRule::kOrthoPos;
+         p->delay_switch_by = DelaySwitchBy::kCosine;
+         p->delay_switch = p->round_count;
+       }},
+      {"delay_rule:",
+       [](RunParameters* p) {
+         p->delay_rule = DelayRule::kNone;
+         p->delay_switch_by = DelaySwitchBy::kCosine;
+       }},
+  };
+  expect_refused(asynchronous_run(), cases);
 }
 
 // The same slow device is no reason to refuse where it is waited for, or where its late updates count.

@@ -262,10 +262,11 @@ inline DeviceMessage hello_message() {
 // A listener whose owner only notes what happens. "device-1" .. "device-9" are enrolled with key bytes 1 .. 9.
 class ListenerHarness : public SessionOwner {
  public:
-  explicit ListenerHarness(const ListenerLimits& limits = {}, bool allow_psk_ke = false)
-      : tls([](std::string_view identity, PskEntry* out) { return find(identity, out); }, allow_psk_ke),
-        listener(io, tls, limits, counters, *this) {
+  // thread_count: of the sessions' own threads; 0: they live on the harness's.
+  explicit ListenerHarness(const ListenerLimits& limits = {}, bool allow_psk_ke = false, size_t thread_count = 0)
+      : tls(find, allow_psk_ke), listener(io, tls, limits, counters, *this) {
     (void)tls.start();
+    (void)listener.start_threads(std::vector<PskLookup>(thread_count, find), allow_psk_ke);
     problem = listener.open(Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   }
   static bool find(std::string_view identity, PskEntry* out) {
@@ -281,7 +282,13 @@ class ListenerHarness : public SessionOwner {
     return identity_of("device-" + std::to_string(number), static_cast<uint8_t>(number));
   }
 
-  void on_session_established(SessionId session) override { established.push_back(session); }
+  // Of all threads.
+  ShellCounters counted() const {
+    ShellCounters total = counters;
+    listener.add_thread_counters(&total);
+    return total;
+  }
+  void on_session_established(SessionId session, uint32_t, uint32_t) override { established.push_back(session); }
   void on_session_message(SessionId session, uint32_t device_index, const DeviceMessage& message) override {
     messages.emplace_back(device_index, message);
     if (answer) {
@@ -289,7 +296,7 @@ class ListenerHarness : public SessionOwner {
     }
   }
   void on_session_claim(SessionId session, uint32_t, const Identity&) override {
-    listener.find(session)->answer_claim(gs_Reason_REASON_CLAIM_ENDED);
+    listener.answer_claim(session, gs_Reason_REASON_CLAIM_ENDED);
   }
   void on_session_ended(SessionId session) override { ended.push_back(session); }
   bool until(const std::function<bool()>& condition, int limit_ms = 10000) {

@@ -67,6 +67,8 @@ struct TestUpload {
   uint32_t crc_error = 0;
   uint32_t value_count_error = 0;
   uint32_t step_time_us = 0;
+  float loss_before = 2;
+  float loss_after = 1;
 };
 
 template <typename Piece>
@@ -78,8 +80,8 @@ void fill_piece(const TestUpload& upload, const std::vector<uint8_t>& bytes, siz
   piece->first_value = static_cast<uint32_t>(first);
   piece->value_count = static_cast<uint32_t>(upload.values.size()) + upload.value_count_error;
   piece->crc32c = crc32c(0, bytes.data(), bytes.size()) + upload.crc_error;
-  piece->loss_before = 2;
-  piece->loss_after = 1;
+  piece->loss_before = upload.loss_before;
+  piece->loss_after = upload.loss_after;
   piece->step_time_us = upload.step_time_us;
   const size_t begin = encoded_size(upload.encoding, first);
   piece->values.size = static_cast<pb_size_t>(encoded_size(upload.encoding, first + count) - begin);

@@ -192,11 +192,23 @@ class ServerTest : public testing::Test {
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-  Config config() const { return test_config(folder_); }
+  virtual Config config() const { return test_config(folder_); }
   std::string folder_;
 };
 
-TEST_F(ServerTest, ARoundClosesIsExportedAndSurvivesARestart) {
+// What crosses threads, without them and with two.
+class ServerThreads : public ServerTest, public testing::WithParamInterface<uint32_t> {
+ protected:
+  Config config() const override {
+    Config config = ServerTest::config();
+    config.server.io_threads = GetParam();
+    return config;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, ServerThreads, testing::Values(1U, 2U),
+                         [](const auto& parameter) { return "threads_" + std::to_string(parameter.param); });
+
+TEST_P(ServerThreads, ARoundClosesIsExportedAndSurvivesARestart) {
   uint64_t digest = 0;
   {
     Life life(config());
@@ -226,7 +238,7 @@ TEST_F(ServerTest, ARoundClosesIsExportedAndSurvivesARestart) {
   EXPECT_TRUE(one.get_task());
 }
 
-TEST_F(ServerTest, OfTwoLiveSessionsOfOneIdentityTheNewerWins) {
+TEST_P(ServerThreads, OfTwoLiveSessionsOfOneIdentityTheNewerWins) {
   Life life(config());
   Script old(life, 1);
   ASSERT_TRUE(old.say_hello());
@@ -240,7 +252,7 @@ TEST_F(ServerTest, OfTwoLiveSessionsOfOneIdentityTheNewerWins) {
   EXPECT_TRUE(young.get_task());
 }
 
-TEST_F(ServerTest, AFloodOverTlsIsTurnedAwayAndTheOthersGoOn) {
+TEST_P(ServerThreads, AFloodOverTlsIsTurnedAwayAndTheOthersGoOn) {
   Config limited = config();
   limited.server.device_messages = {1, 6};
   Life life(limited);
@@ -265,7 +277,7 @@ TEST_F(ServerTest, AFloodOverTlsIsTurnedAwayAndTheOthersGoOn) {
   EXPECT_EQ(life.server->coordinator().counters().messages_over_rate, 3U);
 }
 
-TEST_F(ServerTest, AFullDiskDelaysButLosesNothing) {
+TEST_P(ServerThreads, AFullDiskDelaysButLosesNothing) {
   Life life(config());
   Script one(life, 1);
   Script two(life, 2);
@@ -285,7 +297,7 @@ TEST_F(ServerTest, AFullDiskDelaysButLosesNothing) {
   EXPECT_EQ(life.server->counters().store_failures, 1U);
 }
 
-TEST_F(ServerTest, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
+TEST_P(ServerThreads, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
   constexpr uint32_t kRounds = 150;
   Config far = config();
   far.server.listener.session.queue_size_max = 4096;
@@ -311,7 +323,7 @@ TEST_F(ServerTest, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
   EXPECT_EQ(life.server->counters().sessions_overloaded, 0U);
 }
 
-TEST_F(ServerTest, DevicesComeAndGoWhileItRuns) {
+TEST_P(ServerThreads, DevicesComeAndGoWhileItRuns) {
   Life life(config());
   SqliteDatabase other;  // as another process would
   SqliteOptions options;
@@ -329,7 +341,7 @@ TEST_F(ServerTest, DevicesComeAndGoWhileItRuns) {
   EXPECT_TRUE(life.until([&] { return three.peer().refusal() == gs_Reason_REASON_REVOKED; }));
   Script again(life, 3);
   EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
-  EXPECT_EQ(life.server->counters().revoked_identities, 1U);
+  EXPECT_TRUE(life.until([&] { return life.server->counters().revoked_identities == 1; }));
 }
 
 TEST_F(ServerTest, TheOperatorStopsTheRun) {
@@ -348,7 +360,7 @@ TEST_F(ServerTest, TheOperatorStopsTheRun) {
   }));
 }
 
-TEST_F(ServerTest, NothingOfItIsLeftInTheLoopThatOutlivesIt) {
+TEST_P(ServerThreads, NothingOfItIsLeftInTheLoopThatOutlivesIt) {
   Life life(config());
   Script one(life, 1);
   ASSERT_TRUE(one.say_hello());
@@ -357,7 +369,7 @@ TEST_F(ServerTest, NothingOfItIsLeftInTheLoopThatOutlivesIt) {
   EXPECT_EQ(life.io.poll(), 0U) << "a handler that holds a TLS stream";
 }
 
-TEST_F(ServerTest, AnUpdateThatHasComeGetsItsAckBeforeTheDrain) {
+TEST_P(ServerThreads, AnUpdateThatHasComeGetsItsAckBeforeTheDrain) {
   Life life(config());
   Script one(life, 1);
   Script two(life, 2);

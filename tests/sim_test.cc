@@ -306,6 +306,40 @@ TEST(Simulation, TheInvariantsHoldWithoutRounds) {
   }
 }
 
+// The operator pauses and goes on, amid everything else: no task and no version in between, and nothing is lost by it.
+TEST(Simulation, PausesCostTimeOnly) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    const SimResult calm = Simulation(options, 0).run();
+    options.fault_bits = 1U << static_cast<uint32_t>(Fault::kPause) | 1U << static_cast<uint32_t>(Fault::kServerCrash) |
+                         1U << static_cast<uint32_t>(Fault::kStorageFull);
+    uint64_t pauses = 0;
+    for (uint32_t schedule = 0; schedule < 15; ++schedule) {
+      const SimResult result = Simulation(options, schedule).run();
+      ASSERT_EQ(result.fault, "") << "schedule " << schedule;
+      ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
+      pauses += result.faults[static_cast<size_t>(Fault::kPause)];
+    }
+    EXPECT_GT(pauses, 10U);
+  }
+}
+
+// No update weighs more than its share of a version, whoever is late, partial or gone.
+TEST(Simulation, TheWeightCapHoldsWhateverGoesWrong) {
+  std::set<uint64_t> digests;
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    digests.insert(Simulation(options, 0).run().digest);
+    options.weight_share_max = 0.28F;  // of four devices with 6, 7, 8 and 9 samples
+    digests.insert(expect_one_digest(options, 10));
+    options.weight_share_max = 0.34F;  // of three answers
+    EXPECT_GT(expect_sound_with_stragglers(options, 10), 0U);
+  }
+  EXPECT_EQ(digests.size(), 4U) << "the cap changes the weights";
+}
+
 TEST(Simulation, DeadlinesEndWhatNobodyIsToldOf) {
   SimOptions options;
   const SimResult calm = Simulation(options, 0).run();

@@ -225,12 +225,14 @@ bool is_above_floor(const Entry& entry, double norm) {
   return norm > (kIsDouble ? 1e-8 : 1e-3) * entry.points.front().norm;
 }
 
-// A step made of differences of models and gradients multiplies the rounding of floats.
-double tolerance_of(const Entry& entry) {
+// In float runs with a given step are within 2.1e-5 of the reference. The step of 2BBS is <s, s> / <s, y> of
+// differences of models and gradients, and the rounding of a model is the larger a part of s the shorter s is: 3.4e-4
+// up to round 10, 7.1e-3 at round 20 of the standardised samples with seed 2.
+double tolerance_of(const Entry& entry, uint32_t round) {
   if (kIsDouble) {
     return 1e-7;
   }
-  return entry.algorithm == "2BBS" ? 2e-2 : 1e-3;
+  return entry.algorithm != "2BBS" ? 1e-4 : round <= 10 ? 1e-3 : 1e-2;
 }
 
 TEST(SvrgReplay, EveryAlgorithmFollowsTheReference) {
@@ -251,9 +253,9 @@ TEST(SvrgReplay, EveryAlgorithmFollowsTheReference) {
       }
       const double norm = fleet.gradient_norm(run.replica().model());
       const double deviation = std::fabs(norm - point.norm) / point.norm;
-      const std::string at = entry.scaling + "/" + entry.algorithm + " seed " + std::to_string(entry.seed) +
-                             " round " + std::to_string(point.round);
-      EXPECT_LE(deviation, tolerance_of(entry)) << at << ": " << norm << " for " << point.norm;
+      const std::string at = entry.scaling + "/" + entry.algorithm + " seed " + std::to_string(entry.seed) + " round " +
+                             std::to_string(point.round);
+      EXPECT_LE(deviation, tolerance_of(entry, point.round)) << at << ": " << norm << " for " << point.norm;
       ++point_count;
       if (deviation > worst) {
         worst = deviation;

@@ -1,6 +1,7 @@
 // The kernels with eight floats to an instruction against the order of sums that linalg.h states, one entry at a time.
 #include "runtime/base/wide.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -83,23 +84,43 @@ TEST(Wide, ColumnKernels) {
   });
 }
 
-TEST(Wide, TwoColumnKernelsInOne) {
+TEST(Wide, RemovesWhatIsAlongColumns) {
   for_each_shape(2, [](uint32_t rows, uint32_t cols) {
     const size_t size = size_t{rows} * cols;
-    const Vector x = numbers(size, rows), y = numbers(size, cols + 100), v = numbers(size, 5), f = numbers(cols, 3);
-    Vector left = v, xy(cols), yv(cols), both = v;
+    const Vector x = numbers(size, rows), v = numbers(size, 5);
+    Vector left = v;
     wide::remove_along_columns(rows, cols, x.data(), left.data(), left.data());
-    wide::dots_with_both(rows, cols, x.data(), y.data(), v.data(), xy.data(), yv.data());
-    wide::subtract_both(rows, cols, f.data(), x.data(), y.data(), both.data(), both.data());
     for (size_t i = 0; i < size; ++i) {
       const size_t c = i % cols;
       EXPECT_EQ(left[i], v[i] - ordered_dot(rows, &x[c], cols, &v[c], cols) * x[i]);
-      EXPECT_EQ(both[i], (v[i] - f[c] * x[i]) - f[c] * y[i]);
     }
+  });
+}
+
+TEST(Wide, TransportsColumnsAsOneAfterTheOther) {
+  for_each_shape(2, [](uint32_t rows, uint32_t cols) {
+    const size_t size = size_t{rows} * cols;
+    const Vector x = numbers(size, rows), v = numbers(size, 5);
+    Vector y = x;
+    for (size_t i = 0; i < size; ++i) {
+      y[i] += Real{0.1F} * v[i];  // x'y above 0
+    }
+    Vector out = v;
+    EXPECT_EQ(wide::transport_columns(rows, cols, x.data(), y.data(), out.data(), 1e-6F, out.data()), Status::kOk);
+    Real least = std::numeric_limits<Real>::infinity();
     for (size_t c = 0; c < cols; ++c) {
-      EXPECT_EQ(xy[c], ordered_dot(rows, &x[c], cols, &y[c], cols));
-      EXPECT_EQ(yv[c], ordered_dot(rows, &y[c], cols, &v[c], cols));
+      const Real divisor = 1 + ordered_dot(rows, &x[c], cols, &y[c], cols);
+      const Real factor = ordered_dot(rows, &y[c], cols, &v[c], cols) / divisor;
+      least = std::min(least, divisor);
+      for (size_t i = c; i < size; i += cols) {
+        EXPECT_EQ(out[i], (v[i] - factor * x[i]) - factor * y[i]);
+      }
     }
+    // The least divisor of any column is not above itself.
+    Vector untouched = v;
+    EXPECT_EQ(wide::transport_columns(rows, cols, x.data(), y.data(), v.data(), least, untouched.data()),
+              Status::kSingular);
+    EXPECT_EQ(untouched, v);
   });
 }
 

@@ -76,6 +76,8 @@ def parse_arguments():
     parser.add_argument("--forever", action="store_true", help="go on after the run is finished")
     parser.add_argument("--flash", type=pathlib.Path, help="file that plays the flash pages of the client's state, "
                         "made when missing; without it the board forgets all at a reset")
+    parser.add_argument("--reset-on-fault", action="store_true", help="a fault resets the board, as it does one of "
+                        "silicon, instead of ending the emulation")
     parser.add_argument("--image", type=pathlib.Path, help="another image; nothing is built then")
     return parser.parse_args()
 
@@ -153,6 +155,7 @@ def command(arguments, image, *words):
     # nodelay: 40 to 95 ms a round trip otherwise. reconnect: the chardev dials again when the server was gone.
     link = f"socket,id=link,host={match[1].strip('[]')},port={match[2]},nodelay=on,reconnect=1"
     words = ["client", f"identity={identity}", *words] + ([] if arguments.forever else ["until-finished"])
+    words += ["reset-on-fault"] * getattr(arguments, "reset_on_fault", False)
     if arguments.flash:
         words.append(f"flash={make_flash(arguments.flash)}")
     if len(" ".join(words)) > WORDS_SIZE_MAX:

@@ -1,7 +1,7 @@
 """./run flash BOARD: builds the board's image for silicon and writes it with the tool that the board's users have.
 
 The RP2040 takes a UF2 file on its USB drive (hold BOOTSEL while plugging it in); an STM32F405 is programmed by openocd
-through an ST-Link. Without tool or board it says what it would run.
+through an ST-Link, with the image for its crystal (--crystal). Without tool or board it says what it would run.
 """
 
 import argparse
@@ -21,11 +21,13 @@ class Board(NamedTuple):
     shard_address: int
     openocd: tuple = ()    # configuration files; empty: UF2
     network_address: int = 0  # of the network settings' page; 0: a serial link
+    crystals: tuple = ()   # (MHz, the boards that have it); the first one's image is gradstream_client
 
 
 BOARDS = {
     "rp2040": Board(0x101DF000, 0x10100000),
-    "stm32f405": Board(0x08020000, 0x08040000, ("interface/stlink.cfg", "target/stm32f4x.cfg")),
+    "stm32f405": Board(0x08020000, 0x08040000, ("interface/stlink.cfg", "target/stm32f4x.cfg"),
+                       crystals=((25, "Netduino Plus 2"), (12, "Feather STM32F405"), (8, "Olimex STM32-H405"))),
 }
 
 
@@ -40,13 +42,29 @@ def board_of(name):
     return board
 
 
-def build(name):
+def target_of(name, board, crystal):
+    """The CMake target of the image for that crystal, MHz; None: the first one's. Says which board it is for."""
+    known = ", ".join(f"{mhz} ({who})" for mhz, who in board.crystals)
+    if not board.crystals:
+        if crystal is not None:
+            raise Failure(f"{name} has one crystal: leave --crystal out")
+        return "gradstream_client"
+    mhz = board.crystals[0][0] if crystal is None else crystal
+    who = dict(board.crystals).get(mhz)
+    if who is None:
+        raise Failure(f"--crystal {mhz}: there is no image for it (MHz: {known})")
+    print(f"flash: the image for a crystal of {mhz} MHz ({who})"
+          + (f"; the crystals of other boards: --crystal, MHz: {known}" if crystal is None else ""), flush=True)
+    return "gradstream_client" if mhz == board.crystals[0][0] else f"gradstream_client_{mhz}mhz"
+
+
+def build(name, target):
     """The image for silicon."""
-    done = subprocess.run([ROOT / "tools" / "build.sh", name, "gradstream_client"], cwd=ROOT, check=False,
+    done = subprocess.run([ROOT / "tools" / "build.sh", name, target], cwd=ROOT, check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise Failure(f"the image of {name} does not build:\n{done.stdout[-4000:]}")
-    return ROOT / "build" / name / "boards" / name.replace("-", "_") / "gradstream_client.elf"
+    return ROOT / "build" / name / "boards" / name.replace("-", "_") / f"{target}.elf"
 
 
 def pico_volume():
@@ -76,16 +94,22 @@ def write(board, program, uf2):
     if shutil.which("openocd") is None:
         print("flash: openocd is missing: apt-get install openocd")
         return "openocd"
-    return "" if subprocess.run(command, cwd=ROOT, check=False).returncode == 0 else "board"
+    if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        print("flash: openocd did not reach the board: plug the ST-Link in, and give the board power")
+        return "board"
+    return ""
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./run flash", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("board", help=" or ".join(BOARDS))
+    parser.add_argument("--crystal", type=int, metavar="MHZ", help="of the board's crystal: " + "; ".join(
+        f"{name}: " + ", ".join(f"{mhz} ({who})" for mhz, who in board.crystals)
+        for name, board in BOARDS.items() if board.crystals))
     arguments = parser.parse_args()
     try:
         board = board_of(arguments.board)
-        image = build(arguments.board)
+        image = build(arguments.board, target_of(arguments.board, board, arguments.crystal))
         missing = write(board, f"{image} verify", image.with_suffix(".uf2"))
     except Failure as failure:
         print(f"flash: error: {failure}", file=sys.stderr)

@@ -2,11 +2,12 @@
 """./run footprint: flash and RAM of client images, term by term, from ELF and linker map; what each manifold adds to
 them; and how long a flash lasts.
 
-The images are those for silicon, with TLS 1.3 and nanopb, without semihosting and samples: mps2-an386 with psk_dhe_ke
-and both solvers, by UART and by Ethernet, and the smallest one, for a Cortex-M3, with psk_ke and the zeroth-order
-projection algorithm on the Stiefel manifold. Their twins for the emulator train a few rounds, and tell the high waters
+The images are those for silicon, with TLS 1.3 and nanopb, without semihosting and samples: one for each board, with
+psk_dhe_ke and both solvers, and the two smallest, for a Cortex-M3, with the zeroth-order projection algorithm on the
+Stiefel manifold, by psk_dhe_ke and by psk_ke. Their twins for the emulator train a few rounds, and tell the high waters
 of stack, TLS pool and arena. The exit status says whether the images keep within their bars, the stack is 1.5 times
-what was used of it, and neither allocator, exceptions nor semihosting are linked.
+what was used of it, and neither allocator, exceptions nor semihosting are linked. The latter is also asked of the
+STM32F405's images for other crystals.
 """
 
 import collections
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 import digest
 import digits
+import emulate
 import fleet
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -31,9 +33,10 @@ RAM_BEGIN = 0x20000000
 class Image(NamedTuple):
     preset: str
     what: str
-    board: str
-    ram_max: int
-    flash_max: int = 96 * 1024
+    board: str  # folder in boards/
+    ram_max: int | None = None  # None: no bar
+    flash_max: int | None = None
+    trial_seconds_max: int = 120
 
     @property
     def path(self):
@@ -46,14 +49,24 @@ class Image(NamedTuple):
 
 
 IMAGES = (
-    Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 36 * 1024),
+    Image("mps2-an386", "Cortex-M4F, psk_dhe_ke, both solvers", "mps2_an386", 36 * 1024, 96 * 1024),
     Image("mps2-an386-eth", "the same by Ethernet, with lwIP", "mps2_an386_eth", 48 * 1024, 128 * 1024),
-    Image("smallest", "Cortex-M3, psk_ke, zeroth order", "mps2_an385", 32 * 1024),
+    Image("mps2-an385", "Cortex-M3, soft float", "mps2_an385"),
+    Image("mps2-an500", "Cortex-M7", "mps2_an500"),
+    Image("mps3-an547", "Cortex-M55", "mps3_an547"),
+    Image("stm32f405", "STM32F405, Cortex-M4F", "stm32f405"),
+    # rp2040js takes 2 s for a step, beside nothing else.
+    Image("rp2040", "Raspberry Pi Pico, Cortex-M0+", "rp2040", trial_seconds_max=400),
+    Image("smallest-dhe", "Cortex-M3, psk_dhe_ke, zeroth order", "mps2_an385", 36 * 1024, 96 * 1024),
+    Image("smallest", "Cortex-M3, psk_ke, zeroth order", "mps2_an385", 32 * 1024, 96 * 1024),
 )
+SILICON = ("stm32f405", "rp2040")  # those that users flash: also --barred looks at them
+CRYSTALS = ("8mhz", "12mhz")  # of the STM32F405's other boards: boards/stm32f405/CMakeLists.txt
+EMULATOR_WORD = b"overflow-stack"  # of boards/cortex_m/emulator.cc
 STACK_RESERVE_MIN = 1.5  # of the high water
 TRIAL_CONFIG = ROOT / "experiments" / "demo.toml"
 TRIAL_ROUNDS = 3
-TRIAL_SECONDS_MAX = 120
+HANDSHAKE_MS_MAX = 60000  # of the emulated RP2040
 UNEXPLAINED_MAX = 1024
 
 # What a round writes to the log in flash: St(64,4), 5 steps of 16 directions, float32 (held by client_save_test).
@@ -86,7 +99,7 @@ COMPONENTS = [
     ("runtime", r"libgs_runtime\.a"), ("link", r"libgs_(link|tls)\.a"), ("lwip", r"libgs_lwip\.a"),
     ("ethernet", r"^(lan9118|link|network_settings|ethernet)\.cc"),
     (LIBRARIES, r"libgs_proto\.a|libmbed\w+\.a|.*\.ltrans\.o"), ("firmware", r"libgs_firmware\.a|main\.cc"),
-    ("board", r"(startup|board|port|uart_link|silicon|no_entropy|no_storage)\.cc"),
+    ("board", r"(startup|board|port|uart_link|silicon|boot2|(no_)?entropy|no_storage|flash(_log|_storage)?)\.cc"),
 ]
 
 
@@ -112,9 +125,11 @@ def high_waters(image):
     """{stack, tls, arena: bytes that were used} by the image's twin in a short run."""
     with tempfile.TemporaryDirectory(prefix="gradstream-footprint-") as folder:
         home, port = pathlib.Path(folder), fleet.free_port()
+        emulator = [ROOT / "tools" / "emulate.py", image.board.replace("_", "-"), "--image", image.twin]
         config = ["--config", TRIAL_CONFIG]
         for key, value in {"server.listen": f"127.0.0.1:{port}", "server.database": home / "gradstream.db",
                            "server.export_dir": home, "server.allow_psk_ke": "true", "run.device_count": 1,
+                           "server.limits.handshake_deadline_ms": HANDSHAKE_MS_MAX,
                            "run.round_count": TRIAL_ROUNDS}.items():
             config += ["--set", f"{key}={value}"]
         fleet.command([fleet.SERVER, "device", "add", "board", *config, "--out", home / "identity"], "enrolling")
@@ -122,16 +137,35 @@ def high_waters(image):
         digits.write_shard(home / "shard.gsd", parts[0], mean)
         server = fleet.Process("server", [fleet.SERVER, "serve", *config])
         board = fleet.Process("board", [
-            ROOT / "tools" / "emulate.py", image.board, "--image", image.twin, "--server", f"127.0.0.1:{port}",
-            "--identity", home / "identity", "--shard", home / "shard.gsd"])
+            *emulator, "--server", f"127.0.0.1:{port}", "--identity", home / "identity", "--shard", home / "shard.gsd"])
         try:
-            end = board.wait_for_line("event=finished", TRIAL_SECONDS_MAX)
+            end = board.wait_for_line("event=finished", image.trial_seconds_max)
         finally:
             board.stop()
             server.stop()
         if end is None:
             fail(f"the trial of {image.preset} has no end:\n" + "\n".join([*board.lines, *server.lines]), "trial")
         return {name: int(fleet.fields(end)[name]) for name in ("stack", "tls", "arena")}
+
+
+def stack_size(path):
+    """Bytes of an image's stack."""
+    return section_sizes(path)[".stack"]
+
+
+def stack_fault(size, used):
+    """What is wrong with a stack of that size, of which so much was used; None: nothing."""
+    if size >= STACK_RESERVE_MIN * used:
+        return None
+    return f"stack is {size}, {STACK_RESERVE_MIN} times the {used} used are wanted"
+
+
+def flash_size(sizes):
+    return sum(sizes.get(name, 0) for name in (".boot2", ".text", ".ARM.exidx", ".data"))
+
+
+def ram_size(sizes):
+    return sum(sizes.get(name, 0) for name in (".stack", ".noinit", ".data", ".bss"))
 
 
 def map_entries(path):
@@ -187,7 +221,7 @@ def flash_table(path, sizes):
     for section, address, size, file in map_entries(path):
         if address < RAM_BEGIN or section.startswith(".data"):
             terms[component_of(file)] += size
-    total = sizes.get(".text", 0) + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0)
+    total = flash_size(sizes)
     terms["alignment, less strings merged"] = total - sum(terms.values())
     return total, terms.most_common()
 
@@ -213,19 +247,57 @@ def ram_table(path, sizes):
         size = sum(size for section, address, size, file in map_entries(path)
                    if address >= RAM_BEGIN and component_of(file) == component)
         terms += [(what, size)] * (size > 0)
-    total = sizes[".stack"] + sizes.get(".data", 0) + sizes.get(".bss", 0)
+    total = ram_size(sizes)
     rest = total - sum(size for _, size in terms)
     return total, terms + [("unexplained", rest)], rest
 
 
 def print_table(title, total, bar, terms):
-    print(f"{title}: {total} bytes of at most {bar}")
+    print(f"{title}: {total} bytes" + (f" of at most {bar}" if bar is not None else ""))
     for name, size in terms:
         print(f"  {size:7d}  {name}")
 
 
+def linked_faults(path):
+    """What an image for silicon must not have."""
+    faults = [f"{name} is linked" for name in
+              (line.split()[-1] for line in tool("nm", path).splitlines()) if FORBIDDEN.match(name)]
+    if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", path)):
+        faults.append("semihosting is linked")
+    if EMULATOR_WORD in path.read_bytes():
+        faults.append("the emulator's words, which make the board fail, are linked")
+    return faults
+
+
+def print_faults(name, faults):
+    for fault in faults:
+        print(f"footprint: error: {name}: {fault}", file=sys.stderr)
+    return len(faults)
+
+
+def check_linked(image, target):
+    """Builds an image, and prints its size alone; how many faults it has."""
+    build(image.preset, target)
+    path = image.path.with_stem(target)
+    sizes = section_sizes(path)
+    print(f"==== {image.preset}, {target}: {flash_size(sizes)} bytes of flash, {ram_size(sizes)} of static RAM")
+    return print_faults(image.preset, linked_faults(path))
+
+
+class Row(NamedTuple):
+    """One image's figures, bytes; faults: how many."""
+    flash: int
+    ram: int
+    unexplained: int
+    stack: int  # the high water, as the next two
+    reserve: float
+    tls: int
+    arena: int
+    faults: int
+
+
 def report(image):
-    """Prints the tables of one image; (flash, RAM, unexplained RAM, faults)."""
+    """Prints the tables of one image; its Row."""
     build(image.preset, image.path.stem, image.twin.stem)
     sizes = section_sizes(image.path)
     flash, flash_terms = flash_table(image.path, sizes)
@@ -234,21 +306,25 @@ def report(image):
     print_table("flash", flash, image.flash_max, flash_terms)
     print_table("static RAM", ram, image.ram_max, ram_terms)
     used = high_waters(image)
-    reserve = sizes[".stack"] / used["stack"]
-    print(f"used, in {TRIAL_ROUNDS} rounds: stack {used['stack']} (it has {reserve:.2f} times that), "
-          f"TLS pool {used['tls']}, arena {used['arena']}")
-    faults = [f"{name} is linked" for name in
-              (line.split()[-1] for line in tool("nm", image.path).splitlines()) if FORBIDDEN.match(name)]
-    if re.search(r"\bbkpt\s+0x00ab", tool("objdump", "-d", image.path)):
-        faults.append("semihosting is linked")
-    if reserve < STACK_RESERVE_MIN:
-        faults.append(f"stack is {sizes['.stack']}, {STACK_RESERVE_MIN} times the {used['stack']} used are wanted")
+    stack = sizes[".stack"]
+    print(f"used, in {TRIAL_ROUNDS} rounds: stack {used['stack']} (it has {stack / used['stack']:.2f} times that), "
+          f"TLS pool {used['tls']}, arena {used['arena']}", flush=True)
+    faults = linked_faults(image.path)
+    if fault := stack_fault(stack, used["stack"]):
+        faults.append(fault)
     faults += [f"{name} is {value}, at most {bar}" for name, value, bar in
                (("flash", flash, image.flash_max), ("static RAM", ram, image.ram_max),
-                ("unexplained RAM", rest, UNEXPLAINED_MAX)) if value > bar]
-    for fault in faults:
-        print(f"footprint: error: {image.preset}: {fault}", file=sys.stderr)
-    return flash, ram, rest, len(faults)
+                ("unexplained RAM", rest, UNEXPLAINED_MAX)) if bar is not None and value > bar]
+    return Row(flash, ram, rest, used["stack"], stack / used["stack"], used["tls"], used["arena"],
+               print_faults(image.preset, faults))
+
+
+def print_rows(rows):
+    print(f"==== all of them; stack, TLS pool and arena: what {TRIAL_ROUNDS} rounds used")
+    print("   flash    RAM  stack  reserve  TLS pool   arena")
+    for name, row in rows.items():
+        print(f"  {row.flash:6d}  {row.ram:5d}  {row.stack:5d}  {row.reserve:7.2f}  {row.tls:8d}  {row.arena:6d}  "
+              f"{name}")
 
 
 def compile_manifold_program(folder):
@@ -309,13 +385,24 @@ def print_endurance():
 def main():
     if "GS_BUILD_DIR" not in os.environ:  # else a test, whose tree is built
         build("dev", fleet.SERVER.name)
-    results = [report(image) for image in IMAGES]
+    barred = sys.argv[1:] == ["--barred"]  # of the test: no trial of images without a bar of their own
+    images = {image.preset: image for image in IMAGES}
+    rows = {image.preset: report(image) for image in IMAGES if image.flash_max is not None or
+            not barred and (image.preset != "rp2040" or emulate.RP2040JS.exists())}
+    print_rows(rows)
+    unreported = [preset for preset in SILICON if preset not in rows]
+    linked = [(preset, TARGET) for preset in unreported]
+    linked += [("stm32f405", f"{TARGET}_{crystal}") for crystal in (CRYSTALS[:1] if barred else CRYSTALS)]
+    faults = sum(check_linked(images[preset], target) for preset, target in linked)
+    if not barred and "rp2040" in unreported:
+        print("without a trial of the RP2040: rp2040js is missing (install npm, then ./run setup)")
     manifolds = print_manifolds()
     print_endurance()
-    flash, ram, rest, _ = results[-1]
-    faults = sum(result[3] for result in results)
-    print(f"result: smallest_flash_bytes={flash} smallest_ram_bytes={ram} unexplained_ram_bytes={rest} "
-          f"manifolds={manifolds} faults={faults}")
+    smallest, smallest_dhe = rows["smallest"], rows["smallest-dhe"]
+    faults += sum(row.faults for row in rows.values())
+    print(f"result: smallest_dhe_flash_bytes={smallest_dhe.flash} smallest_dhe_ram_bytes={smallest_dhe.ram} "
+          f"smallest_flash_bytes={smallest.flash} smallest_ram_bytes={smallest.ram} "
+          f"unexplained_ram_bytes={smallest.unexplained} images={len(rows)} manifolds={manifolds} faults={faults}")
     return 1 if faults else 0
 
 

@@ -22,7 +22,8 @@ federated learning: the aggregation server
 def exit_codes():
     """The table of docs/operating.md, which a test compares with the program, as a list of the man page."""
     text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-    rows = re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", text[text.index("| code | meaning |"):])
+    table = text[text.index("| code | meaning |"):].partition("\n\n")[0]
+    rows = re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", table)
     return "\n".join(f".TP\n.B {code}\n{meaning}" for code, meaning in rows).replace("--", "\\-\\-")
 
 

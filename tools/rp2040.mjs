@@ -2,6 +2,9 @@
 // output, and answers the image's semihosting calls, as QEMU does for the other boards. tools/emulate.py starts it.
 //
 //   node tools/rp2040.mjs --image ELF --link HOST:PORT --words "client until-finished" [--load FILE@ADDRESS]...
+//                         [--chip ID]
+//
+// It has no HardFault: a bad access reads ones, an undefined instruction does nothing.
 import fs from 'node:fs';
 import net from 'node:net';
 import process from 'node:process';
@@ -16,7 +19,6 @@ const CYCLE_NANOS = 8; // 125 MHz
 const SLICE_INSTRUCTIONS = 200000; // between two looks at the socket
 const TICK_INSTRUCTIONS = 32; // between two looks at the clock: less than a microsecond
 const RECONNECT_MS = 1000;
-const EXIT_RESET = 70;
 
 const options = { load: [] };
 for (let i = 2; i < process.argv.length; i += 2) {
@@ -58,9 +60,42 @@ function boot() {
   const view = new DataView(rp2040.flash.buffer, rp2040.flash.byteOffset);
   if (view.getUint32(BOOT2_SIZE - 4, true) !== crc >>> 0) fail('the second boot stage fails its CRC: the ROM would refuse it');
   rp2040.sram.set(rp2040.flash.subarray(0, BOOT2_SIZE), BOOT2_ADDRESS - RAM_BEGIN);
+  core.VTOR = 0;
   core.SP = BOOT2_ADDRESS;
   core.LR = 0;
   core.PC = BOOT2_ADDRESS;
+}
+
+// ---- Reset: by the watchdog, or by the processor's own register. RAM stays as it is, and so does the clock ----
+
+const ppb = rp2040.ppb;
+const watchdog = rp2040.peripherals[0x40058];
+const AIRCR = 0xd0c;
+const SYSRESETREQ = 0x05fa0004;
+let isResetAsked = false;
+
+watchdog.onWatchdogTrigger = () => {
+  isResetAsked = true;
+  watchdog.writeUint32(0, 0); // off: at its end it would trigger again and again
+};
+const writePpb = ppb.writeUint32.bind(ppb);
+ppb.writeUint32 = (offset, value) => {
+  if (offset === AIRCR && value >>> 0 === SYSRESETREQ) isResetAsked = true;
+  else writePpb(offset, value);
+};
+if (options.chip) rp2040.peripherals[0x40000].readUint32 = () => Number(options.chip); // plays another chip
+
+function reset() {
+  isResetAsked = false;
+  Object.assign(core, {
+    pendingInterrupts: 0, enabledInterrupts: 0, pendingNMI: false, pendingPendSV: false, pendingSVCall: false,
+    pendingSystick: false, interruptsUpdated: false, PM: false, IPSR: 0, SPSEL: 0, currentMode: 0, waiting: false,
+    eventRegistered: false,
+  });
+  watchdog.writeUint32(0, 0);
+  rp2040.writeUint32(0x40054038, 0); // the timer's interrupts
+  for (const uart of rp2040.uart) uart.writeUint32(0x38, 0);
+  boot();
 }
 
 // ---- Semihosting ----
@@ -116,10 +151,6 @@ function semihosting(operation, block) {
 rp2040.onBreak = (code) => {
   if (code !== 0xab) fail(`breakpoint ${code}`);
   core.registers[0] = semihosting(core.registers[0] >>> 0, core.registers[1] >>> 0) | 0;
-};
-rp2040.peripherals[0x40058].onWatchdogTrigger = () => {
-  console.log('event=watchdog reason="the image hung"');
-  process.exit(EXIT_RESET);
 };
 
 // ---- Console and link ----
@@ -206,6 +237,7 @@ async function run() {
       let cycles = 0;
       for (let j = 0; j < TICK_INSTRUCTIONS && !core.waiting; j++) cycles += core.executeInstruction();
       clock.tick(cycles * CYCLE_NANOS);
+      if (isResetAsked) reset();
       if (received.length > 0) feedLink();
       if (typed.length > 0) feedConsole();
     }
@@ -214,6 +246,7 @@ async function run() {
     feedConsole();
     if (core.waiting && received.length === 0 && typed.length === 0) await sleep();
     else await new Promise((resolve) => setImmediate(resolve));
+    if (isResetAsked) reset();
   }
 }
 

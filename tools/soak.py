@@ -15,6 +15,9 @@ PYTHON = ["/usr/bin/python3", "-B", "-u"]
 PARTS = {
     "simulate": ("1,000 schedules of lost messages, crashes and flipped bits",
                  [fleet.ROOT / "tools" / "simulate.sh", "--schedules", "1000"]),
+    **{f"day{seed}": (f"10,000 devices for a virtual day, under the oracle, seed {seed}",
+                      [fleet.ROOT / "tools" / "simulate.sh", "--fleet", "10000", "--days", "1", "--seed", f"{seed}"])
+       for seed in (1, 2, 3)},
     "powercut": ("1,000 power cuts of an emulated board",
                  [*PYTHON, fleet.ROOT / "tools" / "bench_powercut.py", "--cuts", "1000"]),
     "linkdrop": ("a UART that drops at every byte of a session, a server restarted 20 times amid noise",

@@ -1,3 +1,17 @@
+# The processor's part number, as the image finds it in CPUID (Arm's technical reference manuals).
+function(gs_processor_part out)
+  set(parts cortex-m0 0xC20 cortex-m0plus 0xC60 cortex-m3 0xC23 cortex-m4 0xC24 cortex-m7 0xC27 cortex-m23 0xD20
+    cortex-m33 0xD21 cortex-m55 0xD22 cortex-m85 0xD23)
+  string(REGEX REPLACE "^.*-mcpu=([a-z0-9-]+).*$" "\\1" processor "${GS_CPU_FLAGS}")
+  list(FIND parts "${processor}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "GS_CPU_FLAGS names no processor that boards/cortex_m/cortex_m.cmake knows: ${GS_CPU_FLAGS}")
+  endif()
+  math(EXPR at "${at} + 1")
+  list(GET parts ${at} part)
+  set(${out} ${part} PARENT_SCOPE)
+endfunction()
+
 # gs_add_cortex_m_client([ETHERNET] SCRIPT file CONFIG file SOURCES file... SILICON file... EMULATOR file...): two
 # images of the client, the same but for what stands in for silicon.
 #   gradstream_client.elf            for silicon; no semihosting in it
@@ -15,7 +29,8 @@ function(gs_add_cortex_m_image target script config)
   set(scripts ${PROJECT_SOURCE_DIR}/${script} ${PROJECT_SOURCE_DIR}/boards/cortex_m/sections.ld)
   set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS "${scripts}")
   gs_runtime_flags(${target})
-  target_compile_definitions(${target} PRIVATE GS_BOARD_CONFIG="${config}")
+  gs_processor_part(part)
+  target_compile_definitions(${target} PRIVATE GS_BOARD_CONFIG="${config}" GS_PROCESSOR_PART=${part})
   target_link_options(${target} PRIVATE -L${PROJECT_SOURCE_DIR}
     -T${PROJECT_SOURCE_DIR}/${script} -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   if(GS_SMALLEST)
@@ -44,14 +59,15 @@ function(gs_add_cortex_m_client)
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
   target_compile_definitions(gradstream_client_emulator PRIVATE GS_EMULATOR=1)
-  # Every manifold, estimator and solver, and the problem spd_mean: what a host links. For algorithm_board_test.py.
+  # Every manifold, estimator and solver, what a host links, and the problems spd_mean and perceptron. For
+  # algorithm_board_test.py.
   gs_add_cortex_m_image(gradstream_client_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${link} ${arg_SOURCES} ${arg_EMULATOR})
   set_target_properties(gradstream_client_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
   target_compile_definitions(gradstream_client_all_emulator PRIVATE
-    GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean)
+    GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean "GS_PERCEPTRON_WIDTHS=64,4,10")
   if(arg_ETHERNET)
     foreach(image gradstream_client gradstream_client_emulator gradstream_client_all_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)

@@ -9,6 +9,11 @@
 namespace gradstream {
 
 inline constexpr uint32_t kStackPaint = 0xC0DEC0DE;
+// Whether the stack's last words have lost their paint: then more, if it came, went below the stack. An object of more
+// than these 128 bytes that nobody writes to may jump over them.
+inline constexpr size_t kStackGuardWords = 32;
+bool is_stack_full();
+inline constexpr char kStackOverflowLine[] = "event=fault reason=\"stack overflow: enlarge kStackSize\"";
 
 // An entry of the vector table.
 union Vector {
@@ -46,6 +51,12 @@ inline void wait_for_interrupt() { asm volatile("dsb\n wfi" ::: "memory"); }
 
 inline volatile uint32_t& register_at(uint32_t address) { return *reinterpret_cast<volatile uint32_t*>(address); }
 
+// Whether the processor is the one that the image was built for: field PARTNO of CPUID. GS_PROCESSOR_PART is
+// cortex_m.cmake's.
+#if defined(GS_PROCESSOR_PART)
+inline bool is_own_processor() { return (register_at(0xE000ED00) >> 4 & 0xFFF) == GS_PROCESSOR_PART; }
+#endif
+
 // Why the processor started, as far as its RAM, which a reset leaves alone, can tell.
 enum class ResetNote : uint32_t { kNone = 0, kSoftware = 0x5AFE0001, kFault = 0x5AFE0002, kWatchdog = 0x5AFE0003 };
 
@@ -54,7 +65,8 @@ enum class ResetNote : uint32_t { kNone = 0, kSoftware = 0x5AFE0001, kFault = 0x
 // The note of the last reset, kNone after power came; the same at each call.
 ResetNote reset_note();
 
-// What comes after a fault has been told on the console: a reset. An emulator stops with an error instead.
+// What comes after a fault has been told on the console: a reset. An emulator stops with an error instead, unless it
+// has the word reset-on-fault.
 [[noreturn]] void machine_fault();
 
 }  // namespace gradstream

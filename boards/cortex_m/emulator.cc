@@ -6,6 +6,8 @@
 #include "boards/cortex_m/semihosting.h"
 #include "runtime/link/port.h"
 
+#include GS_BOARD_CONFIG  // the board's board_config.h, by cortex_m.cmake
+
 namespace gradstream {
 namespace semihosting {
 
@@ -52,7 +54,49 @@ uint32_t random_handle() {
   return handle;
 }
 
+// Nothing wakes it any more: what a watchdog is for.
+[[noreturn]] void hang() {
+  mask_interrupts();
+  register_at(0xE000E180) = 0xFFFFFFFF;  // a pending one would end each wait, and cost the emulator its time
+  for (;;) {
+    wait_for_interrupt();
+  }
+}
+
+// Each depth takes more than its frame; all together more than the stack.
+constexpr uint32_t kFrameWords = 16;
+constexpr uint32_t kDepth = kStackSize / (kFrameWords * sizeof(uint32_t));
+
+[[gnu::noinline]] uint32_t overflow_stack(uint32_t depth) {
+  volatile uint32_t frame[kFrameWords];
+  frame[0] = depth;
+  const uint32_t sum = depth == 0 ? 0 : overflow_stack(depth - 1);
+  return sum + frame[0];
+}
+
+void raise_fault() {
+#if defined(__ARM_ARCH_6M__)
+  asm volatile("svc #0");  // rp2040js has no HardFault; this exception, which nobody asks for, has the same handler
+#else
+  asm volatile("udf #0");
+#endif
+}
+
 }  // namespace
+
+bool board_own_command(const char* line) {
+  if (std::strcmp(line, "hang") == 0) {
+    hang();
+  }
+  if (std::strcmp(line, "overflow-stack") == 0) {
+    return overflow_stack(kDepth) != 0;
+  }
+  if (std::strcmp(line, "fault") == 0) {
+    raise_fault();
+    return true;
+  }
+  return false;
+}
 
 Status port_random_bytes(uint8_t* out, size_t size) {
   const uint32_t arguments[] = {random_handle(), semihosting::address(out), size};
@@ -67,6 +111,11 @@ bool board_option(const char* word) {
 
 void board_stop(int code) { semihosting::leave(code); }
 
-void machine_fault() { semihosting::leave(semihosting::kExitFault); }
+void machine_fault() {
+  if (board_option("reset-on-fault")) {
+    reset_with(ResetNote::kFault);
+  }
+  semihosting::leave(semihosting::kExitFault);
+}
 
 }  // namespace gradstream

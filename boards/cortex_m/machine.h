@@ -37,6 +37,10 @@ inline constexpr uint32_t kWatchdogMs = 8000;
 static_assert(kSleepMaxMs < kWatchdogMs);
 void machine_watchdog_feed();
 
+// Whether the chip is the one that the image is for, where it has an identification of its own; true where it has
+// none. The processor's has been compared before.
+bool machine_is_own_chip();
+
 // Why the machine started, with what its own registers know.
 ResetCause machine_reset_cause();
 

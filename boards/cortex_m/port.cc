@@ -52,6 +52,10 @@ bool board_console_read(uint8_t* byte) {
 
 void board_start() {
   machine_start();
+  if (!is_own_processor() || !machine_is_own_chip()) {
+    port_log_line("event=failed reason=\"image of another board: flash the one of this board\"");
+    board_stop(kStopWrongBoard);
+  }
 #if defined(__ARM_FP)
   // Replicas agree to the last bit only without flush-to-zero and with rounding to nearest.
   uint32_t mode = 0;
@@ -64,7 +68,16 @@ std::span<uint8_t> board_arena() { return arena_memory; }
 std::span<uint8_t> board_tls_pool() { return tls_pool_memory; }
 std::span<const char> board_identity_text() { return {&__identity_begin, &__identity_end}; }
 std::span<const uint8_t> board_shard() { return {&__shard_begin, &__shard_end}; }
-void board_feed_watchdog() { machine_watchdog_feed(); }
+
+// Where nothing faults below the stack (rp2040.ld), this is what finds an overflow.
+void board_feed_watchdog() {
+  if (is_stack_full()) {
+    port_log_line(kStackOverflowLine);
+    machine_fault();
+  }
+  machine_watchdog_feed();
+}
+
 ResetCause board_reset_cause() { return machine_reset_cause(); }
 
 size_t board_stack_high_water_size() {

@@ -7,6 +7,8 @@ namespace gradstream {
 
 bool board_option(const char*) { return false; }
 
+bool board_own_command(const char*) { return false; }
+
 void board_stop(int) {
   for (;;) {
     machine_watchdog_feed();

@@ -13,7 +13,7 @@ extern const uint32_t __data_load;
 extern const Handler __init_array_begin, __init_array_end;
 int main();
 [[noreturn]] void reset_handler();
-[[noreturn]] void report_fault();
+[[noreturn]] void report_fault(uintptr_t stack_pointer);
 // A machine that uses these defines them.
 void nmi_handler() __attribute__((weak));
 void systick_handler() __attribute__((weak));
@@ -31,6 +31,16 @@ volatile uint32_t& reset_control() { return register_at(0xE000ED0C); }
 }  // namespace
 
 ResetNote reset_note() { return note_at_start; }
+
+bool is_stack_full() {
+  const volatile uint32_t* const begin = &__stack_begin;
+  for (size_t word = 0; word < kStackGuardWords; ++word) {
+    if (begin[word] != kStackPaint) {
+      return true;
+    }
+  }
+  return false;
+}
 
 void reset_with(ResetNote note) {
   note_in_ram = note;
@@ -65,18 +75,24 @@ const gradstream::Vector vectors[16] = {
 void nmi_handler() { gradstream::fault_handler(); }
 void systick_handler() { gradstream::fault_handler(); }
 
-void report_fault() {
-  gradstream::port_log_line("event=fault reason=\"a bad access, a stack overflow or an interrupt nobody asked for\"");
+// An overflow may have jumped over the stack's last words, or have faulted just there.
+void report_fault(uintptr_t stack_pointer) {
+  if (stack_pointer < reinterpret_cast<uintptr_t>(&__stack_begin) || gradstream::is_stack_full()) {
+    gradstream::port_log_line(gradstream::kStackOverflowLine);
+  } else {
+    gradstream::port_log_line("event=fault reason=\"a bad access or instruction, or an interrupt nobody asked for\"");
+  }
   gradstream::machine_fault();
 }
 
 // The stack may be what is broken: begin it anew. By the book there is nothing left to trust but a line and a reset.
 extern "C" __attribute__((naked)) void gradstream::fault_handler() {
   asm volatile(
-      "ldr r0, =__stack_end\n"
-      "mov sp, r0\n"
-      "ldr r0, =report_fault\n"
-      "bx r0\n");
+      "mov r0, sp\n"
+      "ldr r1, =__stack_end\n"
+      "mov sp, r1\n"
+      "ldr r1, =report_fault\n"
+      "bx r1\n");
 }
 
 void reset_handler() {

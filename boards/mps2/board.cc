@@ -118,8 +118,10 @@ void machine_start() {
   watchdog().control = kWatchdogInterrupt | kWatchdogReset;
   interrupt_enable() = kLinkInterrupts | 1U << kConsoleIrq | 1U << kTimerIrq;
 #if defined(GS_EMULATOR)
-  plan_power_cut();
-  start_instruction_count();
+  if (is_own_processor()) {  // another one may lack the instructions of the C library behind these
+    plan_power_cut();
+    start_instruction_count();
+  }
 #endif
 }
 
@@ -180,6 +182,8 @@ void machine_watchdog_feed() {
   begin_poll();
 #endif
 }
+
+bool machine_is_own_chip() { return true; }  // the processor tells the boards apart
 
 ResetCause machine_reset_cause() {
   switch (reset_note()) {

@@ -89,6 +89,8 @@ void machine_wake_in_ms(uint64_t delta_ms) {
 // The board's watchdogs are not used: QEMU does not model them, and nobody has the board to try them on.
 void machine_watchdog_feed() {}
 
+bool machine_is_own_chip() { return true; }  // the processor tells the boards apart
+
 ResetCause machine_reset_cause() {
   return reset_note() == ResetNote::kNone ? ResetCause::kPowerOn : ResetCause::kSoftware;
 }

@@ -218,11 +218,18 @@ void machine_wake_in_ms(uint64_t delta_ms) {
 
 void machine_watchdog_feed() { register_at(watchdog::kLoad) = watchdog::kLoadValue; }
 
+// Any revision (2.20.1).
+bool machine_is_own_chip() {
+  constexpr uint32_t kChipId = 0x40000000, kChipMask = 0x0FFFFFFF, kRp2040 = 0x0002927;
+  return (register_at(kChipId) & kChipMask) == kRp2040;
+}
+
+// The watchdog keeps its reason over a reset by software, which leaves a note.
 ResetCause machine_reset_cause() {
-  if ((register_at(watchdog::kReason) & 1) != 0) {
-    return ResetCause::kWatchdog;
+  if (reset_note() != ResetNote::kNone) {
+    return ResetCause::kSoftware;
   }
-  return reset_note() == ResetNote::kNone ? ResetCause::kPowerOn : ResetCause::kSoftware;
+  return (register_at(watchdog::kReason) & 1) != 0 ? ResetCause::kWatchdog : ResetCause::kPowerOn;
 }
 
 }  // namespace gradstream

@@ -192,6 +192,17 @@ void machine_wake_in_ms(uint64_t) {}  // SysTick wakes every millisecond
 
 void machine_watchdog_feed() { watchdog_key() = 0xAAAA; }
 
+// Of the STM32F405, F407, F415 and F417 (RM0090 38.6.1); which of them has which package it does not say.
+bool machine_is_own_chip() {
+  constexpr uint32_t kDeviceId = 0xE0042000, kDeviceMask = 0xFFF, kStm32f405 = 0x413;
+  const uint32_t device = register_at(kDeviceId) & kDeviceMask;
+#if defined(GS_EMULATOR)
+  return device == kStm32f405 || device == 0;  // QEMU has no such register
+#else
+  return device == kStm32f405;
+#endif
+}
+
 ResetCause machine_reset_cause() {
   static const uint32_t status = rcc::status();
   rcc::status() = rcc::status() | rcc::kForget;

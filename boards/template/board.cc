@@ -125,6 +125,9 @@ void machine_wake_in_ms(uint64_t) {}  // SysTick wakes every millisecond
 
 void machine_watchdog_feed() { watchdog_reload() = kWatchdogMs / 1000 * kWatchdogHz; }
 
+// Compare the number by which the chip names itself, where there is one.
+bool machine_is_own_chip() { return true; }
+
 ResetCause machine_reset_cause() {
   static const uint32_t status = reset_status();
   if ((status & kResetByWatchdog) != 0) {

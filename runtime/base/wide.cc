@@ -56,7 +56,8 @@ template <uint32_t kCount, typename Body>
 [[gnu::always_inline]] inline void unrolled(Body body) {
   [&]<uint32_t... k>(std::integer_sequence<uint32_t, k...>) __attribute__((always_inline)) {
     (body(std::integral_constant<uint32_t, k>{}), ...);
-  }(std::make_integer_sequence<uint32_t, kCount>{});
+  }
+  (std::make_integer_sequence<uint32_t, kCount>{});
 }
 
 // Calls body(cols as a constant) for kFirst <= cols <= 8.
@@ -167,7 +168,7 @@ template <uint32_t kCols, uint32_t kSums, typename Terms>
 
 template <uint32_t kCols>
 [[gnu::always_inline]] inline Vec8 column_dots_of(size_t rows, const float* a, const float* b) {
-  const auto products = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
+  const auto products = [=]<typename Vec>(size_t i, Vec * term) __attribute__((always_inline)) {
     term[0] = load<Vec>(a + i) * load<Vec>(b + i);
   };
   Vec8 sums[1];
@@ -231,9 +232,8 @@ template <uint32_t kCols>
                                                        float* out) {
   for_columns<kCols, 1>(
       rows, {factors},
-      [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
-        store(load<Vec8>(y + i) - f[0] * load<Vec8>(x + i), out + i);
-      },
+      [=](size_t i, const Vec8* f)
+          __attribute__((always_inline)) { store(load<Vec8>(y + i) - f[0] * load<Vec8>(x + i), out + i); },
       [=](size_t i, const float* f) __attribute__((always_inline)) { out[i] = y[i] - f[0] * x[i]; });
 }
 
@@ -287,7 +287,7 @@ template <uint32_t kCols, bool kAdds>
 template <uint32_t kCols>
 [[gnu::always_inline]] inline Status exponential_columns_of(size_t rows, const float* x, const float* v, float least,
                                                             float* out, bool* is_short) {
-  const auto terms = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
+  const auto terms = [=]<typename Vec>(size_t i, Vec * term) __attribute__((always_inline)) {
     const Vec point = load<Vec>(x + i), step = load<Vec>(v + i);
     term[0] = point * point;
     term[1] = point * step;
@@ -314,17 +314,39 @@ template <uint32_t kCols>
   }
   for_columns<kCols, 2>(
       rows, {cosine * inverse, ratio * inverse},
-      [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
-        store(f[0] * load<Vec8>(x + i) + f[1] * load<Vec8>(v + i), out + i);
-      },
+      [=](size_t i, const Vec8* f)
+          __attribute__((always_inline)) { store(f[0] * load<Vec8>(x + i) + f[1] * load<Vec8>(v + i), out + i); },
       [=](size_t i, const float* f) __attribute__((always_inline)) { out[i] = f[0] * x[i] + f[1] * v[i]; });
+  return Status::kOk;
+}
+
+template <uint32_t kCols>
+[[gnu::always_inline]] inline Status transport_columns_of(size_t rows, const float* x, const float* y, const float* v,
+                                                          float least, float* out) {
+  const auto terms = [=]<typename Vec>(size_t i, Vec * term) __attribute__((always_inline)) {
+    const Vec middle = load<Vec>(y + i);
+    term[0] = load<Vec>(x + i) * middle;
+    term[1] = middle * load<Vec>(v + i);
+  };
+  Vec8 sums[2];
+  sum_columns<kCols, 2>(rows, terms, sums);
+  const Vec8 divisors = splat(1) + sums[0];
+  constexpr int kLanes = (1 << kCols) - 1;
+  if ((mask_of(divisors > splat(least)) & kLanes) != kLanes) {  // false for what is not a number
+    return Status::kSingular;
+  }
+  for_columns<kCols, 1>(
+      rows, {sums[1] / divisors},
+      [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
+        store((load<Vec8>(v + i) - f[0] * load<Vec8>(x + i)) - f[0] * load<Vec8>(y + i), out + i);
+      },
+      [=](size_t i, const float* f) __attribute__((always_inline)) { out[i] = (v[i] - f[0] * x[i]) - f[0] * y[i]; });
   return Status::kOk;
 }
 
 // s[i][j]: partial sum `lane` of entry (i, j) of A' B; what stands beyond column kCols - 1 is of no use.
 template <uint32_t kCols>
-[[gnu::always_inline]] inline void sum_lane(size_t rows, uint32_t lane, const float* a, const float* b,
-                                            Vec8 s[kCols]) {
+[[gnu::always_inline]] inline void sum_lane(size_t rows, uint32_t lane, const float* a, const float* b, Vec8 s[kCols]) {
   const Vec8 first = load<Vec8>(b + lane * kCols);
   unrolled<kCols>([&](auto i) __attribute__((always_inline)) { s[i] = splat(a[lane * kCols + i]) * first; });
   size_t row = lane + kLaneCount;
@@ -455,31 +477,35 @@ void add(size_t count, const Real* x, const Real* y, Real* out) {
 }
 
 void column_dots(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    constexpr uint32_t kCols = decltype(n)::value;
-    store_cols<kCols>(column_dots_of<kCols>(rows, a, b), out);
-  });
+  with_cols<2>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        constexpr uint32_t kCols = decltype(n)::value;
+        store_cols<kCols>(column_dots_of<kCols>(rows, a, b), out);
+      });
 }
 
 void scale_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, Real* out) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    constexpr uint32_t kCols = decltype(n)::value;
-    scale_columns_of<kCols>(rows, load_cols<kCols>(factors), x, out);
-  });
+  with_cols<2>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        constexpr uint32_t kCols = decltype(n)::value;
+        scale_columns_of<kCols>(rows, load_cols<kCols>(factors), x, out);
+      });
 }
 
 void subtract_columns(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, Real* out) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    constexpr uint32_t kCols = decltype(n)::value;
-    subtract_columns_of<kCols>(rows, load_cols<kCols>(factors), x, y, out);
-  });
+  with_cols<2>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        constexpr uint32_t kCols = decltype(n)::value;
+        subtract_columns_of<kCols>(rows, load_cols<kCols>(factors), x, y, out);
+      });
 }
 
 void remove_along_columns(size_t rows, uint32_t cols, const Real* x, const Real* g, Real* out) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    constexpr uint32_t kCols = decltype(n)::value;
-    subtract_columns_of<kCols>(rows, column_dots_of<kCols>(rows, x, g), x, g, out);
-  });
+  with_cols<2>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        constexpr uint32_t kCols = decltype(n)::value;
+        subtract_columns_of<kCols>(rows, column_dots_of<kCols>(rows, x, g), x, g, out);
+      });
 }
 
 Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out) {
@@ -496,46 +522,27 @@ Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* 
 Status exponential_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out,
                            bool* is_short) {
   Status status = Status::kOk;
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    status = exponential_columns_of<decltype(n)::value>(rows, x, v, least, out, is_short);
-  });
+  with_cols<2>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        status = exponential_columns_of<decltype(n)::value>(rows, x, v, least, out, is_short);
+      });
   return status;
 }
 
-void dots_with_both(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real* xy, Real* yv) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    constexpr uint32_t kCols = decltype(n)::value;
-    const auto terms = [=]<typename Vec>(size_t i, Vec* term) __attribute__((always_inline)) {
-      const Vec middle = load<Vec>(y + i);
-      term[0] = load<Vec>(x + i) * middle;
-      term[1] = middle * load<Vec>(v + i);
-    };
-    Vec8 sums[2];
-    sum_columns<kCols, 2>(rows, terms, sums);
-    store_cols<kCols>(sums[0], xy);
-    store_cols<kCols>(sums[1], yv);
-  });
-}
-
-void subtract_both(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, const Real* v,
-                   Real* out) {
-  with_cols<2>(cols, [&](auto n) __attribute__((always_inline)) {
-    constexpr uint32_t kCols = decltype(n)::value;
-    for_columns<kCols, 1>(
-        rows, {load_cols<kCols>(factors)},
-        [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
-          store((load<Vec8>(v + i) - f[0] * load<Vec8>(x + i)) - f[0] * load<Vec8>(y + i), out + i);
-        },
-        [=](size_t i, const float* f) __attribute__((always_inline)) {
-          out[i] = (v[i] - f[0] * x[i]) - f[0] * y[i];
-        });
-  });
+Status transport_columns(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real least,
+                         Real* out) {
+  Status status = Status::kOk;
+  with_cols<2>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        status = transport_columns_of<decltype(n)::value>(rows, x, y, v, least, out);
+      });
+  return status;
 }
 
 void multiply_transposed(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out) {
-  with_cols<4>(cols, [&](auto n) __attribute__((always_inline)) {
-    multiply_transposed_of<decltype(n)::value>(rows, a, b, out);
-  });
+  with_cols<4>(
+      cols, [&](auto n)
+                __attribute__((always_inline)) { multiply_transposed_of<decltype(n)::value>(rows, a, b, out); });
 }
 
 void multiply_right(size_t rows, uint32_t cols, const Real* a, const Real* s, const Real* g, Real* out) {
@@ -543,13 +550,14 @@ void multiply_right(size_t rows, uint32_t cols, const Real* a, const Real* s, co
     const auto by_4 = g == nullptr ? multiply_right_by_4<false> : multiply_right_by_4<true>;
     return by_4(rows, a, s, g, out);
   }
-  with_cols<5>(cols, [&](auto n) __attribute__((always_inline)) {
-    if (g == nullptr) {
-      multiply_right_of<decltype(n)::value, false>(rows, a, s, g, out);
-    } else {
-      multiply_right_of<decltype(n)::value, true>(rows, a, s, g, out);
-    }
-  });
+  with_cols<5>(
+      cols, [&](auto n) __attribute__((always_inline)) {
+        if (g == nullptr) {
+          multiply_right_of<decltype(n)::value, false>(rows, a, s, g, out);
+        } else {
+          multiply_right_of<decltype(n)::value, true>(rows, a, s, g, out);
+        }
+      });
 }
 
 }  // namespace gradstream::wide

@@ -41,11 +41,10 @@ Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* 
 // out is untouched. Statuses as of normalize_columns.
 Status exponential_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out,
                            bool* is_short);
-// xy[c] <- x_c'y_c, yv[c] <- y_c'v_c.
-void dots_with_both(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real* xy, Real* yv);
-// out <- (V - X diag(factors)) - Y diag(factors).
-void subtract_both(size_t rows, uint32_t cols, const Real* factors, const Real* x, const Real* y, const Real* v,
-                   Real* out);
+// out <- (V - X diag(f)) - Y diag(f), f_c = y_c'v_c / (1 + x_c'y_c). kSingular, and out is untouched, where a divisor
+// is not above `least`.
+Status transport_columns(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real least,
+                         Real* out);
 
 // As the functions of linalg.h again, for 4 <= cols.
 void multiply_transposed(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out);

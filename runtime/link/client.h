@@ -48,6 +48,7 @@ struct ClientConfig {
   Registry registry;
   const char* firmware_version = "";  // at most 23 characters are sent
   uint32_t run = 0;                   // 0: whichever
+  uint32_t owner = 0;                 // identity_digest(): what was saved under another one is not continued
   uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
@@ -127,9 +128,9 @@ class Client {
 
   // Continues from what an earlier kSave made durable (the pieces one after the other; bytes behind them are ignored);
   // before the first poll. kOk also when only a part of it holds: a model that fails its checksum is not held any more,
-  // an upload that does is reported lost. kDataCorrupt: no state of this format; kUnimplemented, kInvalidArgument,
-  // kOutOfMemory: not a run of this image. The client then starts as a fresh one (it says in Hello that it holds no
-  // model).
+  // an upload that does is reported lost. kDataCorrupt: no state of this format; kUnauthenticated: saved under another
+  // identity; kUnimplemented, kInvalidArgument, kOutOfMemory: not a run of this image. The client then starts as a
+  // fresh one (it says in Hello that it holds no model).
   Status restore(std::span<const uint8_t> saved);
 
   // Never returns kWait with a wake_ms in the past other than 0.

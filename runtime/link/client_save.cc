@@ -5,7 +5,8 @@
 //           residual, the one before, their base   (a part not held has no bytes)
 //   step:   header | scalars
 //
-// Words as the processor keeps them: only the image that wrote a state reads it again.
+// Words as the processor keeps them: only the image that wrote a state reads it again, and only the identity that it
+// was written under continues it. What another one did is no answer to this one's tasks, whatever their numbers.
 #include <bit>
 #include <cstring>
 
@@ -34,6 +35,7 @@ struct SavedHeader {
   uint32_t magic;
   uint32_t format;
   uint32_t real_size;
+  uint32_t owner;  // ClientConfig::owner
   uint32_t run;
   uint32_t parameters_digest[2];
   uint32_t manifold;
@@ -80,16 +82,16 @@ struct SavedStep {
   uint32_t loss;            // bits of the float
   uint32_t correction_crc;  // 0: none
   uint32_t real_size;
-  uint32_t crc;  // of the words before it and the scalars
+  uint32_t crc;  // of the words before it and the scalars, begun with the owner
 };
 
 namespace {
 
 constexpr uint32_t kMagic = 0x53534753;  // "SGSS"
-constexpr uint32_t kFormat = 3;
+constexpr uint32_t kFormat = 4;
 constexpr size_t kPieceCount = 11;
 constexpr size_t kPiecesOffset = 512;  // in the frame's buffer
-static_assert(sizeof(SavedHeader) == 4 * (35 + 3 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(sizeof(SavedHeader) == 4 * (36 + 3 * 13 + 1), "no padding: the checksum covers every byte");
 
 SavedUpload to_saved(const StoredUpload& upload) {
   SavedUpload out = {};
@@ -174,8 +176,9 @@ bool holds(std::span<const uint8_t> part, size_t size, uint32_t crc) {
   return part.size() == size && crc32c(0, part.data(), part.size()) == crc;
 }
 
-uint32_t step_crc(const SavedStep& step, const uint8_t* values, size_t size) {
-  return crc32c(crc32c(0, reinterpret_cast<const uint8_t*>(&step), offsetof(SavedStep, crc)), values, size);
+// Begun with the owner, so that a step of another identity never holds and this costs the flash nothing.
+uint32_t step_crc(uint32_t owner, const SavedStep& step, const uint8_t* values, size_t size) {
+  return crc32c(crc32c(owner, reinterpret_cast<const uint8_t*>(&step), offsetof(SavedStep, crc)), values, size);
 }
 
 }  // namespace
@@ -210,6 +213,7 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.magic = kMagic;
   header.format = kFormat;
   header.real_size = sizeof(Real);
+  header.owner = config_.owner;
   header.run = welcome_.run;
   header.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
   header.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
@@ -259,6 +263,9 @@ Status Client::restore(std::span<const uint8_t> saved) {
   if (header.magic != kMagic || header.format != kFormat || header.real_size != sizeof(Real) ||
       header.crc != header_crc(header)) {
     return Status::kDataCorrupt;
+  }
+  if (header.owner != config_.owner) {
+    return Status::kUnauthenticated;
   }
   gs_Welcome welcome = to_welcome(header);
   const size_t parts_size = header.manifold_part_count * sizeof(welcome.manifold_parts[0]);
@@ -367,7 +374,7 @@ ClientAction Client::save_step() {
   const size_t size = m * sizeof(Real);
   const uint8_t* values = reinterpret_cast<const uint8_t*>(stream.values + size_t{step.index} * m);
   step.loss = std::bit_cast<uint32_t>(static_cast<float>(stream.loss_after));
-  step.crc = step_crc(step, values, size);
+  step.crc = step_crc(config_.owner, step, values, size);
   std::memcpy(frame_, &step, sizeof(step));
   StoragePiece* const pieces = save_pieces();
   pieces[0] = {frame_, sizeof(step)};
@@ -412,7 +419,7 @@ bool Client::replay_step(uint8_t* record, size_t size) {
   const bool is_of_this_step = std::memcmp(&step, &wanted, offsetof(SavedStep, loss)) == 0 &&
                                step.correction_crc == wanted.correction_crc && step.real_size == wanted.real_size;
   const Real loss = static_cast<Real>(std::bit_cast<float>(step.loss));
-  return is_of_this_step && step.crc == step_crc(step, values, size - sizeof(step)) &&
+  return is_of_this_step && step.crc == step_crc(config_.owner, step, values, size - sizeof(step)) &&
          run_.ops->replay(run_, reinterpret_cast<const Real*>(values), loss, arena_) == Status::kOk;
 }
 

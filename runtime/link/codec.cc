@@ -96,22 +96,19 @@ Status check(const gs_Hello& m) {
   return in_bounds(m.sample_count, 0, kSampleCountMax);
 }
 
+// The losses of an update may be anything: who judges it answers by name (docs/wire.md).
 Status check(const gs_UpdateScalars& m) {
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(in_bounds(m.steps_done, 1, kLocalStepCountMax));
   GS_TRY(in_bounds(m.direction_count, 1, kDirectionCountMax));
   GS_TRY(corrupt_unless(m.value_count == m.steps_done * m.direction_count));
-  GS_TRY(check_piece(m.encoding, m.first_value, m.value_count, kScalarCountMax, m.values.size));
-  GS_TRY(finite(m.loss_before));
-  return finite(m.loss_after);
+  return check_piece(m.encoding, m.first_value, m.value_count, kScalarCountMax, m.values.size);
 }
 
 Status check(const gs_UpdateTangent& m) {
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(in_bounds(m.steps_done, 1, kLocalStepCountMax));
-  GS_TRY(check_piece(m.encoding, m.first_value, m.value_count, kTensorSizeMax, m.values.size));
-  GS_TRY(finite(m.loss_before));
-  return finite(m.loss_after);
+  return check_piece(m.encoding, m.first_value, m.value_count, kTensorSizeMax, m.values.size);
 }
 
 Status check(const gs_ManifoldPart& m) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/base/crc32c.h"
 #include "runtime/base/text.h"
 
 namespace gradstream {
@@ -79,6 +80,11 @@ Status parse(std::string_view text, Identity* out, uint32_t* line) {
 }
 
 }  // namespace
+
+uint32_t identity_digest(const Identity& identity) {
+  const uint32_t of_name = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name) + 1);
+  return crc32c(of_name, identity.key, sizeof(identity.key));
+}
 
 Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line) {
   size_t size = 0;

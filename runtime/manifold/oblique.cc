@@ -151,30 +151,6 @@ Status check_room(size_t count, const Arena& arena) {
 }
 #endif
 
-// sums[c] <- x_c'y_c, along[c] <- y_c'v_c.
-void transport_dots(Shape shape, const Real* x, const Real* y, const Real* v, Real* sums, Real* along) {
-#if GS_HAS_WIDE
-  if (wide::takes(shape.rows, shape.cols)) {
-    wide::dots_with_both(shape.rows, shape.cols, x, y, v, sums, along);
-    return;
-  }
-#endif
-  column_dots(shape, x, y, sums);
-  column_dots(shape, y, v, along);
-}
-
-// out <- (V - X diag(factors)) - Y diag(factors).
-void subtract_both(Shape shape, const Real* factors, const Real* x, const Real* y, const Real* v, Real* out) {
-#if GS_HAS_WIDE
-  if (wide::takes(shape.rows, shape.cols)) {
-    wide::subtract_both(shape.rows, shape.cols, factors, x, y, v, out);
-    return;
-  }
-#endif
-  subtract_columns(shape, factors, x, v, out);
-  subtract_columns(shape, factors, y, out, out);
-}
-
 // d <- Y - X; halves[c] <- |d_c|^2 / 2 = 1 - x_c'y_c.
 void chords(Shape shape, const Real* x, const Real* y, Real* d, Real* halves) {
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -320,20 +296,29 @@ struct Oblique {
     if constexpr (kT == TransportKind::kProjection) {
       return project_tangent(shape, y, v, out, arena);
     }
+    constexpr Real kLeastDivisor = 4 * kEpsilon;  // of 1 + x'y: nearer to antipodes it is rounding
+#if GS_HAS_WIDE
+    if (wide::takes(shape.rows, shape.cols)) {
+      GS_TRY(check_room(size_t{2} * shape.cols, arena));
+      return wide::transport_columns(shape.rows, shape.cols, x, y, v, kLeastDivisor, out);
+    }
+#endif
     ScratchScope scope(arena);
-    const Result<Real*> sums = arena.scratch<Real>(shape.cols);
-    GS_TRY(sums.status());
-    const Result<Real*> factors = arena.scratch<Real>(shape.cols);
-    GS_TRY(factors.status());
-    transport_dots(shape, x, y, v, sums.value(), factors.value());
+    const Result<Real*> scratch = arena.scratch<Real>(size_t{2} * shape.cols);
+    GS_TRY(scratch.status());
+    Real* const sums = scratch.value();
+    Real* const factors = sums + shape.cols;
+    column_dots(shape, x, y, sums);
+    column_dots(shape, y, v, factors);
     for (size_t c = 0; c < shape.cols; ++c) {
-      const Real sum = 1 + sums.value()[c];
-      if (!(sum > 4 * kEpsilon)) {
+      const Real sum = 1 + sums[c];
+      if (!(sum > kLeastDivisor)) {
         return Status::kSingular;
       }
-      factors.value()[c] /= sum;
+      factors[c] /= sum;
     }
-    subtract_both(shape, factors.value(), x, y, v, out);
+    subtract_columns(shape, factors, x, v, out);
+    subtract_columns(shape, factors, y, out, out);
     return Status::kOk;
   }
   static Result<Real> inner(Shape shape, const Real*, const Real* v, const Real* w, Arena&) {

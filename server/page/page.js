@@ -24,7 +24,7 @@ const REASONS = {
   too_stale: 'more versions behind than the run allows, or late updates are dropped',
   too_few_steps: 'fewer local steps than steps_min',
   no_time: 'more steps than there was time for since the task',
-  not_finite: 'values that are no numbers',
+  not_finite: 'values, or a loss, that are no numbers',
   out_of_range: 'a value beyond the range of the sum',
   wrong_shape: 'another shape than the task',
   wrong_version: 'another base version than the task',

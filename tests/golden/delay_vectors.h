@@ -31,6 +31,22 @@ constexpr double kOrthoStrict[] = {0.32254796249229956, -1.1524950708467312, -0.
 constexpr double kTurnedOrthoStrict[] = {-0.32254796249229956, 1.1524950708467312, 0.6094077344989337,
                                          -0.19663447781482893, -1.7621599829967038};
 
+// Rules with moments, lambda = 0.2: the update above, then one of base kCurrent at kSecondCurrent. The bound of 1 holds
+// two entries of the first, and all of the first of rank 1.
+constexpr double kSecondCurrent[] = {-0.3, -0.9, 0.1, 0.25, 0.4};
+constexpr double kSecondEnd[] = {0.5, -1.0, -0.2, 0.3, -0.6};
+constexpr double kDcAdaptiveFirst[] = {-0.08270846403029579, -2.1224066480742354, -1.9546657538325491,
+                                       0.30406147925072446, 0.8271781399454196};
+constexpr double kDcAdaptiveSecond[] = {-0.7999999999999998, -0.17889712231674468, -0.2908697420279744,
+                                        0.15368817576808455, 0.7139016294291693};
+constexpr double kDcAdaptiveMoments[] = {0.06768733791484098, 0.10666881519185963, 0.0621093654565686,
+                                         0.00495584969232569, 0.11827519895450508};
+constexpr double kDcRank1First[] = {-0.060744371093134276, -1.7851610253993966, -1.3000185444352585,
+                                    0.32449703492786736, 1.7295343873262325};
+constexpr double kDcRank1Second[] = {-0.9626076349085678, -0.1530767626530694, -0.2973263151633506, 0.14284042558859014,
+                                     0.5204955367777636};
+constexpr double kDcRank1Moments[] = {0.35969656721009996};
+
 }  // namespace gradstream::golden
 
 #endif  // GRADSTREAM_TESTS_GOLDEN_DELAY_VECTORS_H_

@@ -1,0 +1,88 @@
+#include "boards/posix/mapped_file.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace gradstream {
+namespace {
+
+MappedFileGuard guarded;
+
+void end_process(const char* line) {
+  const ssize_t ignored = ::write(STDERR_FILENO, line, std::strlen(line));
+  static_cast<void>(ignored);
+  ::_exit(guarded.exit_status);
+}
+
+void on_bus_error(int) { end_process(guarded.cut_line); }
+
+bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
+
+// False, with the descriptor closed and errno kept.
+bool give_up(int descriptor, int error) {
+  ::close(descriptor);
+  errno = error;
+  return false;
+}
+
+}  // namespace
+
+bool map_file(const char* path, MappedFile* file) {
+  const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return false;
+  }
+  struct stat status = {};
+  if (::fstat(descriptor, &status) != 0) {
+    return give_up(descriptor, errno);
+  }
+  if (S_ISDIR(status.st_mode)) {
+    return give_up(descriptor, EISDIR);
+  }
+  if (status.st_size <= 0) {
+    return give_up(descriptor, ENODATA);
+  }
+  const auto size = static_cast<size_t>(status.st_size);
+  void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) {
+    return give_up(descriptor, errno);
+  }
+  *file = {{static_cast<const uint8_t*>(address), size}, descriptor, status.st_mtim};
+  return true;
+}
+
+bool is_changed(const MappedFile& file) {
+  struct stat status = {};
+  return ::fstat(file.descriptor, &status) != 0 || static_cast<size_t>(status.st_size) != file.bytes.size() ||
+         !is_same_time(status.st_mtim, file.changed_at);
+}
+
+void unmap_file(MappedFile* file) {
+  if (file->descriptor < 0) {
+    return;
+  }
+  ::munmap(const_cast<uint8_t*>(file->bytes.data()), file->bytes.size());
+  ::close(file->descriptor);
+  *file = {};
+}
+
+void guard_mapped_file(const MappedFileGuard& guard) {
+  guarded = guard;
+  struct sigaction action = {};
+  action.sa_handler = on_bus_error;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+void check_guarded_file() {
+  if (guarded.file != nullptr && is_changed(*guarded.file)) {
+    end_process(guarded.changed_line);
+  }
+}
+
+}  // namespace gradstream

@@ -1,0 +1,113 @@
+"""An emulated board fails while it trains: it hangs, its stack overflows, it faults. Each time its console names what
+happened, the board starts anew and says why, goes on with the run, and the server's status shows the cause.
+
+Usage: board_fault_test.py BOARD...        exit status 77: the board's emulator is missing
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import digits  # noqa: E402
+import emulate  # noqa: E402
+import fleet  # noqa: E402
+
+CONFIG = fleet.ROOT / "experiments" / "demo.toml"
+SMALL_TASK = {"run.local_step_count": 1, "run.direction_count": 2, "run.batch_size": 4}
+HANDSHAKE_MS_MAX = 60000  # as in mixed_fleet_test.py
+SECONDS_MAX = 90          # the watchdog's 8, and a session that the board finds lost
+STATUS_ROUNDS_MAX = 200   # until the server's status shows a Hello
+SKIPPED = 77
+HUNG = "event=watchdog reason="
+# What is typed, what the console says (the RP2040's watchdog warns nobody), the cause that console and server tell.
+FAULTS = (("hang", HUNG, "watchdog"),
+          ("overflow-stack", "event=fault reason=\"stack overflow", "software"),
+          ("fault", "event=fault reason=\"a bad access or instruction", "software"))
+
+
+def fail(what, *processes):
+    lines = [f"    {process.name}: {line}" for process in processes for line in list(process.lines)[-20:]]
+    raise SystemExit("\n".join([f"FAIL: {what}", *lines]))
+
+
+class Trial:
+    """A server whose only device is the board."""
+
+    def __init__(self, home, name):
+        self.name = name
+        port, self.http_port = fleet.free_port(), fleet.free_port()
+        config = ["--config", CONFIG]
+        for key, value in {"server.listen": f"127.0.0.1:{port}", "server.database": home / "gradstream.db",
+                           "server.http_listen": f"127.0.0.1:{self.http_port}", "server.export_dir": home,
+                           "server.limits.handshake_deadline_ms": HANDSHAKE_MS_MAX, "run.device_count": 1,
+                           "run.round_count": 1000000, **SMALL_TASK}.items():
+            config += ["--set", f"{key}={value}"]
+        fleet.command([fleet.SERVER, "device", "add", name, *config, "--out", home / "identity"], "enrolling")
+        parts, mean = digits.shards(9)
+        digits.write_shard(home / "shard.gsd", parts[0], mean)
+        self.server = fleet.Process("server", [fleet.SERVER, "serve", *config])
+        self.board = fleet.Process(name, [
+            fleet.ROOT / "tools" / "emulate.py", name, "--server", f"127.0.0.1:{port}", "--identity",
+            home / "identity", "--shard", home / "shard.gsd", "--reset-on-fault"])
+
+    def expect(self, process, text):
+        if process.wait_for_line(text, SECONDS_MAX) is None:
+            fail(f"{process.name} does not say {text}", self.server, self.board)
+
+    def wait_for_round(self):
+        """The next one that closes."""
+        versions = [int(fleet.fields(line)["version"]) for line in list(self.server.lines)
+                    if "event=round_closed " in line]
+        self.expect(self.server, f"event=round_closed version={max(versions, default=0) + 1} ")
+
+    def reset_cause(self):
+        """As the server shows it."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/status/devices", timeout=30) as answer:
+            devices = json.load(answer)["devices"]
+        return next(device["reset_cause"] for device in devices if device["device"] == self.name)
+
+    def wait_for_cause(self, cause):
+        for _ in range(STATUS_ROUNDS_MAX):
+            self.wait_for_round()
+            if self.reset_cause() == cause:
+                return
+        fail(f"the server shows {self.reset_cause()} of {self.name}, not {cause}", self.server, self.board)
+
+    def play(self):
+        self.expect(self.board, " reset=power_on ")
+        self.expect(self.board, "event=connected ")
+        self.wait_for_cause("power_on")
+        for word, line, cause in FAULTS:
+            self.board.lines.clear()
+            self.board.type(word + "\n")
+            if line != HUNG or self.name != "rp2040":
+                self.expect(self.board, line)
+            self.expect(self.board, f"event=started device={self.name} firmware=0.1.0 reset={cause} ")
+            self.expect(self.board, "event=connected ")
+            self.wait_for_cause(cause)
+            print(f"{self.name}: {word}: {cause}", flush=True)
+
+    def stop(self):
+        self.board.stop()
+        self.server.stop()
+
+
+def main():
+    for name in sys.argv[1:]:
+        if not emulate.MACHINES[name].qemu and not emulate.RP2040JS.exists():
+            print(f"SKIPPED: {name}: rp2040js is missing (install npm, then ./run setup)")
+            raise SystemExit(SKIPPED)
+        fleet.command([fleet.ROOT / "tools" / "build.sh", name, "gradstream_client_emulator"], f"building {name}", 1800)
+        with tempfile.TemporaryDirectory(prefix="gradstream-fault-") as home:
+            trial = Trial(pathlib.Path(home), name)
+            try:
+                trial.play()
+            finally:
+                trial.stop()
+
+
+if __name__ == "__main__":
+    main()

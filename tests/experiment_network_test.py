@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+"""./run experiment --network as processes: a case over TLS ends with the simulator's model, and another model fails.
+
+    experiment_network_test.py PROGRAM   (gradstream-experiment; server and client are those of GS_BUILD_DIR)
+"""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import experiment
+
+PROGRAM = None
+# Of d_zofl: five devices, five local steps, corrections that come down with every version.
+CASE = "iris/het/tau5/FO/corr"
+ROUNDS = 2
+
+
+class Network(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gradstream-network-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def simulate(self):
+        status, last, cases = experiment.run_program([
+            PROGRAM, "d_zofl", "--case", CASE, "--rounds", ROUNDS, "--results", self.folder / "results",
+            "--network-folder", self.folder])
+        self.assertEqual((status, len(cases)), (0, 1), last)
+        self.assertTrue(cases[0][0].startswith(CASE), cases)
+        self.assertEqual(cases[0][2], "5")
+        return last, cases[0]
+
+    def test_has_the_model_of_the_simulator(self):
+        last, case = self.simulate()
+        self.assertTrue(experiment.NetworkCase(case).run())
+        self.assertRegex(last, r"^result: name=d_zofl seed=1 passed=1 precision=float cases=1 references=2 ")
+
+    def test_another_model_does_not_hold(self):
+        _, (*case, digest) = self.simulate()
+        self.assertFalse(experiment.NetworkCase((*case, f"{int(digest, 16) ^ 1:016x}")).run())
+
+
+if __name__ == "__main__":
+    PROGRAM = pathlib.Path(sys.argv.pop(1))
+    unittest.main()
