@@ -251,7 +251,8 @@ void eigen_smooth(Operands& o) {
   o.result.noalias() -= o.cy * o.p0;
 }
 
-void lapack_smooth(Operands& o) {
+// Of X'Y = U S: U in p4, (1 + S)^-1 in p3, X'Y in p0.
+void lapack_overlap(Operands& o) {
   gemm(true, false, 1, o.cx, o.cy, 0, o.p0);
   gemm(true, false, 1, o.p0, o.p0, 0, o.p1);
   syev(o, o.p1);
@@ -260,6 +261,10 @@ void lapack_smooth(Operands& o) {
   gemm(false, false, 1, o.p0, o.p3, 0, o.p4);  // U
   assemble(
       o, o.p1, [](float w) { return 1 / (1 + std::sqrt(w)); }, o.p2, o.p3);
+}
+
+void lapack_smooth(Operands& o) {
+  lapack_overlap(o);
   gemm(true, false, 1, o.cx, o.cv, 0, o.p1);  // A
   gemm(true, false, 1, o.cy, o.cv, 0, o.p2);
   gemm(true, false, -1, o.p0, o.p1, 1, o.p2);
@@ -356,14 +361,7 @@ void eigen_grassmann_parallel(Operands& o) {
 }
 
 void lapack_grassmann_parallel(Operands& o) {
-  gemm(true, false, 1, o.cx, o.cy, 0, o.p0);
-  gemm(true, false, 1, o.p0, o.p0, 0, o.p1);
-  syev(o, o.p1);
-  assemble(
-      o, o.p1, [](float w) { return 1 / std::sqrt(w); }, o.p2, o.p3);
-  gemm(false, false, 1, o.p0, o.p3, 0, o.p4);  // U
-  assemble(
-      o, o.p1, [](float w) { return 1 / (1 + std::sqrt(w)); }, o.p2, o.p3);
+  lapack_overlap(o);
   gemm(true, false, 1, o.cy, o.cv, 0, o.p2);
   gemm(false, false, 1, o.p3, o.p2, 0, o.p0);  // B
   gemm(false, false, 1, o.p0, o.p4, 0, o.p1);

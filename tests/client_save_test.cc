@@ -108,16 +108,18 @@ TEST(ClientSave, StepsOfAnotherTaskAreNotReplayed) {
   }
 }
 
+void cut_after_two_steps(const FakeRun& run, FakeDevice* device) {
+  FakeServer server(run);
+  FakeLink link(*device, server);
+  ASSERT_TRUE(link.run_until([&] { return device->steps.size() == 2; }));
+}
+
 // A server that was set up anew gives the same numbers to the run, its task and its version.
 TEST(ClientSave, StepsOfAnotherRunUnderTheSameNumbersAreNotReplayed) {
   FakeRun run = make_run(StreamKind::kScalarStream);
   run.local_step_count = 4;
   FakeDevice device;
-  {
-    FakeServer server(run);
-    FakeLink link(device, server);
-    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
-  }
+  cut_after_two_steps(run, &device);
   run.seed += 1;
   run.parameters_digest += 1;
   FakeServer server(run);
@@ -131,11 +133,7 @@ TEST(ClientSave, StepsOfAnotherIdentityAreNotReplayed) {
   FakeRun run = make_run(StreamKind::kScalarStream);
   run.local_step_count = 4;
   FakeDevice device;
-  {
-    FakeServer server(run);
-    FakeLink link(device, server);
-    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
-  }
+  cut_after_two_steps(run, &device);
   device.config.owner += 1;
   FakeServer server(run);
   FakeLink link(device, server);

@@ -1,6 +1,7 @@
 #include "boards/posix/mapped_file.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -112,6 +113,22 @@ TEST(MappedFileDeathTest, AReadBeyondTheCutEndsByName) {
         std::_Exit(*last == 0 ? 0 : 2);
       },
       testing::ExitedWithCode(4), "reason=\"cut short\"");
+}
+
+TEST(MappedFileDeathTest, ABusErrorElsewhereIsNotTheFiles) {
+  const Folder folder;
+  const std::string path = folder.write("data.gsd", pattern_bytes());
+  EXPECT_EXIT(
+      {
+        MappedFile file;
+        if (!map_file(path.c_str(), &file)) {
+          std::_Exit(1);
+        }
+        guard_mapped_file(guard_of(file));
+        std::raise(SIGBUS);
+        std::_Exit(0);
+      },
+      testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(MappedFileDeathTest, AChangeEndsByNameWhereItIsLookedFor) {

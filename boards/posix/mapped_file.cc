@@ -20,7 +20,15 @@ void end_process(const char* line) {
   ::_exit(guarded.exit_status);
 }
 
-void on_bus_error(int) { end_process(guarded.cut_line); }
+// Of another address it is no word about the file: the process ends by the signal, as it would without this.
+void on_bus_error(int signal, siginfo_t* info, void*) {
+  const auto begin = reinterpret_cast<uintptr_t>(guarded.file->bytes.data());
+  if (reinterpret_cast<uintptr_t>(info->si_addr) - begin < guarded.file->bytes.size()) {
+    end_process(guarded.cut_line);
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);  // comes when this returns
+}
 
 bool is_same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
 
@@ -75,7 +83,8 @@ void unmap_file(MappedFile* file) {
 void guard_mapped_file(const MappedFileGuard& guard) {
   guarded = guard;
   struct sigaction action = {};
-  action.sa_handler = on_bus_error;
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);
 }
 

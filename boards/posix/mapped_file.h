@@ -29,8 +29,8 @@ bool is_changed(const MappedFile& file);
 void unmap_file(MappedFile* file);
 
 // From now on a read beyond the end of the file, where it was cut short meanwhile, writes cut_line on standard error
-// and ends the process with this exit status; else it would end by SIGBUS. check_guarded_file() does the same with
-// changed_line once is_changed(file). One file at a time; all must outlive the process's use of it.
+// and ends the process with this exit status; a SIGBUS of any other address ends it as ever. check_guarded_file() does
+// the same with changed_line once is_changed(file). One file at a time; all must outlive the process's use of it.
 struct MappedFileGuard {
   const MappedFile* file = nullptr;
   const char* cut_line = nullptr;
