@@ -244,7 +244,8 @@ async function run() {
     flushLink();
     feedLink();
     feedConsole();
-    if (core.waiting && received.length === 0 && typed.length === 0) await sleep();
+    // What is left now found a full queue: it does not wake a processor that masks its interrupts.
+    if (core.waiting) await sleep();
     else await new Promise((resolve) => setImmediate(resolve));
     if (isResetAsked) reset();
   }
