@@ -193,6 +193,8 @@ bool is_once_over(const gs_status_view& status, int* code) {
 }  // namespace
 
 int client_main(const ClientMainOptions& options) {
+  // Before anything that can fail: an image that stops says which one it is, and why it started.
+  port_log_line(Line("boot").word("firmware", kFirmwareVersion).word("reset", reset_cause_name(options)).c_str());
   Shard shard;
   if (options.samples == nullptr) {
     if (const int code = open_shard(options, &shard); code != kExitOk) {
