@@ -51,9 +51,10 @@ enum ExitCode : int {
 };
 
 // Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a
-// good start. Lines: event=boot (firmware, reset cause), started (the device as well, its server, link and data), model (version and digest,
-// when there is one: from=storage at the start, from=server when it came), connected (how TLS agreed on its keys),
-// link_lost (with the reason, TLS's included), finished or stopped (with version, digest and the counters), failed.
+// good start. Lines: event=boot (firmware, reset cause), started (the device as well, its server, link and data), model
+// (version and digest, when there is one: from=storage at the start, from=server when it came), connected (how TLS
+// agreed on its keys), link_lost (with the reason, TLS's included), finished or stopped (with version, digest and the
+// counters), failed.
 int client_main(const ClientMainOptions& options);
 
 }  // namespace gradstream

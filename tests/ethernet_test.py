@@ -28,8 +28,8 @@ OWN, GATEWAY = "10.0.2.15/24", "10.0.2.2"  # in the network that QEMU makes
 REFUSED = 'reason="the server refuses the connection'
 NOBODY = "reason=\"nobody in the network has the server's address"
 UNPLUGGED = 'reason="the network cable leads nowhere'
-# lwIP counts in 32 bits of milliseconds, 49.7 days. The board starts shortly before they wrap: each of three faults that
-# it meets costs it a second of waiting at least.
+# lwIP counts in 32 bits of milliseconds, 49.7 days. The board starts shortly before they wrap: each of the three faults
+# that it meets costs it a second of waiting at least.
 CLOCK_WRAP_MS = 1 << 32
 BEFORE_WRAP_MS = 3000
 NO_SETTINGS = 'reason="no network settings'
@@ -59,7 +59,8 @@ class Bench:
         arguments = types.SimpleNamespace(
             board=BOARD, server=f"127.0.0.1:{self.port}", identity=self.home / "board.identity",
             shard=self.home / "board.gsd", network=network, flash=None, forever=False)
-        words = [*emulate.command(arguments, IMAGE, *own_words), "-qmp", f"unix:{self.home / name}.qmp,server=on,wait=off"]
+        words = [*emulate.command(arguments, IMAGE, *own_words),
+                 "-qmp", f"unix:{self.home / name}.qmp,server=on,wait=off"]
         self.processes[name] = fleet.Process(name, words)
 
     def plug(self, name, is_in):
