@@ -48,6 +48,7 @@ int open_shard(const ClientMainOptions& options, Shard* out) {
 int start(const ClientMainOptions& options, const gs_sample_source& samples) {
   gs_config config = {};
   config.firmware_version = kFirmwareVersion;
+  config.board = options.board;
   config.identity_text = options.identity_text.data();
   config.identity_size = options.identity_text.size();
   config.key_exchange = options.key_exchange;
@@ -194,7 +195,11 @@ bool is_once_over(const gs_status_view& status, int* code) {
 
 int client_main(const ClientMainOptions& options) {
   // Before anything that can fail: an image that stops says which one it is, and why it started.
-  port_log_line(Line("boot").word("firmware", kFirmwareVersion).word("reset", reset_cause_name(options)).c_str());
+  port_log_line(Line("boot")
+                    .quoted("board", options.board)
+                    .word("firmware", kFirmwareVersion)
+                    .word("reset", reset_cause_name(options))
+                    .c_str());
   Shard shard;
   if (options.samples == nullptr) {
     if (const int code = open_shard(options, &shard); code != kExitOk) {

@@ -12,6 +12,7 @@
 namespace gradstream {
 
 struct ClientMainOptions {
+  const char* board = "";  // what the image is for, as the server shows it
   std::span<const char> identity_text;
   std::span<const uint8_t> shard;
   const char* shard_name = nullptr;  // its file, for error lines; null: the board has but one
@@ -51,10 +52,10 @@ enum ExitCode : int {
 };
 
 // Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a
-// good start. Lines: event=boot (firmware, reset cause), started (the device as well, its server, link and data), model
-// (version and digest, when there is one: from=storage at the start, from=server when it came), connected (how TLS
-// agreed on its keys), link_lost (with the reason, TLS's included), finished or stopped (with version, digest and the
-// counters), failed.
+// good start. Lines: event=boot (board, firmware, reset cause), started (the device as well, its server, link and
+// data), model (version and digest, when there is one: from=storage at the start, from=server when it came), connected
+// (how TLS agreed on its keys), link_lost (with the reason, TLS's included), finished or stopped (with version, digest
+// and the counters), failed.
 int client_main(const ClientMainOptions& options);
 
 }  // namespace gradstream

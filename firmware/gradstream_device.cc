@@ -95,6 +95,7 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   ClientConfig client;
   client.registry = make_registry({&app.problem, 1});
   client.firmware_version = config.firmware_version;
+  client.board = config.board != nullptr ? config.board : "";
   client.run = config.run;
   client.owner = identity_digest(identity);
   // Devices draw differently inside the server's retry windows because their names differ.

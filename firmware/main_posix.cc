@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "boards/posix/mapped_file.h"
@@ -52,6 +53,17 @@ constexpr char kFooter[] =
     "7 the session failed (--once); 8 this process flushes subnormal numbers to zero; 9 there is no task, since the\n"
     "run is over or this image cannot do it (--once). Without these two options it runs until it is ended by a\n"
     "signal; work under way is taken up again from --state.";
+
+// The model that the machine's device tree names, such as a Raspberry Pi's; else the processor.
+std::string board_name() {
+  std::string model;
+  std::ifstream file("/proc/device-tree/model");
+  if (std::getline(file, model, '\0') && !model.empty()) {
+    return model;
+  }
+  utsname system = {};
+  return uname(&system) == 0 ? std::string("linux-") + system.machine : "linux";
+}
 
 int fail(int code, const std::string& reason) {
   std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());
@@ -381,11 +393,13 @@ int main(int argc, char** argv) {
   std::vector<uint8_t> arena(size_t{arguments.arena_kib} * 1024);
   std::vector<uint8_t> restore_buffer(arguments.state == "none" ? 0 : arena.size());
 
+  const std::string board = board_name();
   gradstream::ClientMainOptions options;
   FloatData float_data;
   if (const int code = take_data(arguments, data.bytes(), &float_data, &options); code != 0) {
     return code;
   }
+  options.board = board.c_str();
   options.identity_text = identity;
   options.shard_name = arguments.data.c_str();
   options.arena = arena;

@@ -273,6 +273,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.arena_size = device.arena_size;
     status.reset_cause = device.reset_cause;
     status.firmware_version = device.firmware_version;
+    status.board = device.board;
     status.report = device.report;
   }
   return statuses;

@@ -159,6 +159,7 @@ struct DeviceStatus {
   uint32_t arena_size = 0;  // bytes, of its image; 0: it has not said
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   std::string firmware_version;
+  std::string board;  // "": not reported
   gs_StatusReport report = {};
 };
 

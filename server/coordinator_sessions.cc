@@ -118,6 +118,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
+  device.board = hello.board;
   device.arena_size = hello.capabilities.arena_size;
   device.reset_cause = hello.reset_cause;
   if (!device.is_capable) {
@@ -433,6 +434,7 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) 
   log(LogLevel::kInfo, "device_report",
       Fields()
           .add("device", device.name)
+          .add("board", device.board)
           .add("firmware_version", device.firmware_version)
           .add("uptime_s", report.uptime_s)
           .add("arena_high_water", report.arena_high_water)

@@ -72,6 +72,7 @@ struct Device {
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
   std::string firmware_version;
+  std::string board;
   uint32_t arena_size = 0;  // bytes, of its image
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   gs_StatusReport report = {};

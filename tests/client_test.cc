@@ -115,6 +115,7 @@ TEST(Client, SaysWhatItIs) {
   const gs_Hello& hello = server.last_hello;
   EXPECT_EQ(hello.protocol_version, 1U);
   EXPECT_STREQ(hello.firmware_version, "0.1.0-test");
+  EXPECT_STREQ(hello.board, "a board of the workbenc");
   EXPECT_EQ(hello.capabilities.manifolds, 0b1110U);
   EXPECT_EQ(hello.capabilities.solvers, 0b11110U);
   EXPECT_EQ(hello.capabilities.estimators, 0b111110U);
@@ -1225,6 +1226,7 @@ TEST(Client, TheExampleOfTheDocument) {
   device.samples.values = {1, 2, 0, 0, 1, 2};
   device.samples.source.count = 2;
   device.config.firmware_version = "0.1.0";
+  device.config.board = "";
   device.config.has_storage = false;
   FakeServer server(run);
   FakeLink link(device, server);

@@ -181,6 +181,7 @@ void boot(FakeWorld& world) {
   const std::string identity = identity_text();
   std::vector<uint8_t> arena(1 << 16), restore_buffer(1 << 16);
   ClientMainOptions options;
+  options.board = "bench";
   options.identity_text = identity;
   options.samples = &kSamples;
   options.arena = arena;
@@ -202,7 +203,7 @@ void boot_without_state() {
   boot(world);
   const std::vector<std::string>& lines = fake_port().lines;
   ASSERT_GE(lines.size(), 5u);
-  EXPECT_EQ(lines[0], "event=boot firmware=0.1.0 reset=brown_out");
+  EXPECT_EQ(lines[0], "event=boot board=\"bench\" firmware=0.1.0 reset=brown_out");
   EXPECT_EQ(lines[1],
             "event=started device=device-1 firmware=0.1.0 reset=brown_out server=server.test:7433 link=down tls=none "
             "samples=5 dimension=3");
@@ -225,7 +226,7 @@ void boot_without_identity() {
   EXPECT_EQ(client_main(options), kExitIdentity);
   const std::vector<std::string>& lines = fake_port().lines;
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0], "event=boot firmware=0.1.0 reset=watchdog");
+  EXPECT_EQ(lines[0], "event=boot board=\"\" firmware=0.1.0 reset=watchdog");
   EXPECT_EQ(lines[1].substr(0, 20), "event=failed reason=");
 }
 

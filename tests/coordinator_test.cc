@@ -411,6 +411,7 @@ TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   server.start();
   gs_Hello hello = good_hello(1);
   std::strcpy(hello.firmware_version, "1.2-a\" event=\nx");
+  std::strcpy(hello.board, "pico=2\x7f");
   server.hello(0, hello);
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_status_report_tag;
@@ -418,7 +419,8 @@ TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   message.body.status_report.stack_high_water = 900;
   message.body.status_report.tasks_done = 3;
   server.send(0, message);
-  EXPECT_TRUE(server.has_log("device_report device=d0 firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
+  EXPECT_TRUE(server.has_log("device_report device=d0 board=\"pico=2\\x7f\" "
+                             "firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
   EXPECT_TRUE(server.has_log("stack_high_water=900"));
   EXPECT_TRUE(server.has_log("tasks_done=3"));
   server.logs.clear();

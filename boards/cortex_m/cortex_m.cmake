@@ -30,7 +30,10 @@ function(gs_add_cortex_m_image target script config)
   set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS "${scripts}")
   gs_runtime_flags(${target})
   gs_processor_part(part)
-  target_compile_definitions(${target} PRIVATE GS_BOARD_CONFIG="${config}" GS_PROCESSOR_PART=${part})
+  get_filename_component(board ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  string(REPLACE "_" "-" board ${board})  # as the commands of ./run name it
+  target_compile_definitions(${target} PRIVATE
+    GS_BOARD_CONFIG="${config}" GS_BOARD_NAME="${board}" GS_PROCESSOR_PART=${part})
   target_link_options(${target} PRIVATE -L${PROJECT_SOURCE_DIR}
     -T${PROJECT_SOURCE_DIR}/${script} -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   if(GS_SMALLEST)

@@ -87,6 +87,7 @@ ClientAction Client::send_hello(uint64_t now_ms) {
   gs_Hello& hello = message.body.hello;
   hello.protocol_version = kProtocolVersion;
   copy_text(config_.firmware_version, hello.firmware_version, sizeof(hello.firmware_version));
+  copy_text(config_.board, hello.board, sizeof(hello.board));
   hello.has_capabilities = true;
   hello.capabilities = capabilities_of(config_.registry, arena_.size());
   hello.run = config_.run;
