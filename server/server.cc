@@ -66,6 +66,9 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       watched_parameters_(std::make_shared<RunParameters>(config.run)) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
   coordinator_->set_limits({config_.server.device_messages});
+  for (const RoundSummary& round : coordinator_->replayed_rounds()) {
+    rounds_.push_back({round, 0, 0});
+  }
 }
 
 Server::~Server() {

@@ -1101,6 +1101,27 @@ void live(TestServer* server, uint32_t rounds) {
   }
 }
 
+// Of rounds before its start a recovered server tells what the live one told, but what the journal does not know.
+TEST(Coordinator, RecoveryRemembersTheRounds) {
+  const RunParameters parameters = deadline_parameters();
+  TestServer alive(parameters);
+  live(&alive, 40);
+  const std::vector<RoundSummary> told(alive.rounds.begin() + 1, alive.rounds.end());  // no round made version 0
+  Coordinator recovered(7, parameters, alive.names);
+  EXPECT_TRUE(recovered.replayed_rounds().empty());
+  for (const JournalRecord& record : alive.store.records()) {
+    ASSERT_EQ(recovered.replay(record), Status::kOk);
+  }
+  ASSERT_GT(told.size(), 10U);
+  ASSERT_EQ(recovered.replayed_rounds().size(), told.size());
+  for (size_t i = 0; i < told.size(); ++i) {
+    RoundSummary wanted = told[i];
+    wanted.asked = wanted.wanted = 0;
+    wanted.missing.clear();
+    EXPECT_EQ(recovered.replayed_rounds()[i], wanted) << i;
+  }
+}
+
 // The server comes back after every single record: as the undisturbed one stood there, or, where that one went on at
 // once, deciding by itself what that one decided.
 void recover_after_every_record(const RunParameters& parameters) {

@@ -269,6 +269,12 @@ const parts = {
     await page.keyboard.press('Enter');
     await seen('#run-state', /finished/);
     assert.equal(await page.locator('#access').isVisible(), false);
+    // The curve of another life of the server; what the wire carried then is not known.
+    for (const axis of ['bytes', 'version']) {
+      await page.check(`input[name=axis][value=${axis}]`);
+      assert.equal(await page.locator('#chart canvas').count(), 1, `after a restart, against ${axis}`);
+    }
+    assert.match(await page.getAttribute('#chart', 'aria-label'), /at version 1, .* at version \d+\./);
     assert.ok(!page.url().includes(secret) && !(await page.content()).includes(secret), 'the token shows');
     await page.reload();
     await seen('#run-state', /finished/);  // this tab still knows it

@@ -257,7 +257,7 @@ function showRun() {
       `${plural(c.store_failures, 'failure')}${view.status.draining ? ', draining' : ''}`);
   showDeadline();
   setText(byId('foot-line'), `Server up since ${new Date(started).toLocaleString('en-GB')}; model ${run.digest}; ` +
-      `counters and versions are of this time.`);
+      `counters and decisions are of this time.`);
 }
 
 function lossTrend() {
@@ -344,7 +344,7 @@ function showDecisions() {
   const policy = policyOf(p);
   const list = byId('policy');
   policy.forEach((sentence, i) => setText(list.children[i] ?? list.appendChild(make('li')), sentence));
-  decisions.show(view.rounds.slice().reverse());
+  decisions.show(view.rounds.filter((round) => round.asked > 0).reverse());  // the server's own
 }
 
 // ---- Refusals and counters ------------------------------------------------------------------------------------------
