@@ -66,6 +66,9 @@ class Part {
   std::string title() const { return line_of("experiment %s: %s", experiment_.name, experiment_.title); }
   // What is to be printed of a job's end.
   std::string add(const Job& job, Curve curve);
+  // Once all curves are there, in float: cases that do not follow their references, from nudged starts. They show
+  // whether rounding has led them away. To be run before conclude().
+  std::vector<Job> doubts();
   bool has_all_curves() const { return left_ == 0; }
   // The verdict, to be printed; lets go of cases and curves.
   std::string conclude();
@@ -76,10 +79,11 @@ class Part {
   uint32_t seed_of(const Case& one) const { return one.seed == 0 ? seed() : one.seed; }
   bool follows(const Case& one, const ReferenceCurve& reference) const;
   bool is_sensitive(const Case& one) const;
+  bool is_in_doubt(const Case& one) const;
   bool is_whole() const;
   std::string folder() const;
   bool write_network(const Case& one, const Curve& curve, std::string* text) const;
-  void hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement);
+  size_t hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) const;
   void hold_to_references(Judgement* judgement);
 
   size_t index_;
@@ -92,6 +96,7 @@ class Part {
   size_t left_ = 0;  // jobs that have not ended
   Curves curves_;
   std::map<std::string, std::vector<Curve>> nudged_;  // by the case's key
+  bool has_doubted_ = false;
   bool is_written_ = true;
   size_t reference_count_ = 0;  // lines that a curve was compared with
   Outcome outcome_ = Outcome::kSkipped;
@@ -170,8 +175,33 @@ std::string Part::add(const Job& job, Curve curve) {
   return text;
 }
 
-// Holds one case to all lines of the reference that it follows; appends their keys to `held`.
-void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) {
+bool Part::is_in_doubt(const Case& one) const {
+  if (curves_.at(one.key).points.empty() || nudged_.contains(one.key)) {
+    return false;
+  }
+  Judgement alone;
+  std::vector<HeldKey> held;
+  hold_case(one, &held, &alone);
+  return alone.failed_count() > 0;
+}
+
+std::vector<Job> Part::doubts() {
+  std::vector<Job> jobs;
+  if (kIsDouble || left_ > 0 || std::exchange(has_doubted_, true) || options_.harness.nudged_entry != kNotNudged) {
+    return jobs;
+  }
+  for (const Case& one : cases_) {
+    for (uint32_t entry = 0; is_in_doubt(one) && entry < kNudgeCount; ++entry) {
+      jobs.push_back({index_, &one, entry});
+    }
+  }
+  left_ = jobs.size();
+  return jobs;
+}
+
+// Holds one case to all lines of the reference that it follows, appends their keys to `held`; to how many curves.
+size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) const {
+  size_t count = 0;
   const Curve& curve = curves_.at(one.key);
   const auto nudged = nudged_.find(one.key);
   for (const ReferenceCurve& reference : references_) {
@@ -190,14 +220,15 @@ void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* jud
     tolerance.may_end_early = !curve.fault.empty() && may_end(exceptions_, one.key, seed_of(one), curve);
     tolerance.nudged = nudged == nudged_.end() ? std::vector<Curve>() : nudged->second;
     compare(reference, curve, tolerance, options_.harness.round_count_max, judgement);
-    ++reference_count_;
+    ++count;
   }
+  return count;
 }
 
 void Part::hold_to_references(Judgement* judgement) {
   std::vector<HeldKey> held;
   for (const Case& one : cases_) {
-    hold_case(one, &held, judgement);
+    reference_count_ += hold_case(one, &held, judgement);
   }
   if (is_whole()) {
     check_coverage(references_, exceptions_, held, seed(), judgement);
@@ -276,12 +307,23 @@ class Campaign {
  private:
   void work() {
     while (const std::optional<Job> job = take()) {
-      HarnessOptions harness = options_.harness;
-      harness.nudged_entry = job->nudged_entry;
-      Curve curve = run_case(*job->one, harness);
+      run(*job);
+    }
+  }
+
+  void run(const Job& job) {
+    HarnessOptions harness = options_.harness;
+    harness.nudged_entry = job.nudged_entry;
+    Curve curve = run_case(*job.one, harness);
+    std::vector<Job> doubts;
+    {
       const std::lock_guard lock(printing_);
-      print(job->part, parts_[job->part].add(*job, std::move(curve)));
-      conclude_if_done(job->part);
+      print(job.part, parts_[job.part].add(job, std::move(curve)));
+      doubts = parts_[job.part].doubts();
+      conclude_if_done(job.part);
+    }
+    for (const Job& doubt : doubts) {
+      run(doubt);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/compare.h"
 #include "experiments/experiment.h"
 #include "experiments/harness.h"
 
@@ -27,7 +28,7 @@ enum class Outcome {
   kNoSuchCase,  // none contains case_part
 };
 
-inline constexpr const char* kPrecisionName = sizeof(Real) == sizeof(double) ? "double" : "float";
+inline constexpr const char* kPrecisionName = kIsDouble ? "double" : "float";
 
 // The outcomes, in the order of the experiments.
 std::vector<Outcome> run_experiments(std::span<const Experiment* const> experiments, const CampaignOptions& options);

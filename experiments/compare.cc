@@ -11,7 +11,6 @@
 namespace gradstream {
 namespace {
 
-constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
 constexpr uint32_t kFirstRounds = kIsDouble ? 10 : 3;  // that every run must follow, see Tolerance
 constexpr double kEndFactor = 4;
 constexpr Real kShortSmoothing = static_cast<Real>(5e-4);
@@ -238,6 +237,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
 Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum,
                        const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed) {
   Tolerance tolerance = tolerance_of(reference, parameters, optimum);
+  tolerance.nudged_max = kIsDouble ? 0 : kFloatNudgedMax;
   for (const ReferenceException& exception : exceptions) {
     if (!matches(exception, key, seed) || reference.points.size() == 1) {
       continue;
@@ -253,7 +253,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
         tolerance.rounding = exception.within;
         break;
       case ReferenceException::Kind::kSensitive:
-        tolerance.nudged_max = exception.within;
+        tolerance.nudged_max = exception.within > 0 ? exception.within : tolerance.nudged_max;
         break;
       case ReferenceException::Kind::kNotRun:
       case ReferenceException::Kind::kEnds:

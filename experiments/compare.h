@@ -12,6 +12,9 @@
 
 namespace gradstream {
 
+// Which of the two builds this is.
+inline constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+
 struct ReferenceCurve {
   std::string key;
   uint32_t seed = 0;
@@ -32,6 +35,7 @@ std::vector<ReferenceCurve> read_references(const std::string& experiment);
 //   # ends [in ...] [seed S] round N by WORD: GLOB REASON  not before round N, by a fault that contains WORD; a line of
 //                                                          a seed replaces those without one
 //   # sensitive [in ...] [within R]: GLOB REASON           rounding decides where the run comes to, within R of a value
+//                                                          (in float without R: kFloatNudgedMax, as every run)
 //   # wanders [in ...]: GLOB REASON                        a float may part from it after the first rounds (end_factor)
 //   # within R [in ...]: GLOB REASON                       the relative tolerance is R
 //   # floor F [in ...]: GLOB REASON                        rounding leaves the measure no better than F: so much more
@@ -45,7 +49,7 @@ struct ReferenceException {
   uint32_t seed = 0;         // 0: of every seed
   uint32_t least_round = 0;  // kEnds
   std::string fault;         // kEnds: the word that the fault contains
-  double within = 0;         // kSensitive: 0 for no bound; kWithin; kFloor, in units of the measure
+  double within = 0;         // kSensitive: 0 for the build's own bound; kWithin; kFloor, in units of the measure
 };
 
 // Those of this precision. GS_ASSERT: as read_references(). `text` is a file's; read_exceptions() reads it.
@@ -98,6 +102,8 @@ struct Tolerance {
   // The most that nudges may add, as a part of the reference's value; 0: no bound.
   double nudged_max = 0;
 };
+// In float no curve is given more than this: one that its rounding leads farther away replays nothing.
+inline constexpr double kFloatNudgedMax = 5e-2;
 // The reference adds in another order at every step, a nudge moves one entry once, and three of them are a small
 // sample.
 inline constexpr double kSensitivityFactor = 10;
