@@ -1,7 +1,7 @@
-"""An emulated board fails while it trains: it hangs, its stack overflows, it faults. Each time its console names what
-happened, the board starts anew and says why, goes on with the run, and the server's status shows the cause. Then its
-flash is spoilt: with both pages of the log torn it says so and trains on from nothing; with an identity that does not
-parse it names the line and stops, and leaves the log alone.
+"""An emulated board fails while it trains: it hangs, its stack overflows, it faults, an assertion fails. Each time its
+console names what happened, the board starts anew and says why, goes on with the run, and the server's status shows the
+cause. Then its flash is spoilt: with both pages of the log torn it says so and trains on from nothing; with an identity
+that does not parse it names the line and stops, and leaves the log alone.
 
 Usage: board_fault_test.py BOARD...        exit status 77: the board's emulator is missing
 """
@@ -31,7 +31,8 @@ HUNG = "event=watchdog reason="
 # What is typed, what the console says (the RP2040's watchdog warns nobody), the cause that console and server tell.
 FAULTS = (("hang", HUNG, "watchdog"),
           ("overflow-stack", "event=fault reason=\"stack overflow", "software"),
-          ("fault", "event=fault reason=\"a bad access or instruction", "software"))
+          ("fault", "event=fault reason=\"a bad access or instruction", "software"),
+          ("fail-assert", "event=assert_failed", "software"))
 
 
 def fail(what, *processes):
