@@ -207,6 +207,16 @@ TEST_P(DeviceLink, StorageThatFailsIsNamedAtItsFirstFailureAndItsRecovery) {
   EXPECT_EQ(count("event=state_not_saved"), 1);
 }
 
+TEST_P(DeviceLink, AStepThatIsNotKeptIsNamedAndTheRunGoesOn) {
+  Bench bench(GetParam());
+  bench.parts.config.has_storage = true;
+  bench.boot(test_identity());
+  fake_port().has_storage = true;
+  fake_port().keeps_steps = false;
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_TRUE(bench.world.has_line("event=step_not_kept")) << lines();
+}
+
 TEST_P(DeviceLink, SlowStepsLeaveTheLinkAlive) {
   Bench bench(GetParam());
   bench.boot(test_identity(), 300);
