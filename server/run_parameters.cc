@@ -437,6 +437,21 @@ bool has_chords(const RunParameters& p) {
   return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return is_embedded(part.ops->id); });
 }
 
+// Why the devices cannot add the square of the manifold's distance, or "".
+std::string check_distance(const RunParameters& p) {
+  const ManifoldOps* const manifold = find_manifold(all_manifolds(), p.manifold, p.retraction, p.transport);
+  const bool needs_gradient = p.estimator == EstimatorId::kAnalyticGradient;
+  if (manifold == nullptr || manifold->check_shape(p.shape) != Status::kOk) {
+    return "";  // said by its own key
+  }
+  return !needs_gradient || has_distance_gradient(*manifold, p.shape)
+             ? ""
+             : std::string("proximal_form, manifold: the distance on ") + name_of(p.manifold) +
+                   " is the norm of an inverse retraction, whose gradient is no logarithm; use proximal_form geodesic "
+                   "or "
+                   "chordal, or an estimator of forward passes";
+}
+
 std::string check_proximal_form(const RunParameters& p) {
   const std::string form = std::string("proximal_form, ");
   if (!(p.proximal > 0)) {
@@ -453,9 +468,12 @@ std::string check_proximal_form(const RunParameters& p) {
   if (p.solver == SolverId::kProjection && p.correction_form != CorrectionForm::kNone) {
     return form + "correction_form: a path that is corrected needs no proximal term; set correction_form to none";
   }
+  if (p.proximal_form == ProximalForm::kDistance) {
+    return check_distance(p);
+  }
   return has_chords(p) ? ""
                        : form + "manifold: differences of entries are no distance on " + name_of(p.manifold) +
-                             "; use proximal_form geodesic";
+                             "; use proximal_form distance or geodesic";
 }
 
 std::string check_proximal(const RunParameters& p) {
@@ -474,7 +492,7 @@ std::string check_proximal(const RunParameters& p) {
   return p.proximal == 0 || has_term
              ? ""
              : "proximal, solver: only solvers gradient_stream, tangent_mean and curve take a proximal term along the "
-               "retraction; set it to 0, or proximal_form to chordal";
+               "retraction; set it to 0, or proximal_form to chordal or distance";
 }
 
 // 002: all samples at every step, phases that wait for nobody of an older one.
@@ -947,7 +965,8 @@ template <>
 const EnumNames<ProximalForm>& names_of() {
   static const EnumNames<ProximalForm> names = {{"geodesic", ProximalForm::kGeodesic},
                                                 {"chordal", ProximalForm::kChordal},
-                                                {"lorentzian", ProximalForm::kLorentz}};
+                                                {"lorentzian", ProximalForm::kLorentz},
+                                                {"distance", ProximalForm::kDistance}};
   return names;
 }
 

@@ -201,9 +201,24 @@ TEST(RunParameters, EveryBadProximalTermIsRefusedByItsKey) {
          p->proximal = 1;
          p->manifold = ManifoldId::kGrassmann;
        }},
+      {"proximal_form, manifold: the distance on stiefel is the norm of an inverse retraction",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kDistance;
+         p->proximal = 1;
+       }},
   };
   expect_refused(tangent_parameters(), cases);
-  RunParameters p = scalar_parameters();
+  RunParameters p = tangent_parameters();
+  p.proximal_form = ProximalForm::kDistance;
+  p.proximal = 1;
+  p.manifold = ManifoldId::kGrassmann;
+  EXPECT_EQ(check_parameters(p), "");
+  p = scalar_parameters();
+  p.correction_form = CorrectionForm::kNone;
+  p.proximal_form = ProximalForm::kDistance;
+  p.proximal = 1;
+  EXPECT_EQ(check_parameters(p), "") << "forward passes need no gradient of the distance";
+  p = scalar_parameters();
   p.proximal_form = ProximalForm::kChordal;
   p.proximal = 1;
   EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal_form, correction_form: a path that is corrected"));

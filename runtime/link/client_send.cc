@@ -38,6 +38,7 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
   }
   if (registry.proximal_loss != nullptr) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
+    out.features |= kHasHostMembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_DISTANCE) : 0;
   }
   out.arena_size = static_cast<uint32_t>(arena_size);
   constexpr size_t kProblemCountMax = sizeof(out.problems) / sizeof(out.problems[0]);
