@@ -41,6 +41,7 @@ struct Device {
   uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
   uint64_t task_issued_ms = 0;
   uint32_t task_steps = 0;    // local steps that it asks for
+  uint16_t task_samples = 1;  // N_i of its update, in the memory form
   uint32_t step_time_us = 0;  // running estimate of one local step; 0: not measured yet
   JudgedTask judged;
   JudgedTask accepted;                     // the last one folded, in time or late

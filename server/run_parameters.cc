@@ -322,9 +322,6 @@ std::string check_memory(const RunParameters& p) {
   if (!p.has_memory()) {
     return p.memory_age_max == 0 ? "" : "memory_age_max: only correction_form memory and unbiased have a memory; use 0";
   }
-  if (p.fold_weight != FoldWeight::kUniform) {
-    return "correction_form, fold_weight: in the memory every device weighs the same for ever; use fold_weight uniform";
-  }
   if (p.record_encoding != Encoding::kF32) {
     return "correction_form, record_encoding: records of the memory are whole numbers of 4 bytes; leave it f32";
   }

@@ -63,7 +63,6 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
          p->estimator = EstimatorId::kTangentRetraction;
          p->upload_stream = StreamKind::kScalarStream;
        }},
-      {"correction_form, fold_weight:", [](RunParameters* p) { p->correction_form = CorrectionForm::kMemory; }},
       {"correction_form, record_encoding:",
        [](RunParameters* p) {
          p->correction_form = CorrectionForm::kUnbiased;
