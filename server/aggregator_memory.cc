@@ -2,8 +2,9 @@
 // update of every device i, h_i = Gbar_i of it, and h = sum_i w_i h_i. A version with the accepted updates A,
 // V_i = Gbar_i - h_i:
 //   d = h + sum_A a_i om_i V_i;  X <- P_M(X - eta_g eta_k K_eff d);  h <- h + sum_A w_i V_i
-// a_i = w_i (memory) or w_i n/|A| (unbiased), om_i the staleness weight of a late update, K_eff the mean of the k_i by
-// w_i. n counts the devices among which the weights are shared.
+// a_i = w_i (memory) or w_i/pi_i (unbiased), om_i the staleness weight of a late update, K_eff the mean of the k_i by
+// w_i. pi_i = |A|/n of the n devices among which the weights are shared, or where devices are drawn with probabilities,
+// the q_i of server/participation.h.
 //
 // w_i = 1/n of the enrolled devices, or N_i / N where samples weigh: N is then the sum over the devices that have had
 // an update, since no other's samples are known. A version in which N changes shares h anew before its step: its record
@@ -14,6 +15,7 @@
 // the very number that was put in, so that h has no drift and does not depend on any order. A device may have two
 // updates in a version, a late one and then one on time: the second replaces the first.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -40,6 +42,7 @@ struct Added {
   uint32_t device = 0;
   uint32_t steps_done = 0;
   uint32_t staleness_weight = 0;  // of kStalenessOne
+  double inverse_participation = 1;
   Entry entry;
   std::optional<Entry> replaced;
 };
@@ -67,6 +70,18 @@ using Tensor = std::vector<int64_t>;
 using Entries = std::map<uint32_t, Entry>;              // by device
 using BlockKey = std::tuple<bool, uint32_t, uint32_t>;  // after the step, base version, owner: the record's order
 using Blocks = std::map<BlockKey, std::vector<int64_t>>;
+
+// A device that answers less than once in so many rounds counts no more than this: it keeps sums of coefficients, of
+// shares of 31 bits and up to 2^12 directions, below 2^62.
+constexpr double kInverseParticipationMax = 1U << kStalenessBits;
+
+// To 31 bits, the same on every machine. 0 < value <= kInverseParticipationMax, not below 2^-31.
+Fraction fraction_of(double value) {
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  const auto numerator = static_cast<uint64_t>(std::ldexp(mantissa, kFoldValueBits));
+  return shortened(numerator, uint64_t{1} << (static_cast<int>(kFoldValueBits) - exponent));
+}
 
 // block[key] <- block[key] + sign * round(share * factor).
 void add_to_block(Blocks& blocks, bool after_step, const Entry& entry, int64_t sign, Fraction factor) {
@@ -199,6 +214,7 @@ class AggregatorMemory : public Aggregator {
     added->device = input.device;
     added->steps_done = input.steps_done;
     added->staleness_weight = input.weight;
+    added->inverse_participation = std::min(static_cast<double>(input.inverse_participation), kInverseParticipationMax);
     added->entry.stamp = input.base_version;
     added->entry.owner = input.owner;
     added->entry.samples = weighs_samples() ? std::max<uint32_t>(input.sample_count, 1) : 1;
@@ -338,6 +354,9 @@ class AggregatorMemory : public Aggregator {
     const uint64_t one = uint64_t{total} * kStalenessOne;
     if (parameters().correction_form != CorrectionForm::kUnbiased) {
       return shortened(weight, one);
+    }
+    if (is_unbiased(parameters())) {
+      return fraction_of(added.inverse_participation * static_cast<double>(weight) / static_cast<double>(one));
     }
     return shortened(weight * device_count, one * added_.size());
   }

@@ -578,16 +578,17 @@ std::string check_participation(const RunParameters& p) {
            "enrolment index; the last one holds for all devices after it";
   }
   if (p.participation_weights != ParticipationWeights::kBiased) {
-    if (p.solver == SolverId::kProjection) {
-      return "participation_weights, solver: solver projection folds by the sum of the weights; use biased, or solver "
-             "gradient_stream";
+    const bool divides = p.correction_form == CorrectionForm::kUnbiased;
+    if (p.solver == SolverId::kProjection && !divides) {
+      return "participation_weights, solver, correction_form: solver projection folds by the sum of the weights; use "
+             "biased, or correction_form unbiased, or solver gradient_stream";
     }
     const bool leaves_some_out = (p.update_goal != 0 && p.update_goal < p.device_count) || p.update_min != 0;
     if (p.participation_weights == ParticipationWeights::kTrue && leaves_some_out) {
       return "participation_weights, update_goal, update_min: 1/p_j counts on every drawn device's answer; wait for "
              "all of them (update_goal = all, update_min = 0), or use counted, which sees who is left out";
     }
-    if (p.fold_weight != FoldWeight::kUniform) {
+    if (p.fold_weight != FoldWeight::kUniform && !divides) {
       return "participation_weights, fold_weight: weights 1/(S q_j) are of devices that count the same; use "
              "fold_weight uniform, or participation_weights biased";
     }

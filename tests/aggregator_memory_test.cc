@@ -43,9 +43,12 @@ class Memory {
               Status::kOk);
     follow(first_record(p, p.device_count, point.data()));
     samples_.assign(p.device_count, 1);
+    inverse_participation_.assign(p.device_count, 1);
   }
   // N_i of the updates that are added from now on.
   void set_samples(std::vector<uint16_t> samples) { samples_ = std::move(samples); }
+  // 1 / q_i of the same.
+  void set_inverse_participation(std::vector<Real> inverse) { inverse_participation_ = std::move(inverse); }
   Fleet& fleet() { return *fleet_; }
   Replica& replica() { return server_.replica; }
   Arena& arena() { return server_.arena; }
@@ -55,7 +58,8 @@ class Memory {
 
   FoldInput input(uint32_t device, uint32_t base, uint32_t steps, const std::vector<Real>& values,
                   uint32_t om = kStalenessOne) const {
-    return {p_.owner_of(device), base, steps, static_cast<uint16_t>(om), values, device, 1, samples_[device]};
+    return {p_.owner_of(device), base, steps, static_cast<uint16_t>(om), values, device, inverse_participation_[device],
+            samples_[device]};
   }
   // A random update, also in the recursion.
   void add(uint32_t device, uint32_t base, uint32_t steps, uint32_t om = kStalenessOne) {
@@ -81,7 +85,8 @@ class Memory {
     double weight = 0;
     for (const Added& a : added_) {
       const auto old = last_.find(a.device);
-      const double share = a_by_w * a.om / kStalenessOne / total;
+      const double inverse_pi = is_unbiased(p_) ? static_cast<double>(inverse_participation_[a.device]) : a_by_w;
+      const double share = inverse_pi * a.om / kStalenessOne / total;
       for (size_t e = 0; e < d.size(); ++e) {
         d[e] += share * a.last.samples * a.last.gbar[e];
         d[e] -= old == last_.end() ? 0 : share * old->second.samples * old->second.gbar[e];
@@ -156,7 +161,10 @@ class Memory {
     return sum;
   }
   // Through the journal's bytes, to the server's replica and the follower's.
-  void follow(const VersionRecord& record) {
+  void follow(VersionRecord record) {
+    if (p_.participation != Participation::kAll) {
+      record.cohort = {p_.device_count, {0}};  // no rule asks for more than that there is one
+    }
     VersionRecord read;
     read.version = record.version;
     read.step_scale = record.step_scale;
@@ -177,6 +185,7 @@ class Memory {
   std::unique_ptr<Aggregator> rule_;
   VersionRecord record_;
   std::vector<uint16_t> samples_;
+  std::vector<Real> inverse_participation_;
   std::map<uint32_t, Last> last_;
   std::vector<Added> added_;
 };
@@ -262,6 +271,87 @@ TEST(AggregatorMemory, FollowsTheRecursionOfUnequalSamples) {
       EXPECT_EQ(block_count > 0, !is_dense);
     }
   }
+}
+
+// a_i = w_i / q_i where devices are drawn with probabilities, w_i uniform or by samples. Late ones too.
+TEST(AggregatorMemory, DividesByTheParticipationThatWasDrawn) {
+  for (const FoldWeight weight : {FoldWeight::kUniform, FoldWeight::kSampleCount}) {
+    RunParameters p = weighed_parameters(CorrectionForm::kUnbiased);
+    p.fold_weight = weight;
+    p.participation = Participation::kSchemeTwo;
+    p.participation_probability = "0.9 0.6 0.3 0.2";
+    Memory memory(p);
+    if (weight == FoldWeight::kSampleCount) {
+      memory.set_samples({3, 500, 60000, 8});
+    }
+    std::vector<uint32_t> taken_part(p.device_count);
+    for (uint32_t round = 0; round < 20; ++round) {
+      std::vector<Real> inverse;
+      for (uint32_t device = 0; device < p.device_count; ++device) {
+        inverse.push_back(inverse_participation(p, {}, device, taken_part[device], round));  // counted
+        taken_part[device] += round % (device + 1) == 0 ? 1 : 0;
+      }
+      memory.set_inverse_participation(inverse);
+      for (uint32_t device = 0; device < p.device_count; ++device) {
+        if (round % (device + 1) == 0) {
+          const uint32_t late = std::min(round % 2, device);
+          ASSERT_NO_FATAL_FAILURE(
+              memory.add(device, memory.version() - late, 1 + round % 3, staleness_weight(p, late)));
+        }
+      }
+      ASSERT_NO_FATAL_FAILURE(memory.close());
+    }
+  }
+}
+
+// Over all draws of a cohort the mean of d is the mean of the Gbar_i, whatever the memory holds: which 1/|A| is not.
+TEST(AggregatorMemory, TheUnbiasedFormIsUnbiasedUnderUnequalProbabilities) {
+  RunParameters p = memory_parameters(CorrectionForm::kUnbiased);
+  p.estimator = EstimatorId::kAnalyticGradient;
+  p.participation = Participation::kSchemeTwo;
+  p.participation_probability = "0.75 0.5 0.25 0.125";
+  p.participation_weights = ParticipationWeights::kTrue;
+  const std::vector<Real> probabilities = participation_probabilities(p);
+  const auto distance = [&](ParticipationWeights weights) {
+    p.participation_weights = weights;
+    std::vector<double> mean(p.shape.size());
+    std::vector<double> wanted(p.shape.size());
+    double empty = 1;
+    for (uint32_t drawn = 0; drawn < 16; ++drawn) {
+      TestRule rule(p);
+      double probability = 1;
+      for (uint32_t device = 0; device < 4; ++device) {
+        const auto q = static_cast<double>(probabilities[device]);
+        const bool is_in = (drawn >> device & 1) != 0;
+        probability *= is_in ? q : 1 - q;
+        // Small beside the model, so that P_M is the tangent step to first order.
+        std::vector<Real> g(p.shape.size());
+        g[4 + device] = Real{1} / 1024;
+        if (is_in) {
+          const Real inverse = inverse_participation(p, probabilities, device, 0, 0);
+          EXPECT_EQ(rule.rule->add({0, 2, 1, kStalenessOne, g, device, inverse, 1}), Status::kOk);
+        }
+        wanted[4 + device] = 1.0 / 1024 / 4;
+      }
+      empty = drawn == 0 ? probability : empty;
+      if (drawn == 0) {
+        continue;  // no step
+      }
+      const VersionRecord record = rule.record();
+      std::vector<Real> next(p.shape.size());
+      EXPECT_EQ(read_model(p.shape, record.model, next.data()), Status::kOk);
+      for (size_t e = 4; e < 8; ++e) {
+        mean[e] -= probability * static_cast<double>(next[e]) / static_cast<double>(record.step_scale);
+      }
+    }
+    double worst = 0;
+    for (size_t e = 4; e < 8; ++e) {
+      worst = std::max(worst, std::fabs(mean[e] / wanted[e] - 1));
+    }
+    return worst;
+  };
+  EXPECT_LT(distance(ParticipationWeights::kTrue), 1e-3);
+  EXPECT_GT(distance(ParticipationWeights::kBiased), 0.1);
 }
 
 // With equal samples all is what it is with w_i = 1/n, bit for bit, once every device has been heard of.

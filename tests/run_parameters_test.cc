@@ -345,7 +345,12 @@ TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
   RunParameters scalar = scalar_parameters();
   scalar.participation = Participation::kSchemeTwo;
   scalar.participation_probability = "0.5";
-  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver:"));
+  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver, correction_form:"));
+  RunParameters unbiased = scalar;
+  unbiased.correction_form = CorrectionForm::kMemory;
+  EXPECT_THAT(check_parameters(unbiased), testing::StartsWith("participation_weights, solver, correction_form:"));
+  unbiased.correction_form = CorrectionForm::kUnbiased;
+  EXPECT_EQ(check_parameters(unbiased), "");
   scalar.participation_weights = ParticipationWeights::kBiased;
   EXPECT_EQ(check_parameters(scalar), "");
 }
