@@ -80,14 +80,8 @@ CredentialProblem Credentials::parse(const CredentialTexts& texts, CertificateRo
   if (!parse_chain(texts.authority, &authority_)) {
     return {CredentialFile::kAuthority, kNoCertificate};
   }
-  if (const char* const fault = find_authority_fault(authority_)) {
-    return {CredentialFile::kAuthority, fault};
-  }
   if (!parse_chain(texts.certificate, &certificate_)) {
     return {CredentialFile::kCertificate, kNoCertificate};
-  }
-  if (const char* const fault = find_certificate_fault(certificate_, role)) {
-    return {CredentialFile::kCertificate, fault};
   }
   if (mbedtls_pk_parse_key(&key_, reinterpret_cast<const unsigned char*>(texts.key.data()), texts.key.size(), nullptr,
                            0, mbedtls_psa_get_random, MBEDTLS_PSA_RANDOM_STATE) != 0) {
@@ -95,6 +89,12 @@ CredentialProblem Credentials::parse(const CredentialTexts& texts, CertificateRo
   }
   if (mbedtls_pk_check_pair(&certificate_.pk, &key_, mbedtls_psa_get_random, MBEDTLS_PSA_RANDOM_STATE) != 0) {
     return {CredentialFile::kKey, "is not the key of the certificate: name the one that it was signed for"};
+  }
+  if (const char* const fault = find_authority_fault(authority_)) {
+    return {CredentialFile::kAuthority, fault};
+  }
+  if (const char* const fault = find_certificate_fault(certificate_, role)) {
+    return {CredentialFile::kCertificate, fault};
   }
   return {};
 }

@@ -42,7 +42,8 @@ class Credentials {
   Credentials& operator=(const Credentials&) = delete;
 
   // Once, before any other call, after tls_start(). A server's certificate must be valid now and for servers. A
-  // device's must name it; whether it is valid now is the server's to say, as the device's clock may be wrong.
+  // device's must name it; whether it is valid now is the server's to say, as the device's clock may be wrong. What
+  // is found of dates, names and uses leaves everything parsed.
   CredentialProblem parse(const CredentialTexts& texts, CertificateRole role);
 
   mbedtls_x509_crt* authority() const { return &authority_; }
