@@ -78,6 +78,17 @@ constexpr Rule kRules[] = {
     {"DC-ASGD", DelayRule::kDcAdaptive, DelayRule::kDcAdaptive, {{0, 0}, {0, 0}}}};
 constexpr double kDcLambda = 2.5;  // the report's
 
+// OrthoDyn that switches by a statistic of its updates, not at the middle of the run; of `rules` alone.
+struct Switch {
+  const char* name;
+  DelaySwitchBy by;
+  double at;
+};
+constexpr Switch kSwitches[] = {{"OrthoDyn-cosine.2", DelaySwitchBy::kCosine, 0.2},
+                                {"OrthoDyn-cosine.4", DelaySwitchBy::kCosine, 0.4},
+                                {"OrthoDyn-drift3", DelaySwitchBy::kDriftRatio, 3},
+                                {"OrthoDyn-drift6", DelaySwitchBy::kDriftRatio, 6}};
+
 // Devices at work, in virtual time.
 class Devices {
  public:
@@ -194,14 +205,13 @@ struct Server {
 
   // What the update makes of the model; with a control point, along the curve.
   Values stepped(const DelayCorrection& correction, const Devices::Job& job, const Values& update, bool by_curve,
-                 DelayMoments* moments_after) const {
+                 DelayDirection* made) const {
     const size_t size = model.size();
     Memory memory(DelayCorrection::scratch_size(kEuclideanOps, {static_cast<uint32_t>(size), 1}));
-    DelayDirection direction;
+    DelayDirection& direction = *made;
     Values next(size);
     Status status = correction.direct(job.base.data(), model.data(), update.data(), moments, &direction, memory.arena);
     GS_ASSERT(status == Status::kOk);
-    *moments_after = direction.moments;
     const auto alpha = static_cast<Real>(kServerStep);
     status = correction.step(model.data(), by_curve ? 1 : alpha, &direction, next.data(), memory.arena);
     GS_ASSERT(status == Status::kOk);
@@ -227,14 +237,39 @@ void run_fleet(const NetworkWorkload& workload, const Speeds& speeds, const Rule
     if (!on_step(step, server, job, update)) {
       return;
     }
-    DelayMoments moments;
+    DelayDirection made;
     server.model =
-        server.stepped(correction_of(rule, step, step_count, workload.shape()), job, update, by_curve, &moments);
-    server.moments = moments;
+        server.stepped(correction_of(rule, step, step_count, workload.shape()), job, update, by_curve, &made);
+    server.moments = made.moments;
     devices.restart(server.model);
   }
   const Devices::Job last;
   on_step(step_count, server, last, {});
+}
+
+// As run_fleet(), of OrthoGrad until the statistic's mean is down, then OrthoPos; without curves.
+void run_switching(const NetworkWorkload& workload, const Speeds& speeds, const Switch& rule, uint32_t step_count,
+                   const Train& train, const OnStep& on_step) {
+  RunParameters parameters;
+  parameters.delay_switch_by = rule.by;
+  parameters.delay_switch_at = static_cast<Real>(rule.at);
+  DelaySwitch state;
+  Server server{start_of(workload), {}};
+  Devices devices(workload, speeds, server.model);
+  for (uint32_t step = 0; step < step_count; ++step) {
+    const Devices::Job& job = devices.next();
+    const Values update = train(job);
+    if (!on_step(step, server, job, update)) {
+      return;
+    }
+    const DelayCorrection correction(state.is_switched ? DelayRule::kOrthoPos : DelayRule::kOrthoGrad, 0, kEuclideanOps,
+                                     workload.shape(), rule.by);
+    DelayDirection direction;
+    server.model = server.stepped(correction, job, update, false, &direction);
+    state = state.after(parameters, step + 1, direction.statistic);
+    devices.restart(server.model);
+  }
+  on_step(step_count, server, {}, {});
 }
 
 // Measures the model every so many steps, the last included.
@@ -333,6 +368,15 @@ void add_rules(const Request& request, std::vector<Case>* cases) {
               [&](const Devices::Job& job) { return train_sgd(network, seed, job); }, every(kStride, watch));
         };
       }
+      for (const Switch& rule : kSwitches) {
+        Case& one = cases->emplace_back(case_of(rule_key(speeds, rule.name, seed), digits, kStepCount));
+        one.train = [&speeds, &rule, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
+          const NetworkWorkload& network = network_of(held);
+          run_switching(
+              network, speeds, rule, p.round_count,
+              [&](const Devices::Job& job) { return train_sgd(network, seed, job); }, every(kStride, watch));
+        };
+      }
     }
   }
 }
@@ -365,7 +409,7 @@ void add_stepwise(const Plan& plan, const Network& network, uint32_t seed, std::
           if (at.update.empty()) {
             return;
           }
-          DelayMoments ignored;
+          DelayDirection ignored;
           const DelayCorrection correction = correction_of(rule, at.step, p.round_count, held.shape());
           if (!watch(at.step, at.server.stepped(correction, at.job, at.update, false, &ignored).data())) {
             return;
@@ -480,12 +524,16 @@ double mean_loss(const Curves& curves, const Speeds& speeds, const std::string& 
 void judge_rules(const Curves& curves, const Request& request, Judgement* judgement) {
   const uint32_t first = first_seed(request);
   judgement->note("test loss at step 50 / 400, mean of " + std::to_string(kSeedCount) + " seeds");
-  for (const Rule& rule : kRules) {
-    std::string line = std::string("| ") + rule.name + " |";
+  std::vector<const char*> names;
+  std::transform(std::begin(kRules), std::end(kRules), std::back_inserter(names), [](const Rule& r) { return r.name; });
+  std::transform(std::begin(kSwitches), std::end(kSwitches), std::back_inserter(names),
+                 [](const Switch& r) { return r.name; });
+  for (const char* name : names) {
+    std::string line = std::string("| ") + name + " |";
     for (const Speeds& speeds : kSpeeds) {
       line += std::string(" ") + speeds.name + " " +
-              figure(mean_loss(curves, speeds, rule.name, first, kSeedCount, kEarly)) + " / " +
-              figure(mean_loss(curves, speeds, rule.name, first, kSeedCount, kStepCount)) + " |";
+              figure(mean_loss(curves, speeds, name, first, kSeedCount, kEarly)) + " / " +
+              figure(mean_loss(curves, speeds, name, first, kSeedCount, kStepCount)) + " |";
     }
     judgement->note(line);
   }
