@@ -2,6 +2,9 @@
 // the server's end alone. Both ends in memory, and over TCP connections of the loopback, each accepted, shaken hands on
 // and closed: what a server cannot do without. For ./run bench server.
 //
+//   gradstream-handshakes --certificates FOLDER COUNT   certificates for gradstream-load and its server: ca.pem,
+//                                   server.pem, server.key, device.key, and devices.pem: COUNT of them, for that one
+//                                   key and the names d00000, d00001 ...
 //   gradstream-handshakes COUNT     one line `event=bare link=memory|tcp mode=... handshakes=COUNT processor_s=...` for
 //                                   each link and mode, the last two in memory alone:
 //
@@ -25,6 +28,7 @@
 #include <unistd.h>
 
 #include <mbedtls/error.h>
+#include <mbedtls/pem.h>
 #include <mbedtls/ssl.h>
 #include <mbedtls/ssl_ticket.h>
 #include <mbedtls/x509_crt.h>
@@ -65,9 +69,15 @@ class Credential {
  public:
   Credential(const char* subject, Credential* authority) {
     mbedtls_pk_init(&key);
-    mbedtls_x509_crt_init(&certificate);
     check(mbedtls_pk_setup(&key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)), "a key");
     check(mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(key), random_bytes, nullptr), "a key");
+    mbedtls_x509_crt_init(&certificate);
+    sign(subject, authority);
+  }
+  // Another certificate for the same key.
+  void sign(const char* subject, Credential* authority) {
+    mbedtls_x509_crt_free(&certificate);
+    mbedtls_x509_crt_init(&certificate);
     mbedtls_x509write_cert draft;
     mbedtls_x509write_crt_init(&draft);
     mbedtls_x509write_crt_set_version(&draft, MBEDTLS_X509_CRT_VERSION_3);
@@ -341,10 +351,58 @@ class Pair {
   bool has_ticket_ = false;
 };
 
+class PemFile {
+ public:
+  PemFile(const std::string& folder, const char* name) : file_(std::fopen((folder + "/" + name).c_str(), "w")) {
+    check(file_ != nullptr ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR, "a file for PEM");
+  }
+  ~PemFile() { std::fclose(file_); }
+  PemFile(const PemFile&) = delete;
+  PemFile& operator=(const PemFile&) = delete;
+
+  void write(const mbedtls_x509_crt& certificate) {
+    unsigned char text[2048];
+    size_t size = 0;
+    check(mbedtls_pem_write_buffer("-----BEGIN CERTIFICATE-----\n", "-----END CERTIFICATE-----\n", certificate.raw.p,
+                                   certificate.raw.len, text, sizeof text, &size),
+          "a certificate");
+    std::fwrite(text, 1, size - 1, file_);  // without the 0 at its end
+  }
+  void write(const mbedtls_pk_context& key) {
+    unsigned char text[1024];
+    check(mbedtls_pk_write_key_pem(&key, text, sizeof text), "a key");
+    std::fputs(reinterpret_cast<const char*>(text), file_);
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+void write_certificates(const std::string& folder, long count) {
+  Credential authority("CN=ca", nullptr);
+  Credential server("CN=server", &authority);
+  Credential device("CN=device", &authority);
+  PemFile(folder, "ca.pem").write(authority.certificate);
+  PemFile(folder, "server.pem").write(server.certificate);
+  PemFile(folder, "server.key").write(server.key);
+  PemFile(folder, "device.key").write(device.key);
+  PemFile devices(folder, "devices.pem");
+  for (long i = 0; i < count; ++i) {
+    char subject[32];
+    std::snprintf(subject, sizeof subject, "CN=d%05ld", i);
+    device.sign(subject, &authority);
+    devices.write(device.certificate);
+  }
+}
+
 int run_program(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "--certificates" && psa_crypto_init() == PSA_SUCCESS) {
+    write_certificates(argv[2], std::strtol(argv[3], nullptr, 10));
+    return 0;
+  }
   const long count = argc == 2 ? std::strtol(argv[1], nullptr, 10) : 0;
   if (count < 1) {
-    std::fprintf(stderr, "usage: gradstream-handshakes COUNT\n");
+    std::fprintf(stderr, "usage: gradstream-handshakes COUNT | --certificates FOLDER COUNT\n");
     return 2;
   }
   if (psa_crypto_init() != PSA_SUCCESS) {

@@ -386,6 +386,7 @@ Result<size_t> TlsSession::write(const uint8_t* bytes, size_t size) {
   return flush() == Status::kClosed ? Result<size_t>(Status::kClosed) : Result<size_t>(static_cast<size_t>(code));
 }
 
+#if !defined(GS_BARE_METAL)
 Status TlsSession::finish_writing() {
   if (phase_ != Phase::kOpen || flush() == Status::kClosed) {
     return Status::kClosed;
@@ -396,6 +397,7 @@ Status TlsSession::finish_writing() {
   }
   return flush() == Status::kClosed ? Status::kClosed : Status::kOk;
 }
+#endif
 
 void TlsSession::end() {
   if (phase_ == Phase::kIdle) {

@@ -48,6 +48,8 @@ class TlsSession {
   // what the server's certificate must be for, its DNS name or IP address. The server judges the device's certificate
   // after handshake() has returned kOk here: a refusal is a fault of the reads that follow.
   Status begin(const Transport& transport, const Credentials& credentials, const char* server_name);
+  // Says that nothing more will be written; what the peer has still to say can be read. kClosed.
+  Status finish_writing();
 #endif
   // kOk when established. kWouldBlock: call again when the transport has news. Else dead: kUnauthenticated when the
   // server refused this device or the two share no way of speaking, kProtocolError when the peer speaks no TLS 1.3,
@@ -60,8 +62,6 @@ class TlsSession {
   Result<size_t> write(const uint8_t* bytes, size_t size);
   // Hands what is gathered to the transport. kOk: nothing is left. kWouldBlock, kClosed.
   Status flush();
-  // Says that nothing more will be written; what the peer has still to say can be read. kClosed.
-  Status finish_writing();
   // Sends close_notify if it can at once, frees everything. Does not close the transport. Allowed in any state.
   void end();
 
