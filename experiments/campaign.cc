@@ -75,11 +75,12 @@ class Part {
   uint32_t seed() const { return options_.harness.request.seed; }
   uint32_t seed_of(const Case& one) const { return one.seed == 0 ? seed() : one.seed; }
   bool follows(const Case& one, const ReferenceCurve& reference) const;
+  bool is_sensitive(const Case& one, const ReferenceCurve& reference) const;
   bool is_sensitive(const Case& one) const;
   bool is_whole() const;
   std::string folder() const;
   bool write_network(const Case& one, const Curve& curve, std::string* text) const;
-  void hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement);
+  void hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines, Judgement* judgement);
   void hold_to_references(Judgement* judgement);
 
   size_t index_;
@@ -127,12 +128,17 @@ bool Part::follows(const Case& one, const ReferenceCurve& reference) const {
   return (is_its_own || reference.key == one.reference_key) && reference.seed == seed_of(one);
 }
 
-bool Part::is_sensitive(const Case& one) const {
-  const bool is_named = std::any_of(exceptions_.begin(), exceptions_.end(), [&](const ReferenceException& exception) {
-    return exception.kind == ReferenceException::Kind::kSensitive && matches(exception, one.key, seed_of(one));
+bool Part::is_sensitive(const Case& one, const ReferenceCurve& reference) const {
+  return std::any_of(exceptions_.begin(), exceptions_.end(), [&](const ReferenceException& exception) {
+    return exception.kind == ReferenceException::Kind::kSensitive &&
+           matches(exception, one.key, seed_of(one), reference.measure);
   });
-  return is_named && std::any_of(references_.begin(), references_.end(),
-                                 [&](const ReferenceCurve& reference) { return follows(one, reference); });
+}
+
+bool Part::is_sensitive(const Case& one) const {
+  return std::any_of(references_.begin(), references_.end(), [&](const ReferenceCurve& reference) {
+    return follows(one, reference) && is_sensitive(one, reference);
+  });
 }
 
 bool Part::is_whole() const {
@@ -163,15 +169,16 @@ std::string Part::add(const Job& job, Curve curve) {
   }
   std::string text = case_line(*job.one, curve);
   is_written_ = write_csv(folder(), job.one->key, curve, experiment_.axis) && is_written_;
-  if (!options_.network_folder.empty() && !job.one->train && !job.one->tabulate) {
+  if (!options_.network_folder.empty() && has_network_run(*job.one)) {
     is_written_ = write_network(*job.one, curve, &text) && is_written_;
   }
   curves_[job.one->key] = std::move(curve);
   return text;
 }
 
-// Holds one case to all lines of the reference that it follows; appends their keys to `held`.
-void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) {
+// Holds one case to all lines of the reference that it follows; appends their keys to `held`, and them to `lines`.
+void Part::hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines,
+                     Judgement* judgement) {
   const Curve& curve = curves_.at(one.key);
   const auto nudged = nudged_.find(one.key);
   for (const ReferenceCurve& reference : references_) {
@@ -179,6 +186,7 @@ void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* jud
       continue;
     }
     held->push_back({reference.key, reference.seed});
+    lines->push_back({{one.key, seed_of(one)}, reference.measure});
     if (reference.points.front().round > options_.harness.round_count_max) {
       continue;  // a figure of the last round
     }
@@ -188,7 +196,8 @@ void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* jud
     }
     Tolerance tolerance = tolerance_of(reference, one.parameters, curve.optimum, exceptions_, one.key, seed_of(one));
     tolerance.may_end_early = !curve.fault.empty() && may_end(exceptions_, one.key, seed_of(one), curve);
-    tolerance.nudged = nudged == nudged_.end() ? std::vector<Curve>() : nudged->second;
+    const bool has_nudged = nudged != nudged_.end() && is_sensitive(one, reference);
+    tolerance.nudged = has_nudged ? nudged->second : std::vector<Curve>();
     compare(reference, curve, tolerance, options_.harness.round_count_max, judgement);
     ++reference_count_;
   }
@@ -196,10 +205,14 @@ void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* jud
 
 void Part::hold_to_references(Judgement* judgement) {
   std::vector<HeldKey> held;
+  std::vector<HeldKey> cases;
+  std::vector<HeldMeasure> lines;
   for (const Case& one : cases_) {
-    hold_case(one, &held, judgement);
+    cases.push_back({one.key, seed_of(one)});
+    hold_case(one, &held, &lines, judgement);
   }
   if (is_whole()) {
+    check_marks(exceptions_, cases, lines, seed(), judgement);
     check_coverage(references_, exceptions_, held, seed(), judgement);
     check_ends(exceptions_, curves_, seed(), judgement);
   }
