@@ -78,12 +78,14 @@ class Part {
   uint32_t seed() const { return options_.harness.request.seed; }
   uint32_t seed_of(const Case& one) const { return one.seed == 0 ? seed() : one.seed; }
   bool follows(const Case& one, const ReferenceCurve& reference) const;
+  bool is_sensitive(const Case& one, const ReferenceCurve& reference) const;
   bool is_sensitive(const Case& one) const;
   bool is_in_doubt(const Case& one) const;
   bool is_whole() const;
   std::string folder() const;
   bool write_network(const Case& one, const Curve& curve, std::string* text) const;
-  size_t hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) const;
+  size_t hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines,
+                   Judgement* judgement) const;
   void hold_to_references(Judgement* judgement);
 
   size_t index_;
@@ -132,12 +134,17 @@ bool Part::follows(const Case& one, const ReferenceCurve& reference) const {
   return (is_its_own || reference.key == one.reference_key) && reference.seed == seed_of(one);
 }
 
-bool Part::is_sensitive(const Case& one) const {
-  const bool is_named = std::any_of(exceptions_.begin(), exceptions_.end(), [&](const ReferenceException& exception) {
-    return exception.kind == ReferenceException::Kind::kSensitive && matches(exception, one.key, seed_of(one));
+bool Part::is_sensitive(const Case& one, const ReferenceCurve& reference) const {
+  return std::any_of(exceptions_.begin(), exceptions_.end(), [&](const ReferenceException& exception) {
+    return exception.kind == ReferenceException::Kind::kSensitive &&
+           matches(exception, one.key, seed_of(one), reference.measure);
   });
-  return is_named && std::any_of(references_.begin(), references_.end(),
-                                 [&](const ReferenceCurve& reference) { return follows(one, reference); });
+}
+
+bool Part::is_sensitive(const Case& one) const {
+  return std::any_of(references_.begin(), references_.end(), [&](const ReferenceCurve& reference) {
+    return follows(one, reference) && is_sensitive(one, reference);
+  });
 }
 
 bool Part::is_whole() const {
@@ -168,7 +175,7 @@ std::string Part::add(const Job& job, Curve curve) {
   }
   std::string text = case_line(*job.one, curve);
   is_written_ = write_csv(folder(), job.one->key, curve, experiment_.axis) && is_written_;
-  if (!options_.network_folder.empty() && !job.one->train && !job.one->tabulate) {
+  if (!options_.network_folder.empty() && has_network_run(*job.one)) {
     is_written_ = write_network(*job.one, curve, &text) && is_written_;
   }
   curves_[job.one->key] = std::move(curve);
@@ -181,7 +188,8 @@ bool Part::is_in_doubt(const Case& one) const {
   }
   Judgement alone;
   std::vector<HeldKey> held;
-  hold_case(one, &held, &alone);
+  std::vector<HeldMeasure> lines;
+  hold_case(one, &held, &lines, &alone);
   return alone.failed_count() > 0;
 }
 
@@ -199,8 +207,10 @@ std::vector<Job> Part::doubts() {
   return jobs;
 }
 
-// Holds one case to all lines of the reference that it follows, appends their keys to `held`; to how many curves.
-size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) const {
+// Holds one case to all lines of the reference that it follows; appends their keys to `held`, and them to `lines`. To
+// how many of them its curve was.
+size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines,
+                       Judgement* judgement) const {
   size_t count = 0;
   const Curve& curve = curves_.at(one.key);
   const auto nudged = nudged_.find(one.key);
@@ -209,6 +219,7 @@ size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* j
       continue;
     }
     held->push_back({reference.key, reference.seed});
+    lines->push_back({{one.key, seed_of(one)}, reference.measure});
     if (reference.points.front().round > options_.harness.round_count_max) {
       continue;  // a figure of the last round
     }
@@ -218,7 +229,8 @@ size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* j
     }
     Tolerance tolerance = tolerance_of(reference, one.parameters, curve.optimum, exceptions_, one.key, seed_of(one));
     tolerance.may_end_early = !curve.fault.empty() && may_end(exceptions_, one.key, seed_of(one), curve);
-    tolerance.nudged = nudged == nudged_.end() ? std::vector<Curve>() : nudged->second;
+    const bool has_nudged = nudged != nudged_.end() && (!kIsDouble || is_sensitive(one, reference));
+    tolerance.nudged = has_nudged ? nudged->second : std::vector<Curve>();
     compare(reference, curve, tolerance, options_.harness.round_count_max, judgement);
     ++count;
   }
@@ -227,10 +239,14 @@ size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* j
 
 void Part::hold_to_references(Judgement* judgement) {
   std::vector<HeldKey> held;
+  std::vector<HeldKey> cases;
+  std::vector<HeldMeasure> lines;
   for (const Case& one : cases_) {
-    reference_count_ += hold_case(one, &held, judgement);
+    cases.push_back({one.key, seed_of(one)});
+    reference_count_ += hold_case(one, &held, &lines, judgement);
   }
   if (is_whole()) {
+    check_marks(exceptions_, cases, lines, seed(), judgement);
     check_coverage(references_, exceptions_, held, seed(), judgement);
     check_ends(exceptions_, curves_, seed(), judgement);
   }

@@ -14,6 +14,9 @@
 
 namespace gradstream {
 
+// Whether a server and clients can train it: by a run's parameters, and nothing of the experiment's own.
+inline bool has_network_run(const Case& one) { return !one.train && !one.tabulate; }
+
 struct CampaignOptions {
   HarnessOptions harness;
   uint32_t thread_count = 1;
