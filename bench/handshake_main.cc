@@ -1,7 +1,12 @@
-// gradstream-handshakes: what TLS 1.3 handshakes cost a bare Mbed TLS server, with nothing around it: both ends in
-// memory, the processor time of the server's end alone. For ./run bench server.
+// gradstream-handshakes: what TLS 1.3 handshakes cost a bare Mbed TLS server, with nothing around it: processor time of
+// the server's end alone. Both ends in memory, and over TCP connections of the loopback, each accepted, shaken hands on
+// and closed: what a server cannot do without. For ./run bench server.
 //
-//   gradstream-handshakes COUNT     one line `event=bare mode=... handshakes=COUNT processor_s=...` for each mode:
+//   gradstream-handshakes --certificates FOLDER COUNT   certificates for gradstream-load and its server: ca.pem,
+//                                   server.pem, server.key, device.key, and devices.pem: COUNT of them, for that one
+//                                   key and the names d00000, d00001 ...
+//   gradstream-handshakes COUNT     one line `event=bare link=memory|tcp mode=... handshakes=COUNT processor_s=...` for
+//                                   each link and mode, the last two in memory alone:
 //
 //   psk_ke, psk_dhe_ke              with a device's key; x25519
 //   server_ecdsa, mutual_ecdsa      one end or both prove themselves by a certificate of one CA, P-256; x25519
@@ -15,9 +20,15 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <mbedtls/error.h>
+#include <mbedtls/pem.h>
 #include <mbedtls/ssl.h>
 #include <mbedtls/ssl_ticket.h>
 #include <mbedtls/x509_crt.h>
@@ -58,9 +69,15 @@ class Credential {
  public:
   Credential(const char* subject, Credential* authority) {
     mbedtls_pk_init(&key);
-    mbedtls_x509_crt_init(&certificate);
     check(mbedtls_pk_setup(&key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)), "a key");
     check(mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(key), random_bytes, nullptr), "a key");
+    mbedtls_x509_crt_init(&certificate);
+    sign(subject, authority);
+  }
+  // Another certificate for the same key.
+  void sign(const char* subject, Credential* authority) {
+    mbedtls_x509_crt_free(&certificate);
+    mbedtls_x509_crt_init(&certificate);
     mbedtls_x509write_cert draft;
     mbedtls_x509write_crt_init(&draft);
     mbedtls_x509write_crt_set_version(&draft, MBEDTLS_X509_CRT_VERSION_3);
@@ -175,6 +192,85 @@ struct End {
   }
 };
 
+// ---- Over TCP ----
+
+int check_socket(int result, const char* what) {
+  if (result < 0) {
+    std::perror(what);
+    std::exit(1);
+  }
+  return result;
+}
+
+// A connected socket that TLS speaks over; blocks.
+class Connection {
+ public:
+  // peer: the name that its certificate must have; null: any.
+  Connection(int socket, const mbedtls_ssl_config& config, const char* peer) : socket_(socket) {
+    mbedtls_ssl_init(&ssl_);
+    check(mbedtls_ssl_setup(&ssl_, &config), "a connection");
+    check(mbedtls_ssl_set_hostname(&ssl_, peer), "the peer's name");
+    mbedtls_ssl_set_bio(
+        &ssl_, this,
+        [](void* self, const unsigned char* bytes, size_t size) {
+          return check_socket(
+              static_cast<int>(send(static_cast<Connection*>(self)->socket_, bytes, size, MSG_NOSIGNAL)), "send");
+        },
+        [](void* self, unsigned char* out, size_t size) {
+          return check_socket(static_cast<int>(recv(static_cast<Connection*>(self)->socket_, out, size, 0)), "recv");
+        },
+        nullptr);
+  }
+  ~Connection() {
+    mbedtls_ssl_free(&ssl_);
+    close(socket_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void shake_hands(const char* mode) { check(mbedtls_ssl_handshake(&ssl_), mode); }
+  void wait_for_end() {
+    uint8_t byte = 0;
+    check_socket(static_cast<int>(recv(socket_, &byte, 1, 0)), "recv");
+  }
+
+ private:
+  mbedtls_ssl_context ssl_ = {};
+  int socket_;
+};
+
+// Seconds of the server's processor, the kernel's work for it included.
+double handshakes_over_tcp(const Mode& mode, long count, Settings& server, Settings& client) {
+  mbedtls_ssl_conf_tls13_key_exchange_modes(&client.config, mode.exchanges);
+  const int listener = check_socket(socket(AF_INET, SOCK_STREAM, 0), "socket");
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  check_socket(bind(listener, any, size), "bind");
+  check_socket(listen(listener, 1), "listen");
+  check_socket(getsockname(listener, any, &size), "getsockname");
+  std::thread dials([&] {
+    for (long i = 0; i < count; ++i) {
+      const int dialled = check_socket(socket(AF_INET, SOCK_STREAM, 0), "socket");
+      check_socket(connect(dialled, any, size), "connect");
+      Connection connection(dialled, client.config, "server");
+      connection.shake_hands(mode.name);
+      connection.wait_for_end();
+    }
+  });
+  const double begin_s = processor_s();
+  for (long i = 0; i < count; ++i) {
+    Connection connection(check_socket(accept(listener, nullptr, nullptr), "accept"), server.config, nullptr);
+    connection.shake_hands(mode.name);
+  }
+  const double spent = processor_s() - begin_s;
+  dials.join();
+  close(listener);
+  return spent;
+}
+
 // A mode's server and client, which keeps the last ticket.
 class Pair {
  public:
@@ -255,10 +351,58 @@ class Pair {
   bool has_ticket_ = false;
 };
 
+class PemFile {
+ public:
+  PemFile(const std::string& folder, const char* name) : file_(std::fopen((folder + "/" + name).c_str(), "w")) {
+    check(file_ != nullptr ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR, "a file for PEM");
+  }
+  ~PemFile() { std::fclose(file_); }
+  PemFile(const PemFile&) = delete;
+  PemFile& operator=(const PemFile&) = delete;
+
+  void write(const mbedtls_x509_crt& certificate) {
+    unsigned char text[2048];
+    size_t size = 0;
+    check(mbedtls_pem_write_buffer("-----BEGIN CERTIFICATE-----\n", "-----END CERTIFICATE-----\n", certificate.raw.p,
+                                   certificate.raw.len, text, sizeof text, &size),
+          "a certificate");
+    std::fwrite(text, 1, size - 1, file_);  // without the 0 at its end
+  }
+  void write(const mbedtls_pk_context& key) {
+    unsigned char text[1024];
+    check(mbedtls_pk_write_key_pem(&key, text, sizeof text), "a key");
+    std::fputs(reinterpret_cast<const char*>(text), file_);
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+void write_certificates(const std::string& folder, long count) {
+  Credential authority("CN=ca", nullptr);
+  Credential server("CN=server", &authority);
+  Credential device("CN=device", &authority);
+  PemFile(folder, "ca.pem").write(authority.certificate);
+  PemFile(folder, "server.pem").write(server.certificate);
+  PemFile(folder, "server.key").write(server.key);
+  PemFile(folder, "device.key").write(device.key);
+  PemFile devices(folder, "devices.pem");
+  for (long i = 0; i < count; ++i) {
+    char subject[32];
+    std::snprintf(subject, sizeof subject, "CN=d%05ld", i);
+    device.sign(subject, &authority);
+    devices.write(device.certificate);
+  }
+}
+
 int run_program(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "--certificates" && psa_crypto_init() == PSA_SUCCESS) {
+    write_certificates(argv[2], std::strtol(argv[3], nullptr, 10));
+    return 0;
+  }
   const long count = argc == 2 ? std::strtol(argv[1], nullptr, 10) : 0;
   if (count < 1) {
-    std::fprintf(stderr, "usage: gradstream-handshakes COUNT\n");
+    std::fprintf(stderr, "usage: gradstream-handshakes COUNT | --certificates FOLDER COUNT\n");
     return 2;
   }
   if (psa_crypto_init() != PSA_SUCCESS) {
@@ -275,7 +419,13 @@ int run_program(int argc, char** argv) {
     for (long i = 0; i < count; ++i) {
       spent += pair.handshake();
     }
-    std::printf("event=bare mode=%s handshakes=%ld processor_s=%.3f\n", mode.name, count, spent);
+    std::printf("event=bare link=memory mode=%s handshakes=%ld processor_s=%.3f\n", mode.name, count, spent);
+    if (!mode.is_resumed) {
+      Settings server_end(MBEDTLS_SSL_IS_SERVER, mode, authority, server);
+      Settings client_end(MBEDTLS_SSL_IS_CLIENT, mode, authority, client);
+      std::printf("event=bare link=tcp mode=%s handshakes=%ld processor_s=%.3f\n", mode.name, count,
+                  handshakes_over_tcp(mode, count, server_end, client_end));
+    }
   }
   return 0;
 }

@@ -2,7 +2,7 @@
 // session of its own and the device's own code for it. What it answers to a task follows from its index and the task's
 // version alone: what is measured is the server.
 //
-//   gradstream-load --port N --identities FILE --devices N [--mqtt]
+//   gradstream-load --port N --identities FILE --devices N [--mqtt] [--exchange certificate --certificates FOLDER]
 //
 // It connects all devices, says `event=connected ...`, and then does what the lines of its input say, one after the
 // other; each ends with a line `event=load ...`, the third with `event=returned ...`:
@@ -44,6 +44,7 @@
 #include <unistd.h>
 
 #include "runtime/base/crc32c.h"
+#include "runtime/link/certificate.h"
 #include "runtime/link/codec.h"
 #include "runtime/link/frame.h"
 #include "runtime/link/identity.h"
@@ -96,6 +97,8 @@ class Peer {
   // is_storm: leaves as soon as it is welcome.
   Peer(const Identity& identity, TlsKeyExchange exchange, bool is_storm, Statistics& statistics, Random& random)
       : statistics_(statistics), random_(random), identity_(identity), exchange_(exchange), is_storm_(is_storm) {}
+  // In place of the identity's key; must outlive the peer.
+  void use(const Credentials* credentials) { credentials_ = credentials; }
   virtual ~Peer() { leave(); }
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -119,7 +122,10 @@ class Peer {
     if (epoll_ctl(poll_, EPOLL_CTL_ADD, socket_, &event) != 0) {
       return fail(std::strerror(errno));
     }
-    if (session_.begin(Transport{&kOps, this}, identity_, exchange_) != Status::kOk) {
+    const Transport transport = {&kOps, this};
+    const Status begun = credentials_ != nullptr ? session_.begin(transport, *credentials_, "server")
+                                                 : session_.begin(transport, identity_, exchange_);
+    if (begun != Status::kOk) {
       fail(session_.last_fault_text());
     }
   }
@@ -253,6 +259,7 @@ class Peer {
   Random& random_;
   const Identity& identity_;
   TlsKeyExchange exchange_;
+  const Credentials* credentials_ = nullptr;
   bool is_storm_;
   TlsSession session_;
   PeerState state_ = PeerState::kNew;
@@ -463,6 +470,7 @@ struct Arguments {
   bool is_mqtt = false;
   bool is_storm = false;
   std::string exchange = "psk_dhe_ke";
+  std::string certificates;
 };
 
 TlsKeyExchange exchange_of(const Arguments& arguments) {
@@ -502,6 +510,34 @@ class Load {
     return true;
   }
 
+  // As `gradstream-handshakes --certificates` writes them: one for each device, in the order of the identities.
+  bool read_certificates() {
+    if (arguments_.certificates.empty()) {
+      return true;
+    }
+    const auto read = [this](const char* name) {
+      std::ifstream file(arguments_.certificates + "/" + name);
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    const auto with_end = [](const std::string& text) { return std::span<const char>(text.c_str(), text.size() + 1); };
+    const std::string authority = read("ca.pem"), key = read("device.key"), all = read("devices.pem");
+    const std::string end_line = "-----END CERTIFICATE-----\n";
+    for (size_t begin = 0; credentials_.size() < identities_.size();) {
+      const size_t end = std::min(all.find(end_line, begin), all.size());
+      const std::string one = all.substr(begin, end - begin + end_line.size());
+      credentials_.push_back(std::make_unique<Credentials>());
+      const CredentialProblem problem =
+          credentials_.back()->parse({with_end(authority), with_end(one), with_end(key)}, CertificateRole::kDevice);
+      if (problem.text != nullptr) {
+        std::fprintf(stderr, "load: error: %s: certificate %zu or its files: %s\n", arguments_.certificates.c_str(),
+                     credentials_.size(), problem.text);
+        return false;
+      }
+      begin = std::min(end + end_line.size(), all.size());
+    }
+    return true;
+  }
+
   bool connect() {
     const TlsKeyExchange exchange = exchange_of(arguments_);
     for (const Identity& identity : identities_) {
@@ -510,6 +546,7 @@ class Load {
       } else {
         peers_.push_back(std::make_unique<DevicePeer>(identity, exchange, arguments_.is_storm, statistics_, random_));
       }
+      peers_.back()->use(credentials_.empty() ? nullptr : credentials_[peers_.size() - 1].get());
     }
     const double begin = now_s();
     size_t next = 0;
@@ -697,6 +734,7 @@ class Load {
   const int poll_;
   sockaddr_in address_ = {};
   std::vector<Identity> identities_;
+  std::vector<std::unique_ptr<Credentials>> credentials_;
   Statistics statistics_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> busy_;
@@ -711,7 +749,8 @@ int run_program(int argc, char** argv) {
   app.add_option("--identities", arguments.identities, "lines NAME,KEY");
   app.add_option("--devices", arguments.devices);
   app.add_option("--seed", arguments.seed, "of windows, and of what is drawn in days and open");
-  app.add_option("--exchange", arguments.exchange)->check(CLI::IsMember({"psk_ke", "psk_dhe_ke"}));
+  app.add_option("--exchange", arguments.exchange)->check(CLI::IsMember({"psk_ke", "psk_dhe_ke", "certificate"}));
+  app.add_option("--certificates", arguments.certificates, "folder, with --exchange certificate");
   app.add_flag("--storm", arguments.is_storm, "each device leaves as soon as it is welcome, and then this ends");
   app.add_flag("--mqtt", arguments.is_mqtt, "the peer is an MQTT broker");
   CLI11_PARSE(app, argc, argv);
@@ -724,7 +763,7 @@ int run_program(int argc, char** argv) {
     return 1;
   }
   Load load(arguments);
-  if (!load.read_identities() || !load.connect()) {
+  if (!load.read_identities() || !load.read_certificates() || !load.connect()) {
     return 1;
   }
   std::string line;

@@ -47,7 +47,9 @@ Status FlashLog::open() {
     is_used = is_used || !is_blank(page, 0);
   }
   scan();
-  return page_ == kFlashPageCount && is_used ? Status::kDataCorrupt : Status::kOk;
+  // A page is committed with a record in it.
+  const bool is_lost = page_ == kFlashPageCount ? is_used : end_ == kPageHeaderSize;
+  return is_lost ? Status::kDataCorrupt : Status::kOk;
 }
 
 bool FlashLog::read_page_sequence(uint32_t page, uint32_t* sequence) const {

@@ -29,7 +29,8 @@ class FlashLog {
   FlashLog(const FlashLog&) = delete;
   FlashLog& operator=(const FlashLog&) = delete;
 
-  // Finds what is there. kDataCorrupt: something is, but neither page holds together; the log is then empty and usable.
+  // Finds what is there. kDataCorrupt: something is, but neither page holds together, or no record of the one in use
+  // does; the log is then empty and usable.
   Status open();
 
   // The pieces one after the other, in place of the state before. kOutOfMemory: more than a page takes; kClosed: the

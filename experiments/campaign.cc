@@ -66,6 +66,9 @@ class Part {
   std::string title() const { return line_of("experiment %s: %s", experiment_.name, experiment_.title); }
   // What is to be printed of a job's end.
   std::string add(const Job& job, Curve curve);
+  // Once all curves are there, in float: cases that do not follow their references, from nudged starts. They show
+  // whether rounding has led them away. To be run before conclude().
+  std::vector<Job> doubts();
   bool has_all_curves() const { return left_ == 0; }
   // The verdict, to be printed; lets go of cases and curves.
   std::string conclude();
@@ -75,11 +78,14 @@ class Part {
   uint32_t seed() const { return options_.harness.request.seed; }
   uint32_t seed_of(const Case& one) const { return one.seed == 0 ? seed() : one.seed; }
   bool follows(const Case& one, const ReferenceCurve& reference) const;
+  bool is_sensitive(const Case& one, const ReferenceCurve& reference) const;
   bool is_sensitive(const Case& one) const;
+  bool is_in_doubt(const Case& one) const;
   bool is_whole() const;
   std::string folder() const;
   bool write_network(const Case& one, const Curve& curve, std::string* text) const;
-  void hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement);
+  size_t hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines,
+                   Judgement* judgement) const;
   void hold_to_references(Judgement* judgement);
 
   size_t index_;
@@ -92,6 +98,7 @@ class Part {
   size_t left_ = 0;  // jobs that have not ended
   Curves curves_;
   std::map<std::string, std::vector<Curve>> nudged_;  // by the case's key
+  bool has_doubted_ = false;
   bool is_written_ = true;
   size_t reference_count_ = 0;  // lines that a curve was compared with
   Outcome outcome_ = Outcome::kSkipped;
@@ -127,12 +134,17 @@ bool Part::follows(const Case& one, const ReferenceCurve& reference) const {
   return (is_its_own || reference.key == one.reference_key) && reference.seed == seed_of(one);
 }
 
-bool Part::is_sensitive(const Case& one) const {
-  const bool is_named = std::any_of(exceptions_.begin(), exceptions_.end(), [&](const ReferenceException& exception) {
-    return exception.kind == ReferenceException::Kind::kSensitive && matches(exception, one.key, seed_of(one));
+bool Part::is_sensitive(const Case& one, const ReferenceCurve& reference) const {
+  return std::any_of(exceptions_.begin(), exceptions_.end(), [&](const ReferenceException& exception) {
+    return exception.kind == ReferenceException::Kind::kSensitive &&
+           matches(exception, one.key, seed_of(one), reference.measure);
   });
-  return is_named && std::any_of(references_.begin(), references_.end(),
-                                 [&](const ReferenceCurve& reference) { return follows(one, reference); });
+}
+
+bool Part::is_sensitive(const Case& one) const {
+  return std::any_of(references_.begin(), references_.end(), [&](const ReferenceCurve& reference) {
+    return follows(one, reference) && is_sensitive(one, reference);
+  });
 }
 
 bool Part::is_whole() const {
@@ -163,15 +175,43 @@ std::string Part::add(const Job& job, Curve curve) {
   }
   std::string text = case_line(*job.one, curve);
   is_written_ = write_csv(folder(), job.one->key, curve, experiment_.axis) && is_written_;
-  if (!options_.network_folder.empty() && !job.one->train && !job.one->tabulate) {
+  if (!options_.network_folder.empty() && has_network_run(*job.one)) {
     is_written_ = write_network(*job.one, curve, &text) && is_written_;
   }
   curves_[job.one->key] = std::move(curve);
   return text;
 }
 
-// Holds one case to all lines of the reference that it follows; appends their keys to `held`.
-void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* judgement) {
+bool Part::is_in_doubt(const Case& one) const {
+  if (curves_.at(one.key).points.empty() || nudged_.contains(one.key)) {
+    return false;
+  }
+  Judgement alone;
+  std::vector<HeldKey> held;
+  std::vector<HeldMeasure> lines;
+  hold_case(one, &held, &lines, &alone);
+  return alone.failed_count() > 0;
+}
+
+std::vector<Job> Part::doubts() {
+  std::vector<Job> jobs;
+  if (kIsDouble || left_ > 0 || std::exchange(has_doubted_, true) || options_.harness.nudged_entry != kNotNudged) {
+    return jobs;
+  }
+  for (const Case& one : cases_) {
+    for (uint32_t entry = 0; is_in_doubt(one) && entry < kNudgeCount; ++entry) {
+      jobs.push_back({index_, &one, entry});
+    }
+  }
+  left_ = jobs.size();
+  return jobs;
+}
+
+// Holds one case to all lines of the reference that it follows; appends their keys to `held`, and them to `lines`. To
+// how many of them its curve was.
+size_t Part::hold_case(const Case& one, std::vector<HeldKey>* held, std::vector<HeldMeasure>* lines,
+                       Judgement* judgement) const {
+  size_t count = 0;
   const Curve& curve = curves_.at(one.key);
   const auto nudged = nudged_.find(one.key);
   for (const ReferenceCurve& reference : references_) {
@@ -179,6 +219,7 @@ void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* jud
       continue;
     }
     held->push_back({reference.key, reference.seed});
+    lines->push_back({{one.key, seed_of(one)}, reference.measure});
     if (reference.points.front().round > options_.harness.round_count_max) {
       continue;  // a figure of the last round
     }
@@ -188,18 +229,24 @@ void Part::hold_case(const Case& one, std::vector<HeldKey>* held, Judgement* jud
     }
     Tolerance tolerance = tolerance_of(reference, one.parameters, curve.optimum, exceptions_, one.key, seed_of(one));
     tolerance.may_end_early = !curve.fault.empty() && may_end(exceptions_, one.key, seed_of(one), curve);
-    tolerance.nudged = nudged == nudged_.end() ? std::vector<Curve>() : nudged->second;
+    const bool has_nudged = nudged != nudged_.end() && (!kIsDouble || is_sensitive(one, reference));
+    tolerance.nudged = has_nudged ? nudged->second : std::vector<Curve>();
     compare(reference, curve, tolerance, options_.harness.round_count_max, judgement);
-    ++reference_count_;
+    ++count;
   }
+  return count;
 }
 
 void Part::hold_to_references(Judgement* judgement) {
   std::vector<HeldKey> held;
+  std::vector<HeldKey> cases;
+  std::vector<HeldMeasure> lines;
   for (const Case& one : cases_) {
-    hold_case(one, &held, judgement);
+    cases.push_back({one.key, seed_of(one)});
+    reference_count_ += hold_case(one, &held, &lines, judgement);
   }
   if (is_whole()) {
+    check_marks(exceptions_, cases, lines, seed(), judgement);
     check_coverage(references_, exceptions_, held, seed(), judgement);
     check_ends(exceptions_, curves_, seed(), judgement);
   }
@@ -276,12 +323,23 @@ class Campaign {
  private:
   void work() {
     while (const std::optional<Job> job = take()) {
-      HarnessOptions harness = options_.harness;
-      harness.nudged_entry = job->nudged_entry;
-      Curve curve = run_case(*job->one, harness);
+      run(*job);
+    }
+  }
+
+  void run(const Job& job) {
+    HarnessOptions harness = options_.harness;
+    harness.nudged_entry = job.nudged_entry;
+    Curve curve = run_case(*job.one, harness);
+    std::vector<Job> doubts;
+    {
       const std::lock_guard lock(printing_);
-      print(job->part, parts_[job->part].add(*job, std::move(curve)));
-      conclude_if_done(job->part);
+      print(job.part, parts_[job.part].add(job, std::move(curve)));
+      doubts = parts_[job.part].doubts();
+      conclude_if_done(job.part);
+    }
+    for (const Job& doubt : doubts) {
+      run(doubt);
     }
   }
 

@@ -8,10 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "experiments/compare.h"
 #include "experiments/experiment.h"
 #include "experiments/harness.h"
 
 namespace gradstream {
+
+// Whether a server and clients can train it: by a run's parameters, and nothing of the experiment's own.
+inline bool has_network_run(const Case& one) { return !one.train && !one.tabulate; }
 
 struct CampaignOptions {
   HarnessOptions harness;
@@ -27,7 +31,7 @@ enum class Outcome {
   kNoSuchCase,  // none contains case_part
 };
 
-inline constexpr const char* kPrecisionName = sizeof(Real) == sizeof(double) ? "double" : "float";
+inline constexpr const char* kPrecisionName = kIsDouble ? "double" : "float";
 
 // The outcomes, in the order of the experiments.
 std::vector<Outcome> run_experiments(std::span<const Experiment* const> experiments, const CampaignOptions& options);

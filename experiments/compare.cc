@@ -11,7 +11,6 @@
 namespace gradstream {
 namespace {
 
-constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
 constexpr uint32_t kFirstRounds = kIsDouble ? 10 : 3;  // that every run must follow, see Tolerance
 constexpr double kEndFactor = 4;
 constexpr Real kShortSmoothing = static_cast<Real>(5e-4);
@@ -83,11 +82,16 @@ bool parse_head(const std::string& head, ReferenceException* out) {
       out->least_round = static_cast<uint32_t>(std::stoul(value));
     } else if (word == "within") {
       out->within = std::stod(value);
+    } else if (word == "of") {
+      out->measures.push_back(value);
     } else {
       GS_ASSERT(word == "by");
       out->fault = value;
     }
   }
+  const bool is_of_runs =
+      out->kind == ReferenceException::Kind::kNotRun || out->kind == ReferenceException::Kind::kEnds;
+  GS_ASSERT(is_of_runs == out->measures.empty());
   return is_ours;
 }
 
@@ -127,6 +131,34 @@ std::vector<ReferenceException> read_exceptions(const std::string& experiment) {
 
 bool matches(const ReferenceException& exception, const std::string& key, uint32_t seed) {
   return (exception.seed == 0 || exception.seed == seed) && fnmatch(exception.glob.c_str(), key.c_str(), 0) == 0;
+}
+
+bool matches(const ReferenceException& exception, const std::string& key, uint32_t seed, const std::string& measure) {
+  return matches(exception, key, seed) &&
+         std::find(exception.measures.begin(), exception.measures.end(), measure) != exception.measures.end();
+}
+
+void check_marks(const std::vector<ReferenceException>& exceptions, const std::vector<HeldKey>& cases,
+                 const std::vector<HeldMeasure>& lines, uint32_t seed, Judgement* judgement) {
+  std::vector<std::string> faults;
+  for (const ReferenceException& exception : exceptions) {
+    if (exception.kind == ReferenceException::Kind::kNotRun || (exception.seed != 0 && exception.seed != seed)) {
+      continue;
+    }
+    const auto is_of = [&](const HeldKey& one) { return matches(exception, one.key, one.seed); };
+    if (std::none_of(cases.begin(), cases.end(), is_of)) {
+      faults.push_back(exception.glob);
+    }
+    for (const std::string& measure : exception.measures) {
+      const auto has_line = [&](const HeldMeasure& line) { return is_of(line.one); };
+      const auto has_measure = [&](const HeldMeasure& line) { return is_of(line.one) && line.measure == measure; };
+      if (std::any_of(lines.begin(), lines.end(), has_line) && std::none_of(lines.begin(), lines.end(), has_measure)) {
+        faults.push_back(exception.glob + " in " + measure);
+      }
+    }
+  }
+  judgement->check("every exception is a case's" + (faults.empty() ? "" : "; of none: " + join(faults)),
+                   faults.empty());
 }
 
 void check_coverage(const std::vector<ReferenceCurve>& references, const std::vector<ReferenceException>& exceptions,
@@ -238,8 +270,9 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
 Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& parameters, double optimum,
                        const std::vector<ReferenceException>& exceptions, const std::string& key, uint32_t seed) {
   Tolerance tolerance = tolerance_of(reference, parameters, optimum);
+  tolerance.nudged_max = kIsDouble ? 0 : kFloatNudgedMax;
   for (const ReferenceException& exception : exceptions) {
-    if (!matches(exception, key, seed) || reference.points.size() == 1) {
+    if (!matches(exception, key, seed, reference.measure) || reference.points.size() == 1) {
       continue;
     }
     switch (exception.kind) {
@@ -253,7 +286,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
         tolerance.rounding = exception.within;
         break;
       case ReferenceException::Kind::kSensitive:
-        tolerance.nudged_max = exception.within;
+        tolerance.nudged_max = exception.within > 0 ? exception.within : tolerance.nudged_max;
         break;
       case ReferenceException::Kind::kNotRun:
       case ReferenceException::Kind::kEnds:

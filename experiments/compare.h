@@ -12,6 +12,9 @@
 
 namespace gradstream {
 
+// Which of the two builds this is.
+inline constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+
 struct ReferenceCurve {
   std::string key;
   uint32_t seed = 0;
@@ -31,33 +34,49 @@ std::vector<ReferenceCurve> read_references(const std::string& experiment);
 //   # not run [in double|float]: GLOB REASON               no case has such a key
 //   # ends [in ...] [seed S] round N by WORD: GLOB REASON  not before round N, by a fault that contains WORD; a line of
 //                                                          a seed replaces those without one
-//   # sensitive [in ...] [within R]: GLOB REASON           rounding decides where the run comes to, within R of a value
-//   # wanders [in ...]: GLOB REASON                        a float may part from it after the first rounds (end_factor)
-//   # within R [in ...]: GLOB REASON                       the relative tolerance is R
-//   # floor F [in ...]: GLOB REASON                        rounding leaves the measure no better than F: so much more
+//   # sensitive [in ...] [within R] OF: GLOB REASON        rounding decides where the run comes to, within R of a value
+//                                                          (in float without R: kFloatNudgedMax, as every run)
+//   # wanders [in ...] OF: GLOB REASON                     a float may part from it after the first rounds (end_factor)
+//   # within R [in ...] OF: GLOB REASON                    the relative tolerance is R
+//   # floor F [in ...] OF: GLOB REASON                     rounding leaves the measure no better than F: so much more
 //
-// GLOB is of the shell (* takes any text) and matches whole keys.
+// GLOB is of the shell (* takes any text) and matches whole keys: of lines for `not run`, of cases for the rest. OF is
+// "of MEASURE", once or more: the run's other measures have the tolerance of any run.
 struct ReferenceException {
   enum class Kind { kNotRun, kEnds, kSensitive, kWanders, kWithin, kFloor };
   Kind kind = Kind::kNotRun;
   std::string glob;
   std::string reason;
-  uint32_t seed = 0;         // 0: of every seed
-  uint32_t least_round = 0;  // kEnds
-  std::string fault;         // kEnds: the word that the fault contains
-  double within = 0;         // kSensitive: 0 for no bound; kWithin; kFloor, in units of the measure
+  uint32_t seed = 0;                       // 0: of every seed
+  uint32_t least_round = 0;                // kEnds
+  std::string fault;                       // kEnds: the word that the fault contains
+  double within = 0;                       // kSensitive: 0, the build's own; kWithin; kFloor, in the measure's units
+  std::vector<std::string> measures = {};  // kSensitive, kWanders, kWithin, kFloor
 };
 
 // Those of this precision. GS_ASSERT: as read_references(). `text` is a file's; read_exceptions() reads it.
 std::vector<ReferenceException> parse_exceptions(const std::string& text);
 std::vector<ReferenceException> read_exceptions(const std::string& experiment);
 bool matches(const ReferenceException& exception, const std::string& key, uint32_t seed);
+// Whether it names the measure too.
+bool matches(const ReferenceException& exception, const std::string& key, uint32_t seed, const std::string& measure);
 
 // The keys and seeds of which an experiment has a case.
 struct HeldKey {
   std::string key;
   uint32_t seed = 0;
 };
+
+// A line that a case is held to.
+struct HeldMeasure {
+  HeldKey one;  // the case
+  std::string measure;
+};
+
+// Adds the criterion that every exception but `not run` is one of a case, and, where the case has lines of the seed, of
+// a measure that one of them has; names those that are not. Exceptions of other seeds are left out.
+void check_marks(const std::vector<ReferenceException>& exceptions, const std::vector<HeldKey>& cases,
+                 const std::vector<HeldMeasure>& lines, uint32_t seed, Judgement* judgement);
 
 // Adds the criterion that every line of `references` of this seed, or of the seed of a case's own, has a case or is
 // excepted; it names a line that is neither, and an exception that excepts nothing, because no line has such a key or
@@ -98,6 +117,8 @@ struct Tolerance {
   // The most that nudges may add, as a part of the reference's value; 0: no bound.
   double nudged_max = 0;
 };
+// In float no curve is given more than this: one that its rounding leads farther away replays nothing.
+inline constexpr double kFloatNudgedMax = 5e-2;
 // The reference adds in another order at every step, a nudge moves one entry once, and three of them are a small
 // sample.
 inline constexpr double kSensitivityFactor = 10;

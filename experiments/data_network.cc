@@ -78,15 +78,18 @@ Measures NetworkWorkload::measure(const Matrix& model) const {
   const NetworkData& test = data_.back();
   std::vector<Real> x(static_cast<size_t>(model.size()));
   std::transform(model.data(), model.data() + model.size(), x.begin(), [](double v) { return static_cast<Real>(v); });
-  std::vector<Real> gradient(x.size());
   std::vector<uint64_t> memory(ops_->scratch_size(&test, shape_) / sizeof(uint64_t) + 1);
   Arena arena(memory.data(), memory.size() * sizeof(uint64_t));
   Measures measures;
   const Result<Real> loss = ops_->loss(&test, shape_, x.data(), {nullptr, test.source.count}, arena);
-  const Status status = ops_->gradient(&test, shape_, x.data(), {nullptr, test.source.count}, gradient.data(), arena);
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   measures.excess = loss.ok() ? static_cast<double>(loss.value()) : nothing;
-  measures.grad_norm = status == Status::kOk ? static_cast<double>(norm2(gradient.size(), gradient.data())) : nothing;
+  measures.grad_norm = nothing;
+  std::vector<Real> gradient(x.size());
+  if (measures_gradient() &&
+      ops_->gradient(&test, shape_, x.data(), {nullptr, test.source.count}, gradient.data(), arena) == Status::kOk) {
+    measures.grad_norm = static_cast<double>(norm2(gradient.size(), gradient.data()));
+  }
   return measures;
 }
 
@@ -143,7 +146,8 @@ std::unique_ptr<NetworkWorkload> make_femnist_network(const std::string& folder,
 }
 
 std::unique_ptr<NetworkWorkload> make_mnist_network(const std::string& folder, uint32_t seed) {
-  constexpr uint32_t kImageCount = 2000;  // of 10,000: the experiment is one of minutes
+  constexpr uint32_t kImageCount = 10000;
+  constexpr size_t kTestCount = 1000;
   constexpr size_t kPixelCount = 784;
   constexpr size_t kImageHeaderSize = 16;
   constexpr size_t kLabelHeaderSize = 8;
@@ -160,8 +164,8 @@ std::unique_ptr<NetworkWorkload> make_mnist_network(const std::string& folder, u
     }
     all(i, kPixelCount) = static_cast<uint8_t>(labels[kLabelHeaderSize + i]);
   }
-  return std::make_unique<NetworkWorkload>(kLenetOps, std::vector<uint16_t>{10}, deal(all, shuffled(kImageCount), 400),
-                                           seed);
+  return std::make_unique<NetworkWorkload>(kLenetOps, std::vector<uint16_t>{10},
+                                           deal(all, shuffled(kImageCount), kTestCount), seed);
 }
 
 }  // namespace gradstream

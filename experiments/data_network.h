@@ -10,7 +10,8 @@
 
 namespace gradstream {
 
-// Euclidean. Measures: excess is the loss over the test samples (optimum 0), grad_norm that of its gradient.
+// Euclidean. Measures: excess is the loss over the test samples (optimum 0), grad_norm that of its gradient; of lenet
+// none, which would take most of an experiment's time.
 class NetworkWorkload : public Workload {
  public:
   // parts: of each device, then the test samples; a row is the inputs and the label. widths: as NetworkData. unit: the
@@ -24,6 +25,7 @@ class NetworkWorkload : public Workload {
   uint32_t sample_count(uint32_t device) const { return data_[device].source.count; }
   Matrix start() const override;
   double optimum() const override { return 0; }
+  bool measures_gradient() const override { return widths_.size() > 1; }
   Measures measure(const Matrix& model) const override;
 
  private:
@@ -40,7 +42,7 @@ inline constexpr uint32_t kNetworkDeviceCount = 8;
 // Digits, values / 16, shuffled (domain kData of seed 1, as the reference): 360 test samples, the rest over 8 devices
 // in proportion to 1 .. 8; perceptron 64, 32, 10; the start is normals times 0.2.
 std::unique_ptr<NetworkWorkload> make_digits_network(uint32_t seed);
-// The first 2,000 of MNIST's test images, grey values / 255: 400 to test, the rest over 8 devices as above; lenet.
+// MNIST's 10,000 test images, grey values / 255, shuffled: 1,000 to test, 9,000 over 8 devices as above; lenet.
 // Null without mnist/ in the folder.
 std::unique_ptr<NetworkWorkload> make_mnist_network(const std::string& folder, uint32_t seed);
 // FEMNIST by its writers: the first 36 of femnist/*.json in the folder (experiments/data_femnist.h), one to the first

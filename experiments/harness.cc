@@ -55,6 +55,7 @@ class NudgedWorkload : public Workload {
   }
   double optimum() const override { return workload_->optimum(); }
   Measures measure(const Matrix& model) const override { return workload_->measure(model); }
+  bool measures_gradient() const override { return workload_->measures_gradient(); }
   double optimality(const Matrix& model, double step) const override { return workload_->optimality(model, step); }
 
  private:
@@ -78,6 +79,9 @@ bool watch(const Case& one, const RunParameters& parameters, uint32_t version, c
   }
   point.bytes_up = counts.bytes_up;
   point.bytes_down = counts.bytes_down;
+  if (!one.workload->measures_gradient()) {
+    return std::isfinite(point.measures.excess);
+  }
   return std::isfinite(point.measures.grad_norm) && point.measures.grad_norm > one.stop_below;
 }
 

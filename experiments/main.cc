@@ -34,6 +34,12 @@ std::string known_names() {
   return names;
 }
 
+// Whether the experiment has cases, but none that a server and clients could train.
+bool is_without_network(const std::string& name, const Request& request) {
+  const std::vector<Case> cases = name == "all" ? std::vector<Case>() : find_experiment(name)->cases(request);
+  return !cases.empty() && std::none_of(cases.begin(), cases.end(), has_network_run);
+}
+
 int run(int argc, char** argv) {
   std::string name;
   CampaignOptions campaign;
@@ -59,6 +65,11 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     if (name != "all" && find_experiment(name) == nullptr) {
       throw CLI::ValidationError("name", "no experiment is called '" + name + "'; known: " + known_names());
+    }
+    if (!campaign.network_folder.empty() && is_without_network(name, options.request)) {
+      throw CLI::ValidationError(
+          "--network",
+          "no case of " + name + " runs over connections: each has its own trainer " + "or table; leave --network out");
     }
   } catch (const CLI::ParseError& error) {
     const bool is_help = app.exit(error) == 0;

@@ -53,6 +53,8 @@ class Workload {
   // Of a model as published; a float model is taken to the manifold in double first, since its distance from it is
   // rounding and no part of the excess.
   virtual Measures measure(const Matrix& model) const = 0;
+  // Whether grad_norm is among the measures; else it is no number, and a run goes on for as long as excess is one.
+  virtual bool measures_gradient() const { return true; }
   // |X - P_M(X - step grad F(X))| / step (003, section 4), the gradient's norm as far as P_M is linear; not a number
   // where the workload has none. Model as for measure().
   virtual double optimality(const Matrix& /*model*/, double /*step*/) const {

@@ -46,8 +46,12 @@ int open_shard(const ClientMainOptions& options, Shard* out) {
 }
 
 int start(const ClientMainOptions& options, const gs_sample_source& samples) {
+#if !defined(GS_BARE_METAL)
+  use_credentials(options.credentials, options.server_name);
+#endif
   gs_config config = {};
   config.firmware_version = kFirmwareVersion;
+  config.board = options.board;
   config.identity_text = options.identity_text.data();
   config.identity_size = options.identity_text.size();
   config.key_exchange = options.key_exchange;
@@ -151,12 +155,20 @@ void log_out_of_memory(const ClientMainOptions& options) {
                     .c_str());
 }
 
+const char* key_exchange_name(const ClientMainOptions& options) {
+#if !defined(GS_BARE_METAL)
+  if (options.credentials != nullptr) {
+    return "certificate";
+  }
+#endif
+  return options.key_exchange == GS_PSK_KE ? "psk_ke" : "psk_dhe_ke";
+}
+
 void log_changes(const gs_status_view& status, const ClientMainOptions& options, const gs_sample_source& samples,
                  size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
-    const char* const tls = options.key_exchange == GS_PSK_KE ? "psk_ke" : "psk_dhe_ke";
     port_log_line(Line("connected")
-                      .word("tls", tls)
+                      .word("tls", key_exchange_name(options))
                       .number("sessions", status.sessions)
                       .number("version", status.version)
                       .c_str());
@@ -193,6 +205,12 @@ bool is_once_over(const gs_status_view& status, int* code) {
 }  // namespace
 
 int client_main(const ClientMainOptions& options) {
+  // Before anything that can fail: an image that stops says which one it is, and why it started.
+  port_log_line(Line("boot")
+                    .quoted("board", options.board)
+                    .word("firmware", kFirmwareVersion)
+                    .word("reset", reset_cause_name(options))
+                    .c_str());
   Shard shard;
   if (options.samples == nullptr) {
     if (const int code = open_shard(options, &shard); code != kExitOk) {

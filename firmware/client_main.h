@@ -11,7 +11,10 @@
 
 namespace gradstream {
 
+class Credentials;  // runtime/link/certificate.h
+
 struct ClientMainOptions {
+  const char* board = "";  // what the image is for, as the server shows it
   std::span<const char> identity_text;
   std::span<const uint8_t> shard;
   const char* shard_name = nullptr;  // its file, for error lines; null: the board has but one
@@ -24,6 +27,11 @@ struct ClientMainOptions {
   bool has_storage = false;           // the port keeps state
   std::span<uint8_t> restore_buffer;  // for what it has kept; empty: the TLS pool serves
   gs_key_exchange key_exchange = GS_PSK_DHE_KE;
+#if !defined(GS_BARE_METAL)
+  // In place of the identity's key, which then only tells whose state is stored (identity_digest()).
+  const Credentials* credentials = nullptr;
+  const char* server_name = nullptr;
+#endif
   uint32_t run = 0;
   uint32_t retry_ms = 0;
   uint32_t step_delay_ms = 0;
@@ -51,10 +59,16 @@ enum ExitCode : int {
 };
 
 // Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a
-// good start. Lines: event=started (device, firmware, reset cause, server, link, its data), model (version and digest,
-// when there is one: from=storage at the start, from=server when it came), connected (how TLS agreed on its keys),
-// link_lost (with the reason, TLS's included), finished or stopped (with version, digest and the counters), failed.
+// good start. Lines: event=boot (board, firmware, reset cause), started (the device as well, its server, link and
+// data), model (version and digest, when there is one: from=storage at the start, from=server when it came), connected
+// (how TLS agreed on its keys), link_lost (with the reason, TLS's included), finished or stopped (with version, digest
+// and the counters), failed.
 int client_main(const ClientMainOptions& options);
+
+#if !defined(GS_BARE_METAL)
+// What gs_init() gives the device in place of the identity's key. Both outlive the device. Called before it.
+void use_credentials(const Credentials* credentials, const char* server_name);
+#endif
 
 }  // namespace gradstream
 

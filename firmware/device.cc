@@ -254,7 +254,13 @@ void Device::drive_opening(uint64_t now_ms) {
 void Device::begin_handshake(uint64_t now_ms) {
   ++counters_.handshakes;
   handshake_since_ms_ = now_ms;
+#if defined(GS_BARE_METAL)
   const Status status = session_.begin(config_.transport, config_.identity, config_.key_exchange);
+#else
+  const Status status = config_.credentials != nullptr
+                            ? session_.begin(config_.transport, *config_.credentials, config_.server_name)
+                            : session_.begin(config_.transport, config_.identity, config_.key_exchange);
+#endif
   if (status != Status::kOk) {
     lose(status, session_.last_fault_text(), now_ms);
     return;

@@ -26,6 +26,10 @@ struct DeviceConfig {
   Transport transport;
   Identity identity;
   TlsKeyExchange key_exchange = TlsKeyExchange::kPskEphemeral;
+#if !defined(GS_BARE_METAL)
+  const Credentials* credentials = nullptr;  // in place of the identity's key; its name stays
+  const char* server_name = nullptr;         // with credentials, see TlsSession::begin()
+#endif
   uint32_t step_delay_ms = 0;  // added to every local step
 };
 

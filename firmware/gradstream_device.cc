@@ -5,6 +5,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "firmware/client_main.h"
 #include "firmware/device.h"
 #include "firmware/linked_problem.h"
 #include "firmware/registry.h"
@@ -35,6 +36,10 @@ struct Application {
   uint32_t identity_line = 0;
   std::optional<Arena> arena;
   std::optional<Device> device;
+#if !defined(GS_BARE_METAL)
+  const Credentials* credentials = nullptr;
+  const char* server_name = nullptr;
+#endif
 };
 
 Application app;
@@ -95,6 +100,7 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   ClientConfig client;
   client.registry = make_registry({&app.problem, 1});
   client.firmware_version = config.firmware_version;
+  client.board = config.board != nullptr ? config.board : "";
   client.run = config.run;
   client.owner = identity_digest(identity);
   // Devices draw differently inside the server's retry windows because their names differ.
@@ -153,6 +159,14 @@ gs_result to_result(Status status) {
 }
 
 }  // namespace
+
+#if !defined(GS_BARE_METAL)
+void use_credentials(const Credentials* credentials, const char* server_name) {
+  app.credentials = credentials;
+  app.server_name = server_name;
+}
+#endif
+
 }  // namespace gradstream
 
 using gradstream::app;
@@ -176,6 +190,10 @@ gs_result gs_init(const gs_config* config) {
   device_config.transport = port_transport();
   device_config.client = client_config(*config, device_config.identity, device_config.transport);
   device_config.key_exchange = config->key_exchange == GS_PSK_KE ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral;
+#if !defined(GS_BARE_METAL)
+  device_config.credentials = app.credentials;
+  device_config.server_name = app.server_name;
+#endif
   device_config.step_delay_ms = config->step_delay_ms;
   app.arena.emplace(config->arena, config->arena_size);
   app.device.emplace(device_config, *app.arena);

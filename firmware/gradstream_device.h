@@ -78,6 +78,7 @@ typedef enum gs_key_exchange {
 
 typedef struct gs_config {
   const char* firmware_version; /* at most 23 characters */
+  const char* board;            /* as many: what the image is for, shown to operators; null: nothing is said of it */
   const char* identity_text;    /* what `gradstream device add` wrote */
   size_t identity_size;
   gs_key_exchange key_exchange;

@@ -57,6 +57,7 @@ void take_float_shard(gradstream::ClientMainOptions*) {}
 int main() {
   gradstream::board_start();
   gradstream::ClientMainOptions options;
+  options.board = GS_BOARD_NAME;
   options.identity_text = gradstream::board_identity_text();
   options.shard = gradstream::board_shard();
   take_float_shard(&options);

@@ -1,5 +1,6 @@
 // gradstream-client: the client as a Linux process. Its command line and files are ordinary C++; from client_main() on
 // it is the code of the boards.
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -8,9 +9,12 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <mbedtls/platform_util.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "boards/posix/mapped_file.h"
@@ -20,8 +24,10 @@
 #include "firmware/client_main.h"
 #include "firmware/float_shard.h"
 #include "firmware/linked_problem.h"
+#include "runtime/link/certificate.h"
 #include "runtime/link/claim.h"
 #include "runtime/link/identity.h"
+#include "runtime/link/tls.h"
 
 namespace {
 
@@ -34,6 +40,10 @@ struct Arguments {
   std::string name;
   std::string data;
   std::string state = "none";
+  std::string certificate;
+  std::string key;
+  std::string server_ca;
+  std::string server_name;
   std::string key_exchange = "psk_dhe_ke";
   std::string problem = "kpca";
   float ridge = 0;
@@ -52,6 +62,17 @@ constexpr char kFooter[] =
     "7 the session failed (--once); 8 this process flushes subnormal numbers to zero; 9 there is no task, since the\n"
     "run is over or this image cannot do it (--once). Without these two options it runs until it is ended by a\n"
     "signal; work under way is taken up again from --state.";
+
+// The model that the machine's device tree names, such as a Raspberry Pi's; else the processor.
+std::string board_name() {
+  std::string model;
+  std::ifstream file("/proc/device-tree/model");
+  if (std::getline(file, model, '\0') && !model.empty()) {
+    return model;
+  }
+  utsname system = {};
+  return uname(&system) == 0 ? std::string("linux-") + system.machine : "linux";
+}
 
 int fail(int code, const std::string& reason) {
   std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());
@@ -131,16 +152,32 @@ void feed_watchdog() {
   gradstream::posix_notify_alive();
 }
 
+CLI::Option* define_certificate(CLI::App& app, Arguments* arguments) {
+  auto* const certificate = app.add_option("--certificate", arguments->certificate,
+                                           "of the device CA, in place of --identity; its CN names the device");
+  auto* const key = app.add_option("--key", arguments->key, "of the certificate")->needs(certificate);
+  auto* const authority = app.add_option("--server-ca", arguments->server_ca,
+                                         "CA that has signed the server's certificate, with --certificate")
+                              ->needs(certificate);
+  app.add_option("--server-name", arguments->server_name,
+                 "that the server's certificate is for, where it is not the HOST of --server")
+      ->needs(certificate);
+  certificate->needs(key)->needs(authority);
+  return certificate;
+}
+
 void define(CLI::App& app, Arguments* arguments) {
   app.description("A gradstream device: trains on its own data, sends gradient streams to a server over TLS.");
   app.footer(kFooter);
   app.add_option("--server", arguments->server, "HOST:PORT of the server")->required();
-  app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote")->required();
+  auto* const identity =
+      app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote; or --certificate");
+  define_certificate(app, arguments)->excludes(identity);
   auto* const claim =
       app.add_option("--claim", arguments->claim,
                      "file that `gradstream claim add` wrote: where --identity is not there, get one by it");
   auto* const name = app.add_option("--name", arguments->name, "that the device is to have, with --claim");
-  claim->needs(name);
+  claim->needs(name)->needs(identity);
   name->needs(claim);
   app.add_option("--data", arguments->data, "shard of samples (*.gsd; firmware/shard.h, float_shard.h)")->required();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
@@ -170,6 +207,12 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished or stopped");
 }
 
+void warn_of_readers(const std::string& path) {
+  if ((fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) != fs::perms::none) {
+    std::fprintf(stderr, "event=warning reason=\"others may read the key in %s: chmod 600\"\n", path.c_str());
+  }
+}
+
 // 0, or the exit status.
 int load_identity(const std::string& path, std::vector<char>* text, std::string* name) {
   if (const std::string problem = read_file(path, text); !problem.empty()) {
@@ -185,10 +228,59 @@ int load_identity(const std::string& path, std::vector<char>* text, std::string*
                                : " line " + std::to_string(line) + " does not parse") +
                     ": give the file that `gradstream device add` wrote");
   }
-  if ((fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) != fs::perms::none) {
-    std::fprintf(stderr, "event=warning reason=\"others may read the key in %s: chmod 600\"\n", path.c_str());
-  }
+  warn_of_readers(path);
   *name = identity.name;
+  return gradstream::kExitOk;
+}
+
+struct Certificate {
+  gradstream::Credentials credentials;
+  std::string server_name;
+};
+
+// An end for PEM. Empty, or a sentence.
+std::string read_pem(const std::string& path, std::vector<char>* out) {
+  std::string problem = read_file(path, out);
+  out->push_back('\0');
+  return problem.empty() ? problem : "cannot read " + path + ": " + problem;
+}
+
+// The identity that stands for the certificate where names are asked for; its key is no secret. 0, or the exit status.
+int load_certificate(const Arguments& arguments, const std::string& host, Certificate* out, std::vector<char>* text,
+                     std::string* name) {
+  using gradstream::CredentialFile;
+  if (gradstream::tls_start(nullptr, 0) != gradstream::Status::kOk) {
+    return fail(gradstream::kExitNoEntropy, "no random numbers for TLS");
+  }
+  std::vector<char> authority, certificate, key;
+  for (const auto& [path, bytes] : {std::pair(&arguments.server_ca, &authority),
+                                    std::pair(&arguments.certificate, &certificate), std::pair(&arguments.key, &key)}) {
+    if (const std::string problem = read_pem(*path, bytes); !problem.empty()) {
+      return fail(gradstream::kExitIdentity, problem);
+    }
+  }
+  const gradstream::CredentialProblem problem =
+      out->credentials.parse({authority, certificate, key}, gradstream::CertificateRole::kDevice);
+  mbedtls_platform_zeroize(key.data(), key.size());
+  if (problem.text != nullptr) {
+    const std::string& path = problem.file == CredentialFile::kAuthority     ? arguments.server_ca
+                              : problem.file == CredentialFile::kCertificate ? arguments.certificate
+                                                                             : arguments.key;
+    return fail(gradstream::kExitIdentity, path + " " + problem.text);
+  }
+  warn_of_readers(arguments.key);
+  *name = gradstream::device_name_of(*out->credentials.certificate());
+  out->server_name = arguments.server_name.empty() ? host : arguments.server_name;
+  std::array<uint8_t, gradstream::kPublicKeyDigestSize> digest = {};
+  if (!out->credentials.digest_public_key(digest)) {
+    return fail(gradstream::kExitMemory, "no memory for a digest of the certificate's key");
+  }
+  std::string identity = "identity = " + *name + "\nkey = ";
+  for (const uint8_t byte : digest) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    identity += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  text->assign(identity.begin(), identity.end());
   return gradstream::kExitOk;
 }
 
@@ -362,6 +454,9 @@ int main(int argc, char** argv) {
   if (!split_server(arguments.server, &host, &port)) {
     return fail(gradstream::kExitUsage, "--server wants HOST:PORT, not " + arguments.server);
   }
+  if (arguments.identity.empty() && arguments.certificate.empty()) {
+    return fail(gradstream::kExitUsage, "--identity is required, or --certificate with --key and --server-ca");
+  }
   gradstream::posix_set_server(host.c_str(), port.c_str());
 
   std::vector<char> identity;
@@ -369,7 +464,11 @@ int main(int argc, char** argv) {
   if (const int code = claim_if_needed(arguments); code != 0) {
     return code;
   }
-  if (const int code = load_identity(arguments.identity, &identity, &name); code != 0) {
+  Certificate certificate;
+  const bool by_certificate = !arguments.certificate.empty();
+  if (const int code = by_certificate ? load_certificate(arguments, host, &certificate, &identity, &name)
+                                      : load_identity(arguments.identity, &identity, &name);
+      code != 0) {
     return code;
   }
   if (const int code = open_data(arguments.data, &data); code != 0) {
@@ -381,11 +480,13 @@ int main(int argc, char** argv) {
   std::vector<uint8_t> arena(size_t{arguments.arena_kib} * 1024);
   std::vector<uint8_t> restore_buffer(arguments.state == "none" ? 0 : arena.size());
 
+  const std::string board = board_name();
   gradstream::ClientMainOptions options;
   FloatData float_data;
   if (const int code = take_data(arguments, data.bytes(), &float_data, &options); code != 0) {
     return code;
   }
+  options.board = board.c_str();
   options.identity_text = identity;
   options.shard_name = arguments.data.c_str();
   options.arena = arena;
@@ -393,6 +494,8 @@ int main(int argc, char** argv) {
   options.has_storage = arguments.state != "none";
   options.restore_buffer = restore_buffer;
   options.key_exchange = arguments.key_exchange == "psk_ke" ? GS_PSK_KE : GS_PSK_DHE_KE;
+  options.credentials = by_certificate ? &certificate.credentials : nullptr;
+  options.server_name = certificate.server_name.c_str();
   options.run = arguments.run;
   options.retry_ms = arguments.retry_ms;
   options.step_delay_ms = arguments.step_delay_ms;

@@ -81,7 +81,8 @@ VersionRecord first_record(const RunParameters& parameters, uint32_t weight_tota
     const std::vector<FixedWord> zero(parameters.shape.size());
     record.mean = mean_bytes(parameters.shape, zero.data());
     record.digest = digest_words(record.digest, zero.size(), zero.data());
-    record.weight_total = weight_total;
+    // Whose samples count nobody knows before the first updates.
+    record.weight_total = parameters.memory_weighs_samples() ? 0 : weight_total;
   }
   return record;
 }

@@ -32,8 +32,9 @@ struct FoldInput {
   uint32_t steps_done = 0;    // k_i
   uint16_t weight = 0;        // W_i, staleness included
   std::span<const Real> values;
-  uint32_t device = 0;  // enrolment index, for rules with a state for each device
+  uint32_t device = 0;             // enrolment index, for rules with a state for each device
   Real inverse_participation = 1;  // 1 / q_i (server/participation.h)
+  uint16_t sample_count = 1;       // N_i, for the memory form, whose weights outlive a version
 };
 
 // The last models of the run, for rules that meet updates of an older one.
@@ -41,7 +42,7 @@ class ModelRing {
  public:
   explicit ModelRing(uint32_t capacity) : capacity_(capacity) {}
   void push(uint32_t version, std::span<const Real> model, std::span<const FixedWord> mean = {});
-  const Real* find(uint32_t version) const;           // null: forgotten
+  const Real* find(uint32_t version) const;            // null: forgotten
   const FixedWord* find_mean(uint32_t version) const;  // of the same version; null also where there is none
 
  private:
@@ -59,7 +60,7 @@ struct AggregatorContext {
   const RunParameters* parameters = nullptr;
   const Replica* replica = nullptr;
   const ModelRing* models = nullptr;
-  Arena* arena = nullptr;  // for scratch
+  Arena* arena = nullptr;        // for scratch
   const Fleet* fleet = nullptr;  // who is enrolled when a version closes; null: device_count devices
 };
 

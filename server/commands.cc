@@ -192,10 +192,20 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
   return coordinator;
 }
 
+int check_credentials(const Config& config) {
+  CredentialBoard board;
+  const std::string problem =
+      config.server.credentials.is_set() ? board.load(config.server.credentials) : std::string();
+  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
+}
+
 int check_config(const CommonOptions& options, bool with_origins) {
   Config config;
   ConfigOrigins origins;
-  const int code = load(options, &config, &origins);
+  int code = load(options, &config, &origins);
+  if (code == kExitOk && !with_origins) {
+    code = check_credentials(config);
+  }
   if (code == kExitOk) {
     std::fputs((with_origins ? config_text(config, origins) : config_text(config)).c_str(), stdout);
     for (const std::string& sentence : config.has_run ? advice(config.run) : std::vector<std::string>()) {

@@ -36,7 +36,10 @@ struct CommonOptions {
 };
 
 int serve(const CommonOptions& options);
-// Prints the effective configuration, with the origin of each value where asked.
+// kExitFile and a sentence: the files of certificates that it names cannot be used.
+int check_credentials(const Config& config);
+// Prints the effective configuration, after a look at the files of certificates; or, without that look, with
+// the origin of each value where asked.
 int check_config(const CommonOptions& options, bool with_origins);
 
 // server/commands_device.cc

@@ -414,6 +414,15 @@ std::string find_conflict(const Config& config) {
     return "server.http_listen " + config.server.http_listen + " can be reached from other machines: set "
            "server.http_token_file to a file with a token, or listen on 127.0.0.1";
   }
+  const CredentialPaths& files = config.server.credentials;
+  if (files.authority.empty() != files.certificate.empty() || files.authority.empty() != files.key.empty()) {
+    return "server.device_ca_file, server.certificate_file and server.certificate_key_file belong together: set all "
+           "three, or none";
+  }
+  if (std::find(std::begin(kRegistrations), std::end(kRegistrations), config.server.device_registration) ==
+      std::end(kRegistrations)) {
+    return "server.device_registration: expected off, pending or active, not " + config.server.device_registration;
+  }
   const SessionLimits& session = config.server.listener.session;
   return session.refusal_retry_min_ms > session.refusal_retry_max_ms
              ? "server.limits.refusal_retry_min_ms must not be above refusal_retry_max_ms"

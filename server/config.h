@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "server/credentials.h"
 #include "server/http.h"
 #include "server/listener.h"
 #include "server/log.h"
@@ -24,6 +25,10 @@
 #include "server/store_thread.h"
 
 namespace gradstream {
+
+// Of a device that proves a certificate of the device CA, and that nobody has enrolled: it is turned away; enrolled,
+// and turned away until somebody enables it; enrolled and let in.
+inline constexpr const char* kRegistrations[] = {"off", "pending", "active"};
 
 struct ServerConfig {
   std::string listen = "127.0.0.1:7433";  // address:port; port 0: any free one, named in the log
@@ -34,6 +39,8 @@ struct ServerConfig {
   std::string http_listen;      // empty: none; else ADDRESS:PORT for people and monitors (server/http.h)
   std::string http_token_file;  // what a request must prove; needed beyond loopback
   bool allow_psk_ke = false;    // also the key exchange without forward secrecy
+  CredentialPaths credentials;  // beside pre-shared keys, certificates of this CA; empty: none
+  std::string device_registration = "pending";  // of unknown devices by certificate: kRegistrations
   // Threads for TLS and frames; 1: the coordinator's own. Reason for 1: one thread serves what a fleet of thousands
   // sends, and nothing is handed from thread to thread; more pay where handshakes are many (docs/operating.md, Sizing).
   uint32_t io_threads = 1;
@@ -43,6 +50,11 @@ struct ServerConfig {
   // Of one device. Reason: a device that trains at all sends a few messages a second, one in a test without waits some
   // hundred; 250 Pulls with their updates cost the server a twenty-fifth of a core (docs/operating.md, Sizing).
   RateLimit device_messages = {500, 1000};
+  // Of unknown devices by certificate. Reason: each waits for the disk; hundreds a second would hold up a round, and
+  // a batch that is switched on together is in after minutes.
+  RateLimit registrations = {10, 100};
+  // Devices in the database from which on a certificate enrols no further one. Reason: a stolen CA key may not fill it.
+  uint32_t registration_device_count_max = 20000;
   uint32_t drain_deadline_ms = 5000;      // from SIGTERM until sessions that do not leave are cut
 };
 
@@ -57,6 +69,10 @@ void visit_server_fields(Config& c, Visit&& visit) {
   visit("http_listen", c.http_listen);
   visit("http_token_file", c.http_token_file);
   visit("allow_psk_ke", c.allow_psk_ke);
+  visit("device_ca_file", c.credentials.authority);
+  visit("certificate_file", c.credentials.certificate);
+  visit("certificate_key_file", c.credentials.key);
+  visit("device_registration", c.device_registration);
 }
 
 // visit(key, field, least, most): numbers. Times are in milliseconds, sizes in bytes.
@@ -82,6 +98,9 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("drain_deadline_ms", c.drain_deadline_ms, 1U, kDayMs);
   visit("device_messages_per_s_max", c.device_messages.per_second, 0U, 1000000U);
   visit("device_message_burst_max", c.device_messages.burst, 1U, 1000000U);
+  visit("registrations_per_s_max", c.registrations.per_second, 0U, 1000000U);
+  visit("registration_burst_max", c.registrations.burst, 1U, 1000000U);
+  visit("registration_device_count_max", c.registration_device_count_max, 0U, 1U << 24);
   visit("http_connection_count_max", c.http.connection_count_max, 1U, 1U << 12);
   visit("http_request_size_max", c.http.request_size_max, 256U, 1U << 20);
   visit("http_request_deadline_ms", c.http.request_deadline_ms, 1U, kDayMs);

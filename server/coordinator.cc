@@ -16,7 +16,10 @@ Coordinator::~Coordinator() = default;
 Status Coordinator::replay(const JournalRecord& record) {
   State& state = *state_;
   GS_ASSERT(!state.is_started);
+  const RoundTally tally = state.ledger.tally();
+  const uint32_t extension_count = state.ledger.extension_count();
   GS_TRY(state.ledger.apply(record));
+  state.recall(record, tally, extension_count);
   state.durable_sequence = record.sequence;
   if (record.kind == RecordKind::kVersion) {
     state.version_sequence = record.sequence;
@@ -273,6 +276,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
     status.arena_size = device.arena_size;
     status.reset_cause = device.reset_cause;
     status.firmware_version = device.firmware_version;
+    status.board = device.board;
     status.report = device.report;
   }
   return statuses;
@@ -296,6 +300,7 @@ RoundProgressView Coordinator::round_progress() const {
 }
 
 const RoundSummary& Coordinator::last_round() const { return state_->last_round; }
+const std::deque<RoundSummary>& Coordinator::replayed_rounds() const { return state_->replayed_rounds; }
 bool Coordinator::is_storage_failed() const { return state_->is_storage_failed; }
 
 std::string Coordinator::state_text() const { return state_->ledger.state_text(); }

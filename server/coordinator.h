@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -96,6 +97,9 @@ struct CoordinatorLimits {
   RateLimit device_messages;
 };
 
+// Rounds that a coordinator remembers of its journal. Reason: as many as the status page draws (kRoundHistoryMax).
+inline constexpr size_t kReplayedRoundMax = 512;
+
 // A round that closed, for those who watch.
 struct RoundSummary {
   uint32_t version = 0;  // that it made
@@ -110,9 +114,10 @@ struct RoundSummary {
   uint64_t upload_bytes = 0;
   uint64_t record_bytes = 0;
   uint64_t opened_ms = 0;   // when the version before became durable, or the run was resumed
-  uint32_t asked = 0;       // devices
+  uint32_t asked = 0;       // devices; 0: replayed, and the journal knows neither these nor wanted and missing
   uint32_t wanted = 0;      // as in RoundProgressView, when it closed
   uint32_t extensions = 0;  // by report_deadline_ms
+  friend bool operator==(const RoundSummary&, const RoundSummary&) = default;
 };
 
 // The open round.
@@ -159,6 +164,7 @@ struct DeviceStatus {
   uint32_t arena_size = 0;  // bytes, of its image; 0: it has not said
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   std::string firmware_version;
+  std::string board;  // "": not reported
   gs_StatusReport report = {};
 };
 
@@ -220,6 +226,8 @@ class Coordinator {
   RoundProgressView round_progress() const;
   // The last round that this coordinator closed; version 0: none since it was made.
   const RoundSummary& last_round() const;
+  // The rounds that replay() met, the last kReplayedRoundMax, oldest first: as far as the journal knows them.
+  const std::deque<RoundSummary>& replayed_rounds() const;
   bool is_storage_failed() const;
 
   // All that the journal decides, one line for each part, for tests that compare two coordinators.

@@ -103,11 +103,31 @@ void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) 
   }
 }
 
+namespace {
+
+// What record and tally tell of a version that is made.
+RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const RoundTally& tally,
+                        uint32_t extension_count) {
+  const double count = std::max(1U, tally.on_time_count + tally.late_count);
+  RoundSummary summary;
+  summary.version = record.version;
+  summary.trigger = trigger_name(trigger);
+  summary.folded = tally.on_time_count;
+  summary.late = tally.late_count;
+  summary.partial = tally.partial_count;
+  summary.loss_before = tally.loss_before_sum / count;
+  summary.loss_after = tally.loss_after_sum / count;
+  summary.record_bytes = record.payload.size();
+  summary.extensions = extension_count;
+  return summary;
+}
+
+}  // namespace
+
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
   // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
   const std::string missing = parameters.buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
-  const double count = std::max(1U, tally.on_time_count + tally.late_count);
   const uint32_t asked = ledger.fleet().asked_count();
   const uint32_t wanted =
       trigger == Trigger::kDeadline && parameters.buffer_size == 0 ? update_least(parameters, asked) : wanted_answers();
@@ -134,6 +154,13 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
             .add("mean", number(static_cast<double>(ledger.delay_switch().mean)))
             .add("samples", ledger.delay_switch().sample_count));
   }
+  last_round = summary_of(record, trigger, tally, extension_count);
+  last_round.time_ms = now_ms;
+  last_round.missing = missing;
+  last_round.upload_bytes = std::exchange(upload_bytes, 0);
+  last_round.opened_ms = std::exchange(opened_ms, 0);
+  last_round.asked = asked;
+  last_round.wanted = wanted;
   log(LogLevel::kInfo, "round_closed",
       Fields()
           .add("version", record.version)
@@ -143,28 +170,33 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("late", tally.late_count)
           .add("partial", tally.partial_count)
           .add("missing", missing)
-          .add("loss_before", number(tally.loss_before_sum / count))
-          .add("loss_after", number(tally.loss_after_sum / count))
-          .add("upload_bytes", upload_bytes)
+          .add("loss_before", number(last_round.loss_before))
+          .add("loss_after", number(last_round.loss_after))
+          .add("upload_bytes", last_round.upload_bytes)
           .add("record_bytes", record.payload.size()));
-  last_round = {record.version,
-                now_ms,
-                trigger_name(trigger),
-                tally.on_time_count,
-                tally.late_count,
-                tally.partial_count,
-                missing,
-                tally.loss_before_sum / count,
-                tally.loss_after_sum / count,
-                std::exchange(upload_bytes, 0),
-                record.payload.size(),
-                std::exchange(opened_ms, 0),
-                asked,
-                wanted,
-                extension_count};
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.round_count) {
     run_event(RunEvent::kFinished, now_ms);
+  }
+}
+
+// After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
+void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
+  if (record.kind == RecordKind::kUpdate) {
+    upload_bytes += encoded_size(parameters.upload_encoding, record.payload.size() / sizeof(Real));
+  } else if (record.kind == RecordKind::kRunState && static_cast<RunEvent>(record.detail) == RunEvent::kResumed) {
+    opened_ms = record.time_ms;
+  } else if (record.kind == RecordKind::kVersion) {
+    RoundSummary summary = summary_of(record, static_cast<Trigger>(record.detail), tally, extension_count);
+    summary.time_ms = record.time_ms;
+    summary.upload_bytes = std::exchange(upload_bytes, 0);
+    summary.opened_ms = std::exchange(opened_ms, record.time_ms);
+    if (record.version > 0) {
+      replayed_rounds.push_back(std::move(summary));
+    }
+    if (replayed_rounds.size() > kReplayedRoundMax) {
+      replayed_rounds.pop_front();
+    }
   }
 }
 

@@ -19,9 +19,12 @@ constexpr RateLimit kRateLines = {1, 1};
 // Whether the message counts for the rate of its device: a later piece belongs to an upload that did.
 bool counts_for_rate(const DeviceMessage& message) {
   switch (message.which_body) {
-    case gs_DeviceMessage_update_scalars_tag: return message.body.update_scalars.first_value == 0;
-    case gs_DeviceMessage_update_tangent_tag: return message.body.update_tangent.first_value == 0;
-    default: return true;
+    case gs_DeviceMessage_update_scalars_tag:
+      return message.body.update_scalars.first_value == 0;
+    case gs_DeviceMessage_update_tangent_tag:
+      return message.body.update_tangent.first_value == 0;
+    default:
+      return true;
   }
 }
 
@@ -118,6 +121,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
+  device.board = hello.board;
   device.arena_size = hello.capabilities.arena_size;
   device.reset_cause = hello.reset_cause;
   if (!device.is_capable) {
@@ -166,7 +170,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.direction_count = parameters.direction_count;
   welcome.client_index = index;
   welcome.group = parameters.owner_of(index);
-  welcome.correction = parameters.has_memory()                                       ? gs_Correction_CORRECTION_MEMORY
+  welcome.correction = parameters.has_memory()                                ? gs_Correction_CORRECTION_MEMORY
                        : parameters.correction_form == CorrectionForm::kLocal ? gs_Correction_CORRECTION_LOCAL
                                                                               : gs_Correction_CORRECTION_NONE;
   welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold_scale_log2 : 0;
@@ -336,6 +340,9 @@ void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
   record.task_sequence = ledger.fleet().at(index).task_sequence + 1;
   record.version = ledger.version();
   record.steps_done = task_step_count(index, now_ms);
+  if (parameters.memory_weighs_samples()) {
+    record.weight = memory_weight(parameters, ledger.fleet().at(index).sample_count);
+  }
   decide(std::move(record), now_ms);
   ++counters.tasks_issued;
 }
@@ -433,6 +440,7 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) 
   log(LogLevel::kInfo, "device_report",
       Fields()
           .add("device", device.name)
+          .add("board", device.board)
           .add("firmware_version", device.firmware_version)
           .add("uptime_s", report.uptime_s)
           .add("arena_high_water", report.arena_high_water)

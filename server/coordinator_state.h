@@ -59,6 +59,7 @@ struct Coordinator::State {
   Ledger ledger;
   CoordinatorCounters counters;
   RoundSummary last_round;
+  std::deque<RoundSummary> replayed_rounds;
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
@@ -98,6 +99,7 @@ struct Coordinator::State {
   void begin_time(uint64_t now_ms);
   void judge_open_round(uint64_t now_ms);
   void close_round(Trigger trigger, uint64_t now_ms);
+  void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   bool is_version_full() const;
   void count_notes(uint32_t version, const DelayNotes& notes);
   void run_event(RunEvent event, uint64_t now_ms);

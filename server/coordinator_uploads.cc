@@ -140,8 +140,7 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   const size_t value_count =
       is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.value_count();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
-      upload.steps_done > device.task_steps ||
-      (is_scalar && upload.direction_count != parameters.direction_count)) {
+      upload.steps_done > device.task_steps || (is_scalar && upload.direction_count != parameters.direction_count)) {
     return gs_Reason_REASON_WRONG_SHAPE;
   }
   if (upload.steps_done < terms.steps_min) {
@@ -178,6 +177,7 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
   input->steps_done = upload.steps_done;
   const uint32_t staleness = ledger.version() - upload.base_version;
   input->weight = fold_weight(parameters, ledger.fleet().at(index).sample_count, staleness);
+  input->sample_count = ledger.fleet().at(index).task_samples;
   input->values = *values;
   input->inverse_participation = ledger.inverse_participation(index);
   const Status folds = ledger.check_fold(*input);
@@ -252,8 +252,7 @@ void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdi
   message.body.ack.verdict = verdict;
   message.body.ack.reason = reason;
   message.body.ack.has_retry = true;
-  message.body.ack.retry =
-      reason == gs_Reason_REASON_RATE_LIMIT ? refused_window() : window(kRefusedWindowFactor);
+  message.body.ack.retry = reason == gs_Reason_REASON_RATE_LIMIT ? refused_window() : window(kRefusedWindowFactor);
   respond(id, message, required);
 }
 

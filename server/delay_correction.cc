@@ -33,7 +33,8 @@ const ManifoldOps* server_table(const ManifoldOps& table) {
   return exact;
 }
 
-// Length of a step at which the retraction stops to be one-to-one.
+// Length of a step at which the retraction stops to be one-to-one. At fixed rank it is the point's own, its smallest
+// singular value: no constant, and a step that loses the rank is refused as singular by the retraction.
 Real step_length_max(ManifoldId id) {
   switch (id) {
     case ManifoldId::kSphere:
@@ -46,6 +47,30 @@ Real step_length_max(ManifoldId id) {
     default:
       return std::numeric_limits<Real>::infinity();
   }
+}
+
+// v <- v shortened to that length, on a product part by part, since each has its own; *is_clamped where it was.
+Status shorten(const ManifoldOps& table, Shape shape, const Real* x, Real* v, bool* is_clamped, Arena& arena) {
+  if (table.id == ManifoldId::kProduct) {
+    size_t at = 0;
+    for (const Part& part : shape.parts->list()) {
+      GS_TRY(shorten(*part.ops, part.shape, x + at, v + at, is_clamped, arena));
+      at += part.shape.size();
+    }
+    return Status::kOk;
+  }
+  const Real length_max = step_length_max(table.id);
+  if (!std::isfinite(length_max)) {
+    return Status::kOk;
+  }
+  const Result<Real> square = table.inner(shape, x, v, v, arena);
+  GS_TRY(square.status());
+  const Real length = std::sqrt(square.value());
+  if (length > length_max) {
+    *is_clamped = true;
+    scale(shape.size(), length_max / length, v);
+  }
+  return Status::kOk;
 }
 
 std::vector<Real> negated(std::vector<Real> v) {
@@ -249,14 +274,7 @@ Status DelayCorrection::step(const Real* current, Real alpha, DelayDirection* di
   }
   std::vector<Real> v = negated(direction->direction);
   scale(size_, alpha, v.data());
-  const Result<Real> square = table_->inner(shape_, current, v.data(), v.data(), arena);
-  GS_TRY(square.status());
-  const Real length = std::sqrt(square.value());
-  const Real length_max = step_length_max(table_->id);
-  if (length > length_max) {
-    direction->is_clamped = true;
-    scale(size_, length_max / length, v.data());
-  }
+  GS_TRY(shorten(*table_, shape_, current, v.data(), &direction->is_clamped, arena));
   return table_->retract(shape_, current, v.data(), next, arena);
 }
 

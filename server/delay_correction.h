@@ -71,7 +71,8 @@ class DelayCorrection {
                 DelayDirection* out, Arena& arena) const;
 
   // next <- R_C(-alpha D), or where there is a target, the point alpha of the way to it. A step beyond the radius in
-  // which the retraction is one-to-one is shortened to it. next may be current. alpha in [0, 1] with a target.
+  // which the retraction is one-to-one is shortened to it, on a product each part's by its own. next may be current.
+  // alpha in [0, 1] with a target.
   Status step(const Real* current, Real alpha, DelayDirection* direction, Real* next, Arena& arena) const;
 
   // next <- the point alpha, in [0, 1], of the way from current to target: along the chord where P_M exists, else along

@@ -32,6 +32,11 @@ constexpr uint8_t kTlsHandshake = 22;
 constexpr size_t kRecordSizeMax = 1024 + 256;  // of a peer that keeps to record_size_limit, with tag and padding
 constexpr int kAlertHandshakeFailure = 40;
 constexpr int kAlertIllegalParameter = 47;
+constexpr int kAlertBadCertificate = 42;
+constexpr int kAlertUnsupportedCertificate = 43;
+constexpr int kAlertCertificateExpired = 45;
+constexpr int kAlertCertificateUnknown = 46;
+constexpr int kAlertUnknownAuthority = 48;
 constexpr int kAlertAccessDenied = 49;
 constexpr int kAlertDecryptError = 51;
 constexpr int kAlertProtocolVersion = 70;
@@ -154,6 +159,16 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
   return status == Status::kOk;
 }
 
+bool read_certificate(const DoctorOptions& options, Credentials* out, Diagnosis* diagnosis) {
+  diagnosis->step = "identity";
+  CredentialBundle bundle;
+  const std::string problem = load_credentials(options.certificate, CertificateRole::kDevice, &bundle, out);
+  if (!problem.empty()) {
+    conclude(diagnosis, "certificate_file", problem, "see Certificates in docs/operating.md");
+  }
+  return problem.empty();
+}
+
 void conclude_connect(int cause, Diagnosis* out) {
   if (cause == ECONNREFUSED) {
     conclude(out, "nothing_listening", std::strerror(cause),
@@ -214,6 +229,24 @@ bool connect_by_name(const DoctorOptions& options, Link* link, Diagnosis* out) {
   return cause == 0;
 }
 
+// Whether it is one of a certificate.
+bool conclude_certificate_alert(int alert, const char* text, const std::string& detail, Diagnosis* out) {
+  const char* const cause = alert == kAlertBadCertificate           ? "certificate_name"
+                            : alert == kAlertUnsupportedCertificate ? "certificate_kind"
+                            : alert == kAlertCertificateExpired     ? "certificate_expired"
+                            : alert == kAlertCertificateUnknown     ? "registration_limit"
+                            : alert == kAlertUnknownAuthority       ? "certificate_foreign"
+                            : alert == kAlertMissingExtension       ? "no_certificates"
+                                                                    : nullptr;
+  if (cause != nullptr) {
+    conclude(out, cause, detail,
+             alert == kAlertMissingExtension ? "the server takes pre-shared keys only: set server.device_ca_file, "
+                                               "certificate_file and certificate_key_file there"
+                                             : text);
+  }
+  return cause != nullptr;
+}
+
 void conclude_alert(int alert, Diagnosis* out) {
   const std::string detail = "the server's alert " + std::to_string(alert);
   switch (alert) {
@@ -241,8 +274,13 @@ void conclude_alert(int alert, Diagnosis* out) {
   }
 }
 
-void conclude_tls(Status status, const TlsSession& session, const Link& link, Diagnosis* out) {
+void conclude_tls(Status status, const TlsSession& session, const Link& link, bool by_certificate, Diagnosis* out) {
   if (session.last_alert() >= 0) {
+    if (by_certificate &&
+        conclude_certificate_alert(session.last_alert(), session.last_fault_text(),
+                                   "the server's alert " + std::to_string(session.last_alert()), out)) {
+      return;
+    }
     conclude_alert(session.last_alert(), out);
   } else if (!link.head.empty() && link.head[0] != kTlsAlert && link.head[0] != kTlsHandshake) {
     conclude(out, "plain_text", "its first bytes: " + link.head,
@@ -254,6 +292,8 @@ void conclude_tls(Status status, const TlsSession& session, const Link& link, Di
     conclude(out, "record_too_large", "a record of " + std::to_string(link.largest_record) + " bytes",
              "the peer ignores record_size_limit (RFC 8449), or speaks no TLS: is it a gradstream server, or does "
              "something between end the TLS session?");
+  } else if (by_certificate && status == Status::kUnauthenticated) {
+    conclude(out, "server_certificate", "this end does not trust it", session.last_fault_text());
   } else if (status == Status::kProtocolError) {
     conclude(out, "tls_version", session.last_fault_text(), "the peer speaks an older TLS: is it a gradstream server?");
   } else {
@@ -261,13 +301,34 @@ void conclude_tls(Status status, const TlsSession& session, const Link& link, Di
   }
 }
 
-void shake_hands(const DoctorOptions& options, const Identity& identity, Link* link, Diagnosis* out) {
+// By certificate the server judges after this end's handshake: it takes the session's end as such, or refuses it.
+Status hear_judgement(const DoctorOptions& options, TlsSession* session, const Link& link) {
+  const Deadline deadline(options.deadline_ms);
+  GS_TRY(session->finish_writing());
+  for (;;) {
+    uint8_t ignored[64];
+    const Status status = session->read(ignored, sizeof ignored).status();
+    if (status != Status::kOk && status != Status::kWouldBlock) {
+      return status == Status::kClosed && session->last_alert() < 0 ? Status::kOk : status;
+    }
+    if (status == Status::kWouldBlock && !wait_for(link.socket, POLLIN, deadline)) {
+      return Status::kDeadlineExceeded;
+    }
+  }
+}
+
+void shake_hands(const DoctorOptions& options, const Identity& identity, const Credentials* credentials, Link* link,
+                 Diagnosis* out) {
   out->step = "tls";
   TlsSession session;
+  const Transport transport = {&kLinkOps, link};
+  const std::string& name = options.server_name.empty() ? options.host : options.server_name;
   Status status = tls_start(nullptr, 0);
   if (status == Status::kOk) {
-    status = session.begin(Transport{&kLinkOps, link}, identity,
-                           options.is_psk_ke ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral);
+    status = credentials != nullptr
+                 ? session.begin(transport, *credentials, name.c_str())
+                 : session.begin(transport, identity,
+                                 options.is_psk_ke ? TlsKeyExchange::kPsk : TlsKeyExchange::kPskEphemeral);
   }
   const Deadline deadline(options.deadline_ms);
   while (status == Status::kOk && (status = session.handshake()) == Status::kWouldBlock) {
@@ -278,8 +339,11 @@ void shake_hands(const DoctorOptions& options, const Identity& identity, Link* l
     }
     status = Status::kOk;
   }
+  if (status == Status::kOk && credentials != nullptr) {
+    status = hear_judgement(options, &session, *link);
+  }
   if (status != Status::kOk) {
-    conclude_tls(status, session, *link, out);
+    conclude_tls(status, session, *link, credentials != nullptr, out);
     return;
   }
   out->detail = "TLS 1.3, " + std::to_string(session.wire_bytes_sent() + session.wire_bytes_received()) + " bytes";
@@ -307,9 +371,13 @@ bool split_target(const std::string& target, std::string* host, std::string* por
 Diagnosis diagnose(const DoctorOptions& options) {
   Diagnosis diagnosis;
   Identity identity;
+  Credentials credentials;
   Link link;
-  if (read_identity(options, &identity, &diagnosis) && connect_by_name(options, &link, &diagnosis)) {
-    shake_hands(options, identity, &link, &diagnosis);
+  const bool by_certificate = options.certificate.is_set();
+  const bool is_read = by_certificate ? read_certificate(options, &credentials, &diagnosis)
+                                      : read_identity(options, &identity, &diagnosis);
+  if (is_read && connect_by_name(options, &link, &diagnosis)) {
+    shake_hands(options, identity, by_certificate ? &credentials : nullptr, &link, &diagnosis);
   }
   mbedtls_platform_zeroize(identity.key, sizeof identity.key);
   return diagnosis;

@@ -6,19 +6,25 @@
 #include <cstdint>
 #include <string>
 
+#include "server/credentials.h"
+
 namespace gradstream {
 
 struct DoctorOptions {
   std::string host;
   std::string port;
   std::string identity_file;  // empty: an unknown identity, to see whether a server is there
-  bool is_psk_ke = false;     // the key exchange without forward secrecy
+  CredentialPaths certificate;  // none: by pre-shared key; authority: the CA of the server
+  std::string server_name;      // that its certificate must be for; empty: the host
+  bool is_psk_ke = false;       // the key exchange without forward secrecy
   uint32_t deadline_ms = 5000;  // of the connection, and again of the handshake
 };
 
-// cause: "none", or a stable word: "identity_file", "dns", "nothing_listening", "unreachable", "no_answer",
-// "plain_text", "tls_version", "unknown_identity", "not_active", "wrong_key", "key_exchange", "record_too_large",
-// "server_busy", "closed", "handshake".
+// cause: "none", or a stable word: "identity_file", "certificate_file", "dns", "nothing_listening", "unreachable",
+// "no_answer", "plain_text", "tls_version", "unknown_identity", "not_active", "wrong_key", "key_exchange",
+// "record_too_large", "server_busy", "closed", "handshake"; with a certificate also "certificate_name",
+// "certificate_kind", "certificate_expired" (or not valid yet), "certificate_foreign", "registration_limit",
+// "server_certificate", "no_certificates" (the server takes keys only).
 struct Diagnosis {
   std::string cause = "none";
   std::string step;     // that failed, or the last: "identity", "name", "connect", "tls"

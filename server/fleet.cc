@@ -158,6 +158,8 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool is_geodesic = parameters.proximal_form == ProximalForm::kGeodesic;
   check_feature(parameters.proximal > 0 && is_geodesic, gs_Feature_FEATURE_PROXIMAL, "proximal");
   check_feature(!is_geodesic, gs_Feature_FEATURE_PROXIMAL_FORM, "proximal_form");
+  const bool is_distance = parameters.proximal_form == ProximalForm::kDistance;
+  check_feature(is_distance, gs_Feature_FEATURE_PROXIMAL_DISTANCE, "proximal_distance");
   check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
   return list;

@@ -41,6 +41,7 @@ struct Device {
   uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
   uint64_t task_issued_ms = 0;
   uint32_t task_steps = 0;    // local steps that it asks for
+  uint16_t task_samples = 1;  // N_i of its update, in the memory form
   uint32_t step_time_us = 0;  // running estimate of one local step; 0: not measured yet
   JudgedTask judged;
   JudgedTask accepted;                     // the last one folded, in time or late
@@ -72,6 +73,7 @@ struct Device {
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
   std::string firmware_version;
+  std::string board;
   uint32_t arena_size = 0;  // bytes, of its image
   gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   gs_StatusReport report = {};

@@ -26,13 +26,13 @@ IoThread::NewSession::~NewSession() {
   }
 }
 
-IoThread::IoThread(asio::io_context& home, PskLookup lookup, bool allow_psk_ke, const SessionLimits& limits,
-                   FaultLines& fault_lines, Reports on_reports)
+IoThread::IoThread(asio::io_context& home, PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board,
+                   const SessionLimits& limits, FaultLines& fault_lines, Reports on_reports)
     : home_(home),
       on_reports_(std::move(on_reports)),
       home_work_(asio::make_work_guard(home)),
       work_(asio::make_work_guard(io_)),
-      tls_(std::move(lookup), allow_psk_ke),
+      tls_(std::move(lookup), allow_psk_ke, board),
       pool_(io_, tls_, limits, counters_, fault_lines, *this) {}
 
 IoThread::~IoThread() { stop(); }
@@ -172,6 +172,14 @@ void IoThread::on_session_established(SessionId session, uint32_t device, uint32
   report.session = session;
   report.device = device;
   report.claim = claim;
+  send(std::move(report));
+}
+
+void IoThread::on_session_unregistered(SessionId session, const std::string& name) {
+  SessionReport report;
+  report.kind = SessionReport::Kind::kUnregistered;
+  report.session = session;
+  report.name = name;
   send(std::move(report));
 }
 

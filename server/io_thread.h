@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,22 +28,23 @@ inline constexpr size_t kReportCountMax = 1024;
 
 // One call of SessionOwner.
 struct SessionReport {
-  enum class Kind : uint8_t { kEstablished, kMessage, kClaim, kEnded };
+  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kEnded };
   Kind kind = Kind::kEnded;
   SessionId session = 0;
   uint32_t device = 0;
   uint32_t claim = 0;
   DeviceMessage message = {};
   std::unique_ptr<Identity> identity;  // of a claim: it holds a key, and is wiped when it has been heard
+  std::string name;                    // of who is unregistered
 };
 
 class IoThread final : public SessionOwner {
  public:
   using Reports = std::function<void(std::vector<SessionReport>& reports)>;
 
-  // lookup: called on this thread. on_reports: on home's. Everything must outlive the thread.
-  IoThread(asio::io_context& home, PskLookup lookup, bool allow_psk_ke, const SessionLimits& limits,
-           FaultLines& fault_lines, Reports on_reports);
+  // lookup: called on this thread. on_reports: on home's. board: as for TlsContext. Everything must outlive the thread.
+  IoThread(asio::io_context& home, PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board,
+           const SessionLimits& limits, FaultLines& fault_lines, Reports on_reports);
   ~IoThread() override;
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
@@ -81,6 +83,7 @@ class IoThread final : public SessionOwner {
   };
 
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
+  void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;

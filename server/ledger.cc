@@ -101,7 +101,7 @@ Status Ledger::apply(const JournalRecord& record) {
 Status Ledger::apply_task(const JournalRecord& record) {
   if (!has_version() || is_paused() || !fleet_.contains(record.device) || record.version != version() ||
       record.task_sequence != fleet_.at(record.device).task_sequence + 1 ||
-      record.steps_done > parameters_.local_step_count) {
+      record.steps_done > parameters_.local_step_count || record.weight > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
   Device& device = fleet_.at(record.device);
@@ -109,6 +109,7 @@ Status Ledger::apply_task(const JournalRecord& record) {
   device.task_version = record.version;
   device.task_record_sequence = record.sequence;
   device.task_steps = record.steps_done == 0 ? task_terms().local_step_count : record.steps_done;
+  device.task_samples = memory_weight(parameters_, record.weight);
   device.task_issued_ms = record.time_ms;
   device.is_task_open = true;
   return Status::kOk;
@@ -142,6 +143,7 @@ Status Ledger::apply_update(const JournalRecord& record) {
   input.steps_done = record.steps_done;
   input.weight = static_cast<uint16_t>(record.weight);
   input.values = values;
+  input.sample_count = device.task_samples;
   input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
   GS_TRY(aggregator_->add(input));
   judge(device, record);
@@ -408,7 +410,7 @@ SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_
     plan.snapshot_parts = replica_.parts();
     return plan;
   }
-  plan.cause = !has_model                   ? SyncCause::kJoined
+  plan.cause = !has_model                 ? SyncCause::kJoined
                : held_version > version() ? SyncCause::kAhead
                : is_known                 ? SyncCause::kMismatch
                                           : SyncCause::kShorter;
@@ -472,8 +474,7 @@ std::string Ledger::state_text() const {
             " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
             std::to_string(device.accepted.version) + " joined=" + std::to_string(device.rounds_joined) +
             " refused=" + std::to_string(device.refused_count) + (device.is_member ? " member" : "") +
-            " folded=" + std::to_string(device.updates_folded) +
-            " late=" + std::to_string(device.updates_late) + "\n";
+            " folded=" + std::to_string(device.updates_folded) + " late=" + std::to_string(device.updates_late) + "\n";
   }
   return text;
 }

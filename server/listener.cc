@@ -77,10 +77,10 @@ Listener::~Listener() {
   abort_all();
 }
 
-Status Listener::start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke) {
+Status Listener::start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke, const CredentialBoard* board) {
   for (PskLookup& lookup : lookups) {
     threads_.push_back(
-        {std::make_unique<IoThread>(io_, std::move(lookup), allow_psk_ke, limits_.session, fault_lines_,
+        {std::make_unique<IoThread>(io_, std::move(lookup), allow_psk_ke, board, limits_.session, fault_lines_,
                                     [this](std::vector<SessionReport>& reports) { on_reports(reports); }),
          0});
     if (const Status status = threads_.back().io->start(); status != Status::kOk) {
@@ -149,6 +149,19 @@ void Listener::answer_claim(SessionId session, gs_Reason reason) {
     found->second.is_closing = true;
     order(found->second, {SessionOrder::Kind::kAnswerClaim, reason, session});
   }
+}
+
+void Listener::admit(SessionId session, TlsFault refusal, uint32_t device) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) {
+    return;
+  }
+  SessionOrder what;
+  what.kind = SessionOrder::Kind::kAdmit;
+  what.session = session;
+  what.device = device;
+  what.refusal = refusal;
+  order(found->second, std::move(what));
 }
 
 void Listener::flush() {
@@ -318,6 +331,9 @@ void Listener::on_reports(std::vector<SessionReport>& reports) {
       case SessionReport::Kind::kEstablished:
         on_session_established(report.session, report.device, report.claim);
         break;
+      case SessionReport::Kind::kUnregistered:
+        on_session_unregistered(report.session, report.name);
+        break;
       case SessionReport::Kind::kMessage:
         on_session_message(report.session, report.device, report.message);
         break;
@@ -352,6 +368,10 @@ void Listener::replace_silent(SessionId session, uint32_t device) {
   }
   const SessionId before = std::exchange(known->second, session);
   order(sessions_.at(before), {SessionOrder::Kind::kReplace, gs_Reason_REASON_NONE, before});
+}
+
+void Listener::on_session_unregistered(SessionId session, const std::string& name) {
+  owner_.on_session_unregistered(session, name);
 }
 
 void Listener::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {

@@ -56,7 +56,7 @@ class Listener : public SessionOwner {
   Listener& operator=(const Listener&) = delete;
 
   // Before open(), at most once: a thread for each of these, which calls it. Codes of TlsContext::start().
-  Status start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke);
+  Status start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke, const CredentialBoard* board = nullptr);
   // Empty, or a sentence that names the address, the cause and the remedy.
   std::string open(const Tcp::endpoint& endpoint);
   uint16_t port() const;
@@ -65,6 +65,7 @@ class Listener : public SessionOwner {
   void send(SessionId session, const ServerMessage& message);
   void close(SessionId session, gs_Reason reason);
   void answer_claim(SessionId session, gs_Reason reason);
+  void admit(SessionId session, TlsFault refusal, uint32_t device);
   void flush();
   void close_accepting();
   // Drain to every session, then a close of each; a session with an update that has no Ack yet gets that first.
@@ -99,6 +100,7 @@ class Listener : public SessionOwner {
   };
 
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
+  void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;

@@ -185,13 +185,23 @@ int doctor(Arguments* arguments) {
   line.add("target", arguments->target).add("cause", diagnosis.cause).add("step", diagnosis.step)
       .add("address", diagnosis.address).add("detail", diagnosis.detail).add("remedy", diagnosis.remedy)
       .print(arguments->common);
-  return diagnosis.is_well() ? kExitOk : diagnosis.cause == "identity_file" ? kExitFile : kExitNetwork;
+  return diagnosis.is_well() ? kExitOk : diagnosis.cause.ends_with("_file") ? kExitFile : kExitNetwork;
 }
 
 void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verb = app.add_subcommand("doctor", "say why a device cannot connect, from where it is run");
   verb->add_option("target", arguments->target, "HOST:PORT of the server")->required();
   verb->add_option("--identity", arguments->doctor.identity_file, "the device's file; without it an unknown one");
+  CredentialPaths& files = arguments->doctor.certificate;
+  auto* const certificate =
+      verb->add_option("--certificate", files.certificate, "the device's, in place of --identity");
+  auto* const key = verb->add_option("--key", files.key, "of the certificate");
+  auto* const authority = verb->add_option("--server-ca", files.authority, "that has signed the server's certificate");
+  certificate->needs(key)->needs(authority);
+  key->needs(certificate);
+  authority->needs(certificate);
+  verb->add_option("--server-name", arguments->doctor.server_name, "that the server's certificate is for, if not HOST")
+      ->needs(certificate);
   verb->add_flag("--psk-ke", arguments->doctor.is_psk_ke, "offer the key exchange without forward secrecy");
   verb->add_option("--deadline-ms", arguments->doctor.deadline_ms, "of the connection, and again of the handshake, ms")
       ->check(CLI::Range(1, 600000))->capture_default_str();

@@ -53,7 +53,7 @@ struct VersionRecord {
   // With a mean.
   std::vector<uint8_t> mean;        // dense
   bool from_zero = false;           // blocks: the sum begins at 0 instead of the mean before
-  uint32_t weight_total = 0;        // dense, memory form: devices among which the weights are shared from now on
+  uint32_t weight_total = 0;        // dense, memory form: n of w_i = 1/n, or N of N_i / N, from now on
   std::vector<uint32_t> forgotten;  // dense, memory form: devices whose last update is taken out of the mean
   Cohort cohort;                    // of the version that it leads to
   // The close of an anchor phase (002, server/aggregator_svrg.cc): what the steps of the version that it leads to need.

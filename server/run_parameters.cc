@@ -322,9 +322,6 @@ std::string check_memory(const RunParameters& p) {
   if (!p.has_memory()) {
     return p.memory_age_max == 0 ? "" : "memory_age_max: only correction_form memory and unbiased have a memory; use 0";
   }
-  if (p.fold_weight != FoldWeight::kUniform) {
-    return "correction_form, fold_weight: in the memory every device weighs the same for ever; use fold_weight uniform";
-  }
   if (p.record_encoding != Encoding::kF32) {
     return "correction_form, record_encoding: records of the memory are whole numbers of 4 bytes; leave it f32";
   }
@@ -437,6 +434,21 @@ bool has_chords(const RunParameters& p) {
   return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return is_embedded(part.ops->id); });
 }
 
+// Why the devices cannot add the square of the manifold's distance, or "".
+std::string check_distance(const RunParameters& p) {
+  const ManifoldOps* const manifold = find_manifold(all_manifolds(), p.manifold, p.retraction, p.transport);
+  const bool needs_gradient = p.estimator == EstimatorId::kAnalyticGradient;
+  if (manifold == nullptr || manifold->check_shape(p.shape) != Status::kOk) {
+    return "";  // said by its own key
+  }
+  return !needs_gradient || has_distance_gradient(*manifold, p.shape)
+             ? ""
+             : std::string("proximal_form, manifold: the distance on ") + name_of(p.manifold) +
+                   " is the norm of an inverse retraction, whose gradient is no logarithm; use proximal_form geodesic "
+                   "or "
+                   "chordal, or an estimator of forward passes";
+}
+
 std::string check_proximal_form(const RunParameters& p) {
   const std::string form = std::string("proximal_form, ");
   if (!(p.proximal > 0)) {
@@ -453,9 +465,12 @@ std::string check_proximal_form(const RunParameters& p) {
   if (p.solver == SolverId::kProjection && p.correction_form != CorrectionForm::kNone) {
     return form + "correction_form: a path that is corrected needs no proximal term; set correction_form to none";
   }
+  if (p.proximal_form == ProximalForm::kDistance) {
+    return check_distance(p);
+  }
   return has_chords(p) ? ""
                        : form + "manifold: differences of entries are no distance on " + name_of(p.manifold) +
-                             "; use proximal_form geodesic";
+                             "; use proximal_form distance or geodesic";
 }
 
 std::string check_proximal(const RunParameters& p) {
@@ -474,7 +489,7 @@ std::string check_proximal(const RunParameters& p) {
   return p.proximal == 0 || has_term
              ? ""
              : "proximal, solver: only solvers gradient_stream, tangent_mean and curve take a proximal term along the "
-               "retraction; set it to 0, or proximal_form to chordal";
+               "retraction; set it to 0, or proximal_form to chordal or distance";
 }
 
 // 002: all samples at every step, phases that wait for nobody of an older one.
@@ -563,16 +578,17 @@ std::string check_participation(const RunParameters& p) {
            "enrolment index; the last one holds for all devices after it";
   }
   if (p.participation_weights != ParticipationWeights::kBiased) {
-    if (p.solver == SolverId::kProjection) {
-      return "participation_weights, solver: solver projection folds by the sum of the weights; use biased, or solver "
-             "gradient_stream";
+    const bool divides = p.correction_form == CorrectionForm::kUnbiased;
+    if (p.solver == SolverId::kProjection && !divides) {
+      return "participation_weights, solver, correction_form: solver projection folds by the sum of the weights; use "
+             "biased, or correction_form unbiased, or solver gradient_stream";
     }
     const bool leaves_some_out = (p.update_goal != 0 && p.update_goal < p.device_count) || p.update_min != 0;
     if (p.participation_weights == ParticipationWeights::kTrue && leaves_some_out) {
       return "participation_weights, update_goal, update_min: 1/p_j counts on every drawn device's answer; wait for "
              "all of them (update_goal = all, update_min = 0), or use counted, which sees who is left out";
     }
-    if (p.fold_weight != FoldWeight::kUniform) {
+    if (p.fold_weight != FoldWeight::kUniform && !divides) {
       return "participation_weights, fold_weight: weights 1/(S q_j) are of devices that count the same; use "
              "fold_weight uniform, or participation_weights biased";
     }
@@ -947,7 +963,8 @@ template <>
 const EnumNames<ProximalForm>& names_of() {
   static const EnumNames<ProximalForm> names = {{"geodesic", ProximalForm::kGeodesic},
                                                 {"chordal", ProximalForm::kChordal},
-                                                {"lorentzian", ProximalForm::kLorentz}};
+                                                {"lorentzian", ProximalForm::kLorentz},
+                                                {"distance", ProximalForm::kDistance}};
   return names;
 }
 

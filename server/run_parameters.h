@@ -197,6 +197,8 @@ struct RunParameters {
   bool has_memory() const {
     return correction_form == CorrectionForm::kMemory || correction_form == CorrectionForm::kUnbiased;
   }
+  // w_i = N_i / N instead of 1 / n.
+  bool memory_weighs_samples() const { return has_memory() && fold_weight == FoldWeight::kSampleCount; }
   // Whether replicas hold a mean beside the model: h, or where no record of scalars gives it to devices, d.
   bool has_mean() const {
     return has_memory() || (correction_form == CorrectionForm::kLocal && stream() == StreamKind::kTangentBlock);

@@ -122,8 +122,18 @@ bool reload_token(const Config& served, HttpServer& http) {
   return true;
 }
 
-// SIGHUP: devices, the log level and the token of the HTTP port are read anew; what else differs takes a restart, and
-// is named. http may be null.
+// Whether handshakes go on with the certificates that the files hold now. What cannot be used changes nothing.
+bool reload_certificates(Server& server) {
+  const std::string problem = server.reload_credentials();
+  if (!problem.empty()) {
+    log_event(LogLevel::kError, "reload_failed",
+              Fields().add("cause", problem).add("remedy", "the server keeps the certificates that it has"));
+  }
+  return problem.empty();
+}
+
+// SIGHUP: devices, the log level, certificates and the token of the HTTP port are read anew; what else differs takes a
+// restart, and is named. http may be null.
 void reload(const CommonOptions& options, const Config& served, Server& server, HttpServer* http) {
   Config config;
   std::string errors = load_config({options.config, process_environment(), options.overrides}, &config);
@@ -145,9 +155,11 @@ void reload(const CommonOptions& options, const Config& served, Server& server, 
   }
   const bool has_token = http != nullptr && !served.server.http_token_file.empty();
   const char* const token = !has_token ? "none" : reload_token(served, *http) ? "read" : "kept";
+  const bool has_certificates = served.server.credentials.is_set();
+  const char* const certificates = !has_certificates ? "none" : reload_certificates(server) ? "read" : "kept";
   log_event(LogLevel::kInfo, "reloaded",
             Fields().add("log_level", config.server.log_level).add("needs_restart", keys.empty() ? "none" : keys)
-                .add("http_token", token));
+                .add("http_token", token).add("certificates", certificates));
   set_log_level(level);
   server.reload();
 }
@@ -321,6 +333,10 @@ int serve(const CommonOptions& options) {
     if (!problem.empty()) {
       return fail(kExitFile, problem);
     }
+  }
+  code = check_credentials(config);
+  if (code != kExitOk) {
+    return code;
   }
   SqliteDatabase fleet;
   SqliteDatabase journal;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <mbedtls/platform_util.h>
+#include <psa/crypto.h>
 
 #include "server/model_export.h"
 #include "server/notify.h"
@@ -56,7 +57,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       parts_(std::move(parts)),
       coordinator_(std::move(coordinator)),
       devices_(std::move(devices)),
-      tls_(lookup_in(parts_.fleet), config.server.allow_psk_ke),
+      tls_(lookup_in(parts_.fleet), config.server.allow_psk_ke, credential_board()),
       listener_(io, tls_, limits_for(config), counters_, *this),
       tick_(io),
       fleet_poll_(io),
@@ -66,6 +67,9 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       watched_parameters_(std::make_shared<RunParameters>(config.run)) {
   epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
   coordinator_->set_limits({config_.server.device_messages});
+  for (const RoundSummary& round : coordinator_->replayed_rounds()) {
+    rounds_.push_back({round, 0, 0});
+  }
 }
 
 Server::~Server() {
@@ -105,12 +109,24 @@ std::string Server::start_tls() {
     }
     lookups.push_back(lookup_in(fleet));
   }
+  if (credential_board() != nullptr) {
+    if (std::string problem = reload_credentials(); !problem.empty()) {
+      return problem;
+    }
+  }
   const Status status =
-      count == 1 ? tls_.start() : listener_.start_threads(std::move(lookups), config_.server.allow_psk_ke);
+      count == 1 ? tls_.start()
+                 : listener_.start_threads(std::move(lookups), config_.server.allow_psk_ke, credential_board());
   return status == Status::kOk
              ? ""
              : "TLS cannot start: no random bytes from the operating system, or no memory; check /dev/urandom";
 }
+
+const CredentialBoard* Server::credential_board() const {
+  return config_.server.credentials.is_set() ? &credentials_ : nullptr;
+}
+
+std::string Server::reload_credentials() { return credentials_.load(config_.server.credentials); }
 
 std::string Server::start() {
   std::string problem = start_tls();
@@ -197,6 +213,55 @@ void Server::on_session_established(SessionId, uint32_t device, uint32_t claim) 
   if (claim == 0 && device >= devices_.size()) {
     refresh_fleet();  // enrolled since the last poll
   }
+}
+
+// On this thread, which waits for the disk: it happens once in a device's life, and registrations_ bounds how often.
+void Server::on_session_unregistered(SessionId session, const std::string& name) {
+  uint32_t device = kNoDevice;
+  const TlsFault refusal = register_device(name, &device);
+  listener_.admit(session, refusal, device);
+}
+
+// kNone: it is *device, and active.
+TlsFault Server::register_device(const std::string& name, uint32_t* device) {
+  const bool is_pending = config_.server.device_registration == "pending";
+  if (config_.server.device_registration == "off") {
+    return TlsFault::kUnknownIdentity;
+  }
+  if (devices_.size() >= config_.server.registration_device_count_max ||
+      !registrations_.admit(config_.server.registrations, now_ms())) {
+    return TlsFault::kRegistrationLimit;
+  }
+  PskKey key = {};  // which no file holds; `device rotate` makes one that counts
+  std::optional<uint32_t> index;
+  StoreStatus status =
+      psa_generate_random(key.data(), key.size()) == PSA_SUCCESS ? StoreStatus::kOk : StoreStatus::kFailed;
+  if (status == StoreStatus::kOk) {
+    status =
+        parts_.fleet.add_device(name, key, now_ms(), &index, is_pending ? DeviceState::kPending : DeviceState::kActive);
+  }
+  mbedtls_platform_zeroize(key.data(), key.size());
+  if (status == StoreStatus::kOk && index) {
+    ++counters_.devices_registered;
+    log_event(LogLevel::kInfo, "device_registered",
+              Fields()
+                  .add("device", name)
+                  .add("index", uint64_t{*index})
+                  .add("state", is_pending ? "pending" : "active")
+                  .add("remedy", is_pending ? "gradstream device enable lets it in" : "none needed"));
+    refresh_fleet();
+    *device = *index;
+    return is_pending ? TlsFault::kInactive : TlsFault::kNone;
+  }
+  PskEntry entry;  // another session or program has enrolled it meanwhile
+  if (status != StoreStatus::kOk || !find_psk(parts_.fleet, name, &entry)) {
+    return TlsFault::kRegistrationFailed;
+  }
+  mbedtls_platform_zeroize(entry.key.data(), entry.key.size());
+  *device = entry.device;
+  return entry.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
+         : entry.refusal == PskRefusal::kInactive ? TlsFault::kInactive
+                                                  : TlsFault::kNone;
 }
 
 void Server::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {

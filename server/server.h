@@ -49,6 +49,8 @@ class Server : public SessionOwner {
   void drain();
   // SIGHUP: looks at the devices now. Sessions are not touched.
   void reload();
+  // SIGHUP too: handshakes from now on see the files' certificates. A sentence: then nothing has changed.
+  std::string reload_credentials();
   // After io.run(): another run is active while the one of this server is paused or over, so it has drained for that.
   bool is_left_for_next_run() const { return next_run_ != 0; }
   // After io.run(): stores what is left. False when records could not be stored (their devices were told nothing).
@@ -60,11 +62,14 @@ class Server : public SessionOwner {
 
  private:
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
+  void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;
 
   std::string start_tls();
+  const CredentialBoard* credential_board() const;
+  TlsFault register_device(const std::string& name, uint32_t* device);
   PskLookup lookup_in(SqliteDatabase& fleet);
   bool find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
   bool find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out);
@@ -99,6 +104,7 @@ class Server : public SessionOwner {
   std::vector<DeviceRow> devices_;
   ShellCounters counters_;
   std::vector<std::unique_ptr<SqliteDatabase>> thread_fleets_;  // one for each thread with sessions
+  CredentialBoard credentials_;
   TlsContext tls_;
   Listener listener_;
   std::optional<StoreThread> store_;
@@ -117,7 +123,8 @@ class Server : public SessionOwner {
   std::optional<uint64_t> change_count_;  // of the database, as far as it has been read
   std::atomic<bool> is_fleet_unreadable_ = false;  // and the log says so; of all threads
   uint64_t stall_logged_ms_ = 0;
-  RateMeter claim_lines_;                       // of kFaultLines
+  RateMeter claim_lines_;  // of kFaultLines
+  RateMeter registrations_;
   uint32_t next_run_ = 0;                       // that this server makes room for; 0: none
   std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
   bool executing_ = false;

@@ -25,6 +25,15 @@ Counter* counter_of(TlsFault fault, ShellCounters& counters) {
     case TlsFault::kClaimEnded: return &counters.claims_refused;
     case TlsFault::kWrongKey: return &counters.wrong_keys;
     case TlsFault::kRecordTooLarge: return &counters.large_records;
+    case TlsFault::kCertificateExpired: return &counters.certificates_expired;
+    case TlsFault::kCertificateEarly: return &counters.certificates_early;
+    case TlsFault::kCertificateForeign: return &counters.certificates_foreign;
+    case TlsFault::kCertificateUsage: return &counters.certificates_misused;
+    case TlsFault::kCertificateName: return &counters.certificates_unnamed;
+    case TlsFault::kCertificateBroken:
+    case TlsFault::kNoCertificate: return &counters.certificates_unusable;
+    case TlsFault::kRegistrationLimit:
+    case TlsFault::kRegistrationFailed: return &counters.registrations_refused;
     default: return &counters.tls_other_faults;
   }
 }
@@ -318,6 +327,29 @@ void Session::pump_handshake() {
     fail_tls();
     return;
   }
+  if (stream_->is_unregistered()) {
+    state_ = State::kAdmit;  // within the deadline of the handshake
+    owner_->on_session_unregistered(id_, identity());
+    return;
+  }
+  establish();
+}
+
+void Session::admit(TlsFault refusal, uint32_t device) {
+  if (state_ != State::kAdmit) {
+    return;
+  }
+  if (refusal != TlsFault::kNone) {
+    stream_->refuse(refusal);
+    fail_tls();
+    return;
+  }
+  stream_->admit(device);
+  establish();
+  pump();
+}
+
+void Session::establish() {
   state_ = State::kHello;
   state_begin_ms_ = now_ms();
   exchange_due_ms_ = state_begin_ms_ + limits_.session_idle_max_ms;
@@ -342,7 +374,7 @@ void Session::fail_tls() {
   }
   fields.add("remedy", tls_fault_remedy(fault));
   const bool is_reset = fault == TlsFault::kPeerClosed;  // a port scan, a health check, a board's reset
-  if (state_ != State::kTls || may_log_fault()) {
+  if (is_open() || may_log_fault()) {
     log_event(is_reset ? LogLevel::kInfo : LogLevel::kWarn, tls_fault_event(fault), fields);
   }
   begin_closing();
@@ -499,7 +531,8 @@ Session::Deadline Session::next_deadline(uint64_t* when_ms) const {
     }
   };
   switch (state_) {
-    case State::kTls: consider(Deadline::kHandshake, state_begin_ms_ + limits_.handshake_deadline_ms); break;
+    case State::kTls:
+    case State::kAdmit: consider(Deadline::kHandshake, state_begin_ms_ + limits_.handshake_deadline_ms); break;
     case State::kHello: consider(Deadline::kHello, state_begin_ms_ + limits_.answer_deadline_ms); break;
     case State::kOpen: consider(Deadline::kIdle, peer_due_ms_); break;
     case State::kClosing: consider(Deadline::kClose, state_begin_ms_ + limits_.close_deadline_ms); break;
@@ -568,7 +601,7 @@ void Session::on_deadline(Deadline deadline) {
       break;
   }
   ++*row.counter;
-  if (state_ != State::kTls || may_log_fault()) {
+  if (!is_half_open() || may_log_fault()) {
     log_event(LogLevel::kWarn, "deadline",
               Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", text_of(peer_))
                   .add("device", identity()).add("remedy", row.remedy));

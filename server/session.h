@@ -1,9 +1,10 @@
 // One connection: TLS, frames in and out, a bounded queue, and one deadline in every state.
 //
-//   kTls ----> kHello ----> kOpen ----> kClosing -> gone
-//   handshake_ answer_      idle (below) close_deadline_ms
-//   deadline_ms deadline_ms
+//   kTls -(kAdmit)-> kHello ----> kOpen ----> kClosing -> gone
+//   handshake_       answer_      idle (below) close_deadline_ms
+//   deadline_ms      deadline_ms
 //
+// kAdmit: by its certificate the peer is a device that the owner has to register first.
 // Over all states: a frame (or TLS record) begun is complete within frame_deadline_ms, and a write leaves within
 // write_deadline_ms. In kOpen the peer is due:
 //   after a Task              within the task's own deadline plus answer_deadline_ms (session_idle_max_ms without one)
@@ -93,6 +94,8 @@ class SessionOwner {
   virtual ~SessionOwner() = default;
   // device: enrolment index, proven; claim: not 0, it has proven that one, and is no device yet.
   virtual void on_session_established(SessionId session, uint32_t device, uint32_t claim) = 0;
+  // Before it: a peer has proven a certificate of this device, and nobody has enrolled that. Answered by admit().
+  virtual void on_session_unregistered(SessionId session, const std::string& name) = 0;
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
   // Of a session of this claim; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
@@ -123,6 +126,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void close(gs_Reason reason);
   // A message that make_frame() has no room for ends it.
   void overload();
+  // The answer to on_session_unregistered(): kNone, and the device is this one; else why it may not come in.
+  void admit(TlsFault refusal, uint32_t device);
   // The answer to a claim ends its session.
   void answer_claim(gs_Reason reason);
   // Ends it at once, without a word; on_session_ended() is still called.
@@ -132,18 +137,19 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string& identity() const { return stream_->identity(); }
   uint32_t device() const { return stream_->device(); }
   uint32_t claim() const { return stream_->claim(); }
-  bool is_half_open() const { return state_ == State::kTls; }
+  bool is_half_open() const { return state_ == State::kTls || state_ == State::kAdmit; }
   bool is_open() const { return state_ == State::kHello || state_ == State::kOpen; }
   // Established, and nothing has been heard of it yet.
   bool is_silent() const { return state_ == State::kHello; }
   size_t queued_size() const { return *gauge_; }
 
  private:
-  enum class State : uint8_t { kNew, kTls, kHello, kOpen, kClosing, kGone };
+  enum class State : uint8_t { kNew, kTls, kAdmit, kHello, kOpen, kClosing, kGone };
   enum class Deadline : uint8_t { kNone, kHandshake, kHello, kFrame, kWrite, kIdle, kClose };
 
   void pump();
   void pump_handshake();
+  void establish();
   void pump_input();
   void pump_output();
   void write_queued();

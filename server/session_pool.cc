@@ -46,6 +46,9 @@ void SessionPool::follow(SessionOrder order) {
         session->close(gs_Reason_REASON_NEWER_SESSION);
       }
       break;
+    case SessionOrder::Kind::kAdmit:
+      session->admit(order.refusal, order.device);
+      break;
     case SessionOrder::Kind::kEvict:
       if (session->is_half_open()) {
         session->abort();
@@ -99,6 +102,10 @@ Session* SessionPool::find(SessionId session) const {
 
 void SessionPool::on_session_established(SessionId session, uint32_t device, uint32_t claim) {
   owner_.on_session_established(session, device, claim);
+}
+
+void SessionPool::on_session_unregistered(SessionId session, const std::string& name) {
+  owner_.on_session_unregistered(session, name);
 }
 
 void SessionPool::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {

@@ -20,11 +20,14 @@ struct SessionOrder {
     kAnswerClaim,  // with the reason
     kReplace,      // by a newer session of its device, if nothing has been heard of it yet
     kEvict,        // if it is in its handshake still
+    kAdmit,        // the device, or refusal
   };
   Kind kind = Kind::kSend;
   gs_Reason reason = gs_Reason_REASON_NONE;
   SessionId session = 0;
   OutFrame frame = {};
+  uint32_t device = 0;
+  TlsFault refusal = TlsFault::kNone;
 };
 
 class SessionPool final : public SessionOwner {
@@ -48,6 +51,7 @@ class SessionPool final : public SessionOwner {
 
  private:
   void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
+  void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
   void on_session_ended(SessionId session) override;

@@ -43,6 +43,14 @@ struct ShellCounters {
   Counter wrong_keys;
   Counter large_records;
   Counter tls_other_faults;
+  Counter certificates_expired;
+  Counter certificates_early;
+  Counter certificates_foreign;
+  Counter certificates_misused;
+  Counter certificates_unnamed;
+  Counter certificates_unusable;
+  Counter devices_registered;
+  Counter registrations_refused;
   Counter malformed_frames;
   Counter deadline_handshake;
   Counter deadline_hello;
@@ -79,6 +87,15 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
   visit("wrong_keys", "Handshakes with another key than the enrolled one.", s.wrong_keys);
   visit("large_records", "Sessions ended for a TLS record beyond record_size_limit.", s.large_records);
   visit("tls_other_faults", "Handshakes that failed otherwise.", s.tls_other_faults);
+  visit("certificates_expired", "Handshakes with a certificate whose time is over.", s.certificates_expired);
+  visit("certificates_early", "Handshakes with a certificate whose time has not come.", s.certificates_early);
+  visit("certificates_foreign", "Handshakes with a certificate of another CA.", s.certificates_foreign);
+  visit("certificates_misused", "Handshakes with a certificate that is not for clients.", s.certificates_misused);
+  visit("certificates_unnamed", "Handshakes with a certificate that names no device.", s.certificates_unnamed);
+  visit("certificates_unusable", "Handshakes with a certificate that cannot be read or proven, or with none.",
+        s.certificates_unusable);
+  visit("devices_registered", "Devices that their certificate enrolled.", s.devices_registered);
+  visit("registrations_refused", "Unknown devices with a certificate that were not enrolled.", s.registrations_refused);
   visit("malformed_frames", "Sessions ended for bytes that are no message.", s.malformed_frames);
   visit("deadline_handshake", "Sessions ended by handshake_deadline_ms.", s.deadline_handshake);
   visit("deadline_hello", "Sessions ended for want of a Hello.", s.deadline_hello);

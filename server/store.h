@@ -18,7 +18,7 @@ namespace gradstream {
 
 enum class RecordKind : uint8_t {
   kTaskIssued = 1,  // device, task_sequence, version (the task's base version); steps_done: the steps that it asks for
-                    // where they are not K (0)
+                    // where they are not K (0); weight: the samples that the device weighs by, in the memory form
   kUpdate = 2,      // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
                     // it goes into, steps_done, weight (with staleness), verdict, in step_scale 1 / q of the device's
                     // participation, in `detail` what a step took, us (0: unknown); payload: decoded values, f32 (f64

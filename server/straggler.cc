@@ -53,12 +53,17 @@ uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness) {
 }
 
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness) {
-  const uint32_t own = parameters.fold_weight == FoldWeight::kUniform
-                           ? kStalenessOne
-                           : std::clamp(sample_count, 1U, parameters.fold_weight_max);
+  const bool is_uniform = parameters.fold_weight == FoldWeight::kUniform || parameters.has_memory();
+  const uint32_t own = is_uniform ? kStalenessOne : std::clamp(sample_count, 1U, parameters.fold_weight_max);
   const uint32_t half = kStalenessOne / 2;
   const uint32_t weight = (own * staleness_weight(parameters, staleness) + half) >> kStalenessBits;
   return static_cast<uint16_t>(std::max(weight, 1U));
+}
+
+uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count) {
+  return parameters.memory_weighs_samples()
+             ? static_cast<uint16_t>(std::clamp(sample_count, 1U, parameters.fold_weight_max))
+             : uint16_t{1};
 }
 
 uint32_t timed_step_count(const RunParameters& parameters, uint32_t step_time_us, uint64_t budget_ms) {
@@ -112,8 +117,8 @@ void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
 
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
   const bool is_over_selected = parameters.over_selection > 1;
-  const uint32_t wanted = parameters.update_goal == 0 && is_over_selected ? parameters.cohort_size
-                                                                          : parameters.update_goal;
+  const uint32_t wanted =
+      parameters.update_goal == 0 && is_over_selected ? parameters.cohort_size : parameters.update_goal;
   return wanted == 0 ? asked_count : std::min(wanted, asked_count);
 }
 

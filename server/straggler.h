@@ -27,7 +27,11 @@ uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness);
 
 // An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
+// In the memory form the staleness weight alone: the device's own outlives the version.
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness);
+
+// N_i of the memory form's w_i = N_i / N: the samples, capped, at least 1. 1 where the run weighs otherwise.
+uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count);
 
 // K_i of a device whose local step takes step_time_us (0: not known) and that has budget_ms for all: as many steps as
 // seven eighths of the budget hold, the last eighth being the way back, from least_steps() to K. A device that nobody

@@ -28,6 +28,11 @@ constexpr uint16_t kGroups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519, MBEDTLS_SSL_I
 constexpr int kCiphersuites[] = {MBEDTLS_TLS1_3_AES_128_GCM_SHA256, MBEDTLS_TLS1_3_AES_128_CCM_SHA256, 0};
 
 constexpr unsigned char kAlertUnknownPskIdentity = 115;
+constexpr unsigned char kAlertCertificateRequired = 116;
+
+// Codes of Mbed TLS's modules for X.509 and what it is made of (mbedtls/error.h).
+constexpr int kX509CodeFirst = 0x2080;
+constexpr int kX509CodeEnd = 0x4000;
 
 // The largest record that both ends may send: content, its type, tag and padding.
 constexpr size_t kRecordSizeMax = MBEDTLS_SSL_IN_CONTENT_LEN + 256;
@@ -69,6 +74,16 @@ const char* tls_fault_event(TlsFault fault) {
     case TlsFault::kNoPsk: return "tls_no_psk";
     case TlsFault::kKeyExchange: return "tls_key_exchange";
     case TlsFault::kRecordTooLarge: return "tls_record_too_large";
+    case TlsFault::kCertificateExpired: return "tls_certificate_expired";
+    case TlsFault::kCertificateEarly: return "tls_certificate_not_yet_valid";
+    case TlsFault::kCertificateForeign: return "tls_certificate_foreign";
+    case TlsFault::kCertificateUsage: return "tls_certificate_usage";
+    case TlsFault::kCertificateName: return "tls_certificate_name";
+    case TlsFault::kCertificateBroken: return "tls_certificate_broken";
+    case TlsFault::kNoCertificate: return "tls_no_certificate";
+    case TlsFault::kServerUntrusted: return "tls_server_untrusted";
+    case TlsFault::kRegistrationLimit: return "tls_registration_limit";
+    case TlsFault::kRegistrationFailed: return "tls_registration_failed";
     case TlsFault::kPeerAlert: return "tls_peer_alert";
     case TlsFault::kPeerClosed: return "tls_peer_closed";
     case TlsFault::kProtocol: return "tls_protocol";
@@ -97,6 +112,27 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kRecordTooLarge:
       return "the peer ignores record_size_limit (RFC 8449), and sends records of more than 1,024 bytes: use a client "
              "that knows it";
+    case TlsFault::kCertificateExpired:
+      return "sign the device a new certificate, and compare its dates with this machine's clock";
+    case TlsFault::kCertificateEarly: return "its time begins later: compare its dates with this machine's clock";
+    case TlsFault::kCertificateForeign:
+      return "sign the device's certificate by the CA of server.device_ca_file; if that CA was replaced, keep both in "
+             "the file for a while";
+    case TlsFault::kCertificateUsage:
+      return "sign it for clients: extendedKeyUsage clientAuth, keyUsage digitalSignature, a key over P-256";
+    case TlsFault::kCertificateName:
+      return "its CN is to be the device's name: 1 to 56 printable characters without spaces, commas, / and ~";
+    case TlsFault::kCertificateBroken:
+      return "the certificate cannot be read or its key is another one: ECDSA over P-256, at most 900 bytes, and the "
+             "key that it was signed for";
+    case TlsFault::kNoCertificate: return "give the device a certificate of the device CA, or a pre-shared key";
+    case TlsFault::kServerUntrusted:
+      return "the device does not believe server.certificate_file: see its console; compare its CA, its dates and the "
+             "name that the device dials";
+    case TlsFault::kRegistrationLimit:
+      return "the device tries again; see registrations_per_s_max and registration_device_count_max of server.limits, "
+             "and who holds certificates for so many names";
+    case TlsFault::kRegistrationFailed: return "free space or repair the disk; the device tries again by itself";
     case TlsFault::kPeerAlert: return "see the device's console";
     case TlsFault::kPeerClosed: return "none needed if the device was reset; else check the link";
     case TlsFault::kProtocol: return "check the link for lost or foreign bytes; the device dials again";
@@ -106,7 +142,8 @@ const char* tls_fault_remedy(TlsFault fault) {
 
 // ---- TlsContext ----------------------------------------------------------------------------------------------------
 
-TlsContext::TlsContext(PskLookup lookup, bool allow_psk_ke) : lookup_(std::move(lookup)), allow_psk_ke_(allow_psk_ke) {
+TlsContext::TlsContext(PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board)
+    : lookup_(std::move(lookup)), allow_psk_ke_(allow_psk_ke), board_(board) {
   mbedtls_ssl_config_init(&config_);
   scratch_.resize(kScratchSize);
 }
@@ -126,6 +163,11 @@ Status TlsContext::start() {
   if (allow_psk_ke_) {
     modes |= MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK;
   }
+  if (board_ != nullptr) {
+    modes |= MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_EPHEMERAL;
+    mbedtls_ssl_conf_authmode(&config_, MBEDTLS_SSL_VERIFY_OPTIONAL);  // TlsStream::admit_certificate() is the judge
+    mbedtls_ssl_conf_cert_cb(&config_, &TlsContext::on_choose_certificate);
+  }
   mbedtls_ssl_conf_tls13_key_exchange_modes(&config_, modes);
   mbedtls_ssl_conf_min_tls_version(&config_, MBEDTLS_SSL_VERSION_TLS1_3);
   mbedtls_ssl_conf_groups(&config_, kGroups);
@@ -133,6 +175,35 @@ Status TlsContext::start() {
   mbedtls_ssl_conf_rng(&config_, random_bytes, nullptr);
   mbedtls_ssl_conf_psk_cb(&config_, &TlsContext::on_psk, this);
   return Status::kOk;
+}
+
+// Those published last, which the board has checked. A certificate that has expired since is shown all the same: peers
+// name it.
+const std::shared_ptr<Credentials>& TlsContext::credentials() {
+  if (board_ != nullptr) {
+    auto bundle = board_->read();
+    if (bundle != bundle_) {
+      credentials_ = std::make_shared<Credentials>();
+      bundle->parse_into(credentials_.get(), CertificateRole::kServer);
+      bundle_ = std::move(bundle);
+    }
+  }
+  return credentials_;
+}
+
+// Called in every handshake, when its kind has been chosen.
+int TlsContext::on_choose_certificate(mbedtls_ssl_context* ssl) {
+  auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
+  if (!stream->identity_.empty()) {
+    // Beside a key that was refused, and of which the peer has been told, no certificate counts. Without a certificate
+    // of this end none is asked for, and who has offered a key must prove it.
+    const bool is_refused = !stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone;
+    return is_refused ? MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY : 0;
+  }
+  const Credentials& credentials = *stream->credentials_;
+  stream->has_shown_certificate_ = true;
+  mbedtls_ssl_set_hs_ca_chain(ssl, credentials.authority(), nullptr);
+  return mbedtls_ssl_set_hs_own_cert(ssl, credentials.certificate(), credentials.key());
 }
 
 int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned char* identity, size_t identity_size) {
@@ -169,6 +240,10 @@ Status TlsStream::start() {
     return Status::kOutOfMemory;
   }
   mbedtls_ssl_set_user_data_p(&ssl_, this);
+  credentials_ = context_.credentials();
+  if (credentials_ != nullptr) {
+    mbedtls_ssl_set_verify(&ssl_, &TlsStream::on_verify, this);
+  }
   mbedtls_ssl_set_bio(&ssl_, this, &TlsStream::bio_send, &TlsStream::bio_receive, nullptr);
   arm_read();
   return Status::kOk;
@@ -186,8 +261,10 @@ Status TlsStream::handshake() {
     const int code = mbedtls_ssl_handshake(&ssl_);
     if (code == 0) {
       established_ = true;
+      const Status admitted = admit_certificate();
+      credentials_ = nullptr;
       flush();
-      return Status::kOk;
+      return admitted;
     }
     if (code == MBEDTLS_ERR_SSL_WANT_READ && !starved_) {
       continue;  // it stopped between two messages although bytes are there
@@ -199,6 +276,85 @@ Status TlsStream::handshake() {
     }
     return fail(code);
   }
+}
+
+// Once for each certificate of the chain, the device's own last.
+int TlsStream::on_verify(void* stream, mbedtls_x509_crt* certificate, int depth, uint32_t* flags) {
+  auto* const self = static_cast<TlsStream*>(stream);
+  if (depth == 0) {
+    self->has_certificate_ = true;
+    self->identity_ = device_name_of(*certificate);
+    self->identity_known_ = true;
+    self->entry_.device = kNoDevice;
+    *flags |= self->identity_.empty() ? MBEDTLS_X509_BADCERT_CN_MISMATCH : 0;
+  }
+  return 0;
+}
+
+// Where this end has shown a certificate, no key has proven anything: the peer's certificate must, and its CN says who
+// it is; the fleet says whether that one may come in. It is refused here and not in the handshake, as Mbed TLS's server
+// would encrypt an alert there with keys that the peer has left behind. Also frees the certificate, which no idle
+// session needs.
+Status TlsStream::admit_certificate() {
+  if (!has_shown_certificate_) {
+    return Status::kOk;
+  }
+  const TlsFault fault = find_certificate_fault();
+  mbedtls_ssl_session* const session = ssl_.MBEDTLS_PRIVATE(session);
+  if (session->MBEDTLS_PRIVATE(peer_cert) != nullptr) {
+    mbedtls_x509_crt_free(session->MBEDTLS_PRIVATE(peer_cert));
+    mbedtls_free(session->MBEDTLS_PRIVATE(peer_cert));
+    session->MBEDTLS_PRIVATE(peer_cert) = nullptr;
+  }
+  if (fault != TlsFault::kNone) {
+    refuse(fault);
+    return Status::kProtocolError;
+  }
+  const bool is_known = context_.lookup_(identity_, &entry_);
+  mbedtls_platform_zeroize(entry_.key.data(), entry_.key.size());
+  if (!is_known) {
+    entry_ = {};
+    entry_.device = kNoDevice;
+  }
+  switch (entry_.refusal) {
+    case PskRefusal::kRevoked: refuse(TlsFault::kRevoked); break;
+    case PskRefusal::kInactive: refuse(TlsFault::kInactive); break;
+    default: return Status::kOk;  // the generations of its key say nothing about a certificate
+  }
+  return Status::kProtocolError;
+}
+
+TlsFault TlsStream::find_certificate_fault() const {
+  constexpr uint32_t kUsage = MBEDTLS_X509_BADCERT_KEY_USAGE | MBEDTLS_X509_BADCERT_EXT_KEY_USAGE |
+                              MBEDTLS_X509_BADCERT_BAD_PK | MBEDTLS_X509_BADCERT_BAD_KEY;
+  const uint32_t flags = mbedtls_ssl_get_verify_result(&ssl_);
+  return !has_certificate_                                    ? TlsFault::kNoCertificate
+         : (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0 ? TlsFault::kCertificateForeign
+         : (flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0     ? TlsFault::kCertificateExpired
+         : (flags & MBEDTLS_X509_BADCERT_FUTURE) != 0      ? TlsFault::kCertificateEarly
+         : (flags & kUsage) != 0                           ? TlsFault::kCertificateUsage
+         : identity_.empty()                               ? TlsFault::kCertificateName
+         : flags != 0                                      ? TlsFault::kCertificateBroken
+                                                           : TlsFault::kNone;
+}
+
+void TlsStream::refuse(TlsFault fault) {
+  unsigned char alert = MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
+  switch (fault) {
+    case TlsFault::kUnknownIdentity: alert = kAlertUnknownPskIdentity; break;
+    case TlsFault::kCertificateExpired:  // "has expired or is not currently valid" (RFC 8446, 6.2)
+    case TlsFault::kCertificateEarly: alert = MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED; break;
+    case TlsFault::kCertificateForeign: alert = MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA; break;
+    case TlsFault::kCertificateUsage: alert = MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT; break;
+    case TlsFault::kCertificateName:
+    case TlsFault::kCertificateBroken: alert = MBEDTLS_SSL_ALERT_MSG_BAD_CERT; break;
+    case TlsFault::kNoCertificate: alert = kAlertCertificateRequired; break;
+    case TlsFault::kRegistrationLimit: alert = MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN; break;
+    case TlsFault::kRegistrationFailed: alert = MBEDTLS_SSL_ALERT_MSG_INTERNAL_ERROR; break;
+    default: break;
+  }
+  mbedtls_ssl_send_alert_message(&ssl_, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+  fault_ = fault;
 }
 
 Result<size_t> TlsStream::read(uint8_t* out, size_t size) {
@@ -407,12 +563,31 @@ void TlsStream::track_records(const unsigned char* bytes, size_t size) {
   }
 }
 
+// Of a handshake by certificate that did not come to its end; kNone: it is not the certificates'.
+TlsFault TlsStream::find_broken_certificate(int code) const {
+  if (established_ || !has_shown_certificate_) {
+    return TlsFault::kNone;
+  }
+  if (has_certificate_) {  // what its key has signed is wrong
+    return code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE ? TlsFault::kCertificateBroken : TlsFault::kNone;
+  }
+  // An alert, from before the peer's keys had changed or after.
+  if (code == MBEDTLS_ERR_SSL_INVALID_MAC || code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+    return TlsFault::kServerUntrusted;
+  }
+  // What cannot be parsed is an error of another module of Mbed TLS.
+  const bool is_unread = -code >= kX509CodeFirst && -code < kX509CodeEnd;
+  return is_unread ? TlsFault::kCertificateBroken : TlsFault::kNone;
+}
+
 Status TlsStream::fail(int code) {
   if (fault_ != TlsFault::kNone) {
     return Status::kProtocolError;
   }
   fault_detail_ = mbedtls_text(code);
-  if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_size_ > kRecordSizeMax) {
+  if (const TlsFault of_certificate = find_broken_certificate(code); of_certificate != TlsFault::kNone) {
+    fault_ = of_certificate;
+  } else if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_size_ > kRecordSizeMax) {
     fault_ = TlsFault::kRecordTooLarge;
   } else if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION) {
     fault_ = TlsFault::kTlsVersion;

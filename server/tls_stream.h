@@ -10,8 +10,10 @@
 // bytes left or the peer is gone; the owner then calls handshake(), read() and write() until they would block.
 //
 // Trust: the identity is the one of the pre-shared key that both ends proved (psk_dhe_ke with x25519 or P-256; psk_ke
-// where the context allows it). No certificates, no tickets, no renegotiation; records of at most 1,024 bytes.
-// A peer offers one identity: an unknown one is answered at once with the alert unknown_psk_identity.
+// where the context allows it), or the CN of a certificate that the device CA has signed, where the context has
+// credentials. No tickets, no renegotiation; records of at most 1,024 bytes. A peer offers one identity: an unknown one
+// is answered at once with the alert unknown_psk_identity; of a certificate it may be one that the owner registers
+// (is_unregistered()). What a peer sends is looked at only when it is admitted.
 //
 // A context and its streams belong to one thread. Several contexts may have threads of their own: the keys and random
 // numbers of PSA, which are the process's, are locked (MBEDTLS_THREADING_C); contexts are started before any of them
@@ -32,6 +34,7 @@
 
 #include "runtime/base/status.h"
 #include "server/asio_alias.h"
+#include "server/credentials.h"
 
 namespace gradstream {
 
@@ -59,20 +62,30 @@ using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
 
 enum class TlsFault : uint8_t {
   kNone,
-  kNotTls,           // the first bytes are no TLS record
-  kTlsVersion,       // the peer speaks TLS, but not 1.3
-  kUnknownIdentity,  // nobody of that name is enrolled
-  kRevoked,          // enrolled once, revoked since
-  kInactive,         // pending or disabled
-  kExpiredKey,       // of a generation that a rotation has ended
-  kClaimEnded,       // a claim whose time is over
-  kWrongKey,         // the identity is known, its key differs
-  kNoPsk,            // the peer offers no pre-shared key or no key exchange of ours
-  kKeyExchange,      // the identity is known, but offered with psk_ke alone, which the context does not allow
-  kRecordTooLarge,   // the peer sends records beyond record_size_limit
-  kPeerAlert,        // the peer ended it with an alert
-  kPeerClosed,       // the peer closed the connection
-  kProtocol,         // anything else that is no TLS 1.3
+  kNotTls,              // the first bytes are no TLS record
+  kTlsVersion,          // the peer speaks TLS, but not 1.3
+  kUnknownIdentity,     // nobody of that name is enrolled
+  kRevoked,             // enrolled once, revoked since
+  kInactive,            // pending or disabled
+  kExpiredKey,          // of a generation that a rotation has ended
+  kClaimEnded,          // a claim whose time is over
+  kWrongKey,            // the identity is known, its key differs
+  kNoPsk,               // the peer offers no pre-shared key or no key exchange of ours
+  kKeyExchange,         // the identity is known, but offered with psk_ke alone, which the context does not allow
+  kRecordTooLarge,      // the peer sends records beyond record_size_limit
+  kCertificateExpired,  // by certificate: of the device CA, but its time is over
+  kCertificateEarly,    // its time has not come
+  kCertificateForeign,  // not signed by the device CA
+  kCertificateUsage,    // not for clients
+  kCertificateName,     // its CN is no device's name, or there is none
+  kCertificateBroken,   // cannot be read, or the peer does not prove its key
+  kNoCertificate,       // the peer has none and no pre-shared key
+  kServerUntrusted,     // the peer broke off at this end's certificate
+  kRegistrationLimit,   // an unknown device, and no more are registered now
+  kRegistrationFailed,  // an unknown device, and the database failed
+  kPeerAlert,           // the peer ended it with an alert
+  kPeerClosed,          // the peer closed the connection
+  kProtocol,            // anything else that is no TLS 1.3
 };
 // Stable identifier for log lines ("tls_wrong_key"), and a sentence with the remedy.
 const char* tls_fault_event(TlsFault fault);
@@ -82,7 +95,8 @@ const char* tls_fault_remedy(TlsFault fault);
 class TlsContext {
  public:
   // allow_psk_ke: also the key exchange without forward secrecy, for the smallest boards.
-  TlsContext(PskLookup lookup, bool allow_psk_ke);
+  // board: of the certificates that are taken beside keys, loaded; null: none are. Must outlive the context.
+  TlsContext(PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board = nullptr);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -92,9 +106,14 @@ class TlsContext {
  private:
   friend class TlsStream;
   static int on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned char* identity, size_t identity_size);
+  static int on_choose_certificate(mbedtls_ssl_context* ssl);
+  const std::shared_ptr<Credentials>& credentials();
 
   PskLookup lookup_;
   bool allow_psk_ke_;
+  const CredentialBoard* board_;
+  std::shared_ptr<const CredentialBundle> bundle_;  // that the credentials were parsed from
+  std::shared_ptr<Credentials> credentials_;
   mbedtls_ssl_config config_ = {};
   std::vector<uint8_t> scratch_;  // what one read of one stream takes, see TlsStream
 };
@@ -111,6 +130,12 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   Status start();
   // kOk: established. kWouldBlock: call again on the next event. Any other: dead, see fault().
   Status handshake();
+  // After handshake(): by its certificate the peer is a device that nobody has enrolled. The owner calls admit() or
+  // refuse().
+  bool is_unregistered() const { return established_ && has_certificate_ && entry_.device == kNoDevice; }
+  void admit(uint32_t device) { entry_.device = device; }
+  // Tells an established peer by an alert; fault() is that one from now on.
+  void refuse(TlsFault fault);
   // At least one byte. kWouldBlock; kClosed: the peer is gone; kProtocolError: see fault().
   Result<size_t> read(uint8_t* out, size_t size);
   // Takes all of the bytes (at most one record's worth) or none (kWouldBlock: call again after a flush() that leaves
@@ -144,6 +169,10 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   friend class TlsContext;
   static int bio_send(void* context, const unsigned char* bytes, size_t size);
   static int bio_receive(void* context, unsigned char* out, size_t size);
+  static int on_verify(void* stream, mbedtls_x509_crt* certificate, int depth, uint32_t* flags);
+  Status admit_certificate();
+  TlsFault find_certificate_fault() const;
+  TlsFault find_broken_certificate(int code) const;
   void arm_read();
   void on_readable(const ErrorCode& error);
   void on_written(const ErrorCode& error, size_t size);
@@ -176,6 +205,9 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   std::string identity_;
   PskEntry entry_;
   bool identity_known_ = false;
+  bool has_shown_certificate_ = false;        // of this end
+  bool has_certificate_ = false;              // the identity is its CN
+  std::shared_ptr<Credentials> credentials_;  // during the handshake
   uint64_t wire_bytes_sent_ = 0;
   uint64_t wire_bytes_received_ = 0;
 };

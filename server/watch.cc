@@ -211,6 +211,7 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
       .add("snapshots", device.snapshots_sent)
       .add("sample_count", device.sample_count)
       .add("step_time_us", device.step_time_us)
+      .add("board", device.board)
       .add("firmware", device.firmware_version)
       .word("reset_cause", reset_cause_text(device.reset_cause))
       .add("uptime_s", report.uptime_s)

@@ -25,9 +25,9 @@ namespace gradstream {
 inline constexpr uint32_t kWatchPeriodMs = 1000;
 inline constexpr uint32_t kWatchStaleMs = 10000;
 // Versions whose summaries are kept for /status. Reason: a curve's width in pixels.
-inline constexpr size_t kRoundHistoryMax = 512;
+inline constexpr size_t kRoundHistoryMax = kReplayedRoundMax;
 
-// A round with what the wire had carried since the server's start when it closed, TLS and all.
+// A round with what the wire had carried since the server's start when it closed, TLS and all; 0: it closed before.
 struct WatchedRound {
   RoundSummary summary;
   uint64_t wire_bytes_received = 0;
@@ -60,7 +60,7 @@ struct WatchSnapshot {
   bool is_draining = false;
   ShellCounters shell;
   CoordinatorCounters coordinator;
-  std::vector<WatchedRound> rounds;  // the last ones since the start, oldest first
+  std::vector<WatchedRound> rounds;  // the last ones, oldest first
   // Of a large fleet less often than the rest, and shared by the snapshots between.
   std::shared_ptr<const std::vector<DeviceStatus>> devices;
   uint64_t devices_taken_ms = 0;

@@ -91,23 +91,57 @@ std::string Oracle::on_run_event(const JournalRecord& record) {
   return "";
 }
 
-// weight_share_max, to the weights of the journal: nobody has more than its share unless all have the same.
+// weight_share_max by its definition (docs/algorithms.md), not by the server's code: whoever is above the cap
+// c = s (m c + what the others weigh) comes under it, until nobody is. The unit is that in which the cap is the largest
+// weight that there is; where the capped ones alone would have the whole, all weigh the same.
+void bring_under_cap(Real share_max, std::vector<uint64_t>* weights) {
+  constexpr uint64_t kWhole = 1U << 16;  // s is a number of so many parts
+  const auto share = static_cast<uint64_t>(static_cast<double>(share_max) * kWhole);
+  std::vector<bool> is_capped(weights->size());
+  uint64_t others = std::accumulate(weights->begin(), weights->end(), uint64_t{0});
+  uint64_t capped_count = 0;
+  for (bool is_settled = false; !is_settled;) {
+    if (capped_count * share >= kWhole || capped_count == weights->size()) {
+      std::fill(weights->begin(), weights->end(), uint64_t{1});
+      return;
+    }
+    is_settled = true;
+    const uint64_t top = share * others;  // c = top / bottom
+    const uint64_t bottom = kWhole - capped_count * share;
+    for (size_t i = 0; i < weights->size(); ++i) {
+      if (!is_capped[i] && (*weights)[i] * bottom > top) {
+        is_capped[i] = true;
+        is_settled = false;
+        others -= (*weights)[i];
+        ++capped_count;
+      }
+    }
+    if (is_settled && capped_count > 0) {
+      const uint64_t unit = std::max<uint64_t>(UINT16_MAX * bottom / top, 1);
+      for (size_t i = 0; i < weights->size(); ++i) {
+        (*weights)[i] = is_capped[i] ? unit * top / bottom : unit * (*weights)[i];
+      }
+    }
+  }
+}
+
+// To the weights of the journal: nobody has more than its share unless all have the same.
 std::string Oracle::cap_shares() {
   if (parameters_.weight_share_max == 1 || shares_.empty()) {
     return "";
   }
-  std::vector<uint16_t> weights;
+  std::vector<uint64_t> weights;
   for (const Share& share : shares_) {
-    weights.push_back(static_cast<uint16_t>(share.weight));
+    weights.push_back(share.weight);
   }
-  cap_weights(parameters_, weights);
+  bring_under_cap(parameters_.weight_share_max, &weights);
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (*least != *most && *most > static_cast<double>(parameters_.weight_share_max) * sum) {
+  if (*least != *most && static_cast<double>(*most) > static_cast<double>(parameters_.weight_share_max) * sum) {
     return "an update weighs more than its share";
   }
   for (size_t i = 0; i < shares_.size(); ++i) {
-    shares_[i].weight = weights[i];
+    shares_[i].weight = static_cast<uint32_t>(weights[i]);
   }
   return "";
 }

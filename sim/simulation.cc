@@ -90,6 +90,9 @@ RunParameters sim_parameters(const SimOptions& options) {
     p.shape = {};
     set_parts(&p);
   }
+  if (options.is_grassmann) {
+    p.manifold = ManifoldId::kGrassmann;
+  }
   if (options.is_fixed_rank) {
     p.manifold = ManifoldId::kFixedRank;
     p.matrix = "8x6";

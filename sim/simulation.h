@@ -31,6 +31,7 @@ struct SimOptions {
   Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
   bool error_feedback = false;         // of tangents that are not in f32
   bool is_product = false;             // of several manifolds, not Stiefel alone
+  bool is_grassmann = false;           // the subspaces of those Stiefel points
   bool is_fixed_rank = false;          // matrix completion at rank 2
   uint32_t fault_bits = 0;             // bit n: Fault n may happen
   bool has_stragglers =

@@ -21,6 +21,15 @@ RunParameters memory_parameters(CorrectionForm form) {
   return p;
 }
 
+// The same with w_i = N_i / N, and whatever else updates can be: late, partial, of shared directions.
+RunParameters weighed_parameters(CorrectionForm form) {
+  RunParameters p = memory_parameters(form);
+  p.fold_weight = FoldWeight::kSampleCount;
+  p.late = LatePolicy::kWeight;
+  p.update_goal = 1;
+  return p;
+}
+
 // A rule with its replica, the recursion beside it, and a second replica that only ever gets records.
 class Memory {
  public:
@@ -33,8 +42,13 @@ class Memory {
                                                       server_.arena),
               Status::kOk);
     follow(first_record(p, p.device_count, point.data()));
-    h_.resize(p.shape.size());
+    samples_.assign(p.device_count, 1);
+    inverse_participation_.assign(p.device_count, 1);
   }
+  // N_i of the updates that are added from now on.
+  void set_samples(std::vector<uint16_t> samples) { samples_ = std::move(samples); }
+  // 1 / q_i of the same.
+  void set_inverse_participation(std::vector<Real> inverse) { inverse_participation_ = std::move(inverse); }
   Fleet& fleet() { return *fleet_; }
   Replica& replica() { return server_.replica; }
   Arena& arena() { return server_.arena; }
@@ -44,7 +58,8 @@ class Memory {
 
   FoldInput input(uint32_t device, uint32_t base, uint32_t steps, const std::vector<Real>& values,
                   uint32_t om = kStalenessOne) const {
-    return {p_.owner_of(device), base, steps, static_cast<uint16_t>(om), values, device};
+    return {p_.owner_of(device), base, steps, static_cast<uint16_t>(om), values, device, inverse_participation_[device],
+            samples_[device]};
   }
   // A random update, also in the recursion.
   void add(uint32_t device, uint32_t base, uint32_t steps, uint32_t om = kStalenessOne) {
@@ -52,25 +67,39 @@ class Memory {
     const std::vector<Real> s =
         draw_values(is_scalar ? steps * p_.direction_count : p_.shape.size(), 1000 * device + base, 2);
     ASSERT_EQ(rule_->add(input(device, base, steps, s, om)), Status::kOk);
-    added_.push_back({device, steps, om, gbar(device, base, steps, s)});
+    added_.push_back({device, steps, om, {samples_[device] / 1.0, gbar(device, base, steps, s)}});
   }
   // Closes the version; both replicas and the recursion follow.
   void close() {
-    const double n = fleet_->size();
-    const bool is_unbiased = p_.correction_form == CorrectionForm::kUnbiased;
-    std::vector<double> d = h_;
+    // Of all devices, or of those heard of, N with what they say now.
+    std::map<uint32_t, Last> next = last_;
+    for (const Added& a : added_) {
+      next[a.device] = a.last;
+    }
+    const bool is_uniform = p_.fold_weight == FoldWeight::kUniform;
+    const double total = is_uniform ? fleet_->size() : total_of(next);
+    const double n = is_uniform ? fleet_->size() : static_cast<double>(next.size());
+    const double a_by_w = p_.correction_form == CorrectionForm::kUnbiased ? n / static_cast<double>(added_.size()) : 1;
+    std::vector<double> d = mean_of(last_, total);
     double steps = 0;
+    double weight = 0;
     for (const Added& a : added_) {
       const auto old = last_.find(a.device);
-      const double share = (is_unbiased ? 1.0 / static_cast<double>(added_.size()) : 1 / n) * a.om / kStalenessOne;
+      const double inverse_pi = is_unbiased(p_) ? static_cast<double>(inverse_participation_[a.device]) : a_by_w;
+      const double share = inverse_pi * a.om / kStalenessOne / total;
       for (size_t e = 0; e < d.size(); ++e) {
-        const double v = a.gbar[e] - (old == last_.end() ? 0 : old->second[e]);
-        d[e] += share * v;
-        h_[e] += v / n;
+        d[e] += share * a.last.samples * a.last.gbar[e];
+        d[e] -= old == last_.end() ? 0 : share * old->second.samples * old->second.gbar[e];
       }
-      last_[a.device] = a.gbar;
-      steps += a.steps / static_cast<double>(added_.size());
+      last_[a.device] = a.last;
+      steps += a.last.samples * a.steps;
+      weight += a.last.samples;
     }
+    steps /= weight;
+    if (!is_uniform) {
+      std::erase_if(last_, [&](const auto& entry) { return fleet_->at(entry.first).is_revoked; });
+    }
+    const std::vector<double> h = mean_of(last_, is_uniform ? total : total_of(last_));
     std::vector<Real> z(d.size());
     for (size_t e = 0; e < z.size(); ++e) {
       z[e] = static_cast<Real>(static_cast<double>(server_.replica.model()[e]) -
@@ -82,17 +111,33 @@ class Memory {
     added_.clear();
     for (size_t e = 0; e < z.size(); ++e) {
       ASSERT_NEAR(server_.replica.model()[e], z[e], 3e-6) << "version " << version();
-      ASSERT_NEAR(static_cast<double>(server_.replica.mean()[e]) * unit(), h_[e], 3e-6) << "version " << version();
+      ASSERT_NEAR(static_cast<double>(server_.replica.mean()[e]) * unit(), h[e], 3e-6) << "version " << version();
     }
   }
 
  private:
+  struct Last {
+    double samples;
+    std::vector<double> gbar;
+  };
   struct Added {
     uint32_t device;
     uint32_t steps;
     uint32_t om;
-    std::vector<double> gbar;
+    Last last;
   };
+  static double total_of(const std::map<uint32_t, Last>& last) {
+    return std::accumulate(last.begin(), last.end(), 0.0, [](double t, const auto& l) { return t + l.second.samples; });
+  }
+  std::vector<double> mean_of(const std::map<uint32_t, Last>& last, double total) const {
+    std::vector<double> mean(p_.shape.size());
+    for (const auto& [device, one] : last) {
+      for (size_t e = 0; e < mean.size(); ++e) {
+        mean[e] += one.samples / total * one.gbar[e];
+      }
+    }
+    return mean;
+  }
   double unit() const {
     return p_.stream() == StreamKind::kScalarStream
                ? static_cast<double>(exact_unit(p_.shape, p_.fold_scale_log2)) *
@@ -116,7 +161,10 @@ class Memory {
     return sum;
   }
   // Through the journal's bytes, to the server's replica and the follower's.
-  void follow(const VersionRecord& record) {
+  void follow(VersionRecord record) {
+    if (p_.participation != Participation::kAll) {
+      record.cohort = {p_.device_count, {0}};  // no rule asks for more than that there is one
+    }
     VersionRecord read;
     read.version = record.version;
     read.step_scale = record.step_scale;
@@ -136,8 +184,9 @@ class Memory {
   std::unique_ptr<Fleet> fleet_;
   std::unique_ptr<Aggregator> rule_;
   VersionRecord record_;
-  std::vector<double> h_;
-  std::map<uint32_t, std::vector<double>> last_;
+  std::vector<uint16_t> samples_;
+  std::vector<Real> inverse_participation_;
+  std::map<uint32_t, Last> last_;
   std::vector<Added> added_;
 };
 
@@ -182,6 +231,207 @@ TEST(AggregatorMemory, FollowsTheRecursion) {
       }
     }
   }
+}
+
+// The weights N_i / N: a fleet that is heard of little by little, answers late and in parts, in which one device comes
+// back with other samples and another leaves. Weights change in dense records alone.
+TEST(AggregatorMemory, FollowsTheRecursionOfUnequalSamples) {
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
+    for (const bool is_dense : {false, true}) {
+      RunParameters p = weighed_parameters(form);
+      p.estimator = is_dense ? EstimatorId::kAnalyticGradient : p.estimator;
+      Memory memory(p);
+      std::vector<uint16_t> samples = {1, 10, 300, 65535};
+      uint32_t total = 0;
+      uint32_t change_count = 0;
+      uint32_t block_count = 0;
+      for (uint32_t round = 0; round < 40; ++round) {
+        samples[1] = round < 20 ? 10 : 4000;
+        memory.set_samples(samples);
+        if (round == 30) {
+          memory.fleet().revoke(3);
+        }
+        for (uint32_t device = 0; device < p.device_count; ++device) {
+          if (round >= 2 * device && (round + device) % (device + 1) == 0 && !(device == 3 && round >= 30)) {
+            const uint32_t late = std::min(round % 2, device);
+            ASSERT_NO_FATAL_FAILURE(
+                memory.add(device, memory.version() - late, 1 + round % 3, staleness_weight(p, late)));
+          }
+        }
+        ASSERT_NO_FATAL_FAILURE(memory.close());
+        if (memory.record().mean.empty()) {
+          ++block_count;
+          continue;
+        }
+        change_count += memory.record().weight_total != total ? 1 : 0;
+        total = memory.record().weight_total;
+      }
+      EXPECT_EQ(total, 1U + 4000 + 300);
+      EXPECT_EQ(change_count, 4U + 1 + 1);  // heard of, changed, left
+      EXPECT_EQ(block_count > 0, !is_dense);
+    }
+  }
+}
+
+// a_i = w_i / q_i where devices are drawn with probabilities, w_i uniform or by samples. Late ones too.
+TEST(AggregatorMemory, DividesByTheParticipationThatWasDrawn) {
+  for (const FoldWeight weight : {FoldWeight::kUniform, FoldWeight::kSampleCount}) {
+    RunParameters p = weighed_parameters(CorrectionForm::kUnbiased);
+    p.fold_weight = weight;
+    p.participation = Participation::kSchemeTwo;
+    p.participation_probability = "0.9 0.6 0.3 0.2";
+    Memory memory(p);
+    if (weight == FoldWeight::kSampleCount) {
+      memory.set_samples({3, 500, 60000, 8});
+    }
+    std::vector<uint32_t> taken_part(p.device_count);
+    for (uint32_t round = 0; round < 20; ++round) {
+      std::vector<Real> inverse;
+      for (uint32_t device = 0; device < p.device_count; ++device) {
+        inverse.push_back(inverse_participation(p, {}, device, taken_part[device], round));  // counted
+        taken_part[device] += round % (device + 1) == 0 ? 1 : 0;
+      }
+      memory.set_inverse_participation(inverse);
+      for (uint32_t device = 0; device < p.device_count; ++device) {
+        if (round % (device + 1) == 0) {
+          const uint32_t late = std::min(round % 2, device);
+          ASSERT_NO_FATAL_FAILURE(
+              memory.add(device, memory.version() - late, 1 + round % 3, staleness_weight(p, late)));
+        }
+      }
+      ASSERT_NO_FATAL_FAILURE(memory.close());
+    }
+  }
+}
+
+// Over all draws of a cohort the mean of d is the mean of the Gbar_i, whatever the memory holds: which 1/|A| is not.
+TEST(AggregatorMemory, TheUnbiasedFormIsUnbiasedUnderUnequalProbabilities) {
+  RunParameters p = memory_parameters(CorrectionForm::kUnbiased);
+  p.estimator = EstimatorId::kAnalyticGradient;
+  p.participation = Participation::kSchemeTwo;
+  p.participation_probability = "0.75 0.5 0.25 0.125";
+  p.participation_weights = ParticipationWeights::kTrue;
+  const std::vector<Real> probabilities = participation_probabilities(p);
+  const auto distance = [&](ParticipationWeights weights) {
+    p.participation_weights = weights;
+    std::vector<double> mean(p.shape.size());
+    std::vector<double> wanted(p.shape.size());
+    double empty = 1;
+    for (uint32_t drawn = 0; drawn < 16; ++drawn) {
+      TestRule rule(p);
+      double probability = 1;
+      for (uint32_t device = 0; device < 4; ++device) {
+        const auto q = static_cast<double>(probabilities[device]);
+        const bool is_in = (drawn >> device & 1) != 0;
+        probability *= is_in ? q : 1 - q;
+        // Small beside the model, so that P_M is the tangent step to first order.
+        std::vector<Real> g(p.shape.size());
+        g[4 + device] = Real{1} / 1024;
+        if (is_in) {
+          const Real inverse = inverse_participation(p, probabilities, device, 0, 0);
+          EXPECT_EQ(rule.rule->add({0, 2, 1, kStalenessOne, g, device, inverse, 1}), Status::kOk);
+        }
+        wanted[4 + device] = 1.0 / 1024 / 4;
+      }
+      empty = drawn == 0 ? probability : empty;
+      if (drawn == 0) {
+        continue;  // no step
+      }
+      const VersionRecord record = rule.record();
+      std::vector<Real> next(p.shape.size());
+      EXPECT_EQ(read_model(p.shape, record.model, next.data()), Status::kOk);
+      for (size_t e = 4; e < 8; ++e) {
+        mean[e] -= probability * static_cast<double>(next[e]) / static_cast<double>(record.step_scale);
+      }
+    }
+    double worst = 0;
+    for (size_t e = 4; e < 8; ++e) {
+      worst = std::max(worst, std::fabs(mean[e] / wanted[e] - 1));
+    }
+    return worst;
+  };
+  EXPECT_LT(distance(ParticipationWeights::kTrue), 1e-3);
+  EXPECT_GT(distance(ParticipationWeights::kBiased), 0.1);
+}
+
+// With equal samples all is what it is with w_i = 1/n, bit for bit, once every device has been heard of.
+TEST(AggregatorMemory, EqualSamplesWeighAsNone) {
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
+    RunParameters p = weighed_parameters(form);
+    Memory weighed(p);
+    weighed.set_samples(std::vector<uint16_t>(p.device_count, 601));
+    p.fold_weight = FoldWeight::kUniform;
+    Memory uniform(p);
+    for (uint32_t round = 0; round < 12; ++round) {
+      for (uint32_t device = 0; device < p.device_count; ++device) {
+        if (round == 0 || (round + device) % 3 == 0) {
+          const uint32_t late = round < 3 ? 0 : device % 2;
+          for (Memory* memory : {&weighed, &uniform}) {
+            ASSERT_NO_FATAL_FAILURE(memory->add(device, round - late, 1 + round % 3, staleness_weight(p, late)));
+          }
+        }
+      }
+      ASSERT_NO_FATAL_FAILURE(weighed.close());
+      ASSERT_NO_FATAL_FAILURE(uniform.close());
+      ASSERT_EQ(weighed.replica().digest(), uniform.replica().digest()) << round;
+      if (round > 0) {  // dense, for the weights are new
+        ASSERT_EQ(weighed.record().blocks, uniform.record().blocks) << round;
+      }
+    }
+  }
+}
+
+// Samples are known from the journal: a server that begins anew after any record ends with the same models. Devices
+// that only some versions hear of, one update of which is late.
+TEST(AggregatorMemory, ARestartKeepsTheSamples) {
+  RunParameters p = weighed_parameters(CorrectionForm::kMemory);
+  p.update_goal = 2;
+  TestServer calm(p);
+  TestServer stormy(p);
+  for (TestServer* const server : {&calm, &stormy}) {
+    const bool restarts = server == &stormy;
+    server->start();
+    server->join(4);
+    const TestUpload late = server->good_upload(3);
+    for (uint32_t round = 0; round < 8; ++round) {
+      const std::vector<uint32_t> pair = {round % 3, (round + 1) % 3};
+      std::vector<TestUpload> uploads;
+      for (const uint32_t device : pair) {
+        server->pull(device);
+        uploads.push_back(server->good_upload(device));
+      }
+      for (uint32_t i = 0; i < pair.size(); ++i) {
+        const uint32_t device = pair[i];
+        if (restarts) {
+          server->restart();
+          for (uint32_t each = 0; each < 4; ++each) {
+            server->hello(each, good_hello(1));  // what it has now; the task's update is of what it had
+          }
+        }
+        server->upload(device, uploads[i]);
+        ASSERT_EQ(server->ack(device)->verdict, gs_Verdict_VERDICT_FOLDED);
+        for (uint32_t each = 0; restarts && each < 4; ++each) {
+          server->hello(each);
+        }
+      }
+      if (round == 3) {
+        server->upload(3, late);
+        ASSERT_EQ(server->ack(3)->verdict, gs_Verdict_VERDICT_LATE);
+      }
+    }
+  }
+  EXPECT_EQ(stormy.coordinator->model().version(), calm.coordinator->model().version());
+  EXPECT_EQ(stormy.coordinator->model().digest(), calm.coordinator->model().digest());
+  uint32_t total = 0;
+  for (const JournalRecord& record : stormy.store.records()) {
+    VersionRecord version;
+    version.version = record.version;
+    if (record.kind == RecordKind::kVersion && decode_payload(p, record.payload, &version) == Status::kOk &&
+        !version.mean.empty()) {
+      total = version.weight_total;
+    }
+  }
+  EXPECT_EQ(total, 10U + 20 + 30 + 40);
 }
 
 TEST(AggregatorMemory, FollowsTheRecursionWithDenseGradients) {
@@ -319,6 +569,26 @@ TEST(AggregatorMemory, RefusesAnUpdateThatIsNotNewer) {
   EXPECT_EQ(memory.rule().check(memory.input(2, 0, 3, values)), Status::kOk);
   EXPECT_EQ(memory.rule().check(memory.input(2, 0, 2, values)), Status::kInvalidArgument);
   EXPECT_EQ(memory.rule().check(memory.input(2, 0, 3, std::vector<Real>(12, 500))), Status::kOutOfRange);
+}
+
+// With weights that may change an update must fit alone: one of 32 samples that the other's 65,535 outweigh today may
+// be alone tomorrow.
+TEST(AggregatorMemory, RefusesAnUpdateThatFitsByItsWeightOnly) {
+  Memory memory(weighed_parameters(CorrectionForm::kMemory));
+  memory.set_samples({65535, 32, 1, 1});
+  ASSERT_NO_FATAL_FAILURE(memory.add(0, 0, 3));
+  const auto values = [&](Real each) {  // so that their terms of one entry have one sign
+    std::vector<Real> u(memory.replica().shape().size());
+    std::vector<Real> s(12);
+    for (uint32_t q = 0; q < 12; ++q) {
+      fill_direction(direction_spec(weighed_parameters(CorrectionForm::kMemory), 0, 0), memory.replica().shape(), q / 4,
+                     q % 4, u.data());
+      s[q] = u[0] > 0 ? each : -each;
+    }
+    return s;
+  };
+  EXPECT_EQ(memory.rule().check(memory.input(1, 0, 3, values(30))), Status::kOk);          // 12 * 30 / 3 below 2^7
+  EXPECT_EQ(memory.rule().check(memory.input(1, 0, 3, values(33))), Status::kOutOfRange);  // 12 * 33 / 3 above
 }
 
 // A step that fails leaves the model; the updates count all the same.

@@ -115,6 +115,7 @@ TEST(Client, SaysWhatItIs) {
   const gs_Hello& hello = server.last_hello;
   EXPECT_EQ(hello.protocol_version, 1U);
   EXPECT_STREQ(hello.firmware_version, "0.1.0-test");
+  EXPECT_STREQ(hello.board, "a board of the workbenc");
   EXPECT_EQ(hello.capabilities.manifolds, 0b1110U);
   EXPECT_EQ(hello.capabilities.solvers, 0b11110U);
   EXPECT_EQ(hello.capabilities.estimators, 0b111110U);
@@ -583,6 +584,61 @@ TEST(Client, BacksOffWithJitterUpToEightTimes) {
     longest = std::max(longest, wait);
   }
   EXPECT_GT(longest, 6000U);
+}
+
+// Three days without a server, with an upload that waits, while the clock passes 2^32 ms. `restarts`: the power fails
+// on the way.
+void expect_to_outlast_the_server(gs_RetryWindow window, bool restarts) {
+  constexpr uint64_t kDayMs = 24 * 3600 * 1000;
+  constexpr uint32_t kStepsMax = 200000;  // two for each dial, and one in 3 days of 1 to 8 s is 57,600
+  FakeRun run;
+  run.retry = window;
+  FakeDevice reference;
+  FakeServer undisturbed(run);
+  FakeLink without_fault(reference, undisturbed);
+  ASSERT_TRUE(without_fault.run_to_end());
+
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  link.now_ms = (uint64_t{1} << 32) - kDayMs;
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == 1; }));
+  ASSERT_TRUE(link.run_to(ClientState::kUpload));
+  link.break_connection();
+  const uint64_t away_since_ms = link.now_ms;
+  const size_t dials = link.connect_times.size(), saves = link.saves.size();
+  const Bytes storage = device.storage;
+  link.refused_connections = UINT32_MAX;
+  for (int day = 1; day <= 3; ++day) {
+    ASSERT_TRUE(link.run_until([&] { return link.now_ms >= away_since_ms + day * kDayMs; }, kStepsMax));
+    if (restarts && day == 2) {
+      link.restart();
+      EXPECT_EQ(device.restore_status, Status::kOk);
+    }
+  }
+  EXPECT_GT(link.now_ms, uint64_t{1} << 32);
+  const uint64_t longest_ms = std::max<uint64_t>(8000, window.max_ms);
+  for (size_t i = dials + 1; i < link.connect_times.size(); ++i) {
+    const uint64_t gap_ms = link.connect_times[i] - link.connect_times[i - 1];
+    ASSERT_LE(gap_ms, longest_ms);
+    ASSERT_TRUE(gap_ms >= 1000 || restarts);  // a device that starts dials at once
+  }
+  EXPECT_GT(link.connect_times.size() - dials, 3 * kDayMs / longest_ms);
+  EXPECT_EQ(link.saves.size(), saves);  // waiting wears no flash
+  EXPECT_EQ(device.storage, storage);
+
+  link.refused_connections = 0;
+  ASSERT_TRUE(link.run_to_end());
+  expect_same_end(server, link.client(), undisturbed);
+}
+
+TEST(Client, OutlastsAServerThatIsAwayForDays) {
+  for (const gs_RetryWindow window : {gs_RetryWindow{10, 50}, gs_RetryWindow{60000, 3600000}}) {
+    for (const bool restarts : {false, true}) {
+      SCOPED_TRACE(testing::Message() << window.max_ms << " ms, restarts " << restarts);
+      expect_to_outlast_the_server(window, restarts);
+    }
+  }
 }
 
 TEST(Client, DevicesDrawDifferentWaits) {
@@ -1170,6 +1226,7 @@ TEST(Client, TheExampleOfTheDocument) {
   device.samples.values = {1, 2, 0, 0, 1, 2};
   device.samples.source.count = 2;
   device.config.firmware_version = "0.1.0";
+  device.config.board = "";
   device.config.has_storage = false;
   FakeServer server(run);
   FakeLink link(device, server);

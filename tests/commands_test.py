@@ -92,7 +92,8 @@ class Server:
 THREADED = ("test_a_server_goes_over_to_the_next_run", "test_hangup_reloads_devices_and_log_level",
             "test_a_service_manager_hears_that_the_server_lives",
             "test_a_disabled_device_loses_its_live_session_and_comes_back",
-            "test_a_claim_becomes_an_identity_of_its_own", "test_kill_leaves_a_database_that_serves_again")
+            "test_a_claim_becomes_an_identity_of_its_own", "test_certificates_and_keys_train_one_model",
+            "test_kill_leaves_a_database_that_serves_again")
 
 
 class Commands(unittest.TestCase):
@@ -991,6 +992,106 @@ class Commands(unittest.TestCase):
                 for word in reason.split("|"):
                     self.assertIn(f'reason="{word}"', text)
             self.assertEqual([expression.count(c) for c in "({["], [expression.count(c) for c in ")}]"])
+
+    def openssl(self, *words):
+        words = ["openssl", *map(str, words)]
+        subprocess.run(words, cwd=self.home, capture_output=True, timeout=SECONDS_MAX, check=True)
+
+    def make_certificates(self):
+        """As docs/operating.md says it: a CA, the server's certificate and that of the device `kitchen`."""
+        commands = re.search(r"```\n(openssl ecparam.*?)```", OPERATING.read_text(), re.S)[1]
+        subprocess.run(["sh", "-ec", commands.replace("DNS:HOST", "DNS:localhost")], cwd=self.home, capture_output=True,
+                       timeout=SECONDS_MAX, check=True)
+        self.set_server_keys(device_ca_file="ca.pem", certificate_file="server.pem", certificate_key_file="server.key")
+
+    def set_server_keys(self, **files):
+        lines = "".join(f'{key} = "{self.home / name}"\n' for key, name in files.items())
+        self.config.write_text(self.config.read_text().replace("[server]\n", "[server]\n" + lines))
+
+    def sign(self, name, begin="20200101000000Z", end="20991231235959Z", authority="ca"):
+        """A certificate with dates, for the device kitchen's key."""
+        (self.home / "index.txt").write_text("")
+        (self.home / "ca.cnf").write_text("[ca]\ndefault_ca = one\n[one]\ndatabase = index.txt\nnew_certs_dir = .\n"
+                                          "rand_serial = yes\ndefault_md = sha256\npolicy = any\n[any]\n"
+                                          "commonName = supplied\n")
+        self.openssl("ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", f"{authority}.pem", "-keyfile",
+                     f"{authority}.key", "-in", "kitchen.csr", "-startdate", begin, "-enddate", end, "-out",
+                     f"{name}.pem")
+
+    def certificate(self, name="kitchen"):
+        return ("--certificate", self.home / f"{name}.pem", "--key", self.home / "kitchen.key", "--server-ca",
+                self.home / "ca.pem", "--server-name", "localhost")
+
+    def start_client(self, server, *identity):
+        (self.home / "a.gsd").write_bytes(SHARD)
+        words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--data", self.home / "a.gsd", "--until-finished",
+                 "--retry-ms", "20", *identity]
+        client = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: client.poll() is None and client.kill())
+        return client
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs the openssl program")
+    def test_certificates_and_keys_train_one_model(self):
+        self.make_certificates()
+        self.verb("device", "add", "a", "--out", self.home / "a.id")
+        server = self.serve()
+        target = f"localhost:{server.port}"
+        self.assertEqual(self.doctor(target, NETWORK, *self.certificate()), "not_active")
+        self.assertIn("device=kitchen index=1 state=pending", server.wait_for("event=device_registered"))
+        self.assertIn("state=pending", self.verb("device", "list"))
+        self.verb("device", "enable", "kitchen")
+        server.wait_for("event=device_restored")
+        self.assertEqual(self.doctor(target, OK, *self.certificate()), "none")
+        clients = [self.start_client(server, "--identity", self.home / "a.id"),
+                   self.start_client(server, *self.certificate())]
+        digest = re.search(r"digest=(\w+)", server.wait_for("event=round_closed version=3"))[1]
+        for client, tls in zip(clients, ("psk_dhe_ke", "certificate")):
+            said = client.communicate(timeout=SECONDS_MAX)[1]
+            self.assertIn(f"event=finished version=3 digest={digest}", said)
+            self.assertIn(f"event=connected tls={tls}", said)
+        self.verb("device", "revoke", "kitchen")
+        server.wait_for("event=device_state device=kitchen state=revoked")
+        self.assertEqual(self.doctor(target, NETWORK, *self.certificate()), "not_active")
+        self.assertIn("identity=kitchen", server.wait_for("event=tls_revoked_identity"))
+        self.assertEqual(server.stop(), OK)
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs the openssl program")
+    def test_certificates_that_are_refused(self):
+        self.make_certificates()
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                     "foreign.key", "-subj", "/CN=foreign", "-out", "foreign.pem")
+        self.sign("expired", end="20210101000000Z")
+        self.sign("early", begin="20980101000000Z")
+        self.sign("foreign_device", authority="foreign")
+        self.enrol()
+        server = self.serve("--set", "server.limits.registration_device_count_max=2")
+        target = f"localhost:{server.port}"
+        for name, cause, event in (("expired", "certificate_expired", "tls_certificate_expired"),
+                                   ("early", "certificate_expired", "tls_certificate_not_yet_valid"),
+                                   ("foreign_device", "certificate_foreign", "tls_certificate_foreign"),
+                                   ("kitchen", "registration_limit", "tls_registration_limit")):
+            self.assertEqual(self.doctor(target, NETWORK, *self.certificate(name)), cause)
+            self.assertIn("identity=kitchen", server.wait_for(f"event={event}"))
+        with self.start_client(server, *self.certificate("expired")) as client:
+            said = iter(client.stderr.readline, "")
+            self.assertIn("has expired", next(line for line in said if "event=link_lost" in line))
+            client.kill()
+        self.assertEqual(self.doctor(target, NETWORK, *self.certificate()[:-1], "elsewhere"), "server_certificate")
+        server.wait_for("event=tls_server_untrusted")
+        (self.home / "server.key").write_text((self.home / "kitchen.key").read_text())
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("server.key is not the key of the certificate", server.wait_for("event=reload_failed"))
+        self.assertIn("certificates=kept", server.wait_for("event=reloaded"))
+        self.assertIn("server.key is not the key", self.verb("serve", "--check-config", code=FILE))
+        self.assertIn("server.key is not the key", self.verb("serve", code=FILE))
+        self.assertEqual(server.stop(), OK)
+        counted = r"certificates_expired=[2-9]\d* certificates_early=1 certificates_foreign=1"
+        self.assertRegex("".join(server.lines), counted)
+        self.assertEqual(self.doctor(target, FILE, *self.certificate("nothing")), "certificate_file")
+        told = self.verb("serve", "--check-config", "--set", 'server.certificate_file=""', code=CONFIG)
+        self.assertIn("belong together", told)
+        self.assertIn("off, pending or active",
+                      self.verb("serve", "--check-config", "--set", "server.device_registration=on", code=CONFIG))
 
     @unittest.skipUnless(shutil.which("openssl"), "needs the openssl program")
     def test_openssl_as_a_peer(self):

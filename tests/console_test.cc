@@ -181,6 +181,7 @@ void boot(FakeWorld& world) {
   const std::string identity = identity_text();
   std::vector<uint8_t> arena(1 << 16), restore_buffer(1 << 16);
   ClientMainOptions options;
+  options.board = "bench";
   options.identity_text = identity;
   options.samples = &kSamples;
   options.arena = arena;
@@ -201,17 +202,35 @@ void boot_without_state() {
   FakeWorld world(small_run());
   boot(world);
   const std::vector<std::string>& lines = fake_port().lines;
-  ASSERT_GE(lines.size(), 4u);
-  EXPECT_EQ(lines[0],
+  ASSERT_GE(lines.size(), 5u);
+  EXPECT_EQ(lines[0], "event=boot board=\"bench\" firmware=0.1.0 reset=brown_out");
+  EXPECT_EQ(lines[1],
             "event=started device=device-1 firmware=0.1.0 reset=brown_out server=server.test:7433 link=down tls=none "
             "samples=5 dimension=3");
-  EXPECT_EQ(lines[1], "event=connected tls=psk_dhe_ke sessions=1 version=0");
-  EXPECT_EQ(lines[2].substr(0, 20), "event=model version=");
-  EXPECT_NE(lines[2].find(" from=server"), std::string::npos) << lines[2];
+  EXPECT_EQ(lines[2], "event=connected tls=psk_dhe_ke sessions=1 version=0");
+  EXPECT_EQ(lines[3].substr(0, 20), "event=model version=");
+  EXPECT_NE(lines[3].find(" from=server"), std::string::npos) << lines[3];
   const std::string end = "event=finished version=4" + digest_text(world.server.model().digest());
   EXPECT_EQ(lines.back().substr(0, end.size()), end);
 }
 
+// A board that cannot start still says which image it runs, and why it was reset.
+void boot_without_identity() {
+  FakeWorld world(small_run());
+  std::vector<uint8_t> arena(1 << 16);
+  ClientMainOptions options;
+  options.identity_text = "identity = device-1\nkey = 07";
+  options.samples = &kSamples;
+  options.arena = arena;
+  options.reset_cause = 2;
+  EXPECT_EQ(client_main(options), kExitIdentity);
+  const std::vector<std::string>& lines = fake_port().lines;
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "event=boot board=\"\" firmware=0.1.0 reset=watchdog");
+  EXPECT_EQ(lines[1].substr(0, 20), "event=failed reason=");
+}
+
+TEST(Boot, SaysWhichImageCannotStart) { IN_A_PROCESS(boot_without_identity()); }
 TEST(Boot, SaysWhoItIsAndWhatItHolds) { IN_A_PROCESS(boot_without_state()); }
 
 void boot_with_state() {
@@ -226,9 +245,9 @@ void boot_with_state() {
   fake_port().storage = device.storage;
   boot(world);
   const std::vector<std::string>& lines = fake_port().lines;
-  ASSERT_GE(lines.size(), 3u);
-  EXPECT_EQ(lines[1], "event=model version=2" + digest + " from=storage");
-  EXPECT_EQ(lines[2], "event=connected tls=psk_dhe_ke sessions=1 version=2");
+  ASSERT_GE(lines.size(), 4u);
+  EXPECT_EQ(lines[2], "event=model version=2" + digest + " from=storage");
+  EXPECT_EQ(lines[3], "event=connected tls=psk_dhe_ke sessions=1 version=2");
 }
 
 TEST(Boot, SaysWhichModelItKept) { IN_A_PROCESS(boot_with_state()); }

@@ -411,6 +411,7 @@ TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   server.start();
   gs_Hello hello = good_hello(1);
   std::strcpy(hello.firmware_version, "1.2-a\" event=\nx");
+  std::strcpy(hello.board, "pico=2\x7f");
   server.hello(0, hello);
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_status_report_tag;
@@ -418,7 +419,8 @@ TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   message.body.status_report.stack_high_water = 900;
   message.body.status_report.tasks_done = 3;
   server.send(0, message);
-  EXPECT_TRUE(server.has_log("device_report device=d0 firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
+  EXPECT_TRUE(server.has_log("device_report device=d0 board=\"pico=2\\x7f\" "
+                             "firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
   EXPECT_TRUE(server.has_log("stack_high_water=900"));
   EXPECT_TRUE(server.has_log("tasks_done=3"));
   server.logs.clear();
@@ -1096,6 +1098,27 @@ void live(TestServer* server, uint32_t rounds) {
       server->upload(device, upload);
     }
     server->tick_at(server->now_ms + 1 + dice.next() % 1500);
+  }
+}
+
+// Of rounds before its start a recovered server tells what the live one told, but what the journal does not know.
+TEST(Coordinator, RecoveryRemembersTheRounds) {
+  const RunParameters parameters = deadline_parameters();
+  TestServer alive(parameters);
+  live(&alive, 40);
+  const std::vector<RoundSummary> told(alive.rounds.begin() + 1, alive.rounds.end());  // no round made version 0
+  Coordinator recovered(7, parameters, alive.names);
+  EXPECT_TRUE(recovered.replayed_rounds().empty());
+  for (const JournalRecord& record : alive.store.records()) {
+    ASSERT_EQ(recovered.replay(record), Status::kOk);
+  }
+  ASSERT_GT(told.size(), 10U);
+  ASSERT_EQ(recovered.replayed_rounds().size(), told.size());
+  for (size_t i = 0; i < told.size(); ++i) {
+    RoundSummary wanted = told[i];
+    wanted.asked = wanted.wanted = 0;
+    wanted.missing.clear();
+    EXPECT_EQ(recovered.replayed_rounds()[i], wanted) << i;
   }
 }
 

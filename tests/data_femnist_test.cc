@@ -158,7 +158,7 @@ TEST(DataFemnist, DealsWritersToTheDevicesOfX14) {
   EXPECT_LE(network->shape().rows, kDimensionMax);
   const Measures start = network->measure(network->start());
   EXPECT_NEAR(start.excess, std::log(62.0), 2) << "about as good as a guess among 62";
-  EXPECT_GT(start.grad_norm, 0);
+  EXPECT_TRUE(std::isnan(start.grad_norm)) << "of a LeNet it is not measured";
 }
 
 }  // namespace

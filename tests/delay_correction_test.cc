@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cmath>
+#include <numbers>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/manifold/fixed_rank.h"
 #include "tests/golden/delay_vectors.h"
 #include "tests/manifold_checker.h"
 
@@ -150,11 +152,19 @@ TEST(DelayCorrection, OrthoStrictLeavesNothingOfAParallelDisplacement) {
   }
 }
 
-const ManifoldOps* const kCurved[] = {&kSphereOps,    &kStiefelOps,    &kObliqueOps,
-                                      &kGrassmannOps, &kHyperbolicOps, &kSpdOps};
+const ManifoldOps* const kCurved[] = {&kSphereOps,     &kStiefelOps, &kObliqueOps, &kGrassmannOps,
+                                      &kHyperbolicOps, &kSpdOps,     &kProductOps, &kFixedRankOps};
+
+const Parts kFixedRankParts = fixed_rank_parts(6, 5, 2);
+const Parts kLayers = {4,
+                       {{&kStiefelOps, {6, 2}}, {&kEuclideanOps, {4, 1}}, {&kSphereOps, {5, 1}}, {&kSpdOps, {3, 3}}}};
 
 Shape shape_on(const ManifoldOps& table) {
-  return table.id == ManifoldId::kSpd                                             ? Shape{4, 4}
+  if (table.id == ManifoldId::kProduct) {
+    return {12 + 4 + 5 + 9, 1, &kLayers};
+  }
+  return table.id == ManifoldId::kFixedRank                                       ? fixed_rank_shape(kFixedRankParts)
+         : table.id == ManifoldId::kSpd                                           ? Shape{4, 4}
          : table.id == ManifoldId::kSphere || table.id == ManifoldId::kHyperbolic ? Shape{12, 1}
                                                                                   : Shape{12, 3};
 }
@@ -253,7 +263,8 @@ TEST(DelayCorrection, TheOrthographicLiftHasNoDefect) {
   }
 }
 
-// Entry by entry, also in float; on Grassmann the columns' plane alone is told, by its projection.
+// Entry by entry, also in float; on Grassmann the columns' plane alone is told, by its projection, and at fixed rank
+// the matrix.
 TEST(DelayCorrection, FedAsyncWithAWholeStepIsTheUpdate) {
   for (const ManifoldOps* table : kCurved) {
     Workbench bench(*table, shape_on(*table));
@@ -272,6 +283,13 @@ TEST(DelayCorrection, FedAsyncWithAWholeStepIsTheUpdate) {
           plane[i] = dot(bench.shape.cols, u->data() + row, u->data() + col);
         }
         *u = plane;
+      }
+    }
+    if (table->id == ManifoldId::kFixedRank) {
+      for (std::vector<Real>* x : {&end, &there}) {
+        std::vector<Real> dense(kFixedRankParts.part[0].shape.rows * kFixedRankParts.part[1].shape.rows);
+        fixed_rank_to_dense(bench.shape, x->data(), dense.data());
+        *x = dense;
       }
     }
     for (size_t e = 0; e < end.size(); ++e) {
@@ -340,6 +358,59 @@ TEST(DelayCorrection, StepsAreTangentOnesWhereTheyMatter) {
   EXPECT_EQ(DelayCorrection(DelayRule::kAsgd, 1, kSphereOps, bench.shape)
                 .direct(base.data(), antipode.data(), still.data(), {}, &none, bench.arena),
             Status::kSingular);
+}
+
+// Each part has its own radius: the sphere's is shortened, the others go as far as they would alone.
+TEST(DelayCorrection, AProductsStepIsShortenedPartByPart) {
+  Workbench bench(kProductOps, shape_on(kProductOps));
+  const std::vector<Real> base = bench.point(1);
+  DelayDirection d = bench.direct(DelayRule::kAsgd, base, base, bench.tangent(base, 3, static_cast<Real>(0.3)));
+  const std::vector<Real> near = bench.step(DelayRule::kAsgd, base, 1, &d);
+  EXPECT_FALSE(d.is_clamped);
+  constexpr size_t kSphereAt = 12 + 4;
+  const Real length = norm2(5, &d.direction[kSphereAt]);
+  scale(5, 5 / length, &d.direction[kSphereAt]);
+  const std::vector<Real> far = bench.step(DelayRule::kAsgd, base, 1, &d);
+  EXPECT_TRUE(d.is_clamped) << "beyond half the circle";
+  std::vector<Real> sphere(5);
+  std::vector<Real> v(&d.direction[kSphereAt], &d.direction[kSphereAt + 5]);
+  scale(5, -std::numbers::pi_v<Real> / 5, v.data());
+  ASSERT_EQ(kSphereOps.retract({5, 1}, &base[kSphereAt], v.data(), sphere.data(), bench.arena), Status::kOk);
+  for (size_t e = 0; e < far.size(); ++e) {
+    if (e >= kSphereAt && e < kSphereAt + 5) {
+      EXPECT_NEAR(far[e], sphere[e - kSphereAt], kRounding) << e;
+    } else {
+      EXPECT_EQ(far[e], near[e]) << e;
+    }
+  }
+}
+
+// Parts that are flat give the report's formulas, and a product of one part what the part gives, by every rule.
+TEST(DelayCorrection, AProductOfOneGeometryIsThatGeometry) {
+  const Parts flat = {2, {{&kEuclideanOps, {3, 1}}, {&kEuclideanOps, {2, 1}}}};
+  const std::vector<Real> base = to_reals(golden::kBase);
+  const std::vector<Real> current = to_reals(golden::kCurrent);
+  Workbench bench(kProductOps, {5, 1, &flat});
+  for (const Real sign : {Real{1}, Real{-1}}) {
+    const auto direction = [&](DelayRule rule) {
+      return bench.direct(rule, base, current, euclidean_upload(sign)).direction;
+    };
+    expect_golden(sign > 0 ? golden::kOrthoGrad : golden::kTurnedOrthoGrad, direction(DelayRule::kOrthoGrad));
+    expect_golden(sign > 0 ? golden::kOrthoPos : golden::kTurnedOrthoPos, direction(DelayRule::kOrthoPos));
+    expect_golden(sign > 0 ? golden::kOrthoStrict : golden::kTurnedOrthoStrict, direction(DelayRule::kOrthoStrict));
+  }
+  const Parts single = {1, {{&kSphereExponentialOps, {12, 1}}}};
+  Workbench alone(kSphereExponentialOps, {12, 1});
+  Workbench wrapped(kProductOps, {12, 1, &single});
+  const std::vector<Real> from = alone.point(1);
+  const std::vector<Real> to = alone.moved(from, alone.tangent(from, 2, static_cast<Real>(0.3)));
+  const std::vector<Real> zeta = alone.tangent(from, 3, static_cast<Real>(0.4));
+  for (const DelayRule rule : kAllRules) {
+    if (DelayCorrection::is_defined(rule, ManifoldId::kProduct)) {
+      EXPECT_EQ(wrapped.direct(rule, from, to, zeta).direction, alone.direct(rule, from, to, zeta).direction)
+          << name_of(rule);
+    }
+  }
 }
 
 // The angle and the lengths of delta and b, on curved manifolds as in Euclidean space.

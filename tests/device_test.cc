@@ -21,13 +21,15 @@ struct Bench {
     parts.config.has_storage = false;
     boot(test_identity());
   }
-  void boot(const Identity& identity, uint32_t step_delay_ms = 0) {
+  void boot(const Identity& identity, uint32_t step_delay_ms = 0,
+            TlsKeyExchange key_exchange = TlsKeyExchange::kPskEphemeral) {
     device.reset();
     parts.memory.arena.reset();
     DeviceConfig config;
     config.client = parts.config;
     config.transport = world.pipe.transport();
     config.identity = identity;
+    config.key_exchange = key_exchange;
     config.step_delay_ms = step_delay_ms;
     device = std::make_unique<Device>(config, parts.memory.arena);
   }
@@ -205,6 +207,16 @@ TEST_P(DeviceLink, StorageThatFailsIsNamedAtItsFirstFailureAndItsRecovery) {
   EXPECT_EQ(count("event=state_not_saved"), 1);
 }
 
+TEST_P(DeviceLink, AStepThatIsNotKeptIsNamedAndTheRunGoesOn) {
+  Bench bench(GetParam());
+  bench.parts.config.has_storage = true;
+  bench.boot(test_identity());
+  fake_port().has_storage = true;
+  fake_port().keeps_steps = false;
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_TRUE(bench.world.has_line("event=step_not_kept")) << lines();
+}
+
 TEST_P(DeviceLink, SlowStepsLeaveTheLinkAlive) {
   Bench bench(GetParam());
   bench.boot(test_identity(), 300);
@@ -244,6 +256,26 @@ TEST(Device, SilentLinkStartsTheHandshakeAgain) {
   bench.world.back_ms = UINT64_MAX;
   ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().handshakes == 3; }));
   EXPECT_TRUE(bench.world.has_line("no answer to the handshake"));
+  bench.world.silent = false;
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+// Each attempt takes and gives back what TLS needs; the clock passes 2^32 ms.
+TEST(Device, OutlastsASilentLinkOfADay) {
+  constexpr uint64_t kDayMs = 24 * 3600 * 1000;
+  constexpr int kTurnsMax = 2 * kDayMs / 100;  // FakeWorld passes at most 100 ms in a turn, less while bytes move
+  Bench bench(false);
+  fake_port().now_ms = (uint64_t{1} << 32) - kDayMs / 2;
+  const uint64_t end_ms = fake_port().now_ms + kDayMs;
+  bench.boot(test_identity(), 0, TlsKeyExchange::kPsk);  // no key pair for each of ten thousand attempts
+  bench.world.silent = true;
+  bench.world.pipe.drop_after = 0;
+  bench.world.back_ms = UINT64_MAX;
+  ASSERT_TRUE(bench.run_until([&] { return fake_port().now_ms >= end_ms; }, kTurnsMax));
+  const uint32_t handshakes = bench.device->counters().handshakes;
+  EXPECT_GT(handshakes, kDayMs / (8000 + kLinkQuietMs + kLinkSilenceMs + 200));
+  EXPECT_EQ(bench.device->counters().link_faults, handshakes);
   bench.world.silent = false;
   bench.world.restart();
   EXPECT_TRUE(bench.run_to_end());

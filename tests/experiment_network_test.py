@@ -5,6 +5,7 @@
 """
 
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -37,6 +38,13 @@ class Network(unittest.TestCase):
         last, case = self.simulate()
         self.assertTrue(experiment.NetworkCase(case).run())
         self.assertRegex(last, r"^result: name=d_zofl seed=1 passed=1 precision=float cases=1 references=2 ")
+
+    def test_an_experiment_without_a_case_for_it_is_refused_by_name(self):
+        done = subprocess.run([PROGRAM, "X14", "--results", self.folder / "results", "--network-folder", self.folder],
+                              capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("--network: no case of X14 runs over connections", done.stderr)
+        self.assertEqual(done.stdout, "result: verb=experiment error=usage\n")
 
     def test_another_model_does_not_hold(self):
         _, (*case, digest) = self.simulate()

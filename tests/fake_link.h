@@ -23,6 +23,7 @@ struct FakeDevice {
         memory(arena_size) {
     config.registry = registry_of(problems);
     config.firmware_version = "0.1.0-test";
+    config.board = "a board of the workbench";  // its last letter is one too many
     config.jitter_seed = 17;
     config.has_storage = true;
     config.steps = {[](void* context, uint32_t index, uint8_t* out, size_t capacity) -> Result<size_t> {

@@ -49,7 +49,7 @@ Result<size_t> port_storage_read(uint8_t* out, size_t capacity) {
 }
 
 Status port_step_write(uint32_t index, const StoragePiece* pieces, size_t count) {
-  if (!fake_port().has_storage) {
+  if (!fake_port().has_storage || !fake_port().keeps_steps) {
     return Status::kUnimplemented;
   }
   std::vector<std::vector<uint8_t>>& steps = fake_port().steps;

@@ -17,6 +17,7 @@ struct FakePort {
   std::vector<uint8_t> storage;
   std::vector<std::vector<uint8_t>> steps;
   bool has_storage = false;
+  bool keeps_steps = true;  // where it has storage
   bool has_random = false;
 };
 

@@ -190,6 +190,23 @@ TEST_F(FlashLogTest, TwoTornPagesAreToldAndUsableAgain) {
   EXPECT_EQ(read(again), (Content{operation.bytes, {}}));
 }
 
+// A page is committed with a record in it: where none holds any more, something was lost.
+TEST_F(FlashLogTest, APageWhoseFirstRecordDoesNotHoldIsTold) {
+  FlashLog log(FakeFlash::kOps);
+  ASSERT_EQ(log.open(), Status::kOk);
+  const Operation state{-1, make_bytes(100, 1)}, next{-1, make_bytes(60, 2)};
+  ASSERT_EQ(write(log, state), Status::kOk);
+  ASSERT_EQ(write(log, next), Status::kOk);
+  flash_.pages[(log.erase_count() + 1) % 2][FlashLog::kPageHeaderSize + FlashLog::kRecordHeaderSize] ^= 1;
+  FlashLog torn(FakeFlash::kOps);
+  EXPECT_EQ(torn.open(), Status::kDataCorrupt);
+  EXPECT_EQ(read(torn), Content{});
+  ASSERT_EQ(write(torn, next), Status::kOk);
+  FlashLog again(FakeFlash::kOps);
+  EXPECT_EQ(again.open(), Status::kOk);
+  EXPECT_EQ(read(again), (Content{next.bytes, {}}));
+}
+
 TEST_F(FlashLogTest, AFlippedBitEndsThePageWhereItStands) {
   FlashLog log(FakeFlash::kOps);
   ASSERT_EQ(log.open(), Status::kOk);

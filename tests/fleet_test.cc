@@ -107,6 +107,10 @@ TEST(Fleet, AnImageThatDoesNotKnowWhatARunNeedsIsNamed) {
   p.proximal_form = ProximalForm::kChordal;
   EXPECT_EQ(lacking(p, capabilities),
             "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:local_retraction");
+  p.proximal_form = ProximalForm::kDistance;
+  EXPECT_EQ(lacking(p, capabilities),
+            "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:proximal_distance,"
+            "feature:local_retraction");
   p.proximal_form = ProximalForm::kGeodesic;
   capabilities.features = 0b111100;
   EXPECT_EQ(lacking(p, capabilities), "");

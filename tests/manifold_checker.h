@@ -76,6 +76,7 @@ class ManifoldChecker {
     check_exponential();
     check_transport();
     check_distance();
+    check_distance_gradient();
     check_aliasing();
   }
 
@@ -346,6 +347,38 @@ class ManifoldChecker {
     const Real there = distance(x_, y);
     EXPECT_NEAR(there, distance(y, x_), check_.tolerance);
     EXPECT_NEAR(there, t, t * t / 2) << "distance disagrees with the metric";
+  }
+
+  // Of d(x, y)^2 / 2: its derivative along tangents, -log_x(y) where there is one, and nothing at y itself.
+  void check_distance_gradient() {
+    if (!has_distance_gradient(ops_, shape_)) {
+      return;
+    }
+    const auto gradient_towards = [&](const Vector& y) {
+      const Vector g = call("distance_gradient", [&](Real* out, Arena& arena) {
+        return ops_.distance_gradient(shape_, x_.data(), y.data(), out, arena);
+      });
+      return call("riemannian_gradient", [&](Real* out, Arena& arena) {
+        return ops_.riemannian_gradient(shape_, x_.data(), g.data(), out, arena);
+      });
+    };
+    const Vector step = unit_tangent(x_, 21);
+    const Vector y = retract(x_, combine(static_cast<Real>(0.7), step, 0, step));
+    const Vector gradient = gradient_towards(y);
+    const Real t = kDifferenceStep;
+    for (uint32_t k = 0; k < 4; ++k) {
+      const Vector v = k == 0 ? step : unit_tangent(x_, 21 + k);
+      const Real forward = distance(retract(x_, combine(t, v, 0, v)), y);
+      const Real backward = distance(retract(x_, combine(-t, v, 0, v)), y);
+      EXPECT_NEAR(inner(x_, gradient, v), (forward - backward) * (forward + backward) / (4 * t), kDifferenceTolerance)
+          << "distance_gradient is not the derivative, direction " << k;
+    }
+    if (ops_.log_map != nullptr && check_.has_exponential) {
+      const Vector log = call(
+          "log_map", [&](Real* out, Arena& arena) { return ops_.log_map(shape_, x_.data(), y.data(), out, arena); });
+      expect_near(gradient, combine(-1, log, 0, log), "distance_gradient is not -log", 4);
+    }
+    EXPECT_EQ(largest(gradient_towards(x_)), 0) << "distance_gradient at the point itself";
   }
 
   void check_aliasing() {

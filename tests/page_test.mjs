@@ -119,14 +119,14 @@ const parts = {
           .locator('td').allInnerTexts();
       assert.equal(cells[0], device.standing.replace('_', ' '));
       assert.deepEqual(cells.slice(4, 7), [device.folded + device.late, device.late, device.partial].map(count));
-      assert.equal(cells[7], device.firmware);
+      assert.deepEqual(cells.slice(7, 9), [device.board, device.firmware]);
     }
     const standings = Object.entries(Object.groupBy?.(devices, (d) => d.standing) ?? group(devices));
     for (const [standing, all] of standings) {
       const chip = page.locator('#fleet-legend button', {hasText: standing.replace('_', ' ')});
       assert.equal(await chip.locator('b').innerText(), count(all.length));
     }
-    for (const key of ['staleness', 'step_time', 'seen', 'arena', 'stack', 'firmware', 'reset', 'standing']) {
+    for (const key of ['staleness', 'step_time', 'seen', 'arena', 'stack', 'board', 'firmware', 'reset', 'standing']) {
       await page.selectOption('#fleet-group', key);
       const chips = await page.locator('#fleet-legend b').allInnerTexts();
       assert.equal(chips.reduce((sum, n) => sum + Number(n), 0), devices.length, `a device is in no group of ${key}`);
@@ -269,6 +269,12 @@ const parts = {
     await page.keyboard.press('Enter');
     await seen('#run-state', /finished/);
     assert.equal(await page.locator('#access').isVisible(), false);
+    // The curve of another life of the server; what the wire carried then is not known.
+    for (const axis of ['bytes', 'version']) {
+      await page.check(`input[name=axis][value=${axis}]`);
+      assert.equal(await page.locator('#chart canvas').count(), 1, `after a restart, against ${axis}`);
+    }
+    assert.match(await page.getAttribute('#chart', 'aria-label'), /at version 1, .* at version \d+\./);
     assert.ok(!page.url().includes(secret) && !(await page.content()).includes(secret), 'the token shows');
     await page.reload();
     await seen('#run-state', /finished/);  // this tab still knows it
@@ -320,6 +326,7 @@ function largeFleet(like, now) {
   return Array.from({length: LARGE_FLEET}, (_, index) => ({...like, index,
     device: `node-${String(index).padStart(5, '0')}`, standing: standings[draw(standings.length)],
     step_time_us: 500 + draw(1000) ** 2, last_seen_ms: now - draw(100000), firmware: `0.${draw(9)}.0`,
+    board: ['rp2040', 'stm32f405', 'linux-aarch64', 'mps2-an386'][draw(4)],
     arena_high_water_bytes: 4000 + draw(9000), stack_high_water_bytes: draw(2) * (900 + draw(2000))}));
 }
 

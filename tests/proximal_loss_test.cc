@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/manifold/fixed_rank.h"
 #include "tests/problem_checker.h"
 #include "tests/training_support.h"
 
@@ -114,6 +115,108 @@ TEST_P(ProximalLossOfKpca, AtTheCentreItPullsNowhere) {
             Status::kOk);
   EXPECT_EQ(g, inner);
 }
+
+// mu/2 d(x, c)^2 on every manifold that has the gradient of its distance.
+struct DistanceCase {
+  const char* name;
+  const ManifoldOps* manifold;
+  Shape shape;
+  bool has_gradient = true;
+};
+const Parts kFixedRankParts = fixed_rank_parts(5, 4, 2);
+const Parts kProductParts = {3, {{&kGrassmannOps, {5, 2}}, {&kSpdOps, {3, 3}}, {&kHyperbolicOps, {4, 1}}}};
+const Parts kStiefelParts = {2, {{&kSphereOps, {4, 1}}, {&kStiefelOps, {5, 2}}}};
+
+class ProximalDistance : public ::testing::TestWithParam<DistanceCase> {
+ protected:
+  std::vector<Real> point(uint32_t seed) const {
+    TestArena memory;
+    std::vector<Real> out(shape_.size());
+    EXPECT_EQ(manifold_.random_point(shape_, {.seed = seed}, out.data(), memory.arena), Status::kOk);
+    return out;
+  }
+  std::vector<Real> step_from(const std::vector<Real>& x, Real length, const std::vector<Real>& v) const {
+    TestArena memory;
+    std::vector<Real> out(v);
+    scale(out.size(), length, out.data());
+    EXPECT_EQ(manifold_.retract(shape_, x.data(), out.data(), out.data(), memory.arena), Status::kOk);
+    return out;
+  }
+  std::vector<Real> tangent(const std::vector<Real>& x, uint32_t seed) const {
+    TestArena memory;
+    std::vector<Real> v(shape_.size());
+    EXPECT_EQ(random_tangent(manifold_, shape_, x.data(), {.seed = seed}, v.data(), memory.arena), Status::kOk);
+    scale(v.size(), 1 / std::sqrt(manifold_.inner(shape_, x.data(), v.data(), v.data(), memory.arena).value()),
+          v.data());
+    return v;
+  }
+
+  const ManifoldOps& manifold_ = *GetParam().manifold;
+  const Shape shape_ = GetParam().shape;
+  const std::vector<Real> centre_ = point(1);
+  ProximalLoss term_{
+      {&kNothingOps, &kNothing}, centre_.data(), ProximalForm::kDistance, Real(0.75), 1, &manifold_, true};
+};
+
+// Against differences of the loss along tangents; nothing at the centre; in the memory that it declares.
+TEST_P(ProximalDistance, PullsAlongTheManifoldToItsCentre) {
+  ASSERT_EQ(kProximalLossOps.check_shape(&term_, shape_),
+            GetParam().has_gradient ? Status::kOk : Status::kUnimplemented)
+      << "refused before a step is made";
+  TestArena memory(kProximalLossOps.scratch_size(&term_, shape_));
+  const auto loss_at = [&](const std::vector<Real>& x) {
+    const Result<Real> value = kProximalLossOps.loss(&term_, shape_, x.data(), kOne, memory.arena);
+    EXPECT_EQ(value.status(), Status::kOk);
+    return value.ok() ? value.value() : std::numeric_limits<Real>::quiet_NaN();
+  };
+  const auto gradient = [&](const std::vector<Real>& x, std::vector<Real>* g) {
+    return kProximalLossOps.gradient(&term_, shape_, x.data(), kOne, g->data(), memory.arena);
+  };
+  const std::vector<Real> x = step_from(centre_, Real(0.6), tangent(centre_, 2));
+  std::vector<Real> g(shape_.size());
+  EXPECT_NEAR(loss_at(x), Real(0.75) / 2 * Real(0.36), Real(0.75) / 2 * Real(0.2)) << "for lack of gradients too";
+  if (!GetParam().has_gradient) {
+    term_.needs_gradient = false;
+    EXPECT_EQ(kProximalLossOps.check_shape(&term_, shape_), Status::kOk) << "forward passes alone";
+    EXPECT_EQ(gradient(x, &g), Status::kUnimplemented);
+    return;
+  }
+  ASSERT_EQ(gradient(x, &g), Status::kOk);
+  TestArena others;
+  ASSERT_EQ(manifold_.riemannian_gradient(shape_, x.data(), g.data(), g.data(), others.arena), Status::kOk);
+  const Real t = std::cbrt(std::numeric_limits<Real>::epsilon());
+  for (uint32_t seed = 3; seed < 8; ++seed) {
+    const std::vector<Real> v = tangent(x, seed);
+    const Real difference = (loss_at(step_from(x, t, v)) - loss_at(step_from(x, -t, v))) / (2 * t);
+    const Real slope = manifold_.inner(shape_, x.data(), g.data(), v.data(), others.arena).value();
+    EXPECT_NEAR(slope, difference, 16 * t * t);
+  }
+  ASSERT_EQ(gradient(centre_, &g), Status::kOk);
+  EXPECT_EQ(g, std::vector<Real>(shape_.size(), 0));
+}
+
+// The table of a board has no distance: its image is not given such a task, and would refuse it.
+TEST_P(ProximalDistance, IsRefusedWithoutTheManifoldsDistance) {
+  ManifoldOps without = manifold_;
+  without.distance = nullptr;
+  term_.manifold = &without;
+  EXPECT_EQ(kProximalLossOps.check_shape(&term_, shape_), Status::kUnimplemented);
+  term_.manifold = nullptr;
+  EXPECT_EQ(kProximalLossOps.check_shape(&term_, shape_), Status::kUnimplemented);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Manifolds, ProximalDistance,
+    ::testing::Values(DistanceCase{"euclidean", &kEuclideanOps, {4, 2}}, DistanceCase{"sphere", &kSphereOps, {6, 1}},
+                      DistanceCase{"oblique", &kObliqueOps, {5, 3}}, DistanceCase{"grassmann", &kGrassmannOps, {6, 2}},
+                      DistanceCase{"grassmann_qr", &kGrassmannQrOps, {6, 2}}, DistanceCase{"spd", &kSpdOps, {3, 3}},
+                      DistanceCase{"spd_second_order", &kSpdSecondOrderOps, {3, 3}},
+                      DistanceCase{"hyperbolic", &kHyperbolicOps, {4, 1}},
+                      DistanceCase{"fixed_rank", &kFixedRankOps, fixed_rank_shape(kFixedRankParts)},
+                      DistanceCase{"product", &kProductOps, {23, 1, &kProductParts}},
+                      DistanceCase{"stiefel", &kStiefelOps, {5, 2}, false},
+                      DistanceCase{"product_stiefel", &kProductOps, {14, 1, &kStiefelParts}, false}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Forms, ProximalLossOfKpca, ::testing::Values(ProximalForm::kChordal, ProximalForm::kLorentz));
 

@@ -63,7 +63,6 @@ TEST(RunParameters, EveryBadCombinationIsRefusedByItsKey) {
          p->estimator = EstimatorId::kTangentRetraction;
          p->upload_stream = StreamKind::kScalarStream;
        }},
-      {"correction_form, fold_weight:", [](RunParameters* p) { p->correction_form = CorrectionForm::kMemory; }},
       {"correction_form, record_encoding:",
        [](RunParameters* p) {
          p->correction_form = CorrectionForm::kUnbiased;
@@ -201,9 +200,24 @@ TEST(RunParameters, EveryBadProximalTermIsRefusedByItsKey) {
          p->proximal = 1;
          p->manifold = ManifoldId::kGrassmann;
        }},
+      {"proximal_form, manifold: the distance on stiefel is the norm of an inverse retraction",
+       [](RunParameters* p) {
+         p->proximal_form = ProximalForm::kDistance;
+         p->proximal = 1;
+       }},
   };
   expect_refused(tangent_parameters(), cases);
-  RunParameters p = scalar_parameters();
+  RunParameters p = tangent_parameters();
+  p.proximal_form = ProximalForm::kDistance;
+  p.proximal = 1;
+  p.manifold = ManifoldId::kGrassmann;
+  EXPECT_EQ(check_parameters(p), "");
+  p = scalar_parameters();
+  p.correction_form = CorrectionForm::kNone;
+  p.proximal_form = ProximalForm::kDistance;
+  p.proximal = 1;
+  EXPECT_EQ(check_parameters(p), "") << "forward passes need no gradient of the distance";
+  p = scalar_parameters();
   p.proximal_form = ProximalForm::kChordal;
   p.proximal = 1;
   EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
@@ -331,7 +345,12 @@ TEST(RunParameters, EveryBadParticipationIsRefusedByItsKey) {
   RunParameters scalar = scalar_parameters();
   scalar.participation = Participation::kSchemeTwo;
   scalar.participation_probability = "0.5";
-  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver:"));
+  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver, correction_form:"));
+  RunParameters unbiased = scalar;
+  unbiased.correction_form = CorrectionForm::kMemory;
+  EXPECT_THAT(check_parameters(unbiased), testing::StartsWith("participation_weights, solver, correction_form:"));
+  unbiased.correction_form = CorrectionForm::kUnbiased;
+  EXPECT_EQ(check_parameters(unbiased), "");
   scalar.participation_weights = ParticipationWeights::kBiased;
   EXPECT_EQ(check_parameters(scalar), "");
 }

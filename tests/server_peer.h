@@ -154,6 +154,11 @@ class TlsPeer {
     (void)session_.begin(Transport{&kOps, this}, identity_, exchange);
   }
 
+  // By certificate; the credentials outlive the peer.
+  TlsPeer(uint16_t port, const Credentials& credentials, const char* server_name) : raw_(port), identity_{} {
+    (void)session_.begin(Transport{&kOps, this}, credentials, server_name);
+  }
+
   // One turn; the handshake's status so far.
   Status turn() {
     if (status_ == Status::kWouldBlock) {
@@ -263,10 +268,12 @@ inline DeviceMessage hello_message() {
 class ListenerHarness : public SessionOwner {
  public:
   // thread_count: of the sessions' own threads; 0: they live on the harness's.
-  explicit ListenerHarness(const ListenerLimits& limits = {}, bool allow_psk_ke = false, size_t thread_count = 0)
-      : tls(find, allow_psk_ke), listener(io, tls, limits, counters, *this) {
+  // board: loaded, and certificates are taken too.
+  explicit ListenerHarness(const ListenerLimits& limits = {}, bool allow_psk_ke = false, size_t thread_count = 0,
+                           const CredentialBoard* board = nullptr)
+      : tls(find, allow_psk_ke, board), listener(io, tls, limits, counters, *this) {
     (void)tls.start();
-    (void)listener.start_threads(std::vector<PskLookup>(thread_count, find), allow_psk_ke);
+    (void)listener.start_threads(std::vector<PskLookup>(thread_count, find), allow_psk_ke, board);
     problem = listener.open(Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   }
   static bool find(std::string_view identity, PskEntry* out) {
@@ -289,6 +296,9 @@ class ListenerHarness : public SessionOwner {
     return total;
   }
   void on_session_established(SessionId session, uint32_t, uint32_t) override { established.push_back(session); }
+  void on_session_unregistered(SessionId session, const std::string&) override {
+    listener.admit(session, registration, registration == TlsFault::kNone ? 5 : kNoDevice);
+  }
   void on_session_message(SessionId session, uint32_t device_index, const DeviceMessage& message) override {
     messages.emplace_back(device_index, message);
     if (answer) {
@@ -312,7 +322,8 @@ class ListenerHarness : public SessionOwner {
   std::vector<SessionId> ended;
   std::vector<std::pair<uint32_t, DeviceMessage>> messages;
   std::function<void(SessionId)> answer;
-  Listener listener;  // last: its end reports to all of the above
+  TlsFault registration = TlsFault::kUnknownIdentity;  // the answer to who is unregistered; kNone: it is device 5
+  Listener listener;                                   // last: its end reports to all of the above
 };
 
 }  // namespace gradstream

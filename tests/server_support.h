@@ -227,6 +227,7 @@ class TestServer {
           break;
         case ActionKind::kPublish:
           published.push_back(action.version);
+          rounds.push_back(coordinator->last_round());
           break;
         case ActionKind::kLog:
           logs.push_back(action.event + " " + action.text);
@@ -356,6 +357,7 @@ class TestServer {
   std::vector<Action> sent;
   std::vector<Action> closed;
   std::vector<uint32_t> published;
+  std::vector<RoundSummary> rounds;  // that made these
   std::vector<std::string> logs;
   std::map<std::string, LogLevel> levels;  // of each event that was logged
   std::map<size_t, std::string> states;  // of the coordinator, by how many records were durable when it stood still

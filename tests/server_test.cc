@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "server/commands.h"
+#include "tests/certificates.h"
 #include "tests/server_peer.h"
 
 namespace gradstream {
@@ -118,6 +120,9 @@ class Script {
  public:
   Script(Life& life, int number)
       : life_(life), peer_(life.server->port(), ListenerHarness::device(number)) {}
+
+  Script(Life& life, const Credentials& credentials)
+      : life_(life), peer_(life.server->port(), credentials, "127.0.0.1") {}
 
   bool say_hello() {
     DeviceMessage hello = hello_message();
@@ -321,6 +326,113 @@ TEST_P(ServerThreads, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
   EXPECT_TRUE(two.get_task(at_zero));
   EXPECT_EQ(two.log_chunk_count, kRounds);
   EXPECT_EQ(life.server->counters().sessions_overloaded, 0U);
+}
+
+// Devices that prove certificates of tests/certificates.h; nobody has enrolled "stranger".
+class Registration : public ServerThreads {
+ protected:
+  Config config() const override {
+    Config config = ServerThreads::config();
+    config.server.credentials = {folder_ + "/ca.pem", folder_ + "/server.pem", folder_ + "/server.key"};
+    std::ofstream(config.server.credentials.authority) << test_pem::kCa;
+    std::ofstream(config.server.credentials.certificate) << test_pem::kServer;
+    std::ofstream(config.server.credentials.key) << test_pem::kServerKey;
+    return config;
+  }
+  void SetUp() override {
+    ServerThreads::SetUp();
+    ASSERT_EQ(tls_start(nullptr, 0), Status::kOk);
+    ASSERT_EQ(
+        test_pem::parse(&stranger_, CertificateRole::kDevice, test_pem::kDeviceUnknown, test_pem::kDeviceKey).text,
+        nullptr);
+    ASSERT_EQ(test_pem::parse(&other_, CertificateRole::kDevice, test_pem::kDeviceLongest, test_pem::kDeviceKey).text,
+              nullptr);
+  }
+  static DeviceState state_of(Life& life, const char* name) {
+    std::optional<DeviceRow> row;
+    EXPECT_EQ(life.fleet.find_device(name, &row), StoreStatus::kOk);
+    EXPECT_TRUE(row.has_value());
+    return row ? row->state : DeviceState::kRevoked;
+  }
+
+  Credentials stranger_;
+  Credentials other_;
+};
+INSTANTIATE_TEST_SUITE_P(, Registration, testing::Values(1U, 2U),
+                         [](const auto& parameter) { return "threads_" + std::to_string(parameter.param); });
+
+TEST_P(Registration, AnUnknownDeviceIsPendingUntilSomebodyEnablesIt) {
+  Life life(config());
+  for (const uint64_t turned_away : {1U, 2U}) {
+    Script early(life, stranger_);
+    ASSERT_TRUE(life.until([&] { return early.peer().gone(); }));
+    EXPECT_EQ(early.peer().session().last_alert(), 49) << "access_denied";
+    ASSERT_TRUE(life.until([&] { return life.server->counters().inactive_identities == turned_away; }));
+  }
+  EXPECT_EQ(state_of(life, "stranger"), DeviceState::kPending);
+  EXPECT_EQ(life.server->counters().devices_registered, 1U);
+  EXPECT_THAT(life.log.find("device_registered"), HasSubstr("device=stranger index=2 state=pending"));
+  std::optional<DeviceState> before;
+  ASSERT_EQ(life.fleet.set_device_state("stranger", DeviceState::kActive, &before), StoreStatus::kOk);
+  ASSERT_TRUE(life.until([&] { return life.log.count("device_restored") == 1; }));
+  Script late(life, stranger_);
+  EXPECT_TRUE(late.say_hello());
+  EXPECT_EQ(late.last.body.welcome.client_index, 2U);
+  bool found = false;
+  ASSERT_EQ(life.fleet.revoke_device("stranger", &found), StoreStatus::kOk);
+  EXPECT_TRUE(life.until([&] { return late.peer().refusal() == gs_Reason_REASON_REVOKED; })) << "its live session";
+  Script again(life, stranger_);
+  EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
+  EXPECT_TRUE(life.until([&] { return life.server->counters().revoked_identities == 1; }));
+}
+
+TEST_P(Registration, ActiveLetsItInAtOnce) {
+  Config active = config();
+  active.server.device_registration = "active";
+  Life life(active);
+  Script first(life, stranger_);
+  Script second(life, stranger_);  // at the same moment
+  ASSERT_TRUE(life.until([&] { return first.peer().established() && second.peer().established(); }));
+  ASSERT_TRUE(life.until([&] { return life.server->counters().sessions_established == 2; }));
+  EXPECT_EQ(life.server->counters().devices_registered, 1U);
+  EXPECT_EQ(state_of(life, "stranger"), DeviceState::kActive);
+  Script third(life, stranger_);
+  EXPECT_TRUE(third.say_hello());
+  EXPECT_EQ(third.last.body.welcome.client_index, 2U);
+  Script by_key(life, 1);
+  EXPECT_TRUE(by_key.say_hello());
+}
+
+TEST_P(Registration, ItHasLimitsAndASwitch) {
+  struct Case {
+    const char* mode;
+    RateLimit rate;
+    uint32_t fleet_max;
+    int alert;
+    const char* event;
+  };
+  for (const Case& row : {Case{"off", {10, 100}, 100, 115, "tls_unknown_identity"},
+                          Case{"active", {1, 1}, 100, 46, "tls_registration_limit"},
+                          Case{"active", {10, 100}, 3, 46, "tls_registration_limit"}}) {
+    TearDown();
+    ServerThreads::SetUp();
+    Config limited = config();
+    limited.server.device_registration = row.mode;
+    limited.server.registrations = row.rate;
+    limited.server.registration_device_count_max = row.fleet_max;
+    Life life(limited);
+    if (row.alert == 46) {
+      Script first(life, stranger_);
+      EXPECT_TRUE(first.say_hello());
+    }
+    Script over(life, other_);
+    ASSERT_TRUE(life.until([&] { return over.peer().gone(); })) << row.event;
+    EXPECT_EQ(over.peer().session().last_alert(), row.alert);
+    EXPECT_THAT(life.log.find(row.event), HasSubstr("identity=xxxx"));
+    std::optional<DeviceRow> found;
+    EXPECT_EQ(life.fleet.find_device(std::string(56, 'x'), &found), StoreStatus::kOk);
+    EXPECT_FALSE(found.has_value());
+  }
 }
 
 TEST_P(ServerThreads, DevicesComeAndGoWhileItRuns) {

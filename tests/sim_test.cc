@@ -138,6 +138,22 @@ TEST(Simulation, OneDigestWithAProximalTermInTheLoss) {
   EXPECT_EQ(digests.size(), 6U);
 }
 
+// The squared geodesic distance on a Grassmann manifold, by forward passes and by gradients: the pull counts.
+TEST(Simulation, OneDigestWithAProximalTermOnAGrassmannManifold) {
+  std::set<uint64_t> digests;
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    for (const ProximalForm form : {ProximalForm::kGeodesic, ProximalForm::kDistance}) {
+      SimOptions options;
+      options.stream = stream;
+      options.is_grassmann = true;
+      options.correction_form = CorrectionForm::kNone;
+      options.proximal_form = form;
+      digests.insert(expect_one_digest(options, form == ProximalForm::kGeodesic ? 0 : 15));
+    }
+  }
+  EXPECT_EQ(digests.size(), 4U);
+}
+
 // Three devices that know a third of the entries of a 6 x 5 matrix of rank 1 each find all of it, by gradients and by
 // forward passes alone.
 TEST(TimedFleet, CompletesAMatrixOfFixedRank) {

@@ -48,6 +48,14 @@ TEST(Straggler, WeightsAreCappedAndNeverZero) {
   p.fold_weight = FoldWeight::kUniform;
   EXPECT_EQ(fold_weight(p, 200, 0), 32768U);
   EXPECT_EQ(fold_weight(p, 5, 1), 23170U);
+  EXPECT_EQ(memory_weight(p, 5), 1U);
+  p.correction_form = CorrectionForm::kMemory;
+  EXPECT_EQ(memory_weight(p, 5), 1U);
+  p.fold_weight = FoldWeight::kSampleCount;
+  p.fold_weight_max = 150;
+  EXPECT_EQ(fold_weight(p, 200, 1), 23170U);
+  EXPECT_EQ(memory_weight(p, 200), 150U);
+  EXPECT_EQ(memory_weight(p, 0), 1U);
 }
 
 TEST(Straggler, GoalsFollowTheFleet) {
@@ -66,9 +74,9 @@ TEST(Straggler, TimedWorkFitsTheBudgetFromTheLeastStepsToAll) {
   RunParameters p = scalar_parameters();
   p.local_step_count = 20;
   p.steps_min = 2;
-  EXPECT_EQ(timed_step_count(p, 0, 1000), 2U);            // not measured yet
-  EXPECT_EQ(timed_step_count(p, 100'000, 1000), 8U);      // 875 ms of 100 ms each
-  EXPECT_EQ(timed_step_count(p, 100'000, 0), 2U);         // it comes late; it may do what counts
+  EXPECT_EQ(timed_step_count(p, 0, 1000), 2U);        // not measured yet
+  EXPECT_EQ(timed_step_count(p, 100'000, 1000), 8U);  // 875 ms of 100 ms each
+  EXPECT_EQ(timed_step_count(p, 100'000, 0), 2U);     // it comes late; it may do what counts
   EXPECT_EQ(timed_step_count(p, 10, 1000), 20U);
   EXPECT_EQ(timed_step_count(p, UINT32_MAX, 1000), 2U);
   EXPECT_EQ(timed_step_count(p, 1, UINT32_MAX), 20U);
@@ -108,7 +116,7 @@ TEST(Straggler, CappedWeightsKeepToTheirShare) {
     return weights;
   };
   EXPECT_EQ(capped({10, 10, 10, 10}), (std::vector<uint16_t>{10, 10, 10, 10}));  // nothing to cap
-  EXPECT_EQ(capped({5, 90}), (std::vector<uint16_t>{1, 1}));                    // two cannot be below 0.3 each
+  EXPECT_EQ(capped({5, 90}), (std::vector<uint16_t>{1, 1}));                     // two cannot be below 0.3 each
   RandomKey key;
   RandomStream stream(key);
   for (uint32_t trial = 0; trial < 2000; ++trial) {

@@ -1,9 +1,17 @@
 // The TLS server over a socket: who gets in, what every other peer is called, and what flights cost.
 #include "server/tls_stream.h"
 
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+extern "C" {
+#include <mbedtls/psa_util.h>  // knows no C++
+}
 
+#include "tests/certificates.h"
 #include "tests/server_peer.h"
 
 namespace gradstream {
@@ -201,6 +209,167 @@ TEST(TlsStream, TheLastWordsArriveBeforeTheClose) {
   EXPECT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
   EXPECT_EQ(server.ended, server.established);
 }
+
+// A board with the certificates of tests/certificates.h, and devices that prove one.
+class Certificates : public testing::TestWithParam<size_t> {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(tls_start(nullptr, 0), Status::kOk);
+    folder_ = std::filesystem::temp_directory_path() / ("gradstream_tls_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+    publish(test_pem::kServer, test_pem::kServerKey);
+    server_.emplace(ListenerLimits{}, false, GetParam(), &board_);
+    ASSERT_EQ(server_->problem, "");
+  }
+  void TearDown() override {
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  void publish(const std::string& certificate, const std::string& key) {
+    const CredentialPaths paths = {folder_ / "ca.pem", folder_ / "server.pem", folder_ / "server.key"};
+    std::ofstream(paths.authority) << test_pem::kCa;
+    std::ofstream(paths.certificate) << certificate;
+    std::ofstream(paths.key) << key;
+    ASSERT_EQ(board_.load(paths), "");
+  }
+  std::unique_ptr<TlsPeer> dial(const std::string& certificate, const std::string& authority = test_pem::kCa,
+                                const char* name = "127.0.0.1", const std::string& key = test_pem::kDeviceKey) {
+    auto credentials = std::make_unique<Credentials>();
+    EXPECT_EQ(test_pem::parse(credentials.get(), CertificateRole::kDevice, test_pem::kDevice, key, authority).text,
+              nullptr);
+    // What a device itself would not take, it still may show.
+    mbedtls_x509_crt_free(credentials->certificate());
+    mbedtls_x509_crt_init(credentials->certificate());
+    EXPECT_EQ(
+        mbedtls_x509_crt_parse(credentials->certificate(), reinterpret_cast<const unsigned char*>(certificate.c_str()),
+                               certificate.size() + 1),
+        0);
+    auto peer = std::make_unique<TlsPeer>(server_->listener.port(), *credentials, name);
+    credentials_.push_back(std::move(credentials));
+    return peer;
+  }
+
+  std::filesystem::path folder_;
+  CredentialBoard board_;
+  std::vector<std::unique_ptr<Credentials>> credentials_;
+  std::optional<ListenerHarness> server_;
+};
+
+TEST_P(Certificates, BothKindsOfDevicesShareAPort) {
+  const auto by_certificate = dial(test_pem::kDevice);
+  TlsPeer by_key(server_->listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server_->until([&] {
+    return by_certificate->established() && by_key.established() && server_->established.size() == 2;
+  })) << by_certificate->session().last_fault_text();
+  by_certificate->send(hello_message());
+  ASSERT_TRUE(server_->until([&] { return server_->messages.size() == 1; }));
+  EXPECT_EQ(server_->messages[0].first, 0U) << "the device that the CN names";
+  by_key.send(hello_message());
+  ASSERT_TRUE(server_->until([&] { return server_->messages.size() == 2; }));
+  EXPECT_EQ(server_->messages[1].first, 1U);
+}
+
+TEST_P(Certificates, EachRefusalIsNamedOnBothEnds) {
+  struct Case {
+    const std::string& certificate;
+    const char* event;
+    Counter ShellCounters::*counter;
+    int alert;
+    const char* words;  // at the device
+  };
+  const Case cases[] = {
+      {test_pem::kDeviceExpired, "tls_certificate_expired", &ShellCounters::certificates_expired, 45, "expired"},
+      {test_pem::kDeviceEarly, "tls_certificate_not_yet_valid", &ShellCounters::certificates_early, 45, "has not come"},
+      {test_pem::kDeviceForeign, "tls_certificate_foreign", &ShellCounters::certificates_foreign, 48, "device_ca_file"},
+      {test_pem::kDeviceMisused, "tls_certificate_usage", &ShellCounters::certificates_misused, 43, "clientAuth"},
+      {test_pem::kDeviceUnnamed, "tls_certificate_name", &ShellCounters::certificates_unnamed, 42, "CN"},
+      {test_pem::kDeviceSpaced, "tls_certificate_name", &ShellCounters::certificates_unnamed, 42, "CN"},
+      {test_pem::kDeviceLong, "tls_certificate_name", &ShellCounters::certificates_unnamed, 42, "CN"},
+      {test_pem::kDeviceTwice, "tls_certificate_name", &ShellCounters::certificates_unnamed, 42, "CN"},
+      {test_pem::kDeviceRevoked, "tls_revoked_identity", &ShellCounters::revoked_identities, 49, "revoked"},
+      {test_pem::kDeviceUnknown, "tls_unknown_identity", &ShellCounters::unknown_identities, 115, "device add"},
+  };
+  for (const Case& row : cases) {
+    const uint64_t before = server_->counted().*row.counter;
+    const auto peer = dial(row.certificate);
+    ASSERT_TRUE(server_->until([&] { return peer->gone(); })) << row.event;
+    EXPECT_EQ(peer->session().last_alert(), row.alert) << row.event;
+    EXPECT_THAT(peer->session().last_fault_text(), HasSubstr(row.words)) << row.event;
+    peer->raw().close();
+    ASSERT_TRUE(server_->until([&] { return server_->listener.connection_count() == 0; })) << row.event;
+    EXPECT_EQ(server_->counted().*row.counter, before + 1) << row.event;
+    EXPECT_THAT(server_->log.find(row.event), HasSubstr("remedy=")) << row.event;
+  }
+  EXPECT_THAT(server_->log.find("tls_certificate_expired"), HasSubstr("identity=device-1"));
+  EXPECT_TRUE(server_->established.empty());
+}
+
+TEST_P(Certificates, TheOwnerMayRegisterWhoIsUnknown) {
+  server_->registration = TlsFault::kNone;
+  const auto peer = dial(test_pem::kDeviceUnknown);
+  ASSERT_TRUE(server_->until([&] { return peer->established(); }));
+  peer->send(hello_message());  // waits with the server until it is admitted
+  ASSERT_TRUE(server_->until([&] { return !server_->messages.empty(); }));
+  EXPECT_EQ(server_->messages[0].first, 5U);
+  server_->registration = TlsFault::kRegistrationLimit;
+  const auto late = dial(test_pem::kDeviceUnknown);
+  ASSERT_TRUE(server_->until([&] { return late->gone(); }));
+  EXPECT_THAT(late->session().last_fault_text(), HasSubstr("registers no more"));
+  EXPECT_EQ(server_->counted().registrations_refused, 1U);
+  EXPECT_THAT(server_->log.find("tls_registration_limit"), HasSubstr("identity=stranger"));
+}
+
+TEST_P(Certificates, AStolenCertificateWithoutItsKeyLetsNobodyIn) {
+  auto credentials = std::make_unique<Credentials>();
+  ASSERT_EQ(test_pem::parse(credentials.get(), CertificateRole::kDevice, test_pem::kDevice, test_pem::kDeviceKey).text,
+            nullptr);
+  mbedtls_pk_free(credentials->key());
+  mbedtls_pk_init(credentials->key());
+  ASSERT_EQ(mbedtls_pk_parse_key(
+                credentials->key(), reinterpret_cast<const unsigned char*>(test_pem::kOtherKey.c_str()),
+                test_pem::kOtherKey.size() + 1, nullptr, 0, mbedtls_psa_get_random, MBEDTLS_PSA_RANDOM_STATE),
+            0);
+  TlsPeer peer(server_->listener.port(), *credentials, "127.0.0.1");
+  ASSERT_TRUE(server_->until([&] { return peer.gone(); }));
+  peer.raw().close();
+  ASSERT_TRUE(server_->until([&] { return server_->listener.connection_count() == 0; }));
+  EXPECT_TRUE(server_->established.empty());
+  EXPECT_EQ(server_->counted().certificates_unusable, 1U);
+  EXPECT_NE(server_->log.find("tls_certificate_broken"), "");
+}
+
+TEST_P(Certificates, ADeviceJudgesTheServer) {
+  const struct {
+    const std::string& authority;
+    const char* name;
+    const char* words;
+  } cases[] = {{test_pem::kForeignCa, "127.0.0.1", "not signed by the CA"},
+               {test_pem::kCa, "server.example", "another name"}};
+  for (const auto& row : cases) {
+    const auto peer = dial(test_pem::kDevice, row.authority, row.name);
+    ASSERT_TRUE(server_->until([&] { return peer->gone(); })) << row.words;
+    EXPECT_THAT(peer->session().last_fault_text(), HasSubstr(row.words));
+    peer->raw().close();
+    ASSERT_TRUE(server_->until([&] { return server_->listener.connection_count() == 0; })) << row.words;
+  }
+  EXPECT_EQ(server_->log.count("tls_server_untrusted"), 2U);
+  EXPECT_EQ(server_->counted().tls_other_faults, 2U);
+}
+
+TEST_P(Certificates, AReloadCountsFromTheNextHandshake) {
+  const auto before = dial(test_pem::kDevice);
+  ASSERT_TRUE(server_->until([&] { return before->established() && server_->established.size() == 1; }));
+  before->send(hello_message());  // or the second one would replace it
+  ASSERT_TRUE(server_->until([&] { return !server_->messages.empty(); }));
+  publish(test_pem::kServerOfOther, test_pem::kOtherKey);
+  const auto after = dial(test_pem::kDevice, test_pem::kCa, "server.example");
+  ASSERT_TRUE(server_->until([&] { return after->established() && server_->established.size() == 2; }))
+      << after->session().last_fault_text();
+  EXPECT_FALSE(before->gone());
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Certificates, testing::Values(0, 2),
+                         [](const auto& threads) { return "io_threads_" + std::to_string(threads.param); });
 
 }  // namespace
 }  // namespace gradstream

@@ -47,6 +47,7 @@ WatchSnapshot example() {
   snapshot.silent_after_ms = 1000;
   DeviceStatus device;
   device.name = "kitchen";
+  device.board = "mps2-an386";
   device.firmware_version = "1.0\xff\xfe\"<script>";
   device.step_time_us = 1500;
   snapshot.devices = std::make_shared<std::vector<DeviceStatus>>(1, device);
@@ -118,6 +119,7 @@ TEST(Watch, StatusIsJson) {
   EXPECT_EQ(devices["time_ms"], 1700000000999);
   EXPECT_EQ(devices["devices"][0]["device"], "kitchen");
   EXPECT_EQ(devices["devices"][0]["step_time_us"], 1500);
+  EXPECT_EQ(devices["devices"][0]["board"], "mps2-an386");
   EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
 }
 

@@ -1,10 +1,10 @@
 """./run bench powercut: the power of an emulated board is cut again and again while it trains.
 
-Half of the cuts come at a random instruction (QEMU's -icount), half inside a random call of the flash, which leaves a
-torn word or a torn erase; with --every N it is each of a life's first N calls in turn. The board boots from its flash
-each time. It must end with the digest of a board that nobody
-disturbed; the server must have counted it once in every version, refused nothing, and never have met two contents of an
-upload under one task: it compares the checksum of each with the last one's.
+Half of the cuts come at a random instruction (QEMU's -icount; rp2040js counts them), half inside a random call of the
+flash, which leaves a torn word or a torn erase; with --instructions all come at an instruction, with --every N it is
+each of a life's first N calls in turn. The board boots from its flash each time. It must end with the digest of a board
+that nobody disturbed; the server must have counted it once in every version, refused nothing, and never have met two
+contents of an upload under one task: it compares the checksum of each with the last one's.
 """
 
 import argparse
@@ -27,31 +27,31 @@ import fleet
 
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 TARGET = "gradstream_client_emulator"
-TICKS_PER_MS = 25000
-# A life is cut within this time after its start: the first 250 ms or so are the silence before a handshake, and the
-# handshake; then a round every 15 ms.
-LIFE_MS_MAX = 600
-CALLS_MAX = 400          # of the flash in a life, where one of them is cut; a round has about 55
-ROUNDS_PER_CUT = 8       # more than a life sees, on average
-CALM_ROUNDS = 10
+CALM_ROUNDS = 4          # after the last cut
 BOOT_SECONDS_MAX = 60    # without an end or a cut: the board hangs
 ROUND_SECONDS_MAX = 3    # of a life that is not cut, on a machine that does other things too
+SKIPPED = 77
 RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/store.h
 FAULTS = ("event=update_refused", "event=update_changed", "event=digest_mismatch")
 
 
 class Board(NamedTuple):
+    life_max: int         # a life that is cut at an instruction is cut within so many units after its start
+    calls_max: int        # a life that is cut inside a call of the flash is cut in one of its first
+    rounds_per_cut: int   # more than a life sees, on average
     calls_min: int        # of the flash in a round, at least
+    cut: str              # the emulator's option for a cut at an instruction; "": a word to the image
     words: tuple = ()     # of the emulator
     task: dict = {}       # run parameters instead of the demo's
-    cuts_ticks: bool = True
 
 
 BOARDS = {
-    "mps2-an386": Board(40, ("-icount", "shift=0")),
-    # A step of the demo takes it 36 million instructions, 2 s or so.
-    "rp2040": Board(30, task={"run.local_step_count": 2, "run.direction_count": 4, "run.batch_size": 8},
-                    cuts_ticks=False),
+    # The unit is a tick of 40 ns, 40 instructions. The first 250 ms or so are the silence before a handshake, and the
+    # handshake; then a round every 15 ms. A round has about 55 calls.
+    "mps2-an386": Board(600 * 25000, 400, 8, 40, "", ("-icount", "shift=0")),
+    # The unit is an instruction. A step of the demo takes it 36 million, 2 s or so, so these are smaller.
+    "rp2040": Board(120000000, 100, 3, 30, "--cut-instruction",
+                    task={"run.local_step_count": 2, "run.direction_count": 2, "run.batch_size": 4}),
 }
 
 
@@ -88,10 +88,12 @@ class Run:
         if "event=counters" in line:
             self.resent = int(fleet.fields(line)["updates_duplicate"])
 
-    def boot(self, *words):
-        """One life of the board: its exit status."""
+    def boot(self, point, call):
+        """One life of the board, cut at that point or in that call, neither with 0: its exit status."""
+        words = [f"cut-call={call}"] if call else [f"cut-tick={point}"] if point and not self.board.cut else []
         command = [*emulate.command(self.arguments, self.image, *words), *self.board.words]
-        seconds = BOOT_SECONDS_MAX + (0 if words else ROUND_SECONDS_MAX * self.rounds)
+        command += [self.board.cut, point] if point and self.board.cut else []
+        seconds = BOOT_SECONDS_MAX + (0 if point or call else ROUND_SECONDS_MAX * self.rounds)
         try:
             done = subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, check=False, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds)
@@ -108,9 +110,8 @@ class Run:
         made = 0
         while True:
             calls = emulate.flash_counters(emulate.make_flash(self.arguments.flash))[3]
-            tick, call = plan[made] if made < len(plan) else (0, 0)
-            words = [f"cut-tick={tick}"] if tick else [f"cut-call={calls + call}"] if call else []
-            if self.boot(*words) == 0:
+            point, call = plan[made] if made < len(plan) else (0, 0)
+            if self.boot(point, calls + call if call else 0) == 0:
                 break
             made += 1
         end = next(line for line in self.lines if line.startswith("event=finished"))
@@ -126,11 +127,12 @@ class Run:
             raise Failure("\n".join(["the server refused:", *self.wrong]))
 
 
-def random_plan(cuts, seed):
-    """(tick, 0) and (0, call of that life) in turn: where each life is cut."""
+def random_plan(board, cuts, seed, instructions):
+    """(point, 0) and (0, call of that life) in turn, or with `instructions` the former alone: where each life is
+    cut."""
     source = random.Random(seed)
-    return [(0, source.randint(1, CALLS_MAX)) if index % 2 else (source.randint(1, LIFE_MS_MAX * TICKS_PER_MS), 0)
-            for index in range(cuts)]
+    return [(0, source.randint(1, board.calls_max)) if index % 2 and not instructions else
+            (source.randint(1, board.life_max), 0) for index in range(cuts)]
 
 
 def play(name, rounds, plan):
@@ -158,12 +160,15 @@ def main():
     parser.add_argument("--boards", type=int, default=4, help="that share the cuts, each with a server of its own")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--board", choices=BOARDS, default="mps2-an386")
-    parser.add_argument("--every", type=int, default=0, metavar="N", help="instead of --cuts: life after life is cut "
-                        "in its first call of the flash, its second, to its Nth; the only way of the rp2040")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--every", type=int, default=0, metavar="N", help="instead of --cuts: life after life is cut "
+                       "in its first call of the flash, its second, to its Nth")
+    kinds.add_argument("--instructions", action="store_true", help="no cuts inside calls of the flash")
     arguments = parser.parse_args()
     board = BOARDS[arguments.board]
-    if arguments.every == 0 and not board.cuts_ticks:
-        parser.error(f"{arguments.board} is cut with --every alone")
+    if not emulate.MACHINES[arguments.board].qemu and not emulate.RP2040JS.exists():
+        print("SKIPPED: rp2040js is missing (install npm, then ./run setup)")
+        return SKIPPED
     for preset, target in (("dev", "gradstream"), (arguments.board, TARGET)):
         if preset == "dev" and "GS_BUILD_DIR" in os.environ:
             continue  # a test, whose tree is built
@@ -174,8 +179,9 @@ def main():
         plans = [[(0, call) for call in range(index + 1, cuts + 1, boards)] for index in range(boards)]
         rounds = max(sum(call for _, call in plan) for plan in plans) // board.calls_min + CALM_ROUNDS
     else:
-        plans = [random_plan(len(range(index, cuts, boards)), arguments.seed + index) for index in range(boards)]
-        rounds = len(plans[0]) * ROUNDS_PER_CUT + CALM_ROUNDS
+        plans = [random_plan(board, len(range(index, cuts, boards)), arguments.seed + index, arguments.instructions)
+                 for index in range(boards)]
+        rounds = len(plans[0]) * board.rounds_per_cut + CALM_ROUNDS
     try:
         with concurrent.futures.ThreadPoolExecutor(boards + 1) as pool:
             calm = pool.submit(play, arguments.board, rounds, [])

@@ -2,8 +2,9 @@
 // output, and answers the image's semihosting calls, as QEMU does for the other boards. tools/emulate.py starts it.
 //
 //   node tools/rp2040.mjs --image ELF --link HOST:PORT --words "client until-finished" [--load FILE@ADDRESS]...
-//                         [--chip ID]
+//                         [--chip ID] [--cut-instruction N]
 //
+// --cut-instruction: the power is cut after the Nth instruction since the start; exit status 75.
 // It has no HardFault: a bad access reads ones, an undefined instruction does nothing.
 import fs from 'node:fs';
 import net from 'node:net';
@@ -19,12 +20,18 @@ const CYCLE_NANOS = 8; // 125 MHz
 const SLICE_INSTRUCTIONS = 200000; // between two looks at the socket
 const TICK_INSTRUCTIONS = 32; // between two looks at the clock: less than a microsecond
 const RECONNECT_MS = 1000;
+const POWER_CUT_STATUS = 75; // as semihosting.h has it
 
 const options = { load: [] };
 for (let i = 2; i < process.argv.length; i += 2) {
   const name = process.argv[i].slice(2);
   if (name === 'load') options.load.push(process.argv[i + 1]);
   else options[name] = process.argv[i + 1];
+}
+
+let leftInstructions = Number(options['cut-instruction'] ?? Infinity); // until the cut
+if (!(leftInstructions >= 1) || leftInstructions % 1 > 0) {
+  fail(`--cut-instruction wants a count, not ${options['cut-instruction']}`);
 }
 
 const clock = new SimulationClock();
@@ -231,11 +238,20 @@ function sleep() {
   });
 }
 
+function cutPower() {
+  flushLink(); // what the UART has sent is on the wire
+  process.exit(POWER_CUT_STATUS);
+}
+
 async function run() {
   for (;;) {
     for (let i = 0; i < SLICE_INSTRUCTIONS && !core.waiting; i += TICK_INSTRUCTIONS) {
       let cycles = 0;
-      for (let j = 0; j < TICK_INSTRUCTIONS && !core.waiting; j++) cycles += core.executeInstruction();
+      let count = 0;
+      const most = Math.min(TICK_INSTRUCTIONS, leftInstructions);
+      for (; count < most && !core.waiting; count++) cycles += core.executeInstruction();
+      leftInstructions -= count;
+      if (leftInstructions === 0) cutPower();
       clock.tick(cycles * CYCLE_NANOS);
       if (isResetAsked) reset();
       if (received.length > 0) feedLink();
@@ -244,7 +260,8 @@ async function run() {
     flushLink();
     feedLink();
     feedConsole();
-    if (core.waiting && received.length === 0 && typed.length === 0) await sleep();
+    // What is left now found a full queue: it does not wake a processor that masks its interrupts.
+    if (core.waiting) await sleep();
     else await new Promise((resolve) => setImmediate(resolve));
     if (isResetAsked) reset();
   }

@@ -1,7 +1,8 @@
 """./run soak [PART...]: the long forms of what the tests do for seconds; an hour or so for all of them, and one more
 for the fleet.
 
-Each part is a command of its own; its lines are shown, and its exit status counts.
+Each part is a command of its own; its lines are shown, and its exit status counts. 77 means skipped, for want of a
+tool; so does this command's, when no part failed.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import time
 
 import fleet
 
+SKIPPED = 77
 PYTHON = ["/usr/bin/python3", "-B", "-u"]
 PARTS = {
     "simulate": ("1,000 schedules of lost messages, crashes and flipped bits",
@@ -20,6 +22,8 @@ PARTS = {
        for seed in (1, 2, 3)},
     "powercut": ("1,000 power cuts of an emulated board",
                  [*PYTHON, fleet.ROOT / "tools" / "bench_powercut.py", "--cuts", "1000"]),
+    "powercut_rp2040": ("100 of the emulated RP2040", [*PYTHON, fleet.ROOT / "tools" / "bench_powercut.py",
+                                                       "--board", "rp2040", "--cuts", "100", "--boards", "2"]),
     "linkdrop": ("a UART that drops at every byte of a session, a server restarted 20 times amid noise",
                  [*PYTHON, fleet.ROOT / "tools" / "bench_linkdrop.py"]),
     "linkdrop_ethernet": ("the same by Ethernet",
@@ -35,6 +39,21 @@ PARTS = {
 }
 
 
+def play(parts):
+    """Runs parts, each a name, what it is and a command, one after the other; the exit status of all."""
+    begin, failed, skipped = time.monotonic(), [], []
+    for name, what, words in parts:
+        print(f"==== {name}: {what}", flush=True)
+        since = time.monotonic()
+        status = subprocess.run(words, cwd=fleet.ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+        end = "was skipped" if status == SKIPPED else f"ended with exit status {status}"
+        print(f"soak: {name} {end} after {time.monotonic() - since:.0f} s", flush=True)
+        (skipped if status == SKIPPED else failed).extend([name] if status else [])
+    print(f"result: parts={len(parts)} failed={','.join(failed) or 'none'} skipped={','.join(skipped) or 'none'} "
+          f"seconds={time.monotonic() - begin:.0f}")
+    return 1 if failed else SKIPPED if skipped else 0
+
+
 def main():
     parts = "\n".join(f"  {name:17} {what}" for name, (what, _) in PARTS.items())
     parser = argparse.ArgumentParser(prog="./run soak", description=f"{__doc__}\n{parts}",
@@ -48,18 +67,9 @@ def main():
         print("result: error=usage")
         return 2
     fleet.command([fleet.ROOT / "tools" / "build.sh", "dev", "gradstream", "gradstream-client"], "building", 3600)
-    begin, failed = time.monotonic(), []
-    for name in arguments.part or PARTS:
-        what, words = PARTS[name]
-        print(f"==== {name}: {what}", flush=True)
-        words = [*words, "--minutes", f"{arguments.minutes:g}"] if name == "fleet" else words
-        since = time.monotonic()
-        status = subprocess.run(words, cwd=fleet.ROOT, stdin=subprocess.DEVNULL, check=False).returncode
-        print(f"soak: {name} ended with exit status {status} after {time.monotonic() - since:.0f} s", flush=True)
-        failed += [name] if status else []
-    print(f"result: parts={len(arguments.part or PARTS)} failed={','.join(failed) or 'none'} "
-          f"seconds={time.monotonic() - begin:.0f}")
-    return 1 if failed else 0
+    chosen = [(name, *PARTS[name]) for name in arguments.part or PARTS]
+    return play([(name, what, [*words, "--minutes", f"{arguments.minutes:g}"] if name == "fleet" else words)
+                 for name, what, words in chosen])
 
 
 if __name__ == "__main__":

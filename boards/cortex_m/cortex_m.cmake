@@ -19,7 +19,8 @@ endfunction()
 #   gradstream_client_all_emulator.elf   the same with all that a host links, on request
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
-# is boards/ethernet, else a UART.
+# is boards/ethernet, else a UART. GS_IMAGE_PREFIX, set where a tree makes the images of a second board, begins their
+# targets' names.
 function(gs_add_cortex_m_image target script config)
   add_executable(${target}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/startup.cc
@@ -30,7 +31,10 @@ function(gs_add_cortex_m_image target script config)
   set_target_properties(${target} PROPERTIES SUFFIX .elf LINK_DEPENDS "${scripts}")
   gs_runtime_flags(${target})
   gs_processor_part(part)
-  target_compile_definitions(${target} PRIVATE GS_BOARD_CONFIG="${config}" GS_PROCESSOR_PART=${part})
+  get_filename_component(board ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  string(REPLACE "_" "-" board ${board})  # as the commands of ./run name it
+  target_compile_definitions(${target} PRIVATE
+    GS_BOARD_CONFIG="${config}" GS_BOARD_NAME="${board}" GS_PROCESSOR_PART=${part})
   target_link_options(${target} PRIVATE -L${PROJECT_SOURCE_DIR}
     -T${PROJECT_SOURCE_DIR}/${script} -Wl,-Map=${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   if(GS_SMALLEST)
@@ -44,6 +48,7 @@ function(gs_add_cortex_m_client)
   list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_SILICON PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_EMULATOR PREPEND ${PROJECT_SOURCE_DIR}/)
+  set(client ${GS_IMAGE_PREFIX}gradstream_client)
   set(link ${PROJECT_SOURCE_DIR}/boards/cortex_m/uart_link.cc)
   if(arg_ETHERNET)
     include(lwip)
@@ -52,24 +57,24 @@ function(gs_add_cortex_m_client)
       ${PROJECT_SOURCE_DIR}/boards/ethernet/link.cc
       ${PROJECT_SOURCE_DIR}/boards/ethernet/network_settings.cc)
   endif()
-  gs_add_cortex_m_image(gradstream_client ${arg_SCRIPT} ${arg_CONFIG}
+  gs_add_cortex_m_image(${client} ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
-  gs_add_cortex_m_image(gradstream_client_emulator ${arg_SCRIPT} ${arg_CONFIG}
+  gs_add_cortex_m_image(${client}_emulator ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
-  target_compile_definitions(gradstream_client_emulator PRIVATE GS_EMULATOR=1)
+  target_compile_definitions(${client}_emulator PRIVATE GS_EMULATOR=1)
   # Every manifold, estimator and solver, what a host links, and the problems spd_mean and perceptron. For
   # algorithm_board_test.py.
-  gs_add_cortex_m_image(gradstream_client_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
+  gs_add_cortex_m_image(${client}_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${link} ${arg_SOURCES} ${arg_EMULATOR})
-  set_target_properties(gradstream_client_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
-  target_compile_definitions(gradstream_client_all_emulator PRIVATE
+  set_target_properties(${client}_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
+  target_compile_definitions(${client}_all_emulator PRIVATE
     GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean "GS_PERCEPTRON_WIDTHS=64,4,10")
   if(arg_ETHERNET)
-    foreach(image gradstream_client gradstream_client_emulator gradstream_client_all_emulator)
+    foreach(image ${client} ${client}_emulator ${client}_all_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
       target_link_libraries(${image} PRIVATE gs_lwip)
     endforeach()

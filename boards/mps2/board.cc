@@ -6,6 +6,7 @@
 #include "boards/cortex_m/machine.h"
 #include "boards/mps2/cmsdk_uart.h"
 #if defined(GS_EMULATOR)
+#include "boards/cortex_m/semihosting.h"
 #include "boards/mps2/instruction_count.h"
 #include "boards/mps2/power_cut.h"
 #endif
@@ -46,7 +47,9 @@ constexpr uint32_t kConsoleIrq = 0, kLinkReceiveIrq = 2, kLinkTransmitIrq = 3, k
 // One tick of the divided clock is 256 / 25,000 ms = 32 / 3,125 ms.
 constexpr uint64_t kTickNumerator = 32, kTickDenominator = 3125;
 
-// 32 bits wrap after 12 hours; every sleep is shorter.
+// 32 bits wrap after 12 hours, and each passing wrap is counted when the clock is read: after every sleep.
+constexpr uint64_t kWrapMs = (uint64_t{1} << 32) * kTickNumerator / kTickDenominator;
+static_assert(kSleepMaxMs < kWrapMs);
 uint32_t clock_last = 0;
 uint32_t clock_high = 0;
 
@@ -121,6 +124,7 @@ void machine_start() {
   if (is_own_processor()) {  // another one may lack the instructions of the C library behind these
     plan_power_cut();
     start_instruction_count();
+    skipped_ms = semihosting::number("uptime-ms=");  // as if it had run for so long already
   }
 #endif
 }

@@ -4,7 +4,7 @@ _gradstream() {
   local common='--config --set --format --help'
   COMPREPLY=()
   case $previous in
-    --config | --out | --identity | --check-config | import | backup | restore)
+    --config | --out | --identity | --certificate | --key | --server-ca | --check-config | import | backup | restore)
       if [[ $current != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
@@ -42,7 +42,7 @@ _gradstream() {
       status\ *) words="$common --run" ;;
       model\ *) words='--config --set --help --run --version --format --out --average' ;;
       restore\ *) words="$common --replace" ;;
-      doctor\ *) words='--identity --psk-ke --deadline-ms --format --help' ;;
+      doctor\ *) words='--identity --certificate --key --server-ca --server-name --psk-ke --deadline-ms --format --help' ;;
       *) words=$common ;;
     esac
   fi

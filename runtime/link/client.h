@@ -47,6 +47,7 @@ struct StepSource {
 struct ClientConfig {
   Registry registry;
   const char* firmware_version = "";  // at most 23 characters are sent
+  const char* board = "";             // as many
   uint32_t run = 0;                   // 0: whichever
   uint32_t owner = 0;                 // identity_digest(): what was saved under another one is not continued
   uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device

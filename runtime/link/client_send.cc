@@ -38,6 +38,7 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
   }
   if (registry.proximal_loss != nullptr) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
+    out.features |= kHasHostMembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_DISTANCE) : 0;
   }
   out.arena_size = static_cast<uint32_t>(arena_size);
   constexpr size_t kProblemCountMax = sizeof(out.problems) / sizeof(out.problems[0]);
@@ -87,6 +88,7 @@ ClientAction Client::send_hello(uint64_t now_ms) {
   gs_Hello& hello = message.body.hello;
   hello.protocol_version = kProtocolVersion;
   copy_text(config_.firmware_version, hello.firmware_version, sizeof(hello.firmware_version));
+  copy_text(config_.board, hello.board, sizeof(hello.board));
   hello.has_capabilities = true;
   hello.capabilities = capabilities_of(config_.registry, arena_.size());
   hello.run = config_.run;

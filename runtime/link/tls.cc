@@ -19,6 +19,9 @@ extern "C" {
 #if defined(MBEDTLS_MEMORY_BUFFER_ALLOC_C)
 #include <mbedtls/memory_buffer_alloc.h>
 #endif
+#if !defined(GS_BARE_METAL)
+#include "runtime/link/certificate.h"
+#endif
 
 namespace gradstream {
 namespace {
@@ -79,6 +82,22 @@ const FaultText kAlertTexts[] = {
     {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, Status::kProtocolError, kOlderTls},
     {MBEDTLS_SSL_ALERT_MSG_INTERNAL_ERROR, Status::kClosed,
      "the server met a fault of its own (its log says which): try again later"},
+#if !defined(GS_BARE_METAL)
+    {MBEDTLS_SSL_ALERT_MSG_BAD_CERT, Status::kUnauthenticated,
+     "the server finds no device's name in the certificate: its CN is to be 1 to 56 printable characters without "
+     "spaces, commas, / and ~"},
+    {MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT, Status::kUnauthenticated,
+     "the server does not take this kind of certificate: sign it for clients (extendedKeyUsage clientAuth, keyUsage "
+     "digitalSignature), ECDSA over P-256"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED, Status::kUnauthenticated,
+     "the server says that this certificate has expired or that its time has not come: renew it, and compare the dates "
+     "in it with the server's clock"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN, Status::kClosed,
+     "the server registers no more devices by certificate just now: its log says why; the client tries again"},
+    {MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA, Status::kUnauthenticated,
+     "this certificate is not signed by the server's device CA: sign it by the CA of server.device_ca_file"},
+    {MBEDTLS_SSL_ALERT_MSG_NO_CERT, Status::kUnauthenticated, "the server wants a certificate of its device CA"},
+#endif
 };
 
 const FaultText kCodeTexts[] = {
@@ -182,6 +201,10 @@ int TlsSession::configure(const Identity& identity, TlsKeyExchange key_exchange)
 #else
     return MBEDTLS_ERR_SSL_FEATURE_UNAVAILABLE;
 #endif
+#if !defined(GS_BARE_METAL)
+  } else if (key_exchange == TlsKeyExchange::kCertificate) {
+    return configure_certificate();
+#endif
   } else {
 #if defined(MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ENABLED)
     mbedtls_ssl_conf_tls13_key_exchange_modes(&config, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK);
@@ -192,6 +215,22 @@ int TlsSession::configure(const Identity& identity, TlsKeyExchange key_exchange)
   return mbedtls_ssl_conf_psk(&config, identity.key, sizeof(identity.key),
                               reinterpret_cast<const unsigned char*>(identity.name), std::strlen(identity.name));
 }
+
+#if !defined(GS_BARE_METAL)
+int TlsSession::configure_certificate() {
+  mbedtls_ssl_config& config = contexts().config;
+  mbedtls_ssl_conf_tls13_key_exchange_modes(&config, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_EPHEMERAL);
+  mbedtls_ssl_conf_authmode(&config, MBEDTLS_SSL_VERIFY_REQUIRED);
+  mbedtls_ssl_conf_ca_chain(&config, credentials_->authority(), nullptr);
+  return mbedtls_ssl_conf_own_cert(&config, credentials_->certificate(), credentials_->key());
+}
+
+Status TlsSession::begin(const Transport& transport, const Credentials& credentials, const char* server_name) {
+  credentials_ = &credentials;
+  server_name_ = server_name;
+  return begin(transport, Identity{}, TlsKeyExchange::kCertificate);
+}
+#endif
 
 Status TlsSession::begin(const Transport& transport, const Identity& identity, TlsKeyExchange key_exchange) {
   end();
@@ -209,6 +248,11 @@ Status TlsSession::begin(const Transport& transport, const Identity& identity, T
   if (code == 0) {
     code = mbedtls_ssl_setup(&contexts().ssl, &contexts().config);
   }
+#if !defined(GS_BARE_METAL)
+  if (code == 0 && key_exchange == TlsKeyExchange::kCertificate) {
+    code = mbedtls_ssl_set_hostname(&contexts().ssl, server_name_);
+  }
+#endif
   if (code != 0) {
     return die(code);
   }
@@ -342,6 +386,19 @@ Result<size_t> TlsSession::write(const uint8_t* bytes, size_t size) {
   return flush() == Status::kClosed ? Result<size_t>(Status::kClosed) : Result<size_t>(static_cast<size_t>(code));
 }
 
+#if !defined(GS_BARE_METAL)
+Status TlsSession::finish_writing() {
+  if (phase_ != Phase::kOpen || flush() == Status::kClosed) {
+    return Status::kClosed;
+  }
+  const int code = mbedtls_ssl_close_notify(&contexts().ssl);
+  if (code != 0) {
+    return phase_ == Phase::kDead ? Status::kClosed : die(code);
+  }
+  return flush() == Status::kClosed ? Status::kClosed : Status::kOk;
+}
+#endif
+
 void TlsSession::end() {
   if (phase_ == Phase::kIdle) {
     return;
@@ -386,6 +443,11 @@ Status TlsSession::classify(int code) {
     fault_text_ = alert != nullptr ? alert->text : kAlertOther;
     return alert != nullptr ? alert->status : Status::kClosed;
   }
+#if !defined(GS_BARE_METAL)
+  if (code == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED || code == MBEDTLS_ERR_SSL_BAD_CERTIFICATE) {
+    return classify_certificate();
+  }
+#endif
   if (const FaultText* known = find_text(kCodeTexts, code)) {
     fault_text_ = known->text;
     return known->status;
@@ -393,6 +455,29 @@ Status TlsSession::classify(int code) {
   fault_text_ = in_handshake ? kHandshakeOther : kSessionOther;
   return in_handshake ? Status::kProtocolError : Status::kDataCorrupt;
 }
+
+#if !defined(GS_BARE_METAL)
+// What is wrong with the server's certificate.
+Status TlsSession::classify_certificate() {
+  const uint32_t flags = mbedtls_ssl_get_verify_result(&contexts().ssl);
+  if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
+    fault_text_ =
+        "the server's certificate is not signed by the CA that this device was given: compare --server-ca with "
+        "the CA of server.certificate_file";
+  } else if ((flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0) {
+    fault_text_ =
+        "the server's certificate has expired or its time has not come: renew it, and check this machine's "
+        "clock";
+  } else if ((flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0) {
+    fault_text_ =
+        "the server's certificate is for another name than the one that was dialled: dial one of its "
+        "subjectAltName, or give that with --server-name";
+  } else {
+    fault_text_ = "the server's certificate is no ECDSA certificate for servers over P-256";
+  }
+  return Status::kUnauthenticated;
+}
+#endif
 
 }  // namespace gradstream
 

@@ -1,5 +1,6 @@
 // A TLS 1.3 client session (Mbed TLS) over a Transport. PSK with ephemeral x25519 (psk_dhe_ke) by default, pure PSK as
-// a named option. Never blocks. No heap on a board: Mbed TLS allocates from the pool given to tls_start().
+// a named option; on hosts also a certificate of a device CA. Never blocks. No heap on a board: Mbed TLS allocates from
+// the pool given to tls_start().
 //
 //   begin() -> handshake() ... kOk -> read() / write() / flush() ... -> end()
 //
@@ -19,7 +20,10 @@
 
 namespace gradstream {
 
-enum class TlsKeyExchange : uint8_t { kPskEphemeral = 0, kPsk = 1 };
+class Credentials;  // certificate.h
+
+// kCertificate: of the begin() with credentials.
+enum class TlsKeyExchange : uint8_t { kPskEphemeral = 0, kPsk = 1, kCertificate = 2 };
 
 // Once per process or boot, before the first session: takes the pool (boards; ignored where Mbed TLS is built on the
 // libc's heap) and seeds the random generator, on a board from port_random_bytes. kClosed when there is no entropy,
@@ -39,6 +43,14 @@ class TlsSession {
   // Begins a session over a transport that is open; identity and transport's context must outlive it. A session that
   // has begun is ended first. kUnimplemented: this build has no such key exchange. kOutOfMemory: the pool is too small.
   Status begin(const Transport& transport, const Identity& identity, TlsKeyExchange key_exchange);
+#if !defined(GS_BARE_METAL)
+  // The same with a certificate (ECDSA, x25519); the credentials and the name must outlive the session. server_name:
+  // what the server's certificate must be for, its DNS name or IP address. The server judges the device's certificate
+  // after handshake() has returned kOk here: a refusal is a fault of the reads that follow.
+  Status begin(const Transport& transport, const Credentials& credentials, const char* server_name);
+  // Says that nothing more will be written; what the peer has still to say can be read. kClosed.
+  Status finish_writing();
+#endif
   // kOk when established. kWouldBlock: call again when the transport has news. Else dead: kUnauthenticated when the
   // server refused this device or the two share no way of speaking, kProtocolError when the peer speaks no TLS 1.3,
   // kClosed, kDataCorrupt, kOutOfMemory.
@@ -72,12 +84,20 @@ class TlsSession {
 
   Contexts& contexts();
   int configure(const Identity& identity, TlsKeyExchange key_exchange);
+#if !defined(GS_BARE_METAL)
+  int configure_certificate();
+  Status classify_certificate();
+#endif
   Status die(int code);
   Status classify(int code);
   static int send_callback(void* session, const unsigned char* bytes, size_t size);
   static int receive_callback(void* session, unsigned char* out, size_t size);
   bool should_retry(int code, uint32_t* attempts);
 
+#if !defined(GS_BARE_METAL)
+  const Credentials* credentials_ = nullptr;
+  const char* server_name_ = nullptr;
+#endif
   Transport transport_;
   Phase phase_ = Phase::kIdle;
   bool input_empty_ = false;  // the transport said so in the last call of receive_callback

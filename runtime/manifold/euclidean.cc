@@ -68,6 +68,9 @@ struct Euclidean {
   static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
     return inverse_retract(shape, x, y, out, arena);
   }
+  static Status distance_gradient(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    return inverse_retract(shape, y, x, out, arena);
+  }
 };
 
 }  // namespace

@@ -407,6 +407,55 @@ struct FixedRank {
     squared += dot(b.square, work1, s_y);
     return std::sqrt(squared > 0 ? squared : 0);
   }
+  // The dense gradient of |X - Y|^2 / 2 is X - Y: blocks (X - Y) V S', (X - Y)'U S and U'(X - Y) V. With c = U'Uy and
+  // a = V'Vy, (Y - X) V = (Uy - U) Sy a' + U e, e = Sy a' - S = (Sy - S) + Sy (Vy - V)'V, and so on: nothing cancels.
+  static Status distance_gradient(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    const Blocks b(shape);
+    const uint32_t n = b.core.cols;
+    ScratchScope scope(arena);
+    const Result<Real*> scratch = arena.scratch<Real>(5 * b.square + 2 * n);
+    GS_TRY(scratch.status());
+    Real* const turned = scratch.value();  // Sy a', later Sy'c
+    Real* const e = turned + b.square;     // turned less S, or S'
+    Real* const s_x = e + b.square;        // S or S', of the side
+    Real* const s_y = s_x + b.square;
+    Real* const work = s_y + b.square;
+    Real* const row = work + b.square;
+    for (const bool is_left : {false, true}) {  // the left one last: its e is the core's
+      const Shape own = is_left ? b.left : b.right;
+      const Shape other = is_left ? b.right : b.left;
+      const size_t at = is_left ? 0 : b.v;
+      const size_t across = is_left ? b.v : 0;
+      copy(b.square, x + b.s, s_x);
+      copy(b.square, y + b.s, s_y);
+      if (!is_left) {
+        transpose_square(n, s_x);
+        transpose_square(n, s_y);
+      }
+      difference_products(other, x + across, y + across, work);  // (Yo - Xo)'Xo
+      multiply_right(b.core, s_y, work, e);
+      for (size_t i = 0; i < b.square; ++i) {
+        e[i] += s_y[i] - s_x[i];
+        turned[i] = s_x[i] + e[i];
+      }
+      for (size_t i = at; i < at + own.size(); i += n) {
+        for (size_t j = 0; j < n; ++j) {
+          row[j] = y[i + j] - x[i + j];
+        }
+        multiply_right({1, n}, row, turned, row + n);
+        multiply_right({1, n}, x + i, e, out + i);
+        add_scaled(n, 1, row + n, out + i);
+      }
+      if (is_left) {
+        multiply_transposed(own, x, out, out + b.s);
+        scale(b.square, -1, out + b.s);
+      }
+      transpose_square(n, s_x);
+      multiply_rows(own, s_x, row, out + at);
+      scale(own.size(), -1, out + at);
+    }
+    return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
+  }
   // Polar factors of normals, and S = 2 I + N / (2 sqrt(r)), N of normals.
   static Status random_point(Shape shape, const RandomKey& key, Real* out, Arena& arena) {
     const Blocks b(shape);
@@ -430,6 +479,16 @@ struct FixedRank {
       multiply_right({1, n}, x + at, t, row + n);
       for (size_t i = 0; i < n; ++i) {
         out[at + i] = row[i] + row[n + i];
+      }
+    }
+  }
+  // out <- (Y - X)'X.
+  static void difference_products(Shape shape, const Real* x, const Real* y, Real* out) {
+    const uint32_t n = shape.cols;
+    fill_zero(static_cast<size_t>(n) * n, out);
+    for (size_t at = 0; at < shape.size(); at += n) {
+      for (size_t i = 0; i < n; ++i) {
+        add_scaled(n, y[at + i] - x[at + i], x + at, out + i * n);
       }
     }
   }

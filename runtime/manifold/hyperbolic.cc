@@ -154,6 +154,11 @@ struct Hyperbolic {
   static Result<Real> distance(Shape shape, const Real* x, const Real* y, Arena&) {
     return 2 * std::asinh(std::sqrt(chord_squared(shape.size(), x, y)) / 2);
   }
+  static Status distance_gradient(Shape shape, const Real* x, const Real* y, Real* out, Arena&) {
+    GS_TRY(logarithm(shape.size(), x, y, out));
+    scale(shape.size() - 1, -1, out + 1);  // J log: the metric's sign of the time coordinate
+    return Status::kOk;
+  }
   static Status random_point(Shape shape, const RandomKey& key, Real* out, Arena& arena) {
     fill_normal(key, 0, shape.size(), out);
     return project_point(shape, out, out, arena);

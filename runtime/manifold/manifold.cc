@@ -16,20 +16,29 @@ const ManifoldOps* find_manifold(std::span<const ManifoldOps* const> linked, Man
   return nullptr;
 }
 
-bool is_reproducible(const ManifoldOps& ops, Shape shape) {
-  bool holds = ops.reproducible;
+namespace {
+
+template <typename Property>
+bool holds_everywhere(const ManifoldOps& ops, Shape shape, Property property) {
+  bool holds = property(ops);
   for (size_t i = 0; ops.id == ManifoldId::kProduct && i < shape.parts->count; ++i) {
-    holds = holds && shape.parts->part[i].ops->reproducible;
+    holds = holds && property(*shape.parts->part[i].ops);
   }
   return holds;
 }
 
+}  // namespace
+
+bool is_reproducible(const ManifoldOps& ops, Shape shape) {
+  return holds_everywhere(ops, shape, [](const ManifoldOps& part) { return part.reproducible; });
+}
+
 bool has_isometric_transport(const ManifoldOps& ops, Shape shape) {
-  bool holds = ops.isometric_transport;
-  for (size_t i = 0; ops.id == ManifoldId::kProduct && i < shape.parts->count; ++i) {
-    holds = holds && shape.parts->part[i].ops->isometric_transport;
-  }
-  return holds;
+  return holds_everywhere(ops, shape, [](const ManifoldOps& part) { return part.isometric_transport; });
+}
+
+bool has_distance_gradient(const ManifoldOps& ops, Shape shape) {
+  return holds_everywhere(ops, shape, [](const ManifoldOps& part) { return part.distance_gradient != nullptr; });
 }
 
 Status random_tangent(const ManifoldOps& ops, Shape shape, const Real* x, const RandomKey& key, Real* out,

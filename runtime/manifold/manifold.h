@@ -106,6 +106,10 @@ concept ManifoldType = requires(Shape shape, const Real* in, Real* out, const Ra
 //   exp_map(shape, x, v, out, arena)   the geodesic from x with velocity v, at time 1; out may be x or v
 //   log_map(shape, x, y, out, arena)   v with exp_map(x, v) = y, the shortest; kSingular at the cut locus; out aliases
 //                                      neither
+//   distance_gradient(shape, x, y, out, arena)
+//                                      the Euclidean gradient at x of distance(x, y)^2 / 2: its riemannian_gradient is
+//                                      -log_x(y) where the distance is geodesic. Statuses as log_map's; out aliases
+//                                      neither. In every variant of a manifold that has it
 
 // The run-time table. Field by field as the concept above.
 struct ManifoldOps {
@@ -133,6 +137,7 @@ struct ManifoldOps {
   // Null also where there is no closed form, or where this variant does not carry its code.
   Status (*exp_map)(Shape, const Real* x, const Real* v, Real* out, Arena&) = nullptr;
   Status (*log_map)(Shape, const Real* x, const Real* y, Real* out, Arena&) = nullptr;
+  Status (*distance_gradient)(Shape, const Real* x, const Real* y, Real* out, Arena&) = nullptr;
 };
 
 template <ManifoldType M>
@@ -167,6 +172,11 @@ constexpr ManifoldOps make_manifold_ops() {
                 requires(const Real* in, Real* out, Arena& arena) { M::log_map(Shape{}, in, in, out, arena); }) {
     ops.log_map = M::log_map;
   }
+  if constexpr (kHasHostMembers && requires(const Real* in, Real* out, Arena& arena) {
+                  M::distance_gradient(Shape{}, in, in, out, arena);
+                }) {
+    ops.distance_gradient = M::distance_gradient;
+  }
   return ops;
 }
 
@@ -184,6 +194,7 @@ struct Parts {
 // The properties of a table at a shape: a product has those that all its parts have.
 bool is_reproducible(const ManifoldOps& ops, Shape shape);
 bool has_isometric_transport(const ManifoldOps& ops, Shape shape);
+bool has_distance_gradient(const ManifoldOps& ops, Shape shape);
 
 extern const ManifoldOps kEuclideanOps;
 extern const ManifoldOps kSphereOps;             // projection, parallel

@@ -336,6 +336,11 @@ struct Oblique {
     }
     return std::sqrt(squared);
   }
+  static Status distance_gradient(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    GS_TRY(log_map(shape, x, y, out, arena));
+    scale(shape.size(), -1, out);
+    return Status::kOk;
+  }
   static Status random_point(Shape shape, const RandomKey& key, Real* out, Arena& arena) {
     fill_normal(key, 0, shape.size(), out);
     return project_point(shape, out, out, arena);

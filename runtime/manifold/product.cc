@@ -97,6 +97,14 @@ struct Product {
                                           : part.ops->log_map(part.shape, x + at, y + at, out + at, arena);
     });
   }
+  // kUnimplemented where a part has none.
+  static Status distance_gradient(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    return for_each(shape, [&](const Part& part, size_t at) {
+      return part.ops->distance_gradient == nullptr
+                 ? Status::kUnimplemented
+                 : part.ops->distance_gradient(part.shape, x + at, y + at, out + at, arena);
+    });
+  }
   static Result<Real> inner(Shape shape, const Real* x, const Real* v, const Real* w, Arena& arena) {
     Real sum = 0;
     const Status status = for_each(shape, [&](const Part& part, size_t at) {

@@ -101,6 +101,16 @@ void unwhiten(Shape shape, const Work& s, Real* out) {
   symmetric_product(n, s.work, s.a, out);
 }
 
+// a <- L'^-1 A.
+void solve_transposed(uint32_t n, const Real* l, Real* a) {
+  for (size_t i = n; i-- > 0;) {
+    for (size_t k = i + 1; k < n; ++k) {
+      add_scaled(n, -l[k * n + i], a + k * n, a + i * n);
+    }
+    scale(n, 1 / l[i * n + i], a + i * n);
+  }
+}
+
 template <RetractionKind kR>
 struct Spd {
   static constexpr ManifoldId kId = ManifoldId::kSpd;
@@ -231,6 +241,23 @@ struct Spd {
       s.w[i] = std::log1p(s.w[i]);
     }
     return norm2(shape.rows, s.w);
+  }
+  // -X^-1 log_X(Y) X^-1 = -L'^-1 log(B) L^-1.
+  static Status distance_gradient(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
+    const uint32_t n = shape.rows;
+    ScratchScope scope(arena);
+    Work s;
+    GS_TRY(take(shape, arena, &s).status());
+    GS_TRY(whiten_difference(shape, x, y, s));
+    solve_transposed(n, s.l, s.q);
+    for (size_t j = 0; j < n; ++j) {
+      const Real value = -std::log1p(s.w[j]);
+      for (size_t i = 0; i < n; ++i) {
+        s.a[i * n + j] = value * s.q[i * n + j];
+      }
+    }
+    symmetric_product(n, s.q, s.a, out);
+    return Status::kOk;
   }
   // B B' / n + I / 2, B of normals.
   static Status random_point(Shape shape, const RandomKey& key, Real* out, Arena& arena) {

@@ -45,12 +45,37 @@ uint32_t sample_count(const void* context) {
 Status check_shape(const void* context, Shape shape) {
   const ProximalLoss& term = term_of(context);
   const bool is_sound = term.mu >= 0 && std::isfinite(term.mu) && term.sigma > 0 && std::isfinite(term.sigma);
-  return is_sound ? term.inner.ops->check_shape(term.inner.context, shape) : Status::kInvalidArgument;
+  if (!is_sound) {
+    return Status::kInvalidArgument;
+  }
+  if (term.form == ProximalForm::kDistance) {
+    const ManifoldOps* const manifold = term.manifold;
+    const bool has_distance = kHasHostMembers && manifold != nullptr && manifold->distance != nullptr;
+    if (!has_distance || (term.needs_gradient && !has_distance_gradient(*manifold, shape))) {
+      return Status::kUnimplemented;
+    }
+  }
+  return term.inner.ops->check_shape(term.inner.context, shape);
 }
 
 size_t scratch_size(const void* context, Shape shape) {
-  const Problem& inner = term_of(context).inner;
-  return inner.ops->scratch_size(inner.context, shape);
+  const ProximalLoss& term = term_of(context);
+  const size_t inner_size = term.inner.ops->scratch_size(term.inner.context, shape);
+  if (!kHasHostMembers || term.form != ProximalForm::kDistance) {
+    return inner_size;
+  }
+  const size_t own_size = Arena::taken_size<Real>(shape.size()) + term.manifold->scratch_size(shape);
+  return inner_size > own_size ? inner_size : own_size;
+}
+
+// out <- out + mu times the gradient of d^2 / 2.
+Status add_distance_gradient(const ProximalLoss& term, Shape shape, const Real* x, Real* out, Arena& arena) {
+  ScratchScope scope(arena);
+  const Result<Real*> pull = arena.scratch<Real>(shape.size());
+  GS_TRY(pull.status());
+  GS_TRY(term.manifold->distance_gradient(shape, x, term.centre, pull.value(), arena));
+  add_scaled(shape.size(), term.mu, pull.value(), out);
+  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
 }
 
 Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
@@ -58,7 +83,11 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   const Result<Real> inner = term.inner.ops->loss(term.inner.context, shape, x, batch, arena);
   GS_TRY(inner.status());
   Real value = 0;
-  if (term.form == ProximalForm::kLorentz) {
+  if (kHasHostMembers && term.form == ProximalForm::kDistance) {
+    const Result<Real> distance = term.manifold->distance(shape, x, term.centre, arena);
+    GS_TRY(distance.status());
+    value = distance.value() * distance.value();
+  } else if (term.form == ProximalForm::kLorentz) {
     value = exponential(term, lorentz_distance(shape.size(), x, term.centre));
   } else {
     for (size_t e = 0; e < shape.size(); ++e) {
@@ -75,6 +104,10 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
     return Status::kUnimplemented;
   }
   GS_TRY(term.inner.ops->gradient(term.inner.context, shape, x, batch, out, arena));
+  if (kHasHostMembers && term.form == ProximalForm::kDistance) {
+    const bool has_gradient = has_distance_gradient(*term.manifold, shape);
+    return has_gradient ? add_distance_gradient(term, shape, x, out, arena) : Status::kUnimplemented;
+  }
   LorentzDistance distance;
   Real slope = term.mu;
   if (term.form == ProximalForm::kLorentz) {

@@ -2,23 +2,26 @@
 //
 //   f(x) + mu/2 |x - c|^2               chordal: the squared distance in the embedding
 //   f(x) + mu/2 exp(d2(x, c) / sigma)   lorentz: 004, its equation (24)
+//   f(x) + mu/2 d(x, c)^2               distance: the manifold's own (ManifoldOps::distance), on hosts
 //
 //   d2 = |pi(x) - pi(c)|_L^2 = |x - c|^2 - (x0 - c0)^2,  pi(x) = (x0, x), x0 = sqrt(1 + |x|^2)
 //
 // the squared Lorentzian distance of the lifts to the hyperboloid. With x0 - c0 = <x - c, x + c> / (x0 + c0) nothing
 // cancels: as -2 - 2 <pi(x), pi(c)>_L it is off by 43 times at |x| = 320 in float. The exponent is at most
-// kProximalExponentMax, beyond which value and slope stay those of that exponent. The distance of the run's own
-// manifold, along its retraction, is runtime/training/proximal.h, which needs a gradient; this is a loss too, so that
-// zeroth-order estimators have it.
+// kProximalExponentMax, beyond which value and slope stay those of that exponent. d has the Riemannian gradient
+// -mu log_x(c) where it is geodesic, and at fixed rank, where it is chordal, that of |X - C|^2 / 2; Stiefel's d is the
+// norm of an inverse retraction, whose gradient is no logarithm: there the term is a loss only. These are losses, so
+// that zeroth-order estimators have them; runtime/training/proximal.h pulls along the retraction and needs gradients.
 #ifndef GRADSTREAM_RUNTIME_PROBLEM_PROXIMAL_LOSS_H_
 #define GRADSTREAM_RUNTIME_PROBLEM_PROXIMAL_LOSS_H_
 
+#include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
 
 namespace gradstream {
 
 // Values equal the wire's enum; never renumber. kGeodesic is no term of a loss: runtime/training/proximal.h.
-enum class ProximalForm : uint8_t { kGeodesic = 0, kChordal = 1, kLorentz = 2 };
+enum class ProximalForm : uint8_t { kGeodesic = 0, kChordal = 1, kLorentz = 2, kDistance = 3 };
 
 // exp overflows at 88 in float.
 inline constexpr Real kProximalExponentMax = 80;
@@ -30,11 +33,16 @@ struct ProximalLoss {
   ProximalForm form = ProximalForm::kChordal;
   Real mu = 0;
   Real sigma = 1;  // kLorentz
+  const ManifoldOps* manifold = nullptr;  // kDistance: of the shape that is asked for
+  bool needs_gradient = false;            // check_shape refuses a distance without one
 };
 
 // As the inner problem, whose codes it passes on; check_shape also kInvalidArgument for a mu below 0, a sigma not above
-// 0 or one of them no number. Takes no memory beside the inner problem's. The table has a gradient; where the inner
-// problem has none, it is kUnimplemented.
+// 0 or one of them no number, and of kDistance kUnimplemented where the manifold's table has no distance (boards:
+// kHasHostMembers) or lacks the gradient that is needed. Takes no memory beside the inner problem's but for kDistance:
+// the manifold's scratch and one tensor, not both at once with the inner problem's. Losses and gradients of kDistance
+// pass on the manifold's codes too: kSingular at the cut locus of c. The table has a gradient; where the inner problem
+// has none, it is kUnimplemented.
 extern const ProblemOps kProximalLossOps;
 
 }  // namespace gradstream

@@ -59,7 +59,13 @@ Status wrap_problem(const Registry& registry, SolverRun* run, Arena& arena) {
   }
   const Result<ProximalLoss*> term = arena.persistent<ProximalLoss>(1);
   GS_TRY(term.status());
-  *term.value() = {run->problem, run->model, task.proximal_form, task.proximal_weight, task.proximal_sigma};
+  *term.value() = {run->problem,
+                   run->model,
+                   task.proximal_form,
+                   task.proximal_weight,
+                   task.proximal_sigma,
+                   run->manifold,
+                   task.estimator.id == EstimatorId::kAnalyticGradient};
   run->problem = {registry.proximal_loss, term.value()};
   return run->problem.ops->check_shape(run->problem.context, task.shape);
 }

@@ -55,12 +55,13 @@ const AXES = {
     tick: (s, step) => step < 60 ? clock(s * 1000) : step < 86400 ? clock(s * 1000).slice(0, 5)
         : new Date(s * 1000).toLocaleDateString('en-GB', {day: 'numeric', month: 'short'})},
   version: {of: (r) => r.version, form: (v) => `version ${count(v)}`, tick: count},
-  bytes: {of: (r) => r.wire_bytes_received + r.wire_bytes_sent, form: (b) => `${bytes(b)} on the wire`, tick: bytes},
+  // Of the server's own time: what the wire had carried to older versions stands nowhere.
+  bytes: {since: (r) => r.wire_bytes_received > 0, of: (r) => r.wire_bytes_received + r.wire_bytes_sent, form: (b) => `${bytes(b)} on the wire`, tick: bytes},
 };
 
 export class Charts {
   constructor() {
-    this.rounds = [];
+    this.rounds = this.drawn = [];  // all, and those that have a place on the axis
     this.plot = null;
     this.box = byId('chart');
     for (const [key, metric] of Object.entries(METRICS)) {
@@ -83,7 +84,7 @@ export class Charts {
         sort: (r) => r.loss_after},
       {key: 'bytes', label: 'Update bytes', number: true, wide: true, cell: (r) => count(r.upload_bytes),
         sort: (r) => r.upload_bytes},
-      {key: 'wire', label: 'Wire so far', number: true, cell: (r) => bytes(AXES.bytes.of(r)), sort: AXES.bytes.of},
+      {key: 'wire', label: 'Wire so far', number: true, cell: (r) => AXES.bytes.since(r) ? bytes(AXES.bytes.of(r)) : '\u2013', sort: AXES.bytes.of},
     ], {sortKey: 'version', descending: true});
     if (!window.uPlot) {
       setText(this.box, 'This server was built without uPlot: there are no curves, the table has their values.');
@@ -113,7 +114,8 @@ export class Charts {
   data() {
     const {metric, axis, optimum, isLog} = this.choice();
     const usable = (value) => value === null || !Number.isFinite(value) || (isLog && value <= 0) ? null : value;
-    return [this.rounds.map(axis.of), ...metric.series.map((s) => this.rounds.map((r) => usable(s.of(r, optimum))))];
+    const drawn = this.drawn = axis.since ? this.rounds.filter(axis.since) : this.rounds;
+    return [drawn.map(axis.of), ...metric.series.map((s) => drawn.map((r) => usable(s.of(r, optimum))))];
   }
 
   // After another choice: uPlot's scales are fixed when it is made.
@@ -176,12 +178,13 @@ export class Charts {
     const {metric, axis} = this.choice();
     const [xs, ...columns] = this.plot.data;
     const last = xs.length - 1;
+    if (last < 0) return;  // nothing since the server's start
     const at = this.plot.cursor.idx ?? last;
     columns.forEach((column, i) => setText(this.values[i].value, metric.form(column[at])));
     setText(this.at, `${at === last ? 'newest: ' : ''}${axis.form(xs[at])}`);
     const first = metric.series[0];
     this.box.setAttribute('aria-label', `Chart of ${metric.label}, ${first.label}: ${metric.form(columns[0][0])} at ` +
-        `version ${count(this.rounds[0].version)}, ${metric.form(columns[0][last])} at version ` +
-        `${count(this.rounds[last].version)}. The table below has the values.`);
+        `version ${count(this.drawn[0].version)}, ${metric.form(columns[0][last])} at version ` +
+        `${count(this.drawn[last].version)}. The table below has the values.`);
   }
 }

@@ -33,6 +33,7 @@ const GROUPINGS = {
     unknown: 'never'},
   arena: {label: 'arena high water', value: (d) => d.arena_high_water_bytes, form: memory, unknown: 'not reported'},
   stack: {label: 'stack high water', value: (d) => d.stack_high_water_bytes, form: memory, unknown: 'not measured'},
+  board: {label: 'board', word: (d) => d.board || 'not reported'},
   firmware: {label: 'firmware', word: (d) => d.firmware || 'not reported'},
   reset: {label: 'last reset', word: (d) => d.reset_cause === 'none' ? 'not reported' : words(d.reset_cause)},
 };
@@ -75,6 +76,7 @@ export class Fleet {
       {key: 'late', label: 'Late', number: true, wide: true, cell: (d) => count(d.late), sort: (d) => d.late},
       {key: 'partial', label: 'Partial', number: true, wide: true, cell: (d) => count(d.partial),
         sort: (d) => d.partial},
+      {key: 'board', label: 'Board', wide: true, cell: (d) => d.board || '\u2013', sort: (d) => d.board},
       {key: 'firmware', label: 'Firmware', wide: true, cell: (d) => d.firmware || '\u2013', sort: (d) => d.firmware},
       {key: 'arena', label: 'Arena', number: true, wide: true, cell: arena,
         sort: (d) => d.arena_high_water_bytes},
@@ -247,6 +249,7 @@ export class Fleet {
       ['Step time', d.step_time_us ? duration(d.step_time_us / 1000) : 'not measured'],
       ['Samples', count(d.sample_count)],
       ['Snapshots', count(d.snapshots)],
+      ['Board', d.board || 'not reported'],
       ['Firmware', d.firmware || 'not reported'],
       ['Last reset', d.reset_cause === 'none' ? 'not reported' : words(d.reset_cause)],
       ['Up for', d.uptime_s ? duration(d.uptime_s * 1000) : 'not reported'],

@@ -44,6 +44,13 @@ const PEERS = {
   inactive_identities: 'pending or disabled devices',
   wrong_keys: 'another key than the enrolled one',
   expired_keys: 'a key whose rotation window is over',
+  certificates_expired: 'certificates whose time is over',
+  certificates_early: 'certificates whose time has not come',
+  certificates_foreign: 'certificates of another CA',
+  certificates_misused: 'certificates that are not for clients',
+  certificates_unnamed: 'certificates that name no device',
+  certificates_unusable: 'certificates that cannot be read or proven, or none',
+  registrations_refused: 'unknown devices with a certificate that were not enrolled',
   plain_text_peers: 'no TLS',
   tls_version_peers: 'no TLS 1.3',
   tls_other_faults: 'handshakes that failed otherwise',
@@ -257,7 +264,7 @@ function showRun() {
       `${plural(c.store_failures, 'failure')}${view.status.draining ? ', draining' : ''}`);
   showDeadline();
   setText(byId('foot-line'), `Server up since ${new Date(started).toLocaleString('en-GB')}; model ${run.digest}; ` +
-      `counters and versions are of this time.`);
+      `counters and decisions are of this time.`);
 }
 
 function lossTrend() {
@@ -344,7 +351,7 @@ function showDecisions() {
   const policy = policyOf(p);
   const list = byId('policy');
   policy.forEach((sentence, i) => setText(list.children[i] ?? list.appendChild(make('li')), sentence));
-  decisions.show(view.rounds.slice().reverse());
+  decisions.show(view.rounds.filter((round) => round.asked > 0).reverse());  // the server's own
 }
 
 // ---- Refusals and counters ------------------------------------------------------------------------------------------
