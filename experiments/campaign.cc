@@ -161,8 +161,9 @@ bool Part::write_network(const Case& one, const Curve& curve, std::string* text)
   RunParameters parameters = complete_parameters(one, options_.harness.request);
   parameters.round_count = std::min(parameters.round_count, options_.harness.round_count_max);
   const std::string folder = options_.network_folder + "/" + experiment_.name + "/" + case_file_name(one.key);
-  text->append(line_of("network case=%s folder=%s devices=%u problem=%s digest=%016llx", one.key.c_str(),
+  text->append(line_of("network case=%s folder=%s devices=%u problem=%s ridge=%.9g digest=%016llx", one.key.c_str(),
                        folder.c_str(), parameters.device_count, parameters.problem.c_str(),
+                       static_cast<double>(network_ridge(*one.workload)),
                        static_cast<unsigned long long>(curve.digest)));
   return write_network_case(folder, parameters, *one.workload);
 }

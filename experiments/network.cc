@@ -1,5 +1,6 @@
 #include "experiments/network.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -75,7 +76,14 @@ bool write_file(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-bool write_network_case(const std::string& folder, const RunParameters& parameters, const Workload& workload) {
+Real network_ridge(const Workload& workload) {
+  const Problem problem = workload.problem(0);
+  return problem.ops == &kMultitaskOps ? static_cast<const MultitaskData*>(problem.context)->ridge : Real{0};
+}
+
+bool write_network_case(const std::string& folder, const RunParameters& simulated, const Workload& workload) {
+  RunParameters parameters = simulated;
+  parameters.report_deadline_ms = std::max(parameters.report_deadline_ms, kNetworkDeadlineMs);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   std::string start;

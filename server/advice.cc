@@ -90,7 +90,8 @@ void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vecto
     } else {
       out->push_back(bound("alpha", x.alpha, "<=", limit, "000, linear rate under the RPL condition"));
     }
-    if (x.sigma > 0 && p.batch_mode == BatchMode::kCommon) {
+    const bool is_fixed = p.step_rule == StepRule::kFixed || (p.step_rule == StepRule::kInverse && p.step_decay == 0);
+    if (is_fixed && x.sigma > 0 && p.batch_mode == BatchMode::kCommon) {
       const double h = x.alpha * (2 * x.k - 1) * (x.k - 1) * kDistortion * x.l / 3 + x.k / x.s;
       const double floor = x.k * x.alpha * x.sigma * x.sigma * x.l * h / (2 * x.mu * x.b * (x.k - 1 + delta));
       out->push_back("with this fixed step the excess falls to about " + number(floor) + " (000, floor under RPL)");

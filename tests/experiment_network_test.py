@@ -39,6 +39,15 @@ class Network(unittest.TestCase):
         self.assertTrue(experiment.NetworkCase(case).run())
         self.assertRegex(last, r"^result: name=d_zofl seed=1 passed=1 precision=float cases=1 references=2 ")
 
+    def test_clients_are_given_the_ridge_of_their_problem(self):
+        status, last, cases = experiment.run_program([
+            PROGRAM, "X6", "--case", "r3/AGS/K4", "--rounds", ROUNDS, "--results", self.folder / "results",
+            "--network-folder", self.folder])
+        if "skipped=1" in last:
+            self.skipTest("the School data are not here")
+        self.assertEqual((status, len(cases)), (0, 1), last)
+        self.assertTrue(experiment.NetworkCase(cases[0]).run())
+
     def test_an_experiment_without_a_case_for_it_is_refused_by_name(self):
         done = subprocess.run([PROGRAM, "X14", "--results", self.folder / "results", "--network-folder", self.folder],
                               capture_output=True, text=True, check=False, timeout=60)

@@ -22,7 +22,7 @@ NETWORK_HOME = fleet.ROOT / "build" / "experiment"
 NETWORK_ROUNDS = 50
 START_SECONDS_MAX = 60
 CASE_SECONDS_MAX = 600
-CASE_LINE = re.compile(r"network case=(\S+) folder=(\S+) devices=(\d+) problem=(\S+) digest=([0-9a-f]+)")
+CASE_LINE = re.compile(r"network case=(\S+) folder=(\S+) devices=(\d+) problem=(\S+) ridge=(\S+) digest=([0-9a-f]+)")
 
 
 def build(*targets: str) -> bool:
@@ -61,7 +61,8 @@ class NetworkCase:
     """One case over TLS: its files, the server and the clients."""
 
     def __init__(self, case: tuple):
-        self.key, folder, devices, self.problem, self.digest = case
+        self.key, folder, devices, problem, ridge, self.digest = case
+        self.problem_options = ["--problem", problem] + (["--ridge", ridge] if float(ridge) > 0 else [])
         self.folder = pathlib.Path(folder)
         self.port = fleet.free_port()
         self.count = int(devices)
@@ -96,7 +97,7 @@ class NetworkCase:
         for index in range(self.count):
             self.processes.append(fleet.Process(f"d{index}", [
                 fleet.CLIENT, "--server", f"127.0.0.1:{self.port}", "--identity", identity[index], "--data",
-                self.folder / f"{index}.gsd", "--problem", self.problem, "--state", "none", "--retry-ms", "20",
+                self.folder / f"{index}.gsd", *self.problem_options, "--state", "none", "--retry-ms", "20",
                 "--until-finished"]))
         digests = set()
         for process in self.processes[1:]:
