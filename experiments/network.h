@@ -12,8 +12,9 @@ namespace gradstream {
 // because a process was slow. Reason: longer than a busy machine takes for a round, within a case's time.
 inline constexpr uint32_t kNetworkDeadlineMs = 60000;
 
-// Writes folder/run.toml (the section [run], with a deadline of at least kNetworkDeadlineMs), folder/start.csv (the first model) and folder/<index>.gsd (the samples of
-// each device, firmware/float_shard.h). False: a file cannot be written.
+// Writes folder/run.toml (the section [run], with a deadline of at least kNetworkDeadlineMs), folder/start.csv (the
+// first model) and folder/<index>.gsd (the samples of each device, firmware/float_shard.h). False: a file cannot be
+// written.
 bool write_network_case(const std::string& folder, const RunParameters& parameters, const Workload& workload);
 
 // What clients need besides: lambda of multitask learning, 0 for any other problem.
