@@ -188,9 +188,11 @@ int main() {
     measure_estimate(name, estimator, ops, shape, is_iris ? kDirectionsMax : 50, is_iris ? 150 : kBatchSize, arena);
   };
   estimate("estimate_iris_projection", kProjectionOneSidedOps, kStiefelOps, kIris);
+  estimate("estimate_iris_projection_tangent", kProjectionTangentOps, kStiefelOps, kIris);
   estimate("estimate_iris_tangent_polar", kTangentRetractionOps, kStiefelOps, kIris);
   estimate("estimate_iris_tangent_exponential", kTangentRetractionOps, kStiefelExponentialOps, kIris);
   estimate("estimate_digits_projection", kProjectionOneSidedOps, kStiefelOps, kShape);
+  estimate("estimate_digits_projection_tangent", kProjectionTangentOps, kStiefelOps, kShape);
   estimate("estimate_digits_tangent_polar", kTangentRetractionOps, kStiefelOps, kShape);
   estimate("estimate_digits_tangent_exponential", kTangentRetractionOps, kStiefelExponentialOps, kShape);
   return 0;

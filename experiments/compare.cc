@@ -78,7 +78,7 @@ bool parse_head(const std::string& head, ReferenceException* out) {
       is_ours = value == (kIsDouble ? "double" : "float");
     } else if (word == "seed") {
       out->seed = static_cast<uint32_t>(std::stoul(value));
-    } else if (word == "round") {
+    } else if (word == "round" || word == "from") {
       out->least_round = static_cast<uint32_t>(std::stoul(value));
     } else if (word == "within") {
       out->within = std::stod(value);
@@ -280,7 +280,12 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
         tolerance.end_factor = kEndFactor;
         break;
       case ReferenceException::Kind::kWithin:
-        tolerance.relative = exception.within;
+        if (exception.least_round > 0) {
+          tolerance.relative_later = exception.within;
+          tolerance.later_round = exception.least_round;
+        } else {
+          tolerance.relative = exception.within;
+        }
         break;
       case ReferenceException::Kind::kFloor:
         tolerance.rounding = exception.within;
@@ -364,7 +369,7 @@ void compare(const ReferenceCurve& reference, const Curve& curve, const Toleranc
       worst = deviation;
       worst_round = point.round;
     }
-    if (!(deviation <= tolerance.relative)) {
+    if (!(deviation <= (point.round < tolerance.later_round ? tolerance.relative : tolerance.relative_later))) {
       parting_round = std::min(parting_round, point.round);
     }
     worst_at_first = point.round <= kFirstRounds ? worst : worst_at_first;
@@ -372,13 +377,16 @@ void compare(const ReferenceCurve& reference, const Curve& curve, const Toleranc
   std::string text = reference.key + " follows the reference in " + reference.measure + ": worst relative deviation " +
                      figure(worst) + " at round " + std::to_string(worst_round) + " over " + std::to_string(count) +
                      " points, at most " + figure(tolerance.relative);
+  if (tolerance.later_round != UINT32_MAX) {
+    text += ", from round " + std::to_string(tolerance.later_round) + " on " + figure(tolerance.relative_later);
+  }
   if (!tolerance.nudged.empty()) {
     text += ", beyond " + figure(kSensitivityFactor) +
             " times what a start one unit in the last place away moves it (" +
             figure(parting_of(tolerance, curve, reference, last_round)) + " by its end" +
             (tolerance.nudged_max > 0 ? ", no more than " + figure(tolerance.nudged_max) + " of the value)" : ")");
   }
-  bool holds = count > 0 && worst <= tolerance.relative;
+  bool holds = count > 0 && parting_round == UINT32_MAX;
   if (!holds && count > 0 && tolerance.end_factor > 0) {
     const double factor = factor_at_the_end(reference, curve, tolerance.least, last_round);
     text += "; parts at round " + std::to_string(parting_round) + " and ends within a factor of " + figure(factor) +

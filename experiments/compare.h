@@ -48,7 +48,7 @@ struct ReferenceException {
   std::string glob;
   std::string reason;
   uint32_t seed = 0;                       // 0: of every seed
-  uint32_t least_round = 0;                // kEnds
+  uint32_t least_round = 0;                // kEnds; kWithin: from
   std::string fault;                       // kEnds: the word that the fault contains
   double within = 0;                       // kSensitive: 0, the build's own; kWithin; kFloor, in the measure's units
   std::vector<std::string> measures = {};  // kSensitive, kWanders, kWithin, kFloor
@@ -116,6 +116,9 @@ struct Tolerance {
   std::vector<Curve> nudged = {};
   // The most that nudges may add, as a part of the reference's value; 0: no bound.
   double nudged_max = 0;
+  // Of later rounds, where rounding has had time to grow (`within R from N`). UINT32_MAX: none has another.
+  double relative_later = 0;
+  uint32_t later_round = UINT32_MAX;
 };
 // In float no curve is given more than this: one that its rounding leads farther away replays nothing.
 inline constexpr double kFloatNudgedMax = 5e-2;

@@ -58,6 +58,7 @@ struct Case {
   // What trains the case where the calm fleet cannot; empty: the calm fleet. No bytes are counted then, and --network
   // leaves the case out. Calls watch for version 0 and every version after it, until it returns false.
   using Watcher = std::function<bool(uint32_t version, const Real* model)>;
+  // What it throws as std::runtime_error is the curve's fault.
   std::function<void(const RunParameters& parameters, const Workload& workload, const Watcher& watch)> train;
 };
 

@@ -187,7 +187,9 @@ void memory_judge(const Curves& curves, const Request&, Judgement* judgement) {
     if (is_full) {
       judgement->check("exact gradients, everyone: local does too: gap " + figure(local), std::fabs(local) < zero);
       const double authors = last_gap(curves, authors_key(row));
-      judgement->check("and as the authors run it: gap " + figure(authors), std::fabs(authors) < zero);
+      // Their c_i's sum is 0 but for rounding, which adds up from round to round: 7e-12 at round 600, 2e-10 at 1200.
+      judgement->check("and as the authors run it: gap " + figure(authors),
+                       std::fabs(authors) < (kIsDouble ? 1e-9 : zero));
     } else {
       judgement->claim(
           std::string("exact gradients, ") + row.title + ": only the memory has the right fixed point",

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include <fnmatch.h>
@@ -139,9 +140,13 @@ Curve run_case(const Case& as_given, const HarnessOptions& options) {
     if (one.tabulate) {
       curve.points = one.tabulate();
     } else if (one.train) {
-      one.train(parameters, *one.workload, [&](uint32_t version, const Real* model) {
-        return watch(one, parameters, version, model, {}, &curve);
-      });
+      try {
+        one.train(parameters, *one.workload, [&](uint32_t version, const Real* model) {
+          return watch(one, parameters, version, model, {}, &curve);
+        });
+      } catch (const std::runtime_error& fault) {
+        curve.fault = fault.what();
+      }
     } else {
       train_calmly(one, parameters, &curve);
     }

@@ -145,10 +145,29 @@ void advise_projection(const RunParameters& p, const Letters& x, std::vector<std
                        "003: of the order of 1/(p r n tau K) for its rate; in float shorter than 1e-3 is rounding"));
 }
 
+// While the slowest device does its steps, each other one makes at most slowest / fastest updates, buffer_size of which
+// are a version.
+void advise_staleness(const RunParameters& p, std::vector<std::string>* out) {
+  if (p.buffer_size == 0) {
+    return;
+  }
+  const bool has_times = p.step_time_min_us > 0 && p.step_time_max_us > 0;
+  const double ratio = has_times ? static_cast<double>(p.step_time_max_us) / p.step_time_min_us : 1;
+  const double behind = std::ceil((p.device_count - 1) * ratio / p.buffer_size);
+  if (p.staleness_max < behind) {
+    out->push_back(bound("staleness_max", p.staleness_max, ">=", behind,
+                         has_times ? "what the slowest device is behind at most, by step_time_min_us and "
+                                     "step_time_max_us; beyond staleness_max its updates are refused"
+                                   : "what every device is behind where all are awake and of one speed; beyond "
+                                     "staleness_max updates are refused"));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> advice(const RunParameters& parameters) {
   std::vector<std::string> lines;
+  advise_staleness(parameters, &lines);
   if (!(parameters.smoothness > 0)) {
     return lines;
   }

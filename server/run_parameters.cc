@@ -16,8 +16,12 @@
 namespace gradstream {
 namespace {
 
-// Versions that a late update may be behind, at most. Reason: a tangent run keeps so many models in memory.
-constexpr uint32_t kStalenessMax = 64;
+// Versions that a late update may be behind, at most: enough for 1,025 devices of one speed without rounds. Reason: the
+// weight (1 + s)^-1 of an update keeps six of its 16 bits there.
+constexpr uint32_t kStalenessMax = 1024;
+// Bytes of the models that a tangent run keeps for late updates, staleness_max + 1 of them. Reason: several runs fit a
+// small host.
+constexpr uint64_t kStaleModelsBytesMax = uint64_t{64} << 20;
 constexpr uint32_t kNameSizeMax = 63;
 // Rounds of a run. Reason: each has up to two versions, which are 32 bits.
 constexpr uint32_t kRoundCountMax = 1U << 30;
@@ -766,9 +770,18 @@ std::string check_buffer(const RunParameters& p) {
   if (p.participation != Participation::kAll || p.solver == SolverId::kSvrg) {
     return "buffer_size, participation, solver: cohorts and solver svrg need rounds; set buffer_size to 0";
   }
-  return p.late == LatePolicy::kWeight
-             ? ""
-             : "buffer_size, late: most updates in a buffer are of older versions; use late = weight";
+  if (p.late != LatePolicy::kWeight) {
+    return "buffer_size, late: most updates in a buffer are of older versions; use late = weight";
+  }
+  // While one device works each of the others makes a version, even where all are of one speed. With a larger buffer
+  // many devices may be away at any time, so that advice() warns instead.
+  if (p.buffer_size == 1 && p.staleness_max < p.device_count - 1) {
+    return "staleness_max, device_count, buffer_size: with a version for every update each of " +
+           std::to_string(p.device_count) + " devices of one speed is " + std::to_string(p.device_count - 1) +
+           " versions behind, and beyond staleness_max = " + std::to_string(p.staleness_max) +
+           " an update is refused; raise staleness_max (at most " + std::to_string(kStalenessMax) + ") or buffer_size";
+  }
+  return "";
 }
 
 // Whether a device can be too slow for every version: its late updates are dropped, and rounds close without it.
@@ -852,6 +865,12 @@ std::string check_straggler(const RunParameters& p) {
     }
     if (p.staleness_max == 0 || p.staleness_max > kStalenessMax) {
       return "staleness_max: from 1 to " + std::to_string(kStalenessMax) + " where late updates are weighted";
+    }
+    const uint64_t stale_bytes = (uint64_t{p.staleness_max} + 1) * p.shape.size() * sizeof(Real);
+    if (p.stream() == StreamKind::kTangentBlock && stale_bytes > kStaleModelsBytesMax) {
+      return "staleness_max, shape: the models that late updates were made at would take " +
+             std::to_string(stale_bytes) + " bytes, at most " + std::to_string(kStaleModelsBytesMax) +
+             "; lower staleness_max or raise buffer_size";
     }
     if (!(p.staleness_exponent > 0) || p.staleness_exponent > 16) {
       return "staleness_exponent: above 0, at most 16";

@@ -160,7 +160,7 @@ struct RunParameters {
   StalenessTable staleness_table = StalenessTable::kInverseSqrt;
   float staleness_exponent = 0.5F;  // kPolynomial: (1 + s)^-a; kHinge: slope a
   uint32_t staleness_hinge = 4;     // kHinge: s0
-  uint32_t staleness_max = 8;       // S
+  uint32_t staleness_max = 8;       // S: versions; buffer_size = 1 needs device_count - 1 at least
   uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
   uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
   // One local step of the fleet's fastest and slowest device, where known; 0: not. No update is believed that was

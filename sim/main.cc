@@ -113,6 +113,8 @@ void define(CLI::App& app, Arguments* out) {
       ->check(CLI::IsMember({"scalar", "tangent", "mean"}));
   app.add_option("--correction", out->correction, "what steers devices and the step, of solver projection")
       ->check(CLI::IsMember({"none", "local", "memory", "unbiased"}));
+  app.add_flag("--weigh-samples", options.memory_weighs_samples,
+               "correction memory or unbiased: a device weighs by its samples, not like any other; not under scheme_2");
   app.add_option("--encoding", out->encoding, "of what travels")->check(CLI::IsMember({"f32", "bf16", "int8"}));
   app.add_flag("--feedback", options.error_feedback, "add what an encoding left out to the next upload: tangents");
   app.add_flag("--product", options.is_product, "the model is a point of a product of four manifolds");
@@ -301,6 +303,10 @@ int run(int argc, char** argv) {
     arguments.options.encoding = arguments.encoding == "f32"    ? Encoding::kF32
                                  : arguments.encoding == "bf16" ? Encoding::kBf16
                                                                 : Encoding::kInt8;
+    if (arguments.options.memory_weighs_samples &&
+        (!sim_parameters(arguments.options).has_memory() || arguments.participation == "scheme_2")) {
+      throw CLI::ValidationError("--weigh-samples", "wants --correction memory or unbiased, and not scheme_2");
+    }
     const bool has_schedules =
         arguments.schedules > 0 || arguments.schedule.has_value() || is_planted(arguments.options);
     const std::string by_default = has_schedules ? "all" : "none";

@@ -50,7 +50,9 @@ std::string Oracle::on_record(const JournalRecord& record) {
         return "a task was issued in a paused run" + at(record);
       }
       forget_tasks(record.device, record.task_sequence);
-      return issued_.emplace(task, record.version).second ? "" : "a task sequence was issued twice" + at(record);
+      return issued_.emplace(task, Issued{record.version, record.weight}).second
+                 ? ""
+                 : "a task sequence was issued twice" + at(record);
     case RecordKind::kUpdate:
       return on_update(record);
     case RecordKind::kVerdict:
@@ -160,7 +162,8 @@ void Oracle::forget_tasks(uint32_t device, uint32_t task_sequence) {
 
 std::string Oracle::on_update(const JournalRecord& record) {
   const std::pair task(record.device, record.task_sequence);
-  if (!issued_.contains(task)) {
+  const auto issued = issued_.find(task);
+  if (issued == issued_.end()) {
     return "an update of a task that was never issued is in the journal" + at(record);
   }
   if (!judged_.emplace(task, Judged{record.verdict, record.version}).second) {
@@ -179,6 +182,7 @@ std::string Oracle::on_update(const JournalRecord& record) {
   share.base_version = record.base_version;
   share.steps_done = record.steps_done;
   share.weight = record.weight;
+  share.samples = parameters_.memory_weighs_samples() ? issued->second.samples : 1;
   share.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;
   share.values.resize(record.payload.size() / sizeof(float));
   Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
@@ -280,7 +284,7 @@ float Oracle::step_scale() const {
   uint64_t weight = 0;
   uint64_t weighted_steps = 0;
   for (const Share& share : shares_) {
-    const uint64_t own_weight = parameters_.has_memory() ? 1 : share.weight;
+    const uint64_t own_weight = parameters_.has_memory() ? share.samples : share.weight;
     weight += own_weight;
     weighted_steps += own_weight * share.steps_done;
   }
@@ -432,26 +436,57 @@ void Oracle::add_to_sum(const Share& share, int64_t numerator, int64_t denominat
   }
 }
 
+// a_i om_i of an update as a fraction, for its values or, to take them out, those of the update that it replaces: w_i
+// of either is by its own samples. The staleness weight multiplies only what is new in d.
+std::pair<int64_t, int64_t> Oracle::step_weight(const Share& share, const Share& update, int64_t total,
+                                                int64_t count) const {
+  const int64_t weight = int64_t{share.samples} * update.weight;
+  const int64_t one = total * kStalenessOne;
+  if (parameters_.correction_form != CorrectionForm::kUnbiased) {
+    return {weight, one};
+  }
+  if (!is_unbiased(parameters_)) {  // pi_i = |A| / n
+    return {weight * count, one * static_cast<int64_t>(shares_.size())};
+  }
+  constexpr double kInverseMax = 32768;  // of 1 / q_i: docs/algorithms.md
+  constexpr int kDigits = 31;            // that the server keeps of the factor; the rest is cut off
+  const double inverse = std::min(static_cast<double>(update.inverse_participation), kInverseMax);
+  int exponent = 0;
+  const double mantissa = std::frexp(inverse * static_cast<double>(weight) / static_cast<double>(one), &exponent);
+  return {static_cast<int64_t>(std::ldexp(mantissa, kDigits)), int64_t{1} << (kDigits - exponent)};
+}
+
+// With samples as weights, N and n are those with what the version brings, before its step.
 Oracle::MemoryStep Oracle::memory_step(float step_scale) {
-  const int64_t total = weight_total_;
-  const bool is_unbiased = parameters_.correction_form == CorrectionForm::kUnbiased;
-  const int64_t divisor = is_unbiased ? static_cast<int64_t>(shares_.size()) : total;
+  std::map<uint32_t, Share> held = held_;
+  for (const Share& share : shares_) {
+    held[share.device] = share;
+  }
+  int64_t total = weight_total_, count = weight_total_;
+  if (parameters_.memory_weighs_samples()) {
+    total = 0;
+    for (const auto& [device, share] : held) {
+      total += share.samples;
+    }
+    count = static_cast<int64_t>(held.size());
+  }
   MemoryStep step;
   step.h.resize(parameters_.shape.size());
-  std::map<uint32_t, Share> held = held_;
-  for (const auto& [device, share] : held) {
-    add_to_sum(share, 1, total, &step.h);
-  }
   std::vector<int64_t> d = step.h;
+  for (const auto& [device, share] : held) {
+    add_to_sum(share, share.samples, total, &step.h);
+  }
+  held = held_;
+  for (const auto& [device, share] : held) {
+    add_to_sum(share, share.samples, total, &d);
+  }
   for (const Share& share : shares_) {
-    // The staleness weight multiplies only what is new in d.
-    const int64_t om = share.weight;
-    add_to_sum(share, om, divisor * kStalenessOne, &d);
-    add_to_sum(share, 1, total, &step.h);
+    const auto [numerator, denominator] = step_weight(share, share, total, count);
+    add_to_sum(share, numerator, denominator, &d);
     const auto before = held.find(share.device);
     if (before != held.end()) {
-      add_to_sum(before->second, -om, divisor * kStalenessOne, &d);
-      add_to_sum(before->second, -1, total, &step.h);
+      const auto [numerator_before, denominator_before] = step_weight(before->second, share, total, count);
+      add_to_sum(before->second, -numerator_before, denominator_before, &d);
     }
     held[share.device] = share;
   }
@@ -514,7 +549,7 @@ std::string Oracle::on_message(uint32_t device, const ServerMessage& message, co
   switch (message.which_body) {
     case gs_ServerMessage_task_tag: {
       const auto issued = issued_.find({device, message.body.task.task_sequence});
-      const bool is_durable = issued != issued_.end() && issued->second == message.body.task.version;
+      const bool is_durable = issued != issued_.end() && issued->second.version == message.body.task.version;
       return is_durable ? "" : "a Task left before its record was durable";
     }
     case gs_ServerMessage_log_chunk_tag:

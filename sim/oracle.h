@@ -46,6 +46,10 @@ class Oracle {
   uint64_t digest() const { return replica_.digest(); }
 
  private:
+  struct Issued {
+    uint32_t version = 0;
+    uint32_t samples = 1;
+  };
   struct Judged {
     uint32_t verdict = 0;
     uint32_t version = 0;
@@ -56,6 +60,7 @@ class Oracle {
     uint32_t base_version = 0;
     uint32_t steps_done = 0;
     uint32_t weight = 0;
+    uint32_t samples = 1;  // that the device weighs by in a memory: 1 where all weigh the same
     Real inverse_participation = 1;
     std::vector<Real> values;
   };
@@ -83,6 +88,7 @@ class Oracle {
   };
   void add_to_sum(const Share& share, int64_t numerator, int64_t denominator, std::vector<int64_t>* sum) const;
   MemoryStep memory_step(float step_scale);
+  std::pair<int64_t, int64_t> step_weight(const Share& share, const Share& update, int64_t total, int64_t count) const;
   std::string check_memory(const VersionRecord& record, const MemoryStep& step) const;
   std::vector<Real> fold(uint32_t base_version, uint32_t owner, size_t count) const;
   std::string check_block(const RecordBlock& block) const;
@@ -96,7 +102,7 @@ class Oracle {
   Replica replica_;
   bool has_version_ = false;
   uint64_t last_sequence_ = 0;
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> issued_;  // (device, task) -> version
+  std::map<std::pair<uint32_t, uint32_t>, Issued> issued_;  // by device and task
   std::map<std::pair<uint32_t, uint32_t>, Judged> judged_;
   std::set<std::pair<uint32_t, uint32_t>> answered_;                  // (device, version), in time
   std::vector<gs_RunState> states_ = {gs_RunState_RUN_STATE_ACTIVE};  // one after the other
@@ -107,7 +113,7 @@ class Oracle {
   std::vector<Real> last_gradient_;
   std::vector<Share> shares_;                     // of the open version
   std::map<uint32_t, Share> held_;                // with a memory: the last one of each device, before the open version
-  uint32_t weight_total_ = 0;                     // with a memory
+  uint32_t weight_total_ = 0;                     // with a memory: n, or N where samples weigh
   std::map<uint32_t, std::vector<Real>> models_;  // of every version that is not forgotten
   bool forgets_ = false;
 };

@@ -39,8 +39,8 @@ void set_participation(const SimOptions& options, RunParameters* parameters) {
   }
   if (options.participation == Participation::kSchemeTwo) {
     p.participation_probability = "0.7 0.3 0.9 0.5";
-    p.participation_weights =
-        p.solver == SolverId::kProjection ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
+    const bool is_biased = p.solver == SolverId::kProjection && p.correction_form != CorrectionForm::kUnbiased;
+    p.participation_weights = is_biased ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
     p.fold_weight = FoldWeight::kUniform;
   }
 }
@@ -116,7 +116,7 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.upload_encoding = options.encoding;
   p.record_encoding = p.has_memory() ? Encoding::kF32 : options.encoding;
   p.error_feedback = options.error_feedback;
-  p.fold_weight = p.has_memory() ? FoldWeight::kUniform : p.fold_weight;
+  p.fold_weight = p.has_memory() && !options.memory_weighs_samples ? FoldWeight::kUniform : p.fold_weight;
   p.round_count = options.round_count;
   p.device_count = options.device_count;
   p.report_deadline_ms = 3000;

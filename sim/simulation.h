@@ -28,6 +28,7 @@ struct SimOptions {
   StreamKind stream = StreamKind::kScalarStream;
   bool uploads_means = false;  // tangents are the mean gradients of solver projection (A10), not RFedAGS's
   CorrectionForm correction_form = CorrectionForm::kLocal;  // of solver projection
+  bool memory_weighs_samples = false;  // a memory's w_i are N_i / N, not 1/n; not under scheme 2
   Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
   bool error_feedback = false;         // of tangents that are not in f32
   bool is_product = false;             // of several manifolds, not Stiefel alone

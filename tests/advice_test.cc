@@ -20,6 +20,25 @@ TEST(Advice, SaysNothingWithoutConstants) {
   EXPECT_THAT(advice(p), IsEmpty());
 }
 
+// 16 devices of speeds 1 to 8 are at most 120 versions behind; of one speed, with five updates a version, 3.
+TEST(Advice, OfTheStalenessThatDropsADevice) {
+  RunParameters p = tangent_parameters();
+  p.device_count = 16;
+  p.buffer_size = 1;
+  p.staleness_max = 64;
+  EXPECT_THAT(advice(p), IsEmpty());
+  p.step_time_min_us = 100;
+  p.step_time_max_us = 800;
+  EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("staleness_max = 64, NOT within >= 120 (what the slowest device"),
+                                           HasSubstr("refused"))));
+  p.staleness_max = 120;
+  EXPECT_THAT(advice(p), IsEmpty());
+  p.step_time_min_us = p.step_time_max_us = 0;
+  p.buffer_size = 5;
+  p.staleness_max = 2;
+  EXPECT_THAT(advice(p), ElementsAre(HasSubstr("staleness_max = 2, NOT within >= 3 (what every device")));
+}
+
 // L = 2, alpha = 0.1: L alpha = 0.2, delta = 1 - 2 (0.2)^2 = 0.92.
 TEST(Advice, OfRFedAGS) {
   RunParameters p = tangent_parameters();

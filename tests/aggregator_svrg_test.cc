@@ -131,9 +131,14 @@ TEST(AggregatorSvrg, ARoundAsksForAnchorsAndThenForSteps) {
   }
 }
 
-// b = <s, y> / <s, s> with s = x_1 - x_0 and y the difference of the mean gradients; the step is 1 / b by K.
-TEST(AggregatorSvrg, TheSecondRoundHasTheBarzilaiBorweinNumbersOfBothModels) {
-  Fleet4 server(svrg_parameters());
+// s = x_1 - x_0 and y the difference of the mean gradients; b = <s, y> / <s, s> by the first form and <y, y> / <s, y>
+// by the second; the step is 1 / b by K.
+class AggregatorSvrgForm : public testing::TestWithParam<BarzilaiBorwein> {};
+
+TEST_P(AggregatorSvrgForm, TheSecondRoundHasTheBarzilaiBorweinNumbersOfBothModels) {
+  RunParameters p = svrg_parameters();
+  p.barzilai_borwein = GetParam();
+  Fleet4 server(p);
   server.join(4);
   const std::vector<double> before = server.x();
   server.anchors();
@@ -141,25 +146,33 @@ TEST(AggregatorSvrg, TheSecondRoundHasTheBarzilaiBorweinNumbersOfBothModels) {
   const std::vector<double> after = server.x();
   server.anchors();
   ASSERT_EQ(server.coordinator->durable_version(), 3U);
-  double ss = 0;
-  double sy = 0;
+  double ss = 0, sy = 0, yy = 0;
   for (size_t e = 0; e < kSize; ++e) {
     const double s = after[e] - before[e];
+    const double y = Fleet4::curvature(e) * s;
     ss += s * s;
-    sy += Fleet4::curvature(e) * s * s;
+    sy += s * y;
+    yy += y * y;
   }
   const size_t from = server.sent.size();
   server.pull(2, false, 0, 0);
-  EXPECT_THAT(server.parts_since(from), testing::ElementsAre(gs_ModelPart_MODEL_PART_MODEL,
-                                                             gs_ModelPart_MODEL_PART_MEAN_GRADIENT,
-                                                             gs_ModelPart_MODEL_PART_PREVIOUS_MODEL));
-  EXPECT_EQ(server.task(2)->curvature_form, gs_BarzilaiBorwein_BARZILAI_BORWEIN_FIRST);
-  EXPECT_NEAR(server.task(2)->curvature, sy / ss, 1e-4);
-  EXPECT_NEAR(server.task(2)->step_size, ss / sy / 3, 1e-4);
+  EXPECT_THAT(server.parts_since(from),
+              testing::ElementsAre(gs_ModelPart_MODEL_PART_MODEL, gs_ModelPart_MODEL_PART_MEAN_GRADIENT,
+                                   gs_ModelPart_MODEL_PART_PREVIOUS_MODEL));
+  const bool is_first = GetParam() == BarzilaiBorwein::kFirst;
+  const double b = is_first ? sy / ss : yy / sy;
+  EXPECT_GT(yy / sy, sy / ss + 0.1) << "the forms could not be told apart";
+  EXPECT_EQ(server.task(2)->curvature_form,
+            is_first ? gs_BarzilaiBorwein_BARZILAI_BORWEIN_FIRST : gs_BarzilaiBorwein_BARZILAI_BORWEIN_SECOND);
+  EXPECT_NEAR(server.task(2)->curvature, b, 1e-4);
+  EXPECT_NEAR(server.task(2)->step_size, 1 / b / 3, 1e-4);
   for (size_t e = 0; e < kSize; ++e) {
     EXPECT_NEAR(server.coordinator->model().part(ModelPart::kPreviousModel)[e], before[e], 1e-6);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, AggregatorSvrgForm, testing::Values(BarzilaiBorwein::kFirst, BarzilaiBorwein::kSecond),
+                         [](const auto& form) { return form.param == BarzilaiBorwein::kFirst ? "First" : "Second"; });
 
 TEST(AggregatorSvrg, ACrashBetweenAnyTwoRecordsOfThePhasesIsNotSeen) {
   Fleet4 calm(svrg_parameters());

@@ -283,6 +283,16 @@ TEST(Experiment, ASensitiveRunMayPartAsFarAsRoundingMovesIt) {
   EXPECT_FALSE(follows(parted, tolerance)) << "moved only after it had parted";
 }
 
+// `within R from N` leaves the rounds before N what they had.
+TEST(Experiment, ALaterToleranceIsOfLaterRounds) {
+  Tolerance tolerance{1e-7, 1e-9};
+  tolerance.relative_later = 1e-3;
+  tolerance.later_round = 50;
+  EXPECT_TRUE(follows({1, 0.5, 0.05, 0.001 + 0.9e-6, 0.2 + 1e-4}, tolerance));
+  EXPECT_FALSE(follows({1, 0.5, 0.05, 0.001 + 1.1e-6, 0.2}, tolerance));
+  EXPECT_FALSE(follows({1, 0.5, 0.05 + 1e-6, 0.001, 0.2}, tolerance));
+}
+
 // What the nudges add has a bound of its own where the file of the reference names one.
 TEST(Experiment, NudgesLeaveNoMoreThanTheirBound) {
   Tolerance tolerance{1e-7, 1e-9};
@@ -317,6 +327,11 @@ TEST(Experiment, ToleranceIsGivenByName) {
   EXPECT_EQ(plain.nudged_max, kIsDouble ? 0 : kFloatNudgedMax);
   EXPECT_GT(given("# wanders of grad_norm: k* its steps are long\n").end_factor, 1);
   EXPECT_EQ(given("# within 1e-2 of excess of grad_norm: key it jumps\n").relative, 1e-2);
+  EXPECT_EQ(plain.later_round, UINT32_MAX);
+  const Tolerance late = given("# within 1e-2 from 40 of grad_norm: key rounding grows\n");
+  EXPECT_EQ(late.relative, plain.relative);
+  EXPECT_EQ(late.relative_later, 1e-2);
+  EXPECT_EQ(late.later_round, 40u);
   EXPECT_EQ(given("# floor 1e-4 of grad_norm: key rounding of its model\n").rounding, 1e-4);
   EXPECT_EQ(given("# sensitive within 1e-3 of grad_norm: key a line search\n").nudged_max, 1e-3);
   EXPECT_EQ(given("# sensitive of grad_norm: key a line search\n").nudged_max, plain.nudged_max);

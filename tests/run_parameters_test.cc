@@ -382,7 +382,7 @@ TEST(RunParameters, EveryBadFoldAndPolicyIsRefusedByItsKey) {
        [](RunParameters* p) {
          p->late = LatePolicy::kWeight;
          p->update_goal = 2;
-         p->staleness_max = 65;
+         p->staleness_max = 1025;
        }},
       {"staleness_exponent:",
        [](RunParameters* p) {
@@ -484,6 +484,13 @@ TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
          p->cohort_size = 2;
        }},
       {"buffer_size, late:", [](RunParameters* p) { p->late = LatePolicy::kDrop; }},
+      {"staleness_max, device_count, buffer_size: with a version for every update each of 10 devices of one speed is 9",
+       [](RunParameters* p) { p->device_count = 10; }},
+      {"staleness_max, shape:",
+       [](RunParameters* p) {
+         p->shape = {4000, 6};
+         p->staleness_max = 1024;
+       }},
   };
   expect_refused(asynchronous_run(), cases);
 }

@@ -71,6 +71,27 @@ TEST(Simulation, OneDigestWithAMemoryToo) {
   }
 }
 
+// w_i = N_i / N: the devices hold different numbers of samples, and N grows with each that is heard for the first time.
+TEST(Simulation, TheMemoryHoldsWhereSamplesWeigh) {
+  SimOptions uniform;
+  uniform.correction_form = CorrectionForm::kMemory;
+  const uint64_t of_uniform = expect_one_digest(uniform, 1);
+  for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
+    for (const Participation participation : {Participation::kAll, Participation::kSchemeOne}) {
+      for (const bool uploads_means : {false, true}) {
+        SimOptions options;
+        options.stream = uploads_means ? StreamKind::kTangentBlock : StreamKind::kScalarStream;
+        options.uploads_means = uploads_means;
+        options.correction_form = form;
+        options.participation = participation;
+        options.memory_weighs_samples = true;
+        EXPECT_NE(expect_one_digest(options, 5), of_uniform);
+        expect_sound_with_stragglers(options, 5);
+      }
+    }
+  }
+}
+
 // Late and partial updates, devices and servers that crash: h and the model are what the journal's updates make them.
 TEST(Simulation, TheMemoryHoldsWithStragglers) {
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased, CorrectionForm::kLocal}) {

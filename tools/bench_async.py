@@ -8,6 +8,7 @@ best step from the grid that is printed. Throughput limits the speed-up to 2.31 
 """
 
 import argparse
+import json
 import os
 import pathlib
 import resource
@@ -103,6 +104,15 @@ class Run:
                 "--data", self.data.home / f"{index}.gsd", "--state", "none", "--step-delay-ms", delay_ms,
                 "--until-finished"]))
 
+    def refused(self):
+        """Updates that were refused; raises Failure where a device never counted."""
+        lines = fleet.command([fleet.SERVER, "status", "--format", "json", *self.config], "reading the updates")
+        devices = [line for line in map(json.loads, lines.splitlines()) if "device" in line]
+        absent = [line["device"] for line in devices if line["folded"] + line["late"] == 0]
+        if len(devices) != DEVICES or absent:
+            raise Failure(f"of {len(devices)} devices these never counted: {absent}")
+        return sum(line["refused"] for line in devices)
+
     def path(self, version):
         return self.home / f"run1_v{version:06d}.npy"
 
@@ -160,8 +170,8 @@ class Bench:
         run = Run(data, data.home / f"run{self.run_count}", step, delays_ms, versions, settings)
         begin, cpu = time.monotonic(), children_seconds()
         run.play(is_enough)
-        print(f"    version {run.last()}, {time.monotonic() - begin:.1f} s, processor {children_seconds() - cpu:.1f} s",
-              flush=True)
+        print(f"    version {run.last()}, {time.monotonic() - begin:.1f} s, processor "
+              f"{children_seconds() - cpu:.1f} s, updates_refused={run.refused()}", flush=True)
         return run
 
     def synchronous_step(self):

@@ -41,8 +41,9 @@ RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tang
      lambda found: found["estimate_digits_tangent_polar"] / found["estimate_digits_projection"]),
 )
 ENTRY = "bench/device_main.cc"
-MORE_SOURCES = ["runtime/training/estimator_gradient.cc", "runtime/training/estimator_retraction.cc",
-                "runtime/training/proximal.cc", "runtime/training/solver_gradient_stream.cc", ENTRY]
+MORE_SOURCES = ["runtime/training/estimator_gradient.cc", "runtime/training/estimator_projection_tangent.cc",
+                "runtime/training/estimator_retraction.cc", "runtime/training/proximal.cc",
+                "runtime/training/solver_gradient_stream.cc", ENTRY]
 
 
 IMAGES = {"cortex-m3": "mps2-an385", "cortex-m4f": "mps2-an386", "cortex-m7": "mps2-an500"}

@@ -59,9 +59,15 @@ void rotate_columns(Shape shape, size_t p, size_t q, Real c, Real s, Real* a) {
 // Makes columns p and q of A orthogonal; V turns along. False when they were, to rounding, or when one of them is no
 // longer than negligible (squared): such a column is rounding, and would turn for ever.
 bool orthogonalize(Shape shape, size_t p, size_t q, Real negligible, Real* a, Real* v) {
-  const Real alpha = column_product(shape, a, p, p);
-  const Real beta = column_product(shape, a, q, q);
-  const Real gamma = column_product(shape, a, p, q);
+  // The sums of column_product, side by side: each is one chain of sums, three of them take no longer than one.
+  Real alpha = 0, beta = 0, gamma = 0;
+  for (size_t at = 0; at < shape.size(); at += shape.cols) {
+    const Real first = a[at + p];
+    const Real second = a[at + q];
+    alpha += first * first;
+    beta += second * second;
+    gamma += first * second;
+  }
   const Real tolerance = 4 * kEpsilon * std::sqrt(alpha) * std::sqrt(beta);
   if (std::fabs(gamma) <= tolerance || alpha <= negligible || beta <= negligible) {
     return false;
@@ -85,9 +91,7 @@ void swap_columns(Shape shape, size_t p, size_t q, Real* a) {
 
 }  // namespace
 
-size_t matrix_exponential_scratch_size(uint32_t n) {
-  return 3 * Arena::taken_size<Real>(static_cast<size_t>(n) * n);
-}
+size_t matrix_exponential_scratch_size(uint32_t n) { return 3 * Arena::taken_size<Real>(static_cast<size_t>(n) * n); }
 
 Status matrix_exponential(uint32_t n, const Real* a, Real* out, Arena& arena) {
   constexpr int kSquaringsMax = 40;
@@ -112,20 +116,22 @@ Status matrix_exponential(uint32_t n, const Real* a, Real* out, Arena& arena) {
     }
     factor /= 2;
   }
+  Real* power = term.value();
+  Real* next = work.value();
   copy(size, a, scaled.value());
   scale(size, factor, scaled.value());
-  copy(size, scaled.value(), term.value());
+  copy(size, scaled.value(), power);
   copy(size, scaled.value(), out);
   add_identity(n, out);
-  for (int k = 2; k < kTermsMax && row_sum_norm(n, term.value()) > kEpsilon / 4; ++k) {
-    multiply_right(square, term.value(), scaled.value(), work.value());
-    scale(size, Real{1} / static_cast<Real>(k), work.value());
-    copy(size, work.value(), term.value());
-    add_scaled(size, 1, term.value(), out);
+  for (int k = 2; k < kTermsMax && row_sum_norm(n, power) > kEpsilon / 4; ++k) {
+    multiply_right(square, power, scaled.value(), next);
+    scale(size, Real{1} / static_cast<Real>(k), next);
+    std::swap(power, next);
+    add_scaled(size, 1, power, out);
   }
   for (; squarings > 0; --squarings) {
-    multiply_right(square, out, out, work.value());
-    copy(size, work.value(), out);
+    multiply_right(square, out, out, next);
+    copy(size, next, out);
   }
   return Status::kOk;
 }

@@ -249,23 +249,38 @@ template <uint32_t kCols>
   return (finite & kLanes) == kLanes ? Status::kSingular : Status::kNotFinite;
 }
 
-// The root and the quotient of all columns at once: IEEE's, as of each alone.
+// The root and the quotient of all columns at once: IEEE's, as of each alone. X + V is added twice and not kept: out,
+// in memory that may lie unevenly to cache lines, would be stored to and read again at once.
 template <uint32_t kCols, bool kAdds>
 [[gnu::always_inline]] inline Status normalize_columns_of(size_t rows, const float* x, const float* v, float least,
                                                           float* out) {
-  const auto terms = [=]<typename Vec>(size_t i, Vec * term) __attribute__((always_inline)) {
-    Vec sum = load<Vec>(x + i);
+  const auto number = [=]<typename Vec>(size_t i, Vec * z) __attribute__((always_inline)) {
+    *z = load<Vec>(x + i);
     if constexpr (kAdds) {
-      sum += load<Vec>(v + i);
-      store(sum, out + i);
+      *z += load<Vec>(v + i);
     }
-    term[0] = sum * sum;
+  };
+  const auto terms = [=]<typename Vec>(size_t i, Vec * term) __attribute__((always_inline)) {
+    Vec z;
+    number(i, &z);
+    term[0] = z * z;
   };
   Vec8 squares[1];
   sum_columns<kCols, 1>(rows, terms, squares);
   const Status status = check_squares<kCols>(squares[0], least);
   if (status == Status::kOk) {
-    scale_columns_of<kCols>(rows, splat(1) / __builtin_ia32_sqrtps256(squares[0]), kAdds ? out : x, out);
+    for_columns<kCols, 1>(
+        rows, {splat(1) / __builtin_ia32_sqrtps256(squares[0])},
+        [=](size_t i, const Vec8* f) __attribute__((always_inline)) {
+          Vec8 z;
+          number(i, &z);
+          store(z * f[0], out + i);
+        },
+        [=](size_t i, const float* f) __attribute__((always_inline)) {
+          float z;
+          number(i, &z);
+          out[i] = z * f[0];
+        });
   }
   return status;
 }

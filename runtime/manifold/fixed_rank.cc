@@ -31,8 +31,12 @@ constexpr Real kRankTolerance = 16 * kEpsilon;
 // The sizes and offsets of the blocks.
 struct Blocks {
   explicit Blocks(Shape shape)
-      : left(shape.parts->part[0].shape), right(shape.parts->part[1].shape), core(shape.parts->part[2].shape),
-        square(core.size()), v(left.size()), s(left.size() + right.size()) {}
+      : left(shape.parts->part[0].shape),
+        right(shape.parts->part[1].shape),
+        core(shape.parts->part[2].shape),
+        square(core.size()),
+        v(left.size()),
+        s(left.size() + right.size()) {}
   Shape left;
   Shape right;
   Shape core;
@@ -40,14 +44,6 @@ struct Blocks {
   size_t v;  // offset of V
   size_t s;  // offset of S
 };
-
-// a <- A S; row: cols Reals.
-void multiply_rows(Shape shape, const Real* s, Real* row, Real* a) {
-  for (size_t at = 0; at < shape.size(); at += shape.cols) {
-    copy(shape.cols, a + at, row);
-    multiply_right({1, shape.cols}, row, s, a + at);
-  }
-}
 
 // a <- Q, r <- R of A = Q R, modified Gram-Schmidt twice; a column that depends on those before it becomes zero.
 void qr_with_zeros(Shape shape, Real* a, Real* r) {
@@ -72,8 +68,8 @@ void qr_with_zeros(Shape shape, Real* a, Real* r) {
       }
     }
     const Real after = product(j, j);
-    const bool is_zero = !(after > kRankTolerance * kRankTolerance * before) ||
-                         after < std::numeric_limits<Real>::min() / kEpsilon;
+    const bool is_zero =
+        !(after > kRankTolerance * kRankTolerance * before) || after < std::numeric_limits<Real>::min() / kEpsilon;
     const Real length = is_zero ? 0 : std::sqrt(after);
     r[j * cols + j] = length;
     for (size_t at = 0; at < shape.size(); at += cols) {
@@ -138,7 +134,7 @@ Status turn_towards(Shape shape, const Real* basis, Real* factor, Real* turn, Re
   multiply_transposed(shape, basis, factor, turn);
   GS_TRY(polar_factor({shape.cols, shape.cols}, turn, turn, arena));
   transpose_square(shape.cols, turn);
-  multiply_rows(shape, turn, row, factor);
+  multiply_right_in_place(shape, factor, turn, row);
   transpose_square(shape.cols, turn);
   return Status::kOk;
 }
@@ -234,7 +230,7 @@ struct FixedRank {
     ScratchScope scope(arena);
     const Result<Real*> scratch = arena.scratch<Real>(2 * b.square);
     GS_TRY(scratch.status());
-    Real* const left = scratch.value();  // U'A
+    Real* const left = scratch.value();   // U'A
     Real* const right = left + b.square;  // V'B
     multiply_transposed(b.left, x, g, left);
     multiply_transposed(b.right, x + b.v, g + b.v, right);
@@ -262,9 +258,9 @@ struct FixedRank {
     if (out != g) {
       copy(shape.size(), g, out);
     }
-    multiply_rows(b.right, inverse, row, out + b.v);
+    multiply_right_in_place(b.right, out + b.v, inverse, row);
     transpose_square(n, inverse);
-    multiply_rows(b.left, inverse, row, out);
+    multiply_right_in_place(b.left, out, inverse, row);
     multiply_transposed(b.left, x, out, inverse);
     subtract_multiply_right(b.left, x, inverse, out, out);
     multiply_transposed(b.right, x + b.v, out + b.v, inverse);
@@ -323,11 +319,11 @@ struct FixedRank {
     // Up: Uy - U c, times Sy a^-1.
     multiply_right(b.core, s_y, a_inverse, work);
     subtract_multiply_right(b.left, x, c, y, out);
-    multiply_rows(b.left, work, row, out);
+    multiply_right_in_place(b.left, out, work, row);
     // Vp: Vy - V a, times Sy' c^-1.
     multiply_transposed(b.core, s_y, c_inverse, work);
     subtract_multiply_right(b.right, x + b.v, a, y + b.v, out + b.v);
-    multiply_rows(b.right, work, row, out + b.v);
+    multiply_right_in_place(b.right, out + b.v, work, row);
     // e = c'^-1 Sy (I - a'a).
     gram(b.core, a, work);
     subtract_multiply_right(b.core, s_y, work, s_y, out + b.s);
@@ -343,7 +339,7 @@ struct FixedRank {
     const Blocks b(shape);
     const uint32_t n = b.core.cols;
     ScratchScope scope(arena);
-    const Result<Real*> scratch = arena.scratch<Real>(5 * b.square + 2 * n);
+    const Result<Real*> scratch = arena.scratch<Real>(5 * b.square + n);
     GS_TRY(scratch.status());
     Real* const a = scratch.value();
     Real* const c = a + b.square;
@@ -359,8 +355,8 @@ struct FixedRank {
     multiply_transposed(b.core, v + b.s, c, along_v);
     multiply_transposed(b.left, v, y, work);
     add_scaled(b.square, 1, work, along_v);
-    seen_from(b.left, x, v, a, along_u, row, out);
-    seen_from(b.right, x + b.v, v + b.v, c, along_v, row, out + b.v);
+    combine_right(b.left, v, a, x, along_u, row, out);
+    combine_right(b.right, v + b.v, c, x + b.v, along_v, row, out + b.v);
     // M = Uy'Z Vy, and the parts along Uy and Vy taken off.
     multiply_transposed(b.left, y, out, work);
     subtract_multiply_right(b.left, y, work, out, out);
@@ -384,7 +380,7 @@ struct FixedRank {
     }
     Real* const a = scratch.value();
     Real* const c = a + b.square;
-    Real* const left = c + b.square;   // Nu'Nu
+    Real* const left = c + b.square;      // Nu'Nu
     Real* const right = left + b.square;  // Nv'Nv
     Real* const s_a = right + b.square;   // Sy a'
     Real* const work0 = s_a + b.square;
@@ -451,7 +447,7 @@ struct FixedRank {
         scale(b.square, -1, out + b.s);
       }
       transpose_square(n, s_x);
-      multiply_rows(own, s_x, row, out + at);
+      multiply_right_in_place(own, out + at, s_x, row);
       scale(own.size(), -1, out + at);
     }
     return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
@@ -470,18 +466,6 @@ struct FixedRank {
   }
 
  private:
-  // out <- V S + X T, row by row; out may be v. row: 2 cols Reals.
-  static void seen_from(Shape shape, const Real* x, const Real* v, const Real* s, const Real* t, Real* row,
-                        Real* out) {
-    const uint32_t n = shape.cols;
-    for (size_t at = 0; at < shape.size(); at += n) {
-      multiply_right({1, n}, v + at, s, row);
-      multiply_right({1, n}, x + at, t, row + n);
-      for (size_t i = 0; i < n; ++i) {
-        out[at + i] = row[i] + row[n + i];
-      }
-    }
-  }
   // out <- (Y - X)'X.
   static void difference_products(Shape shape, const Real* x, const Real* y, Real* out) {
     const uint32_t n = shape.cols;
