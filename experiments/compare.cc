@@ -78,6 +78,8 @@ bool parse_head(const std::string& head, ReferenceException* out) {
       is_ours = value == (kIsDouble ? "double" : "float");
     } else if (word == "seed") {
       out->seed = static_cast<uint32_t>(std::stoul(value));
+    } else if (word == "above") {
+      out->seed_above = static_cast<uint32_t>(std::stoul(value));
     } else if (word == "round" || word == "from") {
       out->least_round = static_cast<uint32_t>(std::stoul(value));
     } else if (word == "within") {
@@ -93,6 +95,10 @@ bool parse_head(const std::string& head, ReferenceException* out) {
       out->kind == ReferenceException::Kind::kNotRun || out->kind == ReferenceException::Kind::kEnds;
   GS_ASSERT(is_of_runs == out->measures.empty());
   return is_ours;
+}
+
+bool is_of_seed(const ReferenceException& exception, uint32_t seed) {
+  return exception.seed == 0 ? seed > exception.seed_above : seed == exception.seed;
 }
 
 std::string join(const std::vector<std::string>& names) {
@@ -130,7 +136,7 @@ std::vector<ReferenceException> read_exceptions(const std::string& experiment) {
 }
 
 bool matches(const ReferenceException& exception, const std::string& key, uint32_t seed) {
-  return (exception.seed == 0 || exception.seed == seed) && fnmatch(exception.glob.c_str(), key.c_str(), 0) == 0;
+  return is_of_seed(exception, seed) && fnmatch(exception.glob.c_str(), key.c_str(), 0) == 0;
 }
 
 bool matches(const ReferenceException& exception, const std::string& key, uint32_t seed, const std::string& measure) {
@@ -142,7 +148,7 @@ void check_marks(const std::vector<ReferenceException>& exceptions, const std::v
                  const std::vector<HeldMeasure>& lines, uint32_t seed, Judgement* judgement) {
   std::vector<std::string> faults;
   for (const ReferenceException& exception : exceptions) {
-    if (exception.kind == ReferenceException::Kind::kNotRun || (exception.seed != 0 && exception.seed != seed)) {
+    if (exception.kind == ReferenceException::Kind::kNotRun || !is_of_seed(exception, seed)) {
       continue;
     }
     const auto is_of = [&](const HeldKey& one) { return matches(exception, one.key, one.seed); };

@@ -32,12 +32,13 @@ std::vector<ReferenceCurve> read_references(const std::string& experiment);
 // A line of the same file that begins with # and one of these words:
 //
 //   # not run [in double|float]: GLOB REASON               no case has such a key
-//   # ends [in ...] [seed S] round N by WORD: GLOB REASON  not before round N, by a fault that contains WORD; a line of
-//                                                          a seed replaces those without one
+//   # ends [in ...] [seed S] [above S] round N by WORD: GLOB REASON
+//                                                          not before round N, by a fault that contains WORD; of seeds
+//                                                          above S only; a line of a seed replaces those without one
 //   # sensitive [in ...] [within R] OF: GLOB REASON        rounding decides where the run comes to, within R of a value
 //                                                          (in float without R: kFloatNudgedMax, as every run)
 //   # wanders [in ...] OF: GLOB REASON                     a float may part from it after the first rounds (end_factor)
-//   # within R [in ...] OF: GLOB REASON                    the relative tolerance is R
+//   # within R [from N] [in ...] OF: GLOB REASON           the relative tolerance is R, from round N on
 //   # floor F [in ...] OF: GLOB REASON                     rounding leaves the measure no better than F: so much more
 //
 // GLOB is of the shell (* takes any text) and matches whole keys: of lines for `not run`, of cases for the rest. OF is
@@ -48,6 +49,7 @@ struct ReferenceException {
   std::string glob;
   std::string reason;
   uint32_t seed = 0;                       // 0: of every seed
+  uint32_t seed_above = 0;                 // of seeds above it: those that no reference was made with
   uint32_t least_round = 0;                // kEnds; kWithin: from
   std::string fault;                       // kEnds: the word that the fault contains
   double within = 0;                       // kSensitive: 0, the build's own; kWithin; kFloor, in the measure's units

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "experiments/compare.h"
 #include "experiments/experiment.h"
@@ -74,7 +75,7 @@ std::vector<Case> stragglers_cases(const Request& request) {
           devices[i].step_ms = kUnitMs * kSpeeds[i];
         }
         RunParameters timed = parameters;
-        if (kIsDouble) {  // this fleet's server folds in fixed point, whose finest unit has no room for the uploads
+        if (kIsDouble) {  // the server checks that uploads fit the fixed point, whose finest unit has no room for them
           timed.fold_scale_log2 = RunParameters().fold_scale_log2;
         }
         TimedFleet fleet(timed, {}, devices, problems, start_of(held));

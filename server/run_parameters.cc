@@ -8,6 +8,7 @@
 #include <map>
 
 #include "runtime/manifold/fixed_rank.h"
+#include "server/aggregator.h"
 #include "server/delay_correction.h"
 #include "server/fold.h"
 #include "server/pace.h"
@@ -17,11 +18,10 @@ namespace gradstream {
 namespace {
 
 // Versions that a late update may be behind, at most: enough for 1,025 devices of one speed without rounds. Reason: the
-// weight (1 + s)^-1 of an update keeps six of its 16 bits there.
+// weight (1 + s)^-1 of an update keeps five of its 15 bits there.
 constexpr uint32_t kStalenessMax = 1024;
-// Bytes of the models that a tangent run keeps for late updates, staleness_max + 1 of them. Reason: several runs fit a
-// small host.
-constexpr uint64_t kStaleModelsBytesMax = uint64_t{64} << 20;
+// Bytes of the models that a rule keeps for late updates. Reason: several runs fit a small host.
+constexpr uint64_t kModelsBytesMax = uint64_t{64} << 20;
 constexpr uint32_t kNameSizeMax = 63;
 // Rounds of a run. Reason: each has up to two versions, which are 32 bits.
 constexpr uint32_t kRoundCountMax = 1U << 30;
@@ -866,17 +866,20 @@ std::string check_straggler(const RunParameters& p) {
     if (p.staleness_max == 0 || p.staleness_max > kStalenessMax) {
       return "staleness_max: from 1 to " + std::to_string(kStalenessMax) + " where late updates are weighted";
     }
-    const uint64_t stale_bytes = (uint64_t{p.staleness_max} + 1) * p.shape.size() * sizeof(Real);
-    if (p.stream() == StreamKind::kTangentBlock && stale_bytes > kStaleModelsBytesMax) {
-      return "staleness_max, shape: the models that late updates were made at would take " +
-             std::to_string(stale_bytes) + " bytes, at most " + std::to_string(kStaleModelsBytesMax) +
-             "; lower staleness_max or raise buffer_size";
-    }
     if (!(p.staleness_exponent > 0) || p.staleness_exponent > 16) {
       return "staleness_exponent: above 0, at most 16";
     }
   }
   return "";
+}
+
+// The last check: which rule serves a run is only defined where all others pass.
+std::string check_kept_models(const RunParameters& p) {
+  const uint64_t bytes = uint64_t{aggregator_model_count(p)} * p.shape.size() * sizeof(Real);
+  return bytes <= kModelsBytesMax
+             ? ""
+             : "staleness_max, shape: the models that late updates were made at would take " + std::to_string(bytes) +
+                   " bytes, at most " + std::to_string(kModelsBytesMax) + "; lower staleness_max or raise buffer_size";
 }
 
 }  // namespace
@@ -1213,7 +1216,8 @@ std::string check_parameters(const RunParameters& parameters) {
   for (const auto check :
        {check_local_work, check_batches, check_proximal, check_svrg, check_steps, check_model, check_fold, check_groups,
         check_participation, check_over_selection, check_straggler, check_work, check_retry, check_weight_share,
-        check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve}) {
+        check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve,
+        check_kept_models}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -193,6 +194,8 @@ TEST(Experiment, ARunMayEndEarlyOnlyWhereItIsExpectedTo) {
   EXPECT_FALSE(
       passes(45, "update_refused reason=SINGULAR",
              "# ends in " + std::string(kOtherPrecisionName) + " round 40 by SINGULAR: k* of the other one\n"));
+  EXPECT_FALSE(passes(45, "update_refused reason=SINGULAR", "# ends above 1 round 40 by SINGULAR: k* of later ones\n"));
+  EXPECT_TRUE(passes(45, "update_refused reason=SINGULAR", "# ends above 0 round 40 by SINGULAR: k* of every seed\n"));
   const std::string at_any_round = "# ends round 0 by SINGULAR: k* of any seed\n";
   EXPECT_TRUE(passes(39, "update_refused reason=SINGULAR", at_any_round));
   EXPECT_FALSE(passes(39, "update_refused reason=SINGULAR",
@@ -235,6 +238,7 @@ TEST(Experiment, EveryExceptionIsACasesAndAMeasures) {
   EXPECT_TRUE(holds("# within 1e-2 of excess: a/y a case without a line of this seed\n", "case's"));
   EXPECT_FALSE(holds("# ends round 3 by singular: b/y it leaves\n", "of none: b/y"));
   EXPECT_TRUE(holds("# ends seed 2 round 3 by singular: b/y it leaves\n# not run: c/* too long\n", "case's"));
+  EXPECT_TRUE(holds("# ends above 3 round 3 by singular: b/y it leaves\n", "case's"));
 }
 
 // All exceptions of the checkout are read: each has a word that is known, a glob that is some line's and a reason.
@@ -244,8 +248,9 @@ TEST(Experiment, ExceptionsAreWellFormed) {
     const std::vector<ReferenceCurve> references = read_references(experiment->name);
     for (const ReferenceException& exception : read_exceptions(experiment->name)) {
       ++count;
+      const uint32_t seed = exception.seed == 0 ? exception.seed_above + 1 : exception.seed;
       EXPECT_TRUE(std::any_of(references.begin(), references.end(),
-                              [&](const ReferenceCurve& r) { return matches(exception, r.key, exception.seed); }))
+                              [&](const ReferenceCurve& r) { return matches(exception, r.key, seed); }))
           << experiment->name << " has no line " << exception.glob;
     }
   }
@@ -368,6 +373,20 @@ TEST(Experiment, GoesOnWithoutADeviceThatRefuses) {
   EXPECT_LT(curve.points.back().measures.grad_norm, curve.points.front().measures.grad_norm);
   one.may_lose_devices = false;
   EXPECT_NE(run_case(one, options).fault.find("device=d8"), std::string::npos);
+}
+
+// A fleet of its own that comes to no end leaves its fault and what it had shown.
+TEST(Experiment, ATrainersFaultIsTheCurves) {
+  Case one = kMemory.cases({1, ""}).front();
+  one.train = [](const RunParameters&, const Workload& held, const Case::Watcher& watch) {
+    const Matrix start = held.start();
+    const std::vector<Real> point(start.data(), start.data() + start.size());
+    watch(0, point.data());
+    throw std::runtime_error("update_refused device=d0 reason=out_of_range");
+  };
+  const Curve curve = run_case(one, short_run());
+  EXPECT_EQ(curve.fault, "update_refused device=d0 reason=out_of_range");
+  EXPECT_EQ(curve.points.size(), 1U);
 }
 
 // The reference's estimates at a fixed point: bias and variance of one estimator by its own directions.

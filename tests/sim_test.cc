@@ -61,28 +61,28 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
   }
 }
 
+// Solver projection's, which uploads scalars or mean gradients.
+SimOptions memory_options(CorrectionForm form, bool uploads_means) {
+  SimOptions options;
+  options.stream = uploads_means ? StreamKind::kTangentBlock : StreamKind::kScalarStream;
+  options.uploads_means = uploads_means;
+  options.correction_form = form;
+  return options;
+}
+
 TEST(Simulation, OneDigestWithAMemoryToo) {
-  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
-    SimOptions options;
-    options.stream = stream;
-    options.uploads_means = stream == StreamKind::kTangentBlock;
-    options.correction_form = CorrectionForm::kMemory;
-    expect_one_digest(options, 40);
+  for (const bool uploads_means : {false, true}) {
+    expect_one_digest(memory_options(CorrectionForm::kMemory, uploads_means), 40);
   }
 }
 
 // w_i = N_i / N: the devices hold different numbers of samples, and N grows with each that is heard for the first time.
 TEST(Simulation, TheMemoryHoldsWhereSamplesWeigh) {
-  SimOptions uniform;
-  uniform.correction_form = CorrectionForm::kMemory;
-  const uint64_t of_uniform = expect_one_digest(uniform, 1);
+  const uint64_t of_uniform = expect_one_digest(memory_options(CorrectionForm::kMemory, false), 1);
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
     for (const Participation participation : {Participation::kAll, Participation::kSchemeOne}) {
       for (const bool uploads_means : {false, true}) {
-        SimOptions options;
-        options.stream = uploads_means ? StreamKind::kTangentBlock : StreamKind::kScalarStream;
-        options.uploads_means = uploads_means;
-        options.correction_form = form;
+        SimOptions options = memory_options(form, uploads_means);
         options.participation = participation;
         options.memory_weighs_samples = true;
         EXPECT_NE(expect_one_digest(options, 5), of_uniform);
@@ -96,11 +96,7 @@ TEST(Simulation, TheMemoryHoldsWhereSamplesWeigh) {
 TEST(Simulation, TheMemoryHoldsWithStragglers) {
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased, CorrectionForm::kLocal}) {
     for (const bool uploads_means : {false, true}) {
-      SimOptions options;
-      options.stream = uploads_means ? StreamKind::kTangentBlock : StreamKind::kScalarStream;
-      options.uploads_means = uploads_means;
-      options.correction_form = form;
-      EXPECT_GT(expect_sound_with_stragglers(options, 20), 0U);
+      EXPECT_GT(expect_sound_with_stragglers(memory_options(form, uploads_means), 20), 0U);
     }
   }
 }
@@ -263,10 +259,7 @@ TEST(Simulation, OneDigestWithAMemoryWhereCohortsAreChosen) {
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
     for (const Participation participation : {Participation::kSchemeOne, Participation::kSchemeTwo}) {
       for (const bool uploads_means : {false, true}) {
-        SimOptions options;
-        options.stream = uploads_means ? StreamKind::kTangentBlock : StreamKind::kScalarStream;
-        options.uploads_means = uploads_means;
-        options.correction_form = form;
+        SimOptions options = memory_options(form, uploads_means);
         options.participation = participation;
         expect_one_digest(options, 10);
         expect_sound_with_stragglers(options, 5);
