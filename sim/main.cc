@@ -99,6 +99,19 @@ void define_fleet(CLI::App& app, Arguments* out) {
   app.add_option("--csv", out->csv, "file of gap, version and bytes by virtual time")->group(group);
 }
 
+// What would change nothing is refused: a fleet's option without --fleet, and with it one of schedules.
+void refuse_idle_options(CLI::App& app) {
+  CLI::Option* const fleet = app.get_option("--fleet");
+  for (CLI::Option* const option : app.get_options([](const CLI::Option*) { return true; })) {
+    if (option->get_group() == fleet->get_group() && option != fleet) {
+      option->needs(fleet);
+    } else if (option != fleet && option != app.get_help_ptr() && !option->check_lname("seed") &&
+               !option->check_lname("buffer")) {
+      option->excludes(fleet);
+    }
+  }
+}
+
 void define(CLI::App& app, Arguments* out) {
   app.description("A fleet in one thread and virtual time, from one seed.");
   SimOptions& options = out->options;
@@ -135,6 +148,7 @@ void define(CLI::App& app, Arguments* out) {
                "take server steps of another length than the run's; must be found within 100 schedules");
   define_fleet(app, out);
   app.add_flag("--verbose", out->is_verbose, "print what happens");
+  refuse_idle_options(app);
   app.footer("Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage.");
 }
 

@@ -66,10 +66,15 @@ class SimulateFleet(unittest.TestCase):
     def test_what_cannot_be_is_refused_with_the_option(self):
         for option, word in ((("--awake-minutes", 60, "--cycle-minutes", 60), "--cycle-minutes"),
                              (("--csv", "/nonexistent/gap.csv"), "/nonexistent/gap.csv"),
+                             (("--schedules", 5), "--schedules excludes --fleet"),
                              (("--speeds", "warp"), "--speeds")):
             fields, done = simulate(*option, code=2)
             self.assertEqual(fields, {"verb": "simulate", "error": "usage"})
             self.assertIn(word, done.stderr)
+        done = subprocess.run([PROGRAM, "--days", "2"], capture_output=True, text=True, timeout=SECONDS_MAX,
+                              check=False)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--days requires --fleet", done.stderr)
         fields, done = simulate("--buffer", 1, code=2, fleet=1026)
         self.assertEqual(fields, {"verb": "simulate", "error": "usage"})
         self.assertIn("raise staleness_max (at most 1024) or buffer_size", done.stderr)
