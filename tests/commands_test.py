@@ -595,6 +595,40 @@ class Commands(unittest.TestCase):
         text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
         self.assertIn("no SQLite database", text)
 
+    def test_a_run_that_would_not_be_begun_any_more_goes_on(self):
+        rounds = self.config.read_text()
+        for name in "abc":
+            self.verb("device", "add", name, "--out", self.home / f"{name}.id")
+        text = rounds.replace("direction_count = 4\ndevice_count = 2\n", """device_count = 3
+solver = "gradient_stream"
+estimator = "analytic_gradient"
+correction_form = "none"
+late = "weight"
+buffer_size = 1
+delay_rule = "asgd"
+fold_weight = "uniform"
+staleness_max = STALENESS
+""")
+        self.config.write_text(text.replace("STALENESS", "2"))
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        # As a release without the bound left it.
+        with sqlite3.connect(self.home / "test.db") as database:
+            for column in ("parameters", "source"):
+                changed = database.execute(f"UPDATE runs SET {column} = replace({column}, 'staleness_max = 2', "
+                                           "'staleness_max = 1') RETURNING id").fetchall()
+                self.assertEqual(changed, [(1,)])
+        database.close()
+        self.config.write_text(text.replace("STALENESS", "1"))
+        server = self.serve()
+        self.assertRegex(self.verb("status"), r"run=1 .* served=yes")
+        self.assertEqual(server.stop(), OK)
+        self.verb("model", "export", "--out", self.home / "kept.npy")
+        self.verb("run", "stop")
+        self.assertIn("raise staleness_max (at most 1024) or buffer_size", self.verb("run", "start", code=CONFIG))
+        self.assertIn("raise staleness_max", self.run_program("serve", "--check-config", self.config, code=CONFIG))
+
     def test_a_damaged_database_is_named(self):
         self.enrol()
         server = self.serve()
