@@ -1,6 +1,7 @@
 """./run bench server: what a device, a handshake and an update cost the aggregation server, beside an MQTT broker.
 
-For 100, 1,000 and 10,000 devices, all over TLS 1.3 with pre-shared keys on 127.0.0.1: memory of an idle device,
+For 100, 1,000 and 10,000 devices, all over TLS 1.3 with pre-shared keys on 127.0.0.1: memory of an idle device (what
+the process has resident, and what malloc has given out: gradstream_heap_bytes, which the broker does not tell),
 handshakes and updates for each second of the server's processor, and the time from an update to its Ack. An update is
 200 floats; it is pulled for, trained on nowhere, decoded, folded and durable before its Ack. mosquitto, where it is
 installed, gets as many devices and messages of the same size with QoS 1, which it keeps in memory only. Handshakes are
@@ -31,6 +32,7 @@ import shutil
 import sys
 import tempfile
 import time
+import urllib.request
 
 import fleet
 
@@ -49,6 +51,7 @@ CLOSED_SECONDS, CLOSED_COUNT = 10, 64   # as many exchanges at once as there are
 OPEN_SECONDS, OPEN_SHARE = 10, 0.3      # of what closed reached: a server that is not saturated
 SETTLE_SECONDS = 2
 CONNECT_SECONDS_MAX = 650
+METRICS_SECONDS_MAX = 10
 FILES_PER_DEVICE, FILES_BESIDE = 1, 200
 # Goals.
 RSS_PER_DEVICE_MAX = 12.5 * 1024
@@ -74,6 +77,7 @@ fold_weight = "uniform"
 CONFIG = """
 [server]
 listen = "127.0.0.1:{port}"
+http_listen = "127.0.0.1:{http}"
 database = "{home}/gradstream.db"
 log_level = "warn"
 allow_psk_ke = true
@@ -116,6 +120,7 @@ class Peer:
     def __init__(self, name, command, listener=None):
         self.process = fleet.Process(name, command, listener)
         self.pid = self.process._child.pid  # pylint: disable=protected-access
+        self.http_port = None
 
     def processor_seconds(self):
         """Of all its threads. In nanoseconds, where /proc/PID/stat counts hundredths of a second."""
@@ -130,6 +135,14 @@ class Peer:
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) * 1024
 
+    def heap_bytes(self):
+        """What malloc has given out; NaN of a process that does not tell."""
+        if self.http_port is None:
+            return math.nan
+        url = f"http://127.0.0.1:{self.http_port}/metrics"
+        with urllib.request.urlopen(url, timeout=METRICS_SECONDS_MAX) as answer:
+            return float(re.search(r"^gradstream_heap_bytes (\S+)$", answer.read().decode(), re.MULTILINE)[1])
+
     def stop(self):
         self.process.stop()
 
@@ -142,15 +155,17 @@ def write_identities(path, count):
 
 
 def start_server(home, identities, count, retry_ms=(IDLE_MS, IDLE_MS), handshakes=64, threads=1):
-    port = fleet.free_port()
+    port, http = fleet.free_port(), fleet.free_port()
     config = home / "server.toml"
-    config.write_text(CONFIG.format(port=port, home=home, devices=count, connections=count + 50, values=UPDATE_VALUES,
-                                    buffer=math.ceil(BUFFER_SHARE * count), retry_ms=retry_ms, handshakes=handshakes,
-                                    threads=threads),
+    config.write_text(CONFIG.format(port=port, http=http, home=home, devices=count, connections=count + 50,
+                                    values=UPDATE_VALUES, buffer=math.ceil(BUFFER_SHARE * count), retry_ms=retry_ms,
+                                    handshakes=handshakes, threads=threads),
                       encoding="ascii")
     fleet.command([HANDSHAKES, "--certificates", home, count], "making certificates", 120)
     fleet.command([fleet.SERVER, "device", "import", identities, "--config", config], "enrolling")
-    return launch(home), port
+    server = launch(home)
+    server.http_port = http
+    return server, port
 
 
 def launch(home):
@@ -179,7 +194,7 @@ def measure(start, count, exchange, is_mqtt):
         peer, port = start(home, home / "identities.csv", count)
         stack.callback(peer.stop)
         time.sleep(SETTLE_SECONDS)
-        resident = peer.resident_bytes()
+        resident, heap = peer.resident_bytes(), peer.heap_bytes()
         command = [LOAD, "--port", port, "--identities", home / "identities.csv", "--devices", count, "--exchange",
                    exchange] + (["--mqtt"] if is_mqtt else [])
         command += ["--certificates", home] if exchange == "certificate" else []
@@ -205,6 +220,7 @@ def measure(start, count, exchange, is_mqtt):
         answer(load, "event=connected", CONNECT_SECONDS_MAX)
         time.sleep(SETTLE_SECONDS)
         result["rss_per_device"] = (peer.resident_bytes() - resident) / count
+        result["heap_per_device"] = (peer.heap_bytes() - heap) / count
         processor, coordinator = peer.processor_seconds(), peer.coordinator_seconds()
         load.type(f"closed {CLOSED_SECONDS} {min(CLOSED_COUNT, count)}\n")
         found = answer(load, "event=load", CLOSED_SECONDS + 60)
@@ -288,8 +304,8 @@ def print_head(bare):
         print(f"bare Mbed TLS, {link}, handshakes for each second of the server's end: " +
               ", ".join(f"{mode} {rate:.0f}" for mode, rate in rates.items()))
     print("| peer | devices | handshakes/CPU s | by the first thread, % | handshakes/s | RSS per idle device, KiB "
-          "| updates/CPU s | by the first thread, % | updates/s | to Ack p50, ms | p99, ms |")
-    print("|---" * 11 + "|")
+          "| heap, KiB | updates/CPU s | by the first thread, % | updates/s | to Ack p50, ms | p99, ms |")
+    print("|---" * 12 + "|")
 
 
 def name_of(exchange, threads):
@@ -333,8 +349,8 @@ def main():
                 row = found[name, count] = measure(start, count, exchange, is_mqtt)
                 print(f"| {name} | {count} | {row['handshakes_per_cpu_s']:.0f} | "
                       f"{100 * row['handshake_share']:.0f} | {row['handshakes_per_s']:.0f} | "
-                      f"{row['rss_per_device'] / 1024:.1f} | {row['updates_per_cpu_s']:.0f} | "
-                      f"{100 * row['update_share']:.0f} | "
+                      f"{row['rss_per_device'] / 1024:.1f} | {row['heap_per_device'] / 1024:.1f} | "
+                      f"{row['updates_per_cpu_s']:.0f} | {100 * row['update_share']:.0f} | "
                       f"{row['updates_per_s']:.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} |", flush=True)
         is_restart_met, restart_words = measure_restart(largest, arguments.io_threads[0])
     except (Failure, RuntimeError) as failure:
@@ -359,7 +375,8 @@ def main():
     for name, held in goals:
         print(f"goal: {name}: {'not measured' if held is None else 'met' if held else 'not met'}")
     print(f"result: devices={largest} rss_bytes_per_idle_device={ours['rss_per_device']:.0f} "
-          f"p99_ack_ms={ours['p99_ms']:.2f} updates_per_cpu_s_vs_mosquitto={ratio:.2f} "
+          f"heap_bytes_per_idle_device={ours['heap_per_device']:.0f} p99_ack_ms={ours['p99_ms']:.2f} "
+          f"updates_per_cpu_s_vs_mosquitto={ratio:.2f} "
           f"handshakes_vs_bare_psk_ke={shares['psk_ke']:.2f} handshakes_vs_bare_psk_dhe_ke={shares['psk_dhe_ke']:.2f} "
           f"handshakes_vs_bare_mutual_ecdsa={shares['certificate']:.2f} "
           f"update_cost_growth={growth:.2f} {restart_words}")
