@@ -299,6 +299,23 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.diagnose(server.port, "a", OK), "none")
         self.assertEqual(server.stop(), OK)
 
+    def test_hangup_drops_no_session_and_revocation_ends_one(self):
+        self.enrol()
+        server = self.serve("--set", "server.log_level=debug")  # session_left is of that level
+        self.train(server, "a")  # its round waits for the other device
+        server.wait_for("event=session_established")
+        self.verb("device", "add", "later", "--out", self.home / "later.id")
+        server.child.send_signal(signal.SIGHUP)
+        server.wait_for("event=reloaded")
+        self.assertEqual(self.diagnose(server.port, "later", OK), "none")
+        of_a = [line for line in server.lines if "event=session_" in line and "device=a" in line]
+        self.assertEqual(len(of_a), 1, of_a)
+        self.assertIn("event=session_established", of_a[0])
+        self.verb("device", "revoke", "a")
+        server.wait_for("event=device_revoked device=a")
+        self.assertIn("identity=a", server.wait_for("event=tls_revoked_identity"), "its session ended: it dials again")
+        self.assertEqual(server.stop(), OK)
+
     def test_a_service_manager_hears_that_the_server_lives(self):
         self.enrol()
         path = self.home / "notify"
@@ -832,9 +849,10 @@ staleness_max = STALENESS
 
     def test_the_doctor_names_each_cause(self):
         self.enrol()
-        server = self.serve()
+        server, http_port = self.serve_watched()
         target = f"127.0.0.1:{server.port}"
         self.assertEqual(self.doctor(target), "unknown_identity")
+        self.assertEqual(self.doctor(f"127.0.0.1:{http_port}"), "plain_text", "the server's own port for people")
         self.assertEqual(self.doctor(target, NETWORK, "--identity", self.home / "a.id", "--psk-ke"), "key_exchange")
         (self.home / "bad.id").write_text("identity = a\nkey = " + "00" * 32 + "\n")
         self.assertEqual(self.diagnose(server.port, "bad"), "wrong_key")
@@ -875,6 +893,8 @@ staleness_max = STALENESS
         copy, database = self.home / "copy.db", self.home / "test.db"
         self.assertIn(f"file={copy}", self.verb("backup", copy))
         self.assertEqual(stat.S_IMODE(copy.stat().st_mode), 0o600)
+        self.assertEqual(copy.read_bytes()[18:20], b"\1\1", "no write-ahead log: its folder may be one to read only")
+        self.assertEqual(list(self.home.glob("copy.db*")), [copy])
         self.assertIn("exists already", self.verb("backup", copy, code=FILE))
         self.verb("backup", self.home / "none" / "copy.db", code=FILE)
         self.assertIn("served by another server", self.verb("restore", copy, "--replace", code=DATABASE))
