@@ -282,6 +282,11 @@ std::string Part::conclude() {
     judgement.note("tube      " + text_of(tube) + " (what left the theorems' regions, of all: experiments/tube.h)");
   }
   judgement.check("results are written to " + folder(), is_written_);
+  if (options_.mean_parts != nullptr) {
+    for (const MeanPart& part : judgement.mean_parts()) {
+      options_.mean_parts->push_back({std::string(experiment_.name) + ", " + part.what, part.value, part.wanted});
+    }
+  }
   std::string text;
   for (const std::string& line : judgement.lines()) {
     text += line + "\n";

@@ -22,6 +22,8 @@ struct CampaignOptions {
   uint32_t thread_count = 1;
   std::string case_part;       // only cases whose key contains it; an experiment is then not judged
   std::string network_folder;  // where files for a run over TLS go (network.h); empty: nowhere
+  // Takes what the experiments gave to the means of several seeds, its name before each; null: nobody wants it.
+  std::vector<MeanPart>* mean_parts = nullptr;
 };
 
 enum class Outcome {

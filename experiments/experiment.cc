@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
 
 #include "server/fold.h"
 
@@ -90,9 +91,38 @@ void Judgement::check_seeds(uint32_t seed, uint32_t seed_max, const std::string&
   }
 }
 
+void Judgement::check_mean(uint32_t seed, const std::string& what, double value, double wanted, double factor) {
+  check_seeds(seed, kMeanSeedCount, what, value, wanted, factor);
+  mean_parts_.push_back({what, value, wanted});
+}
+
 void Judgement::claim(const std::string& what, bool is_confirmed, const std::string& evidence) {
   lines_.push_back(std::string("claim      ") + (is_confirmed ? "confirmed      " : "not confirmed  ") + what + ": " +
                    evidence);
+}
+
+void check_means(const std::vector<MeanPart>& parts, Judgement* judgement) {
+  struct Mean {
+    double wanted = 0;
+    double log_sum = 0;
+    uint32_t count = 0;
+  };
+  std::map<std::string, Mean> means;
+  for (const MeanPart& part : parts) {
+    Mean& mean = means[part.what];
+    mean.wanted = part.wanted;
+    mean.log_sum += std::log(part.value);
+    ++mean.count;
+  }
+  for (const auto& [what, mean] : means) {
+    if (mean.count != kMeanSeedCount) {
+      judgement->check(what + ": " + std::to_string(mean.count) + " of " + std::to_string(kMeanSeedCount) + " seeds",
+                       false);
+      continue;
+    }
+    judgement->check_near(what + ", geometric mean of seeds 1 to " + std::to_string(kMeanSeedCount),
+                          std::exp(mean.log_sum / mean.count), mean.wanted, kMeanFactor);
+  }
 }
 
 }  // namespace gradstream

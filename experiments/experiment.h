@@ -83,6 +83,16 @@ struct Curve {
 
 using Curves = std::map<std::string, Curve>;
 
+// What the reference's geometric means are of: seeds 1 to 5.
+inline constexpr uint32_t kMeanSeedCount = 5;
+
+// What one seed gives to such a mean.
+struct MeanPart {
+  std::string what;
+  double value = 0;
+  double wanted = 0;  // the reference's mean
+};
+
 // What an experiment says of its curves, printed as a table.
 class Judgement {
  public:
@@ -94,6 +104,9 @@ class Judgement {
   // value is evidence and decides nothing.
   void check_seeds(uint32_t seed, uint32_t seed_max, const std::string& what, double value, double wanted,
                    double factor);
+  // The same where the wanted value is the geometric mean of seeds 1 to kMeanSeedCount, around which `factor` is a band
+  // for each of them; kept as a part of the mean.
+  void check_mean(uint32_t seed, const std::string& what, double value, double wanted, double factor);
   // What the work says: confirmed or not, and by which figures. Decides nothing.
   void claim(const std::string& what, bool is_confirmed, const std::string& evidence);
   // A line of a table, to be read.
@@ -102,9 +115,11 @@ class Judgement {
   uint32_t check_count() const { return check_count_; }
   uint32_t failed_count() const { return failed_count_; }
   const std::vector<std::string>& lines() const { return lines_; }
+  const std::vector<MeanPart>& mean_parts() const { return mean_parts_; }
 
  private:
   std::vector<std::string> lines_;
+  std::vector<MeanPart> mean_parts_;
   uint32_t check_count_ = 0;
   uint32_t failed_count_ = 0;
 };
@@ -125,6 +140,12 @@ struct Experiment {
   const char* axis = "round";
   bool along_bytes = false;  // the picture goes along what went up, not along the axis
 };
+
+// Adds, for each thing that `parts` has a value of, the criterion that all seeds of the mean gave one and that their
+// geometric mean is the reference's within kMeanFactor.
+void check_means(const std::vector<MeanPart>& parts, Judgement* judgement);
+// The means are given with two digits.
+inline constexpr double kMeanFactor = 1.05;
 
 // One line for each, in experiment.cc.
 std::span<const Experiment* const> all_experiments();

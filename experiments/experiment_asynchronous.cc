@@ -4,7 +4,7 @@
 // local work are the product's (server/delay_correction.h, server/curve_step.h, runtime/training, runtime/problem).
 //
 //   rules/S/R/sN        rule R of the server, local SGD, seed N; the test loss every tenth step
-//   stepwise/S/R        from saved versions of one run of asgd: what one step of R makes of the update that came
+//   stepwise/S/R/sN     from saved versions of one run of asgd: what one step of R makes of the update that came
 //   curve/S/METHOD      AsyncCurve, FedAsync and FedAvg with the same local Adam
 //   connection/LINK     the test loss along the way from a device's base to its result, by the line or the curve
 //   mnist/...           the last three on MNIST; femnist/curve/... on FEMNIST by its writers
@@ -15,6 +15,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <stdexcept>
 
 #include "experiments/data_network.h"
 #include "experiments/experiment.h"
@@ -32,6 +33,9 @@ constexpr uint32_t kBatchSize = 16;
 constexpr uint32_t kEarly = 50;
 constexpr uint32_t kSeedCount = 6;  // of every rule; the first kReferenceSeedCount of seed 1 are the reference's
 constexpr uint32_t kReferenceSeedCount = 3;
+// Versions that an update may be behind, as staleness_max; an update beyond it ends the run. Reason: more than the
+// slowest of kSpeeds is, so that nothing of it is refused.
+constexpr uint32_t kStalenessMax = 256;
 constexpr double kServerStep = 0.6;
 constexpr double kLocalStep = 0.1;
 
@@ -86,15 +90,15 @@ struct Switch {
 };
 constexpr Switch kSwitches[] = {{"OrthoDyn-cosine.2", DelaySwitchBy::kCosine, 0.2},
                                 {"OrthoDyn-cosine.4", DelaySwitchBy::kCosine, 0.4},
-                                {"OrthoDyn-drift3", DelaySwitchBy::kDriftRatio, 3},
-                                {"OrthoDyn-drift6", DelaySwitchBy::kDriftRatio, 6}};
+                                {"OrthoDyn-drift3", DelaySwitchBy::kDriftRatio, 3}};
 
 // Devices at work, in virtual time.
 class Devices {
  public:
   struct Job {
     uint32_t device = 0;
-    uint32_t number = 0;  // of the device's jobs
+    uint32_t number = 0;        // of the device's jobs
+    uint32_t base_version = 0;  // steps that the server had made
     Values base;
   };
 
@@ -103,18 +107,28 @@ class Devices {
       const uint32_t batches = std::max(1U, workload.sample_count(i) / kBatchSize);
       durations_.push_back(batches / speeds.speeds[i]);
       ends_.push_back(durations_[i]);
-      jobs_.push_back({i, 0, model});
+      jobs_.push_back({i, 0, 0, model});
     }
   }
   // The job that ends next.
   const Job& next() const { return jobs_[next_index()]; }
   double next_end() const { return ends_[next_index()]; }
+  // Versions that it is behind.
+  uint32_t next_staleness() const { return version_ - next().base_version; }
+  // Throws if the bound refuses it.
+  void check_staleness() const {
+    if (next_staleness() > kStalenessMax) {
+      throw std::runtime_error("device " + std::to_string(next().device) + " is " + std::to_string(next_staleness()) +
+                               " versions behind, at most " + std::to_string(kStalenessMax));
+    }
+  }
   double slowest() const { return *std::max_element(durations_.begin(), durations_.end()); }
-  // Its device goes on from this model.
+  // Its device goes on from the version that its update made.
   void restart(const Values& model) {
     const size_t i = next_index();
     ends_[i] += durations_[i];
     ++jobs_[i].number;
+    jobs_[i].base_version = ++version_;
     jobs_[i].base = model;
   }
 
@@ -122,6 +136,7 @@ class Devices {
   size_t next_index() const {
     return static_cast<size_t>(std::min_element(ends_.begin(), ends_.end()) - ends_.begin());
   }
+  uint32_t version_ = 0;
   std::vector<double> durations_;
   std::vector<double> ends_;
   std::vector<Job> jobs_;
@@ -232,6 +247,7 @@ void run_fleet(const NetworkWorkload& workload, const Speeds& speeds, const Rule
   Server server{start_of(workload), {}};
   Devices devices(workload, speeds, server.model);
   for (uint32_t step = 0; step < step_count; ++step) {
+    devices.check_staleness();
     const Devices::Job& job = devices.next();
     const Values update = train(job);
     if (!on_step(step, server, job, update)) {
@@ -257,6 +273,7 @@ void run_switching(const NetworkWorkload& workload, const Speeds& speeds, const 
   Server server{start_of(workload), {}};
   Devices devices(workload, speeds, server.model);
   for (uint32_t step = 0; step < step_count; ++step) {
+    devices.check_staleness();
     const Devices::Job& job = devices.next();
     const Values update = train(job);
     if (!on_step(step, server, job, update)) {
@@ -290,7 +307,7 @@ void run_rounds(const NetworkWorkload& workload, uint32_t step_count, const Trai
     Values sum(model.size());
     uint32_t total = 0;
     for (uint32_t i = 0; i < workload.device_count(); ++i) {
-      const Values update = train({i, round, model});
+      const Values update = train({i, round, round, model});
       add_scaled(sum.size(), static_cast<Real>(workload.sample_count(i)), update.data(), sum.data());
       total += workload.sample_count(i);
     }
@@ -383,8 +400,9 @@ void add_rules(const Request& request, std::vector<Case>* cases) {
 
 using Network = std::shared_ptr<const NetworkWorkload>;
 
-std::string stepwise_key(const Plan& plan, const Speeds& speeds, const char* rule) {
-  return std::string(plan.prefix) + "stepwise/" + speeds.name + "/" + rule;
+// Named as a rule's, so that a rule looks the same in both pictures.
+std::string stepwise_key(const Plan& plan, const Speeds& speeds, const char* rule, uint32_t seed) {
+  return std::string(plan.prefix) + "stepwise/" + speeds.name + "/" + rule + "/s" + std::to_string(seed);
 }
 std::string method_key(const Plan& plan, const Speeds& speeds, const std::string& method) {
   return std::string(plan.prefix) + "curve/" + speeds.name + "/" + method;
@@ -403,7 +421,7 @@ void add_stepwise(const Plan& plan, const Network& network, uint32_t seed, std::
               [&](const Devices::Job& job) { return train_sgd(*network, seed, job); }, on_step);
         });
     for (const Rule& rule : kRules) {
-      Case& one = cases->emplace_back(case_of(stepwise_key(plan, speeds, rule.name), network, plan.step_count));
+      Case& one = cases->emplace_back(case_of(stepwise_key(plan, speeds, rule.name, seed), network, plan.step_count));
       one.train = [saved, &rule](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
         for (const Saved& at : saved->steps(p.round_count)) {
           if (at.update.empty()) {
@@ -613,14 +631,14 @@ void judge_phases(const Curves& curves, const Request& request, Judgement* judge
       worst_strict <= 1.5);
 }
 
-void judge_stepwise(const Plan& plan, const Curves& curves, Judgement* judgement) {
+void judge_stepwise(const Plan& plan, const Curves& curves, uint32_t seed, Judgement* judgement) {
   judgement->note(std::string(plan.prefix) +
                   "stepwise: one step from saved versions of an asgd run: mean test loss after it, first and last "
                   "quarter");
   for (const Speeds& speeds : kSpeeds) {
     std::map<std::string, std::array<double, 2>> means;
     for (const Rule& rule : kRules) {
-      const Curve& curve = curves.at(stepwise_key(plan, speeds, rule.name));
+      const Curve& curve = curves.at(stepwise_key(plan, speeds, rule.name, seed));
       std::array<double, 2> sums = {};
       std::array<uint32_t, 2> counts = {};
       for (const CurvePoint& point : curve.points) {
@@ -683,6 +701,24 @@ uint32_t updates_of_rounds(const NetworkWorkload& workload, const Speeds& speeds
   return static_cast<uint32_t>(end / devices.slowest()) * workload.device_count();
 }
 
+// Versions that each device's updates were behind at most, in the order of the devices.
+void judge_staleness(const Plan& plan, const NetworkWorkload& workload, Judgement* judgement) {
+  for (const Speeds& speeds : kSpeeds) {
+    Devices devices(workload, speeds, {});
+    std::vector<int64_t> greatest(workload.device_count(), -1);
+    for (uint32_t step = 0; step < plan.step_count; ++step) {
+      int64_t& own = greatest[devices.next().device];
+      own = std::max(own, int64_t{devices.next_staleness()});
+      devices.restart({});
+    }
+    std::string line = std::string(plan.prefix) + speeds.name + ": the greatest staleness of each device";
+    for (const int64_t staleness : greatest) {
+      line += staleness < 0 ? " none" : " " + std::to_string(staleness);
+    }
+    judgement->note(line);
+  }
+}
+
 void judge_methods(const Plan& plan, const Curves& curves, const NetworkWorkload& workload, const Speeds& speeds,
                    Judgement* judgement) {
   const uint32_t step_count = plan.step_count;
@@ -726,17 +762,18 @@ void x14_judge(const Curves& curves, const Request& request, Judgement* judgemen
   judge_rules(curves, request, judgement);
   judge_regret(curves, request, judgement);
   judge_phases(curves, request, judgement);
+  const uint32_t seed = first_seed(request);
   const auto judge_all_methods = [&](const Plan& plan, const NetworkWorkload& network) {
     for (const Speeds& speeds : kSpeeds) {
       judge_methods(plan, curves, network, speeds, judgement);
     }
   };
   const auto judge_all = [&](const Plan& plan, const NetworkWorkload& network) {
-    judge_stepwise(plan, curves, judgement);
+    judge_staleness(plan, network, judgement);
+    judge_stepwise(plan, curves, seed, judgement);
     judge_connections(plan, curves, judgement);
     judge_all_methods(plan, network);
   };
-  const uint32_t seed = first_seed(request);
   judge_all(kDigits, *make_digits_network(seed));
   if (const std::unique_ptr<NetworkWorkload> mnist = make_mnist_network(request.data_folder, seed)) {
     judge_all(kMnist, *mnist);
@@ -762,7 +799,8 @@ const Experiment kX14 = {"X14",
                          x14_judge,
                          nullptr,
                          "excess",
-                         "rules/equal/*/s1 rules/mixed/*/s1",
+                         "rules/equal/*/s1 rules/mixed/*/s1 stepwise/equal/* stepwise/mixed/* connection/* "
+                         "mnist/connection/*",
                          "step"};
 
 }  // namespace gradstream

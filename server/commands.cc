@@ -160,6 +160,9 @@ uint64_t wall_clock_ms() {
 }
 
 int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
+  if (const std::string problem = check_new_run(config.run); !problem.empty()) {
+    return fail(kExitConfig, "[run] " + problem);
+  }
   *out = RunRow();
   out->name = config.run.name;
   out->parameters = canonical_text(config.run);
@@ -204,7 +207,8 @@ int check_config(const CommonOptions& options, bool with_origins) {
   ConfigOrigins origins;
   int code = load(options, &config, &origins);
   if (code == kExitOk && !with_origins) {
-    code = check_credentials(config);
+    const std::string problem = config.has_run ? check_new_run(config.run) : "";
+    code = problem.empty() ? check_credentials(config) : fail(kExitConfig, "[run] " + problem);
   }
   if (code == kExitOk) {
     std::fputs((with_origins ? config_text(config, origins) : config_text(config)).c_str(), stdout);

@@ -188,7 +188,10 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     request_.append(chunk_.data(), size);
     const size_t end = request_.find("\r\n\r\n");
     const size_t head_size = end == std::string::npos ? request_.size() : end + 4;
-    if (head_size > server_.limits_.request_size_max) {
+    if (request_[0] < 'A' || request_[0] > 'Z') {  // no method; a TLS client waits for an answer
+      server_.refuse(HttpRefusal::kMalformed, peer_);
+      write(refused_with(400, "no HTTP/1.1 request; devices connect to server.listen"), false);
+    } else if (head_size > server_.limits_.request_size_max) {
       server_.refuse(HttpRefusal::kOversize, peer_);
       write(refused_with(431, "the request is longer than server.limits.http_request_size_max"), false);
     } else if (end == std::string::npos) {

@@ -17,9 +17,6 @@
 namespace gradstream {
 namespace {
 
-// Versions that a late update may be behind, at most: enough for 1,025 devices of one speed without rounds. Reason: the
-// weight (1 + s)^-1 of an update keeps five of its 15 bits there.
-constexpr uint32_t kStalenessMax = 1024;
 // Bytes of the models that a rule keeps for late updates. Reason: several runs fit a small host.
 constexpr uint64_t kModelsBytesMax = uint64_t{64} << 20;
 constexpr uint32_t kNameSizeMax = 63;
@@ -773,14 +770,6 @@ std::string check_buffer(const RunParameters& p) {
   if (p.late != LatePolicy::kWeight) {
     return "buffer_size, late: most updates in a buffer are of older versions; use late = weight";
   }
-  // While one device works each of the others makes a version, even where all are of one speed. With a larger buffer
-  // many devices may be away at any time, so that advice() warns instead.
-  if (p.buffer_size == 1 && p.staleness_max < p.device_count - 1) {
-    return "staleness_max, device_count, buffer_size: with a version for every update each of " +
-           std::to_string(p.device_count) + " devices of one speed is " + std::to_string(p.device_count - 1) +
-           " versions behind, and beyond staleness_max = " + std::to_string(p.staleness_max) +
-           " an update is refused; raise staleness_max (at most " + std::to_string(kStalenessMax) + ") or buffer_size";
-  }
   return "";
 }
 
@@ -1222,6 +1211,22 @@ std::string check_parameters(const RunParameters& parameters) {
     if (!sentence.empty()) {
       return sentence;
     }
+  }
+  return "";
+}
+
+std::string check_new_run(const RunParameters& p) {
+  std::string sentence = check_parameters(p);
+  if (!sentence.empty()) {
+    return sentence;
+  }
+  // While one device works each of the others makes a version, even where all are of one speed. With a larger buffer
+  // many devices may be away at any time, so that advice() warns instead.
+  if (p.buffer_size == 1 && p.staleness_max < p.device_count - 1) {
+    return "staleness_max, device_count, buffer_size: with a version for every update each of " +
+           std::to_string(p.device_count) + " devices of one speed is " + std::to_string(p.device_count - 1) +
+           " versions behind, and beyond staleness_max = " + std::to_string(p.staleness_max) +
+           " an update is refused; raise staleness_max (at most " + std::to_string(kStalenessMax) + ") or buffer_size";
   }
   return "";
 }

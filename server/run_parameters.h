@@ -77,6 +77,10 @@ inline constexpr uint32_t kRefusedWindowFactor = 4;
 // The longest wait that a device takes from a window (docs/wire.md).
 inline constexpr uint32_t kRetryMaxMs = 86'400'000;
 
+// Versions that a late update may be behind, at most: enough for 1,025 devices of one speed without rounds. Reason: the
+// weight (1 + s)^-1 of an update keeps five of its 15 bits there.
+inline constexpr uint32_t kStalenessMax = 1024;
+
 struct RunParameters {
   std::string name;
   uint32_t seed = 1;
@@ -406,6 +410,9 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 
 // Every combination is valid or refused here with a sentence that names the keys and the remedy; empty: valid.
 std::string check_parameters(const RunParameters& parameters);
+// The same of a run that is to begin, with what would only waste its devices' work: one that an older release began so
+// goes on.
+std::string check_new_run(const RunParameters& parameters);
 
 }  // namespace gradstream
 

@@ -992,10 +992,12 @@ std::string copy_pages(const std::string& from, const std::string& to) {
   // In one step: with a write-ahead log a reader stops no writer, and nobody's commit makes it begin anew.
   code = sqlite3_backup_step(backup, -1);
   const int finished = sqlite3_backup_finish(backup);
-  if (code == SQLITE_DONE && finished == SQLITE_OK) {
-    return {};
+  if (code != SQLITE_DONE || finished != SQLITE_OK) {
+    return sqlite3_errstr(code == SQLITE_DONE ? finished : code);
   }
-  return sqlite3_errstr(code == SQLITE_DONE ? finished : code);
+  // A copy that keeps the source's write-ahead log could not be read in a folder where its reader may not write.
+  code = sqlite3_exec(target.get(), "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? "" : sqlite3_errstr(code);
 }
 
 }  // namespace

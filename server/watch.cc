@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -79,6 +80,11 @@ void add_process(Metrics& metrics, const WatchSnapshot& snapshot) {
   std::ifstream("/proc/self/statm") >> pages >> resident_pages;
   metrics.gauge("process_resident_memory_bytes", "Resident memory.",
                 static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
+#ifdef __GLIBC__  // other C libraries do not say
+  const struct mallinfo2 heap = mallinfo2();
+  metrics.gauge("gradstream_heap_bytes", "Allocated by malloc and not freed, its own overhead included.",
+                static_cast<double>(heap.uordblks) + static_cast<double>(heap.hblkhd));
+#endif
 }
 
 void add_run(Metrics& metrics, const WatchSnapshot& s) {

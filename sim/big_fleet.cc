@@ -14,6 +14,8 @@ constexpr uint32_t kSampleCount = 8;
 constexpr size_t kArenaSize = 8192;
 constexpr uint64_t kMinuteMs = 60'000;
 constexpr uint32_t kPowerSteps = 10'000;
+// Versions that an update may be behind where the speeds ask for less. Reason: a lost connection makes it come later.
+constexpr uint32_t kStalenessLeast = 64;
 
 // The samples of all devices, and what is exact about them.
 class Samples {
@@ -142,6 +144,20 @@ std::vector<DeviceHabits> habits_of(const BigFleetOptions& options) {
   return habits;
 }
 
+// What the slowest device is behind (docs/operating.md): while it works, each other one makes as many updates as it has
+// time for, buffer_size of which are a version. Waits between two tasks make it less.
+uint32_t staleness_of(const BigFleetOptions& options) {
+  const std::vector<DeviceHabits> habits = habits_of(options);
+  uint64_t slowest_ms = 1;
+  double rate = 0;  // local steps a millisecond, of all
+  for (const DeviceHabits& device : habits) {
+    slowest_ms = std::max(slowest_ms, device.step_ms);
+    rate += 1 / static_cast<double>(device.step_ms);
+  }
+  const double behind = std::ceil((static_cast<double>(slowest_ms) * rate - 1) / options.buffer_size);
+  return static_cast<uint32_t>(std::clamp<double>(behind, kStalenessLeast, kStalenessMax));
+}
+
 }  // namespace
 
 RunParameters big_fleet_parameters(const BigFleetOptions& options) {
@@ -166,7 +182,7 @@ RunParameters big_fleet_parameters(const BigFleetOptions& options) {
   p.report_deadline_ms = static_cast<uint32_t>(options.round_minutes * kMinuteMs);
   if (options.buffer_size > 0) {
     p.buffer_size = options.buffer_size;
-    p.staleness_max = 64;
+    p.staleness_max = staleness_of(options);
     p.delay_rule = DelayRule::kAsgd;
   } else {
     p.update_goal = std::max(1U, static_cast<uint32_t>(options.update_share * options.device_count));

@@ -99,6 +99,19 @@ void define_fleet(CLI::App& app, Arguments* out) {
   app.add_option("--csv", out->csv, "file of gap, version and bytes by virtual time")->group(group);
 }
 
+// What would change nothing is refused: a fleet's option without --fleet, and with it one of schedules.
+void refuse_idle_options(CLI::App& app) {
+  CLI::Option* const fleet = app.get_option("--fleet");
+  for (CLI::Option* const option : app.get_options([](const CLI::Option*) { return true; })) {
+    if (option->get_group() == fleet->get_group() && option != fleet) {
+      option->needs(fleet);
+    } else if (option != fleet && option != app.get_help_ptr() && !option->check_lname("seed") &&
+               !option->check_lname("buffer")) {
+      option->excludes(fleet);
+    }
+  }
+}
+
 void define(CLI::App& app, Arguments* out) {
   app.description("A fleet in one thread and virtual time, from one seed.");
   SimOptions& options = out->options;
@@ -135,6 +148,7 @@ void define(CLI::App& app, Arguments* out) {
                "take server steps of another length than the run's; must be found within 100 schedules");
   define_fleet(app, out);
   app.add_flag("--verbose", out->is_verbose, "print what happens");
+  refuse_idle_options(app);
   app.footer("Exit status: 0 everything held; 1 an invariant was broken (the line names seed and schedule); 2 usage.");
 }
 
@@ -250,6 +264,11 @@ int run_fleet(const Arguments& arguments, bool has_buffer) {
     std::printf("result: verb=simulate error=usage\n");
     return 2;
   }
+  if (const std::string fault = check_new_run(big_fleet_parameters(fleet)); !fault.empty()) {
+    std::fprintf(stderr, "--fleet, --buffer: no server would run this: %s\n", fault.c_str());
+    std::printf("result: verb=simulate error=usage\n");
+    return 2;
+  }
   std::FILE* csv = arguments.csv.empty() ? nullptr : std::fopen(arguments.csv.c_str(), "w");
   if (csv == nullptr && !arguments.csv.empty()) {
     std::fprintf(stderr, "--csv: cannot write %s; name a file in a folder that can be written\n",
@@ -267,18 +286,17 @@ int run_fleet(const Arguments& arguments, bool has_buffer) {
   const double device_years = static_cast<double>(result.virtual_ms) / 86'400'000.0 / 365 * fleet.device_count;
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   std::printf(
-      "folded=%llu late=%llu refused=%llu abandoned=%llu extended=%llu sessions=%llu losses=%llu resets=%llu "
+      "folded=%llu late=%llu abandoned=%llu extended=%llu sessions=%llu losses=%llu resets=%llu "
       "records=%llu events=%llu queue_max=%llu bytes_up=%llu bytes_down=%llu\n",
-      number(result.updates_folded), number(result.updates_late), number(result.updates_refused),
-      number(result.tasks_abandoned), number(result.rounds_extended), number(result.counts.sessions),
-      number(result.counts.losses), number(result.counts.resets), number(result.counts.records),
-      number(result.counts.events), number(result.counts.queue_max), number(result.counts.bytes_up),
-      number(result.counts.bytes_down));
+      number(result.updates_folded), number(result.updates_late), number(result.tasks_abandoned),
+      number(result.rounds_extended), number(result.counts.sessions), number(result.counts.losses),
+      number(result.counts.resets), number(result.counts.records), number(result.counts.events),
+      number(result.counts.queue_max), number(result.counts.bytes_up), number(result.counts.bytes_down));
   std::printf(
-      "result: devices=%u days=%.3f versions=%u digest=%016llx gap_first=%.3e gap=%.3e broken=%d cpu_s=%.1f "
-      "device_years_per_cpu_minute=%.2f memory_mib=%ld\n",
+      "result: devices=%u days=%.3f versions=%u digest=%016llx gap_first=%.3e gap=%.3e refused=%llu broken=%d "
+      "cpu_s=%.1f device_years_per_cpu_minute=%.2f memory_mib=%ld\n",
       fleet.device_count, static_cast<double>(result.virtual_ms) / 86'400'000.0, result.version, number(result.digest),
-      result.gap_first, result.gap_last, result.fault.empty() ? 0 : 1, cpu_seconds(),
+      result.gap_first, result.gap_last, number(result.updates_refused), result.fault.empty() ? 0 : 1, cpu_seconds(),
       device_years / (cpu_seconds() / 60), usage.ru_maxrss / 1024);
   return result.fault.empty() && is_written ? 0 : 1;
 }

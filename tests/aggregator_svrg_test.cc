@@ -174,6 +174,62 @@ TEST_P(AggregatorSvrgForm, TheSecondRoundHasTheBarzilaiBorweinNumbersOfBothModel
 INSTANTIATE_TEST_SUITE_P(Forms, AggregatorSvrgForm, testing::Values(BarzilaiBorwein::kFirst, BarzilaiBorwein::kSecond),
                          [](const auto& form) { return form.param == BarzilaiBorwein::kFirst ? "First" : "Second"; });
 
+// Minus the gradient of -1/2 |x|^2: <s, y> = -<s, s>. The step is the largest, and no device gets a previous model.
+TEST(AggregatorSvrg, WithoutPositiveCurvatureTheStepIsTheLargest) {
+  Fleet4 server(svrg_parameters());
+  server.join(4);
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t device = 0; device < 4; ++device) {
+      server.pull(device);
+      const std::vector<double> x = server.x();
+      server.answer(device, std::vector<Real>(x.begin(), x.end()));
+    }
+    ASSERT_EQ(server.coordinator->durable_version(), 2U * static_cast<uint32_t>(round) + 1);
+    const size_t from = server.sent.size();
+    server.pull(2, false, 0, 0);
+    EXPECT_THAT(server.parts_since(from),
+                testing::ElementsAre(gs_ModelPart_MODEL_PART_MODEL, gs_ModelPart_MODEL_PART_MEAN_GRADIENT));
+    EXPECT_EQ(server.task(2)->curvature, 0);
+    EXPECT_FLOAT_EQ(server.task(2)->step_size, (round == 0 ? 0.5F : 0.75F) / 3);
+    server.steps();
+  }
+}
+
+// Two models on opposite sides of the sphere have no secant: the inverse retraction of one at the other is undefined.
+TEST(AggregatorSvrg, WithoutASecantTheStepIsTheLargest) {
+  RunParameters p = svrg_parameters();
+  p.manifold = ManifoldId::kSphere;
+  TestReplica holder(p);
+  ModelRing models(2);
+  const std::unique_ptr<Aggregator> rule = make_aggregator({&p, &holder.replica, &models, &holder.arena});
+  const auto anchor_at = [&](Real x0, uint32_t version) {
+    std::vector<Real> x(kSize, 0);
+    x[0] = x0;
+    std::copy(x.begin(), x.end(), holder.replica.begin_snapshot());
+    holder.replica.adopt_snapshot(version);
+    std::vector<Real> anchor(kSize, 0);
+    anchor[1] = x0 * 0.5F;
+    FoldInput input;
+    input.base_version = version;
+    input.steps_done = 1;
+    input.weight = 20;
+    input.values = anchor;
+    EXPECT_EQ(rule->add(input), Status::kOk);
+    VersionRecord record;
+    EXPECT_EQ(rule->finish(&record), Status::kOk);
+    return record;
+  };
+  rule->begin();
+  VersionRecord record = anchor_at(1, 0);
+  EXPECT_FLOAT_EQ(record.local_step, 0.5F / 3);
+  ASSERT_EQ(rule->follow(record), Status::kOk);
+  ASSERT_EQ(rule->follow(rule->stand_still()), Status::kOk);  // anchors again
+  record = anchor_at(-1, 2);
+  EXPECT_EQ(record.curvature, 0);
+  EXPECT_TRUE(record.previous_model.empty());
+  EXPECT_FLOAT_EQ(record.local_step, 0.75F / 3);
+}
+
 TEST(AggregatorSvrg, ACrashBetweenAnyTwoRecordsOfThePhasesIsNotSeen) {
   Fleet4 calm(svrg_parameters());
   calm.join(4);

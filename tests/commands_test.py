@@ -299,6 +299,23 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.diagnose(server.port, "a", OK), "none")
         self.assertEqual(server.stop(), OK)
 
+    def test_hangup_drops_no_session_and_revocation_ends_one(self):
+        self.enrol()
+        server = self.serve("--set", "server.log_level=debug")  # session_left is of that level
+        self.train(server, "a")  # its round waits for the other device
+        server.wait_for("event=session_established")
+        self.verb("device", "add", "later", "--out", self.home / "later.id")
+        server.child.send_signal(signal.SIGHUP)
+        server.wait_for("event=reloaded")
+        self.assertEqual(self.diagnose(server.port, "later", OK), "none")
+        of_a = [line for line in server.lines if "event=session_" in line and "device=a" in line]
+        self.assertEqual(len(of_a), 1, of_a)
+        self.assertIn("event=session_established", of_a[0])
+        self.verb("device", "revoke", "a")
+        server.wait_for("event=device_revoked device=a")
+        self.assertIn("identity=a", server.wait_for("event=tls_revoked_identity"), "its session ended: it dials again")
+        self.assertEqual(server.stop(), OK)
+
     def test_a_service_manager_hears_that_the_server_lives(self):
         self.enrol()
         path = self.home / "notify"
@@ -595,6 +612,40 @@ class Commands(unittest.TestCase):
         text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
         self.assertIn("no SQLite database", text)
 
+    def test_a_run_that_would_not_be_begun_any_more_goes_on(self):
+        rounds = self.config.read_text()
+        for name in "abc":
+            self.verb("device", "add", name, "--out", self.home / f"{name}.id")
+        text = rounds.replace("direction_count = 4\ndevice_count = 2\n", """device_count = 3
+solver = "gradient_stream"
+estimator = "analytic_gradient"
+correction_form = "none"
+late = "weight"
+buffer_size = 1
+delay_rule = "asgd"
+fold_weight = "uniform"
+staleness_max = STALENESS
+""")
+        self.config.write_text(text.replace("STALENESS", "2"))
+        server = self.serve()
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        # As a release without the bound left it.
+        with sqlite3.connect(self.home / "test.db") as database:
+            for column in ("parameters", "source"):
+                changed = database.execute(f"UPDATE runs SET {column} = replace({column}, 'staleness_max = 2', "
+                                           "'staleness_max = 1') RETURNING id").fetchall()
+                self.assertEqual(changed, [(1,)])
+        database.close()
+        self.config.write_text(text.replace("STALENESS", "1"))
+        server = self.serve()
+        self.assertRegex(self.verb("status"), r"run=1 .* served=yes")
+        self.assertEqual(server.stop(), OK)
+        self.verb("model", "export", "--out", self.home / "kept.npy")
+        self.verb("run", "stop")
+        self.assertIn("raise staleness_max (at most 1024) or buffer_size", self.verb("run", "start", code=CONFIG))
+        self.assertIn("raise staleness_max", self.run_program("serve", "--check-config", self.config, code=CONFIG))
+
     def test_a_damaged_database_is_named(self):
         self.enrol()
         server = self.serve()
@@ -798,9 +849,10 @@ class Commands(unittest.TestCase):
 
     def test_the_doctor_names_each_cause(self):
         self.enrol()
-        server = self.serve()
+        server, http_port = self.serve_watched()
         target = f"127.0.0.1:{server.port}"
         self.assertEqual(self.doctor(target), "unknown_identity")
+        self.assertEqual(self.doctor(f"127.0.0.1:{http_port}"), "plain_text", "the server's own port for people")
         self.assertEqual(self.doctor(target, NETWORK, "--identity", self.home / "a.id", "--psk-ke"), "key_exchange")
         (self.home / "bad.id").write_text("identity = a\nkey = " + "00" * 32 + "\n")
         self.assertEqual(self.diagnose(server.port, "bad"), "wrong_key")
@@ -841,6 +893,8 @@ class Commands(unittest.TestCase):
         copy, database = self.home / "copy.db", self.home / "test.db"
         self.assertIn(f"file={copy}", self.verb("backup", copy))
         self.assertEqual(stat.S_IMODE(copy.stat().st_mode), 0o600)
+        self.assertEqual(copy.read_bytes()[18:20], b"\1\1", "no write-ahead log: its folder may be one to read only")
+        self.assertEqual(list(self.home.glob("copy.db*")), [copy])
         self.assertIn("exists already", self.verb("backup", copy, code=FILE))
         self.verb("backup", self.home / "none" / "copy.db", code=FILE)
         self.assertIn("served by another server", self.verb("restore", copy, "--replace", code=DATABASE))

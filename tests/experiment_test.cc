@@ -680,6 +680,25 @@ TEST(Judgement, OnlyCriteriaDecide) {
   EXPECT_EQ(judgement.lines().size(), 3u);
 }
 
+TEST(Judgement, HoldsTheGeometricMeanOfAllItsSeeds) {
+  const auto failed_of = [](const std::vector<double>& values, double wanted) {
+    std::vector<MeanPart> parts;
+    for (uint32_t seed = 1; seed <= values.size(); ++seed) {
+      Judgement of_a_seed;
+      of_a_seed.check_mean(seed, "a value", values[seed - 1], wanted, 1e4);
+      EXPECT_TRUE(of_a_seed.passed()) << "its band is wide";
+      parts.insert(parts.end(), of_a_seed.mean_parts().begin(), of_a_seed.mean_parts().end());
+    }
+    Judgement judgement;
+    check_means(parts, &judgement);
+    EXPECT_EQ(judgement.check_count(), 1U);
+    return judgement.failed_count();
+  };
+  EXPECT_EQ(failed_of({1e-3, 1e-1, 1e-2, 1e-4, 1}, 1e-2), 0U);
+  EXPECT_EQ(failed_of({1e-3, 1e-1, 1e-2, 1e-4, 1}, 0.22), 1U) << "their arithmetic mean";
+  EXPECT_EQ(failed_of({1e-2, 1e-2, 1e-2, 1e-2}, 1e-2), 1U) << "a seed is missing";
+}
+
 TEST(Curve, AveragesTheLastRounds) {
   Curve curve;
   for (uint32_t round = 0; round <= 4; ++round) {

@@ -119,6 +119,7 @@ TEST_F(Http, EachBadRequestIsRefusedByNameAndCounted) {
   const std::vector<Case> cases = {
       {HttpRefusal::kMalformed, "400", "hello\r\n\r\n"},
       {HttpRefusal::kMalformed, "400", std::string("\x16\x03\x01\x00\xf0 \r\n\r\n", 10)},
+      {HttpRefusal::kMalformed, "400", std::string("\x16\x03\x01\x00\xf0", 5)},  // a TLS client waits for an answer
       {HttpRefusal::kMalformed, "400", "GET /x SPDY/3\r\nHost: localhost\r\n\r\n"},
       {HttpRefusal::kOversize, "431", get("/x", std::string(kHost) + "A: " + std::string(9000, 'a') + "\r\n")},
       {HttpRefusal::kOversize, "431", get("/" + std::string(9000, 'a'))},

@@ -1,9 +1,10 @@
-"""The Debian packages of the client: what is in them, what systemd says of the unit, and the program of each trains
-under qemu-user against the real server, tells its service manager that it lives, and needs no library but those that
-the package names.
+"""The Debian packages of the client: what is in them, what systemd says of the unit, that man page and completion have
+the options that the program has, and the program of each trains under qemu-user against the real server, tells its
+service manager that it lives, and needs no library but those that the package names.
 """
 
 import contextlib
+import gzip
 import pathlib
 import re
 import shutil
@@ -22,6 +23,8 @@ CROSS = {"arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
          "armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}
 FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.conf": "-rw-r--r--",
          "./lib/systemd/system/gradstream-client.service": "-rw-r--r--",
+         "./usr/share/man/man1/gradstream-client.1.gz": "-rw-r--r--",
+         "./usr/share/bash-completion/completions/gradstream-client": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/README.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/examples/digits.gsd": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/copyright": "-rw-r--r--",
@@ -67,6 +70,30 @@ def check_unit(tree):
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", f"--root={tree}", unit], text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0 and "gradstream-client" not in done.stdout, done.stdout
+
+
+def completions(tree, *words):
+    """What the shell offers behind these words, the last of which is being typed."""
+    script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gradstream_client; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    path = tree / "usr/share/bash-completion/completions/gradstream-client"
+    return set(read("bash", "-c", script, "bash", path, "gradstream-client", *words).split())
+
+
+def check_words(tree, command):
+    """Man page and completion against the program's own help."""
+    said = read(*command, "--help")
+    options = set(re.findall(r"(?m)^  (?:-\w,)?(--[\w-]+)", said))
+    assert {"--server", "--until-finished", "--help"} <= options, said
+    assert completions(tree, "--") == options, completions(tree, "--") ^ options
+    for option, words in re.findall(r"(?m)^  (--[\w-]+) TEXT:\{(.*?)\}", said):
+        assert completions(tree, option, "") == set(words.split(",")), option
+    man = gzip.decompress((tree / "usr/share/man/man1/gradstream-client.1.gz").read_bytes()).decode("ascii")
+    described = re.findall(r"(?m)^\.TP\n\.B[IR]? (?:\\-h \", \" )?(\\-\\-[\w\\-]+)", man)
+    assert {option.replace("\\", "") for option in described} == options, described
+    status = said[said.index("exit status:"):].replace("\n", " ")
+    assert re.findall(r"(?m)^\.B (\d)$", man) == re.findall(r"(?:: |; )(\d) ", status), status
+    assert not re.search(r"(?m)^\.(?!TH|SH|TP|B|BR|BI|RB|RI|br|PP|RS|RE|I\b)", man), man
 
 
 def options_of(tree):
@@ -145,6 +172,7 @@ def main():
             needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic) if not name.startswith("ld-linux")}
             assert needed <= LIBRARIES, f"not in Depends: {needed - LIBRARIES}"
             check_unit(tree)
+            check_words(tree, [*CROSS[architecture], program])
         check_training(home, trees)
 
 

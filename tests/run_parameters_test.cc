@@ -484,8 +484,6 @@ TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
          p->cohort_size = 2;
        }},
       {"buffer_size, late:", [](RunParameters* p) { p->late = LatePolicy::kDrop; }},
-      {"staleness_max, device_count, buffer_size: with a version for every update each of 10 devices of one speed is 9",
-       [](RunParameters* p) { p->device_count = 10; }},
       {"staleness_max, shape:",
        [](RunParameters* p) {
          p->shape = {4000, 6};
@@ -493,6 +491,21 @@ TEST(RunParameters, EveryBadAsynchronousRunIsRefusedByItsKey) {
        }},
   };
   expect_refused(asynchronous_run(), cases);
+}
+
+// Stored by a release that did not know better it goes on.
+TEST(RunParameters, AFleetOfOneSpeedBeyondTheStalenessBeginsNoRun) {
+  RunParameters p = asynchronous_run();
+  EXPECT_EQ(check_new_run(p), "");
+  p.device_count = p.staleness_max + 2;
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_THAT(check_new_run(p),
+              testing::StartsWith("staleness_max, device_count, buffer_size: with a version for every "
+                                  "update each of 10 devices of one speed is 9"));
+  p.device_count -= 1;
+  EXPECT_EQ(check_new_run(p), "");
+  p.step_size = -1;
+  EXPECT_EQ(check_new_run(p), check_parameters(p));
 }
 
 TEST(RunParameters, EveryBadSwitchOfTheDelayRuleIsRefusedByItsKey) {

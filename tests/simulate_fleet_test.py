@@ -15,8 +15,8 @@ PROGRAM = None
 SECONDS_MAX = 60
 
 
-def simulate(*arguments, code=0):
-    done = subprocess.run([PROGRAM, "--fleet", "200", "--days", "0.05", *map(str, arguments)], capture_output=True,
+def simulate(*arguments, code=0, fleet=200):
+    done = subprocess.run([PROGRAM, "--fleet", str(fleet), "--days", "0.05", *map(str, arguments)], capture_output=True,
                           text=True, timeout=SECONDS_MAX, check=False)
     if done.returncode != code:
         raise AssertionError(f"{arguments}: exit {done.returncode}, wanted {code}\n{done.stdout}{done.stderr}")
@@ -36,7 +36,8 @@ class SimulateFleet(unittest.TestCase):
         self.assertLess(float(first["gap"]), float(first["gap_first"]))
         self.assertEqual(first["digest"], again["digest"])
         self.assertNotEqual(first["digest"], other["digest"])
-        self.assertRegex(done.stdout, r"(?m)^folded=\d+ late=\d+ refused=\d+ ")
+        self.assertRegex(done.stdout, r"(?m)^folded=\d+ late=\d+ abandoned=\d+ ")
+        self.assertEqual(first["refused"], "0")
 
     def test_options_change_the_fleet(self):
         plain, _ = simulate("--buffer", 20)
@@ -45,6 +46,11 @@ class SimulateFleet(unittest.TestCase):
             changed, _ = simulate("--buffer", 20, *option) if option[0] != "--buffer" else simulate(*option)
             self.assertEqual(changed["broken"], "0", option)
             self.assertNotEqual(changed["digest"], plain["digest"], option)
+
+    def test_nobody_is_refused_for_its_age_however_small_the_buffer(self):
+        for speeds in ("constant", "mix"):
+            fields, _ = simulate("--buffer", 1, "--speeds", speeds)
+            self.assertEqual((fields["broken"], fields["refused"]), ("0", "0"), speeds)
 
     def test_the_csv_goes_by_virtual_time(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -60,10 +66,18 @@ class SimulateFleet(unittest.TestCase):
     def test_what_cannot_be_is_refused_with_the_option(self):
         for option, word in ((("--awake-minutes", 60, "--cycle-minutes", 60), "--cycle-minutes"),
                              (("--csv", "/nonexistent/gap.csv"), "/nonexistent/gap.csv"),
+                             (("--schedules", 5), "--schedules excludes --fleet"),
                              (("--speeds", "warp"), "--speeds")):
             fields, done = simulate(*option, code=2)
             self.assertEqual(fields, {"verb": "simulate", "error": "usage"})
             self.assertIn(word, done.stderr)
+        done = subprocess.run([PROGRAM, "--days", "2"], capture_output=True, text=True, timeout=SECONDS_MAX,
+                              check=False)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--days requires --fleet", done.stderr)
+        fields, done = simulate("--buffer", 1, code=2, fleet=1026)
+        self.assertEqual(fields, {"verb": "simulate", "error": "usage"})
+        self.assertIn("raise staleness_max (at most 1024) or buffer_size", done.stderr)
 
 
 if __name__ == "__main__":

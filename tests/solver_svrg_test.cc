@@ -213,6 +213,30 @@ TEST_F(SvrgTest, WithCurvatureIsTheBarzilaiBorweinCorrection) {
   }
 }
 
+// b means nothing without a b_i of the device's own: <s, y> <= 0, or both models the same.
+TEST_F(SvrgTest, WithoutCurvatureOfItsOwnIsRFedSVRG) {
+  DenseSecant own;
+  for (uint32_t seed = 4; seed < 40 && own.sy >= 0; ++seed) {
+    std::vector<Real> v = random_values(kShape.size(), seed);
+    scale(v.size(), static_cast<Real>(0.1), v.data());
+    tangent(v);
+    ASSERT_EQ(kStiefelOps.retract(kShape, model.data(), v.data(), previous_model.data(), memory.arena), Status::kOk);
+    own = dense_secant(samples.values, previous_model, model);
+  }
+  ASSERT_LT(own.sy, 0) << "no direction of negative curvature was found";
+  for (const BarzilaiBorwein form : {BarzilaiBorwein::kFirst, BarzilaiBorwein::kSecond}) {
+    task.curvature_form = form;
+    task.curvature = 2;
+    const std::vector<Real> downwards = zeta_after(5);
+    const std::vector<Real> other_model = std::exchange(previous_model, model);
+    const std::vector<Real> same = zeta_after(5);
+    previous_model = other_model;
+    task.curvature = 0;
+    EXPECT_EQ(downwards, zeta_after(5));
+    EXPECT_EQ(same, zeta_after(5));
+  }
+}
+
 // Option 2: x_l with l from 0 .. K - 1, the start included and the end never.
 TEST_F(SvrgTest, DrawsItsIterateFromAllButTheLast) {
   ASSERT_EQ(begin(), Status::kOk);

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gradstream {
@@ -134,6 +135,71 @@ TEST(TimedFleet, TheSameRunTwiceAndWithoutRoundsNobodyIsWaitedFor) {
     EXPECT_NEAR(static_cast<double>(fleet.now_ms()), 60.0 / 15 * 16'000, 3000);
   }
   EXPECT_EQ(digests[0], digests[1]);
+}
+
+// Devices of these speeds, each at its own moment, so that none ends with another; a step of speed 1 takes a minute.
+std::vector<DeviceHabits> staggered(const std::vector<uint32_t>& slowness) {
+  std::vector<DeviceHabits> habits(slowness.size());
+  for (size_t i = 0; i < habits.size(); ++i) {
+    habits[i].step_ms = uint64_t{60'000} * slowness[i];
+    habits[i].cycle_ms = habits[i].awake_ms = 1'000'000'000;  // longer than the run
+    habits[i].phase_ms = 100'000 * i / habits.size();
+  }
+  return habits;
+}
+
+// Updates of each device that counted, on time or late, in a run without rounds; and of all, the refused.
+struct Shares {
+  std::vector<uint64_t> counted;
+  uint64_t refused = 0;
+};
+Shares shares_of(const std::vector<uint32_t>& slowness, uint32_t buffer_size, uint32_t staleness_max) {
+  const Data data;
+  std::vector<Problem> problems;
+  for (uint32_t i = 0; i < slowness.size(); ++i) {
+    problems.push_back(data.problems[i % kDeviceCount]);
+  }
+  RunParameters p = no_rounds();
+  p.device_count = static_cast<uint32_t>(slowness.size());
+  p.buffer_size = buffer_size;
+  p.staleness_max = staleness_max;
+  p.round_count = 1'000'000;
+  p.step_size = Real{1} / 16;
+  p.report_deadline_ms = 1'000'000'000;
+  EXPECT_EQ(check_parameters(p), "");
+  TimedFleet fleet(p, {}, staggered(slowness), problems, {});
+  EXPECT_EQ(fleet.run(6'000'000, go_on), "");  // six tasks of the slowest
+  Shares shares;
+  for (const DeviceStatus& status : fleet.server().device_statuses()) {
+    shares.counted.push_back(status.updates_folded + status.updates_late);
+  }
+  shares.refused = fleet.server().counters().updates_refused;
+  return shares;
+}
+
+// The rule of docs/operating.md and its figures: while the slowest works, each other device j makes T / T_j updates,
+// buffer_size of which are a version.
+TEST(TimedFleet, EveryDeviceCountsWithTheHarmonicStalenessAndWithOneLessTheSlowestNever) {
+  struct Row {
+    std::vector<uint32_t> slowness;  // the slowest is the last
+    uint32_t buffer_size;
+    uint32_t staleness_needed;
+  };
+  const Row rows[] = {{{1, 2, 4, 8}, 1, 14},
+                      {{1, 1, 1, 1, 1, 2, 2, 4, 8}, 1, 50},
+                      {{1, 1, 1, 1, 1, 2, 2, 4, 8}, 2, 25},
+                      {{1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8}, 1, 59}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::to_string(row.slowness.size()) + " devices, buffer " + std::to_string(row.buffer_size));
+    const Shares enough = shares_of(row.slowness, row.buffer_size, row.staleness_needed);
+    EXPECT_THAT(enough.counted, testing::Each(testing::Ge(5U)));
+    EXPECT_EQ(enough.refused, 0U);
+    const Shares less = shares_of(row.slowness, row.buffer_size, row.staleness_needed - 1);
+    EXPECT_EQ(less.counted.back(), 0U);
+    EXPECT_GE(less.refused, 5U);
+    // Nobody else is the worse for it.
+    EXPECT_TRUE(std::equal(enough.counted.begin(), enough.counted.end() - 1, less.counted.begin()));
+  }
 }
 
 TEST(TimedFleet, AsyncCurveTrainsANetwork) {

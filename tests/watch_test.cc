@@ -3,9 +3,11 @@
 
 #include <cmath>
 #include <map>
+#include <memory>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -87,6 +89,29 @@ TEST(Watch, MetricsAreInPrometheusTextForm) {
     EXPECT_THAT(all, HasSubstr(line));
   }
   EXPECT_THAT(all, testing::Not(HasSubstr("kitchen"))) << "a label for each device would grow with the fleet";
+}
+
+double gauge_of(const std::string& metrics, const std::string& name) {
+  const size_t at = metrics.find("\n" + name + " ");
+  return at == std::string::npos ? std::nan("") : std::stod(metrics.substr(at + name.size() + 2));
+}
+
+TEST(Watch, HeapGrowsByWhatIsHeld) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's allocator is not the C library's";
+#endif
+  constexpr size_t kBlockSize = 1000;  // below malloc's threshold for mappings of their own; the vector is above
+  constexpr size_t kBlockCount = 2000;
+  const auto heap = [] { return gauge_of(metrics_text(example(), {}), "gradstream_heap_bytes"); };
+  const double before = heap();
+  std::vector<std::unique_ptr<char[]>> blocks(kBlockCount);
+  const std::vector<char> mapped(kBlockCount * kBlockSize);
+  for (auto& block : blocks) {
+    block = std::make_unique<char[]>(kBlockSize);
+  }
+  const double held = heap() - before;
+  EXPECT_GE(held, 2.0 * kBlockCount * kBlockSize);
+  EXPECT_LE(held, 2.2 * kBlockCount * kBlockSize);
 }
 
 TEST(Watch, StatusIsJson) {

@@ -83,7 +83,10 @@ def fill(tree, architecture):
     program.chmod(0o755)
     put(tree / "lib" / "systemd" / "system" / f"{NAME}.service", (DEBIAN / f"{NAME}.service").read_bytes())
     put(tree / "etc" / "gradstream" / "client.conf", (DEBIAN / "client.conf").read_bytes())
-    documents = tree / "usr" / "share" / "doc" / NAME
+    share = tree / "usr" / "share"
+    put(share / "man" / "man1" / f"{NAME}.1.gz", gzip.compress((DEBIAN / f"{NAME}.1").read_bytes(), mtime=0))
+    put(share / "bash-completion" / "completions" / NAME, (DEBIAN / f"{NAME}.bash").read_bytes())
+    documents = share / "doc" / NAME
     put(documents / "README.md", (DEBIAN.parent / "README.md").read_bytes())
     (documents / "examples").mkdir()
     pixels, mean = digits.shards(1)

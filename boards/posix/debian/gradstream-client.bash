@@ -1,0 +1,27 @@
+# bash completion of gradstream-client(1): options, their words and files.
+_gradstream_client() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=''
+  COMPREPLY=()
+  case $previous in
+    --identity | --certificate | --key | --server-ca | --claim | --data)
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+      return
+      ;;
+    --state)
+      mapfile -t COMPREPLY < <(compgen -W none -- "$current"; compgen -d -- "$current")
+      return
+      ;;
+    --key-exchange) words='psk_dhe_ke psk_ke' ;;
+    --problem)
+      words='kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet'
+      ;;
+    --server | --server-name | --name | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib) ;;
+    *)
+      words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --state
+        --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --once --until-finished
+        --help'
+      ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+complete -F _gradstream_client gradstream-client
