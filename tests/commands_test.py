@@ -26,6 +26,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATING = ROOT / "docs" / "operating.md"
+PROMTOOL = ROOT / "third_party" / "prometheus" / "promtool"
 PROGRAM = None
 CLIENT = None
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
@@ -1046,6 +1047,36 @@ staleness_max = STALENESS
                 for word in reason.split("|"):
                     self.assertIn(f'reason="{word}"', text)
             self.assertEqual([expression.count(c) for c in "({["], [expression.count(c) for c in ")}]"])
+
+    @unittest.skipUnless(PROMTOOL.exists(), "no promtool in third_party/prometheus: ./run setup fetches it")
+    def test_prometheus_own_tool_takes_the_operators_files_and_the_metrics(self):
+        def promtool(*words, **options):
+            done = subprocess.run([PROMTOOL, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=SECONDS_MAX, check=False, **options)
+            return done.returncode, done.stdout
+
+        alerts = ROOT / "operations" / "prometheus_alerts.yaml"
+        count = len(re.findall("- alert:", alerts.read_text()))
+        code, said = promtool("check", "rules", alerts)
+        self.assertEqual((code, f"SUCCESS: {count} rules found" in said), (0, True), said)
+        # A dashboard's expressions, with Grafana's variables filled in, as rules: what Prometheus would be asked.
+        dashboard = json.loads((ROOT / "operations" / "grafana_dashboard.json").read_text())
+        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        rules = self.home / "dashboard.json"  # JSON is YAML
+        rules.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": [
+            {"record": f"panel:{i}", "expr": expression.replace("$__rate_interval", "5m")}
+            for i, expression in enumerate(expressions)]}]}))
+        code, said = promtool("check", "rules", rules)
+        self.assertEqual((code, f"SUCCESS: {len(expressions)} rules found" in said), (0, True), said)
+        self.enrol()
+        server, port = self.serve_watched()
+        server.wait_for("event=version version=0")
+        code, text = self.http(port, "/metrics")
+        self.assertEqual(code, 200)
+        self.assertEqual(promtool("check", "metrics", input=text), (0, ""))
+        wrong = text.replace("_total", "_sum")  # a tool that is happy with anything would be no test
+        self.assertNotEqual(promtool("check", "metrics", input=wrong)[0], 0)
+        self.assertEqual(server.stop(), OK)
 
     def openssl(self, *words):
         words = ["openssl", *map(str, words)]
