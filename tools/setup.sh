@@ -16,7 +16,8 @@ export LC_ALL=C.UTF-8
 
 # PACKAGE/SUITE: the newest version in that suite, so that Debian's point releases do not break set-up.
 readonly SOURCES=(mbedtls/trixie lwip/trixie nanopb/bookworm)
-# PACKAGE/SUITE/FILE, of three levels: that one file of a package's binary. Installed, this one is 96 MB and a running service.
+# PACKAGE/SUITE/FILE: of a package's binary that one file, three folders deep. Installed, prometheus is 96 MB and a
+# running service.
 readonly PROGRAMS=(prometheus/bookworm/usr/bin/promtool)
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 readonly STAMP=.fetched-by-setup
@@ -101,7 +102,8 @@ debian_mirrors() {
       print ($1 == "Debian" ? 0 : 1), $2 }' | sort -u | cut -d' ' -f2
 }
 
-# Into a folder below the current one, as fetch_sources() says: the sources of PACKAGE/SUITE, or FILE alone of its binary.
+# Into a folder below the current one, with fetch_sources()' options: the sources of PACKAGE/SUITE, or FILE alone of
+# its binary.
 bring() {
   if [[ -z $2 ]]; then
     "${APT[@]}" "${options[@]}" source "$1"
@@ -212,8 +214,8 @@ main() {
     fetched=${#stale[@]}
   fi
   if [[ -n $result ]]; then
-    printf 'result: packages=%d installed=%d sources=%d fetched=%d seconds=%d\n' \
-      "$(wanted_packages | wc -l)" "${#missing[@]}" "$((${#SOURCES[@]} + ${#PROGRAMS[@]}))" "$fetched" "$((SECONDS - begin))"
+    printf 'result: packages=%d installed=%d sources=%d fetched=%d seconds=%d\n' "$(wanted_packages | wc -l)" \
+      "${#missing[@]}" "$((${#SOURCES[@]} + ${#PROGRAMS[@]}))" "$fetched" "$((SECONDS - begin))"
   fi
 }
 
