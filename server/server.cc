@@ -147,7 +147,7 @@ std::string Server::start() {
                 .add("database", absolute_path(config_.server.database)));
   for (const DeviceRow& device : devices_) {
     if (!device.is_active()) {
-      coordinator_->on_device_revoked(device.index, now_ms());
+      exclude(device);
     }
   }
   coordinator_->start(now_ms());
@@ -472,6 +472,14 @@ bool Server::fleet_unreadable(const SqliteDatabase& fleet) {
   return false;
 }
 
+void Server::exclude(const DeviceRow& device) {
+  if (device.state == DeviceState::kRevoked) {
+    coordinator_->on_device_revoked(device.index, now_ms());
+  } else {
+    coordinator_->on_device_disabled(device.index, now_ms());
+  }
+}
+
 // What `device add` and `device revoke` have changed, and the runs. False when it could not be read.
 bool Server::refresh_fleet() {
   std::vector<DeviceRow> rows;
@@ -490,7 +498,7 @@ bool Server::refresh_fleet() {
                 Fields().add("device", row.name).add("state", device_state_text(row.state)));
     }
     if ((is_new || is_changed) && !row.is_active()) {
-      coordinator_->on_device_revoked(row.index, now_ms());
+      exclude(row);
     } else if (is_changed) {
       coordinator_->on_device_restored(row.index, now_ms());
     }

@@ -541,12 +541,13 @@ class Commands(unittest.TestCase):
         self.assertIn("no run 4", self.verb("status", "--run", "4", code=NOT_FOUND))
 
     def train(self, server, *names):
-        """Clients of these devices, until the test ends."""
+        """Clients of these devices, until the test ends; what they say is in NAME.log."""
         for name in names:
             (self.home / f"{name}.gsd").write_bytes(SHARD)
             words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / f"{name}.id", "--data",
                      self.home / f"{name}.gsd", "--retry-ms", "20"]
-            client = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+            with open(self.home / f"{name}.log", "wb") as log:
+                client = subprocess.Popen(words, stderr=log)
             self.addCleanup(client.wait)
             self.addCleanup(client.kill)
 
@@ -734,6 +735,9 @@ staleness_max = STALENESS
         self.verb("device", "disable", "a")
         server.wait_for("event=device_state device=a state=disabled")
         server.wait_for("event=tls_inactive_identity")
+        told = (self.home / "a.log").read_text()
+        self.assertIn("reason=inactive", told)
+        self.assertNotIn("reason=revoked", told)
         self.verb("device", "enable", "a")
         server.wait_for("event=device_restored device=a")
         server.wait_for("event=device_report device=a")
