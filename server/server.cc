@@ -141,7 +141,8 @@ std::string Server::start() {
   }
   store_.emplace(io_, parts_.journal, config_.server.store, make_reports());
   log_event(LogLevel::kInfo, "listening",
-            Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
+            Fields().add("version", GS_VERSION)
+                .add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
                 .add("run", uint64_t{run_.id}).add("name", run_.name).add_hex("parameters", run_.digest)
                 .add("devices", uint64_t{devices_.size()})
                 .add("database", absolute_path(config_.server.database)));

@@ -58,8 +58,8 @@ class Server:
     def __init__(self, *arguments):
         self.child = subprocess.Popen([PROGRAM, "serve", *arguments], stderr=subprocess.PIPE, text=True)
         self.lines = []
-        line = self.wait_for("event=listening")
-        self.port = int(re.search(r"port=(\d+)", line)[1])
+        self.listening = self.wait_for("event=listening")
+        self.port = int(re.search(r"port=(\d+)", self.listening)[1])
 
     def wait_for(self, text):
         """Reads the log up to the first line that holds text; a server that hangs is ended by a watchdog."""
@@ -176,8 +176,20 @@ class Commands(unittest.TestCase):
         self.assertIn("GRADSTREAM_SERVER_LOG_LEVEL: server.log_level", self.verb("status", code=CONFIG))
         os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "info"
         os.environ["GRADSTREAM_CONFIG"] = str(self.config)
-        self.addCleanup(os.environ.pop, "GRADSTREAM_CONFIG")
+        self.addCleanup(os.environ.pop, "GRADSTREAM_CONFIG", None)
         self.assertIn("seed = 5\n", self.run_program("serve", "--check-config"))
+        del os.environ["GRADSTREAM_CONFIG"]
+        self.assertEqual(self.run_program("serve", "--print-config", self.config, "--set", "run.cols=3"),
+                         text.replace('"warn"', '"info"'))
+
+    def test_the_programs_say_their_version(self):
+        version = re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+        self.assertEqual(self.run_program("--version"), f"gradstream {version}\n")
+        done = subprocess.run([CLIENT, "--version"], capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
+        self.assertEqual(done.stdout, f"gradstream-client {version}\n")
+        server = self.serve()
+        self.assertIn(f" version={version} ", server.listening)
+        self.assertEqual(server.stop(), OK)
 
     def test_the_document_tells_every_exit_code(self):
         source = (ROOT / "server" / "commands.h").read_text()

@@ -94,7 +94,7 @@ def check_words(tree, program):
         told |= {f"{part[0]} {word}" for word in part[1].split(" | ")} if part[1] else {part[0]}
     assert told == set(VERBS), told ^ set(VERBS)
     groups = {verb.split()[0] for verb in VERBS}
-    assert completions(tree, "") == groups | {"--help"}
+    assert completions(tree, "") == groups | {"--help", "--version"}
     for group in ("device", "claim", "run", "model"):
         assert completions(tree, group, "") == {verb.split()[1] for verb in VERBS if verb.startswith(group)}
     for verb in VERBS:
