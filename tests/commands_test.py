@@ -866,7 +866,7 @@ staleness_max = STALENESS
 
     def test_the_doctor_names_each_cause(self):
         self.enrol()
-        server, http_port = self.serve_watched()
+        server, http_port = self.serve_watched("--set", "server.log_level=debug")  # session_left is of that level
         target = f"127.0.0.1:{server.port}"
         self.assertEqual(self.doctor(target), "unknown_identity")
         self.assertEqual(self.doctor(f"127.0.0.1:{http_port}"), "plain_text", "the server's own port for people")

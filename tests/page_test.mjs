@@ -131,7 +131,7 @@ const parts = {
       const chips = await page.locator('#fleet-legend b').allInnerTexts();
       assert.equal(chips.reduce((sum, n) => sum + Number(n), 0), devices.length, `a device is in no group of ${key}`);
     }
-    // Decisions and refusals.
+    // Decisions and refusals. Whether the third device is in time is its own affair.
     const why = await page.locator('#decision-table tbody tr').first().innerText();
     assert.ok(why.startsWith(`${last.version}\t`) && /2 of 3 answered: the goal|all 3 answered/.test(why), why);
     assert.match(await text('#policy'), /closes when 2 devices have answered.*\n.*counts less.*inverse sqrt/);
@@ -238,11 +238,12 @@ const parts = {
     await page.setViewportSize(PHONE);
     await hasNoSidewaysScroll('ten thousand devices on a phone');
     await page.setViewportSize(WIDE);
-    const took = await page.evaluate(() => {
+    // To the first task after the frame is drawn: scripts, layout and paint, and the wait for the frame.
+    const took = await page.evaluate(() => new Promise((done) => {
       const begin = performance.now();
       document.querySelector('#fleet-form').dispatchEvent(new Event('input'));
-      return performance.now() - begin;
-    });
+      requestAnimationFrame(() => setTimeout(() => done(performance.now() - begin), 0));
+    }));
     console.log(`figure elements_10000=${nodes} redraw_10000_ms=${took.toFixed(0)}`);
     await page.unroute('**/status/devices');
   },
