@@ -1,6 +1,7 @@
 """The Debian package of the server: what is in it, what systemd says of the unit, that the man page and the completion
 know every verb and option of the program, and that the program in it serves with the configuration in it, tells its
-service manager so, and needs no library but those that the package names. Nothing is installed.
+service manager so, and needs no library but those that the package names; that what this configuration offers in
+comments is what the program does without them. Nothing is installed.
 """
 
 import gzip
@@ -104,6 +105,25 @@ def check_words(tree, program):
         assert re.search(rf"(?m)^  {verb.split()[-1]} ", help_of_group), help_of_group
 
 
+def configuration_of(path, program):
+    """key -> value and where that is from, as the server would use the file."""
+    text = read(program, "serve", "--print-config", "--config", path)
+    return {key: (value, origin) for key, value, origin in re.findall(r"(?m)^(\w+) = (.*)  # (.*)$", text)}
+
+
+def check_configuration(tree, program, home):
+    """A key that the file offers in a comment stands in its section, with the value that it has without the line."""
+    path, opened = tree / "etc" / "gradstream" / "gradstream.toml", home / "opened.toml"
+    text = path.read_text(encoding="ascii")
+    offered = re.findall(r"(?m)^#(\w+) = ", text)
+    assert {"allow_psk_ke", "handshake_count_max"} <= set(offered), offered
+    opened.write_text(re.sub(r"(?m)^#(?=\w+ = )", "", text), encoding="ascii")
+    shut, there = configuration_of(path, program), configuration_of(opened, program)
+    for key in offered:
+        assert shut[key][1] == "default" and there[key][1].startswith(f"{opened}:"), (key, shut[key], there[key])
+        assert shut[key][0] == there[key][0], (key, shut[key], there[key])
+
+
 def check_service(tree, program, home):
     unit = (tree / "lib/systemd/system/gradstream.service").read_text(encoding="ascii")
     line = re.search(r"^ExecStart=/usr/bin/gradstream (.*)$", unit, re.M)[1]
@@ -142,6 +162,7 @@ def main():
         read("dpkg-deb", "--extract", path, tree)
         program = tree / "usr" / "bin" / "gradstream"
         check_words(tree, program)
+        check_configuration(tree, program, home)
         check_service(tree, program, home)
         check_unit(tree)
 
