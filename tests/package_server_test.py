@@ -1,7 +1,7 @@
 """The Debian package of the server: what is in it, what systemd says of the unit, that the man page and the completion
 know every verb and option of the program, and that the program in it serves with the configuration in it, tells its
 service manager so, and needs no library but those that the package names; that what this configuration offers in
-comments is what the program does without them. Nothing is installed.
+comments is what the program does without them, and that the documents' links lead somewhere. Nothing is installed.
 """
 
 import gzip
@@ -70,6 +70,23 @@ def check_unit(tree):
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", f"--root={tree}", unit], text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS_MAX)
     assert done.returncode == 0 and "gradstream.service" not in done.stdout, done.stdout
+
+
+def anchors_of(text):
+    """What a link to a heading of the document ends with."""
+    headings = re.findall(r"(?m)^#+ (.*)$", re.sub(r"(?ms)^```.*?^```$", "", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_documents(folder):
+    """Every link of theirs that does not name a host leads to a file of the package, and to a heading in it."""
+    documents = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    assert {"operating.md", "reliability.md", "algorithms.md"} <= set(documents), documents.keys()
+    for name, text in documents.items():
+        links = re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", text)
+        for target, anchor in [*links, *((picture, "") for picture in re.findall(r'src="(.*?)"', text))]:
+            assert (folder / (target or name)).is_file(), f"{name} links to {target}, which is not in the package"
+            assert not anchor or anchor in anchors_of(documents[target or name]), f"{name}: {target}#{anchor}"
 
 
 def completions(tree, *words):
@@ -162,6 +179,7 @@ def main():
         read("dpkg-deb", "--extract", path, tree)
         program = tree / "usr" / "bin" / "gradstream"
         check_words(tree, program)
+        check_documents(tree / "usr" / "share" / "doc" / "gradstream")
         check_configuration(tree, program, home)
         check_service(tree, program, home)
         check_unit(tree)

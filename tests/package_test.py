@@ -61,6 +61,12 @@ def check_contents(path):
     assert found == FILES, found
 
 
+def check_documents(tree):
+    text = (tree / "usr/share/doc/gradstream-client/README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!\w+:)(.*?)\)", text)
+    assert not links, f"the package has no other document: {links}"
+
+
 def check_unit(tree):
     """As far as systemd is here to judge; nothing is started."""
     unit = tree / "lib" / "systemd" / "system" / "gradstream-client.service"
@@ -223,6 +229,7 @@ def main():
             dynamic = read("readelf", "-d", program)
             needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic) if not name.startswith("ld-linux")}
             assert needed <= LIBRARIES, f"not in Depends: {needed - LIBRARIES}"
+            check_documents(tree)
             check_unit(tree)
             check_words(tree, [*CROSS[architecture], program])
         configurations = [check_credentials(tree) for tree in trees.values()]
