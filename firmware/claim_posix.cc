@@ -102,7 +102,7 @@ std::string prepare_identity(const std::string& path, const std::string& name, I
   return store_identity(path, *out);
 }
 
-void feed_watchdog(const ClaimRun& run) {
+void tell_alive(const ClaimRun& run) {
   if (run.feed_watchdog != nullptr) {
     run.feed_watchdog();
   }
@@ -159,7 +159,7 @@ class Exchange {
   template <typename Step>
   Status patiently(Step&& step) {
     for (;;) {
-      feed_watchdog(run_);
+      tell_alive(run_);
       const Status status = step();
       const uint64_t now_ms = port_now_ms();
       if (status != Status::kWouldBlock) {
@@ -266,7 +266,7 @@ int claim_identity(const ClaimRun& run) {
     const uint64_t wait_ms = uint64_t{run.retry_ms} + (uint64_t{run.retry_ms} << failures) * jitter / 255;
     const uint64_t until_ms = port_now_ms() + wait_ms;
     for (uint64_t now_ms = port_now_ms(); now_ms < until_ms; now_ms = port_now_ms()) {
-      feed_watchdog(run);
+      tell_alive(run);
       port_sleep_until_ms(std::min(until_ms, now_ms + kFeedPeriodMs));
     }
   }
