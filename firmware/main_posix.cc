@@ -302,6 +302,7 @@ int claim_if_needed(const Arguments& arguments) {
                                                         : gradstream::TlsKeyExchange::kPskEphemeral;
   run.retry_ms = arguments.retry_ms;
   run.once = arguments.once;
+  run.feed_watchdog = feed_watchdog;
   return gradstream::claim_identity(run);
 }
 

@@ -842,6 +842,23 @@ staleness_max = STALENESS
             finally:
                 client.kill()
 
+    def test_a_claim_that_waits_for_the_server_tells_the_service_manager_that_it_lives(self):
+        self.enrol()
+        self.verb("claim", "add", "batch", "--out", self.home / "batch.id")
+        (self.home / "a.gsd").write_bytes(SHARD)
+        with socket.socket() as nobody, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            nobody.bind(("127.0.0.1", 0))  # and does not listen
+            manager.bind(str(self.home / "notify"))
+            manager.settimeout(SECONDS_MAX)
+            words = [CLIENT, "--server", f"127.0.0.1:{nobody.getsockname()[1]}", "--identity", self.home / "c.id",
+                     "--claim", self.home / "batch.id", "--name", "c", "--data", self.home / "a.gsd"]
+            environment = {**os.environ, "NOTIFY_SOCKET": str(self.home / "notify")}
+            with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment) as client:
+                try:
+                    self.assertEqual(manager.recv(100), b"READY=1\nWATCHDOG=1")
+                finally:
+                    client.kill()
+
     def test_claims_that_cannot_be(self):
         self.enrol()
         self.verb("claim", "add", "p", "--out", self.home / "p.id", "--pending")
