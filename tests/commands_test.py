@@ -902,9 +902,7 @@ staleness_max = STALENESS
         digest = re.search(r"digest=(\w+)", self.verb("status"))[1]
         self.verb("device", "add", "later", "--out", self.home / "later.id")
         self.assertIn("--replace", self.verb("restore", copy, code=DATABASE))
-        (self.home / "bad.db").write_text("no database" * 1000)
-        self.verb("restore", self.home / "bad.db", "--replace", code=FILE)
-        self.assertIn("device=later", self.verb("device", "list"), "what cannot be restored replaces nothing")
+        self.refuse_what_is_no_copy(copy)
         self.assertIn("before=", self.verb("restore", copy, "--replace"))
         self.assertNotIn("device=later", self.verb("device", "list"))
         self.assertEqual(len(list(self.home.glob("test.db.before-*"))), 1)
@@ -913,6 +911,23 @@ staleness_max = STALENESS
         database.unlink()
         self.verb("restore", copy)
         self.assertIn("device=a", self.verb("device", "list"))
+
+    def refuse_what_is_no_copy(self, copy):
+        """What cannot be restored is named, and replaces nothing."""
+        bad, whole = self.home / "bad.db", copy.read_bytes()
+        with sqlite3.connect(self.home / "foreign.db") as foreign:
+            foreign.execute("CREATE TABLE t (a)")
+        foreign.close()
+        for content, cause in ((b"no database" * 1000, "file is not a database"), (b"no", "file is not a database"),
+                               (b"", "is empty"), (whole[:5000], "malformed"), (whole[:50], "malformed"),
+                               (whole[:4096] + bytes(4096) + whole[8192:], "malformed"),
+                               ((self.home / "foreign.db").read_bytes(), "belongs to another program")):
+            bad.write_bytes(content)
+            said = self.verb("restore", bad, "--replace", code=DATABASE)
+            self.assertRegex(said, rf"{bad}\b.*{cause}.*; use another copy, one that `gradstream backup`")
+            self.assertEqual(sorted(path.name for path in self.home.glob("test.db*")), ["test.db", "test.db.lock"])
+        self.assertIn("cannot be read", self.verb("restore", self.home / "none.db", "--replace", code=FILE))
+        self.assertIn("device=later", self.verb("device", "list"))
 
     def test_devices_come_back_to_a_copy_that_is_older_than_they_are(self):
         self.hurry(40)

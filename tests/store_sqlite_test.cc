@@ -467,7 +467,8 @@ TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
   std::optional<uint32_t> index;
   ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index), StoreStatus::kOk);  // stands in the write-ahead log
-  ASSERT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db")), "");
+  std::string error;
+  ASSERT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db"), &error), StoreStatus::kOk) << error;
   ASSERT_EQ(database.add_device("later", DeviceKey{}, 7, &index), StoreStatus::kOk);
   struct stat info = {};
   ASSERT_EQ(stat(folder.file("copy.db").c_str(), &info), 0);
@@ -479,9 +480,14 @@ TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {
   std::vector<DeviceRow> rows;
   ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
   EXPECT_EQ(rows.size(), 1U);
-  EXPECT_NE(copy_database(folder.file("a.db"), folder.file("copy.db")).find("remove it"), std::string::npos);
-  EXPECT_NE(copy_database(folder.file("none.db"), folder.file("b.db")), "");
-  EXPECT_NE(copy_database(folder.file("a.db"), folder.file("none/b.db")), "");
+  EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("remove it"));
+  EXPECT_EQ(copy_database(folder.file("none.db"), folder.file("b.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("none.db cannot be read: No such file"));
+  EXPECT_EQ(copy_database(folder.file(""), folder.file("b.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("is no regular file"));
+  EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("none/b.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("check its folder"));
 }
 
 TEST(StoreSqlite, ADatabaseThatOthersCanReadIsRefused) {
