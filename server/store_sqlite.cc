@@ -26,7 +26,7 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 3;
+constexpr int64_t kSchemaVersion = 4;
 // How long a command waits for the server's transaction, or the server for a command's. Each lasts milliseconds.
 constexpr int kBusyTimeoutMs = 5000;
 constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
@@ -52,7 +52,8 @@ constexpr const char* kSchema[] = {
     " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
 };
 
-// From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims.
+// From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
+// release say `use_correction`.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -66,6 +67,13 @@ constexpr const char* kMigrations[] = {
     " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
     " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
     "UPDATE meta SET value=3 WHERE key='schema_version'",
+    "UPDATE runs SET"
+    " parameters=replace(parameters,'\nuse_correction = true\n','\ncorrection_form = local\n'),"
+    " source=replace(source,'\nuse_correction = true\n','\ncorrection_form = \"local\"\n');"
+    "UPDATE runs SET"
+    " parameters=replace(parameters,'\nuse_correction = false\n','\ncorrection_form = none\n'),"
+    " source=replace(source,'\nuse_correction = false\n','\ncorrection_form = \"none\"\n');"
+    "UPDATE meta SET value=4 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
