@@ -987,25 +987,72 @@ struct CloseConnection {
 };
 using Connection = std::unique_ptr<sqlite3, CloseConnection>;
 
-// SQLITE_OK, or the code and *cause. What is no database or damaged can only be the source: the target is new.
-int copy_pages(const std::string& from, const std::string& to, std::string* cause) {
-  sqlite3* raw = nullptr;
-  int code = sqlite3_open_v2(from.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
-  const Connection source(raw);
-  raw = nullptr;
-  if (code == SQLITE_OK) {
-    sqlite3_busy_timeout(source.get(), kBusyTimeoutMs);
-    code = sqlite3_open_v2(to.c_str(), &raw, SQLITE_OPEN_READWRITE, nullptr);
+std::string cause_of(int sqlite_code) {
+  const bool is_corrupt = status_of(sqlite_code) == StoreStatus::kCorrupt;
+  return std::string(sqlite3_errstr(sqlite_code)) + "; " + (is_corrupt ? kUseAnotherCopy : "check both disks");
+}
+
+// The name of a file that nobody writes to, so that SQLite needs no lock and no -shm file beside it.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = path.starts_with('/') ? "file://" : "file:";
+  for (const char c : path) {
+    uri += c == '%' ? "%25" : c == '?' ? "%3f" : c == '#' ? "%23" : std::string(1, c);
   }
+  return uri + "?immutable=1";
+}
+
+// Opens and reads: SQLite looks into a file no earlier.
+int open_reading(const std::string& name, int flags, Connection* out) {
+  sqlite3* raw = nullptr;
+  int code = sqlite3_open_v2(name.c_str(), &raw, SQLITE_OPEN_READONLY | flags, nullptr);
+  out->reset(raw);
+  if (code == SQLITE_OK) {
+    sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+    code = sqlite3_exec(raw, "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
+  }
+  return code;
+}
+
+// A database in WAL mode takes a -shm file beside it, which cannot be made in a folder that its reader may not write.
+// Where there is no log nobody is at work on it, and it is read as it stands.
+int open_source(const std::string& path, Connection* out, std::string* cause) {
+  int code = open_reading(path, 0, out);
+  if ((code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_READONLY) {  // by the file's own permissions
+    for (const char* const log : {"-wal", "-journal"}) {
+      if (::access((path + log).c_str(), F_OK) == 0) {
+        *cause = path + log + " belongs to it, and needs a folder that can be written: copy both files into one, and "
+                              "name the copy";
+        return code;
+      }
+    }
+    code = open_reading(immutable_uri(path), SQLITE_OPEN_URI, out);
+  }
+  if (code != SQLITE_OK) {
+    *cause = cause_of(code);
+  }
+  return code;
+}
+
+// SQLITE_OK, or the code and *cause, with its remedy. What is no database or damaged can only be the source: the target
+// is new.
+int copy_pages(const std::string& from, const std::string& to, std::string* cause) {
+  Connection source;
+  int code = open_source(from, &source, cause);
+  if (code != SQLITE_OK) {
+    return code;
+  }
+  sqlite3* raw = nullptr;
+  code = sqlite3_open_v2(to.c_str(), &raw, SQLITE_OPEN_READWRITE, nullptr);
   const Connection target(raw);
   if (code != SQLITE_OK) {
-    *cause = sqlite3_errstr(code);
+    *cause = cause_of(code);
     return code;
   }
   sqlite3_backup* const backup = sqlite3_backup_init(target.get(), "main", source.get(), "main");
   if (backup == nullptr) {
-    *cause = sqlite3_errmsg(target.get());
-    return sqlite3_errcode(target.get());
+    code = sqlite3_errcode(target.get());
+    *cause = cause_of(code);
+    return code;
   }
   // In one step: with a write-ahead log a reader stops no writer, and nobody's commit makes it begin anew.
   code = sqlite3_backup_step(backup, -1);
@@ -1015,7 +1062,7 @@ int copy_pages(const std::string& from, const std::string& to, std::string* caus
     // A copy that keeps the source's write-ahead log could not be read in a folder where its reader may not write.
     code = sqlite3_exec(target.get(), "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
   }
-  *cause = sqlite3_errstr(code);
+  *cause = cause_of(code);
   return code;
 }
 
@@ -1040,15 +1087,14 @@ StoreStatus copy_database(const std::string& from, const std::string& to, std::s
   std::string cause;
   StoreStatus status = status_of(copy_pages(from, to, &cause));
   if (status == StoreStatus::kOk && ::fsync(file) != 0) {
-    cause = std::strerror(errno);
+    cause = std::string(std::strerror(errno)) + "; check both disks";
     status = StoreStatus::kFailed;
   }
   ::close(file);
   if (status != StoreStatus::kOk) {
     ::unlink(to.c_str());
-    *error = status == StoreStatus::kCorrupt
-                 ? from + " is no database, or damaged: " + cause + "; " + kUseAnotherCopy
-                 : "cannot copy " + from + " to " + to + ": " + cause + "; check both disks";
+    *error = (status == StoreStatus::kCorrupt ? from + " is no database, or damaged: "
+                                              : "cannot copy " + from + " to " + to + ": ") + cause;
   }
   return status;
 }

@@ -13,6 +13,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "server/config.h"
 #include "server/run_parameters.h"
@@ -24,6 +26,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kPath = "run.db";
+constexpr uid_t kOtherUser = 65534;  // nobody
 
 JournalRecord record_of(uint64_t sequence) {
   JournalRecord r;
@@ -539,6 +542,80 @@ TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {
   EXPECT_THAT(error, HasSubstr("is no regular file"));
   EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("none/b.db"), &error), StoreStatus::kFailed);
   EXPECT_THAT(error, HasSubstr("check its folder"));
+}
+
+// Copies as a user who may not write the folder of `from` (root may write everywhere). The error, or "copied"; empty
+// where root cannot become another user.
+std::string copy_as_another_user(const std::string& from, const std::string& to) {
+  int ends[2] = {};
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() != 0 || (setgid(kOtherUser) == 0 && setuid(kOtherUser) == 0)) {
+      std::string error;
+      const StoreStatus status = copy_database(from, to, &error);
+      error = status == StoreStatus::kOk ? "copied" : error;
+      [[maybe_unused]] const ssize_t size = write(ends[1], error.data(), error.size());
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said(4096, 0);
+  const ssize_t size = read(ends[0], said.data(), said.size());
+  said.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  close(ends[0]);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  return said;
+}
+
+constexpr const char* kNoOtherUser = "root may write every folder, and cannot become another user here";
+
+// A folder of copies, in WAL mode as they were, that is only read, and one to copy into.
+TEST(StoreSqlite, ACopyWithAWriteAheadLogIsReadWhereItsFolderIsNotWritten) {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  chmod(folder.file("").c_str(), 0755);
+  const std::string copies = folder.file("100%25 of? #1");
+  fs::create_directory(copies);
+  fs::create_directory(folder.file("own"));
+  for (const char* const name : {"whole.db", "torn.db"}) {
+    const std::string path = copies + "/" + name;
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file(name))), StoreStatus::kOk) << database.error();
+    std::optional<uint32_t> index;
+    ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index), StoreStatus::kOk);
+    fs::copy_file(folder.file(name), path);
+    fs::copy_file(folder.file(name) + "-wal", path + "-wal");
+  }
+  {
+    SqliteDatabase database;  // its last reader folds the log into the file
+    ASSERT_EQ(database.open(options_for(copies + "/whole.db")), StoreStatus::kOk) << database.error();
+  }
+  ASSERT_FALSE(fs::exists(copies + "/whole.db-wal"));
+  if (geteuid() == 0) {
+    for (const std::string& path :
+         {copies + "/whole.db", copies + "/torn.db", copies + "/torn.db-wal", folder.file("own")}) {
+      if (chown(path.c_str(), kOtherUser, kOtherUser) != 0) {
+        GTEST_SKIP() << kNoOtherUser;
+      }
+    }
+  }
+  chmod(copies.c_str(), 0555);
+  const std::string whole = copy_as_another_user(copies + "/whole.db", folder.file("own/whole.db"));
+  const std::string torn = copy_as_another_user(copies + "/torn.db", folder.file("own/torn.db"));
+  chmod(copies.c_str(), 0755);  // or it could not be removed
+  if (whole.empty()) {
+    GTEST_SKIP() << kNoOtherUser;
+  }
+  EXPECT_EQ(whole, "copied");
+  EXPECT_THAT(torn, HasSubstr("torn.db-wal belongs to it, and needs a folder that can be written: copy both files"));
+  SqliteDatabase copy;
+  ASSERT_EQ(copy.open(options_for(folder.file("own/whole.db"))), StoreStatus::kOk) << copy.error();
+  std::vector<DeviceRow> rows;
+  ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
+  EXPECT_EQ(rows.size(), 1U);
 }
 
 TEST(StoreSqlite, ADatabaseThatOthersCanReadIsRefused) {
