@@ -1033,6 +1033,21 @@ int open_source(const std::string& path, Connection* out, std::string* cause) {
   return code;
 }
 
+// Empty, or why not. A copy that keeps the source's write-ahead log could not be read in a folder where its reader may
+// not write. SQLite goes on in the mode that it has, without an error, where it cannot change it.
+std::string end_wal(sqlite3* target) {
+  std::string mode = "unknown";
+  const auto note = [](void* out, int, char** values, char**) {
+    *static_cast<std::string*>(out) = values[0];
+    return 0;
+  };
+  const int code = sqlite3_exec(target, "PRAGMA journal_mode=DELETE", note, &mode, nullptr);
+  if (code != SQLITE_OK) {
+    return cause_of(code);
+  }
+  return mode == "delete" ? "" : "the copy's journal_mode stays " + mode + "; name a file on a local disk";
+}
+
 // SQLITE_OK, or the code and *cause, with its remedy. What is no database or damaged can only be the source: the target
 // is new.
 int copy_pages(const std::string& from, const std::string& to, std::string* cause) {
@@ -1058,12 +1073,8 @@ int copy_pages(const std::string& from, const std::string& to, std::string* caus
   code = sqlite3_backup_step(backup, -1);
   const int finished = sqlite3_backup_finish(backup);
   code = code == SQLITE_DONE ? finished : code;
-  if (code == SQLITE_OK) {
-    // A copy that keeps the source's write-ahead log could not be read in a folder where its reader may not write.
-    code = sqlite3_exec(target.get(), "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
-  }
-  *cause = cause_of(code);
-  return code;
+  *cause = code == SQLITE_OK ? end_wal(target.get()) : cause_of(code);
+  return code == SQLITE_OK && !cause->empty() ? SQLITE_ERROR : code;
 }
 
 }  // namespace

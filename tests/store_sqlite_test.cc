@@ -618,6 +618,26 @@ TEST(StoreSqlite, ACopyWithAWriteAheadLogIsReadWhereItsFolderIsNotWritten) {
   EXPECT_EQ(rows.size(), 1U);
 }
 
+// SQLite tells by the mode that the pragma returns, not by an error. Here each connection passes over that pragma.
+TEST(StoreSqlite, ACopyThatKeepsItsWriteAheadLogIsRefused) {
+  const Folder folder;
+  { SqliteDatabase database; ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk); }
+  const auto pass_over = [](sqlite3* connection, char**, const sqlite3_api_routines*) {
+    const auto judge = [](void*, int action, const char* what, const char*, const char*, const char*) {
+      return action == SQLITE_PRAGMA && std::string_view(what) == "journal_mode" ? SQLITE_IGNORE : SQLITE_OK;
+    };
+    return sqlite3_set_authorizer(connection, judge, nullptr);
+  };
+  int (*const extension)(sqlite3*, char**, const sqlite3_api_routines*) = pass_over;
+  ASSERT_EQ(sqlite3_auto_extension(reinterpret_cast<void (*)()>(extension)), SQLITE_OK);
+  std::string error;
+  const StoreStatus status = copy_database(folder.file("a.db"), folder.file("copy.db"), &error);
+  sqlite3_reset_auto_extension();
+  EXPECT_EQ(status, StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("the copy's journal_mode stays unknown; name a file on a local disk"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("copy.db")));
+}
+
 TEST(StoreSqlite, ADatabaseThatOthersCanReadIsRefused) {
   const Folder folder;
   { SqliteDatabase database; ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk); }
