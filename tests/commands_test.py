@@ -936,9 +936,7 @@ staleness_max = STALENESS
         digest = re.search(r"digest=(\w+)", self.verb("status"))[1]
         self.verb("device", "add", "later", "--out", self.home / "later.id")
         self.assertIn("--replace", self.verb("restore", copy, code=DATABASE))
-        (self.home / "bad.db").write_text("no database" * 1000)
-        self.verb("restore", self.home / "bad.db", "--replace", code=FILE)
-        self.assertIn("device=later", self.verb("device", "list"), "what cannot be restored replaces nothing")
+        self.refuse_what_is_no_copy(copy)
         self.assertIn("before=", self.verb("restore", copy, "--replace"))
         self.assertNotIn("device=later", self.verb("device", "list"))
         self.assertEqual(len(list(self.home.glob("test.db.before-*"))), 1)
@@ -947,6 +945,23 @@ staleness_max = STALENESS
         database.unlink()
         self.verb("restore", copy)
         self.assertIn("device=a", self.verb("device", "list"))
+
+    def refuse_what_is_no_copy(self, copy):
+        """What cannot be restored is named, and replaces nothing."""
+        bad, whole = self.home / "bad.db", copy.read_bytes()
+        with sqlite3.connect(self.home / "foreign.db") as foreign:
+            foreign.execute("CREATE TABLE t (a)")
+        foreign.close()
+        for content, cause in ((b"no database" * 1000, "file is not a database"), (b"no", "file is not a database"),
+                               (b"", "is empty"), (whole[:5000], "malformed"), (whole[:50], "malformed"),
+                               (whole[:4096] + bytes(4096) + whole[8192:], "malformed"),
+                               ((self.home / "foreign.db").read_bytes(), "belongs to another program")):
+            bad.write_bytes(content)
+            said = self.verb("restore", bad, "--replace", code=DATABASE)
+            self.assertRegex(said, rf"{bad}\b.*{cause}.*; use another copy, one that `gradstream backup`")
+            self.assertEqual(sorted(path.name for path in self.home.glob("test.db*")), ["test.db", "test.db.lock"])
+        self.assertIn("cannot be read", self.verb("restore", self.home / "none.db", "--replace", code=FILE))
+        self.assertIn("device=later", self.verb("device", "list"))
 
     def test_devices_come_back_to_a_copy_that_is_older_than_they_are(self):
         self.hurry(40)
@@ -972,6 +987,48 @@ staleness_max = STALENESS
         self.assertEqual((twice, counted), ([], (80,)), "forty versions of two updates, each once")
         self.verb("run", "export", "--out", lineage)
         self.assertIn("state=proven", self.verb("run", "export", "--check", "--out", lineage))
+
+    def test_a_database_of_the_first_release_goes_on(self):
+        """tests/format_1.sql: a finished run, and one whose server was killed in its fourth round of six."""
+        path, lineage = self.home / "test.db", self.home / "m.json"
+        with sqlite3.connect(path) as database:
+            database.executescript((ROOT / "tests" / "format_1.sql").read_text())
+            digests = database.execute("SELECT run, version, digest FROM journal WHERE kind=4").fetchall()
+            keys = dict(database.execute("SELECT name, key FROM devices"))
+        database.close()
+        path.chmod(0o600)
+        for name in ("a", "b"):
+            (self.home / f"{name}.id").write_text(f"identity = {name}\nkey = {keys[name].hex()}\n")
+        head = self.config.read_text().split("[run]")[0]
+        self.config.write_text(head + """[run]
+name = "streams"
+rows = 8
+cols = 2
+problem = "kpca"
+direction_count = 2
+local_step_count = 2
+device_count = 2
+round_count = 6
+retry_min_ms = 1
+retry_max_ms = 5
+""")
+        for run, version, digest in digests:
+            said = self.verb("run", "export", "--run", run, "--version", version, "--out", lineage)
+            self.assertIn("state=written", said)
+            model = json.loads(lineage.read_text())["model"]
+            self.assertEqual(model["digest"], f"{digest % 2**64:016x}", f"run {run} version {version}")
+        server = self.serve()
+        self.assertIn("version=3", server.wait_for("event=run_recovered"))
+        self.train(server, "a", "b")
+        server.wait_for("event=run_finished")
+        self.assertEqual(server.stop(), OK)
+        self.verb("run", "export", "--out", lineage)
+        versions = json.loads(lineage.read_text())["versions"]
+        self.assertEqual([version["version"] for version in versions], list(range(7)))
+        self.assertEqual([version["digest"] for version in versions[:4]],
+                         [f"{digest % 2**64:016x}" for run, _, digest in digests if run == 2])
+        self.assertIn(("a", 19), [(update["device"], update["sequence"]) for update in versions[4]["from"]],
+                      "what the first release had taken in counts")
 
     def test_the_wall_clock_is_read_in_two_places(self):
         """All else is by the steady clock: a system clock that jumps ends no session, deadline or window."""
