@@ -1138,6 +1138,24 @@ retry_max_ms = 5
                     self.assertIn(f'reason="{word}"', text)
             self.assertEqual([expression.count(c) for c in "({["], [expression.count(c) for c in ")}]"])
 
+    def test_the_page_shows_every_refusal_of_a_peer(self):
+        counters = set()
+        for header in ("shell_counters.h", "watch.h"):
+            counters |= set(re.findall(r'visit\("(\w+)"', (ROOT / "server" / header).read_text()))
+        page = (ROOT / "server" / "page" / "page.js").read_text()
+        peers = set(re.findall(r"(?m)^  (\w+): '", re.search(r"const PEERS = \{(.*?)\n\};", page, re.S)[1]))
+        # What is no refusal of a peer: work done, bytes, the server's own troubles; updates and tasks have the list of
+        # reasons.
+        others = {"connections_accepted", "accept_failures", "sessions_established", "devices_registered",
+                  "frames_received", "frames_sent", "wire_bytes_received", "wire_bytes_sent", "store_failures",
+                  "fault_lines_dropped",
+                  "claims_granted", "updates_folded", "updates_late", "updates_partial", "updates_refused",
+                  "updates_without_time", "updates_loss_not_finite", "updates_still", "steps_clamped",
+                  "curves_antiparallel", "updates_duplicate", "updates_superseded", "tasks_issued", "tasks_abandoned",
+                  "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed"}
+        self.assertEqual(peers & others, set())
+        self.assertEqual(peers | others, counters)
+
     @unittest.skipUnless(PROMTOOL.exists(), "no promtool in third_party/prometheus: ./run setup fetches it")
     def test_prometheus_own_tool_takes_the_operators_files_and_the_metrics(self):
         def promtool(*words, **options):
@@ -1192,6 +1210,15 @@ retry_max_ms = 5
         self.openssl("ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", f"{authority}.pem", "-keyfile",
                      f"{authority}.key", "-in", "kitchen.csr", "-startdate", begin, "-enddate", end, "-out",
                      f"{name}.pem")
+
+    def renew(self, host):
+        """Another key and certificate of the server, for this name."""
+        self.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "server.key")
+        self.openssl("req", "-new", "-key", "server.key", "-subj", "/CN=server", "-addext",
+                     f"subjectAltName=DNS:{host}", "-addext", "keyUsage=digitalSignature", "-addext",
+                     "extendedKeyUsage=serverAuth", "-out", "server.csr")
+        self.openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                     "-days", "825", "-copy_extensions", "copy", "-out", "server.pem")
 
     def certificate(self, name="kitchen"):
         return ("--certificate", self.home / f"{name}.pem", "--key", self.home / "kitchen.key", "--server-ca",
@@ -1259,6 +1286,19 @@ retry_max_ms = 5
         self.assertIn("certificates=kept", server.wait_for("event=reloaded"))
         self.assertIn("server.key is not the key", self.verb("serve", "--check-config", code=FILE))
         self.assertIn("server.key is not the key", self.verb("serve", code=FILE))
+        renewed = (*self.certificate()[:-1], "renewed")
+        self.assertEqual(self.doctor(target, NETWORK, *renewed), "server_certificate")
+        self.renew("renewed")
+        (self.home / "server.key").chmod(0o640)
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("server.key can be read by others", server.wait_for("event=reload_failed"))
+        self.assertIn("certificates=kept", server.wait_for("event=reloaded"))
+        self.assertIn("chmod 600", self.verb("serve", "--check-config", code=FILE))
+        self.assertIn("chmod 600", self.verb("serve", code=FILE))
+        (self.home / "server.key").chmod(0o600)
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("certificates=read", server.wait_for("event=reloaded"))
+        self.assertEqual(self.doctor(target, NETWORK, *renewed), "registration_limit", "the new certificate counts")
         self.assertEqual(server.stop(), OK)
         counted = r"certificates_expired=[2-9]\d* certificates_early=1 certificates_foreign=1"
         self.assertRegex("".join(server.lines), counted)

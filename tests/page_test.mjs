@@ -81,7 +81,7 @@ const parts = {
   // Every figure of the page is the server's.
   async finished() {
     await seen('#run-state', /finished/);
-    const {run, counters, devices: enrolled, rounds, refusals} = await status();
+    const {run, counters, devices: enrolled, rounds, refusals, http} = await status();
     const {devices} = await status('status/devices');
     await page.waitForFunction((n) => document.querySelector('#fleet-count').innerText === n,
         `${devices.length} devices`);
@@ -138,6 +138,17 @@ const parts = {
     const refused = await text('#refusal-lists > :first-child');
     for (const [reason, n] of Object.entries(refusals)) {
       assert.ok(refused.includes(`${count(n)}\n${reason.replaceAll('_', ' ')}`), `${reason} in: ${refused}`);
+    }
+    const peers = await text('#refusal-lists > :nth-child(2)');
+    for (const key of ['plain_text_peers', 'unknown_identities', 'wrong_keys']) {
+      assert.ok(counters[key] > 0, key);
+      assert.ok(peers.includes(`${count(counters[key])}\n${key.replaceAll('_', ' ')}`), `${key} in: ${peers}`);
+    }
+    const requested = await text('#refusal-lists > :nth-child(3)');
+    const turnedAway = Object.entries(http.refusals).filter(([, n]) => n > 0);
+    assert.ok(turnedAway.length > 0, 'no request was refused');
+    for (const [reason, n] of turnedAway) {
+      assert.ok(requested.includes(`${count(n)}\n${reason.replaceAll('_', ' ')}`), `${reason} in: ${requested}`);
     }
     console.log(`figure versions=${run.version} devices=${devices.length} requests=${requests}`);
   },
