@@ -25,6 +25,7 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mbedtls/error.h>
@@ -355,6 +356,7 @@ class PemFile {
  public:
   PemFile(const std::string& folder, const char* name) : file_(std::fopen((folder + "/" + name).c_str(), "w")) {
     check(file_ != nullptr ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR, "a file for PEM");
+    fchmod(fileno(file_), S_IRUSR | S_IWUSR);  // the server takes no keys that others can read
   }
   ~PemFile() { std::fclose(file_); }
   PemFile(const PemFile&) = delete;

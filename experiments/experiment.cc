@@ -63,9 +63,9 @@ RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_
   return p;
 }
 
-std::string figure(double value) {
+std::string figure(double value, int digit_count) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%.3g", value);
+  std::snprintf(text, sizeof(text), "%.*g", digit_count, value);
   return text;
 }
 
@@ -77,7 +77,8 @@ void Judgement::check(const std::string& what, bool holds) {
 
 void Judgement::check_near(const std::string& what, double value, double wanted, double factor) {
   const double ratio = value / wanted;
-  check(what + ": " + figure(value) + ", wanted " + figure(wanted) + " within a factor of " + figure(factor),
+  check(what + ": " + figure(value) + ", wanted " + figure(wanted) + " within a factor of " +
+            figure(factor, 6),
         ratio >= 1 / factor && ratio <= factor);
 }
 

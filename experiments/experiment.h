@@ -166,8 +166,8 @@ extern const Experiment kX14;                 // asynchronous
 // What the runs of a family have in common; the rest of the parameters is the case's.
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count);
 
-// Text of a figure, three digits.
-std::string figure(double value);
+// Text of a figure, that many significant digits.
+std::string figure(double value, int digit_count = 3);
 
 }  // namespace gradstream
 

@@ -27,6 +27,8 @@ namespace fs = std::filesystem;
 
 // Between two looks at a link that has no news of its own.
 constexpr uint64_t kTurnMs = 20;
+// Between two words to the watchdog while nothing is to be done: a small part of any service manager's patience.
+constexpr uint64_t kFeedPeriodMs = 10000;
 constexpr uint32_t kBackOffDoublingMax = 3;
 constexpr int kAlertAccessDenied = 49;
 
@@ -100,14 +102,20 @@ std::string prepare_identity(const std::string& path, const std::string& name, I
   return store_identity(path, *out);
 }
 
+void tell_alive(const ClaimRun& run) {
+  if (run.feed_watchdog != nullptr) {
+    run.feed_watchdog();
+  }
+}
+
 // One session, from the connection to its end.
 class Exchange {
  public:
-  Exchange(const Identity& identity, TlsKeyExchange key_exchange)
-      : transport_(port_transport()), deadline_ms_(port_now_ms() + kHandshakeDeadlineMs) {
+  Exchange(const Identity& identity, const ClaimRun& run)
+      : run_(run), transport_(port_transport()), deadline_ms_(port_now_ms() + kHandshakeDeadlineMs) {
     status_ = patiently([this] { return transport_.ops->open(transport_.context); });
     if (status_ == Status::kOk) {
-      status_ = session_.begin(transport_, identity, key_exchange);
+      status_ = session_.begin(transport_, identity, run.key_exchange);
     }
     if (status_ == Status::kOk) {
       status_ = patiently([this] { return session_.handshake(); });
@@ -151,6 +159,7 @@ class Exchange {
   template <typename Step>
   Status patiently(Step&& step) {
     for (;;) {
+      tell_alive(run_);
       const Status status = step();
       const uint64_t now_ms = port_now_ms();
       if (status != Status::kWouldBlock) {
@@ -163,6 +172,7 @@ class Exchange {
     }
   }
 
+  const ClaimRun& run_;
   Transport transport_;
   TlsSession session_;
   uint64_t deadline_ms_;
@@ -180,7 +190,7 @@ bool is_for_later(gs_Reason reason) {
 Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& wanted, std::string* why) {
   bool was_denied = false;
   {
-    Exchange exchange(claim, run.key_exchange);
+    Exchange exchange(claim, run);
     gs_ClaimAnswer answer = {};
     if (exchange.status() == Status::kOk) {
       const Status status = exchange.claim(wanted, &answer);
@@ -197,7 +207,7 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& want
     }
   }
   if (was_denied) {  // the claim has ended; perhaps after it had let this device in
-    const Exchange own(wanted, run.key_exchange);
+    const Exchange own(wanted, run);
     if (own.status() == Status::kOk) {
       return Attempt::kGranted;
     }
@@ -254,8 +264,10 @@ int claim_identity(const ClaimRun& run) {
     uint8_t jitter = 0;  // a batch is switched on at one moment
     (void)port_random_bytes(&jitter, sizeof jitter);
     const uint64_t wait_ms = uint64_t{run.retry_ms} + (uint64_t{run.retry_ms} << failures) * jitter / 255;
-    for (const uint64_t until_ms = port_now_ms() + wait_ms; port_now_ms() < until_ms;) {
-      port_sleep_until_ms(until_ms);
+    const uint64_t until_ms = port_now_ms() + wait_ms;
+    for (uint64_t now_ms = port_now_ms(); now_ms < until_ms; now_ms = port_now_ms()) {
+      tell_alive(run);
+      port_sleep_until_ms(std::min(until_ms, now_ms + kFeedPeriodMs));
     }
   }
 }

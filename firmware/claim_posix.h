@@ -24,6 +24,8 @@ struct ClaimRun {
   TlsKeyExchange key_exchange = TlsKeyExchange::kPskEphemeral;
   uint32_t retry_ms = 1000;  // after a server that cannot be reached; doubles, up to eight times
   bool once = false;         // one attempt
+  // Called in every turn of a wait, 10 s apart at most, for a watchdog; null: there is none.
+  void (*feed_watchdog)() = nullptr;
 };
 
 // kExitOk, or the exit status (firmware/client_main.h) of what was logged with its remedy: kExitIdentity where the

@@ -10,7 +10,7 @@
 namespace gradstream {
 namespace {
 
-constexpr char kFirmwareVersion[] = "0.1.0";
+constexpr char kFirmwareVersion[] = GS_VERSION;
 
 int read_sample(const void* shard, uint32_t index, float* out) {
   read_shard(*static_cast<const Shard*>(shard), index, out);

@@ -169,6 +169,7 @@ CLI::Option* define_certificate(CLI::App& app, Arguments* arguments) {
 void define(CLI::App& app, Arguments* arguments) {
   app.description("A gradstream device: trains on its own data, sends gradient streams to a server over TLS.");
   app.footer(kFooter);
+  app.set_version_flag("--version", std::string("gradstream-client ") + GS_VERSION);
   app.add_option("--server", arguments->server, "HOST:PORT of the server")->required();
   auto* const identity =
       app.add_option("--identity", arguments->identity, "file that `gradstream device add` wrote; or --certificate");
@@ -301,6 +302,7 @@ int claim_if_needed(const Arguments& arguments) {
                                                         : gradstream::TlsKeyExchange::kPskEphemeral;
   run.retry_ms = arguments.retry_ms;
   run.once = arguments.once;
+  run.feed_watchdog = feed_watchdog;
   return gradstream::claim_identity(run);
 }
 

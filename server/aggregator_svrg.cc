@@ -58,10 +58,9 @@ class AggregatorSvrg : public Aggregator {
     Secant secant;
     if (parameters.barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
       record->previous_model = model_bytes(parameters.shape, last_model_.data());
-      if (find_secant(replica.manifold(), parameters.shape, last_model_.data(), replica.model(), last_gradient_.data(),
-                      g.data(), &secant, *context_.arena) != Status::kOk) {
-        secant = Secant();  // too far apart: no curvature, the largest step
-      }
+      // Of models too far apart the secant stays as it is: no curvature, the largest step.
+      static_cast<void>(find_secant(replica.manifold(), parameters.shape, last_model_.data(), replica.model(),
+                                    last_gradient_.data(), g.data(), &secant, *context_.arena));
     }
     record->curvature = curvature_of(parameters.barzilai_borwein, secant);
     if (record->curvature == 0) {

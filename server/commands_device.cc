@@ -418,6 +418,19 @@ int claim_end(const CommonOptions& options, const std::string& name) {
 
 // ---- Copies of the database ----------------------------------------------------------------------------------------
 
+namespace {
+
+int copy(const std::string& from, const std::string& to) {
+  std::string error;
+  const StoreStatus status = copy_database(from, to, &error);
+  if (status == StoreStatus::kOk) {
+    return kExitOk;
+  }
+  return fail(status == StoreStatus::kCorrupt ? kExitDatabase : kExitFile, error);
+}
+
+}  // namespace
+
 int backup(const CommonOptions& options, const std::string& out) {
   Config config;
   SqliteDatabase database;
@@ -425,18 +438,14 @@ int backup(const CommonOptions& options, const std::string& out) {
     return code;  // what is no database of ours is not copied
   }
   const std::string partial = out + ".partial";
-  std::string problem;
   if (::access(out.c_str(), F_OK) == 0) {
-    problem = out + " exists already; remove it or give another name";
+    return fail(kExitFile, out + " exists already; remove it or give another name");
   }
-  if (problem.empty()) {
-    problem = copy_database(config.server.database, partial);
+  if (const int code = copy(config.server.database, partial); code != kExitOk) {
+    return code;
   }
-  if (problem.empty() && ::rename(partial.c_str(), out.c_str()) != 0) {
-    problem = "cannot rename " + partial + ": " + std::strerror(errno);
-  }
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  if (::rename(partial.c_str(), out.c_str()) != 0) {
+    return fail(kExitFile, "cannot rename " + partial + ": " + std::strerror(errno));
   }
   struct stat info = {};
   stat(out.c_str(), &info);
@@ -457,11 +466,12 @@ std::string move_aside(const std::string& path, const std::string& to) {
   return {};
 }
 
-// A whole database of ours, at `path`; empty, or why not.
-std::string check_copy(const std::string& path) {
+// A whole database of ours, at `path`, copied from `from`; empty, or why not.
+std::string check_copy(const std::string& path, const std::string& from) {
   SqliteDatabase database;
   SqliteOptions options;
   options.path = path;
+  options.copy_of = from;
   options.may_create = false;
   options.check_integrity = true;
   return database.open(options) == StoreStatus::kOk ? std::string() : database.error();
@@ -486,11 +496,10 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
   }
   const std::string fresh = path + ".restored";
   ::unlink(fresh.c_str());  // of a restoration that did not end
-  const std::string copied = copy_database(from, fresh);
-  if (!copied.empty()) {
-    return fail(kExitFile, copied);
+  if (const int code = copy(from, fresh); code != kExitOk) {
+    return code;
   }
-  const std::string damaged = check_copy(fresh);
+  const std::string damaged = check_copy(fresh, from);
   if (!damaged.empty()) {
     ::unlink(fresh.c_str());
     return fail(kExitDatabase, damaged);

@@ -76,7 +76,7 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
   }
   Device& known = state.ledger.fleet().at(device);
   if (known.is_revoked) {
-    state.refuse(session, gs_Reason_REASON_REVOKED);
+    state.refuse(session, known.revoked_reason);
     return;
   }
   known.last_seen_ms = now_ms;
@@ -180,19 +180,32 @@ void Coordinator::on_device_added(const std::string& name, uint64_t now_ms) {
 }
 
 void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
-  State& state = *state_;
-  Device& revoked = state.ledger.fleet().at(device);
-  if (revoked.is_revoked) {
+  state_->exclude(device, gs_Reason_REASON_REVOKED, now_ms);
+}
+
+void Coordinator::on_device_disabled(uint32_t device, uint64_t now_ms) {
+  state_->exclude(device, gs_Reason_REASON_INACTIVE, now_ms);
+}
+
+void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now_ms) {
+  Device& excluded = ledger.fleet().at(device);
+  const bool was_active = !excluded.is_revoked;
+  if (!was_active && excluded.revoked_reason == reason) {
     return;
   }
-  state.ledger.fleet().revoke(device);
-  if (state.is_started) {  // else it is old news
-    state.log(LogLevel::kInfo, "device_revoked", Fields().add("device", revoked.name));
+  excluded.revoked_reason = reason;
+  if (is_started) {  // else it is old news
+    log(LogLevel::kInfo, reason == gs_Reason_REASON_REVOKED ? "device_revoked" : "device_disabled",
+        Fields().add("device", excluded.name));
   }
-  if (revoked.session != 0) {
-    state.refuse(revoked.session, gs_Reason_REASON_REVOKED);
+  if (!was_active) {
+    return;
   }
-  state.judge_open_round(now_ms);
+  ledger.fleet().revoke(device);
+  if (excluded.session != 0) {
+    refuse(excluded.session, reason);
+  }
+  judge_open_round(now_ms);
 }
 
 void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {

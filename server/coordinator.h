@@ -197,8 +197,10 @@ class Coordinator {
   void on_storage_recovered(uint64_t now_ms);
   // A device enrolled while running: it gets the next enrolment index.
   void on_device_added(const std::string& name, uint64_t now_ms);
-  // A device revoked or disabled while running, or, between replay() and start(), at some earlier time.
+  // A device revoked, or disabled or not enabled yet, while running, or, between replay() and start(), at some earlier
+  // time. It takes no part; a live session is told REASON_REVOKED, or REASON_INACTIVE.
   void on_device_revoked(uint32_t device, uint64_t now_ms);
+  void on_device_disabled(uint32_t device, uint64_t now_ms);
   // A device that was taken out and may come in again.
   void on_device_restored(uint32_t device, uint64_t now_ms);
   // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and

@@ -91,6 +91,7 @@ struct Coordinator::State {
   gs_RetryWindow refused_window() const;
   gs_RetryWindow idle_window() const;
   void refuse(SessionId id, gs_Reason reason);
+  void exclude(uint32_t device, gs_Reason reason, uint64_t now_ms);
   void publish();
   void wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required);
 

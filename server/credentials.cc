@@ -9,6 +9,7 @@
 
 #include <mbedtls/platform_util.h>
 #include <psa/crypto.h>
+#include <sys/stat.h>
 
 namespace gradstream {
 
@@ -63,6 +64,11 @@ std::string load_credentials(const CredentialPaths& paths, CertificateRole role,
     return "TLS cannot start: no random bytes from the operating system; check /dev/urandom";
   }
   std::string problem = bundle->read(paths);
+  struct stat info = {};
+  if (problem.empty() && role == CertificateRole::kServer && stat(paths.key.c_str(), &info) == 0 &&
+      (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    problem = paths.key + " can be read by others, and is the server's private key; chmod 600 " + paths.key;
+  }
   if (!problem.empty()) {
     return problem;
   }

@@ -40,7 +40,8 @@ class CredentialBundle {
   std::string key_;
 };
 
-// Empty, or a sentence that names the file, the cause and the remedy. *bundle is what was read.
+// Empty, or a sentence that names the file, the cause and the remedy. *bundle is what was read. A server's key that
+// others may read is refused; a device's key in the doctor's hands is its user's affair.
 std::string load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
                              Credentials* out);
 

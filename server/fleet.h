@@ -34,6 +34,7 @@ struct JudgedTask {
 struct Device {
   std::string name;
   bool is_revoked = false;  // or disabled, or pending: takes no part
+  gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
 
   // What the journal says.
   uint32_t task_sequence = 0;         // highest issued; 0: none

@@ -41,7 +41,7 @@ struct Arguments {
   bool replace = false;
   uint32_t window_s = 86400;
   std::string check_config;
-  bool print_config = false;
+  std::string print_config;
   std::string name;
   std::string out;
   uint32_t run = 0;
@@ -79,13 +79,17 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
   add_common(verb, arguments);
   auto* const check = verb->add_option("--check-config", arguments->check_config,
                                        "print the effective configuration (of FILE, or of --config) and exit");
+  auto* const print = verb->add_option("--print-config", arguments->print_config,
+                                       "the same unjudged, with the origin of each value behind it");
   check->expected(0, 1);
-  verb->add_flag("--print-config", arguments->print_config, "the same, with the origin of each value behind it");
-  verb->callback([arguments, check, code] {
-    if (!arguments->check_config.empty()) {
-      arguments->common.config = arguments->check_config;
+  print->expected(0, 1)->excludes(check);
+  verb->callback([arguments, check, print, code] {
+    for (const std::string& file : {arguments->check_config, arguments->print_config}) {
+      if (!file.empty()) {
+        arguments->common.config = file;
+      }
     }
-    const bool with_origins = arguments->print_config;
+    const bool with_origins = print->count() > 0;
     *code = check->count() > 0 || with_origins ? check_config(arguments->common, with_origins)
                                                : serve(arguments->common);
   });
@@ -276,6 +280,7 @@ int run_program(int argc, char** argv) {
     arguments.common.config = kInstalledConfig;
   }
   int code = kExitOk;
+  app.set_version_flag("--version", std::string("gradstream ") + GS_VERSION);
   app.require_subcommand(1);
   add_serve(app, &arguments, &code);
   add_device(app, &arguments, &code);

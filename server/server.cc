@@ -141,13 +141,14 @@ std::string Server::start() {
   }
   store_.emplace(io_, parts_.journal, config_.server.store, make_reports());
   log_event(LogLevel::kInfo, "listening",
-            Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
+            Fields().add("version", GS_VERSION)
+                .add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
                 .add("run", uint64_t{run_.id}).add("name", run_.name).add_hex("parameters", run_.digest)
                 .add("devices", uint64_t{devices_.size()})
                 .add("database", absolute_path(config_.server.database)));
   for (const DeviceRow& device : devices_) {
     if (!device.is_active()) {
-      coordinator_->on_device_revoked(device.index, now_ms());
+      exclude(device);
     }
   }
   coordinator_->start(now_ms());
@@ -472,6 +473,14 @@ bool Server::fleet_unreadable(const SqliteDatabase& fleet) {
   return false;
 }
 
+void Server::exclude(const DeviceRow& device) {
+  if (device.state == DeviceState::kRevoked) {
+    coordinator_->on_device_revoked(device.index, now_ms());
+  } else {
+    coordinator_->on_device_disabled(device.index, now_ms());
+  }
+}
+
 // What `device add` and `device revoke` have changed, and the runs. False when it could not be read.
 bool Server::refresh_fleet() {
   std::vector<DeviceRow> rows;
@@ -490,7 +499,7 @@ bool Server::refresh_fleet() {
                 Fields().add("device", row.name).add("state", device_state_text(row.state)));
     }
     if ((is_new || is_changed) && !row.is_active()) {
-      coordinator_->on_device_revoked(row.index, now_ms());
+      exclude(row);
     } else if (is_changed) {
       coordinator_->on_device_restored(row.index, now_ms());
     }

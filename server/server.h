@@ -85,6 +85,8 @@ class Server : public SessionOwner {
   void follow_wish(StoredRunState wish);
   void arm_tick();
   void poll_fleet();
+  // Tells the coordinator of a device that is not active.
+  void exclude(const DeviceRow& device);
   bool refresh_fleet();
   bool refresh_runs();
   bool fleet_unreadable(const SqliteDatabase& fleet);

@@ -26,12 +26,13 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 3;
+constexpr int64_t kSchemaVersion = 4;
 // How long a command waits for the server's transaction, or the server for a command's. Each lasts milliseconds.
 constexpr int kBusyTimeoutMs = 5000;
 constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
 constexpr uint32_t kLockRetryMs = 20;
 constexpr int kPageSize = 4096;  // SQLite's default
+constexpr const char* kUseAnotherCopy = "use another copy, one that `gradstream backup` wrote";
 
 constexpr const char* kSchema[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
@@ -51,7 +52,8 @@ constexpr const char* kSchema[] = {
     " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
 };
 
-// From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims.
+// From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
+// release say `use_correction`.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -65,6 +67,13 @@ constexpr const char* kMigrations[] = {
     " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
     " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
     "UPDATE meta SET value=3 WHERE key='schema_version'",
+    "UPDATE runs SET"
+    " parameters=replace(parameters,'\nuse_correction = true\n','\ncorrection_form = local\n'),"
+    " source=replace(source,'\nuse_correction = true\n','\ncorrection_form = \"local\"\n');"
+    "UPDATE runs SET"
+    " parameters=replace(parameters,'\nuse_correction = false\n','\ncorrection_form = none\n'),"
+    " source=replace(source,'\nuse_correction = false\n','\ncorrection_form = \"none\"\n');"
+    "UPDATE meta SET value=4 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
@@ -127,17 +136,6 @@ StoreStatus status_of(int sqlite_code) {
     case SQLITE_NOTADB: return StoreStatus::kCorrupt;
     default: return StoreStatus::kFailed;
   }
-}
-
-const char* remedy_of(StoreStatus status) {
-  switch (status) {
-    case StoreStatus::kOk: return "";
-    case StoreStatus::kFull: return "free space on that disk; the server goes on by itself";
-    case StoreStatus::kBusy: return "another program holds the database: end it, or try again";
-    case StoreStatus::kCorrupt: return "restore the file (and its -wal file) from a copy, or begin with another path";
-    case StoreStatus::kFailed: return "check the disk, the path and its permissions";
-  }
-  return "";
 }
 
 std::string folder_of(const std::string& path) {
@@ -254,6 +252,19 @@ SqliteDatabase::~SqliteDatabase() {
   sqlite3_close(connection_);
 }
 
+const char* SqliteDatabase::remedy_of(StoreStatus status) const {
+  switch (status) {
+    case StoreStatus::kOk: return "";
+    case StoreStatus::kFull: return "free space on that disk; the server goes on by itself";
+    case StoreStatus::kBusy: return "another program holds the database: end it, or try again";
+    case StoreStatus::kCorrupt:
+      return is_copy_ ? kUseAnotherCopy
+                      : "restore the file (and its -wal file) from a copy, or begin with another path";
+    case StoreStatus::kFailed: return "check the disk, the path and its permissions";
+  }
+  return "";
+}
+
 StoreStatus SqliteDatabase::fail_with(StoreStatus status, std::string sentence) {
   error_ = std::move(sentence);
   return status;
@@ -262,7 +273,7 @@ StoreStatus SqliteDatabase::fail_with(StoreStatus status, std::string sentence) 
 StoreStatus SqliteDatabase::fail(int sqlite_code, const char* what) {
   const StoreStatus status = status_of(sqlite_code);
   const char* const cause = connection_ == nullptr ? sqlite3_errstr(sqlite_code) : sqlite3_errmsg(connection_);
-  return fail_with(status, "database " + path_ + ": cannot " + what + ": " + cause + "; " + remedy_of(status));
+  return fail_with(status, "database " + name_ + ": cannot " + what + ": " + cause + "; " + remedy_of(status));
 }
 
 StoreStatus SqliteDatabase::execute(const char* sql) {
@@ -288,7 +299,7 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
   struct stat info = {};
   const std::string folder = folder_of(path_);
   if (stat(folder.c_str(), &info) != 0) {
-    return fail_with(StoreStatus::kFailed, "database " + path_ + ": folder " + folder +
+    return fail_with(StoreStatus::kFailed, "database " + name_ + ": folder " + folder +
                                                " does not exist; create it (mkdir -p " + folder +
                                                ") or set server.database to another path");
   }
@@ -296,16 +307,16 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
     if (S_ISREG(info.st_mode)) {
       return StoreStatus::kOk;
     }
-    return fail_with(StoreStatus::kFailed, "database " + path_ + " is no regular file; set server.database to a file");
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " is no regular file; set server.database to a file");
   }
   if (!options.may_create) {
     return fail_with(StoreStatus::kFailed,
-                     "database " + path_ + " does not exist; `gradstream device add` and `gradstream serve` create it; "
+                     "database " + name_ + " does not exist; `gradstream device add` and `gradstream serve` create it; "
                      "check server.database in the configuration");
   }
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
-    return fail_with(StoreStatus::kFailed, "database " + path_ + " cannot be created: " + std::strerror(errno) +
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " cannot be created: " + std::strerror(errno) +
                                                "; check the permissions of " + folder);
   }
   ::close(file);
@@ -327,16 +338,19 @@ StoreStatus SqliteDatabase::check_format(bool* is_new) {
     status = query_number("PRAGMA application_id", &application_id);
   }
   if (status == StoreStatus::kCorrupt) {
-    return fail_with(status, "database " + path_ + " is no SQLite database, or its beginning is damaged; " +
+    return fail_with(status, "database " + name_ + " is no SQLite database, or its beginning is damaged; " +
                                  remedy_of(status));
   }
   if (status != StoreStatus::kOk) {
     return status;
   }
   *is_new = application_id == 0 && object_count == 0;
+  if (*is_new && is_copy_) {
+    return fail_with(StoreStatus::kCorrupt, "database " + name_ + " is empty; " + kUseAnotherCopy);
+  }
   if (!*is_new && application_id != kApplicationId) {
-    return fail_with(StoreStatus::kCorrupt, "database " + path_ +
-                                                " belongs to another program; set server.database to another path");
+    return fail_with(StoreStatus::kCorrupt, "database " + name_ + " belongs to another program; " +
+                                                (is_copy_ ? kUseAnotherCopy : "set server.database to another path"));
   }
   return StoreStatus::kOk;
 }
@@ -374,7 +388,7 @@ StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
   if (status != StoreStatus::kOk || version == kSchemaVersion) {
     return status;
   }
-  const std::string format = "database " + path_ + " has format " + std::to_string(version);
+  const std::string format = "database " + name_ + " has format " + std::to_string(version);
   if (version < 1 || version > kSchemaVersion) {
     return fail_with(StoreStatus::kCorrupt, format + ", this release reads formats up to " +
                                                 std::to_string(kSchemaVersion) + "; use the release that wrote it");
@@ -427,7 +441,7 @@ StoreStatus SqliteDatabase::use_wal() {
   if (mode == "wal") {
     return StoreStatus::kOk;
   }
-  return fail_with(StoreStatus::kFailed, "database " + path_ + " has no write-ahead log, journal_mode is " + mode +
+  return fail_with(StoreStatus::kFailed, "database " + name_ + " has no write-ahead log, journal_mode is " + mode +
                                              "; set server.database to a path on a local disk");
 }
 
@@ -463,6 +477,8 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
 
 StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   path_ = options.path;
+  is_copy_ = !options.copy_of.empty();
+  name_ = is_copy_ ? options.copy_of : path_;
   StoreStatus status = prepare_file(options);
   if (status == StoreStatus::kOk) {
     status = connect(options);
@@ -470,7 +486,7 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   struct stat info = {};
   if (status == StoreStatus::kOk && options.vfs == nullptr && stat(path_.c_str(), &info) == 0 &&
       (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return fail_with(StoreStatus::kFailed, "database " + path_ + " can be read by others, and holds keys; chmod 600 " +
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " can be read by others, and holds keys; chmod 600 " +
                                                path_ + ", and rotate the keys if somebody may have");
   }
   if (status != StoreStatus::kOk || !options.check_integrity) {
@@ -484,7 +500,7 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   const std::string verdict = use.text(0);
   if (verdict != "ok") {
     return fail_with(StoreStatus::kCorrupt,
-                     "database " + path_ + " is damaged: " + verdict + "; " + remedy_of(StoreStatus::kCorrupt));
+                     "database " + name_ + " is damaged: " + verdict + "; " + remedy_of(StoreStatus::kCorrupt));
   }
   return StoreStatus::kOk;
 }
@@ -951,7 +967,7 @@ StoreStatus SqliteDatabase::read(uint32_t run, const std::function<bool(const Jo
     const auto payload = use.blob(16);
     r.payload.assign(payload.begin(), payload.end());
     if (r.sequence != expected || checksum_of(run, r) != use.number32(17)) {
-      return fail_with(StoreStatus::kCorrupt, "database " + path_ + ": the journal of run " + std::to_string(run) +
+      return fail_with(StoreStatus::kCorrupt, "database " + name_ + ": the journal of run " + std::to_string(run) +
                                                   " is damaged at sequence " + std::to_string(expected) + "; " +
                                                   remedy_of(StoreStatus::kCorrupt));
     }
@@ -971,56 +987,127 @@ struct CloseConnection {
 };
 using Connection = std::unique_ptr<sqlite3, CloseConnection>;
 
-// Empty, or what went wrong.
-std::string copy_pages(const std::string& from, const std::string& to) {
-  sqlite3* raw = nullptr;
-  int code = sqlite3_open_v2(from.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
-  const Connection source(raw);
-  raw = nullptr;
-  if (code == SQLITE_OK) {
-    sqlite3_busy_timeout(source.get(), kBusyTimeoutMs);
-    code = sqlite3_open_v2(to.c_str(), &raw, SQLITE_OPEN_READWRITE, nullptr);
+std::string cause_of(int sqlite_code) {
+  const bool is_corrupt = status_of(sqlite_code) == StoreStatus::kCorrupt;
+  return std::string(sqlite3_errstr(sqlite_code)) + "; " + (is_corrupt ? kUseAnotherCopy : "check both disks");
+}
+
+// The name of a file that nobody writes to, so that SQLite needs no lock and no -shm file beside it.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = path.starts_with('/') ? "file://" : "file:";
+  for (const char c : path) {
+    uri += c == '%' ? "%25" : c == '?' ? "%3f" : c == '#' ? "%23" : std::string(1, c);
   }
+  return uri + "?immutable=1";
+}
+
+// Opens and reads: SQLite looks into a file no earlier.
+int open_reading(const std::string& name, int flags, Connection* out) {
+  sqlite3* raw = nullptr;
+  int code = sqlite3_open_v2(name.c_str(), &raw, SQLITE_OPEN_READONLY | flags, nullptr);
+  out->reset(raw);
+  if (code == SQLITE_OK) {
+    sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+    code = sqlite3_exec(raw, "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
+  }
+  return code;
+}
+
+// A database in WAL mode takes a -shm file beside it, which cannot be made in a folder that its reader may not write.
+// Where there is no log nobody is at work on it, and it is read as it stands.
+int open_source(const std::string& path, Connection* out, std::string* cause) {
+  int code = open_reading(path, 0, out);
+  if ((code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_READONLY) {  // by the file's own permissions
+    for (const char* const log : {"-wal", "-journal"}) {
+      if (::access((path + log).c_str(), F_OK) == 0) {
+        *cause = path + log + " belongs to it, and needs a folder that can be written: copy both files into one, and "
+                              "name the copy";
+        return code;
+      }
+    }
+    code = open_reading(immutable_uri(path), SQLITE_OPEN_URI, out);
+  }
+  if (code != SQLITE_OK) {
+    *cause = cause_of(code);
+  }
+  return code;
+}
+
+// Empty, or why not. A copy that keeps the source's write-ahead log could not be read in a folder where its reader may
+// not write. SQLite goes on in the mode that it has, without an error, where it cannot change it.
+std::string end_wal(sqlite3* target) {
+  std::string mode = "unknown";
+  const auto note = [](void* out, int, char** values, char**) {
+    *static_cast<std::string*>(out) = values[0];
+    return 0;
+  };
+  const int code = sqlite3_exec(target, "PRAGMA journal_mode=DELETE", note, &mode, nullptr);
+  if (code != SQLITE_OK) {
+    return cause_of(code);
+  }
+  return mode == "delete" ? "" : "the copy's journal_mode stays " + mode + "; name a file on a local disk";
+}
+
+// SQLITE_OK, or the code and *cause, with its remedy. What is no database or damaged can only be the source: the target
+// is new.
+int copy_pages(const std::string& from, const std::string& to, std::string* cause) {
+  Connection source;
+  int code = open_source(from, &source, cause);
+  if (code != SQLITE_OK) {
+    return code;
+  }
+  sqlite3* raw = nullptr;
+  code = sqlite3_open_v2(to.c_str(), &raw, SQLITE_OPEN_READWRITE, nullptr);
   const Connection target(raw);
   if (code != SQLITE_OK) {
-    return sqlite3_errstr(code);
+    *cause = cause_of(code);
+    return code;
   }
   sqlite3_backup* const backup = sqlite3_backup_init(target.get(), "main", source.get(), "main");
   if (backup == nullptr) {
-    return sqlite3_errmsg(target.get());
+    code = sqlite3_errcode(target.get());
+    *cause = cause_of(code);
+    return code;
   }
   // In one step: with a write-ahead log a reader stops no writer, and nobody's commit makes it begin anew.
   code = sqlite3_backup_step(backup, -1);
   const int finished = sqlite3_backup_finish(backup);
-  if (code != SQLITE_DONE || finished != SQLITE_OK) {
-    return sqlite3_errstr(code == SQLITE_DONE ? finished : code);
-  }
-  // A copy that keeps the source's write-ahead log could not be read in a folder where its reader may not write.
-  code = sqlite3_exec(target.get(), "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? "" : sqlite3_errstr(code);
+  code = code == SQLITE_DONE ? finished : code;
+  *cause = code == SQLITE_OK ? end_wal(target.get()) : cause_of(code);
+  return code == SQLITE_OK && !cause->empty() ? SQLITE_ERROR : code;
 }
 
 }  // namespace
 
-std::string copy_database(const std::string& from, const std::string& to) {
+StoreStatus copy_database(const std::string& from, const std::string& to, std::string* error) {
   struct stat info = {};
-  if (stat(from.c_str(), &info) != 0) {
-    return "database " + from + " cannot be read: " + std::strerror(errno) + "; check the path";
+  if (stat(from.c_str(), &info) != 0 || ::access(from.c_str(), R_OK) != 0) {
+    *error = "database " + from + " cannot be read: " + std::strerror(errno) + "; check the path and its permissions";
+    return StoreStatus::kFailed;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    *error = "database " + from + " is no regular file; give the path of a file";
+    return StoreStatus::kFailed;
   }
   const int file = ::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
-    return to + " cannot be created: " + std::strerror(errno) +
-           (errno == EEXIST ? "; remove it or give another name" : "; check its folder");
+    *error = to + " cannot be created: " + std::strerror(errno) +
+             (errno == EEXIST ? "; remove it or give another name" : "; check its folder");
+    return StoreStatus::kFailed;
   }
-  const std::string problem = copy_pages(from, to);
-  const bool is_durable = ::fsync(file) == 0;
+  std::string cause;
+  StoreStatus status = status_of(copy_pages(from, to, &cause));
+  if (status == StoreStatus::kOk && ::fsync(file) != 0) {
+    cause = std::string(std::strerror(errno)) + "; check both disks";
+    status = StoreStatus::kFailed;
+  }
   ::close(file);
-  if (problem.empty() && is_durable) {
-    return {};
+  if (status != StoreStatus::kOk) {
+    ::unlink(to.c_str());
+    *error = (status == StoreStatus::kCorrupt ? from + " is no database, or damaged: "
+                                              : "cannot copy " + from + " to " + to + ": ") + cause;
   }
-  ::unlink(to.c_str());
-  return "cannot copy " + from + " to " + to + ": " + (problem.empty() ? std::strerror(errno) : problem) +
-         "; check both disks";
+  return status;
 }
 
 // ---- DatabaseLock --------------------------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ struct SqliteOptions {
   bool is_owner = false;  // holds the DatabaseLock: a file of an older format is brought to this one, others must wait
   // Reads every page at the opening, so that damage is named now and not in the middle of a run.
   bool check_integrity = false;
+  // Not empty: `path` is a fresh copy of this file, to be restored. Errors name this file, and one that holds no
+  // database is refused, where an empty file would become a new database.
+  std::string copy_of;
   // false only for the test that shows what synchronous=FULL is for.
   bool synchronous_full = true;
   const char* vfs = nullptr;   // null: the operating system's
@@ -81,8 +84,9 @@ std::string identity_of_generation(const std::string& name, uint32_t generation)
 bool split_identity(std::string_view identity, std::string* name, uint32_t* generation);
 
 // Copies a database, also one that a server writes to, as it is at one moment. `to` is a new file of mode 0600, durable
-// on return. Empty, or a sentence.
-std::string copy_database(const std::string& from, const std::string& to);
+// on return. kCorrupt: `from` is no database, or damaged; anything else but kOk: a file cannot be read or written.
+// *error is then a sentence, and there is no new file.
+StoreStatus copy_database(const std::string& from, const std::string& to, std::string* error);
 
 // What the operator wants of a run, or what it has come to. A command writes the wish, the run's server makes it so in
 // the journal, and then writes that it is: a crash between them leaves a wish that the next server finds.
@@ -180,13 +184,16 @@ class SqliteDatabase {
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence);
+  const char* remedy_of(StoreStatus status) const;
   StoreStatus append(uint32_t run, std::span<const JournalRecord> batch);
   StoreStatus read(uint32_t run, const std::function<bool(const JournalRecord&)>& visit);
 
   sqlite3* connection_ = nullptr;
   std::map<const char*, sqlite3_stmt*> statements_;
   std::string path_;
+  std::string name_;  // of the file in errors
   std::string error_;
+  bool is_copy_ = false;
 };
 
 // The journal of one run. The database must outlive it.

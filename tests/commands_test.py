@@ -26,6 +26,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATING = ROOT / "docs" / "operating.md"
+PROMTOOL = ROOT / "third_party" / "prometheus" / "promtool"
 PROGRAM = None
 CLIENT = None
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
@@ -57,8 +58,8 @@ class Server:
     def __init__(self, *arguments):
         self.child = subprocess.Popen([PROGRAM, "serve", *arguments], stderr=subprocess.PIPE, text=True)
         self.lines = []
-        line = self.wait_for("event=listening")
-        self.port = int(re.search(r"port=(\d+)", line)[1])
+        self.listening = self.wait_for("event=listening")
+        self.port = int(re.search(r"port=(\d+)", self.listening)[1])
 
     def wait_for(self, text):
         """Reads the log up to the first line that holds text; a server that hangs is ended by a watchdog."""
@@ -175,8 +176,20 @@ class Commands(unittest.TestCase):
         self.assertIn("GRADSTREAM_SERVER_LOG_LEVEL: server.log_level", self.verb("status", code=CONFIG))
         os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "info"
         os.environ["GRADSTREAM_CONFIG"] = str(self.config)
-        self.addCleanup(os.environ.pop, "GRADSTREAM_CONFIG")
+        self.addCleanup(os.environ.pop, "GRADSTREAM_CONFIG", None)
         self.assertIn("seed = 5\n", self.run_program("serve", "--check-config"))
+        del os.environ["GRADSTREAM_CONFIG"]
+        self.assertEqual(self.run_program("serve", "--print-config", self.config, "--set", "run.cols=3"),
+                         text.replace('"warn"', '"info"'))
+
+    def test_the_programs_say_their_version(self):
+        version = re.search(r"project\(gradstream VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+        self.assertEqual(self.run_program("--version"), f"gradstream {version}\n")
+        done = subprocess.run([CLIENT, "--version"], capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
+        self.assertEqual(done.stdout, f"gradstream-client {version}\n")
+        server = self.serve()
+        self.assertIn(f" version={version} ", server.listening)
+        self.assertEqual(server.stop(), OK)
 
     def test_the_document_tells_every_exit_code(self):
         source = (ROOT / "server" / "commands.h").read_text()
@@ -540,12 +553,13 @@ class Commands(unittest.TestCase):
         self.assertIn("no run 4", self.verb("status", "--run", "4", code=NOT_FOUND))
 
     def train(self, server, *names):
-        """Clients of these devices, until the test ends."""
+        """Clients of these devices, until the test ends; what they say is in NAME.log."""
         for name in names:
             (self.home / f"{name}.gsd").write_bytes(SHARD)
             words = [CLIENT, "--server", f"127.0.0.1:{server.port}", "--identity", self.home / f"{name}.id", "--data",
                      self.home / f"{name}.gsd", "--retry-ms", "20"]
-            client = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+            with open(self.home / f"{name}.log", "wb") as log:
+                client = subprocess.Popen(words, stderr=log)
             self.addCleanup(client.wait)
             self.addCleanup(client.kill)
 
@@ -733,6 +747,9 @@ staleness_max = STALENESS
         self.verb("device", "disable", "a")
         server.wait_for("event=device_state device=a state=disabled")
         server.wait_for("event=tls_inactive_identity")
+        told = (self.home / "a.log").read_text()
+        self.assertIn("reason=inactive", told)
+        self.assertNotIn("reason=revoked", told)
         self.verb("device", "enable", "a")
         server.wait_for("event=device_restored device=a")
         server.wait_for("event=device_report device=a")
@@ -825,6 +842,23 @@ staleness_max = STALENESS
             finally:
                 client.kill()
 
+    def test_a_claim_that_waits_for_the_server_tells_the_service_manager_that_it_lives(self):
+        self.enrol()
+        self.verb("claim", "add", "batch", "--out", self.home / "batch.id")
+        (self.home / "a.gsd").write_bytes(SHARD)
+        with socket.socket() as nobody, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            nobody.bind(("127.0.0.1", 0))  # and does not listen
+            manager.bind(str(self.home / "notify"))
+            manager.settimeout(SECONDS_MAX)
+            words = [CLIENT, "--server", f"127.0.0.1:{nobody.getsockname()[1]}", "--identity", self.home / "c.id",
+                     "--claim", self.home / "batch.id", "--name", "c", "--data", self.home / "a.gsd"]
+            environment = {**os.environ, "NOTIFY_SOCKET": str(self.home / "notify")}
+            with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment) as client:
+                try:
+                    self.assertEqual(manager.recv(100), b"READY=1\nWATCHDOG=1")
+                finally:
+                    client.kill()
+
     def test_claims_that_cannot_be(self):
         self.enrol()
         self.verb("claim", "add", "p", "--out", self.home / "p.id", "--pending")
@@ -849,7 +883,7 @@ staleness_max = STALENESS
 
     def test_the_doctor_names_each_cause(self):
         self.enrol()
-        server, http_port = self.serve_watched()
+        server, http_port = self.serve_watched("--set", "server.log_level=debug")  # session_left is of that level
         target = f"127.0.0.1:{server.port}"
         self.assertEqual(self.doctor(target), "unknown_identity")
         self.assertEqual(self.doctor(f"127.0.0.1:{http_port}"), "plain_text", "the server's own port for people")
@@ -902,9 +936,7 @@ staleness_max = STALENESS
         digest = re.search(r"digest=(\w+)", self.verb("status"))[1]
         self.verb("device", "add", "later", "--out", self.home / "later.id")
         self.assertIn("--replace", self.verb("restore", copy, code=DATABASE))
-        (self.home / "bad.db").write_text("no database" * 1000)
-        self.verb("restore", self.home / "bad.db", "--replace", code=FILE)
-        self.assertIn("device=later", self.verb("device", "list"), "what cannot be restored replaces nothing")
+        self.refuse_what_is_no_copy(copy)
         self.assertIn("before=", self.verb("restore", copy, "--replace"))
         self.assertNotIn("device=later", self.verb("device", "list"))
         self.assertEqual(len(list(self.home.glob("test.db.before-*"))), 1)
@@ -913,6 +945,23 @@ staleness_max = STALENESS
         database.unlink()
         self.verb("restore", copy)
         self.assertIn("device=a", self.verb("device", "list"))
+
+    def refuse_what_is_no_copy(self, copy):
+        """What cannot be restored is named, and replaces nothing."""
+        bad, whole = self.home / "bad.db", copy.read_bytes()
+        with sqlite3.connect(self.home / "foreign.db") as foreign:
+            foreign.execute("CREATE TABLE t (a)")
+        foreign.close()
+        for content, cause in ((b"no database" * 1000, "file is not a database"), (b"no", "file is not a database"),
+                               (b"", "is empty"), (whole[:5000], "malformed"), (whole[:50], "malformed"),
+                               (whole[:4096] + bytes(4096) + whole[8192:], "malformed"),
+                               ((self.home / "foreign.db").read_bytes(), "belongs to another program")):
+            bad.write_bytes(content)
+            said = self.verb("restore", bad, "--replace", code=DATABASE)
+            self.assertRegex(said, rf"{bad}\b.*{cause}.*; use another copy, one that `gradstream backup`")
+            self.assertEqual(sorted(path.name for path in self.home.glob("test.db*")), ["test.db", "test.db.lock"])
+        self.assertIn("cannot be read", self.verb("restore", self.home / "none.db", "--replace", code=FILE))
+        self.assertIn("device=later", self.verb("device", "list"))
 
     def test_devices_come_back_to_a_copy_that_is_older_than_they_are(self):
         self.hurry(40)
@@ -938,6 +987,48 @@ staleness_max = STALENESS
         self.assertEqual((twice, counted), ([], (80,)), "forty versions of two updates, each once")
         self.verb("run", "export", "--out", lineage)
         self.assertIn("state=proven", self.verb("run", "export", "--check", "--out", lineage))
+
+    def test_a_database_of_the_first_release_goes_on(self):
+        """tests/format_1.sql: a finished run, and one whose server was killed in its fourth round of six."""
+        path, lineage = self.home / "test.db", self.home / "m.json"
+        with sqlite3.connect(path) as database:
+            database.executescript((ROOT / "tests" / "format_1.sql").read_text())
+            digests = database.execute("SELECT run, version, digest FROM journal WHERE kind=4").fetchall()
+            keys = dict(database.execute("SELECT name, key FROM devices"))
+        database.close()
+        path.chmod(0o600)
+        for name in ("a", "b"):
+            (self.home / f"{name}.id").write_text(f"identity = {name}\nkey = {keys[name].hex()}\n")
+        head = self.config.read_text().split("[run]")[0]
+        self.config.write_text(head + """[run]
+name = "streams"
+rows = 8
+cols = 2
+problem = "kpca"
+direction_count = 2
+local_step_count = 2
+device_count = 2
+round_count = 6
+retry_min_ms = 1
+retry_max_ms = 5
+""")
+        for run, version, digest in digests:
+            said = self.verb("run", "export", "--run", run, "--version", version, "--out", lineage)
+            self.assertIn("state=written", said)
+            model = json.loads(lineage.read_text())["model"]
+            self.assertEqual(model["digest"], f"{digest % 2**64:016x}", f"run {run} version {version}")
+        server = self.serve()
+        self.assertIn("version=3", server.wait_for("event=run_recovered"))
+        self.train(server, "a", "b")
+        server.wait_for("event=run_finished")
+        self.assertEqual(server.stop(), OK)
+        self.verb("run", "export", "--out", lineage)
+        versions = json.loads(lineage.read_text())["versions"]
+        self.assertEqual([version["version"] for version in versions], list(range(7)))
+        self.assertEqual([version["digest"] for version in versions[:4]],
+                         [f"{digest % 2**64:016x}" for run, _, digest in digests if run == 2])
+        self.assertIn(("a", 19), [(update["device"], update["sequence"]) for update in versions[4]["from"]],
+                      "what the first release had taken in counts")
 
     def test_the_wall_clock_is_read_in_two_places(self):
         """All else is by the steady clock: a system clock that jumps ends no session, deadline or window."""
@@ -1047,6 +1138,54 @@ staleness_max = STALENESS
                     self.assertIn(f'reason="{word}"', text)
             self.assertEqual([expression.count(c) for c in "({["], [expression.count(c) for c in ")}]"])
 
+    def test_the_page_shows_every_refusal_of_a_peer(self):
+        counters = set()
+        for header in ("shell_counters.h", "watch.h"):
+            counters |= set(re.findall(r'visit\("(\w+)"', (ROOT / "server" / header).read_text()))
+        page = (ROOT / "server" / "page" / "page.js").read_text()
+        peers = set(re.findall(r"(?m)^  (\w+): '", re.search(r"const PEERS = \{(.*?)\n\};", page, re.S)[1]))
+        # What is no refusal of a peer: work done, bytes, the server's own troubles; updates and tasks have the list of
+        # reasons.
+        others = {"connections_accepted", "accept_failures", "sessions_established", "devices_registered",
+                  "frames_received", "frames_sent", "wire_bytes_received", "wire_bytes_sent", "store_failures",
+                  "fault_lines_dropped",
+                  "claims_granted", "updates_folded", "updates_late", "updates_partial", "updates_refused",
+                  "updates_without_time", "updates_loss_not_finite", "updates_still", "steps_clamped",
+                  "curves_antiparallel", "updates_duplicate", "updates_superseded", "tasks_issued", "tasks_abandoned",
+                  "tasks_refused", "rounds_closed", "rounds_extended", "snapshots_sent", "records_sent", "steps_failed"}
+        self.assertEqual(peers & others, set())
+        self.assertEqual(peers | others, counters)
+
+    @unittest.skipUnless(PROMTOOL.exists(), "no promtool in third_party/prometheus: ./run setup fetches it")
+    def test_prometheus_own_tool_takes_the_operators_files_and_the_metrics(self):
+        def promtool(*words, **options):
+            done = subprocess.run([PROMTOOL, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=SECONDS_MAX, check=False, **options)
+            return done.returncode, done.stdout
+
+        alerts = ROOT / "operations" / "prometheus_alerts.yaml"
+        count = len(re.findall("- alert:", alerts.read_text()))
+        code, said = promtool("check", "rules", alerts)
+        self.assertEqual((code, f"SUCCESS: {count} rules found" in said), (0, True), said)
+        # A dashboard's expressions, with Grafana's variables filled in, as rules: what Prometheus would be asked.
+        dashboard = json.loads((ROOT / "operations" / "grafana_dashboard.json").read_text())
+        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        rules = self.home / "dashboard.json"  # JSON is YAML
+        rules.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": [
+            {"record": f"panel:{i}", "expr": expression.replace("$__rate_interval", "5m")}
+            for i, expression in enumerate(expressions)]}]}))
+        code, said = promtool("check", "rules", rules)
+        self.assertEqual((code, f"SUCCESS: {len(expressions)} rules found" in said), (0, True), said)
+        self.enrol()
+        server, port = self.serve_watched()
+        server.wait_for("event=version version=0")
+        code, text = self.http(port, "/metrics")
+        self.assertEqual(code, 200)
+        self.assertEqual(promtool("check", "metrics", input=text), (0, ""))
+        wrong = text.replace("_total", "_sum")  # a tool that is happy with anything would be no test
+        self.assertNotEqual(promtool("check", "metrics", input=wrong)[0], 0)
+        self.assertEqual(server.stop(), OK)
+
     def openssl(self, *words):
         words = ["openssl", *map(str, words)]
         subprocess.run(words, cwd=self.home, capture_output=True, timeout=SECONDS_MAX, check=True)
@@ -1071,6 +1210,15 @@ staleness_max = STALENESS
         self.openssl("ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", f"{authority}.pem", "-keyfile",
                      f"{authority}.key", "-in", "kitchen.csr", "-startdate", begin, "-enddate", end, "-out",
                      f"{name}.pem")
+
+    def renew(self, host):
+        """Another key and certificate of the server, for this name."""
+        self.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "server.key")
+        self.openssl("req", "-new", "-key", "server.key", "-subj", "/CN=server", "-addext",
+                     f"subjectAltName=DNS:{host}", "-addext", "keyUsage=digitalSignature", "-addext",
+                     "extendedKeyUsage=serverAuth", "-out", "server.csr")
+        self.openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                     "-days", "825", "-copy_extensions", "copy", "-out", "server.pem")
 
     def certificate(self, name="kitchen"):
         return ("--certificate", self.home / f"{name}.pem", "--key", self.home / "kitchen.key", "--server-ca",
@@ -1138,6 +1286,19 @@ staleness_max = STALENESS
         self.assertIn("certificates=kept", server.wait_for("event=reloaded"))
         self.assertIn("server.key is not the key", self.verb("serve", "--check-config", code=FILE))
         self.assertIn("server.key is not the key", self.verb("serve", code=FILE))
+        renewed = (*self.certificate()[:-1], "renewed")
+        self.assertEqual(self.doctor(target, NETWORK, *renewed), "server_certificate")
+        self.renew("renewed")
+        (self.home / "server.key").chmod(0o640)
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("server.key can be read by others", server.wait_for("event=reload_failed"))
+        self.assertIn("certificates=kept", server.wait_for("event=reloaded"))
+        self.assertIn("chmod 600", self.verb("serve", "--check-config", code=FILE))
+        self.assertIn("chmod 600", self.verb("serve", code=FILE))
+        (self.home / "server.key").chmod(0o600)
+        server.child.send_signal(signal.SIGHUP)
+        self.assertIn("certificates=read", server.wait_for("event=reloaded"))
+        self.assertEqual(self.doctor(target, NETWORK, *renewed), "registration_limit", "the new certificate counts")
         self.assertEqual(server.stop(), OK)
         counted = r"certificates_expired=[2-9]\d* certificates_early=1 certificates_foreign=1"
         self.assertRegex("".join(server.lines), counted)

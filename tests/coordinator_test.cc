@@ -893,6 +893,18 @@ TEST(Coordinator, ARevokedDeviceIsNotWaitedFor) {
   EXPECT_EQ(server.refuse(3)->reason, gs_Reason_REASON_REVOKED);
 }
 
+TEST(Coordinator, ADisabledDeviceIsToldThatItMayComeBack) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  server.coordinator->on_device_disabled(1, server.now_ms);
+  server.collect();
+  EXPECT_EQ(server.refuse(1)->reason, gs_Reason_REASON_INACTIVE);
+  server.coordinator->on_device_revoked(1, server.now_ms);  // for good now
+  server.hello(1);
+  EXPECT_EQ(server.refuse(1)->reason, gs_Reason_REASON_REVOKED);
+}
+
 TEST(Coordinator, TheLastRoundFinishesTheRun) {
   RunParameters p = scalar_parameters();
   p.round_count = 2;

@@ -23,7 +23,11 @@ class CredentialFiles : public testing::Test {
   std::string write(const char* name, const std::string& text) {
     const std::string path = (folder_ / name).string();
     std::ofstream(path) << text;
+    allow(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     return path;
+  }
+  static void allow(const std::string& path, std::filesystem::perms who) {
+    std::filesystem::permissions(path, who);
   }
   CredentialPaths good() {
     return {write("ca.pem", test_pem::kCa), write("server.pem", test_pem::kServer),
@@ -41,6 +45,20 @@ TEST_F(CredentialFiles, GoodOnesArePublished) {
   Credentials parsed;
   ASSERT_NE(board.read(), nullptr);
   EXPECT_EQ(board.read()->parse_into(&parsed, CertificateRole::kServer).text, nullptr);
+}
+
+TEST_F(CredentialFiles, AKeyThatOthersMayReadIsRefused) {
+  using std::filesystem::perms;
+  const CredentialPaths paths = good();
+  CredentialBoard board;
+  for (const perms others : {perms::group_read, perms::others_read, perms::group_write}) {
+    allow(paths.key, perms::owner_read | perms::owner_write | others);
+    EXPECT_THAT(board.load(paths), AllOf(StartsWith(paths.key + " can be read by others"), HasSubstr("chmod 600")));
+  }
+  EXPECT_EQ(board.read(), nullptr);
+  allow(paths.key, perms::owner_read);
+  allow(paths.certificate, perms::owner_read | perms::group_read | perms::others_read);
+  EXPECT_EQ(board.load(paths), "");
 }
 
 TEST_F(CredentialFiles, BadOnesAreNamedAndChangeNothing) {

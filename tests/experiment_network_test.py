@@ -55,6 +55,15 @@ class Network(unittest.TestCase):
         self.assertIn("--network: no case of X14 runs over connections", done.stderr)
         self.assertEqual(done.stdout, "result: verb=experiment error=usage\n")
 
+    def test_means_are_refused_where_they_mean_nothing(self):
+        for options, said in (["X5", "--means"], "--means: the references of X5 are no means of seeds; X1 to X4"), \
+                             (["X1", "--means", "--seed", "2"], "--seed excludes --means"), \
+                             (["X1", "--means", "--case", "K8"], "--case excludes --means"):
+            done = subprocess.run([PROGRAM, *options, "--results", self.folder / "results"], capture_output=True,
+                                  text=True, check=False, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, "result: verb=experiment error=usage\n"), options)
+            self.assertIn(said, done.stderr)
+
     def test_another_model_does_not_hold(self):
         _, (*case, digest) = self.simulate()
         self.assertFalse(experiment.NetworkCase((*case, f"{int(digest, 16) ^ 1:016x}")).run())

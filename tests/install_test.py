@@ -27,6 +27,7 @@ COMMAND_SECONDS_MAX = 60
 TRIAL = "gradstream-trial"
 BOOTED = "machine: booted"
 STATUS = "http://127.0.0.1:7434"
+SETTINGS = pathlib.Path("/etc/gradstream")
 
 # Mounts the machine below FOLDER and becomes its systemd. $1: its root; $2: an empty folder; $3: what is to be run in
 # it; $4: where its console goes. cgroups: systemd's own hierarchy only, of whatever version this kernel offers.
@@ -118,14 +119,14 @@ def five_minutes():
     return lines[1:]
 
 
-def device_standing():
+def device_standing(name):
     """What the page's picture of the fleet is made from; None: not there yet."""
     try:
         with urllib.request.urlopen(f"{STATUS}/status/devices", timeout=COMMAND_SECONDS_MAX) as answer:
             found = json.loads(answer.read())["devices"]
     except OSError:
         return None
-    return found[0] if found else None
+    return next((device for device in found if device["device"] == name), None)
 
 
 def wait_until(what, is_so):
@@ -135,8 +136,8 @@ def wait_until(what, is_so):
         time.sleep(0.1)
 
 
-def has_trained():
-    device = device_standing()
+def has_trained(name):
+    device = device_standing(name)
     return device is not None and device["connected"] and device["folded"] > 0
 
 
@@ -162,13 +163,39 @@ def check_services():
         assert b"<title>" in answer.read()
 
 
+def check_claim():
+    """The client goes on as attic, one of a batch: its unit lets it write the identity where client.conf says."""
+    own, claim, configuration = (pathlib.Path("/var/lib/gradstream/identity"), SETTINGS / "claim",
+                                 SETTINGS / "client.conf")
+    operator = ("sudo", "-u", "gradstream-server", "gradstream")
+    read(*operator, "claim", "add", "batch", "--out", "/var/lib/gradstream-server/claim")
+    read(*operator, "device", "disable", "kitchen")
+    (SETTINGS / "identity").unlink()
+    read("systemctl", "restart", "gradstream-client")
+    assert unit("gradstream-client", "ConditionResult") == "no", "started with nothing to show"
+    text, count = re.subn(r"(?m)^#(CREDENTIALS=--claim .*--name )kitchen", r"\1attic",
+                          configuration.read_text(encoding="ascii"))
+    assert count == 1, text
+    text, count = re.subn("--retry-ms 1000", "--retry-ms 100", text)  # the server is away a few times from here on
+    assert count == 1, text
+    configuration.write_text(text, encoding="ascii")
+    read("install", "-o", "gradstream", "-m", "600", "/var/lib/gradstream-server/claim", claim)
+    read("systemctl", "start", "gradstream-client")
+    wait_until("the device that claimed its identity did not train", lambda: has_trained("attic"))
+    assert own.owner() == "gradstream" and own.stat().st_mode & 0o777 == 0o600
+    claim.unlink()
+    read("systemctl", "restart", "gradstream-client")
+    assert unit("gradstream-client", "ActiveState") == "active", journal("gradstream-client")
+
+
 def check_day_two(package):
     main = unit("gradstream", "MainPID")
     read("systemctl", "reload", "gradstream")
     wait_until("no reload in the journal", lambda: "event=reloaded" in journal("gradstream"))
     assert unit("gradstream", "MainPID") == main
     read("systemctl", "kill", "--signal=KILL", "gradstream")
-    wait_until("the killed server did not come back", lambda: unit("gradstream", "NRestarts") == "1" and has_trained())
+    wait_until("the killed server did not come back",
+               lambda: unit("gradstream", "NRestarts") == "1" and has_trained("attic"))
     main = unit("gradstream", "MainPID")
     read("apt-get", "install", "--reinstall", "-y", package)  # an upgrade: what ran goes on with the new program
     wait_until("the server is gone after an upgrade",
@@ -178,14 +205,16 @@ def check_day_two(package):
 
 
 def check_removal():
-    state, settings = pathlib.Path("/var/lib/gradstream-server"), pathlib.Path("/etc/gradstream")
+    state = pathlib.Path("/var/lib/gradstream-server")
+    for name in re.findall(r"/etc/gradstream/(\S+)", (SETTINGS / "client.conf").read_text(encoding="ascii")):
+        (SETTINGS / name).touch()
     read("apt-get", "remove", "-y", "gradstream", "gradstream-client")
     assert unit("gradstream-client", "ActiveState") == "inactive"
-    assert (state / "gradstream.db").exists() and (settings / "gradstream.toml").exists()
+    assert (state / "gradstream.db").exists() and (SETTINGS / "gradstream.toml").exists()
     assert not pathlib.Path("/usr/bin/gradstream").exists()
-    (settings / "conf.d" / "run.toml").unlink()  # the operator's own file stays for the operator
+    (SETTINGS / "conf.d" / "run.toml").unlink()  # the operator's own file stays for the operator
     read("apt-get", "purge", "-y", "gradstream", "gradstream-client")
-    assert not state.exists() and not pathlib.Path("/var/lib/gradstream").exists() and not settings.exists()
+    assert not state.exists() and not pathlib.Path("/var/lib/gradstream").exists() and not SETTINGS.exists()
 
 
 def inside():
@@ -200,9 +229,10 @@ def inside():
     for line in five_minutes():
         print(f"$ {line}")
         print(read("bash", "-euc", line), end="", flush=True)
-    wait_until("the device did not train", has_trained)
+    wait_until("the device did not train", lambda: has_trained("kitchen"))
     print(f"machine: trained_after_s={time.monotonic() - begin:.1f}")
     check_services()
+    check_claim()
     check_day_two(next((ROOT / "build" / "package").glob("gradstream_*_amd64.deb")))
     check_removal()
     print("machine: passed")

@@ -1,6 +1,7 @@
 """The Debian package of the server: what is in it, what systemd says of the unit, that the man page and the completion
 know every verb and option of the program, and that the program in it serves with the configuration in it, tells its
-service manager so, and needs no library but those that the package names. Nothing is installed.
+service manager so, and needs no library but those that the package names; that what this configuration offers in
+comments is what the program does without them, and that the documents' links lead somewhere. Nothing is installed.
 """
 
 import gzip
@@ -71,6 +72,23 @@ def check_unit(tree):
     assert done.returncode == 0 and "gradstream.service" not in done.stdout, done.stdout
 
 
+def anchors_of(text):
+    """What a link to a heading of the document ends with."""
+    headings = re.findall(r"(?m)^#+ (.*)$", re.sub(r"(?ms)^```.*?^```$", "", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_documents(folder):
+    """Every link of theirs that does not name a host leads to a file of the package, and to a heading in it."""
+    documents = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    assert {"operating.md", "reliability.md", "algorithms.md"} <= set(documents), documents.keys()
+    for name, text in documents.items():
+        links = re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", text)
+        for target, anchor in [*links, *((picture, "") for picture in re.findall(r'src="(.*?)"', text))]:
+            assert (folder / (target or name)).is_file(), f"{name} links to {target}, which is not in the package"
+            assert not anchor or anchor in anchors_of(documents[target or name]), f"{name}: {target}#{anchor}"
+
+
 def completions(tree, *words):
     """What the shell offers behind these words, the last of which is being typed."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gradstream; '
@@ -94,7 +112,7 @@ def check_words(tree, program):
         told |= {f"{part[0]} {word}" for word in part[1].split(" | ")} if part[1] else {part[0]}
     assert told == set(VERBS), told ^ set(VERBS)
     groups = {verb.split()[0] for verb in VERBS}
-    assert completions(tree, "") == groups | {"--help"}
+    assert completions(tree, "") == groups | {"--help", "--version"}
     for group in ("device", "claim", "run", "model"):
         assert completions(tree, group, "") == {verb.split()[1] for verb in VERBS if verb.startswith(group)}
     for verb in VERBS:
@@ -102,6 +120,25 @@ def check_words(tree, program):
         assert completions(tree, *verb.split(), "--") == there, (verb, there ^ completions(tree, *verb.split(), "--"))
         help_of_group = read(program, *verb.split()[:-1], "--help")
         assert re.search(rf"(?m)^  {verb.split()[-1]} ", help_of_group), help_of_group
+
+
+def configuration_of(path, program):
+    """key -> value and where that is from, as the server would use the file."""
+    text = read(program, "serve", "--print-config", "--config", path)
+    return {key: (value, origin) for key, value, origin in re.findall(r"(?m)^(\w+) = (.*)  # (.*)$", text)}
+
+
+def check_configuration(tree, program, home):
+    """A key that the file offers in a comment stands in its section, with the value that it has without the line."""
+    path, opened = tree / "etc" / "gradstream" / "gradstream.toml", home / "opened.toml"
+    text = path.read_text(encoding="ascii")
+    offered = re.findall(r"(?m)^#(\w+) = ", text)
+    assert {"allow_psk_ke", "handshake_count_max"} <= set(offered), offered
+    opened.write_text(re.sub(r"(?m)^#(?=\w+ = )", "", text), encoding="ascii")
+    shut, there = configuration_of(path, program), configuration_of(opened, program)
+    for key in offered:
+        assert shut[key][1] == "default" and there[key][1].startswith(f"{opened}:"), (key, shut[key], there[key])
+        assert shut[key][0] == there[key][0], (key, shut[key], there[key])
 
 
 def check_service(tree, program, home):
@@ -142,6 +179,8 @@ def main():
         read("dpkg-deb", "--extract", path, tree)
         program = tree / "usr" / "bin" / "gradstream"
         check_words(tree, program)
+        check_documents(tree / "usr" / "share" / "doc" / "gradstream")
+        check_configuration(tree, program, home)
         check_service(tree, program, home)
         check_unit(tree)
 

@@ -6,12 +6,16 @@ Usage: page_test.py [--pictures FOLDER]       --pictures: draws the documentatio
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -77,6 +81,24 @@ class Run:
                 fleet.CLIENT, "--server", f"127.0.0.1:{self.ports[0]}", "--identity", f"{files}.identity",
                 "--data", f"{files}.gsd", "--state", "none", "--step-delay-ms", delay]))
 
+    def be_refused(self):
+        """A peer without TLS, a name that nobody enrolled, another key, and a path that is not there."""
+        with socket.create_connection(("127.0.0.1", self.ports[0]), timeout=SECONDS_MAX) as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            while peer.recv(1024):
+                pass
+        for name in ("nobody", ROOMS[0]):
+            identity = self.home / f"{name}.wrong"
+            identity.write_text(f"identity = {name}\nkey = {'00' * 32}\n", encoding="ascii")
+            identity.chmod(0o600)
+            subprocess.run([fleet.SERVER, "doctor", f"127.0.0.1:{self.ports[0]}", "--identity", identity],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS_MAX, check=False)
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(f"http://127.0.0.1:{self.ports[1]}/../keys", timeout=SECONDS_MAX).close()
+        kinds = ("plain_text_peers", "unknown_identities", "wrong_keys")
+        self.wait_until(lambda status: all(status["counters"][kind] > 0 for kind in kinds) and
+                        any(status["http"]["refusals"].values()), "four refusals")
+
     def status(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[1]}/status", timeout=SECONDS_MAX) as answer:
             return json.loads(answer.read())
@@ -116,6 +138,7 @@ def check(home):
         browser.part("waiting")
         run.start_devices()
         run.wait_until(lambda status: status["run"]["state"] == "finished", "the run's end")
+        run.be_refused()
         browser.part("finished")
         browser.part("keyboard")
         browser.part("layout")

@@ -337,6 +337,8 @@ class Registration : public ServerThreads {
     std::ofstream(config.server.credentials.authority) << test_pem::kCa;
     std::ofstream(config.server.credentials.certificate) << test_pem::kServer;
     std::ofstream(config.server.credentials.key) << test_pem::kServerKey;
+    std::filesystem::permissions(config.server.credentials.key,
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     return config;
   }
   void SetUp() override {

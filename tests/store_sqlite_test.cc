@@ -13,7 +13,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "server/config.h"
+#include "server/run_parameters.h"
 #include "tests/power_cut_vfs.h"
 
 namespace gradstream {
@@ -22,6 +26,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kPath = "run.db";
+constexpr uid_t kOtherUser = 65534;  // nobody
 
 JournalRecord record_of(uint64_t sequence) {
   JournalRecord r;
@@ -299,31 +304,47 @@ TEST(StoreSqlite, IdentitiesSayTheGenerationOfTheirKey) {
   }
 }
 
-// What the first release wrote: CREATE TABLE and rows as its program made them.
-constexpr const char* kFormat1 =
-    "PRAGMA journal_mode=WAL; PRAGMA application_id=0x47536462;"
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
-    " revoked INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
-    " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE journal (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL, kind INTEGER NOT NULL,"
-    " device INTEGER NOT NULL, task_sequence INTEGER NOT NULL, version INTEGER NOT NULL, base_version INTEGER NOT NULL,"
-    " steps_done INTEGER NOT NULL, weight INTEGER NOT NULL, verdict INTEGER NOT NULL, reason INTEGER NOT NULL,"
-    " detail INTEGER NOT NULL, step_scale REAL NOT NULL, loss_before REAL NOT NULL, loss_after REAL NOT NULL,"
-    " digest INTEGER NOT NULL, time_ms INTEGER NOT NULL, payload BLOB NOT NULL, crc32c INTEGER NOT NULL,"
-    " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID;"
-    "INSERT INTO meta VALUES ('schema_version',1);"
-    "INSERT INTO devices VALUES (0,'old',x'0101010101010101010101010101010101010101010101010101010101010101',0,5);"
-    "INSERT INTO devices VALUES (1,'gone',x'0202020202020202020202020202020202020202020202020202020202020202',1,6);"
-    "INSERT INTO runs VALUES (1,'r','p','s',3,1,7);";
-
+// What the first release wrote (tests/format_1.sql says how).
 void write_format_1(const std::string& path) {
+  std::ifstream file(GS_SOURCE_DIR "/tests/format_1.sql");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
   sqlite3* connection = nullptr;
   ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(connection, kFormat1, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
+  EXPECT_EQ(sqlite3_exec(connection, text.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
   sqlite3_close(connection);
   chmod(path.c_str(), 0600);
+}
+
+// Each row's columns as SQL literals, which keep every bit.
+std::vector<std::string> rows_of(const std::string& path, const std::string& table,
+                                 const std::vector<std::string>& columns) {
+  std::string row;
+  for (const std::string& column : columns) {
+    row += (row.empty() ? "quote(" : "||','||quote(") + column + ")";
+  }
+  std::vector<std::string> rows;
+  sqlite3* connection = nullptr;
+  sqlite3_stmt* statement = nullptr;
+  EXPECT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_prepare_v2(connection, ("SELECT " + row + " FROM " + table).c_str(), -1, &statement, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(connection);
+  while (sqlite3_step(statement) == SQLITE_ROW) {
+    rows.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
+  }
+  sqlite3_finalize(statement);
+  sqlite3_close(connection);
+  return rows;
+}
+
+// All that no format has changed, table by table.
+std::vector<std::vector<std::string>> kept_rows(const std::string& path) {
+  return {rows_of(path, "devices", {"device_index", "name", "key", "created_ms"}),
+          rows_of(path, "runs", {"id", "name", "digest", "state", "created_ms"}),
+          rows_of(path, "journal",
+                  {"run", "sequence", "kind", "device", "task_sequence", "version", "base_version", "steps_done",
+                   "weight", "verdict", "reason", "detail", "step_scale", "loss_before", "loss_after", "digest",
+                   "time_ms", "payload", "crc32c"})};
 }
 
 DeviceKey key_of(uint8_t byte) {
@@ -394,29 +415,62 @@ TEST(StoreSqlite, AClaimLetsInAsManyAsItMayAndEachOnce) {
 
 TEST(StoreSqlite, TheFirstFormatIsBroughtToThisOne) {
   const Folder folder;
-  write_format_1(folder.file("a.db"));
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  auto kept = kept_rows(path);
+  ASSERT_EQ(kept[0].size(), 3U);
+  ASSERT_EQ(kept[2].size(), 31U);
   for (int opening = 0; opening < 2; ++opening) {
     SqliteDatabase database;
-    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk) << database.error();
+    ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+    EXPECT_EQ(kept_rows(path), kept);
     std::vector<DeviceRow> rows;
     ASSERT_EQ(database.devices(&rows), StoreStatus::kOk) << database.error();
-    ASSERT_EQ(rows.size(), 2U + static_cast<size_t>(opening));
+    ASSERT_EQ(rows.size(), 3U + static_cast<size_t>(opening));
     EXPECT_EQ(rows[0].state, DeviceState::kActive);
-    EXPECT_EQ(rows[1].state, DeviceState::kRevoked);
-    EXPECT_EQ(rows[1].created_ms, 6U);
+    EXPECT_EQ(rows[2].state, DeviceState::kRevoked);
     std::optional<DeviceRow> row;
-    ASSERT_EQ(database.find_device("old", &row), StoreStatus::kOk);
-    DeviceKey key;
-    key.fill(1);
-    EXPECT_EQ(row->key, key);
+    ASSERT_EQ(database.find_device("b", &row), StoreStatus::kOk);
+    EXPECT_EQ(row->key, key_of(2));
     EXPECT_EQ(row->generation, 0U);
+    EXPECT_EQ(row->previous_until_ms, 0U);
     std::vector<ClaimRow> claims;
     EXPECT_EQ(database.claims(&claims), StoreStatus::kOk) << database.error();
-    std::optional<RunRow> run;
-    ASSERT_EQ(database.find_run(1, &run), StoreStatus::kOk);
-    EXPECT_EQ(run->name, "r");
+    EXPECT_TRUE(claims.empty());
     std::optional<uint32_t> index;
-    ASSERT_EQ(database.add_device("new", key, 7, &index), StoreStatus::kOk);
+    ASSERT_EQ(database.add_device("new", key_of(9), 7, &index), StoreStatus::kOk);
+    kept = kept_rows(path);
+  }
+}
+
+// What was called otherwise is brought to its name of today, in both texts, and nothing else is touched.
+TEST(StoreSqlite, RunsOfTheFirstReleaseRead) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  const auto before = rows_of(path, "runs", {"parameters"});
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+  const auto after = rows_of(path, "runs", {"parameters"});
+  std::vector<RunRow> runs;
+  ASSERT_EQ(database.runs(&runs), StoreStatus::kOk);
+  ASSERT_EQ(runs.size(), 2U);
+  const CorrectionForm forms[] = {CorrectionForm::kNone, CorrectionForm::kLocal};
+  const std::vector<std::string> changed[] = {{"correction_form", "use_correction"}, {"use_correction"}};
+  const uint64_t counts[] = {12, 19};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(differing_keys(before[i], after[i]), changed[i]);
+    RunParameters parameters;
+    EXPECT_EQ(parse_run_source(runs[i].source, &parameters), "");
+    EXPECT_THAT(differing_keys(runs[i].parameters, canonical_text(parameters)), testing::IsEmpty());
+    EXPECT_EQ(parameters.correction_form, forms[i]);
+    SqliteStore journal(database, runs[i].id);
+    JournalRecord last;
+    ASSERT_EQ(journal.read([&last](const JournalRecord& record) {
+      last = record;
+      return true;
+    }), StoreStatus::kOk) << database.error();
+    EXPECT_EQ(last.sequence, counts[i]);
   }
 }
 
@@ -467,7 +521,8 @@ TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
   std::optional<uint32_t> index;
   ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index), StoreStatus::kOk);  // stands in the write-ahead log
-  ASSERT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db")), "");
+  std::string error;
+  ASSERT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db"), &error), StoreStatus::kOk) << error;
   ASSERT_EQ(database.add_device("later", DeviceKey{}, 7, &index), StoreStatus::kOk);
   struct stat info = {};
   ASSERT_EQ(stat(folder.file("copy.db").c_str(), &info), 0);
@@ -479,9 +534,108 @@ TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {
   std::vector<DeviceRow> rows;
   ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
   EXPECT_EQ(rows.size(), 1U);
-  EXPECT_NE(copy_database(folder.file("a.db"), folder.file("copy.db")).find("remove it"), std::string::npos);
-  EXPECT_NE(copy_database(folder.file("none.db"), folder.file("b.db")), "");
-  EXPECT_NE(copy_database(folder.file("a.db"), folder.file("none/b.db")), "");
+  EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("remove it"));
+  EXPECT_EQ(copy_database(folder.file("none.db"), folder.file("b.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("none.db cannot be read: No such file"));
+  EXPECT_EQ(copy_database(folder.file(""), folder.file("b.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("is no regular file"));
+  EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("none/b.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("check its folder"));
+}
+
+// Copies as a user who may not write the folder of `from` (root may write everywhere). The error, or "copied"; empty
+// where root cannot become another user.
+std::string copy_as_another_user(const std::string& from, const std::string& to) {
+  int ends[2] = {};
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() != 0 || (setgid(kOtherUser) == 0 && setuid(kOtherUser) == 0)) {
+      std::string error;
+      const StoreStatus status = copy_database(from, to, &error);
+      error = status == StoreStatus::kOk ? "copied" : error;
+      [[maybe_unused]] const ssize_t size = write(ends[1], error.data(), error.size());
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said(4096, 0);
+  const ssize_t size = read(ends[0], said.data(), said.size());
+  said.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  close(ends[0]);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  return said;
+}
+
+constexpr const char* kNoOtherUser = "root may write every folder, and cannot become another user here";
+
+// A folder of copies, in WAL mode as they were, that is only read, and one to copy into.
+TEST(StoreSqlite, ACopyWithAWriteAheadLogIsReadWhereItsFolderIsNotWritten) {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  chmod(folder.file("").c_str(), 0755);
+  const std::string copies = folder.file("100%25 of? #1");
+  fs::create_directory(copies);
+  fs::create_directory(folder.file("own"));
+  for (const char* const name : {"whole.db", "torn.db"}) {
+    const std::string path = copies + "/" + name;
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file(name))), StoreStatus::kOk) << database.error();
+    std::optional<uint32_t> index;
+    ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index), StoreStatus::kOk);
+    fs::copy_file(folder.file(name), path);
+    fs::copy_file(folder.file(name) + "-wal", path + "-wal");
+  }
+  {
+    SqliteDatabase database;  // its last reader folds the log into the file
+    ASSERT_EQ(database.open(options_for(copies + "/whole.db")), StoreStatus::kOk) << database.error();
+  }
+  ASSERT_FALSE(fs::exists(copies + "/whole.db-wal"));
+  if (geteuid() == 0) {
+    for (const std::string& path :
+         {copies + "/whole.db", copies + "/torn.db", copies + "/torn.db-wal", folder.file("own")}) {
+      if (chown(path.c_str(), kOtherUser, kOtherUser) != 0) {
+        GTEST_SKIP() << kNoOtherUser;
+      }
+    }
+  }
+  chmod(copies.c_str(), 0555);
+  const std::string whole = copy_as_another_user(copies + "/whole.db", folder.file("own/whole.db"));
+  const std::string torn = copy_as_another_user(copies + "/torn.db", folder.file("own/torn.db"));
+  chmod(copies.c_str(), 0755);  // or it could not be removed
+  if (whole.empty()) {
+    GTEST_SKIP() << kNoOtherUser;
+  }
+  EXPECT_EQ(whole, "copied");
+  EXPECT_THAT(torn, HasSubstr("torn.db-wal belongs to it, and needs a folder that can be written: copy both files"));
+  SqliteDatabase copy;
+  ASSERT_EQ(copy.open(options_for(folder.file("own/whole.db"))), StoreStatus::kOk) << copy.error();
+  std::vector<DeviceRow> rows;
+  ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
+  EXPECT_EQ(rows.size(), 1U);
+}
+
+// SQLite tells by the mode that the pragma returns, not by an error. Here each connection passes over that pragma.
+TEST(StoreSqlite, ACopyThatKeepsItsWriteAheadLogIsRefused) {
+  const Folder folder;
+  { SqliteDatabase database; ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk); }
+  const auto pass_over = [](sqlite3* connection, char**, const sqlite3_api_routines*) {
+    const auto judge = [](void*, int action, const char* what, const char*, const char*, const char*) {
+      return action == SQLITE_PRAGMA && std::string_view(what) == "journal_mode" ? SQLITE_IGNORE : SQLITE_OK;
+    };
+    return sqlite3_set_authorizer(connection, judge, nullptr);
+  };
+  int (*const extension)(sqlite3*, char**, const sqlite3_api_routines*) = pass_over;
+  ASSERT_EQ(sqlite3_auto_extension(reinterpret_cast<void (*)()>(extension)), SQLITE_OK);
+  std::string error;
+  const StoreStatus status = copy_database(folder.file("a.db"), folder.file("copy.db"), &error);
+  sqlite3_reset_auto_extension();
+  EXPECT_EQ(status, StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("the copy's journal_mode stays unknown; name a file on a local disk"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("copy.db")));
 }
 
 TEST(StoreSqlite, ADatabaseThatOthersCanReadIsRefused) {

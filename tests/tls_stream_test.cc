@@ -230,6 +230,7 @@ class Certificates : public testing::TestWithParam<size_t> {
     std::ofstream(paths.authority) << test_pem::kCa;
     std::ofstream(paths.certificate) << certificate;
     std::ofstream(paths.key) << key;
+    std::filesystem::permissions(paths.key, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     ASSERT_EQ(board_.load(paths), "");
   }
   std::unique_ptr<TlsPeer> dial(const std::string& certificate, const std::string& authority = test_pem::kCa,

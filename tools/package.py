@@ -16,6 +16,7 @@ import sys
 from typing import NamedTuple
 
 import digits
+import package_documents
 import package_server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -87,7 +88,8 @@ def fill(tree, architecture):
     put(share / "man" / "man1" / f"{NAME}.1.gz", gzip.compress((DEBIAN / f"{NAME}.1").read_bytes(), mtime=0))
     put(share / "bash-completion" / "completions" / NAME, (DEBIAN / f"{NAME}.bash").read_bytes())
     documents = share / "doc" / NAME
-    put(documents / "README.md", (DEBIAN.parent / "README.md").read_bytes())
+    for name, content in package_documents.gather("boards/posix/README.md").items():
+        put(documents / name, content)
     (documents / "examples").mkdir()
     pixels, mean = digits.shards(1)
     digits.write_shard(documents / "examples" / "digits.gsd", pixels[0], mean)
@@ -142,7 +144,7 @@ def main():
                 raise Failure(f"unknown package {kind} (known: {' '.join([*TARGETS, SERVER])})")
             packages.append(make(kind))
             print(f"package: {packages[-1].relative_to(ROOT)}, {packages[-1].stat().st_size} bytes")
-    except Failure as failure:
+    except (Failure, FileNotFoundError) as failure:
         print(f"package: error: {failure}", file=sys.stderr)
         print("result: error=failed")
         return 1

@@ -5,11 +5,16 @@ import pathlib
 import re
 import shutil
 
+import package_documents
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN = ROOT / "operations" / "debian"
 NAME = "gradstream"
 ARCHITECTURE = "amd64"
 PROGRAM = ROOT / "build" / "dev" / "server" / "gradstream"
+# For operators, and what these refer them to.
+DOCUMENTS = ("docs/operating.md", "docs/page.png", "docs/page_fleet.png", "docs/page_phone.png",
+             "docs/reliability.md", "docs/algorithms.md", "docs/own_loss.md", "docs/wire.md")
 CONFFILES = ("/etc/gradstream/gradstream.toml",)
 DESCRIPTION = """\
 federated learning: the aggregation server
@@ -49,8 +54,7 @@ def contents():
         f"{documents}/examples/run.toml": (DEBIAN / "run.toml").read_bytes(),
         f"{documents}/examples/grafana_dashboard.json": (DEBIAN.parent / "grafana_dashboard.json").read_bytes(),
         f"{documents}/examples/prometheus_alerts.yaml": (DEBIAN.parent / "prometheus_alerts.yaml").read_bytes(),
-        f"{documents}/operating.md": (ROOT / "docs" / "operating.md").read_bytes(),
-        **{f"{documents}/{picture.name}": picture.read_bytes() for picture in (ROOT / "docs").glob("page*.png")},
+        **{f"{documents}/{name}": content for name, content in package_documents.gather(*DOCUMENTS).items()},
         f"{documents}/copyright": b"gradstream and Mbed TLS: Apache-2.0, /usr/share/common-licenses/Apache-2.0.\n"
                                   b"nanopb: Zlib; CLI11: BSD-3-Clause; Asio: BSL-1.0; toml++, spdlog, JSON for "
                                   b"Modern C++, uPlot: MIT; their texts stand in their sources, that of uPlot also in "

@@ -5,6 +5,7 @@
 # 2. Source packages in third_party/<name>, fetched with apt from the Debian mirrors that this machine uses already.
 #    bookworm's Mbed TLS is 2.28 and its nanopb package holds no sources, hence the source packages. A folder appears in
 #    one rename and carries its own stamp, so that an interrupted set-up continues where it stopped.
+#    Of prometheus' package, fetched likewise, promtool alone: it checks alert rules and metrics, and needs no service.
 # 3. With npm: uPlot, the chart library in the server's web page, and what tests that page in a browser; rp2040js, the
 #    emulator of the RP2040. Without them the page has tables only, and their tests are left out.
 #
@@ -15,6 +16,9 @@ export LC_ALL=C.UTF-8
 
 # PACKAGE/SUITE: the newest version in that suite, so that Debian's point releases do not break set-up.
 readonly SOURCES=(mbedtls/trixie lwip/trixie nanopb/bookworm)
+# PACKAGE/SUITE/FILE: of a package's binary that one file, three folders deep. Installed, prometheus is 96 MB and a
+# running service.
+readonly PROGRAMS=(prometheus/bookworm/usr/bin/promtool)
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 readonly STAMP=.fetched-by-setup
 readonly LOG=third_party/setup.log
@@ -52,11 +56,11 @@ missing_packages() {
     done
 }
 
-source_is_current() { [[ -f third_party/${1%/*}/$STAMP && $(<"third_party/${1%/*}/$STAMP") == "$1" ]]; }
+source_is_current() { [[ -f third_party/${1%%/*}/$STAMP && $(<"third_party/${1%%/*}/$STAMP") == "$1" ]]; }
 
 stale_sources() {
   local source
-  for source in "${SOURCES[@]}"; do
+  for source in "${SOURCES[@]}" "${PROGRAMS[@]}"; do
     source_is_current "$source" || printf '%s\n' "$source"
   done
 }
@@ -98,9 +102,21 @@ debian_mirrors() {
       print ($1 == "Debian" ? 0 : 1), $2 }' | sort -u | cut -d' ' -f2
 }
 
+# Into a folder below the current one, with fetch_sources()' options: the sources of PACKAGE/SUITE, or FILE alone of
+# its binary.
+bring() {
+  if [[ -z $2 ]]; then
+    "${APT[@]}" "${options[@]}" source "$1"
+    return
+  fi
+  local folder
+  "${APT[@]}" "${options[@]}" download "$1" && folder=$(basename ./*.deb .deb) && mkdir "$folder" &&
+    dpkg-deb --fsys-tarfile "$folder.deb" | tar -x -C "$folder" --strip-components=3 "./$2"
+}
+
 # Private lists and caches, so that the system's apt stays as it is and no root is needed.
 fetch_sources() {
-  local work=$PWD/third_party/.fetch uri name source unpacked options mirror_found=''
+  local work=$PWD/third_party/.fetch uri kind name source suite file unpacked options mirror_found=''
   say "fetching sources: $*"
   [[ -r $KEYRING ]] || die "$KEYRING is missing." \
     "Install the package debian-archive-keyring, then run ./run setup again."
@@ -110,27 +126,29 @@ fetch_sources() {
     -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User= -o Acquire::Languages=none)
   for uri in $(debian_mirrors); do
     for source in "$@"; do
-      printf 'deb-src [signed-by=%s] %s %s main\n' "$KEYRING" "$uri" "${source#*/}"
+      IFS=/ read -r name suite file <<<"$source"
+      [[ -n $file ]] && kind=deb || kind=deb-src
+      printf '%s [signed-by=%s] %s %s main\n' "$kind" "$KEYRING" "$uri" "$suite"
     done | sort -u >"$work/sources.list"
     if "${APT[@]}" "${options[@]}" -o APT::Update::Error-Mode=any update >>"$LOG" 2>&1; then
       mirror_found=$uri
       break
     fi
-    say "warning: no source lists from $uri"
+    say "warning: no package lists from $uri"
   done
   if [[ -z $mirror_found ]]; then
     show_log_end
-    die "no Debian mirror of this machine's apt lists gave the lists of source packages for: $*" \
+    die "no Debian mirror of this machine's apt lists gave the lists of packages for: $*" \
       "Check the network, and that /etc/apt/sources.list or /etc/apt/sources.list.d names a full Debian mirror for" \
       "bookworm main (its trixie suite is read too), then run ./run setup again. Full output: $LOG"
   fi
   for source in "$@"; do
-    name=${source%/*}
+    IFS=/ read -r name suite file <<<"$source"
     rm -rf "$work/unpack"
     mkdir "$work/unpack"
-    if ! (cd "$work/unpack" && "${APT[@]}" "${options[@]}" source "$source") >>"$LOG" 2>&1; then
+    if ! (cd "$work/unpack" && bring "$name/$suite" "$file") >>"$LOG" 2>&1; then
       show_log_end
-      die "apt-get source $source failed." "Check the network, then run ./run setup again. Full output: $LOG"
+      die "$source could not be fetched." "Check the network, then run ./run setup again. Full output: $LOG"
     fi
     unpacked=$(find "$work/unpack" -mindepth 1 -maxdepth 1 -type d)
     if [[ $name == nanopb ]]; then
@@ -196,8 +214,8 @@ main() {
     fetched=${#stale[@]}
   fi
   if [[ -n $result ]]; then
-    printf 'result: packages=%d installed=%d sources=%d fetched=%d seconds=%d\n' \
-      "$(wanted_packages | wc -l)" "${#missing[@]}" "${#SOURCES[@]}" "$fetched" "$((SECONDS - begin))"
+    printf 'result: packages=%d installed=%d sources=%d fetched=%d seconds=%d\n' "$(wanted_packages | wc -l)" \
+      "${#missing[@]}" "$((${#SOURCES[@]} + ${#PROGRAMS[@]}))" "$fetched" "$((SECONDS - begin))"
   fi
 }
 

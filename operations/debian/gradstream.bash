@@ -21,7 +21,7 @@ _gradstream() {
       ;;
   esac
   if ((COMP_CWORD == 1)); then
-    words='serve device claim backup restore doctor run model status --help'
+    words='serve device claim backup restore doctor run model status --help --version'
   elif ((COMP_CWORD == 2)) && [[ $verb == device ]]; then
     words='add import rotate list enable disable revoke'
   elif ((COMP_CWORD == 2)) && [[ $verb == claim ]]; then

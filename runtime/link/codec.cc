@@ -43,7 +43,7 @@ constexpr const char* kReasonNames[] = {
     "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
     "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
     "storage",       "singular",         "older_update",   "no_time",
-    "rate_limit",    "claim_used",       "claim_ended"};
+    "rate_limit",    "claim_used",       "claim_ended",    "inactive"};
 static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
 
 Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {

@@ -27,7 +27,7 @@ struct Secant {
 size_t secant_scratch_size(const ManifoldOps& manifold, Shape shape);
 
 // previous_gradient is in T_{x_{t-1}}, gradient in T_{x_t}. kSingular where s is undefined (the models are too far
-// apart for the inverse retraction), kOutOfMemory. Nothing is changed.
+// apart for the inverse retraction), kOutOfMemory; *out is then as it was.
 Status find_secant(const ManifoldOps& manifold, Shape shape, const Real* previous, const Real* current,
                    const Real* previous_gradient, const Real* gradient, Secant* out, Arena& arena);
 

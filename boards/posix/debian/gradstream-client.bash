@@ -19,7 +19,7 @@ _gradstream_client() {
     *)
       words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --state
         --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --once --until-finished
-        --help'
+        --version --help'
       ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
