@@ -257,8 +257,8 @@ std::string Part::conclude() {
   if (cases_.empty()) {
     return outcome_ == Outcome::kNoSuchCase
                ? ""
-               : line_of("result: name=%s seed=%u skipped=1 reason=no_%s_in_the_data_folder", experiment_.name, seed(),
-                         experiment_.needs);
+               : line_of("result: name=%s seed=%u skipped=1 reason=no_%s_in_the_data_folder data=%s", experiment_.name,
+                         seed(), experiment_.needs, options_.harness.request.data_folder.c_str());
   }
   is_written_ = write_picture(folder(), experiment_, curves_) && is_written_;
   Judgement judgement;
@@ -292,9 +292,9 @@ std::string Part::conclude() {
     text += line + "\n";
   }
   text += line_of(
-      "result: name=%s seed=%u passed=%d precision=%s cases=%zu references=%zu criteria=%u failed=%u seconds=%.0f",
+      "result: name=%s seed=%u passed=%d precision=%s cases=%zu references=%zu criteria=%u failed=%u seconds=%.0f%s",
       experiment_.name, seed(), judgement.passed() ? 1 : 0, kPrecisionName, cases_.size(), reference_count_,
-      judgement.check_count(), judgement.failed_count(), seconds);
+      judgement.check_count(), judgement.failed_count(), seconds, is_whole() ? "" : " judged=0");
   outcome_ = judgement.passed() ? Outcome::kPassed : Outcome::kFailed;
   cases_.clear();
   curves_.clear();

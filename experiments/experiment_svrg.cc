@@ -104,6 +104,9 @@ constexpr uint32_t kDeadlineMs = 100;
 
 // A float takes no matrix of a worse condition: a quarter of 1 / epsilon. Of X7's seeds 1 to 30 eight have one.
 constexpr double kFloatConditionMax = 2e6;
+// With such a matrix, so many steps of a size that does not know it leave SPD in double as well (the reference's own
+// scripts end there too); those of 2BBS, which are as long as the curvature allows, do not.
+constexpr uint32_t kLongTau = 7;
 // Above the floor of the gradient norm in float, 1e-4 to 1e-3: what Barzilai-Borwein steps are there is a quotient of
 // two roundings, now and then one that no device can take.
 constexpr double kFloatFloor = 1e-3;
@@ -125,6 +128,9 @@ std::vector<Case> x7_cases(const Request& request) {
         cases.back().parameters.fold_scale_log2 = 18;  // entries of matrices of condition 1e4 and more
         // A device whose matrix is too ill-conditioned for a float refuses its tasks: rounds then close without it.
         cases.back().may_lose_devices = !kIsDouble;
+        if (kIsDouble && is_ill && pair.tau >= kLongTau && named.algorithm != Algorithm::k2bbs) {
+          cases.back().expected_fault = "task_refused";
+        }
         if (!kIsDouble) {
           cases.back().stop_below = kFloatFloor;
           // Without that device some rounds have too few answers, and of 2BB's curvatures some are of another function.
@@ -154,15 +160,24 @@ constexpr std::array<ReferenceRounds, 9> kKarcherRounds = {{{"k5/tau2/SVRG", {17
                                                             {"k5/tau7/2BB", {14, 15}, {22, 25}},
                                                             {"k5/tau7/2BBS", {15, 15}, {24, 24}}}};
 
+// The gradient norm's rounding, some times the floor that runs in double come to (1e-13 to 1.5e-12): with seed 2 SVRG
+// is at 1.003e-10 in the round in which the reference is just below 1e-10.
+constexpr double kDoubleFloor = 5e-12;
+
+// Whether the curve is at the bound in that round for the first time, but for rounding.
+bool reaches(const Curve& curve, double bound, uint32_t round) {
+  const auto norm = [&](uint32_t of) { return curve.points.at(of).measures.grad_norm; };
+  return curve.points.size() > round && norm(round) <= bound + kDoubleFloor &&
+         (round == 0 || norm(round - 1) > bound - kDoubleFloor);
+}
+
 void check_karcher_rounds(const Curves& curves, uint32_t seed, Judgement* judgement) {
   for (const ReferenceRounds& row : kKarcherRounds) {
     const Curve& curve = curves.at(std::string("karcher/") + row.key);
-    const uint32_t first = curve.rounds_to(1e-6);
-    const uint32_t second = curve.rounds_to(1e-10);
     judgement->check(std::string(row.key) + ", rounds to 1e-6 and 1e-10: " + rounds_text(curve, 1e-6, 1e-10) +
                          ", of the reference " + std::to_string(row.first[seed - 1]) + "/" +
                          std::to_string(row.second[seed - 1]),
-                     first == row.first[seed - 1] && second == row.second[seed - 1]);
+                     reaches(curve, 1e-6, row.first[seed - 1]) && reaches(curve, 1e-10, row.second[seed - 1]));
   }
 }
 
@@ -185,6 +200,21 @@ void check_refusal(const Curves& curves, Judgement* judgement) {
   }
 }
 
+// The robustness that an ill-conditioned matrix is kept for.
+void check_scaled_converges(const Curves& curves, Judgement* judgement) {
+  double worst = 0;
+  bool has_fault = false;
+  for (const auto& [key, curve] : curves) {
+    if (key.ends_with("/2BBS")) {
+      has_fault = has_fault || !curve.fault.empty();
+      worst = std::max(worst, curve.points.back().measures.grad_norm);
+    }
+  }
+  judgement->check("RFedSVRG-2BBS converges with an ill-conditioned matrix whatever tau is: last gradient norms of " +
+                       figure(worst) + " at most, wanted 1e-6",
+                   !has_fault && worst <= 1e-6);
+}
+
 void x7_judge(const Curves& curves, const Request& request, Judgement* judgement) {
   const auto& svrg = curves.at("karcher/k5/tau2/SVRG");
   const auto& scaled = curves.at("karcher/k5/tau2/2BBS");
@@ -196,6 +226,9 @@ void x7_judge(const Curves& curves, const Request& request, Judgement* judgement
   judgement->check_seeds(request.seed, 2, "RFedAvg's last gradient norm", stalled, 5.2, 1.15);
   if (kIsDouble && request.seed <= 2) {
     check_karcher_rounds(curves, request.seed, judgement);
+  }
+  if (kIsDouble && karcher_condition(request.seed) > kFloatConditionMax) {
+    check_scaled_converges(curves, judgement);
   }
   const bool is_ill = !svrg.refusal.empty();  // the measure still has the device that the run lost
   const double reached = kIsDouble ? 1e-6 : 1e-1;

@@ -375,6 +375,25 @@ TEST(Experiment, GoesOnWithoutADeviceThatRefuses) {
   EXPECT_NE(run_case(one, options).fault.find("device=d8"), std::string::npos);
 }
 
+// The same matrix in double, where tau is 7: SVRG's steps leave SPD at once, as the reference's do; 2BBS's do not.
+TEST(Experiment, LongStepsOnAnIllMatrixEndAsExpected) {
+  if (sizeof(Real) != sizeof(double)) {
+    GTEST_SKIP() << "a float does not take the matrix";
+  }
+  HarnessOptions options;
+  options.request.seed = 3;
+  options.round_count_max = 5;
+  const std::vector<Case> cases = kX7.cases(options.request);
+  const Curve curve = run_case(case_of(cases, "karcher/k5/tau7/SVRG"), options);
+  EXPECT_NE(curve.fault.find("task_refused device=d8"), std::string::npos) << curve.fault;
+  EXPECT_TRUE(curve.is_fault_expected);
+  const Case& scaled = case_of(cases, "karcher/k5/tau7/2BBS");
+  EXPECT_EQ(scaled.expected_fault, "");
+  EXPECT_EQ(run_case(scaled, options).fault, "");
+  options.request.seed = 1;  // no ill matrix: no end is expected
+  EXPECT_EQ(case_of(kX7.cases(options.request), "karcher/k5/tau7/SVRG").expected_fault, "");
+}
+
 // A fleet of its own that comes to no end leaves its fault and what it had shown.
 TEST(Experiment, ATrainersFaultIsTheCurves) {
   Case one = kMemory.cases({1, ""}).front();
@@ -627,7 +646,7 @@ TEST(Campaign, RunsExperimentsSideBySideAndPrintsThemInOrder) {
     at = text.find(line, at);
     ASSERT_NE(at, std::string::npos) << line << " in\n" << text;
   }
-  EXPECT_NE(text.find("skipped=1 reason=no_folder_in_the_data_folder"), std::string::npos);
+  EXPECT_NE(text.find("skipped=1 reason=no_folder_in_the_data_folder data="), std::string::npos);
   EXPECT_NE(text.find(" cases=2 references=0 criteria="), std::string::npos) << "they have no reference";
   options.case_part = "nosuch";
   testing::internal::CaptureStdout();
