@@ -77,8 +77,7 @@ void Judgement::check(const std::string& what, bool holds) {
 
 void Judgement::check_near(const std::string& what, double value, double wanted, double factor) {
   const double ratio = value / wanted;
-  check(what + ": " + figure(value) + ", wanted " + figure(wanted) + " within a factor of " +
-            figure(factor, 6),
+  check(what + ": " + figure(value) + ", wanted " + figure(wanted) + " within a factor of " + figure(factor, 6),
         ratio >= 1 / factor && ratio <= factor);
 }
 

@@ -102,7 +102,8 @@ void claim_stall(const Curves& curves, const std::string& prefix, Judgement* jud
 // again every millisecond.
 constexpr uint32_t kDeadlineMs = 100;
 
-// A float takes no matrix of a worse condition: a quarter of 1 / epsilon. Of X7's seeds 1 to 30 eight have one.
+// A float takes no matrix of a worse condition: a quarter of 1 / epsilon. Of X7's seeds 1 to 30 eight have one,
+// which in double are what long steps do not survive.
 constexpr double kFloatConditionMax = 2e6;
 // With such a matrix, so many steps of a size that does not know it leave SPD in double as well (the reference's own
 // scripts end there too); those of 2BBS, which are as long as the curvature allows, do not.
@@ -166,7 +167,7 @@ constexpr double kDoubleFloor = 5e-12;
 
 // Whether the curve is at the bound in that round for the first time, but for rounding.
 bool reaches(const Curve& curve, double bound, uint32_t round) {
-  const auto norm = [&](uint32_t of) { return curve.points.at(of).measures.grad_norm; };
+  const auto norm = [&](uint32_t of) { return curve.at(of).measures.grad_norm; };
   return curve.points.size() > round && norm(round) <= bound + kDoubleFloor &&
          (round == 0 || norm(round - 1) > bound - kDoubleFloor);
 }

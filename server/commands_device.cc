@@ -16,6 +16,7 @@
 
 #include "runtime/link/claim.h"
 #include "server/commands.h"
+#include "server/credentials.h"
 
 namespace gradstream {
 
@@ -194,11 +195,6 @@ std::string check_import_file(const std::string& file) {
     return file + " is no file of at most 128 MiB";
   }
   return {};
-}
-
-bool is_read_by_others(const std::string& file) {
-  struct stat info = {};
-  return stat(file.c_str(), &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
 }
 
 }  // namespace

@@ -40,6 +40,11 @@ std::span<const char> with_end(const std::string& text) { return {text.c_str(), 
 
 }  // namespace
 
+bool is_read_by_others(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+}
+
 CredentialBundle::~CredentialBundle() {
   for (std::string* const text : {&authority_, &certificate_, &key_}) {
     wipe(text);
@@ -64,9 +69,7 @@ std::string load_credentials(const CredentialPaths& paths, CertificateRole role,
     return "TLS cannot start: no random bytes from the operating system; check /dev/urandom";
   }
   std::string problem = bundle->read(paths);
-  struct stat info = {};
-  if (problem.empty() && role == CertificateRole::kServer && stat(paths.key.c_str(), &info) == 0 &&
-      (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  if (problem.empty() && role == CertificateRole::kServer && is_read_by_others(paths.key)) {
     problem = paths.key + " can be read by others, and is the server's private key; chmod 600 " + paths.key;
   }
   if (!problem.empty()) {

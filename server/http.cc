@@ -9,6 +9,7 @@
 
 #include <sys/stat.h>
 
+#include "server/credentials.h"
 #include "server/listener.h"
 #include "server/log.h"
 #include "server/ports.h"
@@ -126,7 +127,7 @@ std::string read_token(const std::string& path, std::string* out) {
     return "server.http_token_file " + path + " cannot be read: " + std::strerror(errno) +
            "; make it with (umask 077; openssl rand -hex 32 > " + path + ")";
   }
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  if (is_read_by_others(path)) {
     return "server.http_token_file " + path + " can be read by others; chmod 600 " + path;
   }
   std::ifstream file(path);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runtime/training/encoding.h"
+#include "server/credentials.h"
 
 namespace gradstream {
 
@@ -483,9 +484,7 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   if (status == StoreStatus::kOk) {
     status = connect(options);
   }
-  struct stat info = {};
-  if (status == StoreStatus::kOk && options.vfs == nullptr && stat(path_.c_str(), &info) == 0 &&
-      (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  if (status == StoreStatus::kOk && options.vfs == nullptr && is_read_by_others(path_)) {
     return fail_with(StoreStatus::kFailed, "database " + name_ + " can be read by others, and holds keys; chmod 600 " +
                                                path_ + ", and rotate the keys if somebody may have");
   }

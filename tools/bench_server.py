@@ -25,6 +25,7 @@ task again, and how many deadlines ended something meanwhile. --restart does thi
 import argparse
 import contextlib
 import functools
+import http.client
 import math
 import os
 import pathlib
@@ -181,7 +182,7 @@ class Watchers:
                     with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/{path}",
                                                 timeout=METRICS_SECONDS_MAX) as answer:
                         answer.read()
-                except OSError as error:
+                except (OSError, http.client.HTTPException) as error:
                     self.problem = f"/{path}: {error}"
                     return
                 self.answers += 1
@@ -196,16 +197,16 @@ def write_identities(path, count):
 
 
 def start_server(home, identities, count, retry_ms=(IDLE_MS, IDLE_MS), handshakes=64, threads=1):
-    port, http = fleet.free_port(), fleet.free_port()
+    port, http_port = fleet.free_port(), fleet.free_port()
     config = home / "server.toml"
-    config.write_text(CONFIG.format(port=port, http=http, home=home, devices=count, connections=count + 50,
+    config.write_text(CONFIG.format(port=port, http=http_port, home=home, devices=count, connections=count + 50,
                                     values=UPDATE_VALUES, buffer=math.ceil(BUFFER_SHARE * count), retry_ms=retry_ms,
                                     handshakes=handshakes, threads=threads),
                       encoding="ascii")
     fleet.command([HANDSHAKES, "--certificates", home, count], "making certificates", 120)
     fleet.command([fleet.SERVER, "device", "import", identities, "--config", config], "enrolling")
     server = launch(home)
-    server.http_port = http
+    server.http_port = http_port
     return server, port
 
 

@@ -37,7 +37,8 @@ const REASONS = {
   singular: 'a local step left the region where it is defined: the step is too large',
 };
 
-// Counters of peers that were turned away, as docs/operating.md explains them; the others stand in the whole list.
+// Counters of peers that were turned away or not as expected, as docs/operating.md explains them; the others stand in
+// the whole list.
 const PEERS = {
   unknown_identities: 'names that nobody enrolled',
   revoked_identities: 'revoked devices',
