@@ -74,7 +74,7 @@ std::string write_secret_file(const std::string& path, const std::string& text) 
     return "identity file " + path + " exists already; remove it or give another --out";
   }
   if (file < 0) {
-    return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check the folder of --out";
+    return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check its folder";
   }
   const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
   const int cause = errno;
@@ -222,6 +222,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
     return code;
   }
+  const bool is_new_folder = !drawn.empty() && ::mkdir(out_folder.c_str(), S_IRWXU) == 0;
   std::vector<std::string> written;
   std::string taken;
   for (DeviceRow& row : imported.rows) {
@@ -241,6 +242,9 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   if (added != StoreStatus::kOk || !taken.empty()) {
     for (const std::string& path : written) {
       ::unlink(path.c_str());
+    }
+    if (is_new_folder) {
+      ::rmdir(out_folder.c_str());
     }
     return !problem.empty() ? fail(kExitFile, problem + "; nothing was enrolled")
            : taken.empty()  ? fail_database(database)
