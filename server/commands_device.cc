@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -153,6 +154,9 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 
 namespace {
 
+// Spreadsheets write it before UTF-8.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 // Line by line; empty, or an error with its line. Rows without a key get an all-zero one, for *drawn to say so.
 std::string parse_import(const std::string& file, Rows* out, std::set<std::string>* drawn) {
   std::ifstream in(file);
@@ -161,6 +165,9 @@ std::string parse_import(const std::string& file, Rows* out, std::set<std::strin
   for (uint32_t number = 1; std::getline(in, line); ++number) {
     if (line.ends_with('\r')) {
       line.pop_back();
+    }
+    if (number == 1 && line.starts_with(kByteOrderMark)) {
+      line.erase(0, kByteOrderMark.size());
     }
     if (line.empty() || line.front() == '#' || (number == 1 && (line == "name" || line == "name,key"))) {
       continue;
@@ -223,6 +230,10 @@ int device_import(const CommonOptions& options, const std::string& file, const s
     return code;
   }
   const bool is_new_folder = !drawn.empty() && ::mkdir(out_folder.c_str(), S_IRWXU) == 0;
+  if (!drawn.empty() && !is_new_folder && errno != EEXIST) {
+    return fail(kExitFile, "--out-folder " + out_folder + " cannot be made: " + std::strerror(errno) +
+                               "; nothing was enrolled");
+  }
   std::vector<std::string> written;
   std::string taken;
   for (DeviceRow& row : imported.rows) {

@@ -193,6 +193,10 @@ class Reader {
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
       if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+        if (section.empty() && !node.is_table()) {
+          error(&node, name + " stands before any section; put [server] or [run] above it");
+          continue;
+        }
         std::string what = section.empty() ? "section [" : "key " + section + ".";
         what += section.empty() ? name + "]" : name;
         error(&node, "unknown " + what + "; " + remedy_for(section, name, known_));

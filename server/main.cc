@@ -9,6 +9,7 @@
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
 #include "server/commands.h"
+#include "server/credentials.h"
 #include "server/doctor.h"
 
 namespace gradstream {
@@ -212,6 +213,10 @@ int doctor(Arguments* arguments) {
     return fail(kExitUsage, "doctor " + arguments->target + ": expected HOST:PORT or [ADDRESS]:PORT");
   }
   const Diagnosis diagnosis = diagnose(options);
+  if (!options.identity_file.empty() && is_read_by_others(options.identity_file)) {
+    std::fprintf(stderr, "gradstream: warning: others may read the key in %s: chmod 600\n",
+                 options.identity_file.c_str());
+  }
   Line line;
   line.add("target", arguments->target).add("cause", diagnosis.cause).add("step", diagnosis.step)
       .add("address", diagnosis.address).add("detail", diagnosis.detail).add("remedy", diagnosis.remedy)

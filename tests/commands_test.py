@@ -710,7 +710,7 @@ staleness_max = STALENESS
 
     def doctor(self, target, code=NETWORK, *arguments):
         text = self.run_program("doctor", target, "--format", "json", *arguments, code=code)
-        told = json.loads(text)
+        told = json.loads(text.splitlines()[0])  # a warning may follow
         self.assertTrue(told["cause"] == "none" or told["remedy"], text)
         return told["cause"]
 
@@ -777,7 +777,7 @@ staleness_max = STALENESS
     def test_many_devices_from_a_file(self):
         names, folder = self.home / "names.csv", self.home / "ids"
         key = "0123456789abcdefABCDEF" + "00" * 21
-        names.write_text(f"name,key\nn1\nn2,{key}\n\n# a comment\nn3\r\n")
+        names.write_text(f"\ufeffname,key\nn1\nn2,{key}\n\n# a comment\nn3\r\n", encoding="utf-8")
         names.chmod(0o644)
         self.assertIn("chmod 600", self.verb("device", "import", names, "--out-folder", folder, code=FILE))
         names.chmod(0o600)
@@ -805,7 +805,9 @@ staleness_max = STALENESS
         self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
         names.write_text("x\n")
         said = self.verb("device", "import", names, "--out-folder", self.home / "no" / "new", code=FILE)
-        self.assertIn("x.identity cannot be created: No such file or directory; check its folder", said)
+        self.assertIn(f"--out-folder {self.home}/no/new cannot be made: No such file or directory; nothing was", said)
+        said = self.verb("device", "import", names, "--out-folder", names, code=FILE)
+        self.assertIn("x.identity cannot be created: Not a directory; check its folder", said)
 
     def claim(self, server, name, stem=None, claim="batch", code=OK):
         """A client that has nothing but a claim: its output."""
@@ -923,6 +925,9 @@ staleness_max = STALENESS
         self.assertEqual(self.diagnose(server.port, "none", FILE), "identity_file")
         self.assertEqual(server.stop(), OK)
         self.assertEqual(self.doctor(target), "nothing_listening")
+        (self.home / "a.id").chmod(0o644)
+        said = self.run_program("doctor", target, "--identity", self.home / "a.id", code=NETWORK)
+        self.assertIn(f"warning: others may read the key in {self.home}/a.id: chmod 600", said)
         self.assertEqual(self.doctor("name.invalid:7433"), "dns")
         self.assertNotIn("event=session_left", "".join(server.lines))
         for wrong in ("here", "here:", ":7433", "::1:7433", "here:70000", "here:x"):
