@@ -19,14 +19,14 @@
 namespace gradstream {
 namespace {
 
-// Starts that a sensitive case is run from besides. Reason: one may happen to move it little.
-constexpr uint32_t kNudgeCount = 3;
-constexpr uint32_t kNotNudged = UINT32_MAX;
+// Starts that a sensitive case is run from besides. Reason: a unit of one entry, if that one is small, may move a run
+// by nothing at all.
+constexpr uint32_t kNudges[] = {0, 1, 2, kNudgeAll};
 
 struct Job {
   size_t part = 0;                     // the experiment
   const Case* one = nullptr;           // of its cases
-  uint32_t nudged_entry = kNotNudged;  // of a run beside the case's own
+  uint32_t nudged_entry = kNudgeNone;  // of a run beside the case's own
 };
 
 __attribute__((format(printf, 1, 2))) std::string line_of(const char* format, ...) {
@@ -113,8 +113,10 @@ void Part::prepare() {
   exceptions_ = read_exceptions(experiment_.name);
   for (const Case& one : cases_) {
     jobs_.push_back({index_, &one, options_.harness.nudged_entry});
-    for (uint32_t entry = 0; is_sensitive(one) && entry < kNudgeCount; ++entry) {
-      jobs_.push_back({index_, &one, entry});
+    for (const uint32_t nudge : kNudges) {
+      if (is_sensitive(one)) {
+        jobs_.push_back({index_, &one, nudge});
+      }
     }
   }
   left_ = jobs_.size();
@@ -149,7 +151,7 @@ bool Part::is_sensitive(const Case& one) const {
 
 bool Part::is_whole() const {
   return options_.case_part.empty() && options_.harness.round_count_max == UINT32_MAX &&
-         options_.harness.nudged_entry == kNotNudged;
+         options_.harness.nudged_entry == kNudgeNone;
 }
 
 std::string Part::folder() const {
@@ -196,12 +198,14 @@ bool Part::is_in_doubt(const Case& one) const {
 
 std::vector<Job> Part::doubts() {
   std::vector<Job> jobs;
-  if (kIsDouble || left_ > 0 || std::exchange(has_doubted_, true) || options_.harness.nudged_entry != kNotNudged) {
+  if (kIsDouble || left_ > 0 || std::exchange(has_doubted_, true) || options_.harness.nudged_entry != kNudgeNone) {
     return jobs;
   }
   for (const Case& one : cases_) {
-    for (uint32_t entry = 0; is_in_doubt(one) && entry < kNudgeCount; ++entry) {
-      jobs.push_back({index_, &one, entry});
+    for (const uint32_t nudge : kNudges) {
+      if (is_in_doubt(one)) {
+        jobs.push_back({index_, &one, nudge});
+      }
     }
   }
   left_ = jobs.size();

@@ -346,22 +346,34 @@ std::vector<Case> x9_cases(const Request& request) {
   return cases;
 }
 
-// Rounds of the reference, within the tenth by which its seeds 1 to 3 differ; 300: not within the run.
+// Rounds of the reference, run with each of these seeds. Those of 2BBS with z-scores are rounding's to a tenth (another
+// BLAS makes 98 of iris' 96), those that converge by a factor a round are the reference's.
 void check_table_rounds(const Curves& curves, uint32_t seed, Judgement* judgement) {
   struct Wanted {
     const char* key;
     double bound;
-    double rounds;
+    std::array<double, 3> rounds;  // with seeds 1 to 3
+    double factor;
   };
-  for (const Wanted& wanted :
-       {Wanted{"iris/zscore/2BBS", 1e-13, 96}, Wanted{"wine/zscore/2BBS", 1e-13, 44},
-        Wanted{"breast_cancer/zscore/2BBS", 1e-10, 69}, Wanted{"iris/zrownorm/SVRG", 1e-13, 63},
-        Wanted{"wine/zrownorm/SVRG", 1e-13, 133}, Wanted{"breast_cancer/zrownorm/SVRG", 1e-13, 173},
-        Wanted{"iris/zrownorm/2BB", 1e-13, 62}, Wanted{"wine/zrownorm/2BB", 1e-13, 125},
-        Wanted{"breast_cancer/zrownorm/2BB", 1e-13, 171}, Wanted{"iris/zrownorm/2BBS", 1e-13, 132}}) {
+  constexpr double kRounding = 1.1;
+  constexpr double kOneRound = 1.02;
+  for (const Wanted& wanted : {Wanted{"iris/zscore/2BBS", 1e-13, {96, 105, 98}, kRounding},
+                               Wanted{"wine/zscore/2BBS", 1e-13, {44, 44, 41}, kRounding},
+                               Wanted{"breast_cancer/zscore/2BBS", 1e-10, {69, 59, 74}, kRounding},
+                               Wanted{"iris/zrownorm/SVRG", 1e-13, {63, 71, 61}, kOneRound},
+                               Wanted{"wine/zrownorm/SVRG", 1e-13, {133, 138, 130}, kOneRound},
+                               Wanted{"breast_cancer/zrownorm/SVRG", 1e-13, {173, 165, 170}, kOneRound},
+                               Wanted{"iris/zrownorm/2BB", 1e-13, {62, 71, 61}, kOneRound},
+                               Wanted{"wine/zrownorm/2BB", 1e-13, {125, 135, 126}, kOneRound},
+                               Wanted{"breast_cancer/zrownorm/2BB", 1e-13, {171, 161, 171}, kOneRound},
+                               Wanted{"iris/zrownorm/2BBS", 1e-13, {132, 146, 125}, kOneRound}}) {
     const uint32_t rounds = curves.at(wanted.key).rounds_to(wanted.bound);
-    judgement->check_seeds(seed, 3, std::string(wanted.key) + ", rounds to " + figure(wanted.bound),
-                           rounds == UINT32_MAX ? 300.0 : rounds, wanted.rounds, 1.1);
+    const std::string what = std::string(wanted.key) + ", rounds to " + figure(wanted.bound);
+    if (seed >= 1 && seed <= wanted.rounds.size()) {
+      judgement->check_near(what, rounds, wanted.rounds[seed - 1], wanted.factor);
+    } else {
+      judgement->note("evidence   " + what + ": " + (rounds == UINT32_MAX ? "never" : std::to_string(rounds)));
+    }
   }
   for (const char* key : {"wine/zrownorm/2BBS", "breast_cancer/zrownorm/2BBS"}) {
     judgement->check(std::string(key) + " is not at 1e-13 in 300 rounds",

@@ -36,7 +36,7 @@ std::string exact(double value) {
   return text;
 }
 
-// Another workload's, but for one entry of its start, which is the next larger Real.
+// Another workload's, but for one entry of its start, or each, which is the next Real.
 class NudgedWorkload : public Workload {
  public:
   NudgedWorkload(std::shared_ptr<const Workload> workload, uint32_t entry)
@@ -48,9 +48,13 @@ class NudgedWorkload : public Workload {
   Problem problem(uint32_t device) const override { return workload_->problem(device); }
   Matrix start() const override {
     Matrix start = workload_->start();
-    if (static_cast<Eigen::Index>(entry_) < start.size()) {
-      double& entry = start.data()[entry_];
-      entry = static_cast<double>(std::nextafter(static_cast<Real>(entry), std::numeric_limits<Real>::infinity()));
+    const auto size = static_cast<uint32_t>(start.size());
+    const uint32_t first = entry_ == kNudgeAll ? 0 : std::min(entry_, size);
+    const uint32_t last = entry_ == kNudgeAll ? size : std::min(first + 1, size);
+    for (uint32_t i = first; i < last; ++i) {
+      const Real to =
+          (i - first) % 2 == 0 ? std::numeric_limits<Real>::infinity() : -std::numeric_limits<Real>::infinity();
+      start.data()[i] = static_cast<double>(std::nextafter(static_cast<Real>(start.data()[i]), to));
     }
     return start;
   }
@@ -126,7 +130,7 @@ std::vector<Real> start_of(const Workload& workload) {
 
 Curve run_case(const Case& as_given, const HarnessOptions& options) {
   Case one = as_given;
-  if (options.nudged_entry != UINT32_MAX) {
+  if (options.nudged_entry != kNudgeNone) {
     one.workload = std::make_shared<NudgedWorkload>(as_given.workload, options.nudged_entry);
   }
   const auto begin = std::chrono::steady_clock::now();

@@ -9,13 +9,17 @@
 
 namespace gradstream {
 
+// Of HarnessOptions::nudged_entry.
+inline constexpr uint32_t kNudgeNone = UINT32_MAX;
+inline constexpr uint32_t kNudgeAll = UINT32_MAX - 1;  // every entry, up and down in turn
+
 struct HarnessOptions {
   Request request;
   std::string results_folder;             // NAME/seedS/ is made below it; empty: nothing is written
   uint32_t round_count_max = UINT32_MAX;  // cases are cut to so many rounds
   // This entry of the first model, by its index, is moved by one unit in its last place: how far the curve moves then
-  // is how much of it rounding decides. UINT32_MAX: none.
-  uint32_t nudged_entry = UINT32_MAX;
+  // is how much of it rounding decides.
+  uint32_t nudged_entry = kNudgeNone;
 };
 
 // The parameters of a case as the run has them: name, seed, model and problem filled in from the workload.

@@ -64,6 +64,11 @@ Matrix polar(const Matrix& a) {
   return q * x;
 }
 
+Matrix orthonormal(const Matrix& a) {
+  const Eigen::HouseholderQR<Eigen::MatrixXd> qr(a);
+  return qr.householderQ() * Eigen::MatrixXd::Identity(a.rows(), a.cols());
+}
+
 // The sine of the angle, from what of b lies outside the span of a.
 double principal_angle(const Matrix& a, const Matrix& b) {
   const Eigen::MatrixXd outside = b - a * (a.transpose() * b);

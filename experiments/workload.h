@@ -87,6 +87,8 @@ Eigenpairs symmetric_eigen(const Eigen::MatrixXd& a);
 Eigen::VectorXd singular_values(const Eigen::MatrixXd& a);
 // The solution w of a w = b, a symmetric and positive semidefinite.
 Eigen::VectorXd solve_semidefinite(const Eigen::MatrixXd& a, const Eigen::VectorXd& b);
+// The same span, to rounding, for columns that are orthonormal to a few units in the last place already.
+Matrix orthonormal(const Matrix& a);
 // U V' of the thin SVD.
 Matrix polar(const Matrix& a);
 // The largest principal angle between the spans of the columns of orthonormal a and b, accurate when small.

@@ -211,7 +211,7 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& want
     if (own.status() == Status::kOk) {
       return Attempt::kGranted;
     }
-    *why = "the claim has ended";
+    *why = "the claim has ended, and `gradstream claim add` makes another one";
   }
   return Attempt::kRefused;
 }
@@ -253,7 +253,7 @@ int claim_identity(const ClaimRun& run) {
         return settle(run, pending);
       case Attempt::kRefused:
         return fail(kExitIdentity, "the claim of the name " + run.name + " was refused: " + why +
-                                       "; see claim_refused in the server's log");
+                                       "; see claim_refused or tls_claim_ended in the server's log");
       case Attempt::kLater:
         break;
     }

@@ -229,6 +229,10 @@ int load_identity(const std::string& path, std::vector<char>* text, std::string*
                                : " line " + std::to_string(line) + " does not parse") +
                     ": give the file that `gradstream device add` wrote");
   }
+  if (gradstream::is_claim_identity(identity.name)) {
+    return fail(gradstream::kExitIdentity, path + " is a claim: give it as --claim, with --name, and --identity a file "
+                                                  "that is to be written");
+  }
   warn_of_readers(path);
   *name = identity.name;
   return gradstream::kExitOk;

@@ -82,14 +82,24 @@ Line& Line::add(const std::string& key, const std::string& value) {
 }
 
 Line& Line::add(const std::string& key, uint64_t value) {
-  pairs_.push_back({key, std::to_string(value), true});
+  pairs_.push_back({key, std::to_string(value), Kind::kNumber});
   return *this;
 }
 
 Line& Line::add_hex(const std::string& key, uint64_t value) { return add(key, hex(value)); }
 
 Line& Line::add_quoted(const std::string& key, const std::string& value) {
-  pairs_.push_back({key, value, false, true});
+  pairs_.push_back({key, value, Kind::kQuoted});
+  return *this;
+}
+
+Line& Line::add_flag(const std::string& key, bool value) {
+  pairs_.push_back({key, value ? "yes" : "no", Kind::kFlag});
+  return *this;
+}
+
+Line& Line::add_list(const std::string& key, const std::string& text, std::vector<std::string> all) {
+  pairs_.push_back({key, text, Kind::kList, std::move(all)});
   return *this;
 }
 
@@ -97,10 +107,11 @@ void Line::print(const CommonOptions& options) const {
   if (options.format == "json") {
     nlohmann::ordered_json json;
     for (const Pair& pair : pairs_) {
-      if (pair.is_number) {
-        json[pair.key] = std::stoull(pair.value);
-      } else {
-        json[pair.key] = pair.value;
+      switch (pair.kind) {
+        case Kind::kNumber: json[pair.key] = std::stoull(pair.value); break;
+        case Kind::kFlag: json[pair.key] = pair.value == "yes"; break;
+        case Kind::kList: json[pair.key] = pair.all; break;
+        default: json[pair.key] = pair.value;
       }
     }
     std::puts(json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
@@ -109,7 +120,8 @@ void Line::print(const CommonOptions& options) const {
   std::string text;
   for (const Pair& pair : pairs_) {
     text += text.empty() ? "" : " ";
-    text += pair.is_quoted ? pair.key + "=\"" + pair.value + "\"" : Fields().add(pair.key, pair.value).text();
+    text += pair.kind == Kind::kQuoted ? pair.key + "=\"" + pair.value + "\""
+                                       : Fields().add(pair.key, pair.value).text();
   }
   std::puts(text.c_str());
 }
@@ -125,7 +137,8 @@ const char* exit_code_text(int code) {
     case kExitInternal: return "a contract inside the program was broken: report it with the log";
     case kExitUsage: return "the command line";
     case kExitConfig: return "the configuration: a file, a variable or --set";
-    case kExitDatabase: return "the database is missing, damaged, foreign, full, or served by another server";
+    case kExitDatabase:
+      return "the database is missing, there already, damaged, foreign, full, or served by another server";
     case kExitNetwork: return "the address cannot be listened on or reached, or TLS cannot start";
     case kExitFrozen: return "the configuration differs from the run's frozen parameters";
     case kExitNotFound: return "no such device, run or version; or the name is taken";
@@ -195,10 +208,37 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
   return coordinator;
 }
 
-int check_credentials(const Config& config) {
-  CredentialBoard board;
-  const std::string problem =
-      config.server.credentials.is_set() ? board.load(config.server.credentials) : std::string();
+std::string read_first_model(const Config& config, std::vector<Real>* out) {
+  const std::string& path = config.server.first_model;
+  out->clear();
+  if (path.empty()) {
+    return {};
+  }
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open()) {
+    return "cannot read server.first_model " + path + ": name a CSV file, such as `gradstream model export` writes";
+  }
+  const std::string problem = parse_csv(text, config.run.shape, out);
+  return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
+}
+
+int check_files(const Config& config, bool may_write) {
+  std::string problem;
+  if (!config.server.export_dir.empty()) {
+    problem = check_export_folder(config.server.export_dir, may_write);
+  }
+  if (problem.empty() && config.server.credentials.is_set()) {
+    problem = CredentialBoard().load(config.server.credentials);
+  }
+  if (problem.empty() && !config.server.http_listen.empty() && !config.server.http_token_file.empty()) {
+    std::string token;
+    problem = read_token(config.server.http_token_file, &token);
+  }
+  if (problem.empty() && config.has_run) {
+    std::vector<Real> model;
+    problem = read_first_model(config, &model);
+  }
   return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
 }
 
@@ -208,7 +248,11 @@ int check_config(const CommonOptions& options, bool with_origins) {
   int code = load(options, &config, &origins);
   if (code == kExitOk && !with_origins) {
     const std::string problem = config.has_run ? check_new_run(config.run) : "";
-    code = problem.empty() ? check_credentials(config) : fail(kExitConfig, "[run] " + problem);
+    code = problem.empty() ? check_files(config, false) : fail(kExitConfig, "[run] " + problem);
+  }
+  if (code == kExitOk && !with_origins) {
+    const std::string problem = check_database_file(config.server.database);
+    code = problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
   }
   if (code == kExitOk) {
     std::fputs((with_origins ? config_text(config, origins) : config_text(config)).c_str(), stdout);
@@ -646,7 +690,6 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
   if (round.has_version && decode_payload(parameters, round.opened_by, &opened) == Status::kOk) {
     fleet.set_cohort(opened.cohort);
   }
-  const std::string missing = fleet.missing(round.version);
   const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
   const uint32_t wanted =
       is_past_deadline ? update_least(parameters, fleet.asked_count()) : update_goal(parameters, fleet.asked_count());
@@ -655,7 +698,8 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
     return;
   }
   Line().add("round", uint64_t{round.version}).add("state", round.state())
-      .add("answers", uint64_t{round.answered.size()}).add("wanted", uint64_t{wanted}).add("missing", missing)
+      .add("answers", uint64_t{round.answered.size()}).add("wanted", uint64_t{wanted})
+      .add_list("missing", fleet.missing(round.version), fleet.missing_names(round.version))
       .print(options);
 }
 
@@ -702,7 +746,7 @@ int status(const CommonOptions& options, uint32_t run_id) {
   line.add("run", uint64_t{run.id}).add("name", run.name).add_quoted("state", stored_run_state_text(run.state))
       .add("version", uint64_t{round.version}).add_hex("digest", round.digest).add("records", records)
       .add("devices", count(DeviceState::kActive)).add("revoked", count(DeviceState::kRevoked))
-      .add("served", is_served ? "yes" : "no").add("pending", count(DeviceState::kPending))
+      .add_flag("served", is_served).add("pending", count(DeviceState::kPending))
       .add("disabled", count(DeviceState::kDisabled)).print(options);
   print_round(options, run, round, parameters, devices);
   for (const DeviceRow& device : devices) {

@@ -36,10 +36,13 @@ struct CommonOptions {
 };
 
 int serve(const CommonOptions& options);
-// kExitFile and a sentence: the files of certificates that it names cannot be used.
-int check_credentials(const Config& config);
-// Prints the effective configuration, after a look at the files of certificates; or, without that look, with
-// the origin of each value where asked.
+// kExitFile and a sentence: a file or folder that it names cannot be used. may_write: also tries to write where files
+// are to be written.
+int check_files(const Config& config, bool may_write);
+// Of a new run, *out empty: drawn from the seed. Empty, or a sentence.
+std::string read_first_model(const Config& config, std::vector<Real>* out);
+// Prints the effective configuration, after a look at the files that it names; or, without that look, with the origin
+// of each value where asked.
 int check_config(const CommonOptions& options, bool with_origins);
 
 // server/commands_device.cc
@@ -99,14 +102,19 @@ class Line {
   Line& add_hex(const std::string& key, uint64_t value);
   // In quotes, also where the text needs none.
   Line& add_quoted(const std::string& key, const std::string& value);
+  // yes or no; a boolean in JSON.
+  Line& add_flag(const std::string& key, bool value);
+  // A list, all of it in JSON; `text` is what is shown of it.
+  Line& add_list(const std::string& key, const std::string& text, std::vector<std::string> all);
   void print(const CommonOptions& options) const;
 
  private:
+  enum class Kind : uint8_t { kText, kQuoted, kNumber, kFlag, kList };
   struct Pair {
     std::string key;
     std::string value;
-    bool is_number = false;
-    bool is_quoted = false;
+    Kind kind = Kind::kText;
+    std::vector<std::string> all = {};  // kList
   };
   std::vector<Pair> pairs_;
 };

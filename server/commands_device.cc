@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -74,7 +75,7 @@ std::string write_secret_file(const std::string& path, const std::string& text) 
     return "identity file " + path + " exists already; remove it or give another --out";
   }
   if (file < 0) {
-    return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check the folder of --out";
+    return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check its folder";
   }
   const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
   const int cause = errno;
@@ -153,6 +154,9 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 
 namespace {
 
+// Spreadsheets write it before UTF-8.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 // Line by line; empty, or an error with its line. Rows without a key get an all-zero one, for *drawn to say so.
 std::string parse_import(const std::string& file, Rows* out, std::set<std::string>* drawn) {
   std::ifstream in(file);
@@ -161,6 +165,9 @@ std::string parse_import(const std::string& file, Rows* out, std::set<std::strin
   for (uint32_t number = 1; std::getline(in, line); ++number) {
     if (line.ends_with('\r')) {
       line.pop_back();
+    }
+    if (number == 1 && line.starts_with(kByteOrderMark)) {
+      line.erase(0, kByteOrderMark.size());
     }
     if (line.empty() || line.front() == '#' || (number == 1 && (line == "name" || line == "name,key"))) {
       continue;
@@ -222,6 +229,11 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
     return code;
   }
+  const bool is_new_folder = !drawn.empty() && ::mkdir(out_folder.c_str(), S_IRWXU) == 0;
+  if (!drawn.empty() && !is_new_folder && errno != EEXIST) {
+    return fail(kExitFile, "--out-folder " + out_folder + " cannot be made: " + std::strerror(errno) +
+                               "; nothing was enrolled");
+  }
   std::vector<std::string> written;
   std::string taken;
   for (DeviceRow& row : imported.rows) {
@@ -241,6 +253,9 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   if (added != StoreStatus::kOk || !taken.empty()) {
     for (const std::string& path : written) {
       ::unlink(path.c_str());
+    }
+    if (is_new_folder) {
+      ::rmdir(out_folder.c_str());
     }
     return !problem.empty() ? fail(kExitFile, problem + "; nothing was enrolled")
            : taken.empty()  ? fail_database(database)

@@ -133,11 +133,23 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string nearest_of(std::string_view word, const std::vector<std::string>& known) {
-  const auto nearer = [&](const std::string& a, const std::string& b) {
-    return edit_distance(word, a) < edit_distance(word, b);
-  };
-  return *std::min_element(known.begin(), known.end(), nearer);
+// A key of an earlier release, and what takes its place; other keys are nearer to it by spelling.
+struct FormerKey {
+  std::string_view name;
+  const char* remedy;
+};
+constexpr FormerKey kFormerKeys[] = {
+    {"run.use_correction", "correction_form has taken its place: \"local\" for true, \"none\" for false"},
+};
+
+std::string remedy_for(std::string_view section, std::string_view key, const std::vector<std::string>& known) {
+  const std::string name = std::string(section) + "." + std::string(key);
+  for (const FormerKey& former : kFormerKeys) {
+    if (former.name == name) {
+      return former.remedy;
+    }
+  }
+  return "the nearest known one is " + nearest_of(key, known);
 }
 
 // What is being read, and what was wrong with it.
@@ -181,9 +193,13 @@ class Reader {
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
       if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+        if (section.empty() && !node.is_table()) {
+          error(&node, name + " stands before any section; put [server] or [run] above it");
+          continue;
+        }
         std::string what = section.empty() ? "section [" : "key " + section + ".";
         what += section.empty() ? name + "]" : name;
-        error(&node, "unknown " + what + "; the nearest known one is " + nearest_of(name, known_));
+        error(&node, "unknown " + what + "; " + remedy_for(section, name, known_));
       }
     }
     known_.clear();
@@ -430,6 +446,13 @@ std::string find_conflict(const Config& config) {
 }
 
 }  // namespace
+
+std::string nearest_of(std::string_view word, const std::vector<std::string>& known) {
+  const auto nearer = [&](const std::string& a, const std::string& b) {
+    return edit_distance(word, a) < edit_distance(word, b);
+  };
+  return *std::min_element(known.begin(), known.end(), nearer);
+}
 
 std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
   std::string errors = read_file(sources.path, out, origins);

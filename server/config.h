@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/credentials.h"
@@ -132,6 +133,9 @@ std::string load_config(const std::string& path, const std::vector<std::string>&
 std::vector<std::string> config_keys();
 // The value of one of them, as config_text() shows it.
 std::string value_text(const Config& config, const std::string& key);
+// Of the known words, at least one, that with the fewest edits to this one.
+std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
+
 // The variables of this process, for ConfigSources.
 std::vector<std::string> process_environment();
 

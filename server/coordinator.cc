@@ -245,7 +245,14 @@ void Coordinator::resume(uint64_t now_ms) {
   }
 }
 
-std::vector<Action> Coordinator::take_actions() { return std::exchange(state_->actions, {}); }
+std::vector<Action> Coordinator::take_actions(std::vector<Action> used) {
+  used.clear();
+  if (used.capacity() > kUsedActionCountMax) {
+    used = {};
+  }
+  return std::exchange(state_->actions, std::move(used));
+}
+
 
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
 const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }

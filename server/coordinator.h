@@ -47,10 +47,16 @@ enum class ActionKind : uint8_t {
   kLog,      // one structured line: level, event, text
 };
 
+// Actions whose memory is kept for the next ones. Reason: those of some updates, 100 KB; a record that becomes durable
+// may release thousands.
+inline constexpr size_t kUsedActionCountMax = 64;
+
 struct Action {
   ActionKind kind = ActionKind::kLog;
   SessionId session = 0;
   ServerMessage message = {};
+  // kSend: the answer's next message comes, perhaps only when its record is durable; a shell may keep this one for it.
+  bool has_more = false;
   gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
   JournalRecord record;
   uint32_t version = 0;  // kPublish
@@ -210,8 +216,8 @@ class Coordinator {
   void pause(uint64_t now_ms);
   void resume(uint64_t now_ms);
 
-  // Everything decided since the last call, in order.
-  std::vector<Action> take_actions();
+  // Everything decided since the last call, in order. used: its memory takes what comes next.
+  std::vector<Action> take_actions(std::vector<Action> used = {});
 
   // The model of the version last decided; at a kPublish, that version's. average: of the versions up to it.
   const Replica& model() const;

@@ -53,13 +53,17 @@ void Coordinator::State::respond(SessionId id, const ServerMessage& message, uin
   hold_or_act(std::move(action), required);
 }
 
-// A piece of the open version.
-void Coordinator::State::respond_sync(SessionId id, const ServerMessage& message) {
-  Action action;
-  action.kind = ActionKind::kSend;
-  action.session = id;
-  action.message = message;
-  hold_or_act(std::move(action), version_sequence, true);
+// Pieces of the open version. is_end: with the last of them a Task or Wait is all that is left of the answer; it may
+// leave with that, for a device can do nothing before it. Earlier ones leave at once.
+void Coordinator::State::respond_sync(SessionId id, const std::vector<ServerMessage>& pieces, bool is_end) {
+  for (const ServerMessage& piece : pieces) {
+    Action action;
+    action.kind = ActionKind::kSend;
+    action.session = id;
+    action.message = piece;
+    action.has_more = is_end && &piece == &pieces.back();
+    hold_or_act(std::move(action), version_sequence, true);
+  }
 }
 
 void Coordinator::State::close(SessionId id, gs_Reason reason) {

@@ -82,7 +82,7 @@ struct Coordinator::State {
   void log(LogLevel level, const char* event, const Fields& fields);
   void respond(SessionId id, const ServerMessage& message, uint64_t required);
   void close(SessionId id, gs_Reason reason);
-  void respond_sync(SessionId id, const ServerMessage& message);
+  void respond_sync(SessionId id, const std::vector<ServerMessage>& pieces, bool is_end);
   void hold_or_act(Action action, uint64_t required, bool is_sync = false);
   void release_held();
   void persist(JournalRecord record, uint64_t now_ms);

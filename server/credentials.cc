@@ -20,8 +20,8 @@ constexpr size_t kFileSizeMax = 65536;
 
 void wipe(std::string* text) { mbedtls_platform_zeroize(text->data(), text->size()); }
 
-// Empty, or a sentence.
-std::string read_file(const std::string& path, std::string* out) {
+// Empty, or a sentence about what is called so.
+std::string read_file(const std::string& path, const std::string& name, std::string* out) {
   std::error_code ignored;
   errno = std::filesystem::is_directory(path, ignored) ? EISDIR : 0;
   std::ifstream file(path, std::ios::binary);
@@ -30,10 +30,21 @@ std::string read_file(const std::string& path, std::string* out) {
     for (std::istreambuf_iterator<char> at(file), end; at != end && out->size() <= kFileSizeMax; ++at) {
       out->push_back(*at);
     }
-    return out->size() > kFileSizeMax ? path + " is above 64 KiB: no PEM file of a certificate or its key" : "";
+    return out->size() > kFileSizeMax ? name + " is above 64 KiB: no PEM file of a certificate or its key" : "";
   }
-  return path + " cannot be read: " + std::strerror(errno != 0 ? errno : EIO) +
+  return name + " cannot be read: " + std::strerror(errno != 0 ? errno : EIO) +
          "; check its path, and that the service's user may read it";
+}
+
+// What a sentence begins with: a server's files are known by their keys too, which may name one file.
+std::string text_of(CredentialFile file, const CredentialPaths& paths, CertificateRole role) {
+  const bool is_server = role == CertificateRole::kServer;
+  switch (file) {
+    case CredentialFile::kAuthority: return (is_server ? "server.device_ca_file " : "") + paths.authority;
+    case CredentialFile::kCertificate: return (is_server ? "server.certificate_file " : "") + paths.certificate;
+    case CredentialFile::kKey: break;
+  }
+  return (is_server ? "server.certificate_key_file " : "") + paths.key;
 }
 
 std::span<const char> with_end(const std::string& text) { return {text.c_str(), text.size() + 1}; }
@@ -51,12 +62,12 @@ CredentialBundle::~CredentialBundle() {
   }
 }
 
-std::string CredentialBundle::read(const CredentialPaths& paths) {
-  std::string problem = read_file(paths.authority, &authority_);
+std::string CredentialBundle::read(const CredentialPaths& paths, CertificateRole role) {
+  std::string problem = read_file(paths.authority, text_of(CredentialFile::kAuthority, paths, role), &authority_);
   if (problem.empty()) {
-    problem = read_file(paths.certificate, &certificate_);
+    problem = read_file(paths.certificate, text_of(CredentialFile::kCertificate, paths, role), &certificate_);
   }
-  return problem.empty() ? read_file(paths.key, &key_) : problem;
+  return problem.empty() ? read_file(paths.key, text_of(CredentialFile::kKey, paths, role), &key_) : problem;
 }
 
 CredentialProblem CredentialBundle::parse_into(Credentials* out, CertificateRole role) const {
@@ -68,9 +79,10 @@ std::string load_credentials(const CredentialPaths& paths, CertificateRole role,
   if (psa_crypto_init() != PSA_SUCCESS) {  // a key is checked with random numbers
     return "TLS cannot start: no random bytes from the operating system; check /dev/urandom";
   }
-  std::string problem = bundle->read(paths);
+  std::string problem = bundle->read(paths, role);
   if (problem.empty() && role == CertificateRole::kServer && is_read_by_others(paths.key)) {
-    problem = paths.key + " can be read by others, and is the server's private key; chmod 600 " + paths.key;
+    problem = text_of(CredentialFile::kKey, paths, role) +
+              " can be read by others, and is the server's private key; chmod 600 " + paths.key;
   }
   if (!problem.empty()) {
     return problem;
@@ -79,10 +91,7 @@ std::string load_credentials(const CredentialPaths& paths, CertificateRole role,
   if (found.text == nullptr) {
     return {};
   }
-  const std::string& path = found.file == CredentialFile::kAuthority     ? paths.authority
-                            : found.file == CredentialFile::kCertificate ? paths.certificate
-                                                                         : paths.key;
-  return path + " " + found.text;
+  return text_of(found.file, paths, role) + " " + found.text;
 }
 
 std::string CredentialBoard::load(const CredentialPaths& paths) {

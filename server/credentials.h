@@ -31,7 +31,7 @@ class CredentialBundle {
   CredentialBundle& operator=(const CredentialBundle&) = delete;
 
   // Empty, or a sentence that names the file, the cause and the remedy.
-  std::string read(const CredentialPaths& paths);
+  std::string read(const CredentialPaths& paths, CertificateRole role);
   CredentialProblem parse_into(Credentials* out, CertificateRole role) const;
 
  private:
@@ -43,8 +43,9 @@ class CredentialBundle {
 // Whether anybody but its owner has a right on a file that holds a secret. False where it is not there.
 bool is_read_by_others(const std::string& path);
 
-// Empty, or a sentence that names the file, the cause and the remedy. *bundle is what was read. A server's key that
-// others may read is refused; a device's key in the doctor's hands is its user's affair.
+// Empty, or a sentence that names the file, of a server also its key in the configuration, the cause and the remedy.
+// *bundle is what was read. A server's key that others may read is refused; a device's key in the doctor's hands is its
+// user's affair.
 std::string load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
                              Credentials* out);
 

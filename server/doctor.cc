@@ -255,7 +255,8 @@ void conclude_alert(int alert, Diagnosis* out) {
                       "enrol it with `gradstream device add`, in the database that this server has");
     case kAlertAccessDenied:
       return conclude(out, "not_active", detail,
-                      "it is pending, disabled or revoked: see `gradstream device list`, and `device enable`");
+                      "it is pending, disabled or revoked: see `gradstream device list`, and `device enable`; or it is "
+                      "a claim that has ended: see `claim list`, and `claim add`");
     case kAlertDecryptError:
       return conclude(out, "wrong_key", detail,
                       "the server has another key: give the device the file of the last `gradstream device add` or "
@@ -267,7 +268,7 @@ void conclude_alert(int alert, Diagnosis* out) {
     case kAlertIllegalParameter:
       return conclude(out, "key_exchange", detail,
                       "no common key exchange: psk_ke needs server.allow_psk_ke = true; without --psk-ke psk_dhe_ke is "
-                      "offered, with x25519 and P-256");
+                      "offered, with x25519 and P-256, which every gradstream server takes: is it one?");
     case kAlertInternalError:
       return conclude(out, "server_busy", detail, "the server met a fault of its own: its log says which");
     default: return conclude(out, "handshake", detail, "the server's log says why");

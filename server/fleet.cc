@@ -95,14 +95,28 @@ bool Fleet::is_asked(uint32_t index) const {
   return !device.is_revoked && (device.is_member || member_count_ == 0);
 }
 
+bool Fleet::is_missing(uint32_t index, uint32_t version) const {
+  return is_asked(index) && devices_[index].answered_version != version;
+}
+
 std::string Fleet::missing(uint32_t version) const {
   NameList names;
   for (uint32_t index = 0; index < size(); ++index) {
-    if (is_asked(index) && devices_[index].answered_version != version) {
+    if (is_missing(index, version)) {
       names.add(devices_[index].name);
     }
   }
   return names.text();
+}
+
+std::vector<std::string> Fleet::missing_names(uint32_t version) const {
+  std::vector<std::string> names;
+  for (uint32_t index = 0; index < size(); ++index) {
+    if (is_missing(index, version)) {
+      names.push_back(devices_[index].name);
+    }
+  }
+  return names;
 }
 
 SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {

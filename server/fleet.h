@@ -125,12 +125,15 @@ class Fleet {
   uint32_t asked_count() const { return member_count_ > 0 ? member_count_ : active_count_; }
   // Names of the asked devices that have not answered the version in time, as a NameList.
   std::string missing(uint32_t version) const;
+  std::vector<std::string> missing_names(uint32_t version) const;  // all of them
 
   SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
   // The verdict of a task that is kJudged.
   const JudgedTask& judged_task(uint32_t index, uint32_t task_sequence) const;
 
  private:
+  bool is_missing(uint32_t index, uint32_t version) const;
+
   std::vector<Device> devices_;
   uint32_t active_count_ = 0;
   uint32_t member_count_ = 0;  // active members

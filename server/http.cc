@@ -131,6 +131,10 @@ std::string read_token(const std::string& path, std::string* out) {
     return "server.http_token_file " + path + " can be read by others; chmod 600 " + path;
   }
   std::ifstream file(path);
+  if (!file.is_open()) {
+    return "server.http_token_file " + path + " cannot be read: " + std::strerror(errno) +
+           "; the server's user must own it (chown)";
+  }
   const bool is_read = static_cast<bool>(std::getline(file, *out));
   const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
   if (!is_read || out->size() < kTokenSizeMin || out->size() > kTokenSizeMax ||

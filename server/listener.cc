@@ -118,7 +118,7 @@ void Listener::order(const Entry& entry, SessionOrder order) {
   }
 }
 
-void Listener::send(SessionId session, const ServerMessage& message) {
+void Listener::send(SessionId session, const ServerMessage& message, bool has_more) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || found->second.is_closing) {
     return;
@@ -134,6 +134,7 @@ void Listener::send(SessionId session, const ServerMessage& message) {
               Fields().add("session", session).add("body", uint64_t{message.which_body}));
     return;
   }
+  what.frame.has_more = has_more;
   order(found->second, std::move(what));
 }
 

@@ -61,8 +61,8 @@ class Listener : public SessionOwner {
   std::string open(const Tcp::endpoint& endpoint);
   uint16_t port() const;
 
-  // To one session; nothing happens once it has ended. What is sent leaves with flush().
-  void send(SessionId session, const ServerMessage& message);
+  // To one session; nothing happens once it has ended. What is sent leaves with flush(); has_more: see OutFrame.
+  void send(SessionId session, const ServerMessage& message, bool has_more = false);
   void close(SessionId session, gs_Reason reason);
   void answer_claim(SessionId session, gs_Reason reason);
   void admit(SessionId session, TlsFault refusal, uint32_t device);

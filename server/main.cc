@@ -9,6 +9,7 @@
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
 #include "server/commands.h"
+#include "server/credentials.h"
 #include "server/doctor.h"
 
 namespace gradstream {
@@ -20,6 +21,33 @@ void assert_failed(const char* file, int line) {
 }
 
 namespace {
+
+// Where a verb is missing: what stands in its place, and what may. Empty: nothing does, and CLI11's sentence says it.
+std::string unknown_verb(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string path = "gradstream";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  const std::vector<std::string> words = at->remaining();
+  std::vector<std::string> known;
+  for (const CLI::App* verb : at->get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(verb->get_name());
+  }
+  if (words.empty() || known.empty()) {
+    return {};
+  }
+  if (words.front().starts_with('-')) {
+    return path + ": unknown option " + words.front() + "; " + path + " --help lists them";
+  }
+  std::string list;
+  for (const std::string& verb : known) {
+    list += (list.empty() ? "" : ", ") + verb;
+  }
+  return path + ": unknown verb " + words.front() + "; the nearest known one is " + nearest_of(words.front(), known) +
+         ", of " + list;
+}
 
 // Where the package puts it.
 constexpr const char* kInstalledConfig = "/etc/gradstream/gradstream.toml";
@@ -76,7 +104,7 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verb = app.add_subcommand(
       "serve",
       "serve the active run, or the latest; with none in the database, begin one from the configuration's [run]");
-  add_common(verb, arguments);
+  add_common(verb, arguments, false);  // its log has one form, its configuration is TOML
   auto* const check = verb->add_option("--check-config", arguments->check_config,
                                        "print the effective configuration (of FILE, or of --config) and exit");
   auto* const print = verb->add_option("--print-config", arguments->print_config,
@@ -185,6 +213,10 @@ int doctor(Arguments* arguments) {
     return fail(kExitUsage, "doctor " + arguments->target + ": expected HOST:PORT or [ADDRESS]:PORT");
   }
   const Diagnosis diagnosis = diagnose(options);
+  if (!options.identity_file.empty() && is_read_by_others(options.identity_file)) {
+    std::fprintf(stderr, "gradstream: warning: others may read the key in %s: chmod 600\n",
+                 options.identity_file.c_str());
+  }
   Line line;
   line.add("target", arguments->target).add("cause", diagnosis.cause).add("step", diagnosis.step)
       .add("address", diagnosis.address).add("detail", diagnosis.detail).add("remedy", diagnosis.remedy)
@@ -195,13 +227,14 @@ int doctor(Arguments* arguments) {
 void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
   auto* const verb = app.add_subcommand("doctor", "say why a device cannot connect, from where it is run");
   verb->add_option("target", arguments->target, "HOST:PORT of the server")->required();
-  verb->add_option("--identity", arguments->doctor.identity_file, "the device's file; without it an unknown one");
+  auto* const identity =
+      verb->add_option("--identity", arguments->doctor.identity_file, "the device's file; without it an unknown one");
   CredentialPaths& files = arguments->doctor.certificate;
   auto* const certificate =
       verb->add_option("--certificate", files.certificate, "the device's, in place of --identity");
   auto* const key = verb->add_option("--key", files.key, "of the certificate");
   auto* const authority = verb->add_option("--server-ca", files.authority, "that has signed the server's certificate");
-  certificate->needs(key)->needs(authority);
+  certificate->needs(key)->needs(authority)->excludes(identity);
   key->needs(certificate);
   authority->needs(certificate);
   verb->add_option("--server-name", arguments->doctor.server_name, "that the server's certificate is for, if not HOST")
@@ -291,6 +324,9 @@ int run_program(int argc, char** argv) {
   add_model(app, &arguments, &code);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    const std::string problem = unknown_verb(app);
+    return problem.empty() ? (app.exit(error), int{kExitUsage}) : fail(kExitUsage, problem);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }

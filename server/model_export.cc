@@ -116,11 +116,16 @@ std::string write_file_atomically(const std::string& path, std::span<const uint8
   return {};
 }
 
-std::string check_export_folder(const std::string& folder) {
+std::string check_export_folder(const std::string& folder, bool may_write) {
   struct stat info = {};
   if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return "export folder " + folder + " does not exist; create it (mkdir -p " + folder +
            ") or set server.export_dir to another one";
+  }
+  if (!may_write) {
+    return ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0
+               ? ""
+               : "export folder: " + cannot_write(folder, errno);
   }
   const std::string probe = folder + "/.gradstream_probe";
   const std::string problem = write_file_atomically(probe, {});

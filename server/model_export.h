@@ -31,8 +31,8 @@ std::string average_file_name(const std::string& version_path);
 
 // Empty, or a sentence that names the file, the cause and the remedy.
 std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);
-// Whether files can be made in the folder: empty or a sentence, as above.
-std::string check_export_folder(const std::string& folder);
+// Whether files can be made in the folder: empty or a sentence, as above. may_write: one is made and removed.
+std::string check_export_folder(const std::string& folder, bool may_write);
 
 }  // namespace gradstream
 

@@ -250,7 +250,8 @@ std::string check_model(const RunParameters& p) {
     }
   }
   if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
-    return "rows, cols: both from 1 to " + std::to_string(kDimensionMax);
+    return "rows, cols: both needed, from 1 to " + std::to_string(kDimensionMax) + "; they are " +
+           std::to_string(p.shape.rows) + " and " + std::to_string(p.shape.cols) + " (0: left out)";
   }
   if (manifold->check_shape(p.shape) != Status::kOk) {
     return "rows, cols: manifold " + std::string(manifold->name) + " has no points of shape " +

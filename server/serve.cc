@@ -60,22 +60,13 @@ int open_databases(const Config& config, SqliteDatabase* fleet, SqliteDatabase* 
 
 // Empty, or a sentence. A run that has a version keeps it.
 std::string set_first_model(const Config& config, Coordinator& coordinator) {
-  const std::string& path = config.server.first_model;
-  if (path.empty()) {
-    return {};
-  }
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open()) {
-    return "cannot read server.first_model " + path + ": name a CSV file, such as `gradstream model export` writes";
-  }
   std::vector<Real> model;
-  const std::string problem = parse_csv(text, config.run.shape, &model);
-  if (problem.empty()) {
+  std::string problem = read_first_model(config, &model);
+  if (problem.empty() && !model.empty()) {
     const Status status = coordinator.set_first_model(model);
     GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
   }
-  return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
+  return problem;
 }
 
 // The port for people and monitors; *out stays empty where none is configured.
@@ -328,13 +319,7 @@ int serve(const CommonOptions& options) {
   LogLevel level = LogLevel::kInfo;
   parse_log_level(config.server.log_level, &level);
   set_log_level(level);
-  if (!config.server.export_dir.empty()) {
-    const std::string problem = check_export_folder(config.server.export_dir);
-    if (!problem.empty()) {
-      return fail(kExitFile, problem);
-    }
-  }
-  code = check_credentials(config);
+  code = check_files(config, true);
   if (code != kExitOk) {
     return code;
   }

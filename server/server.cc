@@ -313,13 +313,14 @@ void Server::execute() {
     return;
   }
   executing_ = true;
-  for (std::vector<Action> actions = coordinator_->take_actions(); !actions.empty();
-       actions = coordinator_->take_actions()) {
+  std::vector<Action> actions = coordinator_->take_actions(std::move(used_actions_));
+  for (; !actions.empty(); actions = coordinator_->take_actions(std::move(actions))) {
     for (Action& action : actions) {
       execute(action);
     }
     listener_.flush();
   }
+  used_actions_ = std::move(actions);
   executing_ = false;
   note_round();
   mark_run_state();
@@ -329,7 +330,7 @@ void Server::execute() {
 void Server::execute(Action& action) {
   switch (action.kind) {
     case ActionKind::kSend:
-      listener_.send(action.session, action.message);
+      listener_.send(action.session, action.message, action.has_more);
       break;
     case ActionKind::kClose:
       listener_.close(action.session, action.reason);

@@ -147,6 +147,7 @@ void Session::queue(OutFrame frame) {
   }
   note_sent(frame);
   queue_.push_back(std::move(frame.bytes));
+  tail_has_more_ = frame.has_more;
   if (drain_message_ && !upload_begun_) {
     drain(*std::exchange(drain_message_, nullptr));
   }
@@ -175,6 +176,7 @@ void Session::flush() {
 
 void Session::queue_frame(std::span<const uint8_t> frame) {
   *gauge_ += cost_of(queue_.emplace_back(frame.begin(), frame.end()));
+  tail_has_more_ = false;
 }
 
 void Session::drop_queue() {
@@ -182,6 +184,7 @@ void Session::drop_queue() {
     *gauge_ -= cost_of(frame);
   }
   queue_.clear();
+  tail_has_more_ = false;
 }
 
 // While this end owes an answer the peer is not late; where the peer owes the next frame it is due as after an answer.
@@ -270,6 +273,7 @@ void Session::begin_closing() {
   state_ = State::kClosing;
   state_begin_ms_ = now_ms();
   frame_begin_ms_ = 0;
+  tail_has_more_ = false;  // nothing follows any more
   if (!pumping_) {
     pump();
   }
@@ -484,7 +488,7 @@ void Session::pump_output() {
   do {
     write_queued();
     stream_->flush();
-  } while (!queue_.empty() && stream_->can_write());
+  } while (sendable_count() > 0 && stream_->can_write());
   if (!stream_->is_writing()) {
     write_begin_ms_ = 0;
   } else if (write_begin_ms_ == 0 || stream_->wire_bytes_sent() != wire_counted_sent_) {
@@ -499,10 +503,20 @@ void Session::pump_output() {
   }
 }
 
-// As much of the queue as the stream takes.
+size_t Session::sendable_count() const { return queue_.size() - (tail_has_more_ ? 1 : 0); }
+
+// As much of the queue as the stream takes. Frames that fit into one TLS record share it: a record costs either end
+// more than the bytes in it.
 void Session::write_queued() {
-  while (!queue_.empty()) {
-    const Status status = stream_->write(queue_.front());
+  uint8_t record[kFrameSizeMax];
+  while (sendable_count() > 0) {
+    size_t size = 0;
+    size_t count = 0;
+    for (auto frame = queue_.begin(); count < sendable_count() && size + frame->size() <= sizeof record; ++frame) {
+      size = static_cast<size_t>(std::copy(frame->begin(), frame->end(), record + size) - record);
+      ++count;
+    }
+    const Status status = stream_->write({record, size});
     if (status == Status::kWouldBlock) {
       return;
     }
@@ -513,9 +527,11 @@ void Session::write_queued() {
       }
       return;
     }
-    ++counters_.frames_sent;
-    *gauge_ -= cost_of(queue_.front());
-    queue_.pop_front();
+    counters_.frames_sent += count;
+    for (; count > 0; --count) {
+      *gauge_ -= cost_of(queue_.front());
+      queue_.pop_front();
+    }
   }
 }
 

@@ -83,6 +83,7 @@ struct OutFrame {
   std::vector<uint8_t> bytes;
   uint64_t patience_ms = 0;  // the peer is due so long after it
   bool is_ack = false;
+  bool has_more = false;  // its session keeps it until something is queued behind it, or the session closes
 };
 // From any thread. kOk: *gauge counts it; kOutOfMemory: it would be more than queue_size_max; else it cannot be
 // encoded.
@@ -114,8 +115,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Session& operator=(const Session&) = delete;
 
   void start();
-  // queue() takes a message, flush() sends what is queued, so that messages of one origin leave in one write; send() is
-  // both. Nothing happens when the session is closing.
+  // queue() takes a message, flush() sends what is queued, so that messages of one origin leave in one write, and short
+  // ones in one TLS record; send() is both. Nothing happens when the session is closing.
   void queue(const ServerMessage& message);
   void queue(OutFrame frame);
   void flush();
@@ -152,6 +153,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void establish();
   void pump_input();
   void pump_output();
+  size_t sendable_count() const;
   void write_queued();
   void on_frame(std::span<const uint8_t> payload);
   void on_claim(std::span<const uint8_t> payload);
@@ -185,6 +187,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool pumping_ = false;
   FrameReader reader_;
   std::list<std::vector<uint8_t>> queue_;  // an empty deque would take half a kilobyte
+  bool tail_has_more_ = false;             // of the queue's last frame
   const std::shared_ptr<QueueGauge> gauge_;
   // Beginnings of what the deadlines measure; 0: not running.
   uint64_t state_begin_ms_ = 0;

@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <mbedtls/platform_util.h>
+#include <pwd.h>
 #include <sqlite3.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -147,7 +148,56 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+// After an attempt of this user at what belongs to `owner`.
+std::string unreadable(const std::string& name, int cause, uid_t owner) {
+  passwd entry = {};
+  passwd* user = nullptr;
+  char text[1024];
+  getpwuid_r(owner, &entry, text, sizeof text, &user);
+  const std::string who = user != nullptr ? user->pw_name : "#" + std::to_string(owner);
+  return "database " + name + " cannot be read: " + std::strerror(cause) + "; it is user " + who +
+         "'s: run this as that user (sudo -u " + who + ") or as root";
+}
+
+// Empty, or why no database can be at this path: its folder, its kind or its owner.
+std::string check_place(const std::string& path, const std::string& name, bool* is_there) {
+  *is_there = false;
+  struct stat folder_info = {};
+  const std::string folder = folder_of(path);
+  if (stat(folder.c_str(), &folder_info) != 0) {
+    return "database " + name + ": folder " + folder +
+           (errno == ENOENT
+                ? " does not exist; create it (mkdir -p " + folder + ") or set server.database to another path"
+                : " cannot be looked into: " + std::string(std::strerror(errno)) +
+                      "; run this as the user of the server, or as root");
+  }
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) {
+    return errno == ENOENT ? "" : unreadable(name, errno, folder_info.st_uid);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return "database " + name + " is no regular file; set server.database to a file";
+  }
+  if (::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0) {
+    return unreadable(name, errno, info.st_uid);
+  }
+  *is_there = true;
+  return {};
+}
+
+std::string check_mode(const std::string& path, const std::string& name) {
+  return is_read_by_others(path) ? "database " + name + " can be read by others, and holds keys; chmod 600 " + path +
+                                       ", and rotate the keys if somebody may have"
+                                 : "";
+}
+
 }  // namespace
+
+std::string check_database_file(const std::string& path) {
+  bool is_there = false;
+  const std::string problem = check_place(path, path, &is_there);
+  return problem.empty() ? check_mode(path, path) : problem;
+}
 
 const char* stored_run_state_text(StoredRunState state) {
   switch (state) {
@@ -297,24 +347,26 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
   if (options.vfs != nullptr) {
     return StoreStatus::kOk;
   }
-  struct stat info = {};
-  const std::string folder = folder_of(path_);
-  if (stat(folder.c_str(), &info) != 0) {
-    return fail_with(StoreStatus::kFailed, "database " + name_ + ": folder " + folder +
-                                               " does not exist; create it (mkdir -p " + folder +
-                                               ") or set server.database to another path");
+  bool is_there = false;
+  const std::string problem = check_place(path_, name_, &is_there);
+  if (!problem.empty()) {
+    return fail_with(StoreStatus::kFailed, problem);
   }
-  if (stat(path_.c_str(), &info) == 0) {
-    if (S_ISREG(info.st_mode)) {
-      return StoreStatus::kOk;
-    }
-    return fail_with(StoreStatus::kFailed, "database " + name_ + " is no regular file; set server.database to a file");
+  struct stat info = {};
+  const bool is_empty = is_there && stat(path_.c_str(), &info) == 0 && info.st_size == 0;
+  if (is_empty && !options.may_create) {
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " is an empty file; `gradstream device add` and "
+                                           "`gradstream serve` make it a database");
+  }
+  if (is_there) {
+    return StoreStatus::kOk;
   }
   if (!options.may_create) {
     return fail_with(StoreStatus::kFailed,
                      "database " + name_ + " does not exist; `gradstream device add` and `gradstream serve` create it; "
                      "check server.database in the configuration");
   }
+  const std::string folder = folder_of(path_);
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
     return fail_with(StoreStatus::kFailed, "database " + name_ + " cannot be created: " + std::strerror(errno) +
@@ -484,9 +536,9 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   if (status == StoreStatus::kOk) {
     status = connect(options);
   }
-  if (status == StoreStatus::kOk && options.vfs == nullptr && is_read_by_others(path_)) {
-    return fail_with(StoreStatus::kFailed, "database " + name_ + " can be read by others, and holds keys; chmod 600 " +
-                                               path_ + ", and rotate the keys if somebody may have");
+  if (status == StoreStatus::kOk && options.vfs == nullptr) {  // of another program's file it says what that is
+    const std::string problem = check_mode(path_, name_);
+    status = problem.empty() ? status : fail_with(StoreStatus::kFailed, problem);
   }
   if (status != StoreStatus::kOk || !options.check_integrity) {
     return status;

@@ -40,6 +40,10 @@ struct SqliteOptions {
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
 };
 
+// Empty, or a sentence: no database can be opened, or made, at this path, for its folder, its kind, its mode or its
+// owner. What is in the file is not looked at.
+std::string check_database_file(const std::string& path);
+
 //   pending --enable--> active <--enable/disable--> disabled        each --revoke--> revoked, for good
 enum class DeviceState : uint8_t { kPending = 1, kActive = 2, kDisabled = 3, kRevoked = 4 };
 const char* device_state_text(DeviceState state);

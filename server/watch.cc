@@ -290,14 +290,18 @@ std::string http_json(const HttpCounters& http) {
   return Object().add("requests", http.requests.load()).raw("refusals", refusals.text()).text();
 }
 
-// The number behind `after=`; 0 for none.
-uint32_t version_after(std::string_view query) {
+// The number behind `after=`; 0 without a query. None: it is another query.
+std::optional<uint32_t> version_after(std::string_view query) {
   constexpr std::string_view kKey = "after=";
-  uint32_t version = 0;
-  if (query.starts_with(kKey)) {
-    std::from_chars(query.data() + kKey.size(), query.data() + query.size(), version);
+  if (query.empty()) {
+    return 0;
   }
-  return version;
+  uint32_t version = 0;
+  const char* const end = query.data() + query.size();
+  const bool is_key = query.starts_with(kKey) && query.size() > kKey.size();
+  return is_key && std::from_chars(query.data() + kKey.size(), end, version) == std::from_chars_result{end, {}}
+             ? std::optional(version)
+             : std::nullopt;
 }
 
 HttpResponse respond(uint32_t status, std::string body, const char* type = "text/plain; charset=utf-8") {
@@ -447,7 +451,9 @@ HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snaps
     return respond(200, metrics_text(*snapshot, http), "text/plain; version=0.0.4; charset=utf-8");
   }
   if (path == "/status") {
-    return respond(200, status_json(*snapshot, http, version_after(target.query)), kJson);
+    const std::optional<uint32_t> after = version_after(target.query);
+    return after ? respond(200, status_json(*snapshot, http, *after), kJson)
+                 : respond(400, "the only query is after=VERSION, a whole number\n");
   }
   if (path == "/status/devices") {
     return respond(200, devices_json(*snapshot), kJson);

@@ -91,6 +91,10 @@ TEST(Config, UnknownKeysAreNamedWithTheirLineAndTheNearestKnownOne) {
                                 "connection_count_max"));
   EXPECT_THAT(errors, HasSubstr(":12: unknown key run.steps_size; the nearest known one is step_size"));
   EXPECT_THAT(errors, HasSubstr("unknown section [servers]; the nearest known one is server"));
+  EXPECT_THAT(errors_of(std::string(kRun) + "use_correction = true\n"),
+              HasSubstr(":7: unknown key run.use_correction; correction_form has taken its place: \"local\" for true"));
+  EXPECT_THAT(errors_of(std::string("listen = \"127.0.0.1:1\"\n") + kRun),
+              HasSubstr(":1: listen stands before any section; put [server] or [run] above it"));
   EXPECT_EQ(errors_of(std::string(kRun) + "[demo]\nanything = [1, 2]\n"), "");
 }
 

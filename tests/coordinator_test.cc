@@ -231,6 +231,30 @@ TEST(Coordinator, NothingLeavesBeforeItsRecordIsDurable) {
   EXPECT_EQ(server.ack(0)->version, 1U);
 }
 
+// What the disk does not hold up need not wait for what it does; for the last piece, a flight of its own would only
+// cost.
+TEST(Coordinator, OnlyTheLastPieceOfAModelMayWaitForTheTask) {
+  RunParameters p = scalar_parameters();
+  p.shape = {100, 40};
+  TestServer server(p);
+  server.start();
+  server.hello(0);
+  server.is_auto_persist = false;
+  server.sent.clear();
+  server.pull(0, false, 0, 0);
+  ASSERT_GT(server.sent.size(), 2U);
+  for (const Action& action : server.sent) {
+    ASSERT_EQ(action.message.which_body, gs_ServerMessage_snapshot_chunk_tag);
+    const gs_SnapshotChunk& chunk = action.message.body.snapshot_chunk;
+    EXPECT_EQ(action.has_more, chunk.offset + chunk.values.size == chunk.total);
+  }
+  const size_t piece_count = server.sent.size();
+  server.persist();
+  ASSERT_EQ(server.sent.size(), piece_count + 1);
+  EXPECT_EQ(server.sent.back().message.which_body, gs_ServerMessage_task_tag);
+  EXPECT_FALSE(server.sent.back().has_more);
+}
+
 TEST(Coordinator, APullWaitsForTheVersionOnItsWayToTheDisk) {
   TestServer server(scalar_parameters());
   server.start();

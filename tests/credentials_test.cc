@@ -26,9 +26,7 @@ class CredentialFiles : public testing::Test {
     allow(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     return path;
   }
-  static void allow(const std::string& path, std::filesystem::perms who) {
-    std::filesystem::permissions(path, who);
-  }
+  static void allow(const std::string& path, std::filesystem::perms who) { std::filesystem::permissions(path, who); }
   CredentialPaths good() {
     return {write("ca.pem", test_pem::kCa), write("server.pem", test_pem::kServer),
             write("server.key", test_pem::kServerKey)};
@@ -53,7 +51,9 @@ TEST_F(CredentialFiles, AKeyThatOthersMayReadIsRefused) {
   CredentialBoard board;
   for (const perms others : {perms::group_read, perms::others_read, perms::group_write}) {
     allow(paths.key, perms::owner_read | perms::owner_write | others);
-    EXPECT_THAT(board.load(paths), AllOf(StartsWith(paths.key + " can be read by others"), HasSubstr("chmod 600")));
+    EXPECT_THAT(board.load(paths),
+                AllOf(StartsWith("server.certificate_key_file " + paths.key + " can be read by others"),
+                      HasSubstr("chmod 600")));
   }
   EXPECT_EQ(board.read(), nullptr);
   allow(paths.key, perms::owner_read);
@@ -67,16 +67,21 @@ TEST_F(CredentialFiles, BadOnesAreNamedAndChangeNothing) {
   ASSERT_EQ(board.load(paths), "");
   const auto before = board.read();
   write("server.pem", test_pem::kServerExpired);
-  EXPECT_THAT(board.load(paths), AllOf(StartsWith(paths.certificate + " "), HasSubstr("expired")));
+  EXPECT_THAT(board.load(paths),
+              AllOf(StartsWith("server.certificate_file " + paths.certificate + " "), HasSubstr("expired")));
   write("server.pem", test_pem::kServer);
   write("server.key", test_pem::kOtherKey);
-  EXPECT_THAT(board.load(paths), AllOf(StartsWith(paths.key + " "), HasSubstr("not the key")));
+  EXPECT_THAT(board.load(paths),
+              AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("not the key")));
   std::filesystem::remove(paths.key);
-  EXPECT_THAT(board.load(paths), AllOf(StartsWith(paths.key + " "), HasSubstr("No such file")));
+  EXPECT_THAT(board.load(paths),
+              AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("No such file")));
   std::filesystem::create_directory(paths.key);
-  EXPECT_THAT(board.load(paths), AllOf(StartsWith(paths.key + " "), HasSubstr("directory")));
+  EXPECT_THAT(board.load(paths),
+              AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("directory")));
   write("ca.pem", std::string(70000, 'x'));
-  EXPECT_THAT(board.load(paths), AllOf(StartsWith(paths.authority + " "), HasSubstr("64 KiB")));
+  EXPECT_THAT(board.load(paths),
+              AllOf(StartsWith("server.device_ca_file " + paths.authority + " "), HasSubstr("64 KiB")));
   EXPECT_EQ(board.read(), before);
 }
 

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/as_nobody.h"
+
 namespace gradstream {
 namespace {
 
@@ -228,6 +230,11 @@ TEST(HttpToken, AFileWithOneSecretLine) {
     std::ofstream(path) << wrong;
     const std::string problem = read_token(path, &token);
     EXPECT_THAT(problem, HasSubstr("expected one line of 16 to 200"));
+  }
+  if (AsNobody::is_possible()) {
+    std::ofstream(path) << "0123456789abcdef\n";
+    const AsNobody as_nobody;
+    EXPECT_THAT(read_token(path, &token), HasSubstr("cannot be read: Permission denied; the server's user must own"));
   }
   unlink(path.c_str());
   EXPECT_THAT(read_token(path, &token), HasSubstr("openssl rand"));

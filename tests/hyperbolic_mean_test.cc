@@ -85,6 +85,27 @@ TEST_F(HyperbolicMean, LosesNothingFarOutOrNear) {
   for (const Real value : gradient_at(case_, {&first, 1})) EXPECT_EQ(value, 0);
 }
 
+// A leaf of a large tree, seen from near its root: squared differences of 10^7 would leave 10^-4 of their difference.
+TEST_F(HyperbolicMean, LosesNothingBetweenNearAndFar) {
+  const uint16_t first = 0;
+  case_.x = to_real(lift(0.6, 0.3));
+  const Point far = lift(2100, 1636);
+  set_only_sample(far, 1);
+  const std::vector<Real>& z = samples_.values;
+  const double along = double{case_.x[1]} * double{z[1]} + double{case_.x[2]} * double{z[2]};
+  const double times = double{case_.x[0]} * double{z[0]};
+  const double distance = std::acosh(times - along);
+  const double unit = static_cast<double>(std::numeric_limits<Real>::epsilon());
+  EXPECT_NEAR(loss_at(case_, case_.x, {&first, 1}), distance * distance, 8 * unit * distance * distance);
+  // -2 d / sinh(d) (z - cosh(d) x), of which the first entry has its sign changed.
+  const double factor = -2 * distance / std::sinh(distance);
+  const std::vector<Real> g = gradient_at(case_, {&first, 1});
+  for (size_t i = 0; i < 3; ++i) {
+    const double entry = factor * (double{z[i]} - (times - along) * double{case_.x[i]});
+    EXPECT_NEAR(g[i], i == 0 ? -entry : entry, 64 * unit * distance);
+  }
+}
+
 TEST_F(HyperbolicMean, KeepsToItsMemoryAndItsStatuses) {
   expect_declared_memory(case_);
   expect_refuses_bad_samples(case_, samples_);

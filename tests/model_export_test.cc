@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/as_nobody.h"
+
 namespace gradstream {
 namespace {
 
@@ -50,7 +52,13 @@ TEST(ModelExport, FilesAppearWholeOrNotAtAll) {
   EXPECT_EQ(version_file_name(3, 12), "run3_v000012.npy");
   const std::string path = folder + "/" + version_file_name(3, 12);
   const std::vector<uint8_t> bytes = npy_bytes({3, 2}, kModel);
-  EXPECT_EQ(check_export_folder(folder), "");
+  EXPECT_EQ(check_export_folder(folder, true), "");
+  EXPECT_EQ(check_export_folder(folder, false), "");
+  if (AsNobody::is_possible()) {
+    const AsNobody as_nobody;
+    EXPECT_THAT(check_export_folder(folder, true), HasSubstr("Permission denied"));
+    EXPECT_THAT(check_export_folder(folder, false), HasSubstr("Permission denied"));
+  }
   EXPECT_EQ(write_file_atomically(path, bytes), "");
   EXPECT_EQ(write_file_atomically(path, bytes), "") << "a file from before a restart is replaced";
   std::ifstream file(path, std::ios::binary);
@@ -63,7 +71,7 @@ TEST(ModelExport, FilesAppearWholeOrNotAtAll) {
   }
   EXPECT_EQ(count, 1U) << "nothing is left beside it";
   std::filesystem::remove_all(folder);
-  EXPECT_THAT(check_export_folder(folder), HasSubstr("mkdir -p"));
+  EXPECT_THAT(check_export_folder(folder, false), HasSubstr("mkdir -p"));
   EXPECT_THAT(write_file_atomically(path, bytes), HasSubstr("cannot write " + path));
 }
 

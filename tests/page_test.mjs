@@ -139,6 +139,8 @@ const parts = {
     for (const [reason, n] of Object.entries(refusals)) {
       assert.ok(refused.includes(`${count(n)}\n${reason.replaceAll('_', ' ')}`), `${reason} in: ${refused}`);
     }
+    // The counters were asked for by themselves, perhaps before the page's next look at them.
+    await page.locator('#refusal-lists > :nth-child(2)').filter({hasText: 'wrong keys'}).waitFor();
     const peers = await text('#refusal-lists > :nth-child(2)');
     for (const key of ['plain_text_peers', 'unknown_identities', 'wrong_keys']) {
       assert.ok(counters[key] > 0, key);

@@ -37,6 +37,7 @@ ServerMessage chunk_message() {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_snapshot_chunk_tag;
   message.body.snapshot_chunk.total = 1U << 20;
+  message.body.snapshot_chunk.part = gs_ModelPart_MODEL_PART_MODEL;
   message.body.snapshot_chunk.values.size = kPayloadSizeMax;
   return message;
 }
@@ -175,6 +176,69 @@ TEST(Session, QueuedMessagesLeaveWithTheFlush) {
   EXPECT_EQ(e.session()->queued_size(), 0U);
   EXPECT_TRUE(e.server.until([&] { return e.peer.next().has_value(); }));
   EXPECT_TRUE(e.server.until([&] { return e.peer.next().has_value(); }));
+}
+
+TEST(Session, MessagesThatLeaveTogetherShareRecords) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  const auto wire_bytes_of = [&](int count) {
+    const uint64_t before = e.server.counters.wire_bytes_sent;
+    for (int i = 0; i < count; ++i) {
+      e.session()->queue(task_message(1));
+    }
+    e.session()->flush();
+    return e.server.counters.wire_bytes_sent - before;
+  };
+  const uint64_t alone = wire_bytes_of(1);
+  constexpr uint64_t kRecordCost = 5 + 1 + 16;  // header, content type, tag: at least
+  EXPECT_LE(wire_bytes_of(3) + 2 * kRecordCost, 3 * alone);
+  // More than the peer's largest record takes.
+  ServerMessage chunk = chunk_message();
+  for (uint32_t i = 0; i < 3; ++i) {
+    chunk.body.snapshot_chunk.offset = i * kPayloadSizeMax;
+    e.session()->queue(chunk);
+    e.session()->queue(task_message(i + 2));
+  }
+  e.session()->flush();
+  std::vector<ServerMessage> came;
+  ASSERT_TRUE(e.server.until([&] {
+    while (const auto message = e.peer.next()) {
+      came.push_back(*message);
+    }
+    return came.size() == 10;
+  }));
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(came[4 + 2 * i].body.snapshot_chunk.offset, i * kPayloadSizeMax);
+    EXPECT_EQ(came[5 + 2 * i].body.task.deadline_ms, i + 2);
+  }
+}
+
+TEST(Session, AMessageWithMoreToComeLeavesWithTheNextOne) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  const SessionId id = e.server.established[0];
+  Listener& listener = e.server.listener;
+  listener.send(id, chunk_message());
+  listener.send(id, chunk_message(), true);
+  listener.flush();
+  EXPECT_EQ(e.server.counters.frames_sent, 1U);
+  ASSERT_TRUE(e.peer.send(hello_message()));
+  ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
+  EXPECT_EQ(e.server.counters.frames_sent, 1U) << "what the peer says meanwhile does not free it";
+  listener.send(id, task_message(0));
+  listener.flush();
+  EXPECT_EQ(e.server.counters.frames_sent, 3U);
+  EXPECT_EQ(e.session()->queued_size(), 0U);
+}
+
+TEST(Session, ACloseFreesAMessageWithMoreToCome) {
+  Established e(patient());
+  ASSERT_TRUE(e.ready);
+  e.server.listener.send(e.server.established[0], chunk_message(), true);
+  e.server.listener.close(e.server.established[0], gs_Reason_REASON_NONE);
+  e.server.listener.flush();
+  EXPECT_TRUE(e.server.until([&] { return e.peer.next().has_value(); }));
+  EXPECT_TRUE(e.server.until([&] { return e.peer.gone(); }));
 }
 
 TEST(Session, APeerThatReadsNothingIsClosedAtTheQueuesCap) {
@@ -344,6 +408,17 @@ TEST(Session, AFrameInTheQueueCountsWithWhatKeepingItCosts) {
   const size_t before = e.session()->queued_size();
   e.session()->send(wait);
   EXPECT_GE(e.session()->queued_size(), before + 64) << "a few bytes of frame, a block of the heap";
+}
+
+// A board, or a client of another release, that holds a claim for an identity of its own.
+TEST(Session, ADeviceThatDoesNotKnowClaimsIsTold) {
+  ListenerHarness server(patient());
+  TlsPeer peer(server.listener.port(), identity_of("~batch", 10));
+  ASSERT_TRUE(server.until([&] { return peer.established() && !server.established.empty(); }));
+  ASSERT_TRUE(peer.send(hello_message()));
+  EXPECT_TRUE(server.until([&] { return peer.refusal() == gs_Reason_REASON_UNEXPECTED_MESSAGE; }));
+  EXPECT_THAT(server.log.find("claim_refused"), HasSubstr("does not know claims: give it an identity file"));
+  EXPECT_EQ(server.counters.claims_refused, 1U);
 }
 
 TEST(Session, BytesAreCountedBothWays) {

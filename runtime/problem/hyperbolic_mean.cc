@@ -19,17 +19,22 @@ struct Separation {
   Real distance = 0;
 };
 
+// Of near points the difference of two squared differences keeps its digits, of far ones x0 z0 - <xs, zs>, whose two
+// terms are equal only where the points are near: the smaller of both forms' terms says which.
 Separation separate(Shape shape, const Real* x, const Real* z) {
   Real across = 0;
   Real space = 0;
+  Real along = 0;
   for (uint32_t r = 1; r < shape.rows; ++r) {
     const Real difference = z[r] - x[r];
     across += difference * (z[r] + x[r]);
     space += difference * difference;
+    along += x[r] * z[r];
   }
   Separation out;
   out.time = across / (z[0] + x[0]);
-  const Real squared = space - out.time * out.time;
+  const Real times = x[0] * z[0];
+  const Real squared = space > times ? 2 * (times - along - 1) : space - out.time * out.time;
   out.squared = squared > 0 ? squared : 0;  // rounding of near points
   out.distance = 2 * std::asinh(std::sqrt(out.squared) / 2);
   return out;
