@@ -100,6 +100,7 @@ class Part {
   std::map<std::string, std::vector<Curve>> nudged_;  // by the case's key
   bool has_doubted_ = false;
   bool is_written_ = true;
+  bool is_network_written_ = true;
   size_t reference_count_ = 0;  // lines that a curve was compared with
   Outcome outcome_ = Outcome::kSkipped;
 };
@@ -179,7 +180,7 @@ std::string Part::add(const Job& job, Curve curve) {
   std::string text = case_line(*job.one, curve);
   is_written_ = write_csv(folder(), job.one->key, curve, experiment_.axis) && is_written_;
   if (!options_.network_folder.empty() && has_network_run(*job.one)) {
-    is_written_ = write_network(*job.one, curve, &text) && is_written_;
+    is_network_written_ = write_network(*job.one, curve, &text) && is_network_written_;
   }
   curves_[job.one->key] = std::move(curve);
   return text;
@@ -286,6 +287,9 @@ std::string Part::conclude() {
     judgement.note("tube      " + text_of(tube) + " (what left the theorems' regions, of all: experiments/tube.h)");
   }
   judgement.check("results are written to " + folder(), is_written_);
+  if (!options_.network_folder.empty()) {
+    judgement.check("files for a run over connections are written to " + options_.network_folder, is_network_written_);
+  }
   if (options_.mean_parts != nullptr) {
     for (const MeanPart& part : judgement.mean_parts()) {
       options_.mean_parts->push_back({std::string(experiment_.name) + ", " + part.what, part.value, part.wanted});

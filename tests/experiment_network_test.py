@@ -64,6 +64,17 @@ class Network(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, "result: verb=experiment error=usage\n"), options)
             self.assertIn(said, done.stderr)
 
+    def test_wrong_options_are_named(self):
+        for options, code, said in (
+                (["--seed", "-1"], 2, "--seed: Value -1 not in range 0 to 4294967295"),
+                (["--network-folder", "/proc/none"], 1,
+                 "DOES NOT HOLD  files for a run over connections are written to /proc/none\n")):
+            done = subprocess.run([PROGRAM, "d_zofl", "--case", CASE, "--rounds", "1", "--results",
+                                   self.folder / "results", *options], capture_output=True, text=True, check=False,
+                                  timeout=60)
+            self.assertEqual(done.returncode, code, done)
+            self.assertIn(said, done.stdout + done.stderr)
+
     def test_another_model_does_not_hold(self):
         _, (*case, digest) = self.simulate()
         self.assertFalse(experiment.NetworkCase((*case, f"{int(digest, 16) ^ 1:016x}")).run())
