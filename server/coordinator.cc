@@ -253,7 +253,6 @@ std::vector<Action> Coordinator::take_actions(std::vector<Action> used) {
   return std::exchange(state_->actions, std::move(used));
 }
 
-
 const Replica& Coordinator::model() const { return state_->ledger.replica(); }
 const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
 gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
