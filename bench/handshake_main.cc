@@ -24,16 +24,15 @@
 #include <vector>
 
 #include <arpa/inet.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <mbedtls/error.h>
 #include <mbedtls/pem.h>
 #include <mbedtls/ssl.h>
 #include <mbedtls/ssl_ticket.h>
 #include <mbedtls/x509_crt.h>
 #include <psa/crypto.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace gradstream {
 namespace {

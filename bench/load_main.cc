@@ -396,7 +396,7 @@ class DevicePeer final : public Peer {
   FrameReader reader_;
   uint32_t value_count_ = 0;
   uint32_t device_ = 0;  // enrolment index
-  gs_Task task_ = {};  // to be answered; task_sequence 0: none
+  gs_Task task_ = {};    // to be answered; task_sequence 0: none
   bool has_model_ = false;
   uint32_t version_ = 0;
   uint64_t digest_ = 0;

@@ -9,12 +9,12 @@
 #define MBEDTLS_PLATFORM_C
 #define MBEDTLS_PLATFORM_MEMORY
 #define MBEDTLS_PLATFORM_NO_STD_FUNCTIONS  // its defaults would link malloc and printf
-#define MBEDTLS_MEMORY_BUFFER_ALLOC_C    // mbedtls_memory_buffer_alloc_init(pool, size)
-#define MBEDTLS_PLATFORM_SNPRINTF_ALT    // newlib's would link malloc
-#define MBEDTLS_PLATFORM_ZEROIZE_ALT     // mbedtls_platform_zeroize
+#define MBEDTLS_MEMORY_BUFFER_ALLOC_C      // mbedtls_memory_buffer_alloc_init(pool, size)
+#define MBEDTLS_PLATFORM_SNPRINTF_ALT      // newlib's would link malloc
+#define MBEDTLS_PLATFORM_ZEROIZE_ALT       // mbedtls_platform_zeroize
 #define MBEDTLS_PLATFORM_EXIT_ALT
 #define MBEDTLS_NO_PLATFORM_ENTROPY
-#define MBEDTLS_ENTROPY_HARDWARE_ALT     // mbedtls_hardware_poll
+#define MBEDTLS_ENTROPY_HARDWARE_ALT  // mbedtls_hardware_poll
 #define MBEDTLS_ENTROPY_FORCE_SHA256
 
 // ---- TLS 1.3 ----

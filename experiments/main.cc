@@ -106,11 +106,10 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   auto* part = app.add_option("--case", campaign.case_part, "only cases whose key contains this");
   auto* rounds = app.add_option("--rounds", options.round_count_max, "only so many rounds");
-  auto* nudge =
-      app.add_option("--nudge", options.nudged_entry,
-                     "moves this entry of the first model, or all, by one unit in the last place")
-          ->type_name("I|all")
-          ->transform(CLI::Transformer(std::map<std::string, uint32_t>{{"all", kNudgeAll}}).description(""));
+  auto* nudge = app.add_option("--nudge", options.nudged_entry,
+                               "moves this entry of the first model, or all, by one unit in the last place")
+                    ->type_name("I|all")
+                    ->transform(CLI::Transformer(std::map<std::string, uint32_t>{{"all", kNudgeAll}}).description(""));
   auto* network =
       app.add_option("--network-folder", campaign.network_folder, "writes there what a server and clients take");
   bool has_means = false;

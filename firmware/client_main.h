@@ -23,8 +23,8 @@ struct ClientMainOptions {
   const gs_linked_problem* problem = nullptr;
   std::span<uint8_t> arena;
   const char* arena_remedy = "enlarge it in the board's board_config.h";  // for error lines
-  std::span<uint8_t> tls_pool;        // empty on a host
-  bool has_storage = false;           // the port keeps state
+  std::span<uint8_t> tls_pool;                                            // empty on a host
+  bool has_storage = false;                                               // the port keeps state
   std::span<uint8_t> restore_buffer;  // for what it has kept; empty: the TLS pool serves
   gs_key_exchange key_exchange = GS_PSK_DHE_KE;
 #if !defined(GS_BARE_METAL)
@@ -42,18 +42,18 @@ struct ClientMainOptions {
   // Called once in every turn of the loop, for a watchdog; null: there is none.
   void (*feed_watchdog)() = nullptr;
   const ConsolePort* console = nullptr;  // for the operator's shell; null: there is none
-  uint32_t reset_cause = 1;  // as the wire's ResetCause; 1: power came
+  uint32_t reset_cause = 1;              // as the wire's ResetCause; 1: power came
 };
 
 // What client_main returns, and the exit status of a process.
 enum ExitCode : int {
-  kExitOk = 0,         // the run is finished; with `once`: the upload was answered
-  kExitUsage = 2,      // the command line (processes only)
-  kExitIdentity = 3,   // no identity, or one that does not parse
-  kExitData = 4,       // no shard, or none that parses
-  kExitNoEntropy = 5,  // no random numbers, so no TLS
-  kExitMemory = 6,     // the memory given is too small to start
-  kExitSession = 7,    // with `once`: the session failed
+  kExitOk = 0,          // the run is finished; with `once`: the upload was answered
+  kExitUsage = 2,       // the command line (processes only)
+  kExitIdentity = 3,    // no identity, or one that does not parse
+  kExitData = 4,        // no shard, or none that parses
+  kExitNoEntropy = 5,   // no random numbers, so no TLS
+  kExitMemory = 6,      // the memory given is too small to start
+  kExitSession = 7,     // with `once`: the session failed
   kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
   kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it
 };

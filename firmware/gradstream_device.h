@@ -25,11 +25,11 @@ extern "C" {
 
 typedef enum gs_result {
   GS_OK = 0,
-  GS_BAD_ARGUMENT = 1,  /* a null pointer, a size of 0, both or neither kind of samples */
-  GS_BAD_IDENTITY = 2,  /* the identity's text does not parse: gs_identity_line() names the line */
-  GS_NO_ENTROPY = 3,    /* the board has no source of random numbers that passed its test: no TLS without */
-  GS_OUT_OF_MEMORY = 4, /* the TLS pool is too small to begin with */
-  GS_BAD_SAMPLE = 5,    /* a value that is NaN or infinite */
+  GS_BAD_ARGUMENT = 1,   /* a null pointer, a size of 0, both or neither kind of samples */
+  GS_BAD_IDENTITY = 2,   /* the identity's text does not parse: gs_identity_line() names the line */
+  GS_NO_ENTROPY = 3,     /* the board has no source of random numbers that passed its test: no TLS without */
+  GS_OUT_OF_MEMORY = 4,  /* the TLS pool is too small to begin with */
+  GS_BAD_SAMPLE = 5,     /* a value that is NaN or infinite */
   GS_FLUSHES_TO_ZERO = 6 /* the processor flushes subnormal numbers: its model would drift from the server's */
 } gs_result;
 
@@ -95,9 +95,9 @@ typedef struct gs_config {
   bool has_storage;        /* the board keeps state over a reset (port_storage_*) */
   uint8_t* restore_buffer; /* with has_storage: as large as the arena is enough; used by gs_init alone; null: the TLS */
   size_t restore_size;     /* pool serves, if the state fits there */
-  uint32_t reset_cause;   /* why the board started, as the wire's ResetCause; 0: unknown */
-  uint32_t retry_ms;      /* wait after a failed session, doubling with each further one; 0: the default of 1,000 */
-  uint32_t step_delay_ms; /* added to every local step, to mimic a slower device; 0 in products */
+  uint32_t reset_cause;    /* why the board started, as the wire's ResetCause; 0: unknown */
+  uint32_t retry_ms;       /* wait after a failed session, doubling with each further one; 0: the default of 1,000 */
+  uint32_t step_delay_ms;  /* added to every local step, to mimic a slower device; 0 in products */
 } gs_config;
 
 /* Once, before anything else. *config may go afterwards, what it points to may not (but restore_buffer). */

@@ -230,8 +230,9 @@ int load_identity(const std::string& path, std::vector<char>* text, std::string*
                     ": give the file that `gradstream device add` wrote");
   }
   if (gradstream::is_claim_identity(identity.name)) {
-    return fail(gradstream::kExitIdentity, path + " is a claim: give it as --claim, with --name, and --identity a file "
-                                                  "that is to be written");
+    return fail(gradstream::kExitIdentity, path +
+                                               " is a claim: give it as --claim, with --name, and --identity a file "
+                                               "that is to be written");
   }
   warn_of_readers(path);
   *name = identity.name;
@@ -295,15 +296,15 @@ int claim_if_needed(const Arguments& arguments) {
     return gradstream::kExitOk;
   }
   if (!gradstream::is_claimable_name(arguments.name)) {
-    return fail(gradstream::kExitUsage, "--name " + arguments.name +
-                                            ": expected 1 to 56 printable characters without spaces, commas, / and ~");
+    return fail(gradstream::kExitUsage,
+                "--name " + arguments.name + ": expected 1 to 56 printable characters without spaces, commas, / and ~");
   }
   gradstream::ClaimRun run;
   run.claim_path = arguments.claim;
   run.name = arguments.name;
   run.identity_path = arguments.identity;
-  run.key_exchange = arguments.key_exchange == "psk_ke" ? gradstream::TlsKeyExchange::kPsk
-                                                        : gradstream::TlsKeyExchange::kPskEphemeral;
+  run.key_exchange =
+      arguments.key_exchange == "psk_ke" ? gradstream::TlsKeyExchange::kPsk : gradstream::TlsKeyExchange::kPskEphemeral;
   run.retry_ms = arguments.retry_ms;
   run.once = arguments.once;
   run.feed_watchdog = feed_watchdog;
@@ -411,9 +412,9 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
                                     : fail(gradstream::kExitUsage, "--widths belongs to perceptron and lenet");
   }
   const auto count = static_cast<uint32_t>(arguments.widths.size());
-  const uint32_t size = is_perceptron  ? gradstream::perceptron_size(arguments.widths.data(), count)
-                        : count == 1 ? gradstream::lenet_size(arguments.widths[0])
-                                       : 0;
+  const uint32_t size = is_perceptron ? gradstream::perceptron_size(arguments.widths.data(), count)
+                        : count == 1  ? gradstream::lenet_size(arguments.widths[0])
+                                      : 0;
   if (size == 0) {
     return fail(gradstream::kExitUsage, is_perceptron ? "--widths: name 2 to 8 layers, e.g. 64,32,10, the last of 2 or "
                                                         "more classes"

@@ -9,10 +9,10 @@ namespace {
 std::span<const ManifoldOps* const> manifolds() { return all_manifolds(); }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps,
                                                &kTangentRetractionOps, &kProjectionTangentOps};
-constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps, &kSolverTangentMeanOps,
-                                         &kSolverSvrgOps,
+constexpr const SolverOps* kSolvers[] = {
+    &kSolverProjectionOps, &kSolverGradientStreamOps, &kSolverTangentMeanOps, &kSolverSvrgOps,
 #if !defined(GS_BARE_METAL)
-                                         &kSolverCurveOps,
+    &kSolverCurveOps,
 #endif
 };
 constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;

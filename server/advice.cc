@@ -25,8 +25,7 @@ std::string bound(const std::string& what, double value, const char* relation, d
 
 // gamma of 003: half the radius of proximal smoothness, 1 where columns have norm 1. 0 where none is known.
 double tube_of(ManifoldId id) {
-  const bool has_unit_columns =
-      id == ManifoldId::kSphere || id == ManifoldId::kStiefel || id == ManifoldId::kOblique;
+  const bool has_unit_columns = id == ManifoldId::kSphere || id == ManifoldId::kStiefel || id == ManifoldId::kOblique;
   return has_unit_columns ? 0.5 : 0;
 }
 
@@ -65,12 +64,11 @@ void advise_several_steps(const RunParameters& p, const Letters& x, std::vector<
   }
   const bool is_fixed = smallest == largest;
   const double noise = x.sigma * x.sigma * x.l / x.b;
-  const double least = is_fixed
-                           ? noise * ((3 * delta - 1) * squares / (2 * x.s) + delta * x.l * kDistortion * cubes)
-                           : noise * delta * (x.l * kDistortion * cubes + 2 / x.s * squares);
-  out->push_back(bound("initial_excess", x.excess, ">=", least,
-                       is_fixed ? "000 (4.29): several local steps pay over one"
-                                : "000 (4.30): several local steps pay over one"));
+  const double least = is_fixed ? noise * ((3 * delta - 1) * squares / (2 * x.s) + delta * x.l * kDistortion * cubes)
+                                : noise * delta * (x.l * kDistortion * cubes + 2 / x.s * squares);
+  out->push_back(bound(
+      "initial_excess", x.excess, ">=", least,
+      is_fixed ? "000 (4.29): several local steps pay over one" : "000 (4.30): several local steps pay over one"));
 }
 
 void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
@@ -112,8 +110,8 @@ void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vecto
 
 void advise_svrg(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
   if (p.step_rule == StepRule::kBarzilaiBorwein) {
-    out->push_back(bound("step_max", p.step_max, ">=", 1 / x.l,
-                         "1/L: below it every Barzilai-Borwein step is cut to step_max"));
+    out->push_back(
+        bound("step_max", p.step_max, ">=", 1 / x.l, "1/L: below it every Barzilai-Borwein step is cut to step_max"));
     if (p.local_step_count == 1) {
       out->push_back(bound("step_max", p.step_max, "<=", 2 / x.l, "002, tau = 1"));
     } else if (x.mu > 0) {

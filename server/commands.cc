@@ -108,10 +108,17 @@ void Line::print(const CommonOptions& options) const {
     nlohmann::ordered_json json;
     for (const Pair& pair : pairs_) {
       switch (pair.kind) {
-        case Kind::kNumber: json[pair.key] = std::stoull(pair.value); break;
-        case Kind::kFlag: json[pair.key] = pair.value == "yes"; break;
-        case Kind::kList: json[pair.key] = pair.all; break;
-        default: json[pair.key] = pair.value;
+        case Kind::kNumber:
+          json[pair.key] = std::stoull(pair.value);
+          break;
+        case Kind::kFlag:
+          json[pair.key] = pair.value == "yes";
+          break;
+        case Kind::kList:
+          json[pair.key] = pair.all;
+          break;
+        default:
+          json[pair.key] = pair.value;
       }
     }
     std::puts(json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
@@ -120,8 +127,8 @@ void Line::print(const CommonOptions& options) const {
   std::string text;
   for (const Pair& pair : pairs_) {
     text += text.empty() ? "" : " ";
-    text += pair.kind == Kind::kQuoted ? pair.key + "=\"" + pair.value + "\""
-                                       : Fields().add(pair.key, pair.value).text();
+    text +=
+        pair.kind == Kind::kQuoted ? pair.key + "=\"" + pair.value + "\"" : Fields().add(pair.key, pair.value).text();
   }
   std::puts(text.c_str());
 }
@@ -133,18 +140,28 @@ int fail(ExitCode code, const std::string& sentence) {
 
 const char* exit_code_text(int code) {
   switch (code) {
-    case kExitOk: return "done";
-    case kExitInternal: return "a contract inside the program was broken: report it with the log";
-    case kExitUsage: return "the command line";
-    case kExitConfig: return "the configuration: a file, a variable or --set";
+    case kExitOk:
+      return "done";
+    case kExitInternal:
+      return "a contract inside the program was broken: report it with the log";
+    case kExitUsage:
+      return "the command line";
+    case kExitConfig:
+      return "the configuration: a file, a variable or --set";
     case kExitDatabase:
       return "the database is missing, there already, damaged, foreign, full, or served by another server";
-    case kExitNetwork: return "the address cannot be listened on or reached, or TLS cannot start";
-    case kExitFrozen: return "the configuration differs from the run's frozen parameters";
-    case kExitNotFound: return "no such device, run or version; or the name is taken";
-    case kExitFile: return "a file or folder cannot be read or written";
-    case kExitArithmetic: return "the process flushes subnormal numbers to zero: its model would drift";
-    default: return "";
+    case kExitNetwork:
+      return "the address cannot be listened on or reached, or TLS cannot start";
+    case kExitFrozen:
+      return "the configuration differs from the run's frozen parameters";
+    case kExitNotFound:
+      return "no such device, run or version; or the name is taken";
+    case kExitFile:
+      return "a file or folder cannot be read or written";
+    case kExitArithmetic:
+      return "the process flushes subnormal numbers to zero: its model would drift";
+    default:
+      return "";
   }
 }
 
@@ -357,8 +374,13 @@ int run_start(const CommonOptions& options) {
     code = probe_server(config, &owner);
   }
   if (code == kExitOk) {
-    Line().add("run", uint64_t{run.id}).add("name", run.name).add_hex("parameters", run.digest).add("state", "active")
-        .add_quoted("next", next_step(owner, run.id)).print(options);
+    Line()
+        .add("run", uint64_t{run.id})
+        .add("name", run.name)
+        .add_hex("parameters", run.digest)
+        .add("state", "active")
+        .add_quoted("next", next_step(owner, run.id))
+        .print(options);
   }
   return code;
 }
@@ -374,8 +396,13 @@ int run_list(const CommonOptions& options) {
     return fail_database(database);
   }
   for (const RunRow& run : runs) {
-    Line().add("run", uint64_t{run.id}).add("name", run.name).add_hex("parameters", run.digest)
-        .add_quoted("state", stored_run_state_text(run.state)).add("created_ms", run.created_ms).print(options);
+    Line()
+        .add("run", uint64_t{run.id})
+        .add("name", run.name)
+        .add_hex("parameters", run.digest)
+        .add_quoted("state", stored_run_state_text(run.state))
+        .add("created_ms", run.created_ms)
+        .print(options);
   }
   return kExitOk;
 }
@@ -392,9 +419,9 @@ int run_pause(const CommonOptions& options, uint32_t id) {
   const auto may_pause = [](StoredRunState state) {
     return state == StoredRunState::kActive || state == StoredRunState::kResumeRequested;
   };
-  return ask({may_pause, "; only an active run can be paused", StoredRunState::kPauseRequested,
-              StoredRunState::kPaused},
-             options, id);
+  return ask(
+      {may_pause, "; only an active run can be paused", StoredRunState::kPauseRequested, StoredRunState::kPaused},
+      options, id);
 }
 
 int run_resume(const CommonOptions& options, uint32_t id) {
@@ -453,8 +480,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     const auto enrolled =
         std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
-                                   "served and " + std::to_string(parameters.device_count) +
-                                   " devices are enrolled; " + std::to_string(enrolled) + " are");
+                                   "served and " + std::to_string(parameters.device_count) + " devices are enrolled; " +
+                                   std::to_string(enrolled) + " are");
   }
   if (wanted != UINT32_MAX && model.version() != wanted) {
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
@@ -514,12 +541,15 @@ int find_exported_version(const SqliteDatabase& database, Store& journal, Lineag
   const std::string run = "run " + std::to_string(head->run);
   const uint32_t wanted = head->version;
   switch (find_version(journal, wanted, &head->version)) {
-    case VersionSearch::kFound: return kExitOk;
-    case VersionSearch::kNone: return fail(kExitNotFound, run + " has no version yet");
+    case VersionSearch::kFound:
+      return kExitOk;
+    case VersionSearch::kNone:
+      return fail(kExitNotFound, run + " has no version yet");
     case VersionSearch::kNotThere:
       return fail(kExitNotFound, run + " has no version " + std::to_string(wanted) + "; the latest is " +
                                      std::to_string(head->version));
-    default: return fail_database(database);
+    default:
+      return fail_database(database);
   }
 }
 
@@ -533,8 +563,8 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
     return fail(kExitFile, "cannot read " + (lineage.is_open() ? model_path : path));
   }
   std::unique_ptr<Coordinator> coordinator;
-  const std::string problem =
-      write_lineage(source, head, [&](std::string_view text) { return lineage.take(text); }, &coordinator);
+  const std::string problem = write_lineage(
+      source, head, [&](std::string_view text) { return lineage.take(text); }, &coordinator);
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }
@@ -550,15 +580,15 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
 int export_lineage(const LineageSource& source, const LineageHead& head, const std::string& path) {
   FileWriter file(path);
   std::unique_ptr<Coordinator> coordinator;
-  std::string problem = write_lineage(source, head, [&](std::string_view text) { return file.write(text); },
-                                      &coordinator);
+  std::string problem = write_lineage(
+      source, head, [&](std::string_view text) { return file.write(text); }, &coordinator);
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }
   if (coordinator) {  // the model first: a lineage names a file that is there
     const bool is_csv = head.model_file.ends_with(".csv");
-    problem = write_file_atomically(folder_and_slash(path) + head.model_file,
-                                    model_file_bytes(coordinator->model(), is_csv));
+    problem =
+        write_file_atomically(folder_and_slash(path) + head.model_file, model_file_bytes(coordinator->model(), is_csv));
   }
   problem = problem.empty() ? file.finish() : problem;
   return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
@@ -606,8 +636,13 @@ int run_export(const CommonOptions& options, uint32_t run_id, const ExportOption
   const LineageSource source = {run, parameters, devices, journal};
   code = check ? compare_lineage(source, head, what.out) : export_lineage(source, head, what.out);
   if (code == kExitOk) {
-    Line().add("run", uint64_t{head.run}).add("version", uint64_t{head.version}).add("file", what.out)
-        .add("model_file", head.model_file).add("state", check ? "proven" : "written").print(options);
+    Line()
+        .add("run", uint64_t{head.run})
+        .add("version", uint64_t{head.version})
+        .add("file", what.out)
+        .add("model_file", head.model_file)
+        .add("state", check ? "proven" : "written")
+        .print(options);
   }
   return code;
 }
@@ -660,12 +695,18 @@ struct RoundView {
   const char* state() const {
     switch (event) {
       case RunEvent::kNone:
-      case RunEvent::kResumed: return has_version ? "active" : "waiting";
-      case RunEvent::kPaused: return "paused";
-      case RunEvent::kExtended: return "extended";
-      case RunEvent::kStalled: return "stalled";
-      case RunEvent::kFinished: return "finished";
-      case RunEvent::kStopped: return "stopped";
+      case RunEvent::kResumed:
+        return has_version ? "active" : "waiting";
+      case RunEvent::kPaused:
+        return "paused";
+      case RunEvent::kExtended:
+        return "extended";
+      case RunEvent::kStalled:
+        return "stalled";
+      case RunEvent::kFinished:
+        return "finished";
+      case RunEvent::kStopped:
+        return "stopped";
     }
     return "unknown";
   }
@@ -697,8 +738,11 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
     Line().add("round", uint64_t{round.version}).add("state", stored_run_state_text(run.state)).print(options);
     return;
   }
-  Line().add("round", uint64_t{round.version}).add("state", round.state())
-      .add("answers", uint64_t{round.answered.size()}).add("wanted", uint64_t{wanted})
+  Line()
+      .add("round", uint64_t{round.version})
+      .add("state", round.state())
+      .add("answers", uint64_t{round.answered.size()})
+      .add("wanted", uint64_t{wanted})
       .add_list("missing", fleet.missing(round.version), fleet.missing_names(round.version))
       .print(options);
 }
@@ -743,18 +787,32 @@ int status(const CommonOptions& options, uint32_t run_id) {
         std::count_if(devices.begin(), devices.end(), [state](const DeviceRow& d) { return d.state == state; }));
   };
   Line line;
-  line.add("run", uint64_t{run.id}).add("name", run.name).add_quoted("state", stored_run_state_text(run.state))
-      .add("version", uint64_t{round.version}).add_hex("digest", round.digest).add("records", records)
-      .add("devices", count(DeviceState::kActive)).add("revoked", count(DeviceState::kRevoked))
-      .add_flag("served", is_served).add("pending", count(DeviceState::kPending))
-      .add("disabled", count(DeviceState::kDisabled)).print(options);
+  line.add("run", uint64_t{run.id})
+      .add("name", run.name)
+      .add_quoted("state", stored_run_state_text(run.state))
+      .add("version", uint64_t{round.version})
+      .add_hex("digest", round.digest)
+      .add("records", records)
+      .add("devices", count(DeviceState::kActive))
+      .add("revoked", count(DeviceState::kRevoked))
+      .add_flag("served", is_served)
+      .add("pending", count(DeviceState::kPending))
+      .add("disabled", count(DeviceState::kDisabled))
+      .print(options);
   print_round(options, run, round, parameters, devices);
   for (const DeviceRow& device : devices) {
     const DeviceTally& t = tallies[device.index];
-    Line().add("device", device.name).add("index", uint64_t{device.index})
-        .add("state", device_state_text(device.state)).add("tasks", t.tasks).add("folded", t.folded)
-        .add("late", t.late).add("refused", t.refused).add("last_task", uint64_t{t.last_task})
-        .add("last_verdict", verdict_text(t.last_verdict)).add("last_version", uint64_t{t.last_version})
+    Line()
+        .add("device", device.name)
+        .add("index", uint64_t{device.index})
+        .add("state", device_state_text(device.state))
+        .add("tasks", t.tasks)
+        .add("folded", t.folded)
+        .add("late", t.late)
+        .add("refused", t.refused)
+        .add("last_task", uint64_t{t.last_task})
+        .add("last_verdict", verdict_text(t.last_verdict))
+        .add("last_version", uint64_t{t.last_version})
         .print(options);
   }
   return kExitOk;

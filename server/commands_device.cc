@@ -62,9 +62,7 @@ bool parse_key(const std::string& text, DeviceKey* out) {
   return true;
 }
 
-bool draw_key(DeviceKey* out) {
-  return getrandom(out->data(), out->size(), 0) == static_cast<ssize_t>(out->size());
-}
+bool draw_key(DeviceKey* out) { return getrandom(out->data(), out->size(), 0) == static_cast<ssize_t>(out->size()); }
 
 int fail_random() { return fail(kExitInternal, std::string("no random bytes: ") + std::strerror(errno)); }
 
@@ -145,8 +143,13 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
                ? fail_database(database)
                : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
   }
-  Line().add("device", name).add("index", uint64_t{*index}).add("identity_file", out)
-      .add("database", absolute_path(config.server.database)).add("state", device_state_text(state)).print(options);
+  Line()
+      .add("device", name)
+      .add("index", uint64_t{*index})
+      .add("identity_file", out)
+      .add("database", absolute_path(config.server.database))
+      .add("state", device_state_text(state))
+      .print(options);
   return kExitOk;
 }
 
@@ -231,8 +234,8 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   }
   const bool is_new_folder = !drawn.empty() && ::mkdir(out_folder.c_str(), S_IRWXU) == 0;
   if (!drawn.empty() && !is_new_folder && errno != EEXIST) {
-    return fail(kExitFile, "--out-folder " + out_folder + " cannot be made: " + std::strerror(errno) +
-                               "; nothing was enrolled");
+    return fail(kExitFile,
+                "--out-folder " + out_folder + " cannot be made: " + std::strerror(errno) + "; nothing was enrolled");
   }
   std::vector<std::string> written;
   std::string taken;
@@ -261,9 +264,12 @@ int device_import(const CommonOptions& options, const std::string& file, const s
            : taken.empty()  ? fail_database(database)
                             : fail(kExitNotFound, "device " + taken + " is enrolled already; nothing was enrolled");
   }
-  Line().add("devices", uint64_t{imported.rows.size()}).add("identity_files", uint64_t{written.size()})
+  Line()
+      .add("devices", uint64_t{imported.rows.size()})
+      .add("identity_files", uint64_t{written.size()})
       .add("state", device_state_text(imported.rows.front().state))
-      .add("database", absolute_path(config.server.database)).print(options);
+      .add("database", absolute_path(config.server.database))
+      .print(options);
   return kExitOk;
 }
 
@@ -304,8 +310,12 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
     return rotated != StoreStatus::kOk ? fail_database(database)
                                        : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
   }
-  Line().add("device", name).add("identity", identity).add("identity_file", out)
-      .add("previous_until_ms", until_ms).print(options);
+  Line()
+      .add("device", name)
+      .add("identity", identity)
+      .add("identity_file", out)
+      .add("previous_until_ms", until_ms)
+      .print(options);
   return kExitOk;
 }
 
@@ -322,8 +332,11 @@ int device_list(const CommonOptions& options) {
   const uint64_t now_ms = wall_clock_ms();
   for (const DeviceRow& device : devices) {
     Line line;
-    line.add("device", device.name).add("index", uint64_t{device.index}).add("state", device_state_text(device.state))
-        .add("created_ms", device.created_ms).add("generation", uint64_t{device.generation});
+    line.add("device", device.name)
+        .add("index", uint64_t{device.index})
+        .add("state", device_state_text(device.state))
+        .add("created_ms", device.created_ms)
+        .add("generation", uint64_t{device.generation});
     if (device.previous_until_ms > now_ms) {
       line.add("previous_until_ms", device.previous_until_ms);
     }
@@ -383,8 +396,13 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
     return added != StoreStatus::kOk ? fail_database(database)
                                      : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
   }
-  Line().add("claim", row.name).add("identity_file", claim.out).add("count_max", uint64_t{row.count_max})
-      .add("expires_ms", row.expires_ms).add("devices_are", device_state_text(row.device_state)).print(options);
+  Line()
+      .add("claim", row.name)
+      .add("identity_file", claim.out)
+      .add("count_max", uint64_t{row.count_max})
+      .add("expires_ms", row.expires_ms)
+      .add("devices_are", device_state_text(row.device_state))
+      .print(options);
   return kExitOk;
 }
 
@@ -400,12 +418,15 @@ int claim_list(const CommonOptions& options) {
   }
   const uint64_t now_ms = wall_clock_ms();
   for (const ClaimRow& row : rows) {
-    const char* const state = row.expires_ms <= now_ms             ? "ended"
-                              : row.count_used >= row.count_max ? "used up"
-                                                                   : "open";
-    Line().add("claim", row.name).add_quoted("state", state).add("count_used", uint64_t{row.count_used})
-        .add("count_max", uint64_t{row.count_max}).add("expires_ms", row.expires_ms)
-        .add("devices_are", device_state_text(row.device_state)).print(options);
+    const char* const state = row.expires_ms <= now_ms ? "ended" : row.count_used >= row.count_max ? "used up" : "open";
+    Line()
+        .add("claim", row.name)
+        .add_quoted("state", state)
+        .add("count_used", uint64_t{row.count_used})
+        .add("count_max", uint64_t{row.count_max})
+        .add("expires_ms", row.expires_ms)
+        .add("devices_are", device_state_text(row.device_state))
+        .print(options);
   }
   return kExitOk;
 }
@@ -460,8 +481,11 @@ int backup(const CommonOptions& options, const std::string& out) {
   }
   struct stat info = {};
   stat(out.c_str(), &info);
-  Line().add("database", absolute_path(config.server.database)).add("file", out)
-      .add("bytes", static_cast<uint64_t>(info.st_size)).print(options);
+  Line()
+      .add("database", absolute_path(config.server.database))
+      .add("file", out)
+      .add("bytes", static_cast<uint64_t>(info.st_size))
+      .print(options);
   return kExitOk;
 }
 

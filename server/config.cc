@@ -70,8 +70,7 @@ std::string read_value(const toml::node& node, float* out, Range) {
 }
 
 template <typename Enum>
-  requires std::is_enum_v<Enum>
-std::string read_value(const toml::node& node, Enum* out, Range) {
+requires std::is_enum_v<Enum> std::string read_value(const toml::node& node, Enum* out, Range) {
   const auto value = node.value_exact<std::string>();
   std::string words;
   for (const auto& [name, known] : names_of<Enum>()) {
@@ -108,10 +107,7 @@ std::string text_of(float value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 template <typename Enum>
-  requires std::is_enum_v<Enum>
-std::string text_of(Enum value) {
-  return quoted(name_of(value));
-}
+requires std::is_enum_v<Enum> std::string text_of(Enum value) { return quoted(name_of(value)); }
 
 // ---- Errors --------------------------------------------------------------------------------------------------------
 
@@ -238,8 +234,9 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
   Tcp::endpoint ignored_endpoint;
   const toml::node* const listen = table.get("listen");
   if (listen != nullptr && !parse_listen_address(out->listen, &ignored_endpoint)) {
-    reader.error(listen, "server.listen: expected ADDRESS:PORT with a numeric address and a port from 0 to 65535, such "
-                         "as \"127.0.0.1:7433\" or \"[::]:7433\"");
+    reader.error(listen,
+                 "server.listen: expected ADDRESS:PORT with a numeric address and a port from 0 to 65535, such "
+                 "as \"127.0.0.1:7433\" or \"[::]:7433\"");
   }
   const toml::node* const http = table.get("http_listen");
   if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
@@ -333,9 +330,9 @@ std::string read_value_text(const std::string& name, const std::string& value, c
                             ConfigOrigins* origins) {
   const size_t dot = name.rfind('.');
   const bool is_toml = static_cast<bool>(toml::parse("x = " + value));
-  return read_text("[" + name.substr(0, dot) + "]\n" + name.substr(dot + 1) + " = " +
-                       (is_toml ? value : quoted(value)) + "\n",
-                   source, out, origins);
+  return read_text(
+      "[" + name.substr(0, dot) + "]\n" + name.substr(dot + 1) + " = " + (is_toml ? value : quoted(value)) + "\n",
+      source, out, origins);
 }
 
 // One `--set section.key=value`.
@@ -380,8 +377,7 @@ std::string read_variable(const std::string& text, Config* out, ConfigOrigins* o
 
 // Empty, or a line. A file that is no file is named by the cause.
 std::string read_file(const std::string& path, Config* out, ConfigOrigins* origins) {
-  const char* const remedy =
-      "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
+  const char* const remedy = "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return "configuration " + path + " cannot be read: it is a folder" + remedy;
@@ -427,7 +423,8 @@ std::string find_conflict(const Config& config) {
   Tcp::endpoint http;
   if (config.server.http_token_file.empty() && parse_listen_address(config.server.http_listen, &http) &&
       !is_loopback(http)) {
-    return "server.http_listen " + config.server.http_listen + " can be reached from other machines: set "
+    return "server.http_listen " + config.server.http_listen +
+           " can be reached from other machines: set "
            "server.http_token_file to a file with a token, or listen on 127.0.0.1";
   }
   const CredentialPaths& files = config.server.credentials;
@@ -519,9 +516,8 @@ std::string absolute_path(const std::string& path) {
 
 std::string run_source(const RunParameters& run) {
   std::string text = "[run]\n";
-  visit_fields(run, [&](const char* key, const auto& value) {
-    text += std::string(key) + " = " + text_of(value) + "\n";
-  });
+  visit_fields(run,
+               [&](const char* key, const auto& value) { text += std::string(key) + " = " + text_of(value) + "\n"; });
   return text;
 }
 

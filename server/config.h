@@ -34,8 +34,8 @@ inline constexpr const char* kRegistrations[] = {"off", "pending", "active"};
 struct ServerConfig {
   std::string listen = "127.0.0.1:7433";  // address:port; port 0: any free one, named in the log
   std::string database = "gradstream.db";
-  std::string export_dir;                 // empty: no files; else runN_vNNNNNN.npy for each version
-  std::string first_model;                // a CSV file, one line a row: a new run begins at this point, not one drawn
+  std::string export_dir;   // empty: no files; else runN_vNNNNNN.npy for each version
+  std::string first_model;  // a CSV file, one line a row: a new run begins at this point, not one drawn
   std::string log_level = "info";
   std::string http_listen;      // empty: none; else ADDRESS:PORT for people and monitors (server/http.h)
   std::string http_token_file;  // what a request must prove; needed beyond loopback
@@ -56,7 +56,7 @@ struct ServerConfig {
   RateLimit registrations = {10, 100};
   // Devices in the database from which on a certificate enrols no further one. Reason: a stolen CA key may not fill it.
   uint32_t registration_device_count_max = 20000;
-  uint32_t drain_deadline_ms = 5000;      // from SIGTERM until sessions that do not leave are cut
+  uint32_t drain_deadline_ms = 5000;  // from SIGTERM until sessions that do not leave are cut
 };
 
 // visit(key, field): strings and switches.

@@ -59,10 +59,10 @@ struct Action {
   bool has_more = false;
   gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
   JournalRecord record;
-  uint32_t version = 0;  // kPublish
+  uint32_t version = 0;              // kPublish
   LogLevel level = LogLevel::kInfo;  // kLog
-  std::string event;     // kLog: stable id, e.g. "round_closed"
-  std::string text;      // kLog: key=value pairs
+  std::string event;                 // kLog: stable id, e.g. "round_closed"
+  std::string text;                  // kLog: key=value pairs
 };
 
 // Counters, each of something an operator can act on. Names are stable.
@@ -71,7 +71,7 @@ struct CoordinatorCounters {
   uint64_t updates_late = 0;
   uint64_t updates_partial = 0;  // among the folded and late ones
   uint64_t updates_refused = 0;
-  uint64_t updates_without_time = 0;  // among the refused ones: more steps than their device had time for
+  uint64_t updates_without_time = 0;     // among the refused ones: more steps than their device had time for
   uint64_t updates_loss_not_finite = 0;  // among the refused ones: their loss is no number
   uint64_t updates_still = 0;            // among the accepted ones of delay rules: a displacement of 0
   uint64_t steps_clamped = 0;            // of delay rules: shortened to where the retraction is one-to-one
@@ -90,8 +90,8 @@ struct CoordinatorCounters {
   uint64_t devices_ahead = 0;  // Pulls from versions that are not there: of a database restored from an older copy
   uint64_t sessions_replaced = 0;
   uint64_t messages_unexpected = 0;
-  uint64_t messages_over_rate = 0;  // of devices beyond CoordinatorLimits::device_messages
-  uint64_t steps_failed = 0;  // versions closed without a step
+  uint64_t messages_over_rate = 0;                           // of devices beyond CoordinatorLimits::device_messages
+  uint64_t steps_failed = 0;                                 // versions closed without a step
   std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
 };
 
@@ -145,7 +145,7 @@ struct DeviceStatus {
   uint32_t index = 0;
   bool is_revoked = false;  // or disabled, or pending
   bool connected = false;
-  bool is_asked = false;  // in the open version
+  bool is_asked = false;      // in the open version
   bool is_capable = true;     // its image links what the run's tasks need
   bool has_answered = false;  // the open version, in time
   bool has_task = false;

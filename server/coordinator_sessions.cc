@@ -277,9 +277,9 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
             .add("remedy", "none_after_a_restore:_it_gets_a_snapshot"));
   }
   if (plan.snapshot != nullptr) {
-    respond_sync(
-        id, snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan)),
-        plan.records.empty());
+    respond_sync(id,
+                 snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan)),
+                 plan.records.empty());
     ++counters.snapshots_sent;
     ++device.snapshots_sent;
     // Where versions have no records every Pull gets one: that is no event.

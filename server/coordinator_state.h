@@ -64,7 +64,7 @@ struct Coordinator::State {
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
   std::map<SessionId, WaitingPull> waiting;  // of these: a commit must not look at all
-  std::vector<Real> first_model;  // empty: drawn from the seed
+  std::vector<Real> first_model;             // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;
   uint64_t version_sequence = 0;    // of the journal record of the version last decided

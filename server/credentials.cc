@@ -40,9 +40,12 @@ std::string read_file(const std::string& path, const std::string& name, std::str
 std::string text_of(CredentialFile file, const CredentialPaths& paths, CertificateRole role) {
   const bool is_server = role == CertificateRole::kServer;
   switch (file) {
-    case CredentialFile::kAuthority: return (is_server ? "server.device_ca_file " : "") + paths.authority;
-    case CredentialFile::kCertificate: return (is_server ? "server.certificate_file " : "") + paths.certificate;
-    case CredentialFile::kKey: break;
+    case CredentialFile::kAuthority:
+      return (is_server ? "server.device_ca_file " : "") + paths.authority;
+    case CredentialFile::kCertificate:
+      return (is_server ? "server.certificate_file " : "") + paths.certificate;
+    case CredentialFile::kKey:
+      break;
   }
   return (is_server ? "server.certificate_key_file " : "") + paths.key;
 }

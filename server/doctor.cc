@@ -47,7 +47,7 @@ constexpr int kAlertUnknownPskIdentity = 115;
 // A socket that is closed with it, as a transport that notes what comes first.
 struct Link {
   int socket = -1;
-  std::string head;  // the first bytes
+  std::string head;           // the first bytes
   size_t largest_record = 0;  // bytes, by its header
   size_t record_left = 0;
   std::string record_header;
@@ -81,8 +81,8 @@ struct Link {
       record_header.append(bytes.substr(0, more));
       bytes.remove_prefix(more);
       if (record_header.size() == kHeaderSize) {
-        record_left = static_cast<size_t>(static_cast<uint8_t>(record_header[3])) << 8 |
-                      static_cast<uint8_t>(record_header[4]);
+        record_left =
+            static_cast<size_t>(static_cast<uint8_t>(record_header[3])) << 8 | static_cast<uint8_t>(record_header[4]);
         largest_record = std::max(largest_record, record_left);
         record_header.clear();
       }
@@ -271,7 +271,8 @@ void conclude_alert(int alert, Diagnosis* out) {
                       "offered, with x25519 and P-256, which every gradstream server takes: is it one?");
     case kAlertInternalError:
       return conclude(out, "server_busy", detail, "the server met a fault of its own: its log says which");
-    default: return conclude(out, "handshake", detail, "the server's log says why");
+    default:
+      return conclude(out, "handshake", detail, "the server's log says why");
   }
 }
 

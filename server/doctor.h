@@ -13,7 +13,7 @@ namespace gradstream {
 struct DoctorOptions {
   std::string host;
   std::string port;
-  std::string identity_file;  // empty: an unknown identity, to see whether a server is there
+  std::string identity_file;    // empty: an unknown identity, to see whether a server is there
   CredentialPaths certificate;  // none: by pre-shared key; authority: the CA of the server
   std::string server_name;      // that its certificate must be for; empty: the host
   bool is_psk_ke = false;       // the key exchange without forward secrecy

@@ -75,9 +75,8 @@ void Fleet::set_cohort(const Cohort& cohort) {
   for (const uint32_t member : cohort.members) {
     at(member).is_member = true;
   }
-  member_count_ = static_cast<uint32_t>(std::count_if(devices_.begin(), devices_.end(), [](const Device& device) {
-    return device.is_member && !device.is_revoked;
-  }));
+  member_count_ = static_cast<uint32_t>(std::count_if(
+      devices_.begin(), devices_.end(), [](const Device& device) { return device.is_member && !device.is_revoked; }));
 }
 
 std::vector<uint32_t> Fleet::active_devices() const {
@@ -143,8 +142,7 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   };
   const auto* begin = capabilities.problems;
   const auto* end = begin + capabilities.problems_count;
-  const bool has_problem =
-      std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
+  const bool has_problem = std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
   const bool is_product = parameters.manifold == ManifoldId::kProduct;
   for (uint32_t i = 0; is_product && parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
@@ -154,8 +152,8 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check(has_problem, "problem", parameters.problem);
   check(has_bit(capabilities.solvers, parameters.solver), "solver", name_of(parameters.solver));
   // The anchors of svrg are steps of gradient_stream.
-  const bool has_anchors = parameters.solver != SolverId::kSvrg ||
-                           has_bit(capabilities.solvers, SolverId::kGradientStream);
+  const bool has_anchors =
+      parameters.solver != SolverId::kSvrg || has_bit(capabilities.solvers, SolverId::kGradientStream);
   check(has_anchors, "solver", name_of(SolverId::kGradientStream));
   check(has_bit(capabilities.estimators, parameters.estimator), "estimator", name_of(parameters.estimator));
   check(has_bit(capabilities.encodings, parameters.upload_encoding), "encoding", name_of(parameters.upload_encoding));

@@ -33,7 +33,7 @@ struct JudgedTask {
 
 struct Device {
   std::string name;
-  bool is_revoked = false;  // or disabled, or pending: takes no part
+  bool is_revoked = false;                              // or disabled, or pending: takes no part
   gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
 
   // What the journal says.
@@ -56,8 +56,8 @@ struct Device {
   uint32_t last_staleness = 0;    // of the last accepted update: versions behind ...
   uint32_t last_steps = 0;        // ... local steps done ...
   uint32_t last_steps_asked = 0;  // ... and asked
-  bool is_task_open = false;  // issued, not judged
-  bool is_member = true;      // of the open version's cohort
+  bool is_task_open = false;      // issued, not judged
+  bool is_member = true;          // of the open version's cohort
 
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none

@@ -30,14 +30,22 @@ constexpr const char* kFixedHeaders =
 
 const char* status_phrase(uint32_t status) {
   switch (status) {
-    case 200: return "OK";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 431: return "Request Header Fields Too Large";
-    default: return "Service Unavailable";
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
+    default:
+      return "Service Unavailable";
   }
 }
 
@@ -106,17 +114,28 @@ HttpResponse refused_with(uint32_t status, std::string sentence) {
 
 const char* http_refusal_text(HttpRefusal refusal) {
   switch (refusal) {
-    case HttpRefusal::kMalformed: return "malformed";
-    case HttpRefusal::kOversize: return "oversize";
-    case HttpRefusal::kMethod: return "method";
-    case HttpRefusal::kPath: return "path";
-    case HttpRefusal::kNotFound: return "not_found";
-    case HttpRefusal::kToken: return "token";
-    case HttpRefusal::kHost: return "host";
-    case HttpRefusal::kSlowRequest: return "slow_request";
-    case HttpRefusal::kSlowAnswer: return "slow_answer";
-    case HttpRefusal::kOverCap: return "over_cap";
-    case HttpRefusal::kCount: break;
+    case HttpRefusal::kMalformed:
+      return "malformed";
+    case HttpRefusal::kOversize:
+      return "oversize";
+    case HttpRefusal::kMethod:
+      return "method";
+    case HttpRefusal::kPath:
+      return "path";
+    case HttpRefusal::kNotFound:
+      return "not_found";
+    case HttpRefusal::kToken:
+      return "token";
+    case HttpRefusal::kHost:
+      return "host";
+    case HttpRefusal::kSlowRequest:
+      return "slow_request";
+    case HttpRefusal::kSlowAnswer:
+      return "slow_answer";
+    case HttpRefusal::kOverCap:
+      return "over_cap";
+    case HttpRefusal::kCount:
+      break;
   }
   return "unknown";
 }
@@ -139,7 +158,8 @@ std::string read_token(const std::string& path, std::string* out) {
   const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
   if (!is_read || out->size() < kTokenSizeMin || out->size() > kTokenSizeMax ||
       !std::all_of(out->begin(), out->end(), is_plain)) {
-    return "server.http_token_file " + path + ": expected one line of 16 to 200 printable characters, such as "
+    return "server.http_token_file " + path +
+           ": expected one line of 16 to 200 printable characters, such as "
            "openssl rand -hex 32 prints";
   }
   return {};
@@ -345,7 +365,7 @@ bool HttpServer::may_pass(std::string_view head, std::string_view path, const st
   }
   refuse(HttpRefusal::kToken, peer);
   *out = refused_with(401, given.empty() ? "send Authorization: Bearer TOKEN, the line of server.http_token_file"
-                                    : "the token is not the line of server.http_token_file");
+                                         : "the token is not the line of server.http_token_file");
   return false;
 }
 

@@ -38,16 +38,16 @@ struct HttpLimits {
 
 // Why a request or connection was refused. Stable: labels of gradstream_http_refusals_total, and `reason` in the log.
 enum class HttpRefusal : uint8_t {
-  kMalformed,      // no HTTP/1 request
-  kOversize,       // longer than request_size_max, or it announces a body
-  kMethod,         // neither GET nor HEAD
-  kPath,           // a path with "..", "%", a backslash or control bytes
-  kNotFound,       // no such path
-  kToken,          // none, or a wrong one
-  kHost,           // without a token: the Host is not this machine's loopback
-  kSlowRequest,    // request_deadline_ms
-  kSlowAnswer,     // answer_deadline_ms
-  kOverCap,        // connection_count_max
+  kMalformed,    // no HTTP/1 request
+  kOversize,     // longer than request_size_max, or it announces a body
+  kMethod,       // neither GET nor HEAD
+  kPath,         // a path with "..", "%", a backslash or control bytes
+  kNotFound,     // no such path
+  kToken,        // none, or a wrong one
+  kHost,         // without a token: the Host is not this machine's loopback
+  kSlowRequest,  // request_deadline_ms
+  kSlowAnswer,   // answer_deadline_ms
+  kOverCap,      // connection_count_max
   kCount,
 };
 inline constexpr size_t kHttpRefusalCount = static_cast<size_t>(HttpRefusal::kCount);

@@ -231,7 +231,9 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
     ++counters_.accept_failures;
     if (is_log_due(&accept_failure_logged_ms_)) {
       log_event(LogLevel::kError, "accept_failed",
-                Fields().add("cause", error.message()).add("count", counters_.accept_failures)
+                Fields()
+                    .add("cause", error.message())
+                    .add("count", counters_.accept_failures)
                     .add("connections", uint64_t{sessions_.size()})
                     .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
     }
@@ -319,8 +321,12 @@ void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, con
   if (!is_log_due(last_ms)) {
     return;
   }
-  log_event(LogLevel::kWarn, event, Fields().add("count", count).add("connections", uint64_t{sessions_.size()})
-                                        .add("half_open", uint64_t{half_open_.size()}).add("remedy", remedy));
+  log_event(LogLevel::kWarn, event,
+            Fields()
+                .add("count", count)
+                .add("connections", uint64_t{sessions_.size()})
+                .add("half_open", uint64_t{half_open_.size()})
+                .add("remedy", remedy));
 }
 
 // ---- Sessions' reports ---------------------------------------------------------------------------------------------

@@ -118,8 +118,8 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
       }
     }
     const bool with_origins = print->count() > 0;
-    *code = check->count() > 0 || with_origins ? check_config(arguments->common, with_origins)
-                                               : serve(arguments->common);
+    *code =
+        check->count() > 0 || with_origins ? check_config(arguments->common, with_origins) : serve(arguments->common);
   });
 }
 
@@ -148,17 +148,17 @@ void add_device_keys(CLI::App* device, Arguments* arguments, int* code) {
   import->add_flag("--pending", arguments->is_pending, "they are let in only after device enable");
   import->callback([arguments, code] {
     *code = device_import(arguments->common, arguments->target, arguments->out_folder, arguments->is_pending);
-  });
-  auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
-  add_common(rotate, arguments);
-  rotate->add_option("name", arguments->name, "its name")->required();
-  rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
-  rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
-      ->capture_default_str();
-  rotate->callback([arguments, code] {
-    *code = device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
-  });
-}
+});
+auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
+add_common(rotate, arguments);
+rotate->add_option("name", arguments->name, "its name")->required();
+rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
+rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
+    ->capture_default_str();
+rotate->callback([arguments, code] {
+  *code = device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
+});
+}  // namespace
 
 void add_device(CLI::App& app, Arguments* arguments, int* code) {
   auto* const device =
@@ -182,7 +182,8 @@ void add_claim(CLI::App& app, Arguments* arguments, int* code) {
   add->add_option("name", arguments->claim.name, "its name, never used twice")->required();
   add->add_option("--out", arguments->claim.out, "the identity file to write; goes to the batch")->required();
   add->add_option("--count-max", arguments->claim.count_max, "devices that it lets in")
-      ->check(CLI::Range(1U, 1U << 20))->capture_default_str();
+      ->check(CLI::Range(1U, 1U << 20))
+      ->capture_default_str();
   add->add_option("--window-s", arguments->claim.window_s, "for how long, s")->capture_default_str();
   add->add_flag("--pending", arguments->claim.is_pending, "they take part only after device enable");
   add->callback([arguments, code] { *code = claim_add(arguments->common, arguments->claim); });
@@ -218,8 +219,12 @@ int doctor(Arguments* arguments) {
                  options.identity_file.c_str());
   }
   Line line;
-  line.add("target", arguments->target).add("cause", diagnosis.cause).add("step", diagnosis.step)
-      .add("address", diagnosis.address).add("detail", diagnosis.detail).add("remedy", diagnosis.remedy)
+  line.add("target", arguments->target)
+      .add("cause", diagnosis.cause)
+      .add("step", diagnosis.step)
+      .add("address", diagnosis.address)
+      .add("detail", diagnosis.detail)
+      .add("remedy", diagnosis.remedy)
       .print(arguments->common);
   return diagnosis.is_well() ? kExitOk : diagnosis.cause.ends_with("_file") ? kExitFile : kExitNetwork;
 }
@@ -241,7 +246,8 @@ void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
       ->needs(certificate);
   verb->add_flag("--psk-ke", arguments->doctor.is_psk_ke, "offer the key exchange without forward secrecy");
   verb->add_option("--deadline-ms", arguments->doctor.deadline_ms, "of the connection, and again of the handshake, ms")
-      ->check(CLI::Range(1, 600000))->capture_default_str();
+      ->check(CLI::Range(1, 600000))
+      ->capture_default_str();
   add_format(verb, arguments);
   verb->callback([arguments, code] { *code = doctor(arguments); });
 }
@@ -276,9 +282,8 @@ void add_run(CLI::App& app, Arguments* arguments, int* code) {
       ->check(CLI::IsMember({"npy", "csv"}));
   lineage->add_option("--out", arguments->model.out, "the file *.json to write, or to check")->required();
   lineage->add_flag("--check", arguments->check, "compare the files with the database that they came from");
-  lineage->callback([arguments, code] {
-    *code = run_export(arguments->common, arguments->run, arguments->model, arguments->check);
-  });
+  lineage->callback(
+      [arguments, code] { *code = run_export(arguments->common, arguments->run, arguments->model, arguments->check); });
 }
 
 void add_model(CLI::App& app, Arguments* arguments, int* code) {
@@ -333,7 +338,7 @@ int run_program(int argc, char** argv) {
   return code;
 }
 
-}  // namespace
+}  // namespace gradstream
 }  // namespace gradstream
 
 int main(int argc, char** argv) { return gradstream::run_program(argc, argv); }

@@ -35,8 +35,7 @@ Real probability_of(std::span<const Real> probabilities, uint32_t client_index) 
   return probabilities[std::min<size_t>(client_index, probabilities.size() - 1)];
 }
 
-std::vector<uint32_t> draw_each(const RunParameters& parameters, uint32_t round,
-                                std::span<const uint32_t> candidates) {
+std::vector<uint32_t> draw_each(const RunParameters& parameters, uint32_t round, std::span<const uint32_t> candidates) {
   const std::vector<Real> probabilities = participation_probabilities(parameters);
   RandomStream stream(sampling_key(parameters, round, 0));
   std::vector<uint32_t> members;

@@ -34,13 +34,20 @@ uint64_t digest_bytes(std::span<const uint8_t> bytes) {
 
 const char* event_text(uint32_t event) {
   switch (static_cast<RunEvent>(event)) {
-    case RunEvent::kExtended: return "extended";
-    case RunEvent::kStalled: return "stalled";
-    case RunEvent::kFinished: return "finished";
-    case RunEvent::kStopped: return "stopped";
-    case RunEvent::kPaused: return "paused";
-    case RunEvent::kResumed: return "resumed";
-    default: return "none";
+    case RunEvent::kExtended:
+      return "extended";
+    case RunEvent::kStalled:
+      return "stalled";
+    case RunEvent::kFinished:
+      return "finished";
+    case RunEvent::kStopped:
+      return "stopped";
+    case RunEvent::kPaused:
+      return "paused";
+    case RunEvent::kResumed:
+      return "resumed";
+    default:
+      return "none";
   }
 }
 
@@ -61,13 +68,17 @@ class Writer {
 
   void take(const JournalRecord& record) {
     switch (record.kind) {
-      case RecordKind::kTaskIssued: return;
-      case RecordKind::kUpdate: return put_entry(entry_of_update(record));
-      case RecordKind::kVerdict: return put_entry(entry_of_verdict(record));
+      case RecordKind::kTaskIssued:
+        return;
+      case RecordKind::kUpdate:
+        return put_entry(entry_of_update(record));
+      case RecordKind::kVerdict:
+        return put_entry(entry_of_verdict(record));
       case RecordKind::kRunState:
-        return put_entry({{"sequence", record.sequence}, {"event", event_text(record.detail)},
-                          {"time_ms", record.time_ms}});
-      case RecordKind::kVersion: return end_version(record);
+        return put_entry(
+            {{"sequence", record.sequence}, {"event", event_text(record.detail)}, {"time_ms", record.time_ms}});
+      case RecordKind::kVersion:
+        return end_version(record);
     }
   }
 

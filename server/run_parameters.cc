@@ -118,7 +118,8 @@ std::string read_part(const std::string& text, Part* out) {
   std::vector<std::string> words = split(text, ' ');
   std::erase(words, "");
   if (words.size() < 2 || words.size() > 4) {
-    return "parts: \"" + text + "\" should be a manifold and its shape, and perhaps its retraction and transport, such "
+    return "parts: \"" + text +
+           "\" should be a manifold and its shape, and perhaps its retraction and transport, such "
            "as \"stiefel 16x2\" or \"stiefel 16x2 qr projection\"";
   }
   const auto id = parse_name(words[0], ManifoldId::kNone);
@@ -261,8 +262,7 @@ std::string check_model(const RunParameters& p) {
     return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";
   }
   if (p.stream() == StreamKind::kScalarStream && !is_reproducible(*manifold, p.shape)) {
-    return "manifold: " + std::string(manifold->name) +
-           " with retraction " + name_of(manifold->retraction_kind) +
+    return "manifold: " + std::string(manifold->name) + " with retraction " + name_of(manifold->retraction_kind) +
            " is not reproducible bit for bit, so that records of scalars cannot be replayed; use solver "
            "gradient_stream";
   }
@@ -314,7 +314,8 @@ std::string check_estimator(const RunParameters& p) {
   const bool can_stream = p.solver == SolverId::kProjection && has_scalars(p.estimator);
   if (p.upload_stream == StreamKind::kScalarStream && !can_stream) {
     return std::string("upload_stream: scalars cannot carry what solver ") + name_of(p.solver) + " makes of " +
-           name_of(p.estimator) + ": nobody else could rebuild it; use auto or tangent, or solver projection with "
+           name_of(p.estimator) +
+           ": nobody else could rebuild it; use auto or tangent, or solver projection with "
            "projection_one_sided or projection_two_sided";
   }
   return p.estimator == EstimatorId::kAnalyticGradient ? "" : check_directions(p);
@@ -337,8 +338,8 @@ std::string check_error_feedback(const RunParameters& p) {
   if (!p.error_feedback) {
     return "";
   }
-  if (p.stream() != StreamKind::kTangentBlock || (p.upload_encoding != Encoding::kInt8 &&
-                                                  p.upload_encoding != Encoding::kBf16)) {
+  if (p.stream() != StreamKind::kTangentBlock ||
+      (p.upload_encoding != Encoding::kInt8 && p.upload_encoding != Encoding::kBf16)) {
     return "error_feedback, upload_encoding: what is fed back is the error of tangents in int8 or bf16; scalars and "
            "f32 leave nothing out that another upload could make good; set it to false";
   }
@@ -486,8 +487,8 @@ std::string check_proximal(const RunParameters& p) {
   if (p.proximal_form != ProximalForm::kGeodesic) {
     return check_proximal_form(p);
   }
-  const bool has_term = p.solver == SolverId::kGradientStream || p.solver == SolverId::kTangentMean ||
-                        p.solver == SolverId::kCurve;
+  const bool has_term =
+      p.solver == SolverId::kGradientStream || p.solver == SolverId::kTangentMean || p.solver == SolverId::kCurve;
   return p.proximal == 0 || has_term
              ? ""
              : "proximal, solver: only solvers gradient_stream, tangent_mean and curve take a proximal term along the "
@@ -624,8 +625,7 @@ std::string check_fold(const RunParameters& p) {
 
 // k, or B.
 uint32_t updates_wanted(const RunParameters& p) {
-  return p.buffer_size > 0 ? p.buffer_size
-                           : update_goal(p, p.cohort_size > 0 ? p.drawn_count() : p.device_count);
+  return p.buffer_size > 0 ? p.buffer_size : update_goal(p, p.cohort_size > 0 ? p.drawn_count() : p.device_count);
 }
 
 std::string check_weight_share(const RunParameters& p) {
@@ -791,8 +791,7 @@ std::string check_step_times(const RunParameters& p) {
   const std::string slowest = "the slowest device (step_time_max_us) takes " + std::to_string(wanted_ms) + " ms for " +
                               std::to_string(p.least_steps()) + " steps, the least that count (steps_min)";
   if (p.task_deadline_ms > 0 && wanted_ms > p.task_deadline_ms) {
-    return "task_deadline_ms, steps_min, step_time_max_us: " + slowest +
-           "; raise task_deadline_ms or lower steps_min";
+    return "task_deadline_ms, steps_min, step_time_max_us: " + slowest + "; raise task_deadline_ms or lower steps_min";
   }
   if (drops_the_slow(p) && wanted_ms > p.report_deadline_ms) {
     return "report_deadline_ms, steps_min, step_time_max_us: " + slowest +
@@ -818,8 +817,8 @@ std::string check_retry(const RunParameters& p) {
            std::to_string(kMostMs / 3'600'000) + " h; use at least " + std::to_string(spread_ms / kMostMs + 1);
   }
   if (p.retry_max_ms > kRetryMaxMs / kRefusedWindowFactor) {
-    return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) +
-           "; refused devices wait " + std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";
+    return "retry_max_ms: at most " + std::to_string(kRetryMaxMs / kRefusedWindowFactor) + "; refused devices wait " +
+           std::to_string(kRefusedWindowFactor) + " times as long, and none above 24 h";
   }
   if (p.retry_min_ms > p.retry_max_ms || p.retry_max_ms == 0) {
     return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
@@ -899,12 +898,10 @@ const EnumNames<RetractionKind>& names_of() {
 
 template <>
 const EnumNames<TransportKind>& names_of() {
-  static const EnumNames<TransportKind> names = {{"default", TransportKind::kDefault},
-                                                 {"projection", TransportKind::kProjection},
-                                                 {"parallel", TransportKind::kParallel},
-                                                 {"smooth", TransportKind::kSmooth},
-                                                 {"householder", TransportKind::kHouseholder},
-                                                 {"unaligned", TransportKind::kUnaligned}};
+  static const EnumNames<TransportKind> names = {
+      {"default", TransportKind::kDefault},         {"projection", TransportKind::kProjection},
+      {"parallel", TransportKind::kParallel},       {"smooth", TransportKind::kSmooth},
+      {"householder", TransportKind::kHouseholder}, {"unaligned", TransportKind::kUnaligned}};
   return names;
 }
 
@@ -982,9 +979,8 @@ const EnumNames<ProximalForm>& names_of() {
 
 template <>
 const EnumNames<Participation>& names_of() {
-  static const EnumNames<Participation> names = {{"all", Participation::kAll},
-                                                 {"scheme_1", Participation::kSchemeOne},
-                                                 {"scheme_2", Participation::kSchemeTwo}};
+  static const EnumNames<Participation> names = {
+      {"all", Participation::kAll}, {"scheme_1", Participation::kSchemeOne}, {"scheme_2", Participation::kSchemeTwo}};
   return names;
 }
 
@@ -998,20 +994,17 @@ const EnumNames<ParticipationWeights>& names_of() {
 
 template <>
 const EnumNames<StepRule>& names_of() {
-  static const EnumNames<StepRule> names = {{"inverse", StepRule::kInverse},
-                                            {"fixed", StepRule::kFixed},
-                                            {"printed", StepRule::kPrinted},
-                                            {"code", StepRule::kCode},
-                                            {"harmonic", StepRule::kHarmonic},
-                                            {"barzilai_borwein", StepRule::kBarzilaiBorwein}};
+  static const EnumNames<StepRule> names = {
+      {"inverse", StepRule::kInverse},   {"fixed", StepRule::kFixed},
+      {"printed", StepRule::kPrinted},   {"code", StepRule::kCode},
+      {"harmonic", StepRule::kHarmonic}, {"barzilai_borwein", StepRule::kBarzilaiBorwein}};
   return names;
 }
 
 template <>
 const EnumNames<BarzilaiBorwein>& names_of() {
-  static const EnumNames<BarzilaiBorwein> names = {{"none", BarzilaiBorwein::kNone},
-                                                   {"first", BarzilaiBorwein::kFirst},
-                                                   {"second", BarzilaiBorwein::kSecond}};
+  static const EnumNames<BarzilaiBorwein> names = {
+      {"none", BarzilaiBorwein::kNone}, {"first", BarzilaiBorwein::kFirst}, {"second", BarzilaiBorwein::kSecond}};
   return names;
 }
 
@@ -1204,10 +1197,10 @@ std::vector<std::string> differing_keys(const std::string& a, const std::string&
 
 std::string check_parameters(const RunParameters& parameters) {
   for (const auto check :
-       {check_local_work, check_batches, check_proximal, check_svrg, check_steps, check_model, check_fold, check_groups,
-        check_participation, check_over_selection, check_straggler, check_work, check_retry, check_weight_share,
-        check_buffer, check_delay_rule, check_delay_switch, check_average, check_curve,
-        check_kept_models}) {
+       {check_local_work, check_batches,      check_proximal, check_svrg,          check_steps,
+        check_model,      check_fold,         check_groups,   check_participation, check_over_selection,
+        check_straggler,  check_work,         check_retry,    check_weight_share,  check_buffer,
+        check_delay_rule, check_delay_switch, check_average,  check_curve,         check_kept_models}) {
     std::string sentence = check(parameters);
     if (!sentence.empty()) {
       return sentence;

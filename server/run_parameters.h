@@ -37,11 +37,11 @@ enum class Participation : uint8_t { kAll, kSchemeOne, kSchemeTwo };
 enum class ParticipationWeights : uint8_t { kCounted, kTrue, kBiased };
 // eta_k of round k, from step_size, step_decay, step_offset and step_period; 000 equations (5.2) and (4.24).
 enum class StepRule : uint8_t {
-  kInverse,   // step_size / (1 + step_decay k)
-  kFixed,     // step_size
-  kPrinted,   // (5.2) as printed: step_size for k = 0, else step_size / (step_offset + floor(k / step_period))
-  kCode,      // (5.2) as its authors run it: step_size for k < step_period, else as printed
-  kHarmonic,  // (4.24): step_size / (step_offset + k), with kappa = step_size and gamma = step_offset
+  kInverse,          // step_size / (1 + step_decay k)
+  kFixed,            // step_size
+  kPrinted,          // (5.2) as printed: step_size for k = 0, else step_size / (step_offset + floor(k / step_period))
+  kCode,             // (5.2) as its authors run it: step_size for k < step_period, else as printed
+  kHarmonic,         // (4.24): step_size / (step_offset + k), with kappa = step_size and gamma = step_offset
   kBarzilaiBorwein,  // 002, RFedSVRG-2BBS: 1 / curvature within [step_min, step_max], by K; first round: step_size by K
 };
 // What the server makes of an update that was made at an older model: server/delay_correction.h. kNone: the weighted
@@ -114,8 +114,8 @@ struct RunParameters {
   CorrectionForm correction_form = CorrectionForm::kLocal;
   uint32_t memory_age_max = 0;  // versions after which a device's last update is taken out of h; 0: never
   Real proximal = 0;            // mu of the proximal term, 0: none
-  Real proximal_sigma = 1;  // of ProximalForm::kLorentz
-  uint32_t rank = 0;        // of manifold fixed_rank; here, where it costs no padding
+  Real proximal_sigma = 1;      // of ProximalForm::kLorentz
+  uint32_t rank = 0;            // of manifold fixed_rank; here, where it costs no padding
   ProximalForm proximal_form = ProximalForm::kGeodesic;  // kGeodesic: RFedProx; else a term of the devices' loss
   // Solver svrg.
   BarzilaiBorwein barzilai_borwein = BarzilaiBorwein::kNone;
@@ -140,19 +140,19 @@ struct RunParameters {
   // Fold: fixed point of step 2^-fold_scale_log2; an update with a value beyond 2^(31 - fold_scale_log2) is refused.
   uint32_t fold_scale_log2 = 24;
   uint32_t fold_weight_max = 65535;  // cap on one device's weight, kSampleCount
-  float weight_share_max = 1;  // cap on one update's share of a version's weight; 1: none
+  float weight_share_max = 1;        // cap on one update's share of a version's weight; 1: none
   FoldWeight fold_weight = FoldWeight::kSampleCount;
   // Participation, orthogonal to the straggler policy.
   Participation participation = Participation::kAll;
   ParticipationWeights participation_weights = ParticipationWeights::kCounted;  // kSchemeTwo
-  uint32_t cohort_size = 0;             // kSchemeOne: s
+  uint32_t cohort_size = 0;                                                     // kSchemeOne: s
   std::string participation_probability;  // kSchemeTwo: p_j by enrolment index, with spaces; the last one holds on
   // kSchemeOne: so many times s are drawn, of whom the first s to answer close the round.
   Real over_selection = 1;
   // Length.
   uint32_t round_count = 300;
   // Straggler policy: four independent choices (docs/wire.md). Trigger (k, T, q).
-  uint32_t device_count = 0;            // n: enrolled devices that the run waits for before version 0 opens
+  uint32_t device_count = 0;  // n: enrolled devices that the run waits for before version 0 opens
   // B: a version closes with every B accepted updates, late ones too, and k is not asked; 0: rounds of k answers
   uint32_t buffer_size = 0;
   uint32_t update_goal = 0;             // k; 0: every device that is enrolled and not revoked
@@ -210,9 +210,7 @@ struct RunParameters {
   // Devices that kSchemeOne draws: s times over_selection, rounded up.
   uint32_t drawn_count() const;
   // Whether a round that is not extended leaves out nobody who was asked.
-  bool waits_for_all() const {
-    return buffer_size == 0 && update_goal == 0 && update_min == 0 && over_selection == 1;
-  }
+  bool waits_for_all() const { return buffer_size == 0 && update_goal == 0 && update_min == 0 && over_selection == 1; }
   // Whose directions a device uses: its group, or itself.
   uint32_t owner_of(uint32_t client_index) const;
   // eta_k, the step size of round k.

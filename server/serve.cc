@@ -95,7 +95,9 @@ int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<Htt
     return fail(kExitNetwork, problem);
   }
   log_event(LogLevel::kInfo, "http_listening",
-            Fields().add("address", endpoint.address().to_string()).add("port", uint64_t{(*out)->port()})
+            Fields()
+                .add("address", endpoint.address().to_string())
+                .add("port", uint64_t{(*out)->port()})
                 .add("token", token.empty() ? "no" : "needed"));
   return kExitOk;
 }
@@ -149,8 +151,11 @@ void reload(const CommonOptions& options, const Config& served, Server& server, 
   const bool has_certificates = served.server.credentials.is_set();
   const char* const certificates = !has_certificates ? "none" : reload_certificates(server) ? "read" : "kept";
   log_event(LogLevel::kInfo, "reloaded",
-            Fields().add("log_level", config.server.log_level).add("needs_restart", keys.empty() ? "none" : keys)
-                .add("http_token", token).add("certificates", certificates));
+            Fields()
+                .add("log_level", config.server.log_level)
+                .add("needs_restart", keys.empty() ? "none" : keys)
+                .add("http_token", token)
+                .add("certificates", certificates));
   set_log_level(level);
   server.reload();
 }

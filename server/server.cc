@@ -40,10 +40,14 @@ ListenerLimits limits_for(const Config& config) {
 
 const char* cause_of(StoreStatus status) {
   switch (status) {
-    case StoreStatus::kFull: return "the disk is full";
-    case StoreStatus::kBusy: return "another program holds the database";
-    case StoreStatus::kCorrupt: return "the database is damaged";
-    default: return "the disk failed";
+    case StoreStatus::kFull:
+      return "the disk is full";
+    case StoreStatus::kBusy:
+      return "another program holds the database";
+    case StoreStatus::kCorrupt:
+      return "the database is damaged";
+    default:
+      return "the disk failed";
   }
 }
 
@@ -141,9 +145,13 @@ std::string Server::start() {
   }
   store_.emplace(io_, parts_.journal, config_.server.store, make_reports());
   log_event(LogLevel::kInfo, "listening",
-            Fields().add("version", GS_VERSION)
-                .add("address", endpoint.address().to_string()).add("port", uint64_t{port()})
-                .add("run", uint64_t{run_.id}).add("name", run_.name).add_hex("parameters", run_.digest)
+            Fields()
+                .add("version", GS_VERSION)
+                .add("address", endpoint.address().to_string())
+                .add("port", uint64_t{port()})
+                .add("run", uint64_t{run_.id})
+                .add("name", run_.name)
+                .add_hex("parameters", run_.digest)
                 .add("devices", uint64_t{devices_.size()})
                 .add("database", absolute_path(config_.server.database)));
   for (const DeviceRow& device : devices_) {
@@ -203,10 +211,10 @@ bool Server::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry
   mbedtls_platform_zeroize(row->key.data(), row->key.size());
   mbedtls_platform_zeroize(row->previous_key.data(), row->previous_key.size());
   out->device = row->index;
-  out->refusal = row->state == DeviceState::kRevoked                   ? PskRefusal::kRevoked
-                 : !row->is_active()                                   ? PskRefusal::kInactive
+  out->refusal = row->state == DeviceState::kRevoked            ? PskRefusal::kRevoked
+                 : !row->is_active()                            ? PskRefusal::kInactive
                  : generation == row->generation || is_previous ? PskRefusal::kNone
-                                                                       : PskRefusal::kExpired;
+                                                                : PskRefusal::kExpired;
   return true;
 }
 
@@ -277,19 +285,21 @@ void Server::on_session_message(SessionId session, uint32_t device, const Device
 // On this thread, which waits for the disk: it happens once in a device's life.
 void Server::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
   ClaimOutcome outcome = ClaimOutcome::kEnded;
-  const StoreStatus status =
-      parts_.fleet.claim_device(claim, identity.name, identity.key, now_ms(), &outcome);
-  const gs_Reason reason = status != StoreStatus::kOk                ? gs_Reason_REASON_STORAGE
+  const StoreStatus status = parts_.fleet.claim_device(claim, identity.name, identity.key, now_ms(), &outcome);
+  const gs_Reason reason = status != StoreStatus::kOk            ? gs_Reason_REASON_STORAGE
                            : outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
                            : outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
-                                                                     : gs_Reason_REASON_NONE;
+                                                                 : gs_Reason_REASON_NONE;
   const bool is_granted = reason == gs_Reason_REASON_NONE;
   ++(is_granted ? counters_.claims_granted : counters_.claims_refused);
   if (is_granted && outcome == ClaimOutcome::kGranted) {
     log_event(LogLevel::kInfo, "claim_granted", Fields().add("device", identity.name).add("claim", uint64_t{claim}));
   } else if (!is_granted && claim_lines_.admit(kFaultLines, now_ms())) {
     log_event(LogLevel::kWarn, "claim_refused",
-              Fields().add("device", identity.name).add("claim", uint64_t{claim}).add("reason", reason_name(reason))
+              Fields()
+                  .add("device", identity.name)
+                  .add("claim", uint64_t{claim})
+                  .add("reason", reason_name(reason))
                   .add("remedy", reason == gs_Reason_REASON_CLAIM_USED
                                      ? "give the device another name, or a file of its own: gradstream device rotate"
                                      : "see gradstream claim list; gradstream claim add makes another one"));
@@ -335,9 +345,15 @@ void Server::execute(Action& action) {
     case ActionKind::kClose:
       listener_.close(action.session, action.reason);
       break;
-    case ActionKind::kPersist: store_->append(std::move(action.record)); break;
-    case ActionKind::kPublish: publish(action.version); break;
-    case ActionKind::kLog: log_event(action.level, action.event, Fields().add_pairs(action.text)); break;
+    case ActionKind::kPersist:
+      store_->append(std::move(action.record));
+      break;
+    case ActionKind::kPublish:
+      publish(action.version);
+      break;
+    case ActionKind::kLog:
+      log_event(action.level, action.event, Fields().add_pairs(action.text));
+      break;
   }
 }
 
@@ -439,7 +455,9 @@ StoreThread::Reports Server::make_reports() {
 void Server::on_store_failed(StoreStatus status) {
   ++counters_.store_failures;
   log_event(LogLevel::kError, "store_failed",
-            Fields().add("database", config_.server.database).add("cause", cause_of(status))
+            Fields()
+                .add("database", config_.server.database)
+                .add("cause", cause_of(status))
                 .add("retry_ms", uint64_t{config_.server.store.retry_ms})
                 .add("remedy", status == StoreStatus::kCorrupt
                                    ? "stop the server and restore the database from a copy"
@@ -519,10 +537,15 @@ void Server::follow_wish(StoredRunState wish) {
       coordinator_->stop(now_ms());
       break;
     case StoredRunState::kPauseRequested:
-    case StoredRunState::kPaused: coordinator_->pause(now_ms()); break;
+    case StoredRunState::kPaused:
+      coordinator_->pause(now_ms());
+      break;
     case StoredRunState::kResumeRequested:
-    case StoredRunState::kActive: coordinator_->resume(now_ms()); break;
-    case StoredRunState::kFinished: break;
+    case StoredRunState::kActive:
+      coordinator_->resume(now_ms());
+      break;
+    case StoredRunState::kFinished:
+      break;
   }
 }
 
@@ -572,7 +595,9 @@ void Server::drain() {
   drain_timer_.async_wait([this](const ErrorCode& error) {
     if (!error) {
       log_event(LogLevel::kWarn, "deadline",
-                Fields().add("limit", "drain_deadline_ms").add("sessions", uint64_t{listener_.connection_count()})
+                Fields()
+                    .add("limit", "drain_deadline_ms")
+                    .add("sessions", uint64_t{listener_.connection_count()})
                     .add("remedy", "none needed: these devices dial again"));
       io_.stop();
     }
@@ -583,7 +608,8 @@ bool Server::finish() {
   const bool complete = !store_ || store_->stop();
   if (!complete) {
     log_event(LogLevel::kError, "records_not_stored",
-              Fields().add("database", config_.server.database)
+              Fields()
+                  .add("database", config_.server.database)
                   .add("remedy", "none of them was acknowledged: their devices send them again"));
   }
   log_counters();

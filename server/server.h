@@ -129,7 +129,7 @@ class Server : public SessionOwner {
   RateMeter registrations_;
   uint32_t next_run_ = 0;                       // that this server makes room for; 0: none
   std::optional<StoredRunState> marked_state_;  // none: what the database says may be a wish from before this server
-  std::vector<Action> used_actions_;  // empty; an action is a kilobyte, and so is what a vector moves to grow
+  std::vector<Action> used_actions_;            // empty; an action is a kilobyte, and so is what a vector moves to grow
   bool executing_ = false;
   bool draining_ = false;
 };

@@ -16,25 +16,42 @@ namespace {
 
 Counter* counter_of(TlsFault fault, ShellCounters& counters) {
   switch (fault) {
-    case TlsFault::kNotTls: return &counters.plain_text_peers;
-    case TlsFault::kTlsVersion: return &counters.tls_version_peers;
-    case TlsFault::kUnknownIdentity: return &counters.unknown_identities;
-    case TlsFault::kRevoked: return &counters.revoked_identities;
-    case TlsFault::kInactive: return &counters.inactive_identities;
-    case TlsFault::kExpiredKey: return &counters.expired_keys;
-    case TlsFault::kClaimEnded: return &counters.claims_refused;
-    case TlsFault::kWrongKey: return &counters.wrong_keys;
-    case TlsFault::kRecordTooLarge: return &counters.large_records;
-    case TlsFault::kCertificateExpired: return &counters.certificates_expired;
-    case TlsFault::kCertificateEarly: return &counters.certificates_early;
-    case TlsFault::kCertificateForeign: return &counters.certificates_foreign;
-    case TlsFault::kCertificateUsage: return &counters.certificates_misused;
-    case TlsFault::kCertificateName: return &counters.certificates_unnamed;
+    case TlsFault::kNotTls:
+      return &counters.plain_text_peers;
+    case TlsFault::kTlsVersion:
+      return &counters.tls_version_peers;
+    case TlsFault::kUnknownIdentity:
+      return &counters.unknown_identities;
+    case TlsFault::kRevoked:
+      return &counters.revoked_identities;
+    case TlsFault::kInactive:
+      return &counters.inactive_identities;
+    case TlsFault::kExpiredKey:
+      return &counters.expired_keys;
+    case TlsFault::kClaimEnded:
+      return &counters.claims_refused;
+    case TlsFault::kWrongKey:
+      return &counters.wrong_keys;
+    case TlsFault::kRecordTooLarge:
+      return &counters.large_records;
+    case TlsFault::kCertificateExpired:
+      return &counters.certificates_expired;
+    case TlsFault::kCertificateEarly:
+      return &counters.certificates_early;
+    case TlsFault::kCertificateForeign:
+      return &counters.certificates_foreign;
+    case TlsFault::kCertificateUsage:
+      return &counters.certificates_misused;
+    case TlsFault::kCertificateName:
+      return &counters.certificates_unnamed;
     case TlsFault::kCertificateBroken:
-    case TlsFault::kNoCertificate: return &counters.certificates_unusable;
+    case TlsFault::kNoCertificate:
+      return &counters.certificates_unusable;
     case TlsFault::kRegistrationLimit:
-    case TlsFault::kRegistrationFailed: return &counters.registrations_refused;
-    default: return &counters.tls_other_faults;
+    case TlsFault::kRegistrationFailed:
+      return &counters.registrations_refused;
+    default:
+      return &counters.tls_other_faults;
   }
 }
 
@@ -191,9 +208,14 @@ void Session::drop_queue() {
 void Session::note_received(const DeviceMessage& message) {
   Piece piece;
   switch (message.which_body) {
-    case gs_DeviceMessage_update_scalars_tag: piece = piece_of(message.body.update_scalars); break;
-    case gs_DeviceMessage_update_tangent_tag: piece = piece_of(message.body.update_tangent); break;
-    case gs_DeviceMessage_status_report_tag: break;
+    case gs_DeviceMessage_update_scalars_tag:
+      piece = piece_of(message.body.update_scalars);
+      break;
+    case gs_DeviceMessage_update_tangent_tag:
+      piece = piece_of(message.body.update_tangent);
+      break;
+    case gs_DeviceMessage_status_report_tag:
+      break;
     default:
       owes_answer_ = true;
       upload_begun_ = false;  // what it had begun to send it has given up
@@ -467,7 +489,9 @@ void Session::refuse_device_at_claim() {
   ++counters_.claims_refused;
   if (may_log_fault()) {
     log_event(LogLevel::kWarn, "claim_refused",
-              Fields().add("device", identity()).add("peer", text_of(peer_))
+              Fields()
+                  .add("device", identity())
+                  .add("peer", text_of(peer_))
                   .add("reason", reason_name(gs_Reason_REASON_UNEXPECTED_MESSAGE))
                   .add("remedy", "this device does not know claims: give it an identity file of its own"));
   }
@@ -478,7 +502,11 @@ void Session::refuse_malformed(const char* what) {
   ++counters_.malformed_frames;
   if (may_log_fault()) {
     log_event(LogLevel::kWarn, "malformed_frame",
-              Fields().add("session", id_).add("peer", text_of(peer_)).add("device", identity()).add("what", what)
+              Fields()
+                  .add("session", id_)
+                  .add("peer", text_of(peer_))
+                  .add("device", identity())
+                  .add("what", what)
                   .add("remedy", "update the device's firmware: docs/wire.md is the format"));
   }
   close(gs_Reason_REASON_MALFORMED);
@@ -548,11 +576,20 @@ Session::Deadline Session::next_deadline(uint64_t* when_ms) const {
   };
   switch (state_) {
     case State::kTls:
-    case State::kAdmit: consider(Deadline::kHandshake, state_begin_ms_ + limits_.handshake_deadline_ms); break;
-    case State::kHello: consider(Deadline::kHello, state_begin_ms_ + limits_.answer_deadline_ms); break;
-    case State::kOpen: consider(Deadline::kIdle, peer_due_ms_); break;
-    case State::kClosing: consider(Deadline::kClose, state_begin_ms_ + limits_.close_deadline_ms); break;
-    default: return Deadline::kNone;
+    case State::kAdmit:
+      consider(Deadline::kHandshake, state_begin_ms_ + limits_.handshake_deadline_ms);
+      break;
+    case State::kHello:
+      consider(Deadline::kHello, state_begin_ms_ + limits_.answer_deadline_ms);
+      break;
+    case State::kOpen:
+      consider(Deadline::kIdle, peer_due_ms_);
+      break;
+    case State::kClosing:
+      consider(Deadline::kClose, state_begin_ms_ + limits_.close_deadline_ms);
+      break;
+    default:
+      return Deadline::kNone;
   }
   if (is_open() && frame_begin_ms_ != 0) {
     consider(Deadline::kFrame, frame_begin_ms_ + limits_.frame_deadline_ms);
@@ -596,7 +633,8 @@ void Session::on_deadline(Deadline deadline) {
   };
   Row row = {};
   switch (deadline) {
-    case Deadline::kNone: return;
+    case Deadline::kNone:
+      return;
     case Deadline::kClose:
       row = {"close_deadline_ms", "close", &counters_.deadline_close, "none: the peer keeps its end open, or is gone"};
       break;
@@ -619,8 +657,13 @@ void Session::on_deadline(Deadline deadline) {
   ++*row.counter;
   if (!is_half_open() || may_log_fault()) {
     log_event(LogLevel::kWarn, "deadline",
-              Fields().add("limit", row.name).add("state", row.state).add("session", id_).add("peer", text_of(peer_))
-                  .add("device", identity()).add("remedy", row.remedy));
+              Fields()
+                  .add("limit", row.name)
+                  .add("state", row.state)
+                  .add("session", id_)
+                  .add("peer", text_of(peer_))
+                  .add("device", identity())
+                  .add("remedy", row.remedy));
   }
   if (deadline == Deadline::kHandshake || deadline == Deadline::kWrite || deadline == Deadline::kClose) {
     end();  // nothing that could be said would arrive

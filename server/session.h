@@ -195,10 +195,10 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t write_begin_ms_ = 0;
   uint64_t peer_due_ms_ = 0;
   uint64_t exchange_due_ms_ = 0;  // whatever it sends meanwhile; as of the last thing that this end said
-  bool owes_answer_ = false;   // this end, to the last frame of the peer
+  bool owes_answer_ = false;      // this end, to the last frame of the peer
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
-  bool upload_begun_ = false;  // a first piece came, its Ack has not left
-  bool knows_no_claims_ = false;  // a device that was given a claim in place of an identity
+  bool upload_begun_ = false;                     // a first piece came, its Ack has not left
+  bool knows_no_claims_ = false;                  // a device that was given a claim in place of an identity
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;
 };

@@ -96,8 +96,7 @@ constexpr const char* kRotateKey =
     "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1 WHERE name=?1"
     " RETURNING generation";
 constexpr const char* kSelectRun = "SELECT id,name,parameters,source,digest,state,created_ms FROM runs WHERE id=?1";
-constexpr const char* kSelectRuns =
-    "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id";
+constexpr const char* kSelectRuns = "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id";
 
 void append_bytes(uint64_t value, std::vector<uint8_t>* out) {
   for (int shift = 0; shift < 64; shift += 8) {
@@ -130,13 +129,18 @@ StoreStatus status_of(int sqlite_code) {
   switch (sqlite_code & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
-    case SQLITE_DONE: return StoreStatus::kOk;
-    case SQLITE_FULL: return StoreStatus::kFull;
+    case SQLITE_DONE:
+      return StoreStatus::kOk;
+    case SQLITE_FULL:
+      return StoreStatus::kFull;
     case SQLITE_BUSY:
-    case SQLITE_LOCKED: return StoreStatus::kBusy;
+    case SQLITE_LOCKED:
+      return StoreStatus::kBusy;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return StoreStatus::kCorrupt;
-    default: return StoreStatus::kFailed;
+    case SQLITE_NOTADB:
+      return StoreStatus::kCorrupt;
+    default:
+      return StoreStatus::kFailed;
   }
 }
 
@@ -201,23 +205,34 @@ std::string check_database_file(const std::string& path) {
 
 const char* stored_run_state_text(StoredRunState state) {
   switch (state) {
-    case StoredRunState::kActive: return "active";
-    case StoredRunState::kStopRequested: return "stop requested";
-    case StoredRunState::kFinished: return "finished";
-    case StoredRunState::kStopped: return "stopped";
-    case StoredRunState::kPauseRequested: return "pause requested";
-    case StoredRunState::kPaused: return "paused";
-    case StoredRunState::kResumeRequested: return "resume requested";
+    case StoredRunState::kActive:
+      return "active";
+    case StoredRunState::kStopRequested:
+      return "stop requested";
+    case StoredRunState::kFinished:
+      return "finished";
+    case StoredRunState::kStopped:
+      return "stopped";
+    case StoredRunState::kPauseRequested:
+      return "pause requested";
+    case StoredRunState::kPaused:
+      return "paused";
+    case StoredRunState::kResumeRequested:
+      return "resume requested";
   }
   return "unknown";
 }
 
 const char* device_state_text(DeviceState state) {
   switch (state) {
-    case DeviceState::kPending: return "pending";
-    case DeviceState::kActive: return "active";
-    case DeviceState::kDisabled: return "disabled";
-    case DeviceState::kRevoked: return "revoked";
+    case DeviceState::kPending:
+      return "pending";
+    case DeviceState::kActive:
+      return "active";
+    case DeviceState::kDisabled:
+      return "disabled";
+    case DeviceState::kRevoked:
+      return "revoked";
   }
   return "unknown";
 }
@@ -305,13 +320,17 @@ SqliteDatabase::~SqliteDatabase() {
 
 const char* SqliteDatabase::remedy_of(StoreStatus status) const {
   switch (status) {
-    case StoreStatus::kOk: return "";
-    case StoreStatus::kFull: return "free space on that disk; the server goes on by itself";
-    case StoreStatus::kBusy: return "another program holds the database: end it, or try again";
+    case StoreStatus::kOk:
+      return "";
+    case StoreStatus::kFull:
+      return "free space on that disk; the server goes on by itself";
+    case StoreStatus::kBusy:
+      return "another program holds the database: end it, or try again";
     case StoreStatus::kCorrupt:
       return is_copy_ ? kUseAnotherCopy
                       : "restore the file (and its -wal file) from a copy, or begin with another path";
-    case StoreStatus::kFailed: return "check the disk, the path and its permissions";
+    case StoreStatus::kFailed:
+      return "check the disk, the path and its permissions";
   }
   return "";
 }
@@ -355,16 +374,18 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
   struct stat info = {};
   const bool is_empty = is_there && stat(path_.c_str(), &info) == 0 && info.st_size == 0;
   if (is_empty && !options.may_create) {
-    return fail_with(StoreStatus::kFailed, "database " + name_ + " is an empty file; `gradstream device add` and "
-                                           "`gradstream serve` make it a database");
+    return fail_with(StoreStatus::kFailed, "database " + name_ +
+                                               " is an empty file; `gradstream device add` and "
+                                               "`gradstream serve` make it a database");
   }
   if (is_there) {
     return StoreStatus::kOk;
   }
   if (!options.may_create) {
     return fail_with(StoreStatus::kFailed,
-                     "database " + name_ + " does not exist; `gradstream device add` and `gradstream serve` create it; "
-                     "check server.database in the configuration");
+                     "database " + name_ +
+                         " does not exist; `gradstream device add` and `gradstream serve` create it; "
+                         "check server.database in the configuration");
   }
   const std::string folder = folder_of(path_);
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -391,8 +412,8 @@ StoreStatus SqliteDatabase::check_format(bool* is_new) {
     status = query_number("PRAGMA application_id", &application_id);
   }
   if (status == StoreStatus::kCorrupt) {
-    return fail_with(status, "database " + name_ + " is no SQLite database, or its beginning is damaged; " +
-                                 remedy_of(status));
+    return fail_with(status,
+                     "database " + name_ + " is no SQLite database, or its beginning is damaged; " + remedy_of(status));
   }
   if (status != StoreStatus::kOk) {
     return status;
@@ -963,11 +984,10 @@ StoreStatus SqliteDatabase::append(uint32_t run, std::span<const JournalRecord> 
   for (const JournalRecord& record : batch) {
     Use use(*this, kInsertRecord);
     int at = 1;
-    for (const uint64_t value :
-         {uint64_t{run}, record.sequence, static_cast<uint64_t>(record.kind), uint64_t{record.device},
-          uint64_t{record.task_sequence}, uint64_t{record.version}, uint64_t{record.base_version},
-          uint64_t{record.steps_done}, uint64_t{record.weight}, uint64_t{record.verdict}, uint64_t{record.reason},
-          uint64_t{record.detail}}) {
+    for (const uint64_t value : {uint64_t{run}, record.sequence, static_cast<uint64_t>(record.kind),
+                                 uint64_t{record.device}, uint64_t{record.task_sequence}, uint64_t{record.version},
+                                 uint64_t{record.base_version}, uint64_t{record.steps_done}, uint64_t{record.weight},
+                                 uint64_t{record.verdict}, uint64_t{record.reason}, uint64_t{record.detail}}) {
       use.bind(at++, value);
     }
     use.bind_real(13, static_cast<double>(record.step_scale));
@@ -1071,8 +1091,9 @@ int open_source(const std::string& path, Connection* out, std::string* cause) {
   if ((code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_READONLY) {  // by the file's own permissions
     for (const char* const log : {"-wal", "-journal"}) {
       if (::access((path + log).c_str(), F_OK) == 0) {
-        *cause = path + log + " belongs to it, and needs a folder that can be written: copy both files into one, and "
-                              "name the copy";
+        *cause = path + log +
+                 " belongs to it, and needs a folder that can be written: copy both files into one, and "
+                 "name the copy";
         return code;
       }
     }
@@ -1156,7 +1177,8 @@ StoreStatus copy_database(const std::string& from, const std::string& to, std::s
   if (status != StoreStatus::kOk) {
     ::unlink(to.c_str());
     *error = (status == StoreStatus::kCorrupt ? from + " is no database, or damaged: "
-                                              : "cannot copy " + from + " to " + to + ": ") + cause;
+                                              : "cannot copy " + from + " to " + to + ": ") +
+             cause;
   }
   return status;
 }
@@ -1191,8 +1213,8 @@ std::string DatabaseLock::probe(const std::string& database_path, DatabaseOwner*
   const std::string path = database_path + ".lock";
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
-    return errno == ENOENT ? std::string() : "cannot read " + path + ": " + std::strerror(errno) +
-                                                 "; check its permissions";
+    return errno == ENOENT ? std::string()
+                           : "cannot read " + path + ": " + std::strerror(errno) + "; check its permissions";
   }
   const int cause = ::flock(file, LOCK_SH | LOCK_NB) == 0 ? 0 : errno;
   if (cause == EWOULDBLOCK) {

@@ -36,7 +36,7 @@ struct SqliteOptions {
   std::string copy_of;
   // false only for the test that shows what synchronous=FULL is for.
   bool synchronous_full = true;
-  const char* vfs = nullptr;   // null: the operating system's
+  const char* vfs = nullptr;    // null: the operating system's
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
 };
 
@@ -52,12 +52,12 @@ using DeviceKey = std::array<uint8_t, 32>;
 
 // The credential of a batch, by which devices enrol themselves under keys that they have drawn (docs/wire.md, Claims).
 struct ClaimRow {
-  uint32_t id = 0;  // from 1
+  uint32_t id = 0;   // from 1
   std::string name;  // without the mark that its TLS identity begins with
   DeviceKey key = {};
-  uint32_t count_max = 0;   // devices that it lets in
+  uint32_t count_max = 0;  // devices that it lets in
   uint32_t count_used = 0;
-  uint64_t expires_ms = 0;  // since the epoch
+  uint64_t expires_ms = 0;                          // since the epoch
   DeviceState device_state = DeviceState::kActive;  // of those that it lets in
   uint64_t created_ms = 0;
 };

@@ -65,7 +65,7 @@ struct RoundProgress {
   uint32_t extension_count = 0;
   bool is_stalled = false;
   bool is_past_deadline = false;
-  bool is_anchor = false;  // a phase that wants the gradient of everybody asked: k is that number, q the run's
+  bool is_anchor = false;   // a phase that wants the gradient of everybody asked: k is that number, q the run's
   uint32_t late_count = 0;  // accepted answers made from older versions
 };
 

@@ -6,9 +6,7 @@
 namespace gradstream {
 
 TangentFold::TangentFold(const AggregatorContext& context)
-    : context_(context),
-      slots_(context.parameters->shape.size()),
-      fold_(slots_, context.parameters->fold_scale_log2) {}
+    : context_(context), slots_(context.parameters->shape.size()), fold_(slots_, context.parameters->fold_scale_log2) {}
 
 void TangentFold::begin(const VersionRecord& opened) {
   fold_.clear();

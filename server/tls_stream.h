@@ -45,8 +45,8 @@ using PskKey = std::array<uint8_t, kPskSize>;
 enum class PskRefusal : uint8_t {
   kNone,
   kRevoked,
-  kInactive,  // pending or disabled
-  kExpired,   // proves a key that a rotation has replaced, after its window
+  kInactive,    // pending or disabled
+  kExpired,     // proves a key that a rotation has replaced, after its window
   kClaimEnded,  // a claim whose time is over
 };
 inline constexpr uint32_t kNoDevice = UINT32_MAX;

@@ -21,8 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::pair<gs_RunState, const char*> kRunStates[] = {
-    {gs_RunState_RUN_STATE_NONE, "waiting"},     {gs_RunState_RUN_STATE_ACTIVE, "active"},
-    {gs_RunState_RUN_STATE_STALLED, "stalled"},  {gs_RunState_RUN_STATE_PAUSED, "paused"},
+    {gs_RunState_RUN_STATE_NONE, "waiting"},      {gs_RunState_RUN_STATE_ACTIVE, "active"},
+    {gs_RunState_RUN_STATE_STALLED, "stalled"},   {gs_RunState_RUN_STATE_PAUSED, "paused"},
     {gs_RunState_RUN_STATE_FINISHED, "finished"}, {gs_RunState_RUN_STATE_STOPPED, "stopped"},
 };
 
@@ -180,12 +180,18 @@ std::string json_of(const WatchedRound& watched) {
 
 const char* reset_cause_text(gs_ResetCause cause) {
   switch (cause) {
-    case gs_ResetCause_RESET_CAUSE_POWER_ON: return "power_on";
-    case gs_ResetCause_RESET_CAUSE_WATCHDOG: return "watchdog";
-    case gs_ResetCause_RESET_CAUSE_SOFTWARE: return "software";
-    case gs_ResetCause_RESET_CAUSE_BROWN_OUT: return "brown_out";
-    case gs_ResetCause_RESET_CAUSE_PIN: return "pin";
-    default: return "none";
+    case gs_ResetCause_RESET_CAUSE_POWER_ON:
+      return "power_on";
+    case gs_ResetCause_RESET_CAUSE_WATCHDOG:
+      return "watchdog";
+    case gs_ResetCause_RESET_CAUSE_SOFTWARE:
+      return "software";
+    case gs_ResetCause_RESET_CAUSE_BROWN_OUT:
+      return "brown_out";
+    case gs_ResetCause_RESET_CAUSE_PIN:
+      return "pin";
+    default:
+      return "none";
   }
 }
 
@@ -464,13 +470,20 @@ HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snaps
 
 const char* verdict_text(uint32_t verdict) {
   switch (verdict) {
-    case gs_Verdict_VERDICT_FOLDED: return "folded";
-    case gs_Verdict_VERDICT_LATE: return "late";
-    case gs_Verdict_VERDICT_SUPERSEDED: return "superseded";
-    case gs_Verdict_VERDICT_ABANDONED: return "abandoned";
-    case gs_Verdict_VERDICT_REFUSED: return "refused";
-    case gs_Verdict_VERDICT_TRY_LATER: return "try_later";
-    default: return "none";
+    case gs_Verdict_VERDICT_FOLDED:
+      return "folded";
+    case gs_Verdict_VERDICT_LATE:
+      return "late";
+    case gs_Verdict_VERDICT_SUPERSEDED:
+      return "superseded";
+    case gs_Verdict_VERDICT_ABANDONED:
+      return "abandoned";
+    case gs_Verdict_VERDICT_REFUSED:
+      return "refused";
+    case gs_Verdict_VERDICT_TRY_LATER:
+      return "try_later";
+    default:
+      return "none";
   }
 }
 

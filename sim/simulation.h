@@ -28,21 +28,21 @@ struct SimOptions {
   StreamKind stream = StreamKind::kScalarStream;
   bool uploads_means = false;  // tangents are the mean gradients of solver projection (A10), not RFedAGS's
   CorrectionForm correction_form = CorrectionForm::kLocal;  // of solver projection
-  bool memory_weighs_samples = false;  // a memory's w_i are N_i / N, not 1/n; not under scheme 2
-  Encoding encoding = Encoding::kF32;  // of uploads and, but with a memory, records
-  bool error_feedback = false;         // of tangents that are not in f32
-  bool is_product = false;             // of several manifolds, not Stiefel alone
-  bool is_grassmann = false;           // the subspaces of those Stiefel points
-  bool is_fixed_rank = false;          // matrix completion at rank 2
-  uint32_t fault_bits = 0;             // bit n: Fault n may happen
+  bool memory_weighs_samples = false;                       // a memory's w_i are N_i / N, not 1/n; not under scheme 2
+  Encoding encoding = Encoding::kF32;                       // of uploads and, but with a memory, records
+  bool error_feedback = false;                              // of tangents that are not in f32
+  bool is_product = false;                                  // of several manifolds, not Stiefel alone
+  bool is_grassmann = false;                                // the subspaces of those Stiefel points
+  bool is_fixed_rank = false;                               // matrix completion at rank 2
+  uint32_t fault_bits = 0;                                  // bit n: Fault n may happen
   bool has_stragglers =
-      false;  // close early, weigh late updates, accept partial work: the digest depends on the schedule
+      false;              // close early, weigh late updates, accept partial work: the digest depends on the schedule
   bool is_timed = false;  // with stragglers: each device's steps by its step time
   // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
   // rounds
   uint32_t buffer_size = 0;
   ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
-  SolverId tangent_solver = SolverId::kGradientStream;  // of tangent streams
+  SolverId tangent_solver = SolverId::kGradientStream;   // of tangent streams
   Participation participation = Participation::kAll;
   float weight_share_max = 1;  // as the run's; below 1 not with a memory, nor solver svrg
   bool plants_double_fold = false;
@@ -63,9 +63,9 @@ struct SimResult {
   uint64_t record_count = 0;
   uint64_t snapshot_count = 0;
   uint64_t log_count = 0;
-  uint64_t duplicate_count = 0;  // updates that came again
-  uint64_t late_count = 0;       // updates of an older version, folded
-  uint64_t partial_count = 0;    // updates of fewer steps, folded
+  uint64_t duplicate_count = 0;         // updates that came again
+  uint64_t late_count = 0;              // updates of an older version, folded
+  uint64_t partial_count = 0;           // updates of fewer steps, folded
   uint64_t client_deadline_count = 0;   // of the clients, that fired
   uint64_t session_deadline_count = 0;  // of the server's sessions
   FaultCounts faults = {};
@@ -98,9 +98,9 @@ class Simulation {
   using Event = TimedEvent<EventKind>;
   struct Link {
     uint32_t device = 0;
-    FrameReader reader;  // the server's
-    Oracle::Request hello;  // of which a Welcome comes
-    Oracle::Request pull;   // of which a Wait comes
+    FrameReader reader;              // the server's
+    Oracle::Request hello;           // of which a Welcome comes
+    Oracle::Request pull;            // of which a Wait comes
     uint64_t due_ms = 0;             // when the device must have said something, as in server/session.h
     uint64_t timer_ms = UINT64_MAX;  // of the next kSessionDue
   };
@@ -169,7 +169,7 @@ class Simulation {
   std::vector<std::unique_ptr<SimDevice>> devices_;
   std::map<uint64_t, Link> links_;
   std::map<uint64_t, std::vector<Event>> held_;  // by session: what comes to the server later than what was sent later
-  std::map<uint64_t, Silence> silences_;        // by session
+  std::map<uint64_t, Silence> silences_;         // by session
   uint64_t next_session_ = 1;
 
   StoreMemory store_;

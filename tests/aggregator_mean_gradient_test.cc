@@ -18,9 +18,9 @@ struct Fixture {
   explicit Fixture(const RunParameters& p)
       : server(p), models(8), rule(make_aggregator({&server.parameters, &server.replica, &models, &server.arena})) {
     Real* model = server.replica.begin_snapshot();
-    EXPECT_EQ(server.replica.manifold().random_point(p.shape, {5, RandomDomain::kInitialPoint, 0, 0, 0}, model,
-                                                     server.arena),
-              Status::kOk);
+    EXPECT_EQ(
+        server.replica.manifold().random_point(p.shape, {5, RandomDomain::kInitialPoint, 0, 0, 0}, model, server.arena),
+        Status::kOk);
     server.replica.adopt_snapshot(2);
     rule->begin();
   }

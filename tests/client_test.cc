@@ -1,14 +1,14 @@
 // The client against a scripted server: whole conversations, faults at every byte, deadlines, bad input.
 #include "runtime/link/client.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "runtime/base/config.h"
 #include "tests/fake_link.h"
@@ -260,7 +260,10 @@ TEST(Client, AProductThatItCannotHoldIsRefused) {
       {[](gs_Welcome& m) { m.manifold_parts_count = 0; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[1].rows = 5; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[0].rows = 1; }, gs_REASON_MALFORMED},
-      {[](gs_Welcome& m) { m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}}; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) {
+         m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}};
+       },
+       gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[0].retraction = gs_RETRACTION_SECOND_ORDER; },
        gs_REASON_TASK_UNIMPLEMENTED},
       {[](gs_Welcome& m) {
@@ -449,7 +452,7 @@ TEST(Client, AServerThatNeverAgreesIsLeftAlone) {
   const uint64_t begin_ms = link.now_ms;
   ASSERT_TRUE(link.run_until([&] { return link.client().counters().malformed_frames == 10; }));
   EXPECT_EQ(link.client().counters().digest_mismatches, 20U);  // a snapshot is tried each time
-  EXPECT_GE(link.now_ms - begin_ms, 9000U);  // one second apart at least
+  EXPECT_GE(link.now_ms - begin_ms, 9000U);                    // one second apart at least
   EXPECT_EQ(link.client().counters().local_steps, 0U);
 }
 
@@ -1075,8 +1078,11 @@ void expect_malformed(pb_size_t which, const std::function<void(ServerMessage&)>
   expect_same_end(server, link.client(), undisturbed);
 }
 
-#define EXPECT_MALFORMED(which, change) \
-  { SCOPED_TRACE(#change); expect_malformed(which, [](ServerMessage& m) { change; }); }
+#define EXPECT_MALFORMED(which, change)                        \
+  {                                                            \
+    SCOPED_TRACE(#change);                                     \
+    expect_malformed(which, [](ServerMessage& m) { change; }); \
+  }
 
 TEST(Client, WrongRecordsLeaveTheModelAlone) {
   const pb_size_t log = gs_ServerMessage_log_chunk_tag;
@@ -1090,7 +1096,7 @@ TEST(Client, WrongRecordsLeaveTheModelAlone) {
   EXPECT_MALFORMED(log, m.body.log_chunk.encoding = gs_ENCODING_BF16);
   EXPECT_MALFORMED(log, m.body.log_chunk.base_version = m.body.log_chunk.version);
   EXPECT_MALFORMED(log, m.body.log_chunk.step_scale = NAN);
-  EXPECT_MALFORMED(log, m.body.log_chunk.step_scale = 3e38F);  // the step is not finite
+  EXPECT_MALFORMED(log, m.body.log_chunk.step_scale = 3e38F);                  // the step is not finite
   EXPECT_MALFORMED(log, std::memset(m.body.log_chunk.values.bytes, 0xff, 4));  // NaN
   EXPECT_MALFORMED(log, m = FakeServer::make(gs_ServerMessage_ack_tag); m.body.ack.task_sequence = 1;
                    m.body.ack.verdict = gs_VERDICT_FOLDED);
@@ -1104,7 +1110,10 @@ TEST(Client, WrongSnapshotsAreRepaired) {
         gs_ServerMessage_snapshot_chunk_tag, [&](ServerMessage& m) { change(m.body.snapshot_chunk); }, 0);
   };
   wrong([](gs_SnapshotChunk& c) { c.total = 68; });
-  wrong([](gs_SnapshotChunk& c) { c.offset = 4; c.values.size -= 4; });
+  wrong([](gs_SnapshotChunk& c) {
+    c.offset = 4;
+    c.values.size -= 4;
+  });
   wrong([](gs_SnapshotChunk& c) { c.values.size -= 4; });
   wrong([](gs_SnapshotChunk& c) { std::memset(c.values.bytes, 0xff, 4); });
 }
@@ -1151,8 +1160,19 @@ ServerMessage random_message(const FakeServer& server, std::mt19937& engine) {
     message.body.task.batch_size = random() % 40;
   } else if (which == gs_ServerMessage_log_chunk_tag) {
     gs_LogChunk& chunk = message.body.log_chunk;
-    chunk = {server.model().version() + random() % 2, 0.1F, 0, 1 + random() % 2, 0, 1, 0, 8, gs_ENCODING_F32, {}, 0,
-             false, false};
+    chunk = {server.model().version() + random() % 2,
+             0.1F,
+             0,
+             1 + random() % 2,
+             0,
+             1,
+             0,
+             8,
+             gs_ENCODING_F32,
+             {},
+             0,
+             false,
+             false};
     chunk.values.size = 32;
   } else if (which == gs_ServerMessage_snapshot_chunk_tag) {
     message.body.snapshot_chunk = {random() % 9, gs_MODEL_PART_MODEL, 0, 64, {}, 0, 0};

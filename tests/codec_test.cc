@@ -4,14 +4,14 @@
 // The golden packets were made by protoc's Python code from proto/gradstream.proto, not by our encoder.
 #include "runtime/link/codec.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "runtime/base/config.h"
 
@@ -346,8 +346,8 @@ TEST(Codec, TheLargestMessagesFitOneFrame) {
   EXPECT_EQ(decode_status(scalars), Status::kOk);
   ServerMessage log = make_log_chunk();
   gs_LogChunk& chunk = log.body.log_chunk;
-  chunk = {0xffffffff,  -1,   0xfffffffe,      0xffffffff, 0xfffffffe, 0xffffffff,
-           4096 - 224, 4096, gs_ENCODING_F32, {},         ~0ULL, true, true};
+  chunk = {0xffffffff,      -1, 0xfffffffe, 0xffffffff, 0xfffffffe, 0xffffffff, 4096 - 224, 4096,
+           gs_ENCODING_F32, {}, ~0ULL,      true,       true};
   fill_values(chunk.values, kPayloadSizeMax, 0);
   EXPECT_LE(encode(log).size(), kMessageSizeMax);
   EXPECT_EQ(decode_status(log), Status::kOk);
@@ -424,14 +424,14 @@ TEST(Codec, UnknownEnumsAreRefused) {
   const auto refused = [](const Bytes& packet, auto message) {
     return decode_message(packet, &message) == Status::kDataCorrupt;
   };
-  EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x10, 0x7f}, DeviceMessage{}));                    // TaskRefused.reason = 127
+  EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x10, 0x7f}, DeviceMessage{}));  // TaskRefused.reason = 127
   EXPECT_TRUE(refused(Bytes{0x2a, 0x06, 0x10, 0xff, 0xff, 0xff, 0xff, 0x0f}, DeviceMessage{}));  // = 2^32 - 1
-  EXPECT_TRUE(refused(Bytes{0x0a, 0x02, 0x50, 0x06}, DeviceMessage{}));                    // Hello.reset_cause = 6
-  EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x08}, ServerMessage{}));                    // Wait.cause = 8
-  EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x7f}, ServerMessage{}));                    // Refuse.reason = 127
-  EXPECT_TRUE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x07}, ServerMessage{}));        // Ack.verdict = 7
-  EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x08, 0x01}, ServerMessage{}));                    // Ack without a verdict
-  EXPECT_FALSE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x06}, ServerMessage{}));       // the last one that is known
+  EXPECT_TRUE(refused(Bytes{0x0a, 0x02, 0x50, 0x06}, DeviceMessage{}));               // Hello.reset_cause = 6
+  EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x08}, ServerMessage{}));               // Wait.cause = 8
+  EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x7f}, ServerMessage{}));               // Refuse.reason = 127
+  EXPECT_TRUE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x07}, ServerMessage{}));   // Ack.verdict = 7
+  EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x08, 0x01}, ServerMessage{}));               // Ack without a verdict
+  EXPECT_FALSE(refused(Bytes{0x2a, 0x04, 0x08, 0x01, 0x10, 0x06}, ServerMessage{}));  // the last one that is known
   for (const uint8_t field : {3, 6, 9, 10}) {  // Welcome: run_state, manifold, stream, directions
     const auto key = static_cast<uint8_t>(field << 3);
     EXPECT_TRUE(refused(Bytes{0x0a, 0x06, 0x38, 0x01, 0x40, 0x01, key, 0x7f}, ServerMessage{}));

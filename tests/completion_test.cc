@@ -43,9 +43,9 @@ TEST_F(Completion, GradientIsTheDerivativeOverAnyBatch) {
 TEST_F(Completion, ItsRiemannianGradientIsTheSlopeAlongRetractions) {
   TestArena memory;
   std::vector<Real> gradient = gradient_at(case_, case_.all());
-  ASSERT_EQ(kFixedRankOps.riemannian_gradient(case_.shape, case_.x.data(), gradient.data(), gradient.data(),
-                                              memory.arena),
-            Status::kOk);
+  ASSERT_EQ(
+      kFixedRankOps.riemannian_gradient(case_.shape, case_.x.data(), gradient.data(), gradient.data(), memory.arena),
+      Status::kOk);
   std::vector<Real> v(case_.shape.size());
   ASSERT_EQ(random_tangent(kFixedRankOps, case_.shape, case_.x.data(), {.seed = 8}, v.data(), memory.arena),
             Status::kOk);

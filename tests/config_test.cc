@@ -83,9 +83,9 @@ TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
 }
 
 TEST(Config, UnknownKeysAreNamedWithTheirLineAndTheNearestKnownOne) {
-  const std::string errors = errors_of(std::string("[server]\nlisten = \"127.0.0.1:1\"\nlog_levle = \"info\"\n") +
-                                       "[server.limits]\nconection_count_max = 3\n" + kRun + "steps_size = 0.1\n" +
-                                       "[servers]\nx = 1\n");
+  const std::string errors =
+      errors_of(std::string("[server]\nlisten = \"127.0.0.1:1\"\nlog_levle = \"info\"\n") +
+                "[server.limits]\nconection_count_max = 3\n" + kRun + "steps_size = 0.1\n" + "[servers]\nx = 1\n");
   EXPECT_THAT(errors, HasSubstr(":3: unknown key server.log_levle; the nearest known one is log_level"));
   EXPECT_THAT(errors, HasSubstr(":5: unknown key server.limits.conection_count_max; the nearest known one is "
                                 "connection_count_max"));

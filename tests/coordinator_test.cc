@@ -295,8 +295,8 @@ TEST(Coordinator, APullDoesNotWaitForVersionAfterVersion) {
   server.pending.erase(server.pending.begin(), server.pending.begin() + static_cast<std::ptrdiff_t>(first));
   server.coordinator->on_persisted(all[first - 1].sequence, server.now_ms);
   server.collect();
-  EXPECT_EQ(server.task(3), nullptr);      // version 2 is not durable yet
-  server.upload(2, third);                 // version 3
+  EXPECT_EQ(server.task(3), nullptr);  // version 2 is not durable yet
+  server.upload(2, third);             // version 3
   const size_t second = server.pending.size() - 1;
   ASSERT_EQ(server.pending[second].kind, RecordKind::kVersion);
   const uint64_t sequence = server.pending[second - 1].sequence;  // all but version 3
@@ -443,8 +443,9 @@ TEST(Coordinator, AReportIsLoggedOnceASessionAndSafely) {
   message.body.status_report.stack_high_water = 900;
   message.body.status_report.tasks_done = 3;
   server.send(0, message);
-  EXPECT_TRUE(server.has_log("device_report device=d0 board=\"pico=2\\x7f\" "
-                             "firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
+  EXPECT_TRUE(
+      server.has_log("device_report device=d0 board=\"pico=2\\x7f\" "
+                     "firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
   EXPECT_TRUE(server.has_log("stack_high_water=900"));
   EXPECT_TRUE(server.has_log("tasks_done=3"));
   server.logs.clear();

@@ -286,9 +286,9 @@ class FakeServer {
       return;
     }
     Update update{piece.task_sequence, piece.base_version, piece.steps_done, std::vector<Real>(piece.value_count)};
-    const bool is_intact = crc32c(0, parts_.data(), parts_.size()) == piece.crc32c &&
-                           decode_values(encoding, piece.value_count, parts_.data(), parts_.size(),
-                                         update.values.data()) == Status::kOk;
+    const bool is_intact =
+        crc32c(0, parts_.data(), parts_.size()) == piece.crc32c &&
+        decode_values(encoding, piece.value_count, parts_.data(), parts_.size(), update.values.data()) == Status::kOk;
     judge(update, is_intact);
   }
 
@@ -400,8 +400,8 @@ class FakeServer {
   FrameReader reader_;
   Bytes output_;
   Bytes parts_;
-  std::vector<uint64_t> digests_;                     // of every version
-  std::vector<std::vector<ServerMessage>> records_;   // [version]: the record that leads to it
+  std::vector<uint64_t> digests_;                    // of every version
+  std::vector<std::vector<ServerMessage>> records_;  // [version]: the record that leads to it
   uint32_t task_sequence_ = 0;
   uint32_t task_version_ = UINT32_MAX;
   gs_Ack judged_ = {};

@@ -16,8 +16,11 @@ using Vector = std::vector<Real>;
 // The blocks of x, as Vectors of m x r, n x r, r x r.
 struct Factors {
   Factors(const Parts& parts, const Vector& x)
-      : m(parts.part[0].shape.rows), n(parts.part[1].shape.rows), r(parts.part[2].shape.rows),
-        u(x.begin(), x.begin() + m * r), v(x.begin() + m * r, x.begin() + (m + n) * r),
+      : m(parts.part[0].shape.rows),
+        n(parts.part[1].shape.rows),
+        r(parts.part[2].shape.rows),
+        u(x.begin(), x.begin() + m * r),
+        v(x.begin() + m * r, x.begin() + (m + n) * r),
         s(x.begin() + (m + n) * r, x.end()) {}
   long m, n, r;
   Vector u, v, s;
@@ -86,8 +89,7 @@ TEST(FixedRank, PassesTheChecker) {
 class FixedRankGolden : public ::testing::Test {
  protected:
   FixedRankGolden() {
-    GS_ASSERT(fixed_rank_from_dense(shape_, to_reals(golden::fixed_rank::kX).data(), x_.data(), arena_) ==
-              Status::kOk);
+    GS_ASSERT(fixed_rank_from_dense(shape_, to_reals(golden::fixed_rank::kX).data(), x_.data(), arena_) == Status::kOk);
   }
   // P_X of a dense z: the ambient blocks (Z V, Z'U, -U'Z V), projected.
   Vector project(const Vector& z) {
@@ -178,8 +180,7 @@ TEST_F(FixedRankGolden, LostRankAndBadInputAreRefused) {
   }
   EXPECT_EQ(kFixedRankOps.retract(shape_, x_.data(), v.data(), out_.data(), arena_), Status::kSingular);
   EXPECT_EQ(kFixedRankOps.project_point(shape_, flat.data(), out_.data(), arena_), Status::kSingular);
-  EXPECT_EQ(kFixedRankOps.riemannian_gradient(shape_, flat.data(), x_.data(), out_.data(), arena_),
-            Status::kSingular);
+  EXPECT_EQ(kFixedRankOps.riemannian_gradient(shape_, flat.data(), x_.data(), out_.data(), arena_), Status::kSingular);
   v[3] = std::numeric_limits<Real>::quiet_NaN();
   EXPECT_EQ(kFixedRankOps.retract(shape_, x_.data(), v.data(), out_.data(), arena_), Status::kNotFinite);
   Vector zero(30);

@@ -1,10 +1,10 @@
 // Frames come whole out of any byte stream: every split, every length, noise before and between them.
 #include "runtime/link/frame.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace gradstream {
 namespace {
@@ -94,8 +94,8 @@ TEST(FrameReader, LengthOutOfBoundsIsNoPrefix) {
 }
 
 TEST(FrameReader, FindsTheTrueMagicBehindAFalseOne) {
-  const std::vector<Bytes> noises = {{'G'}, {'G', 'G'}, {'G', 'S', 'G'}, {'G', 'S', 0}, {'S', 'G'}, {'G', 'S', 0, 0},
-                                     {'G', 'S', 'G', 'S'}, {0x16, 3, 1}};
+  const std::vector<Bytes> noises = {{'G'},      {'G', 'G'},       {'G', 'S', 'G'},      {'G', 'S', 0},
+                                     {'S', 'G'}, {'G', 'S', 0, 0}, {'G', 'S', 'G', 'S'}, {0x16, 3, 1}};
   for (const Bytes& noise : noises) {
     FrameReader reader;
     std::vector<Bytes> frames;

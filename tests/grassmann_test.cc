@@ -12,10 +12,9 @@ using testing::to_reals;
 using Vector = std::vector<Real>;
 
 TEST(Grassmann, EveryVariantPassesTheChecker) {
-  const ManifoldOps* const variants[] = {&kGrassmannOps,           &kGrassmannParallelOps,
-                                         &kGrassmannQrOps,         &kGrassmannQrParallelOps,
-                                         &kGrassmannUnalignedOps,  &kGrassmannSmoothOps,
-                                         &kGrassmannExponentialOps, &kGrassmannExponentialProjectionOps};
+  const ManifoldOps* const variants[] = {
+      &kGrassmannOps,          &kGrassmannParallelOps, &kGrassmannQrOps,          &kGrassmannQrParallelOps,
+      &kGrassmannUnalignedOps, &kGrassmannSmoothOps,   &kGrassmannExponentialOps, &kGrassmannExponentialProjectionOps};
   for (const ManifoldOps* ops : variants) {
     for (const Shape shape : {Shape{2, 1}, Shape{6, 3}, Shape{64, 4}, Shape{13, 9}, Shape{10, 9}}) {
       for (uint32_t seed = 1; seed <= 3; ++seed) {
@@ -116,8 +115,7 @@ TEST_F(GrassmannGolden, Polar) {
 }
 
 TEST_F(GrassmannGolden, ParallelTransport) {
-  ASSERT_EQ(kGrassmannParallelOps.transport(shape_, x_.data(), y_.data(), g_.data(), out_.data(), arena_),
-            Status::kOk);
+  ASSERT_EQ(kGrassmannParallelOps.transport(shape_, x_.data(), y_.data(), g_.data(), out_.data(), arena_), Status::kOk);
   expect_golden(golden::grassmann::kTransported, out_);
 }
 

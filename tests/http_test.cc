@@ -156,10 +156,9 @@ TEST_F(Http, ATokenIsProvedOrRefused) {
   const std::string host = "Host: server.example\r\n";
   EXPECT_THAT(ask(get("/x", host + "Authorization: Bearer " + token + "\r\n")), HasSubstr("200 OK"));
   EXPECT_THAT(ask(get("/x", host + "authorization: bearer   " + token + " \r\n")), HasSubstr("200 OK"));
-  for (const std::string& wrong : {std::string(), std::string("Authorization: Bearer \r\n"),
-                                   "Authorization: Bearer " + token + "0\r\n",
-                                   "Authorization: Bearer " + token.substr(1) + "\r\n",
-                                   "Authorization: Basic " + token + "\r\n"}) {
+  for (const std::string& wrong :
+       {std::string(), std::string("Authorization: Bearer \r\n"), "Authorization: Bearer " + token + "0\r\n",
+        "Authorization: Bearer " + token.substr(1) + "\r\n", "Authorization: Basic " + token + "\r\n"}) {
     const std::string got = ask(get("/x", host + wrong));
     EXPECT_THAT(got, StartsWith("HTTP/1.1 401 ")) << wrong;
     EXPECT_THAT(got, HasSubstr("WWW-Authenticate: Bearer"));
@@ -241,8 +240,12 @@ TEST(HttpToken, AFileWithOneSecretLine) {
 }
 
 TEST(HttpToken, LoopbackIsWhatOnlyThisMachineReaches) {
-  for (const auto& [address, expected] : {std::pair<const char*, bool>{"127.0.0.1", true}, {"127.9.9.9", true},
-                                          {"::1", true}, {"0.0.0.0", false}, {"::", false}, {"192.168.0.1", false}}) {
+  for (const auto& [address, expected] : {std::pair<const char*, bool>{"127.0.0.1", true},
+                                          {"127.9.9.9", true},
+                                          {"::1", true},
+                                          {"0.0.0.0", false},
+                                          {"::", false},
+                                          {"192.168.0.1", false}}) {
     EXPECT_EQ(is_loopback(Tcp::endpoint(asio::ip::make_address(address), 1)), expected) << address;
   }
 }

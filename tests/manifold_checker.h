@@ -105,19 +105,16 @@ class ManifoldChecker {
                 [&](Real* out, Arena& arena) { return ops_.project_point(shape_, z.data(), out, arena); });
   }
   Vector project_tangent(const Vector& x, const Vector& g) {
-    return call("project_tangent", [&](Real* out, Arena& arena) {
-      return ops_.project_tangent(shape_, x.data(), g.data(), out, arena);
-    });
+    return call("project_tangent",
+                [&](Real* out, Arena& arena) { return ops_.project_tangent(shape_, x.data(), g.data(), out, arena); });
   }
   Vector retract(const Vector& x, const Vector& v) {
-    return call("retract", [&](Real* out, Arena& arena) {
-      return ops_.retract(shape_, x.data(), v.data(), out, arena);
-    });
+    return call("retract",
+                [&](Real* out, Arena& arena) { return ops_.retract(shape_, x.data(), v.data(), out, arena); });
   }
   Vector inverse_retract(const Vector& x, const Vector& y) {
-    return call("inverse_retract", [&](Real* out, Arena& arena) {
-      return ops_.inverse_retract(shape_, x.data(), y.data(), out, arena);
-    });
+    return call("inverse_retract",
+                [&](Real* out, Arena& arena) { return ops_.inverse_retract(shape_, x.data(), y.data(), out, arena); });
   }
   Vector transport(const Vector& x, const Vector& y, const Vector& v) {
     return call("transport", [&](Real* out, Arena& arena) {
@@ -419,8 +416,7 @@ class ManifoldChecker {
 inline void check_manifold(const ManifoldCheck& check) {
   SCOPED_TRACE(::testing::Message() << check.ops.name << " retraction " << static_cast<int>(check.ops.retraction_kind)
                                     << " transport " << static_cast<int>(check.ops.transport_kind) << " "
-                                    << check.shape.rows << " x " << check.shape.cols
-                                    << " seed " << check.seed);
+                                    << check.shape.rows << " x " << check.shape.cols << " seed " << check.seed);
   ManifoldChecker(check).run();
 }
 

@@ -39,8 +39,8 @@ TEST(ModelExport, CsvReadsBackToTheSameFloats) {
 
 TEST(ModelExport, ATableOfAnotherFormIsRefused) {
   std::vector<Real> model = kModel;
-  for (const char* text : {"", "1,2\n3,4\n", "1,2\n3,4\n5,6\n7", "1,2,3\n4,5,6\n", "1,2\n3,x\n5,6\n",
-                           "1,2\n3,nan\n5,6\n"}) {
+  for (const char* text :
+       {"", "1,2\n3,4\n", "1,2\n3,4\n5,6\n7", "1,2,3\n4,5,6\n", "1,2\n3,x\n5,6\n", "1,2\n3,nan\n5,6\n"}) {
     EXPECT_NE(parse_csv(text, {3, 2}, &model), "") << text;
   }
   EXPECT_EQ(model, kModel) << "untouched";

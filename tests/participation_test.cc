@@ -36,9 +36,7 @@ RunParameters scheme_two(const char* probabilities) {
   return p;
 }
 
-TEST(Participation, EveryoneIsNoCohort) {
-  EXPECT_EQ(choose_cohort(tangent_parameters(), 3, candidates(5)), Cohort());
-}
+TEST(Participation, EveryoneIsNoCohort) { EXPECT_EQ(choose_cohort(tangent_parameters(), 3, candidates(5)), Cohort()); }
 
 // Choices of 3 and of 5 of 10, seed 1, drawn by an independent implementation of the stream.
 TEST(Participation, SchemeOneIsTheReferencesChoice) {

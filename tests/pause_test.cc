@@ -52,7 +52,7 @@ TEST(Pause, APausedRunKeepsAnswersAndOpensNothing) {
   server.tick_at(server.now_ms + 100'000);
   EXPECT_EQ(server.coordinator->durable_version(), 0U);
   expect_paused(&server, 3);
-  pause(&server);  // without effect
+  pause(&server);                                       // without effect
   EXPECT_EQ(server.store.records().back().detail, 0U);  // an update, not another pause
   resume(&server);
   EXPECT_TRUE(server.has_log("run_resumed version=0"));

@@ -10,9 +10,9 @@ namespace gradstream {
 namespace {
 
 constexpr size_t kSectorSize = 512;
-constexpr const char* kCallNames[] = {"open",     "read",         "write_database", "write_wal", "write_journal",
-                                      "sync_database", "sync_wal", "sync_journal",   "truncate",  "delete",
-                                      "shm_map",  "shm_lock"};
+constexpr const char* kCallNames[] = {"open",          "read",          "write_database", "write_wal",
+                                      "write_journal", "sync_database", "sync_wal",       "sync_journal",
+                                      "truncate",      "delete",        "shm_map",        "shm_lock"};
 static_assert(std::size(kCallNames) == static_cast<size_t>(DiskCall::kCount));
 
 struct OpenFile {
@@ -90,9 +90,9 @@ int shm_unmap(sqlite3_file* base, int remove) {
 }
 
 constexpr sqlite3_io_methods kMethods = {
-    2,           file_close,      file_read,    file_write,       file_truncate,        file_sync, file_size,
-    file_lock,   file_lock,       file_check_lock, file_control,  file_sector_size,     file_characteristics,
-    shm_map,     shm_lock,        shm_barrier,  shm_unmap,        nullptr,              nullptr};
+    2,         file_close,      file_read,    file_write,       file_truncate,        file_sync, file_size, file_lock,
+    file_lock, file_check_lock, file_control, file_sector_size, file_characteristics, shm_map,   shm_lock,  shm_barrier,
+    shm_unmap, nullptr,         nullptr};
 
 int vfs_open(sqlite3_vfs* vfs, const char* path, sqlite3_file* base, int flags, int* out_flags) {
   base->pMethods = nullptr;

@@ -18,8 +18,19 @@
 namespace gradstream {
 
 enum class DiskCall : uint8_t {
-  kOpen, kRead, kWriteDatabase, kWriteWal, kWriteJournal, kSyncDatabase, kSyncWal, kSyncJournal, kTruncate, kDelete,
-  kShmMap, kShmLock, kCount,
+  kOpen,
+  kRead,
+  kWriteDatabase,
+  kWriteWal,
+  kWriteJournal,
+  kSyncDatabase,
+  kSyncWal,
+  kSyncJournal,
+  kTruncate,
+  kDelete,
+  kShmMap,
+  kShmLock,
+  kCount,
 };
 const char* disk_call_name(DiskCall call);
 

@@ -360,7 +360,7 @@ class TestServer {
   std::vector<RoundSummary> rounds;  // that made these
   std::vector<std::string> logs;
   std::map<std::string, LogLevel> levels;  // of each event that was logged
-  std::map<size_t, std::string> states;  // of the coordinator, by how many records were durable when it stood still
+  std::map<size_t, std::string> states;    // of the coordinator, by how many records were durable when it stood still
   uint64_t now_ms = 1000;
   bool is_auto_persist = true;
 };

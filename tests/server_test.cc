@@ -89,8 +89,8 @@ class Life {
                     : journal_.set_run_state(id, state),
                 StoreStatus::kOk);
     };
-    server = std::make_unique<Server>(io, config_, run, Server::Parts{fleet, *store, mark}, std::move(coordinator),
-                                      devices);
+    server =
+        std::make_unique<Server>(io, config_, run, Server::Parts{fleet, *store, mark}, std::move(coordinator), devices);
     EXPECT_EQ(server->start(), "");
   }
   void enrol(uint8_t number) {
@@ -118,8 +118,7 @@ class Life {
 // A device that speaks the protocol and sends made-up scalars.
 class Script {
  public:
-  Script(Life& life, int number)
-      : life_(life), peer_(life.server->port(), ListenerHarness::device(number)) {}
+  Script(Life& life, int number) : life_(life), peer_(life.server->port(), ListenerHarness::device(number)) {}
 
   Script(Life& life, const Credentials& credentials)
       : life_(life), peer_(life.server->port(), credentials, "127.0.0.1") {}
@@ -469,9 +468,8 @@ TEST_F(ServerTest, TheOperatorStopsTheRun) {
   ASSERT_EQ(other.set_run_state(1, StoredRunState::kStopRequested), StoreStatus::kOk);
   EXPECT_TRUE(life.until([&] { return life.log.count("run_stopped") == 1; }));
   std::optional<RunRow> run;
-  EXPECT_TRUE(life.until([&] {
-    return other.current_run(&run) == StoreStatus::kOk && run && run->state == StoredRunState::kStopped;
-  }));
+  EXPECT_TRUE(life.until(
+      [&] { return other.current_run(&run) == StoreStatus::kOk && run && run->state == StoredRunState::kStopped; }));
 }
 
 TEST_P(ServerThreads, NothingOfItIsLeftInTheLoopThatOutlivesIt) {

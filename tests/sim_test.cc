@@ -211,10 +211,11 @@ TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
     p.estimator = is_zeroth_order ? EstimatorId::kProjectionTwoSided : p.estimator;
     TimedFleet fleet(p, problems, {});
     std::vector<Real> model(p.shape.size());
-    ASSERT_EQ(fleet.run(TimedFleet::kNoEndMs, [&](uint64_t, uint32_t, const Real* x) {
-      std::copy_n(x, model.size(), model.data());
-      return true;
-    }),
+    ASSERT_EQ(fleet.run(TimedFleet::kNoEndMs,
+                        [&](uint64_t, uint32_t, const Real* x) {
+                          std::copy_n(x, model.size(), model.data());
+                          return true;
+                        }),
               "");
     std::vector<Real> dense(truth.size());
     fixed_rank_to_dense(p.shape, model.data(), dense.data());

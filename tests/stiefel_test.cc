@@ -162,8 +162,7 @@ TEST_F(StiefelGolden, VariantsSayWhereTheyAreUndefined) {
   const Real* const x = x_.data();
   EXPECT_EQ(kStiefelQrOps.inverse_retract(shape_, x, opposite.data(), out_.data(), arena_), Status::kSingular);
   EXPECT_EQ(kStiefelQrOps.retract(shape_, x, opposite.data(), out_.data(), arena_), Status::kSingular);
-  EXPECT_EQ(kStiefelExponentialOps.inverse_retract(shape_, x, opposite.data(), out_.data(), arena_),
-            Status::kSingular);
+  EXPECT_EQ(kStiefelExponentialOps.inverse_retract(shape_, x, opposite.data(), out_.data(), arena_), Status::kSingular);
   // y orthogonal to x: X'Y has no polar factor.
   Vector first(12), second(12);
   first[0] = first[3] = second[4] = second[7] = 1;

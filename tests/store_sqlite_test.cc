@@ -470,7 +470,9 @@ TEST(StoreSqlite, RunsOfTheFirstReleaseRead) {
     ASSERT_EQ(journal.read([&last](const JournalRecord& record) {
       last = record;
       return true;
-    }), StoreStatus::kOk) << database.error();
+    }),
+              StoreStatus::kOk)
+        << database.error();
     EXPECT_EQ(last.sequence, counts[i]);
   }
 }
@@ -622,7 +624,10 @@ TEST(StoreSqlite, ACopyWithAWriteAheadLogIsReadWhereItsFolderIsNotWritten) {
 // SQLite tells by the mode that the pragma returns, not by an error. Here each connection passes over that pragma.
 TEST(StoreSqlite, ACopyThatKeepsItsWriteAheadLogIsRefused) {
   const Folder folder;
-  { SqliteDatabase database; ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk); }
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
   const auto pass_over = [](sqlite3* connection, char**, const sqlite3_api_routines*) {
     const auto judge = [](void*, int action, const char* what, const char*, const char*, const char*) {
       return action == SQLITE_PRAGMA && std::string_view(what) == "journal_mode" ? SQLITE_IGNORE : SQLITE_OK;
@@ -641,7 +646,10 @@ TEST(StoreSqlite, ACopyThatKeepsItsWriteAheadLogIsRefused) {
 
 TEST(StoreSqlite, ADatabaseThatOthersCanReadIsRefused) {
   const Folder folder;
-  { SqliteDatabase database; ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk); }
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
   chmod(folder.file("a.db").c_str(), 0640);
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kFailed);

@@ -35,8 +35,7 @@ struct Fixture {
   explicit Fixture(const StoreThreadLimits& limits)
       : thread(io, store, limits,
                {[this](uint64_t sequence) { events.push_back("persisted " + std::to_string(sequence)); },
-                [this](StoreStatus) { events.push_back("failed"); },
-                [this] { events.push_back("recovered"); }}) {}
+                [this](StoreStatus) { events.push_back("failed"); }, [this] { events.push_back("recovered"); }}) {}
   void append(uint64_t sequence) {
     JournalRecord record;
     record.sequence = sequence;

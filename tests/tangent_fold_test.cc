@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kSize = 4;
 
 struct Fixture {
-  explicit Fixture(const RunParameters& p) : holder(p), models(2), fold({&holder.parameters, &holder.replica, &models,
-                                                                           &holder.arena}) {
+  explicit Fixture(const RunParameters& p)
+      : holder(p), models(2), fold({&holder.parameters, &holder.replica, &models, &holder.arena}) {
     std::fill_n(holder.replica.begin_snapshot(), kSize, Real{1});
     holder.replica.adopt_snapshot(0);
   }

@@ -22,10 +22,10 @@ using testing::HasSubstr;
 // A TLS 1.2 ClientHello without supported_versions, as a client of that age sends it.
 std::vector<uint8_t> tls12_client_hello() {
   std::vector<uint8_t> body = {0x03, 0x03};
-  body.insert(body.end(), 32, 0x5a);                                        // random
-  body.push_back(0);                                                        // session id
-  body.insert(body.end(), {0x00, 0x04, 0xc0, 0x2b, 0x00, 0xa8});            // two cipher suites
-  body.insert(body.end(), {0x01, 0x00});                                    // no compression
+  body.insert(body.end(), 32, 0x5a);                                                      // random
+  body.push_back(0);                                                                      // session id
+  body.insert(body.end(), {0x00, 0x04, 0xc0, 0x2b, 0x00, 0xa8});                          // two cipher suites
+  body.insert(body.end(), {0x01, 0x00});                                                  // no compression
   body.insert(body.end(), {0x00, 0x08, 0x00, 0x0a, 0x00, 0x04, 0x00, 0x02, 0x00, 0x17});  // groups: P-256
   std::vector<uint8_t> hello = {0x01, 0x00, 0x00, static_cast<uint8_t>(body.size())};
   hello.insert(hello.end(), body.begin(), body.end());
@@ -111,7 +111,7 @@ TEST(TlsStream, ARevokedDeviceIsNamed) {
 }
 
 TEST(TlsStream, PlainTextIsNamedWithItsFirstBytes) {
-  for (const std::string& text : std::vector<std::string> {"GET / HTTP/1.1\r\n\r\n", "\x16\x13", "x"}) {
+  for (const std::string& text : std::vector<std::string>{"GET / HTTP/1.1\r\n\r\n", "\x16\x13", "x"}) {
     ListenerHarness server;
     RawPeer peer(server.listener.port());
     peer.send(text);
@@ -136,7 +136,10 @@ TEST(TlsStream, ATls12PeerIsNamedAndGetsTheAlert) {
 TEST(TlsStream, GarbageAfterATlsRecordHeaderIsAProtocolFault) {
   ListenerHarness server;
   RawPeer peer(server.listener.port());
-  peer.send(std::string("\x16\x03\x01\x00\x08\x01\x00\x00\x04" "bad!", 13));
+  peer.send(
+      std::string("\x16\x03\x01\x00\x08\x01\x00\x00\x04"
+                  "bad!",
+                  13));
   ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
   EXPECT_EQ(server.counters.tls_other_faults, 1U);
   EXPECT_THAT(server.log.find("tls_protocol"), HasSubstr("detail="));

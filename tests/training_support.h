@@ -74,7 +74,7 @@ inline constexpr const EstimatorOps* kAllEstimators[] = {&kAnalyticGradientOps, 
                                                          &kProjectionTwoSidedOps, &kTangentRetractionOps,
                                                          &kProjectionTangentOps};
 inline constexpr const SolverOps* kAllSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps,
-                                                  &kSolverTangentMeanOps, &kSolverSvrgOps};
+                                                   &kSolverTangentMeanOps, &kSolverSvrgOps};
 
 inline Registry registry_of(std::span<const Problem> problems) {
   return {kAllManifolds, kAllEstimators, kAllSolvers, problems};

@@ -41,8 +41,8 @@ inline constexpr AngleSeries kAngleSeries = [] {
 
 // Up to here from 1 the inverse of a square's root is (3 - square) / 2 to rounding, the first step of Newton's
 // iteration.
-inline constexpr Real kNearOne =
-    std::numeric_limits<Real>::digits > 24 ? static_cast<Real>(0x1p-27) : static_cast<Real>(0x1p-13);
+inline constexpr Real kNearOne = std::numeric_limits<Real>::digits > 24 ? static_cast<Real>(0x1p-27)
+                                                                        : static_cast<Real>(0x1p-13);
 
 // cosine <- cos(S), ratio <- sin(S) S^(-1), S^2 = G, n x n, symmetric and positive semidefinite, by the same series of
 // matrices: as many terms as G needs. false, and both spoilt, when |G| is above kAngleSquaredMax or is not a number.

@@ -18,12 +18,11 @@ template <uint32_t kCount, typename Body>
 [[gnu::always_inline]] inline void unrolled(Body body) {
   [&]<uint32_t... k>(std::integer_sequence<uint32_t, k...>) __attribute__((always_inline)) {
     (body(std::integral_constant<uint32_t, k>{}), ...);
-  }(std::make_integer_sequence<uint32_t, kCount>{});
+  }
+  (std::make_integer_sequence<uint32_t, kCount>{});
 }
 
-[[gnu::always_inline]] inline Real sum_lanes(const Real s[kLaneCount]) {
-  return (s[0] + s[1]) + (s[2] + s[3]);
-}
+[[gnu::always_inline]] inline Real sum_lanes(const Real s[kLaneCount]) { return (s[0] + s[1]) + (s[2] + s[3]); }
 
 // Where four floats are computed by one instruction, lane by lane the same IEEE operations, the kernels below have a
 // second form: other loops, the same sums in the same order, the same bits (tests/kernel_hash.h). ARMv7's NEON is left
@@ -121,9 +120,10 @@ void column_dots_tile(Shape shape, const Real* a, const Real* b, Real* out) {
   const size_t cols = shape.cols;
   Vec s[kLaneCount];
   unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { s[k] = load(a + k * cols) * load(b + k * cols); });
-  for_rows(kLaneCount, shape.rows, [&](auto k, size_t row) __attribute__((always_inline)) {
-    s[k] += load(a + row * cols) * load(b + row * cols);
-  });
+  for_rows(
+      kLaneCount, shape.rows, [&](auto k, size_t row) __attribute__((always_inline)) {
+        s[k] += load(a + row * cols) * load(b + row * cols);
+      });
   store(sum_vectors(s), out);
 }
 
@@ -168,12 +168,12 @@ void multiply_transposed_block(Shape shape, const Real* a, const Real* b, Real* 
 Vec multiply_transposed_line(Shape shape, const Real* four, const Real* one) {
   const size_t cols = shape.cols;
   Vec s[kLaneCount];
-  unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) {
-    s[k] = load(four + k * cols) * splat(one[k * cols]);
-  });
-  for_rows(kLaneCount, shape.rows, [&](auto k, size_t row) __attribute__((always_inline)) {
-    s[k] += load(four + row * cols) * splat(one[row * cols]);
-  });
+  unrolled<kLaneCount>([&](auto k)
+                           __attribute__((always_inline)) { s[k] = load(four + k * cols) * splat(one[k * cols]); });
+  for_rows(
+      kLaneCount, shape.rows, [&](auto k, size_t row) __attribute__((always_inline)) {
+        s[k] += load(four + row * cols) * splat(one[row * cols]);
+      });
   return sum_vectors(s);
 }
 
@@ -215,7 +215,8 @@ template <uint32_t kBlocks>
     });
   };
   unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { add_terms(k, k, true); });
-  for_rows(kLaneCount, n, [&](auto k, size_t i) __attribute__((always_inline)) { add_terms(k, i, false); });
+  for_rows(
+      kLaneCount, n, [&](auto k, size_t i) __attribute__((always_inline)) { add_terms(k, i, false); });
   unrolled<kBlocks>([&](auto b) __attribute__((always_inline)) { product[b] = sum_vectors(sum[b]); });
 }
 
@@ -223,7 +224,8 @@ template <uint32_t kBlocks>
 [[gnu::always_inline]] inline Real multiply_row_column(uint32_t n, const Real* a, const Real* s) {
   Real sum[kLaneCount];
   unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { sum[k] = a[k] * s[k * size_t{n}]; });
-  for_rows(kLaneCount, n, [&](auto k, size_t i) __attribute__((always_inline)) { sum[k] += a[i] * s[i * n]; });
+  for_rows(
+      kLaneCount, n, [&](auto k, size_t i) __attribute__((always_inline)) { sum[k] += a[i] * s[i * n]; });
   return sum_lanes(sum);
 }
 
@@ -684,26 +686,22 @@ void add_scaled(size_t count, Real a, const Real* x, Real* y) {
 
 void subtract_scaled(size_t count, Real a, const Real* x, const Real* y, Real* out) {
   for_fours(
-      count,
-      [=](size_t i) __attribute__((always_inline)) { store(load(y + i) - splat(a) * load(x + i), out + i); },
+      count, [=](size_t i) __attribute__((always_inline)) { store(load(y + i) - splat(a) * load(x + i), out + i); },
       [=](size_t i) __attribute__((always_inline)) { out[i] = y[i] - a * x[i]; });
 }
 
 void combine(size_t count, Real a, const Real* x, Real b, const Real* y, Real* out) {
   for_fours(
       count,
-      [=](size_t i) __attribute__((always_inline)) {
-        store(splat(a) * load(x + i) + splat(b) * load(y + i), out + i);
-      },
+      [=](size_t i) __attribute__((always_inline)) { store(splat(a) * load(x + i) + splat(b) * load(y + i), out + i); },
       [=](size_t i) __attribute__((always_inline)) { out[i] = a * x[i] + b * y[i]; });
 }
 
 void add_scaled_sum(size_t count, Real a, const Real* x, const Real* y, const Real* v, Real* out) {
   for_fours(
       count,
-      [=](size_t i) __attribute__((always_inline)) {
-        store(load(v + i) + splat(a) * (load(x + i) + load(y + i)), out + i);
-      },
+      [=](size_t i)
+          __attribute__((always_inline)) { store(load(v + i) + splat(a) * (load(x + i) + load(y + i)), out + i); },
       [=](size_t i) __attribute__((always_inline)) { out[i] = v[i] + a * (x[i] + y[i]); });
 }
 
@@ -889,7 +887,8 @@ void multiply_right(Shape shape, const Real* a, const Real* s, Real* out) {
     return;
   }
 #endif
-  multiply_right_into(shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = value; });
+  multiply_right_into(
+      shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = value; });
 }
 
 void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Real* g, Real* out) {
@@ -907,7 +906,8 @@ void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Re
     return;
   }
 #endif
-  multiply_right_into(shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = g[i] - value; });
+  multiply_right_into(
+      shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = g[i] - value; });
 }
 
 void symmetrize(uint32_t n, Real* s) {

@@ -15,7 +15,7 @@ namespace gradstream {
 enum class RandomDomain : uint32_t {
   kData = 0,
   kInitialPoint = 1,
-  kMinibatch = 2,         // owner = client's enrolment index
+  kMinibatch = 2,  // owner = client's enrolment index
   kClientSampling = 3,
   kOwnDirections = 4,     // owner = client's enrolment index
   kSharedDirections = 5,  // owner = group

@@ -8,20 +8,20 @@
 
 namespace gradstream {
 
-enum class [[nodiscard]] Status : uint8_t {
-  kOk = 0,
-  kInvalidArgument = 1,    // a value that is wrong whatever the state: shape, bound, enum
-  kOutOfMemory = 2,        // the arena or a fixed table is too small for what was asked
-  kUnimplemented = 3,      // a known name that this image does not link
-  kOutOfRange = 4,         // a number beyond what the encoding or the fold can hold
-  kNotFinite = 5,          // NaN or infinity where it enters (loss, gradient, coefficients)
-  kSingular = 6,           // no unique answer: rank deficient point, antipodal points
-  kWouldBlock = 7,         // nothing to read or no room to write now; call again later
-  kClosed = 8,             // the peer or the transport is gone
-  kDeadlineExceeded = 9,   // a bounded wait ran out
-  kDataCorrupt = 10,       // checksum, digest or format does not hold
-  kProtocolError = 11,     // a well-formed message that this state does not allow
-  kUnauthenticated = 12,   // identity unknown, revoked or not proven
+enum class [[nodiscard]] Status : uint8_t{
+    kOk = 0,
+    kInvalidArgument = 1,   // a value that is wrong whatever the state: shape, bound, enum
+    kOutOfMemory = 2,       // the arena or a fixed table is too small for what was asked
+    kUnimplemented = 3,     // a known name that this image does not link
+    kOutOfRange = 4,        // a number beyond what the encoding or the fold can hold
+    kNotFinite = 5,         // NaN or infinity where it enters (loss, gradient, coefficients)
+    kSingular = 6,          // no unique answer: rank deficient point, antipodal points
+    kWouldBlock = 7,        // nothing to read or no room to write now; call again later
+    kClosed = 8,            // the peer or the transport is gone
+    kDeadlineExceeded = 9,  // a bounded wait ran out
+    kDataCorrupt = 10,      // checksum, digest or format does not hold
+    kProtocolError = 11,    // a well-formed message that this state does not allow
+    kUnauthenticated = 12,  // identity unknown, revoked or not proven
 };
 
 // Static text of a code, e.g. "out of memory"; for console lines and logs.
@@ -62,12 +62,12 @@ T& Result<T>::value() {
 #define GS_ASSERT(condition) ((condition) ? static_cast<void>(0) : ::gradstream::assert_failed(__FILE__, __LINE__))
 
 // Returns from the enclosing function with the expression's status unless it is kOk.
-#define GS_TRY(expression)                                       \
-  do {                                                           \
-    const ::gradstream::Status gs_try_status_ = (expression);    \
-    if (gs_try_status_ != ::gradstream::Status::kOk) {           \
-      return gs_try_status_;                                     \
-    }                                                            \
+#define GS_TRY(expression)                                    \
+  do {                                                        \
+    const ::gradstream::Status gs_try_status_ = (expression); \
+    if (gs_try_status_ != ::gradstream::Status::kOk) {        \
+      return gs_try_status_;                                  \
+    }                                                         \
   } while (false)
 
 #endif  // GRADSTREAM_RUNTIME_BASE_STATUS_H_

@@ -93,10 +93,10 @@ struct ClientCounters {
   uint32_t records_applied = 0;
   uint32_t snapshots = 0;
   uint32_t digest_mismatches = 0;
-  uint32_t corrections = 0;    // computed from a record or, with a memory, for a task
-  uint32_t residuals = 0;      // uploads that carried what an earlier one's encoding had left out
+  uint32_t corrections = 0;     // computed from a record or, with a memory, for a task
+  uint32_t residuals = 0;       // uploads that carried what an earlier one's encoding had left out
   uint32_t residuals_lost = 0;  // that could not be transported to the new base
-  uint32_t runs_dropped = 0;   // all state of a run given up because the server named another one
+  uint32_t runs_dropped = 0;    // all state of a run given up because the server named another one
   uint32_t save_failures = 0;
   uint32_t reasons = 0;  // how often last_reason() was given, the same one again included
   uint32_t frame_bytes_sent = 0;
@@ -314,7 +314,7 @@ class Client {
   // Run and model.
   gs_Welcome welcome_ = {};
   Replica replica_;
-  Real* correction_ = nullptr;  // with a memory: of the task
+  Real* correction_ = nullptr;       // with a memory: of the task
   Real* residual_ = nullptr;         // with error feedback: per step, of the pending upload or the last accepted one
   Real* residual_before_ = nullptr;  // while an upload is pending: the one before it
   Real* residual_base_ = nullptr;    // the model that both are tangents at

@@ -226,8 +226,8 @@ Status Client::open_snapshot(const gs_SnapshotChunk& chunk) {
   if (!has_model && (!replica_.has_model() || chunk.version != replica_.version() + 1)) {
     return Status::kProtocolError;
   }
-  snapshot_ = SnapshotProgress{true, chunk.version, parts, static_cast<uint32_t>(std::countr_zero(parts)), 0,
-                               chunk.digest};
+  snapshot_ =
+      SnapshotProgress{true, chunk.version, parts, static_cast<uint32_t>(std::countr_zero(parts)), 0, chunk.digest};
   return Status::kOk;
 }
 

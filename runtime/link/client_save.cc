@@ -195,12 +195,12 @@ std::span<const StoragePiece> Client::fill_pieces() {
   const size_t tensor_size = replica_.shape().size() * sizeof(Real);
   pieces[0] = {frame_, sizeof(SavedHeader)};
   pieces[1] = {reinterpret_cast<const uint8_t*>(welcome_.manifold_parts),
-                welcome_.manifold_parts_count * sizeof(welcome_.manifold_parts[0])};
+               welcome_.manifold_parts_count * sizeof(welcome_.manifold_parts[0])};
   // A version with more than a model and a mean comes again whole: what survives is the upload.
   const bool saves_model = replica_.has_model() && replica_.parts() == 0;
   pieces[2] = {reinterpret_cast<const uint8_t*>(replica_.model()), saves_model ? tensor_size : 0};
   pieces[3] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
-                replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
+               replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
   pieces[4] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
   pieces[5] = {pending_bytes(), pending_.size};
   pieces[6] = {accepted_bytes(), accepted_.size};

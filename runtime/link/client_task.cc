@@ -188,9 +188,8 @@ void Client::settle_correction() {
     return;
   }
   const DirectionSpec directions = to_directions(welcome_, upload.base_version);
-  const Status status =
-      fill_correction(directions, replica_.shape(), replica_.record_sum(), upload.steps_done, upload.encoding,
-                      accepted_bytes(), upload.size, correction_, arena_);
+  const Status status = fill_correction(directions, replica_.shape(), replica_.record_sum(), upload.steps_done,
+                                        upload.encoding, accepted_bytes(), upload.size, correction_, arena_);
   has_correction_ = status == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
 }
@@ -319,8 +318,7 @@ Status Client::begin_task(uint64_t now_ms) {
     GS_TRY(fill_memory_correction());
   }
   const ModelParts parts{replica_.part(ModelPart::kMeanGradient), replica_.part(ModelPart::kPreviousModel)};
-  const Status status =
-      begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
+  const Status status = begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
   if (status != Status::kOk) {
     arena_.release(task_mark_);
     return status;

@@ -1,11 +1,11 @@
 #include "runtime/link/codec.h"
 
-#include <pb_decode.h>
-#include <pb_encode.h>
-
 #include <cmath>
 #include <cstring>
 #include <type_traits>
+
+#include <pb_decode.h>
+#include <pb_encode.h>
 
 #include "runtime/base/config.h"
 #include "runtime/link/frame.h"
@@ -42,8 +42,8 @@ constexpr const char* kReasonNames[] = {
     "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
     "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
     "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-    "storage",       "singular",         "older_update",   "no_time",
-    "rate_limit",    "claim_used",       "claim_ended",    "inactive"};
+    "storage",       "singular",         "older_update",   "no_time",      "rate_limit",
+    "claim_used",    "claim_ended",      "inactive"};
 static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
 
 Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {

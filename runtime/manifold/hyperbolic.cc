@@ -125,14 +125,12 @@ struct Hyperbolic {
     out[0] = tangent_time(shape.size(), x, out);
     return Status::kOk;
   }
-  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out, Arena&)
-    requires(kR == RetractionKind::kExponential)
-  {
+  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out,
+                        Arena&) requires(kR == RetractionKind::kExponential) {
     return exponential(shape.size(), x, v, out);
   }
-  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena&)
-    requires(kR == RetractionKind::kExponential)
-  {
+  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out,
+                        Arena&) requires(kR == RetractionKind::kExponential) {
     return logarithm(shape.size(), x, y, out);
   }
   // <y, v>_L = <y - x, v>_L for v tangent at x, and 1 - <x, y>_L = 2 + |x - y|_L^2 / 2: neither cancels.

@@ -197,33 +197,33 @@ bool has_isometric_transport(const ManifoldOps& ops, Shape shape);
 bool has_distance_gradient(const ManifoldOps& ops, Shape shape);
 
 extern const ManifoldOps kEuclideanOps;
-extern const ManifoldOps kSphereOps;             // projection, parallel
-extern const ManifoldOps kSphereExponentialOps;  // exponential, parallel
-extern const ManifoldOps kStiefelOps;            // polar, projection
-extern const ManifoldOps kStiefelSmoothOps;      // polar, smooth
-extern const ManifoldOps kStiefelHouseholderOps;  // polar, householder
-extern const ManifoldOps kStiefelFormalOps;  // polar_formal, projection
-extern const ManifoldOps kStiefelQrOps;           // qr, projection
-extern const ManifoldOps kStiefelQrSmoothOps;     // qr, smooth
-extern const ManifoldOps kStiefelExponentialOps;  // exponential, projection
-extern const ManifoldOps kStiefelExponentialSmoothOps;  // exponential, smooth
-extern const ManifoldOps kObliqueOps;             // projection, parallel
-extern const ManifoldOps kObliqueProjectionOps;   // projection, projection
-extern const ManifoldOps kObliqueExponentialOps;  // exponential, parallel
-extern const ManifoldOps kGrassmannOps;           // polar, projection
-extern const ManifoldOps kGrassmannParallelOps;   // polar, parallel
-extern const ManifoldOps kGrassmannUnalignedOps;  // polar, unaligned
-extern const ManifoldOps kGrassmannSmoothOps;     // polar, smooth
-extern const ManifoldOps kGrassmannQrOps;         // qr, projection
-extern const ManifoldOps kGrassmannQrParallelOps;  // qr, parallel
-extern const ManifoldOps kGrassmannExponentialOps;  // exponential, parallel
+extern const ManifoldOps kSphereOps;                          // projection, parallel
+extern const ManifoldOps kSphereExponentialOps;               // exponential, parallel
+extern const ManifoldOps kStiefelOps;                         // polar, projection
+extern const ManifoldOps kStiefelSmoothOps;                   // polar, smooth
+extern const ManifoldOps kStiefelHouseholderOps;              // polar, householder
+extern const ManifoldOps kStiefelFormalOps;                   // polar_formal, projection
+extern const ManifoldOps kStiefelQrOps;                       // qr, projection
+extern const ManifoldOps kStiefelQrSmoothOps;                 // qr, smooth
+extern const ManifoldOps kStiefelExponentialOps;              // exponential, projection
+extern const ManifoldOps kStiefelExponentialSmoothOps;        // exponential, smooth
+extern const ManifoldOps kObliqueOps;                         // projection, parallel
+extern const ManifoldOps kObliqueProjectionOps;               // projection, projection
+extern const ManifoldOps kObliqueExponentialOps;              // exponential, parallel
+extern const ManifoldOps kGrassmannOps;                       // polar, projection
+extern const ManifoldOps kGrassmannParallelOps;               // polar, parallel
+extern const ManifoldOps kGrassmannUnalignedOps;              // polar, unaligned
+extern const ManifoldOps kGrassmannSmoothOps;                 // polar, smooth
+extern const ManifoldOps kGrassmannQrOps;                     // qr, projection
+extern const ManifoldOps kGrassmannQrParallelOps;             // qr, parallel
+extern const ManifoldOps kGrassmannExponentialOps;            // exponential, parallel
 extern const ManifoldOps kGrassmannExponentialProjectionOps;  // exponential, projection
-extern const ManifoldOps kSpdOps;                   // exponential, parallel
-extern const ManifoldOps kSpdSecondOrderOps;        // second_order, parallel
-extern const ManifoldOps kHyperbolicOps;            // exponential, parallel
-extern const ManifoldOps kHyperbolicProjectionOps;  // projection, parallel
-extern const ManifoldOps kFixedRankOps;             // projection, projection; Shape::parts
-extern const ManifoldOps kProductOps;               // the parts' own; Shape::parts
+extern const ManifoldOps kSpdOps;                             // exponential, parallel
+extern const ManifoldOps kSpdSecondOrderOps;                  // second_order, parallel
+extern const ManifoldOps kHyperbolicOps;                      // exponential, parallel
+extern const ManifoldOps kHyperbolicProjectionOps;            // projection, parallel
+extern const ManifoldOps kFixedRankOps;                       // projection, projection; Shape::parts
+extern const ManifoldOps kProductOps;                         // the parts' own; Shape::parts
 
 // The member of `linked` with this id, retraction and transport, or null; kDefault asks for the manifold's own choice.
 // An image's registry is the list of what it links.

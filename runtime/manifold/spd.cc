@@ -183,14 +183,12 @@ struct Spd {
     unwhiten(shape, s, out);
     return Status::kOk;
   }
-  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out, Arena& arena)
-    requires(kR == RetractionKind::kExponential)
-  {
+  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out,
+                        Arena& arena) requires(kR == RetractionKind::kExponential) {
     return exponential(shape, x, v, out, arena);
   }
-  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena)
-    requires(kR == RetractionKind::kExponential)
-  {
+  static Status log_map(Shape shape, const Real* x, const Real* y, Real* out,
+                        Arena& arena) requires(kR == RetractionKind::kExponential) {
     return logarithm(shape, x, y, out, arena);
   }
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {

@@ -411,9 +411,8 @@ struct Stiefel {
     }
     return Status::kOk;
   }
-  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out, Arena& arena)
-    requires(kR == RetractionKind::kExponential)
-  {
+  static Status exp_map(Shape shape, const Real* x, const Real* v, Real* out,
+                        Arena& arena) requires(kR == RetractionKind::kExponential) {
     return exponential(shape, x, v, out, arena);
   }
   static Status transport(Shape shape, const Real* x, const Real* y, const Real* v, Real* out, Arena& arena) {
@@ -471,8 +470,7 @@ constexpr ManifoldOps make_stiefel_ops() {
 constexpr ManifoldOps kStiefelOps = make_stiefel_ops<RetractionKind::kPolar, TransportKind::kProjection>();
 constexpr ManifoldOps kStiefelSmoothOps = make_stiefel_ops<RetractionKind::kPolar, TransportKind::kSmooth>();
 constexpr ManifoldOps kStiefelHouseholderOps = make_stiefel_ops<RetractionKind::kPolar, TransportKind::kHouseholder>();
-constexpr ManifoldOps kStiefelFormalOps =
-    make_stiefel_ops<RetractionKind::kPolarFormal, TransportKind::kProjection>();
+constexpr ManifoldOps kStiefelFormalOps = make_stiefel_ops<RetractionKind::kPolarFormal, TransportKind::kProjection>();
 constexpr ManifoldOps kStiefelQrOps = make_stiefel_ops<RetractionKind::kQr, TransportKind::kProjection>();
 constexpr ManifoldOps kStiefelQrSmoothOps = make_stiefel_ops<RetractionKind::kQr, TransportKind::kSmooth>();
 constexpr ManifoldOps kStiefelExponentialOps =

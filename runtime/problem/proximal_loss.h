@@ -32,7 +32,7 @@ struct ProximalLoss {
   const Real* centre = nullptr;  // c, of the shape that is asked for
   ProximalForm form = ProximalForm::kChordal;
   Real mu = 0;
-  Real sigma = 1;  // kLorentz
+  Real sigma = 1;                         // kLorentz
   const ManifoldOps* manifold = nullptr;  // kDistance: of the shape that is asked for
   bool needs_gradient = false;            // check_shape refuses a distance without one
 };

@@ -32,7 +32,7 @@ enum class BatchMode : uint8_t {
 struct EstimatorParameters {
   EstimatorId id = EstimatorId::kNone;
   BatchMode batch_mode = BatchMode::kAll;
-  uint32_t batch_size = 0;   // kCommon: 1 .. kBatchSizeMax; more than the device holds means all
+  uint32_t batch_size = 0;  // kCommon: 1 .. kBatchSizeMax; more than the device holds means all
   // kCommon: the sizes of the first local steps, the last one holds on; batch_schedule_count 0: batch_size for all.
   uint32_t batch_schedule[kBatchScheduleMax] = {};
   uint32_t batch_schedule_count = 0;

@@ -49,16 +49,16 @@ struct Task {
   StreamKind stream = StreamKind::kNone;  // of the upload; kNone: the solver's own
   bool use_correction = false;
   uint32_t memory_stamp = 0;  // 1 + base version of the update of this device that the mean holds; 0: none
-  Real proximal = 0;                                          // mu of training/proximal.h
-  ProximalForm proximal_form = ProximalForm::kGeodesic;       // another: the problem's loss with that term at X
-  Real proximal_weight = 0;                                   // mu of such a term
+  Real proximal = 0;          // mu of training/proximal.h
+  ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: the problem's loss with that term at X
+  Real proximal_weight = 0;                              // mu of such a term
   Real proximal_sigma = 1;
-  BarzilaiBorwein curvature_form = BarzilaiBorwein::kNone;    // kSvrg: how b_i is made
-  Real curvature = 0;                                         // kSvrg: b; 0: none. kCurve: gamma, from 0 to 1
-  bool draws_iterate = false;                                 // kSvrg: send x_l, l drawn from 0 .. K - 1, not x_K
+  BarzilaiBorwein curvature_form = BarzilaiBorwein::kNone;     // kSvrg: how b_i is made
+  Real curvature = 0;                                          // kSvrg: b; 0: none. kCurve: gamma, from 0 to 1
+  bool draws_iterate = false;                                  // kSvrg: send x_l, l drawn from 0 .. K - 1, not x_K
   RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: retraction
-  Encoding encoding = Encoding::kNone;  // of the upload
-  uint32_t deadline_ms = 0;             // from receipt; 0: none
+  Encoding encoding = Encoding::kNone;                         // of the upload
+  uint32_t deadline_ms = 0;                                    // from receipt; 0: none
   char problem[kProblemNameSizeMax + 1] = {};
 };
 
@@ -93,8 +93,8 @@ struct SolverRun {
   const ManifoldOps* local_manifold = nullptr;
   const EstimatorOps* estimator = nullptr;
   Problem problem;
-  const Real* model = nullptr;       // X of task.version; the caller's, unchanged during the task
-  const Real* correction = nullptr;  // c_i in gradient units, or null for none; the caller's, unchanged
+  const Real* model = nullptr;          // X of task.version; the caller's, unchanged during the task
+  const Real* correction = nullptr;     // c_i in gradient units, or null for none; the caller's, unchanged
   const Real* mean_gradient = nullptr;  // as ModelParts
   const Real* previous_model = nullptr;
   uint32_t steps_done = 0;

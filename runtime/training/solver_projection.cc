@@ -173,7 +173,7 @@ Status finish(SolverRun& run, GradientStream* out) {
 
 }  // namespace
 
-const SolverOps kSolverProjectionOps = {SolverId::kProjection, "projection", stream, persistent_size, scratch_size,
-                                        prepare,               step,         finish, replay};
+const SolverOps kSolverProjectionOps = {
+    SolverId::kProjection, "projection", stream, persistent_size, scratch_size, prepare, step, finish, replay};
 
 }  // namespace gradstream

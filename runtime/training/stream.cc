@@ -159,9 +159,7 @@ Status accumulate_exact(const DirectionSpec& spec, Shape shape, uint32_t first, 
 template Status accumulate_exact(const DirectionSpec&, Shape, uint32_t, uint32_t, const int32_t*, int32_t*);
 template Status accumulate_exact(const DirectionSpec&, Shape, uint32_t, uint32_t, const int64_t*, int64_t*);
 
-Real exact_unit(Shape shape, uint32_t scale_log2) {
-  return sign_magnitude(shape) * fixed_unit(scale_log2);
-}
+Real exact_unit(Shape shape, uint32_t scale_log2) { return sign_magnitude(shape) * fixed_unit(scale_log2); }
 
 size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape) {
   return is_sphere(spec) ? Arena::taken_size<Real>(shape.size()) : 0;

@@ -122,8 +122,7 @@ class Replica {
  public:
   // parts: bits of the extra parts that versions of the run may hold. kInvalidArgument when the manifold has no such
   // shape; kOutOfMemory.
-  Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean = false,
-                 uint32_t parts = 0);
+  Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean = false, uint32_t parts = 0);
   // Arena bytes of prepare, and of the hungriest of the other calls (kSphere directions come on top).
   static size_t persistent_size(Shape shape, bool has_mean = false, uint32_t parts = 0) {
     const auto extra_count = static_cast<size_t>(std::popcount(parts & kExtraPartBits));
