@@ -1,6 +1,7 @@
-# Writes the files of the web page as C++ (server/page.h declares what it defines).
+# Writes the files of the web page as C++ (server/watch/page.h declares what it defines).
 #
-#   cmake -D OUT=page_files.cc -D PAGE=server/page [-D UPLOT=third_party/page/node_modules/uplot] -P embed_page.cmake
+#   cmake -D OUT=page_files.cc -D PAGE=server/watch/page [-D UPLOT=third_party/page/node_modules/uplot]
+#     -P embed_page.cmake
 #
 # Without uPlot its two files are empty, and the page shows tables where charts would stand.
 
@@ -16,7 +17,7 @@ function(embed path content)
   set(count ${count} PARENT_SCOPE)
 endfunction()
 
-file(WRITE ${OUT}.tmp "#include \"server/page.h\"
+file(WRITE ${OUT}.tmp "#include \"server/watch/page.h\"
 
 #include <array>
 

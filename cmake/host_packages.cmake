@@ -6,8 +6,8 @@ find_package(CLI11 REQUIRED)                   # CLI11::CLI11
 find_package(nlohmann_json REQUIRED)           # nlohmann_json::nlohmann_json
 find_package(tomlplusplus REQUIRED)            # tomlplusplus::tomlplusplus
 
-# Asio, its implementation compiled once (server/asio_implementation.cc). Its errors come back as codes: no exception
-# crosses an interface of the server.
+# Asio, its implementation compiled once (server/base/asio_implementation.cc). Its errors come back as codes: no
+# exception crosses an interface of the server.
 add_library(gs_asio INTERFACE)
 # Whether Asio takes std::aligned_alloc depends on which headers stand before its own: one unit would allocate by it and
 # another free by operator delete. So no unit takes it.

@@ -11,7 +11,7 @@
 #define MBEDTLS_HAVE_TIME
 #define MBEDTLS_HAVE_TIME_DATE  // certificates are checked for expiry
 #define MBEDTLS_PLATFORM_C
-#define MBEDTLS_PLATFORM_MEMORY  // the server gives it another calloc (server/tls_stream.cc)
+#define MBEDTLS_PLATFORM_MEMORY  // the server gives it another calloc (server/link/tls_stream.cc)
 #define MBEDTLS_FS_IO            // certificate and key files
 #define MBEDTLS_ERROR_C          // error strings, for log lines
 #define MBEDTLS_THREADING_C      // the server's threads share PSA's keys and random numbers

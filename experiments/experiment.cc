@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "server/fold.h"
+#include "server/rules/fold.h"
 
 namespace gradstream {
 

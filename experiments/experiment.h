@@ -17,7 +17,7 @@
 
 #include "experiments/tube.h"
 #include "experiments/workload.h"
-#include "server/run_parameters.h"
+#include "server/run/run_parameters.h"
 
 namespace gradstream {
 

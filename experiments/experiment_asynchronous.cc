@@ -1,7 +1,8 @@
 // X14: asynchronous rules for late updates (004) on a perceptron over Digits and LeNet's shape over MNIST, eight
 // devices with data in proportion to their number, equally fast or up to ten times slower. Devices are events in
 // virtual time: a local epoch lasts as many units as it has minibatches, by the speed. Directions, steps, curves and
-// local work are the product's (server/delay_correction.h, server/curve_step.h, runtime/training, runtime/problem).
+// local work are the product's (server/rules/delay_correction.h, server/rules/curve_step.h, runtime/training,
+// runtime/problem).
 //
 //   rules/S/R/sN        rule R of the server, local SGD, seed N; the test loss every tenth step
 //   stepwise/S/R/sN     from saved versions of one run of asgd: what one step of R makes of the update that came
@@ -21,8 +22,8 @@
 #include "experiments/experiment.h"
 #include "experiments/harness.h"
 #include "runtime/training/curve.h"
-#include "server/curve_step.h"
-#include "server/delay_correction.h"
+#include "server/rules/curve_step.h"
+#include "server/rules/delay_correction.h"
 
 namespace gradstream {
 namespace {

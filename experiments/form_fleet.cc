@@ -5,7 +5,7 @@
 
 #include "experiments/tube.h"
 #include "runtime/training/solver.h"
-#include "server/straggler.h"
+#include "server/run/straggler.h"
 
 namespace gradstream {
 namespace {

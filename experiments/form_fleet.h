@@ -11,8 +11,8 @@
 
 #include "experiments/workload.h"
 #include "runtime/base/arena.h"
-#include "server/aggregator.h"
-#include "server/run_parameters.h"
+#include "server/rules/aggregator.h"
+#include "server/run/run_parameters.h"
 
 namespace gradstream {
 

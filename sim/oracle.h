@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/coordinator.h"
-#include "server/record.h"
+#include "server/coordinator/coordinator.h"
+#include "server/rules/record.h"
 
 namespace gradstream {
 

@@ -9,7 +9,7 @@
 
 #include "runtime/link/client.h"
 #include "runtime/link/frame.h"
-#include "server/run_parameters.h"
+#include "server/run/run_parameters.h"
 
 namespace gradstream {
 

@@ -755,7 +755,7 @@ void Simulation::send_down(uint64_t session, uint64_t at_ms, const ServerMessage
   push(at_ms, EventKind::kFrameDown, links_.at(session).device, session, std::move(frame));
 }
 
-// The bounds of the server's shell: see server/session.h.
+// The bounds of the server's shell: see server/link/session.h.
 void Simulation::expect_device(uint64_t session, uint64_t patience_ms) {
   Link& link = links_.at(session);
   link.due_ms = now_ms_ + patience_ms;

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "server/coordinator.h"
-#include "server/store_memory.h"
+#include "server/coordinator/coordinator.h"
+#include "server/journal/store_memory.h"
 #include "sim/event_queue.h"
 #include "sim/faults.h"
 #include "sim/oracle.h"
@@ -101,7 +101,7 @@ class Simulation {
     FrameReader reader;              // the server's
     Oracle::Request hello;           // of which a Welcome comes
     Oracle::Request pull;            // of which a Wait comes
-    uint64_t due_ms = 0;             // when the device must have said something, as in server/session.h
+    uint64_t due_ms = 0;             // when the device must have said something, as in server/link/session.h
     uint64_t timer_ms = UINT64_MAX;  // of the next kSessionDue
   };
 

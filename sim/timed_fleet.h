@@ -20,7 +20,7 @@
 
 #include "runtime/link/client.h"
 #include "runtime/link/frame.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "sim/event_queue.h"
 #include "sim/faults.h"
 

@@ -1,4 +1,4 @@
-#include "server/advice.h"
+#include "server/run/advice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

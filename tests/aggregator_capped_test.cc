@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "server/straggler.h"
+#include "server/run/straggler.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/pace.h"
-#include "server/straggler.h"
+#include "server/run/pace.h"
+#include "server/run/straggler.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

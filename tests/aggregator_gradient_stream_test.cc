@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/aggregator.h"
+#include "server/rules/aggregator.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

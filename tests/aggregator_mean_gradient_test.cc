@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "server/aggregator.h"
-#include "server/straggler.h"
+#include "server/rules/aggregator.h"
+#include "server/run/straggler.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

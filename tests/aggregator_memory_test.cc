@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/aggregator.h"
-#include "server/straggler.h"
+#include "server/rules/aggregator.h"
+#include "server/run/straggler.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/aggregator.h"
+#include "server/rules/aggregator.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

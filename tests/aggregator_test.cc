@@ -1,4 +1,4 @@
-#include "server/aggregator.h"
+#include "server/rules/aggregator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The configuration file: what it may hold, and how every error names the key, its line and the remedy.
-#include "server/config.h"
+#include "server/program/config.h"
 
 #include <algorithm>
 #include <cstdlib>

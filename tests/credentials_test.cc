@@ -1,5 +1,5 @@
 // The server's certificate files: what is read, what is said of bad ones, and what a reload leaves as it was.
-#include "server/credentials.h"
+#include "server/link/credentials.h"
 
 #include <filesystem>
 #include <fstream>

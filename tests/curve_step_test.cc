@@ -1,4 +1,4 @@
-#include "server/curve_step.h"
+#include "server/rules/curve_step.h"
 
 #include <cmath>
 
@@ -6,7 +6,7 @@
 
 #include "runtime/base/linalg.h"
 #include "runtime/training/curve.h"
-#include "server/straggler.h"
+#include "server/run/straggler.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

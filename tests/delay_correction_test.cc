@@ -1,4 +1,4 @@
-#include "server/delay_correction.h"
+#include "server/rules/delay_correction.h"
 
 #include <array>
 #include <cmath>

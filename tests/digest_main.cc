@@ -19,7 +19,7 @@
 #include "runtime/training/encoding.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
-#include "server/fold.h"
+#include "server/rules/fold.h"
 #include "tests/digest_console.h"
 #include "tests/kernel_hash.h"
 

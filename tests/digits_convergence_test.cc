@@ -14,7 +14,7 @@
 #include <Eigen/Dense>
 #include <gtest/gtest.h>
 
-#include "server/fold.h"
+#include "server/rules/fold.h"
 #include "tests/training_support.h"
 
 namespace gradstream {

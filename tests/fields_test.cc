@@ -1,4 +1,4 @@
-#include "server/fields.h"
+#include "server/base/fields.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/fleet.h"
+#include "server/coordinator/fleet.h"
 
 #include <gtest/gtest.h>
 

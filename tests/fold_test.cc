@@ -1,4 +1,4 @@
-#include "server/fold.h"
+#include "server/rules/fold.h"
 
 #include <algorithm>
 #include <cmath>

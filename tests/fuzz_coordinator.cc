@@ -28,10 +28,10 @@
 
 #include "runtime/link/codec.h"
 #include "runtime/link/frame.h"
-#include "server/coordinator.h"
-#include "server/record.h"
-#include "server/run_parameters.h"
-#include "server/store.h"
+#include "server/coordinator/coordinator.h"
+#include "server/journal/store.h"
+#include "server/rules/record.h"
+#include "server/run/run_parameters.h"
 #include "tests/fuzz_input.h"
 #include "tests/training_support.h"
 

@@ -104,17 +104,26 @@ ARROWS = {
     TRAINING: (BASE, MANIFOLD, PROBLEM, TRAINING),
     LINK: (BASE, MANIFOLD, PROBLEM, TRAINING, LINK),
     # The client's side of a handshake, as devices link it.
-    "server/doctor": SERVER_MAY + ("server/", "runtime/link/identity.h", "runtime/link/tls.h",
-                                   "runtime/link/transport.h"),
-    "server/": SERVER_MAY + ("server/",),
+    "server/program/doctor": SERVER_MAY + ("server/", "runtime/link/identity.h", "runtime/link/tls.h",
+                                           "runtime/link/transport.h"),
+    "server/base/": (BASE, "server/base/"),
+    "server/run/": SERVER_MAY + ("server/base/", "server/run/"),
+    "server/rules/": SERVER_MAY + ("server/run/", "server/rules/"),
+    "server/journal/": (BASE, "server/journal/"),
+    "server/coordinator/": SERVER_MAY + ("server/base/", "server/run/", "server/rules/", "server/journal/",
+                                         "server/coordinator/"),
+    "server/store/": SERVER_MAY + ("server/base/", "server/journal/", "server/store/"),
+    "server/link/": SERVER_MAY + ("server/base/", "server/link/"),
+    "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
+                                   "server/watch/"),
+    "server/program/": SERVER_MAY + ("server/",),
     "sim/": ("runtime/", "sim/"),  # and the pure part of server/, see PURE_STEMS
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),
     "firmware/": ("runtime/", "boards/", "firmware/"),
 }
 
 # The coordinator and its neighbours: no sockets, disk, threads or clock, whatever they include.
-PURE_STEMS = re.compile(r"server/(coordinator\w*|fleet|straggler|aggregator\w*|fold|delay_correction|store|ledger|"
-                        r"intake|record|run_parameters|fields)\.(h|cc)$")
+PURE_STEMS = re.compile(r"server/(run|rules|journal|coordinator)/\w+\.(h|cc)$")
 IMPURE_HEADER = re.compile(
     r"(asio|spdlog|mbedtls|psa|sys|netinet|arpa)(/|\.hpp)|sqlite3\.h|(unistd|fcntl|time|pthread|poll)\.h|"
     r"(thread|chrono|filesystem|fstream|iostream|mutex|shared_mutex|condition_variable|future|random|ctime|cstdio|"
@@ -384,15 +393,16 @@ def check(tree: Tree) -> list:
 # ---- The checker's own test ----
 
 GOOD = {
-    "CMakeLists.txt": "add_library(a runtime/base/a.cc runtime/link/codec.cc server/coordinator.cc sim/sim.cc)\n",
+    "CMakeLists.txt": "add_library(a runtime/base/a.cc runtime/link/codec.cc server/coordinator/coordinator.cc "
+                      "sim/sim.cc)\n",
     "tests/CMakeLists.txt": "gs_test(a gs_runtime)\ngs_test(codec)\ngs_test(coordinator)\n",
     "runtime/base/a.h": "#include <cstdint>\n// new and try in a comment\n",
     "runtime/base/a.cc": '#include "runtime/base/a.h"\nstruct A { A(const A&) = delete; };\n'
                          'const char* text = "malloc";\n',
     "runtime/link/codec.cc": '#include "proto/gradstream.pb.h"\n',
-    "server/coordinator.h": '#include "runtime/base/a.h"\n',
-    "server/coordinator.cc": '#include "server/coordinator.h"\n',
-    "sim/sim.cc": '#include "server/coordinator.h"\n',
+    "server/coordinator/coordinator.h": '#include "runtime/base/a.h"\n',
+    "server/coordinator/coordinator.cc": '#include "server/coordinator/coordinator.h"\n',
+    "sim/sim.cc": '#include "server/coordinator/coordinator.h"\n',
     "tests/a_test.cc": '#include "runtime/base/a.h"\n#include <vector>\n',
     "tests/codec_test.cc": "",
     "tests/coordinator_test.cc": "",
@@ -402,27 +412,28 @@ BASE_H = '#include "runtime/base/a.h"\n'
 
 # (rule, item, files to add or to replace)
 PLANTED = [
-    ("include_arrow", "server/coordinator.h", {"runtime/base/a.cc": BASE_H + '#include "server/coordinator.h"\n'}),
+    ("include_arrow", "server/coordinator/coordinator.h",
+     {"runtime/base/a.cc": BASE_H + '#include "server/coordinator/coordinator.h"\n'}),
     ("include_arrow", "runtime/link/x.h", {"runtime/training/y.h": '#include "runtime/link/x.h"\n',
                                            "runtime/link/x.h": ""}),
     ("include_arrow", "runtime/manifold/m.h", {"runtime/base/a.h": '#include "runtime/manifold/m.h"\n',
                                                "runtime/manifold/m.h": ""}),
-    ("include_arrow", "runtime/problem/p.h", {"server/coordinator.cc": '#include "runtime/problem/p.h"\n',
+    ("include_arrow", "runtime/problem/p.h", {"server/coordinator/coordinator.cc": '#include "runtime/problem/p.h"\n',
                                               "runtime/problem/p.h": ""}),
-    ("include_arrow", "boards/posix/b.h", {"server/coordinator.cc": '#include "boards/posix/b.h"\n',
+    ("include_arrow", "boards/posix/b.h", {"server/coordinator/coordinator.cc": '#include "boards/posix/b.h"\n',
                                            "boards/posix/b.h": ""}),
     ("include_arrow", "firmware/f.h", {"boards/posix/b.cc": '#include "firmware/f.h"\n', "firmware/f.h": ""}),
-    ("include_arrow", "server/session.h", {"sim/sim.cc": '#include "server/session.h"\n',
-                                           "server/session.h": "#include <asio.hpp>\n"}),
+    ("include_arrow", "server/link/session.h", {"sim/sim.cc": '#include "server/link/session.h"\n',
+                                           "server/link/session.h": "#include <asio.hpp>\n"}),
     ("include_path", "a.h", {"runtime/base/a.cc": '#include "a.h"\n'}),
-    ("pure_coordinator", "chrono", {"server/coordinator.h": "#include <chrono>\n"}),
-    ("pure_coordinator", "asio.hpp", {"server/fold.cc": '#include "server/other.h"\n',
+    ("pure_coordinator", "chrono", {"server/coordinator/coordinator.h": "#include <chrono>\n"}),
+    ("pure_coordinator", "asio.hpp", {"server/rules/fold.cc": '#include "server/other.h"\n',
                                       "server/other.h": "#include <asio.hpp>\n"}),
-    ("pure_coordinator", "sqlite3.h", {"server/store.h": "#include <sqlite3.h>\n"}),
+    ("pure_coordinator", "sqlite3.h", {"server/journal/store.h": "#include <sqlite3.h>\n"}),
     ("runtime_header", "cstdio", {"runtime/base/a.h": "#include <cstdio>\n"}),
     ("runtime_header", "Eigen/Core", {"runtime/base/a.h": "#include <Eigen/Core>\n"}),
     ("nanopb", "pb_decode.h", {"runtime/link/frame.cc": "#include <pb_decode.h>\n"}),
-    ("nanopb", "proto/gradstream.pb.h", {"server/fleet.cc": '#include "proto/gradstream.pb.h"\n'}),
+    ("nanopb", "proto/gradstream.pb.h", {"server/coordinator/fleet.cc": '#include "proto/gradstream.pb.h"\n'}),
     ("mbedtls", "mbedtls/ssl.h", {"runtime/link/client.cc": "#include <mbedtls/ssl.h>\n"}),
     ("device_word", "new", {"runtime/base/a.cc": BASE_H + "int* p = new int;\n"}),
     ("device_word", "throw", {"firmware/f.cc": "void f() { throw 1; }\n"}),

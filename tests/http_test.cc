@@ -1,5 +1,5 @@
 // The port for people and monitors: what it answers, and how it refuses each kind of bad peer by name.
-#include "server/http.h"
+#include "server/watch/http.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "server/intake.h"
+#include "server/coordinator/intake.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Threads with sessions, seen from the thread that owns them.
-#include "server/io_thread.h"
+#include "server/link/io_thread.h"
 
 #include <atomic>
 #include <memory>
 
 #include <gtest/gtest.h>
 
-#include "server/ports.h"
+#include "server/base/ports.h"
 #include "tests/server_peer.h"
 
 namespace gradstream {

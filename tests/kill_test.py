@@ -25,7 +25,7 @@ import fleet  # noqa: E402
 CONFIG = fleet.ROOT / "experiments" / "demo.toml"
 DEVICES = 3
 RUN_SECONDS_MAX = 240
-RECORD_KIND_UPDATE = 2  # RecordKind::kUpdate in server/store.h
+RECORD_KIND_UPDATE = 2  # RecordKind::kUpdate in server/journal/store.h
 ROUNDS_PER_KILL = 2  # a run has room for so many kills, and some rounds in peace at its end
 CALM_ROUNDS = 5
 HALF_OPEN_PEERS = 50

@@ -1,4 +1,4 @@
-#include "server/ledger.h"
+#include "server/coordinator/ledger.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The caps of the listening socket, the occupied port, and the orderly end.
-#include "server/listener.h"
+#include "server/link/listener.h"
 
 #include <memory>
 

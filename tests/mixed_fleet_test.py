@@ -33,7 +33,7 @@ CROSS = {"rpi-arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
          "rpi-armhf": ["qemu-arm-static", "-L", "/usr/arm-linux-gnueabihf"]}
 UNPLUGGED = "mps2-an386"
 DEVICES = ("native", *CROSS, *BOARDS)
-RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/store.h
+RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/journal/store.h
 VERSION_SECONDS_MAX = 90  # a board finds the loss of its peer by a deadline of 10 s, and the emulator is slow
 NOISE_PATIENCE = 5       # times that, where each spoilt byte costs a board its session
 # A step of the demo takes the emulated RP2040 36 million instructions, 2 s or so.

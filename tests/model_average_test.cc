@@ -1,11 +1,11 @@
-#include "server/model_average.h"
+#include "server/rules/model_average.h"
 
 #include <cmath>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/delay_correction.h"
+#include "server/rules/delay_correction.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

@@ -1,4 +1,4 @@
-#include "server/model_export.h"
+#include "server/program/model_export.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Pace steering, by its formula and by a fleet of real clients around the real coordinator, in virtual time.
-#include "server/pace.h"
+#include "server/run/pace.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // What of the web page a browser does not have to show: tests/page_test.py has the rest.
-#include "server/page.h"
+#include "server/watch/page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

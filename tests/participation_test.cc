@@ -1,4 +1,4 @@
-#include "server/participation.h"
+#include "server/run/participation.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "server/record.h"
+#include "server/rules/record.h"
 
 #include <gtest/gtest.h>
 

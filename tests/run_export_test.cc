@@ -1,5 +1,5 @@
 // A lineage says what the journal says, the same each time, and a change of either is seen.
-#include "server/run_export.h"
+#include "server/program/run_export.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "server/run_parameters.h"
+#include "server/run/run_parameters.h"
 
 #include <set>
 #include <span>

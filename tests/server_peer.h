@@ -26,8 +26,8 @@
 #include "runtime/link/frame.h"
 #include "runtime/link/identity.h"
 #include "runtime/link/tls.h"
-#include "server/log.h"
-#include "server/server.h"
+#include "server/base/log.h"
+#include "server/program/server.h"
 
 namespace gradstream {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "runtime/base/random.h"
-#include "server/aggregator.h"
-#include "server/coordinator.h"
-#include "server/record.h"
-#include "server/store_memory.h"
+#include "server/coordinator/coordinator.h"
+#include "server/journal/store_memory.h"
+#include "server/rules/aggregator.h"
+#include "server/rules/record.h"
 
 namespace gradstream {
 

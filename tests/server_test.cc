@@ -1,5 +1,5 @@
 // The shell around the real coordinator, over real sockets and a real database, with devices that follow a script.
-#include "server/server.h"
+#include "server/program/server.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/commands.h"
+#include "server/program/commands.h"
 #include "tests/certificates.h"
 #include "tests/server_peer.h"
 

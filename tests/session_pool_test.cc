@@ -1,5 +1,5 @@
 // Orders to the sessions of one thread.
-#include "server/session_pool.h"
+#include "server/link/session_pool.h"
 
 #include <memory>
 

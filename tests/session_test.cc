@@ -1,5 +1,5 @@
 // A session's deadlines, bounds and refusals, each with its name in the log and its counter.
-#include "server/session.h"
+#include "server/link/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

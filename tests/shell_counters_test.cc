@@ -1,4 +1,4 @@
-#include "server/shell_counters.h"
+#include "server/link/shell_counters.h"
 
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-#include "server/store_memory.h"
+#include "server/journal/store_memory.h"
 
 #include <gtest/gtest.h>
 

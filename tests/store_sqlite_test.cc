@@ -1,5 +1,5 @@
 // The database: round trips, every fault with its name, and power cuts at every kind of call.
-#include "server/store_sqlite.h"
+#include "server/store/store_sqlite.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/config.h"
-#include "server/run_parameters.h"
+#include "server/program/config.h"
+#include "server/run/run_parameters.h"
 #include "tests/as_nobody.h"
 #include "tests/power_cut_vfs.h"
 

@@ -1,5 +1,5 @@
 // The disk's thread: batches, order, failure and recovery.
-#include "server/store_thread.h"
+#include "server/store/store_thread.h"
 
 #include <atomic>
 #include <string>

@@ -1,4 +1,4 @@
-#include "server/straggler.h"
+#include "server/run/straggler.h"
 
 #include <algorithm>
 #include <cmath>

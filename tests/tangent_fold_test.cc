@@ -1,8 +1,8 @@
-#include "server/tangent_fold.h"
+#include "server/rules/tangent_fold.h"
 
 #include <gtest/gtest.h>
 
-#include "server/straggler.h"
+#include "server/run/straggler.h"
 #include "tests/server_support.h"
 
 namespace gradstream {

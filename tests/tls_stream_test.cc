@@ -1,5 +1,5 @@
 // The TLS server over a socket: who gets in, what every other peer is called, and what flights cost.
-#include "server/tls_stream.h"
+#include "server/link/tls_stream.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
 // What the HTTP port shows of a snapshot: Prometheus' text, JSON, and whether the server lives and is ready.
-#include "server/watch.h"
+#include "server/watch/watch.h"
 
 #include <cmath>
 #include <map>

@@ -29,7 +29,7 @@ SOURCES = [
     "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
     "runtime/training/solver.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
-    "server/fold.cc", "tests/digest_main.cc",
+    "server/rules/fold.cc", "tests/digest_main.cc",
 ]
 HOST_SOURCES = ["tests/digest_linux.cc", "tests/host_assert.cc"]
 BOARD_SOURCES = ["tests/digest_cortex_m.cc"]

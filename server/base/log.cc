@@ -1,0 +1,81 @@
+#include "server/base/log.h"
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace gradstream {
+
+namespace {
+
+constexpr std::string_view kLevelTexts[] = {"debug", "info", "warn", "error"};
+constexpr spdlog::level::level_enum kSpdlogLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                       spdlog::level::err};
+
+std::shared_ptr<spdlog::logger> make_logger() {
+  auto logger = std::make_shared<spdlog::logger>("gradstream", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  logger->flush_on(spdlog::level::trace);
+  return logger;
+}
+
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> instance = make_logger();
+  return *instance;
+}
+
+struct GuardedSink {
+  std::mutex mutex;  // the store thread logs too
+  LogSink sink;
+};
+
+GuardedSink& sink_of_tests() {
+  static GuardedSink guarded;
+  return guarded;
+}
+
+}  // namespace
+
+bool parse_log_level(std::string_view text, LogLevel* out) {
+  for (size_t i = 0; i < std::size(kLevelTexts); ++i) {
+    if (text == kLevelTexts[i]) {
+      *out = static_cast<LogLevel>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string_view log_level_text(LogLevel level) { return kLevelTexts[static_cast<size_t>(level)]; }
+
+void set_log_level(LogLevel level) { logger().set_level(kSpdlogLevels[static_cast<size_t>(level)]); }
+
+void set_log_sink(LogSink sink) {
+  const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);
+  sink_of_tests().sink = std::move(sink);
+}
+
+bool is_logged(LogLevel level) {
+  if (logger().should_log(kSpdlogLevels[static_cast<size_t>(level)])) {
+    return true;
+  }
+  const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);
+  return static_cast<bool>(sink_of_tests().sink);
+}
+
+void log_event(LogLevel level, std::string_view event, const Fields& fields) {
+  {
+    const std::lock_guard<std::mutex> lock(sink_of_tests().mutex);
+    if (sink_of_tests().sink) {
+      sink_of_tests().sink(level, event, fields.text());
+      return;
+    }
+  }
+  const char* const gap = fields.text().empty() ? "" : " ";
+  logger().log(kSpdlogLevels[static_cast<size_t>(level)], "event={}{}{}", event, gap, fields.text());
+}
+
+}  // namespace gradstream

@@ -1,0 +1,31 @@
+// Structured log lines on standard error: `time level event=... key=value ...`, one line each, flushed at once.
+//
+// event is a stable identifier that scripts may match. Keys of devices never reach this file.
+#ifndef GRADSTREAM_SERVER_BASE_LOG_H_
+#define GRADSTREAM_SERVER_BASE_LOG_H_
+
+#include <functional>
+#include <string_view>
+
+#include "server/base/fields.h"
+
+namespace gradstream {
+
+// "debug", "info", "warn" or "error"; false for any other text.
+bool parse_log_level(std::string_view text, LogLevel* out);
+std::string_view log_level_text(LogLevel level);
+
+// Lines below the level are dropped. Before the first call the level is kInfo.
+void set_log_level(LogLevel level);
+
+// Every line goes to `sink` instead of standard error; an empty function restores standard error. For tests.
+using LogSink = std::function<void(LogLevel, std::string_view event, std::string_view fields)>;
+void set_log_sink(LogSink sink);
+
+// Whether a line of the level would be written: for lines of the hot path, whose fields are not free.
+bool is_logged(LogLevel level);
+void log_event(LogLevel level, std::string_view event, const Fields& fields = {});
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_BASE_LOG_H_

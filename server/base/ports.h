@@ -1,0 +1,40 @@
+// What the port of the devices and the one of people and monitors have in common.
+#ifndef GRADSTREAM_SERVER_BASE_PORTS_H_
+#define GRADSTREAM_SERVER_BASE_PORTS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "server/base/asio_alias.h"
+
+namespace gradstream {
+
+// After an accept that failed, mostly for want of a descriptor: asking again at once would only burn the processor.
+inline constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
+// Between two lines of one kind that a flood of connections makes.
+inline constexpr uint64_t kLogPeriodMs = 1000;
+
+// By the clock that nobody sets.
+inline uint64_t steady_ms() {
+  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count());
+}
+
+// Whether kLogPeriodMs have passed since *last_ms (0: never), which then becomes now.
+inline bool is_log_due(uint64_t* last_ms) {
+  const uint64_t now = steady_ms();
+  if (*last_ms != 0 && now < *last_ms + kLogPeriodMs) {
+    return false;
+  }
+  *last_ms = now;
+  return true;
+}
+
+inline std::string text_of(const Tcp::endpoint& endpoint) {
+  return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
+}
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_BASE_PORTS_H_

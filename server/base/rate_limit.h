@@ -1,0 +1,39 @@
+// How often something may happen: a bucket of `burst` events that is refilled at `per_second`, kept as one number
+// (generic cell rate algorithm, ITU-T I.371, virtual scheduling).
+#ifndef GRADSTREAM_SERVER_BASE_RATE_LIMIT_H_
+#define GRADSTREAM_SERVER_BASE_RATE_LIMIT_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace gradstream {
+
+struct RateLimit {
+  uint32_t per_second = 0;  // events a second in the long run; 0: no limit
+  uint32_t burst = 1;       // events at one moment, at least 1
+};
+
+// One bucket, full at first. Times are of one clock that never goes back, below 2^44 ms.
+class RateMeter {
+ public:
+  // Whether an event at now_ms is within the limit. It counts if it is; one beyond the limit costs nothing.
+  bool admit(const RateLimit& limit, uint64_t now_ms) {
+    if (limit.per_second == 0) {
+      return true;
+    }
+    const uint64_t now_ns = now_ms * 1'000'000;
+    const uint64_t interval_ns = 1'000'000'000 / limit.per_second;
+    if (due_ns_ > now_ns + interval_ns * (limit.burst - 1)) {
+      return false;
+    }
+    due_ns_ = std::max(due_ns_, now_ns) + interval_ns;
+    return true;
+  }
+
+ private:
+  uint64_t due_ns_ = 0;  // when the bucket is full again
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_BASE_RATE_LIMIT_H_

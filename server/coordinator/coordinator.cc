@@ -1,0 +1,328 @@
+#include "server/coordinator/coordinator.h"
+
+#include <utility>
+
+#include "server/coordinator/coordinator_state.h"
+
+namespace gradstream {
+
+Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices) {
+  GS_ASSERT(check_parameters(parameters).empty());
+  state_ = std::make_unique<State>(run, parameters, devices);
+}
+
+Coordinator::~Coordinator() = default;
+
+Status Coordinator::replay(const JournalRecord& record) {
+  State& state = *state_;
+  GS_ASSERT(!state.is_started);
+  const RoundTally tally = state.ledger.tally();
+  const uint32_t extension_count = state.ledger.extension_count();
+  GS_TRY(state.ledger.apply(record));
+  state.recall(record, tally, extension_count);
+  state.durable_sequence = record.sequence;
+  if (record.kind == RecordKind::kVersion) {
+    state.version_sequence = record.sequence;
+    state.durable_version = record.version;
+  }
+  return Status::kOk;
+}
+
+Status Coordinator::set_first_model(std::span<const Real> model) {
+  GS_ASSERT(!state_->is_started);
+  if (model.size() != state_->parameters.shape.size()) {
+    return Status::kInvalidArgument;
+  }
+  if (!all_finite(model.size(), model.data())) {
+    return Status::kNotFinite;
+  }
+  state_->first_model.assign(model.begin(), model.end());
+  return Status::kOk;
+}
+
+void Coordinator::set_limits(const CoordinatorLimits& limits) { state_->limits = limits; }
+
+void Coordinator::start(uint64_t now_ms) {
+  State& state = *state_;
+  GS_ASSERT(!state.is_started);
+  state.is_started = true;
+  if (!state.ledger.has_version()) {
+    state.open_run(now_ms);
+    return;
+  }
+  state.log(LogLevel::kInfo, "run_recovered",
+            Fields()
+                .add("version", state.ledger.version())
+                .add_hex("digest", state.ledger.digest())
+                .add("records", state.ledger.last_sequence())
+                .add("answers", state.ledger.tally().on_time_count));
+  state.publish();  // once more: the process may have ended between the record and the export
+  const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
+  if (is_active && state.ledger.round() >= state.parameters.round_count) {
+    state.run_event(RunEvent::kFinished, now_ms);  // the crash came between the last version and this
+    return;
+  }
+  state.deadline_ms = is_active ? now_ms + state.parameters.report_deadline_ms : State::kNever;
+  state.judge_open_round(now_ms);
+}
+
+void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms) {
+  State& state = *state_;
+  const auto [entry, is_new] =
+      state.sessions.try_emplace(session, State::Session{device, false, false, Intake(state.parameters.value_count())});
+  if (!state.ledger.fleet().contains(device)) {
+    state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
+    return;
+  }
+  Device& known = state.ledger.fleet().at(device);
+  if (known.is_revoked) {
+    state.refuse(session, known.revoked_reason);
+    return;
+  }
+  known.last_seen_ms = now_ms;
+  if (!state.admit(session, message, now_ms)) {
+    return;
+  }
+  if (!entry->second.has_hello && message.which_body != gs_DeviceMessage_hello_tag) {
+    ++state.counters.messages_unexpected;
+    state.refuse(session, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+    return;
+  }
+  Intake& intake = entry->second.intake;
+  IntakeResult taken = IntakeResult::kMore;
+  switch (message.which_body) {
+    case gs_DeviceMessage_hello_tag:
+      state.on_hello(session, device, message.body.hello, now_ms);
+      return;
+    case gs_DeviceMessage_pull_tag:
+      state.on_pull(session, message.body.pull, now_ms);
+      return;
+    case gs_DeviceMessage_update_scalars_tag:
+      taken = intake.take(message.body.update_scalars);
+      break;
+    case gs_DeviceMessage_update_tangent_tag:
+      taken = intake.take(message.body.update_tangent);
+      break;
+    case gs_DeviceMessage_task_refused_tag:
+      state.on_task_refused(session, message.body.task_refused, now_ms);
+      return;
+    case gs_DeviceMessage_status_report_tag:
+      state.on_report(session, message.body.status_report);
+      return;
+    default:
+      taken = IntakeResult::kBroken;
+      break;
+  }
+  if (taken == IntakeResult::kBroken) {
+    ++state.counters.messages_unexpected;
+    state.refuse(session, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  } else if (taken == IntakeResult::kComplete) {
+    state.on_upload(session, intake.upload(), now_ms);
+  }
+}
+
+void Coordinator::on_session_closed(SessionId session, uint64_t) {
+  State& state = *state_;
+  const auto known = state.sessions.find(session);
+  const bool has_held = known == state.sessions.end() || known->second.held_count > 0;
+  state.drop_session(session);
+  if (!has_held) {
+    return;  // of thousands that leave together each would look at all that is held
+  }
+  std::erase_if(state.held, [session](const State::Held& entry) { return entry.action.session == session; });
+}
+
+void Coordinator::on_tick(uint64_t now_ms) {
+  if (now_ms >= state_->deadline_ms) {
+    state_->judge_open_round(now_ms);
+  }
+}
+
+uint64_t Coordinator::next_tick_ms() const { return state_->is_storage_failed ? State::kNever : state_->deadline_ms; }
+
+void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
+  State& state = *state_;
+  GS_ASSERT(sequence > state.durable_sequence && sequence <= state.ledger.last_sequence());
+  const bool was_durable = state.is_version_durable();
+  state.durable_sequence = sequence;
+  if (!was_durable && state.is_version_durable()) {
+    state.durable_version = state.ledger.version();
+    state.publish();
+    state.begin_time(now_ms);
+  }
+  state.release_held();
+  state.answer_waiting_pulls(now_ms);
+}
+
+void Coordinator::on_storage_failed(uint64_t) {
+  State& state = *state_;
+  if (!std::exchange(state.is_storage_failed, true)) {
+    state.log(LogLevel::kWarn, "storage_failed",
+              Fields().add("durable", state.durable_sequence).add("remedy", "free_disk_space"));
+  }
+  while (!state.waiting.empty()) {
+    const SessionId id = state.waiting.begin()->first;
+    state.waiting.erase(id);
+    state.refuse(id, gs_Reason_REASON_STORAGE);
+  }
+}
+
+void Coordinator::on_storage_recovered(uint64_t now_ms) {
+  if (std::exchange(state_->is_storage_failed, false)) {
+    state_->log(LogLevel::kInfo, "storage_recovered", Fields().add("durable", state_->durable_sequence));
+    state_->judge_open_round(now_ms);
+  }
+}
+
+void Coordinator::on_device_added(const std::string& name, uint64_t now_ms) {
+  state_->ledger.fleet().add(name);
+  state_->open_run(now_ms);
+}
+
+void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
+  state_->exclude(device, gs_Reason_REASON_REVOKED, now_ms);
+}
+
+void Coordinator::on_device_disabled(uint32_t device, uint64_t now_ms) {
+  state_->exclude(device, gs_Reason_REASON_INACTIVE, now_ms);
+}
+
+void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now_ms) {
+  Device& excluded = ledger.fleet().at(device);
+  const bool was_active = !excluded.is_revoked;
+  if (!was_active && excluded.revoked_reason == reason) {
+    return;
+  }
+  excluded.revoked_reason = reason;
+  if (is_started) {  // else it is old news
+    log(LogLevel::kInfo, reason == gs_Reason_REASON_REVOKED ? "device_revoked" : "device_disabled",
+        Fields().add("device", excluded.name));
+  }
+  if (!was_active) {
+    return;
+  }
+  ledger.fleet().revoke(device);
+  if (excluded.session != 0) {
+    refuse(excluded.session, reason);
+  }
+  judge_open_round(now_ms);
+}
+
+void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {
+  State& state = *state_;
+  if (!state.ledger.fleet().at(device).is_revoked) {
+    return;
+  }
+  state.ledger.fleet().restore(device);
+  state.log(LogLevel::kInfo, "device_restored", Fields().add("device", state.ledger.fleet().at(device).name));
+  state.open_run(now_ms);
+}
+
+void Coordinator::stop(uint64_t now_ms) {
+  if (!state_->ledger.is_over()) {
+    state_->deadline_ms = State::kNever;
+    state_->run_event(RunEvent::kStopped, now_ms);
+  }
+}
+
+void Coordinator::pause(uint64_t now_ms) {
+  if (!state_->ledger.is_over() && !state_->ledger.is_paused()) {
+    state_->deadline_ms = State::kNever;
+    state_->run_event(RunEvent::kPaused, now_ms);
+  }
+}
+
+void Coordinator::resume(uint64_t now_ms) {
+  State& state = *state_;
+  if (!state.ledger.is_paused()) {
+    return;
+  }
+  state.run_event(RunEvent::kResumed, now_ms);
+  state.open_run(now_ms);
+  if (state.ledger.has_version() && state.is_version_durable()) {
+    state.begin_time(now_ms);
+    state.judge_open_round(now_ms);
+  }
+}
+
+std::vector<Action> Coordinator::take_actions(std::vector<Action> used) {
+  used.clear();
+  if (used.capacity() > kUsedActionCountMax) {
+    used = {};
+  }
+  return std::exchange(state_->actions, std::move(used));
+}
+
+const Replica& Coordinator::model() const { return state_->ledger.replica(); }
+const ModelAverage& Coordinator::average() const { return state_->ledger.average(); }
+gs_RunState Coordinator::run_state() const { return state_->ledger.run_state(); }
+uint32_t Coordinator::durable_version() const { return state_->durable_version; }
+gs_RetryWindow Coordinator::retry_window() const { return state_->window(1); }
+const CoordinatorCounters& Coordinator::counters() const { return state_->counters; }
+
+std::vector<DeviceStatus> Coordinator::device_statuses() const {
+  const Fleet& fleet = state_->ledger.fleet();
+  std::vector<DeviceStatus> statuses;
+  statuses.reserve(fleet.size());
+  for (uint32_t index = 0; index < fleet.size(); ++index) {
+    const Device& device = fleet.at(index);
+    DeviceStatus& status = statuses.emplace_back();
+    status.name = device.name;
+    status.index = index;
+    status.is_revoked = device.is_revoked;
+    status.connected = device.session != 0;
+    status.is_asked = fleet.is_asked(index);
+    status.is_capable = device.is_capable;
+    status.has_answered = state_->ledger.has_version() && device.answered_version == state_->ledger.version();
+    status.has_task = device.is_task_open;
+    status.task_sequence = device.task_sequence;
+    status.task_version = device.task_version;
+    status.task_issued_ms = device.task_issued_ms;
+    status.version_held = device.version_held;
+    status.last_seen_ms = device.last_seen_ms;
+    status.updates_folded = device.updates_folded;
+    status.updates_late = device.updates_late;
+    status.updates_partial = device.updates_partial;
+    status.snapshots_sent = device.snapshots_sent;
+    status.step_time_us = device.step_time_us;
+    status.last_verdict = device.judged.verdict;
+    status.last_reason = device.judged.reason;
+    status.last_staleness = device.last_staleness;
+    status.last_staleness_weight = device.accepted.staleness_weight;
+    status.last_steps = device.last_steps;
+    status.last_steps_asked = device.last_steps_asked;
+    status.sample_count = device.sample_count;
+    status.arena_size = device.arena_size;
+    status.reset_cause = device.reset_cause;
+    status.firmware_version = device.firmware_version;
+    status.board = device.board;
+    status.report = device.report;
+  }
+  return statuses;
+}
+
+uint32_t Coordinator::answers_in() const { return state_->ledger.tally().on_time_count; }
+
+RoundProgressView Coordinator::round_progress() const {
+  const State& state = *state_;
+  const RoundTally& tally = state.ledger.tally();
+  RoundProgressView view;
+  view.asked = state.ledger.fleet().asked_count();
+  view.answers = tally.on_time_count;
+  view.wanted = state.wanted_answers();
+  view.late = tally.late_count;
+  view.partial = tally.partial_count;
+  view.extensions = state.ledger.extension_count();
+  view.opened_ms = state.opened_ms;
+  view.deadline_ms = state.deadline_ms == State::kNever ? 0 : state.deadline_ms;
+  return view;
+}
+
+const RoundSummary& Coordinator::last_round() const { return state_->last_round; }
+const std::deque<RoundSummary>& Coordinator::replayed_rounds() const { return state_->replayed_rounds; }
+bool Coordinator::is_storage_failed() const { return state_->is_storage_failed; }
+
+std::string Coordinator::state_text() const { return state_->ledger.state_text(); }
+void Coordinator::plant_double_fold_for_test() { state_->folds_duplicates = true; }
+
+}  // namespace gradstream

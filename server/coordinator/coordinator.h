@@ -1,0 +1,254 @@
+// The coordinator of one run: rounds, model versions, who gets which task, what each update is worth.
+//
+// Pure: messages and now_ms go in, actions come out. No socket, thread, clock, randomness or disk. The Asio server and
+// the simulator are two shells around it.
+//
+//   round: OPEN --trigger--> CLOSING -> STEP -> kVersion record durable -> OPEN (next version)
+//
+// Output commit rule: a message that depends on a record is held back until on_persisted(sequence of that record);
+// records are persisted in order of sequence, so one number suffices. A Pull that arrives while a version is on its way
+// to the disk waits for it.
+//
+// now_ms: milliseconds since the epoch, never going back.
+//
+// Recovery: a new Coordinator, replay() of every record in order, then start(). It has then the state of one that had
+// just persisted the last record: open version, who answered, last verdict and task of each device, model, digest.
+//
+// Exactly once: update_id = (run, device, task_sequence). Two verdicts are kept per device: those of
+// its last judged and of its last accepted task.
+#ifndef GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_H_
+#define GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/link/codec.h"
+#include "runtime/training/stream.h"
+#include "server/base/fields.h"
+#include "server/base/rate_limit.h"
+#include "server/journal/store.h"
+#include "server/rules/model_average.h"
+#include "server/run/run_parameters.h"
+
+namespace gradstream {
+
+using SessionId = uint64_t;  // of the shell; never reused; 0: none
+
+enum class ActionKind : uint8_t {
+  kSend,     // message to session
+  kClose,    // end the session after what was sent to it
+  kPersist,  // record; the shell calls on_persisted(record.sequence) once it is durable, in order
+  kPublish,  // version (with model and digest) is durable: export it, tell watchers; also once at a recovering start()
+  kLog,      // one structured line: level, event, text
+};
+
+// Actions whose memory is kept for the next ones. Reason: those of some updates, 100 KB; a record that becomes durable
+// may release thousands.
+inline constexpr size_t kUsedActionCountMax = 64;
+
+struct Action {
+  ActionKind kind = ActionKind::kLog;
+  SessionId session = 0;
+  ServerMessage message = {};
+  // kSend: the answer's next message comes, perhaps only when its record is durable; a shell may keep this one for it.
+  bool has_more = false;
+  gs_Reason reason = gs_Reason_REASON_NONE;  // kClose
+  JournalRecord record;
+  uint32_t version = 0;              // kPublish
+  LogLevel level = LogLevel::kInfo;  // kLog
+  std::string event;                 // kLog: stable id, e.g. "round_closed"
+  std::string text;                  // kLog: key=value pairs
+};
+
+// Counters, each of something an operator can act on. Names are stable.
+struct CoordinatorCounters {
+  uint64_t updates_folded = 0;
+  uint64_t updates_late = 0;
+  uint64_t updates_partial = 0;  // among the folded and late ones
+  uint64_t updates_refused = 0;
+  uint64_t updates_without_time = 0;     // among the refused ones: more steps than their device had time for
+  uint64_t updates_loss_not_finite = 0;  // among the refused ones: their loss is no number
+  uint64_t updates_still = 0;            // among the accepted ones of delay rules: a displacement of 0
+  uint64_t steps_clamped = 0;            // of delay rules: shortened to where the retraction is one-to-one
+  uint64_t curves_antiparallel = 0;      // of solver curve: their two displacements point against each other
+  uint64_t updates_duplicate = 0;
+  uint64_t updates_changed = 0;  // sent again under the same task with other content: a device that breaks its word
+  uint64_t updates_superseded = 0;
+  uint64_t tasks_issued = 0;
+  uint64_t tasks_abandoned = 0;
+  uint64_t tasks_refused = 0;
+  uint64_t rounds_closed = 0;
+  uint64_t rounds_extended = 0;
+  uint64_t snapshots_sent = 0;
+  uint64_t records_sent = 0;
+  uint64_t digest_mismatches = 0;
+  uint64_t devices_ahead = 0;  // Pulls from versions that are not there: of a database restored from an older copy
+  uint64_t sessions_replaced = 0;
+  uint64_t messages_unexpected = 0;
+  uint64_t messages_over_rate = 0;                           // of devices beyond CoordinatorLimits::device_messages
+  uint64_t steps_failed = 0;                                 // versions closed without a step
+  std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
+};
+
+// Not of the run: what one device may cost its server.
+struct CoordinatorLimits {
+  // Of one device, over all its sessions: Hellos, Pulls, uploads (by their first piece), refused tasks, reports. An
+  // upload beyond it is answered TRY_LATER with REASON_RATE_LIMIT; anything else, and whatever comes before the window
+  // of that answer begins, ends the session with the same reason. Nothing of it reaches the journal.
+  RateLimit device_messages;
+};
+
+// Rounds that a coordinator remembers of its journal. Reason: as many as the status page draws (kRoundHistoryMax).
+inline constexpr size_t kReplayedRoundMax = 512;
+
+// A round that closed, for those who watch.
+struct RoundSummary {
+  uint32_t version = 0;  // that it made
+  uint64_t time_ms = 0;
+  const char* trigger = "";
+  uint32_t folded = 0;
+  uint32_t late = 0;
+  uint32_t partial = 0;
+  std::string missing;     // NameList of server/coordinator/fleet.h
+  double loss_before = 0;  // mean of its updates
+  double loss_after = 0;
+  uint64_t upload_bytes = 0;
+  uint64_t record_bytes = 0;
+  uint64_t opened_ms = 0;   // when the version before became durable, or the run was resumed
+  uint32_t asked = 0;       // devices; 0: replayed, and the journal knows neither these nor wanted and missing
+  uint32_t wanted = 0;      // as in RoundProgressView, when it closed
+  uint32_t extensions = 0;  // by report_deadline_ms
+  friend bool operator==(const RoundSummary&, const RoundSummary&) = default;
+};
+
+// The open round.
+struct RoundProgressView {
+  uint32_t asked = 0;    // devices
+  uint32_t answers = 0;  // in time
+  // That close it: the goal before the deadline, the least number after it; of a buffer, with those that are late.
+  uint32_t wanted = 0;
+  uint32_t late = 0;     // accepted answers to older versions
+  uint32_t partial = 0;  // of all these, with fewer steps than asked
+  uint32_t extensions = 0;
+  uint64_t opened_ms = 0;    // 0: it is not durable yet
+  uint64_t deadline_ms = 0;  // report_deadline_ms of it, extensions counted; 0: none runs
+};
+
+// One line of `status`: what a device does in this run.
+struct DeviceStatus {
+  std::string name;
+  uint32_t index = 0;
+  bool is_revoked = false;  // or disabled, or pending
+  bool connected = false;
+  bool is_asked = false;      // in the open version
+  bool is_capable = true;     // its image links what the run's tasks need
+  bool has_answered = false;  // the open version, in time
+  bool has_task = false;
+  uint32_t task_sequence = 0;
+  uint32_t task_version = 0;
+  uint64_t task_issued_ms = 0;
+  uint32_t version_held = 0;
+  uint64_t last_seen_ms = 0;
+  uint64_t updates_folded = 0;
+  uint64_t updates_late = 0;
+  uint64_t updates_partial = 0;
+  uint64_t snapshots_sent = 0;
+  uint32_t step_time_us = 0;
+  gs_Verdict last_verdict = gs_Verdict_VERDICT_NONE;
+  gs_Reason last_reason = gs_Reason_REASON_NONE;
+  // Of its last accepted update: versions that it was behind, what that weighed (1: all), steps done and asked.
+  uint32_t last_staleness = 0;
+  float last_staleness_weight = 0;
+  uint32_t last_steps = 0;
+  uint32_t last_steps_asked = 0;
+  uint32_t sample_count = 0;
+  uint32_t arena_size = 0;  // bytes, of its image; 0: it has not said
+  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
+  std::string firmware_version;
+  std::string board;  // "": not reported
+  gs_StatusReport report = {};
+};
+
+class Coordinator {
+ public:
+  // devices: names in order of enrolment index. Parameters must have passed check_parameters() (GS_ASSERT).
+  Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices);
+  ~Coordinator();
+
+  // kDataCorrupt: the record does not follow from those before it, or the digest it names is not reached.
+  Status replay(const JournalRecord& record);
+  void start(uint64_t now_ms);
+  // Before start(): a run without a version begins at this point of its manifold instead of one drawn from its seed.
+  // kInvalidArgument: not of the run's shape; kNotFinite.
+  Status set_first_model(std::span<const Real> model);
+  // At any time; without it there are none.
+  void set_limits(const CoordinatorLimits& limits);
+
+  // device: enrolment index proven by TLS. Closes an older session of the same device (REASON_NEWER_SESSION).
+  void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);
+  void on_session_closed(SessionId session, uint64_t now_ms);
+  void on_tick(uint64_t now_ms);
+  // When on_tick has something to do at the latest; UINT64_MAX: never.
+  uint64_t next_tick_ms() const;
+  // All records up to and including sequence are durable.
+  void on_persisted(uint64_t sequence, uint64_t now_ms);
+  // Nothing can be made durable now: updates are answered TRY_LATER, pulls refused (REASON_STORAGE), and nothing is
+  // decided until on_storage_recovered(). The shell keeps the records that it could not store, and stores them first.
+  void on_storage_failed(uint64_t now_ms);
+  void on_storage_recovered(uint64_t now_ms);
+  // A device enrolled while running: it gets the next enrolment index.
+  void on_device_added(const std::string& name, uint64_t now_ms);
+  // A device revoked, or disabled or not enabled yet, while running, or, between replay() and start(), at some earlier
+  // time. It takes no part; a live session is told REASON_REVOKED, or REASON_INACTIVE.
+  void on_device_revoked(uint32_t device, uint64_t now_ms);
+  void on_device_disabled(uint32_t device, uint64_t now_ms);
+  // A device that was taken out and may come in again.
+  void on_device_restored(uint32_t device, uint64_t now_ms);
+  // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and
+  // its version goes on with them, and with all its time, when it is resumed. Each has no effect where the run is in
+  // that state, or over.
+  void stop(uint64_t now_ms);
+  void pause(uint64_t now_ms);
+  void resume(uint64_t now_ms);
+
+  // Everything decided since the last call, in order. used: its memory takes what comes next.
+  std::vector<Action> take_actions(std::vector<Action> used = {});
+
+  // The model of the version last decided; at a kPublish, that version's. average: of the versions up to it.
+  const Replica& model() const;
+  const ModelAverage& average() const;
+  gs_RunState run_state() const;
+  // Highest durable version.
+  uint32_t durable_version() const;
+  const CoordinatorCounters& counters() const;
+  // When devices are to come back, as the run paces them.
+  gs_RetryWindow retry_window() const;
+  std::vector<DeviceStatus> device_statuses() const;
+  // Answers in for the open version.
+  uint32_t answers_in() const;
+  RoundProgressView round_progress() const;
+  // The last round that this coordinator closed; version 0: none since it was made.
+  const RoundSummary& last_round() const;
+  // The rounds that replay() met, the last kReplayedRoundMax, oldest first: as far as the journal knows them.
+  const std::deque<RoundSummary>& replayed_rounds() const;
+  bool is_storage_failed() const;
+
+  // All that the journal decides, one line for each part, for tests that compare two coordinators.
+  std::string state_text() const;
+  // From now on a duplicate of an update of the open version is folded again, past the journal: a fault that the
+  // simulator must find.
+  void plant_double_fold_for_test();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_H_

@@ -1,0 +1,164 @@
+// What leaves: actions in order, and what is held back until its record is durable.
+#include <algorithm>
+#include <utility>
+
+#include "server/coordinator/coordinator_state.h"
+#include "server/run/pace.h"
+
+namespace gradstream {
+namespace {
+
+// Messages held back for one session, at most. Reason: a Welcome, an Ack and the end of one answer to a Pull, with
+// room; beyond it the peer floods. Messages of a snapshot or log do not count: a Pull waits as itself, and is answered
+// ahead of a version's record only where versions follow each other faster than commits.
+constexpr uint32_t kHeldMax = 64;
+
+}  // namespace
+
+void Coordinator::State::log(LogLevel level, const char* event, const Fields& fields) {
+  Action action;
+  action.kind = ActionKind::kLog;
+  action.level = level;
+  action.event = event;
+  action.text = fields.text();
+  actions.push_back(std::move(action));
+}
+
+// Keeps the order of what one session gets: behind something held, everything is held.
+void Coordinator::State::hold_or_act(Action action, uint64_t required, bool is_sync) {
+  const auto session = sessions.find(action.session);
+  const bool is_behind = session != sessions.end() && session->second.held_count > 0;
+  if (required <= durable_sequence && !is_behind) {
+    actions.push_back(std::move(action));
+    return;
+  }
+  if (session != sessions.end()) {
+    ++session->second.held_count;
+    session->second.held_sync_count += is_sync ? 1 : 0;
+  }
+  held.push_back({std::move(action), required, is_sync});
+}
+
+void Coordinator::State::respond(SessionId id, const ServerMessage& message, uint64_t required) {
+  const auto session = sessions.find(id);
+  if (session != sessions.end() && session->second.held_count - session->second.held_sync_count >= kHeldMax) {
+    drop_session(id);
+    close(id, gs_Reason_REASON_OVERLOADED);
+    return;
+  }
+  Action action;
+  action.kind = ActionKind::kSend;
+  action.session = id;
+  action.message = message;
+  hold_or_act(std::move(action), required);
+}
+
+// Pieces of the open version. is_end: with the last of them a Task or Wait is all that is left of the answer; it may
+// leave with that, for a device can do nothing before it. Earlier ones leave at once.
+void Coordinator::State::respond_sync(SessionId id, const std::vector<ServerMessage>& pieces, bool is_end) {
+  for (const ServerMessage& piece : pieces) {
+    Action action;
+    action.kind = ActionKind::kSend;
+    action.session = id;
+    action.message = piece;
+    action.has_more = is_end && &piece == &pieces.back();
+    hold_or_act(std::move(action), version_sequence, true);
+  }
+}
+
+void Coordinator::State::close(SessionId id, gs_Reason reason) {
+  Action action;
+  action.kind = ActionKind::kClose;
+  action.session = id;
+  action.reason = reason;
+  hold_or_act(std::move(action), 0);
+}
+
+void Coordinator::State::release_held() {
+  while (!held.empty() && held.front().required <= durable_sequence) {
+    const auto session = sessions.find(held.front().action.session);
+    if (session != sessions.end()) {
+      --session->second.held_count;
+      session->second.held_sync_count -= held.front().is_sync ? 1 : 0;
+    }
+    actions.push_back(std::move(held.front().action));
+    held.pop_front();
+  }
+}
+
+// The record is in the ledger already; it leaves for the disk.
+void Coordinator::State::persist(JournalRecord record, uint64_t now_ms) {
+  record.time_ms = now_ms;
+  Action action;
+  action.kind = ActionKind::kPersist;
+  action.record = std::move(record);
+  actions.push_back(std::move(action));
+}
+
+// Moves the ledger by a record just decided and sends it to the disk. Returns its sequence.
+uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
+  record.sequence = ledger.last_sequence() + 1;
+  record.time_ms = now_ms;
+  const Status status = ledger.apply(record);
+  GS_ASSERT(status == Status::kOk);  // what was decided follows from the ledger
+  const uint64_t sequence = record.sequence;
+  persist(std::move(record), now_ms);
+  return sequence;
+}
+
+// Of all who are enrolled, since nobody knows who of them is away for good.
+gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
+  return gradstream::retry_window(parameters, ledger.fleet().active_count(), factor);
+}
+
+gs_RetryWindow Coordinator::State::refused_window() const {
+  return gradstream::refused_window(parameters, ledger.fleet().active_count());
+}
+
+gs_RetryWindow Coordinator::State::idle_window() const {
+  return gradstream::idle_window(parameters, ledger.fleet().active_count());
+}
+
+void Coordinator::State::refuse(SessionId id, gs_Reason reason) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_refuse_tag;
+  message.body.refuse.reason = reason;
+  message.body.refuse.has_retry = true;
+  message.body.refuse.retry = refused_window();
+  respond(id, message, 0);
+  close(id, reason);
+  drop_session(id);
+}
+
+void Coordinator::State::publish() {
+  Action action;
+  action.kind = ActionKind::kPublish;
+  action.version = durable_version;
+  actions.push_back(std::move(action));
+}
+
+// required: the record that the cause depends on.
+void Coordinator::State::wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_wait_tag;
+  message.body.wait.cause = cause;
+  message.body.wait.has_retry = true;
+  message.body.wait.retry = ledger.is_over() ? idle_window() : retry;
+  respond(id, message, required);
+}
+
+// The coordinator forgets the session; what is held for it still leaves, in order.
+void Coordinator::State::drop_session(SessionId id) {
+  const auto session = sessions.find(id);
+  if (session == sessions.end()) {
+    return;
+  }
+  Fleet& fleet = ledger.fleet();
+  if (fleet.contains(session->second.device) && fleet.at(session->second.device).session == id) {
+    fleet.at(session->second.device).session = 0;
+  }
+  waiting.erase(id);
+  sessions.erase(session);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,226 @@
+// Rounds: when a version opens and closes, and the events of the run.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "server/coordinator/coordinator_state.h"
+#include "server/run/advice.h"
+
+namespace gradstream {
+namespace {
+
+std::string number(double value) {
+  std::array<char, 32> text = {};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 6).ptr;
+  return {text.data(), end};
+}
+
+}  // namespace
+
+void Coordinator::State::open_run(uint64_t now_ms) {
+  if (!is_started || ledger.has_version() || ledger.is_over() || ledger.is_paused()) {
+    return;
+  }
+  if (ledger.fleet().active_count() < parameters.device_count) {
+    log(LogLevel::kInfo, "run_waiting",
+        Fields()
+            .add("enrolled", ledger.fleet().active_count())
+            .add("wanted", parameters.device_count)
+            .add("remedy", "device_add"));
+    return;
+  }
+  for (const std::string& sentence : advice(parameters)) {
+    log(LogLevel::kInfo, "run_advice", Fields().add("text", sentence));
+  }
+  JournalRecord record = ledger.open_first_version(first_model);
+  version_sequence = record.sequence;
+  persist(std::move(record), now_ms);
+}
+
+// T of the open version, which is durable.
+void Coordinator::State::begin_time(uint64_t now_ms) {
+  opened_ms = now_ms;
+  deadline_ms = ledger.is_over() || ledger.is_paused() ? kNever : now_ms + parameters.report_deadline_ms;
+}
+
+// Answers that close the open version as it stands, for those who watch: judge_round() decides.
+uint32_t Coordinator::State::wanted_answers() const {
+  const uint32_t asked = ledger.fleet().asked_count();
+  const bool is_past = ledger.extension_count() > 0 || ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  if (ledger.is_anchor_phase()) {
+    return is_past ? update_least(parameters, asked) : asked;
+  }
+  if (parameters.buffer_size > 0) {
+    return is_past ? 1 : parameters.buffer_size;
+  }
+  return is_past ? update_least(parameters, asked) : update_goal(parameters, asked);
+}
+
+void Coordinator::State::judge_open_round(uint64_t now_ms) {
+  if (!is_started || !ledger.has_version() || ledger.is_over() || ledger.is_paused() || is_storage_failed) {
+    return;
+  }
+  RoundProgress progress;
+  progress.asked_count = ledger.fleet().asked_count();
+  progress.on_time_count = ledger.tally().on_time_count;
+  progress.late_count = ledger.tally().late_count;
+  progress.extension_count = ledger.extension_count();
+  progress.is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  progress.is_past_deadline = now_ms >= deadline_ms;
+  progress.is_anchor = ledger.is_anchor_phase();
+  const RoundVerdict verdict = judge_round(parameters, progress);
+  switch (verdict.decision) {
+    case RoundDecision::kWait:
+      return;
+    case RoundDecision::kClose:
+      close_round(verdict.trigger, now_ms);
+      return;
+    case RoundDecision::kExtend:
+      deadline_ms = now_ms + parameters.report_deadline_ms;
+      ++counters.rounds_extended;
+      run_event(RunEvent::kExtended, now_ms);
+      return;
+    case RoundDecision::kStall:
+      deadline_ms = kNever;
+      run_event(RunEvent::kStalled, now_ms);
+      return;
+  }
+}
+
+// An accepted update without a direction, or whose step was not the whole one.
+void Coordinator::State::count_notes(uint32_t version, const DelayNotes& notes) {
+  counters.updates_still += notes.still_count;
+  counters.steps_clamped += notes.clamped_count;
+  counters.curves_antiparallel += notes.antiparallel_count;
+  if (notes.has_any()) {
+    log(LogLevel::kInfo, "step_adjusted",
+        Fields()
+            .add("version", version)
+            .add("still", notes.still_count)
+            .add("clamped", notes.clamped_count)
+            .add("antiparallel", notes.antiparallel_count));
+  }
+}
+
+namespace {
+
+// What record and tally tell of a version that is made.
+RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const RoundTally& tally,
+                        uint32_t extension_count) {
+  const double count = std::max(1U, tally.on_time_count + tally.late_count);
+  RoundSummary summary;
+  summary.version = record.version;
+  summary.trigger = trigger_name(trigger);
+  summary.folded = tally.on_time_count;
+  summary.late = tally.late_count;
+  summary.partial = tally.partial_count;
+  summary.loss_before = tally.loss_before_sum / count;
+  summary.loss_after = tally.loss_after_sum / count;
+  summary.record_bytes = record.payload.size();
+  summary.extensions = extension_count;
+  return summary;
+}
+
+}  // namespace
+
+void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
+  const RoundTally tally = ledger.tally();
+  // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
+  const std::string missing = parameters.buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
+  const uint32_t asked = ledger.fleet().asked_count();
+  const uint32_t wanted =
+      trigger == Trigger::kDeadline && parameters.buffer_size == 0 ? update_least(parameters, asked) : wanted_answers();
+  const uint32_t extension_count = ledger.extension_count();
+  const bool was_switched = ledger.delay_switch().is_switched;
+  Status step_status = Status::kOk;
+  DelayNotes notes;
+  JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
+  version_sequence = record.sequence;
+  deadline_ms = kNever;  // runs from the moment when the version is durable
+  ++counters.rounds_closed;
+  if (step_status != Status::kOk) {
+    ++counters.steps_failed;
+    log(LogLevel::kWarn, "step_failed",
+        Fields().add("version", record.version).add("status", status_text(step_status)));
+  }
+  count_notes(record.version, notes);
+  if (ledger.delay_switch().is_switched && !was_switched) {
+    log(LogLevel::kInfo, "delay_rule_switched",
+        Fields()
+            .add("version", record.version)
+            .add("rule", name_of(parameters.late_delay_rule))
+            .add("by", name_of(parameters.delay_switch_by))
+            .add("mean", number(static_cast<double>(ledger.delay_switch().mean)))
+            .add("samples", ledger.delay_switch().sample_count));
+  }
+  last_round = summary_of(record, trigger, tally, extension_count);
+  last_round.time_ms = now_ms;
+  last_round.missing = missing;
+  last_round.upload_bytes = std::exchange(upload_bytes, 0);
+  last_round.opened_ms = std::exchange(opened_ms, 0);
+  last_round.asked = asked;
+  last_round.wanted = wanted;
+  log(LogLevel::kInfo, "round_closed",
+      Fields()
+          .add("version", record.version)
+          .add_hex("digest", record.digest)
+          .add("trigger", trigger_name(trigger))
+          .add("folded", tally.on_time_count)
+          .add("late", tally.late_count)
+          .add("partial", tally.partial_count)
+          .add("missing", missing)
+          .add("loss_before", number(last_round.loss_before))
+          .add("loss_after", number(last_round.loss_after))
+          .add("upload_bytes", last_round.upload_bytes)
+          .add("record_bytes", record.payload.size()));
+  persist(std::move(record), now_ms);
+  if (ledger.round() >= parameters.round_count) {
+    run_event(RunEvent::kFinished, now_ms);
+  }
+}
+
+// After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
+void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
+  if (record.kind == RecordKind::kUpdate) {
+    upload_bytes += encoded_size(parameters.upload_encoding, record.payload.size() / sizeof(Real));
+  } else if (record.kind == RecordKind::kRunState && static_cast<RunEvent>(record.detail) == RunEvent::kResumed) {
+    opened_ms = record.time_ms;
+  } else if (record.kind == RecordKind::kVersion) {
+    RoundSummary summary = summary_of(record, static_cast<Trigger>(record.detail), tally, extension_count);
+    summary.time_ms = record.time_ms;
+    summary.upload_bytes = std::exchange(upload_bytes, 0);
+    summary.opened_ms = std::exchange(opened_ms, record.time_ms);
+    if (record.version > 0) {
+      replayed_rounds.push_back(std::move(summary));
+    }
+    if (replayed_rounds.size() > kReplayedRoundMax) {
+      replayed_rounds.pop_front();
+    }
+  }
+}
+
+void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
+  const char* name = event == RunEvent::kExtended   ? "round_extended"
+                     : event == RunEvent::kStalled  ? "run_stalled"
+                     : event == RunEvent::kFinished ? "run_finished"
+                     : event == RunEvent::kPaused   ? "run_paused"
+                     : event == RunEvent::kResumed  ? "run_resumed"
+                                                    : "run_stopped";
+  const bool is_late = event == RunEvent::kExtended || event == RunEvent::kStalled;
+  Fields line;
+  line.add("version", ledger.has_version() ? ledger.version() : 0);
+  if (is_late) {
+    line.add("answers", ledger.tally().on_time_count)
+        .add("wanted", update_least(parameters, ledger.fleet().asked_count()))
+        .add("missing", ledger.fleet().missing(ledger.version()));
+  }
+  JournalRecord record;
+  record.kind = RecordKind::kRunState;
+  record.version = ledger.has_version() ? ledger.version() : 0;
+  record.detail = static_cast<uint32_t>(event);
+  run_state_sequence = decide(std::move(record), now_ms);
+  log(is_late ? LogLevel::kWarn : LogLevel::kInfo, name, line);
+}
+
+}  // namespace gradstream

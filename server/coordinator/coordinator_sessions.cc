@@ -1,0 +1,451 @@
+// Sessions and tasks: Hello, Pull and what answers it, refused tasks, reports.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "server/coordinator/coordinator_state.h"
+
+namespace gradstream {
+namespace {
+
+// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
+// the same way would fail for ever.
+constexpr uint32_t kRefusedTasksMax = 3;
+
+// Lines of the log about refusals of one device. Reason: more of them say no more, and a device may not fill the disk.
+constexpr RateLimit kRefusalLines = {1, 16};
+constexpr RateLimit kRateLines = {1, 1};
+
+// Whether the message counts for the rate of its device: a later piece belongs to an upload that did.
+bool counts_for_rate(const DeviceMessage& message) {
+  switch (message.which_body) {
+    case gs_DeviceMessage_update_scalars_tag:
+      return message.body.update_scalars.first_value == 0;
+    case gs_DeviceMessage_update_tangent_tag:
+      return message.body.update_tangent.first_value == 0;
+    default:
+      return true;
+  }
+}
+
+bool is_update(const DeviceMessage& message) {
+  return message.which_body == gs_DeviceMessage_update_scalars_tag ||
+         message.which_body == gs_DeviceMessage_update_tangent_tag;
+}
+
+template <size_t N>
+void copy_text(const std::string& text, char (&out)[N]) {
+  const size_t size = std::min(text.size(), N - 1);
+  std::memcpy(out, text.data(), size);
+  out[size] = '\0';
+}
+
+}  // namespace
+
+// Whether the message may be looked at. One that may not has been answered.
+bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  Device& device = ledger.fleet().at(session.device);
+  if (!counts_for_rate(message)) {
+    return true;
+  }
+  session.is_upload_limited = false;
+  if (device.messages.admit(limits.device_messages, now_ms)) {
+    return true;
+  }
+  ++counters.messages_over_rate;
+  if (rate_log.admit(kRateLines, now_ms)) {
+    log(LogLevel::kWarn, "rate_limited",
+        Fields()
+            .add("device", device.name)
+            .add("count", counters.messages_over_rate)
+            .add("remedy", "update_or_disable_the_device_or_raise_device_messages_per_s_max"));
+  }
+  const bool was_told = now_ms < device.limited_until_ms;
+  device.limited_until_ms = now_ms + refused_window().min_ms;
+  if (is_update(message) && session.has_hello && !was_told) {
+    session.is_upload_limited = true;  // its Ack comes with its last piece
+    return true;
+  }
+  refuse(id, gs_Reason_REASON_RATE_LIMIT);
+  return false;
+}
+
+void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
+                                     uint64_t now_ms) {
+  Device& device = ledger.fleet().at(index);
+  if (!device.refusal_lines.admit(kRefusalLines, now_ms)) {
+    ++device.lines_dropped;
+    return;
+  }
+  Fields fields;
+  fields.add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason));
+  if (device.lines_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.lines_dropped, 0));
+  }
+  log(LogLevel::kWarn, event, fields);
+}
+
+void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  if (session.has_hello) {
+    ++counters.messages_unexpected;
+    refuse(id, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+    return;
+  }
+  if (hello.protocol_version != kProtocolVersion) {
+    refuse(id, gs_Reason_REASON_PROTOCOL_VERSION);
+    return;
+  }
+  if (hello.run != 0 && hello.run != run) {
+    refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
+    return;
+  }
+  Device& device = ledger.fleet().at(index);
+  const bool is_lost = hello.lost_task_sequence != 0 &&
+                       ledger.fleet().sequence_state(index, hello.lost_task_sequence) == SequenceState::kOpen;
+  if (is_lost && is_storage_failed) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+    return;
+  }
+  if (device.session != 0 && device.session != id) {
+    ++counters.sessions_replaced;
+    log(LogLevel::kWarn, "session_replaced",
+        Fields().add("device", device.name).add("old", device.session).add("new", id));
+    refuse(device.session, gs_Reason_REASON_NEWER_SESSION);
+  }
+  session.has_hello = true;
+  device.session = id;
+  const std::string lacks = lacking(parameters, hello.capabilities);
+  device.is_capable = lacks.empty();
+  device.sample_count = hello.sample_count;
+  device.version_held = hello.has_model ? hello.version : 0;
+  device.firmware_version = hello.firmware_version;
+  device.board = hello.board;
+  device.arena_size = hello.capabilities.arena_size;
+  device.reset_cause = hello.reset_cause;
+  if (!device.is_capable) {
+    log(LogLevel::kWarn, "device_not_capable",
+        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
+  }
+  if (is_lost) {
+    abandon(index, now_ms);
+  }
+  send_welcome(id, index, is_lost, now_ms);
+}
+
+// The device's open task will never be answered.
+void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
+  const Device& device = ledger.fleet().at(index);
+  JournalRecord record;
+  record.kind = RecordKind::kVerdict;
+  record.device = index;
+  record.task_sequence = device.task_sequence;
+  record.version = device.task_version;
+  record.verdict = gs_Verdict_VERDICT_ABANDONED;
+  decide(std::move(record), now_ms);
+  ++counters.tasks_abandoned;
+  log(LogLevel::kInfo, "task_abandoned",
+      Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version));
+}
+
+void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_abandoned, uint64_t now_ms) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_welcome_tag;
+  gs_Welcome& welcome = message.body.welcome;
+  welcome.server_time_ms = now_ms;
+  welcome.run = run;
+  welcome.run_state = ledger.run_state();
+  welcome.parameters_digest = digest_of_parameters;
+  welcome.version = durable_version;
+  welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
+  welcome.retraction = static_cast<gs_Retraction>(parameters.retraction);
+  welcome.transport = static_cast<gs_Transport>(parameters.transport);
+  welcome.rows = parameters.shape.rows;
+  welcome.cols = parameters.shape.cols;
+  welcome.stream = static_cast<gs_StreamKind>(parameters.stream());
+  welcome.directions = static_cast<gs_Directions>(parameters.directions);
+  welcome.shared_directions = parameters.shared_directions();
+  welcome.seed = parameters.seed;
+  welcome.direction_count = parameters.direction_count;
+  welcome.client_index = index;
+  welcome.group = parameters.owner_of(index);
+  welcome.correction = parameters.has_memory()                                ? gs_Correction_CORRECTION_MEMORY
+                       : parameters.correction_form == CorrectionForm::kLocal ? gs_Correction_CORRECTION_LOCAL
+                                                                              : gs_Correction_CORRECTION_NONE;
+  welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold_scale_log2 : 0;
+  welcome.abandoned = is_abandoned;
+  welcome.model_parts = parameters.model_parts();
+  welcome.error_feedback = parameters.error_feedback;
+  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+    const Part& part = parameters.part_list->part[i];
+    gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
+    out.manifold = static_cast<gs_Manifold>(part.ops->id);
+    out.rows = static_cast<uint16_t>(part.shape.rows);
+    out.cols = static_cast<uint16_t>(part.shape.cols);
+    out.retraction = static_cast<gs_Retraction>(part.ops->retraction_kind);
+    out.transport = static_cast<gs_Transport>(part.ops->transport_kind);
+  }
+  // A version opens a run, and makes a stalled one active again: the run's state depends on its record too.
+  const uint64_t required = is_abandoned ? ledger.last_sequence() : std::max(run_state_sequence, version_sequence);
+  if (is_storage_failed && required > durable_sequence) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+    return;
+  }
+  respond(id, message, required);
+}
+
+void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
+  Session& session = sessions.at(id);
+  if (!ledger.has_version()) {
+    const bool is_paused = ledger.is_paused();
+    wait(id, is_paused ? gs_WaitCause_WAIT_CAUSE_PAUSED : gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN,
+         is_paused ? idle_window() : window(kRefusedWindowFactor), run_state_sequence);
+    return;
+  }
+  if (!is_version_durable() || session.held_count > 0) {
+    if (is_storage_failed) {
+      refuse(id, gs_Reason_REASON_STORAGE);
+    } else {
+      waiting[id] = {pull, version_sequence};
+    }
+    return;
+  }
+  answer_pull(id, pull, now_ms);
+}
+
+// With the open version, which leaves when it is durable.
+void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
+  const uint32_t device = sessions.at(id).device;
+  waiting.erase(id);
+  send_sync(id, device, pull);
+  send_task_or_wait(id, device, pull, now_ms);
+}
+
+// Those whose version is durable by now, also if further ones have been decided since: in a run without rounds the
+// version last decided may always be on its way to the disk. Answering may hold others back again, but closes none.
+void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
+  std::vector<std::pair<SessionId, gs_Pull>> pulls;
+  for (const auto& [id, waits] : waiting) {
+    if (durable_sequence >= waits.required && sessions.at(id).held_count == 0) {
+      pulls.emplace_back(id, waits.pull);
+    }
+  }
+  for (const auto& [id, pull] : pulls) {
+    if (sessions.contains(id)) {
+      answer_pull(id, pull, now_ms);
+    }
+  }
+}
+
+// The tensors of a plan's snapshot, in the order of the parts' numbers.
+std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const SyncPlan& plan) const {
+  std::vector<SnapshotPart> parts;
+  if ((plan.snapshot_parts & part_bit(ModelPart::kModel)) != 0) {
+    parts.push_back({ModelPart::kModel, model_bytes(shape, plan.snapshot)});
+  }
+  if (parameters.has_mean()) {
+    parts.push_back({ModelPart::kMean, mean_bytes(shape, plan.snapshot_mean)});
+  }
+  for (const ModelPart part : {ModelPart::kMeanGradient, ModelPart::kPreviousModel}) {
+    if ((plan.snapshot_parts & part_bit(part)) != 0) {
+      parts.push_back({part, model_bytes(shape, ledger.replica().part(part))});
+    }
+  }
+  return parts;
+}
+
+void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull) {
+  Device& device = ledger.fleet().at(index);
+  const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
+  if (plan.cause == SyncCause::kMismatch) {
+    ++counters.digest_mismatches;
+    log(LogLevel::kWarn, "digest_mismatch",
+        Fields()
+            .add("device", device.name)
+            .add("version", pull.version)
+            .add_hex("digest", pull.digest)
+            .add("current", ledger.version()));
+  }
+  if (plan.cause == SyncCause::kAhead) {
+    ++counters.devices_ahead;
+    log(LogLevel::kWarn, "device_ahead",
+        Fields()
+            .add("device", device.name)
+            .add("version", pull.version)
+            .add("current", ledger.version())
+            .add("remedy", "none_after_a_restore:_it_gets_a_snapshot"));
+  }
+  if (plan.snapshot != nullptr) {
+    respond_sync(id,
+                 snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan)),
+                 plan.records.empty());
+    ++counters.snapshots_sent;
+    ++device.snapshots_sent;
+    // Where versions have no records every Pull gets one: that is no event.
+    if (plan.cause != SyncCause::kShorter || parameters.stream() == StreamKind::kScalarStream) {
+      log(LogLevel::kInfo, "snapshot_sent",
+          Fields()
+              .add("device", device.name)
+              .add("version", plan.snapshot_version)
+              .add("cause", sync_cause_name(plan.cause)));
+    }
+  }
+  for (const VersionRecord* record : plan.records) {
+    respond_sync(id, log_chunks(*record), record == plan.records.back());
+    ++counters.records_sent;
+  }
+  device.version_held = ledger.version();
+}
+
+void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
+  const Device& device = ledger.fleet().at(index);
+  const uint32_t version = ledger.version();
+  const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  if (ledger.is_over()) {
+    const bool is_finished = ledger.run_state() == gs_RunState_RUN_STATE_FINISHED;
+    wait(id, is_finished ? gs_WaitCause_WAIT_CAUSE_FINISHED : gs_WaitCause_WAIT_CAUSE_STOPPED, idle_window(),
+         run_state_sequence);
+  } else if (ledger.is_paused()) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(), run_state_sequence);
+  } else if (!device.is_capable) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), version_sequence);
+  } else if (device.answered_version == version) {
+    wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
+         window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
+  } else if (!ledger.fleet().is_asked(index)) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), version_sequence);
+  } else if (device.refused_version == version && device.refused_count >= kRefusedTasksMax) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
+  } else if (device.is_task_open && device.task_version == version && pull.has_model) {
+    send_task(id, index);
+  } else if (is_storage_failed) {
+    refuse(id, gs_Reason_REASON_STORAGE);
+  } else {
+    if (device.is_task_open && device.task_version == version) {
+      abandon(index, now_ms);
+    }
+    issue_task(index, now_ms);
+    send_task(id, index);
+  }
+}
+
+void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
+  JournalRecord record;
+  record.kind = RecordKind::kTaskIssued;
+  record.device = index;
+  record.task_sequence = ledger.fleet().at(index).task_sequence + 1;
+  record.version = ledger.version();
+  record.steps_done = task_step_count(index, now_ms);
+  if (parameters.memory_weighs_samples()) {
+    record.weight = memory_weight(parameters, ledger.fleet().at(index).sample_count);
+  }
+  decide(std::move(record), now_ms);
+  ++counters.tasks_issued;
+}
+
+// K_i where the run's work is timed and the phase has local steps; else 0, which is all of them.
+uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
+  if (parameters.work != Work::kTimed || ledger.is_anchor_phase()) {
+    return 0;
+  }
+  Device& device = ledger.fleet().at(index);
+  const uint32_t whole_ms =
+      parameters.task_deadline_ms > 0 ? parameters.task_deadline_ms : parameters.report_deadline_ms;
+  // A round's deadline is the same for all who are asked, whenever they come; without rounds there is none to meet.
+  const bool has_end = parameters.buffer_size == 0 && deadline_ms != kNever;
+  const uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+  const uint64_t budget_ms = has_end ? std::min<uint64_t>(whole_ms, left_ms) : whole_ms;
+  const bool is_slow = uint64_t{parameters.least_steps()} * device.step_time_us > uint64_t{whole_ms} * 1000;
+  if (is_slow && !std::exchange(device.is_told_slow, true)) {
+    log(LogLevel::kWarn, "device_too_slow",
+        Fields()
+            .add("device", device.name)
+            .add("step_time_us", device.step_time_us)
+            .add("steps_min", parameters.least_steps())
+            .add("deadline_ms", whole_ms)
+            .add("remedy", "raise_the_deadline_or_lower_steps_min"));
+  }
+  return timed_step_count(parameters, device.step_time_us, budget_ms);
+}
+
+void Coordinator::State::send_task(SessionId id, uint32_t index) {
+  const Device& device = ledger.fleet().at(index);
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_task_tag;
+  gs_Task& task = message.body.task;
+  task.task_sequence = device.task_sequence;
+  task.version = device.task_version;
+  task.digest = ledger.digest();
+  const TaskTerms terms = ledger.task_terms();
+  task.solver = static_cast<gs_Solver>(terms.solver);
+  task.estimator = static_cast<gs_Estimator>(parameters.estimator);
+  task.encoding = static_cast<gs_Encoding>(parameters.upload_encoding);
+  task.local_step_count = device.task_steps;
+  task.steps_min = terms.steps_min;
+  task.step_size = terms.step_size;
+  task.smoothing = parameters.smoothing;
+  task.batch_mode = static_cast<gs_BatchMode>(terms.batch_mode);
+  task.batch_size = parameters.batch_size;
+  task.use_correction = parameters.correction_form != CorrectionForm::kNone;
+  const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
+  task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
+  const bool is_in_loss = parameters.proximal_form != ProximalForm::kGeodesic;
+  task.proximal = is_in_loss ? 0 : terms.proximal;
+  task.proximal_form = static_cast<gs_ProximalForm>(parameters.proximal_form);
+  task.proximal_weight = is_in_loss ? terms.proximal : 0;
+  task.proximal_sigma = is_in_loss ? parameters.proximal_sigma : 0;
+  task.curvature_form = static_cast<gs_BarzilaiBorwein>(parameters.barzilai_borwein);
+  task.curvature = terms.curvature;
+  task.draws_iterate = terms.draws_iterate;
+  task.local_retraction = static_cast<gs_Retraction>(parameters.local_retraction);
+  task.deadline_ms = parameters.task_deadline_ms;
+  for (const uint32_t size : batch_schedule(parameters)) {
+    task.batch_sizes[task.batch_sizes_count++] = size;
+  }
+  copy_text(parameters.problem, task.problem);
+  respond(id, message, device.task_record_sequence);
+}
+
+void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms) {
+  const uint32_t index = sessions.at(id).device;
+  Device& device = ledger.fleet().at(index);
+  ++counters.tasks_refused;
+  count_refusal(refused.reason);
+  log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
+  const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
+  if (is_open && !is_storage_failed) {
+    end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
+  }
+  // Another task of the run would be refused for the same reason; a new image or new data begin with a Hello.
+  if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+      refused.reason == gs_Reason_REASON_WRONG_SHAPE) {
+    device.is_capable = false;
+  }
+  wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
+       device.is_capable ? window(kRefusedWindowFactor) : refused_window(), device.judged.record_sequence);
+}
+
+// The last one is kept; the first one of a session is logged.
+void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) {
+  Session& session = sessions.at(id);
+  Device& device = ledger.fleet().at(session.device);
+  device.report = report;
+  if (std::exchange(session.has_report, true)) {
+    return;
+  }
+  log(LogLevel::kInfo, "device_report",
+      Fields()
+          .add("device", device.name)
+          .add("board", device.board)
+          .add("firmware_version", device.firmware_version)
+          .add("uptime_s", report.uptime_s)
+          .add("arena_high_water", report.arena_high_water)
+          .add("stack_high_water", report.stack_high_water)
+          .add("tls_high_water", report.tls_high_water)
+          .add("sessions", report.sessions)
+          .add("digest_mismatches", report.digest_mismatches)
+          .add("tasks_done", report.tasks_done));
+}
+
+}  // namespace gradstream

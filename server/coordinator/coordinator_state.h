@@ -1,0 +1,147 @@
+// The coordinator's inside, for the files that it is cut into:
+//
+//   coordinator.cc           its interface: what comes in, recovery, what others may read
+//   coordinator_sessions.cc  Hello, Pull, tasks and their refusals, reports
+//   coordinator_uploads.cc   what an upload is worth, and its Ack
+//   coordinator_rounds.cc    when a version opens, closes, is extended or stalls
+//   coordinator_output.cc    actions, and what is held back until its record is durable
+#ifndef GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_
+#define GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/base/fields.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/intake.h"
+#include "server/coordinator/ledger.h"
+#include "server/run/straggler.h"
+
+namespace gradstream {
+
+struct Coordinator::State {
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
+  struct Session {
+    uint32_t device = 0;
+    bool has_hello = false;
+    bool is_upload_limited = false;  // the one that is coming in is answered TRY_LATER
+    Intake intake;
+    uint32_t held_count = 0;
+    uint32_t held_sync_count = 0;  // of these, messages of snapshots and logs
+    bool has_report = false;
+  };
+  struct WaitingPull {
+    gs_Pull pull = {};
+    uint64_t required = 0;  // record of the version that was open when the Pull came
+  };
+  // An action that waits until the journal up to `required` is durable.
+  struct Held {
+    Action action;
+    uint64_t required = 0;
+    bool is_sync = false;
+  };
+
+  State(uint32_t run_id, const RunParameters& run_parameters, const std::vector<std::string>& names)
+      : run(run_id),
+        parameters(run_parameters),
+        digest_of_parameters(parameters_digest(run_parameters)),
+        ledger(run_parameters, names) {}
+
+  uint32_t run;
+  RunParameters parameters;
+  uint64_t digest_of_parameters;  // said in every Welcome
+  Ledger ledger;
+  CoordinatorCounters counters;
+  RoundSummary last_round;
+  std::deque<RoundSummary> replayed_rounds;
+  std::vector<Action> actions;
+  std::deque<Held> held;
+  std::map<SessionId, Session> sessions;
+  std::map<SessionId, WaitingPull> waiting;  // of these: a commit must not look at all
+  std::vector<Real> first_model;             // empty: drawn from the seed
+  uint64_t durable_sequence = 0;
+  uint32_t durable_version = 0;
+  uint64_t version_sequence = 0;    // of the journal record of the version last decided
+  uint64_t run_state_sequence = 0;  // of the last kRunState record
+  uint64_t opened_ms = 0;           // of the open version: when its time began; 0: not yet
+  uint64_t deadline_ms = kNever;    // of the open version
+  uint64_t upload_bytes = 0;        // of the open version, as encoded
+  bool is_started = false;
+  bool is_storage_failed = false;
+  bool folds_duplicates = false;
+  CoordinatorLimits limits;
+  RateMeter rate_log;
+
+  // ---- Out ----
+  void log(LogLevel level, const char* event, const Fields& fields);
+  void respond(SessionId id, const ServerMessage& message, uint64_t required);
+  void close(SessionId id, gs_Reason reason);
+  void respond_sync(SessionId id, const std::vector<ServerMessage>& pieces, bool is_end);
+  void hold_or_act(Action action, uint64_t required, bool is_sync = false);
+  void release_held();
+  void persist(JournalRecord record, uint64_t now_ms);
+  uint64_t decide(JournalRecord record, uint64_t now_ms);
+  gs_RetryWindow window(uint32_t factor) const;
+  gs_RetryWindow refused_window() const;
+  gs_RetryWindow idle_window() const;
+  void refuse(SessionId id, gs_Reason reason);
+  void exclude(uint32_t device, gs_Reason reason, uint64_t now_ms);
+  void publish();
+  void wait(SessionId id, gs_WaitCause cause, gs_RetryWindow retry, uint64_t required);
+
+  // ---- Rounds ----
+  void open_run(uint64_t now_ms);
+  void begin_time(uint64_t now_ms);
+  void judge_open_round(uint64_t now_ms);
+  void close_round(Trigger trigger, uint64_t now_ms);
+  void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
+  bool is_version_full() const;
+  void count_notes(uint32_t version, const DelayNotes& notes);
+  void run_event(RunEvent event, uint64_t now_ms);
+  uint32_t wanted_answers() const;
+  bool is_version_durable() const { return durable_sequence >= version_sequence; }
+
+  // ---- In ----
+  void on_hello(SessionId id, uint32_t device, const gs_Hello& hello, uint64_t now_ms);
+  void abandon(uint32_t device, uint64_t now_ms);
+  void send_welcome(SessionId id, uint32_t device, bool is_abandoned, uint64_t now_ms);
+  void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
+  void answer_waiting_pulls(uint64_t now_ms);
+  void send_sync(SessionId id, uint32_t device, const gs_Pull& pull);
+  std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
+  void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
+  void issue_task(uint32_t device, uint64_t now_ms);
+  uint32_t task_step_count(uint32_t device, uint64_t now_ms);
+  void send_task(SessionId id, uint32_t device);
+  void compare_content(uint32_t index, const Upload& upload, uint64_t now_ms);
+  void on_upload(SessionId id, const Upload& upload, uint64_t now_ms);
+  void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
+  uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;
+  gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
+                       FoldInput* input) const;
+  gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
+  void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
+  void refuse_upload(uint32_t device, const Upload& upload, gs_Reason reason, uint64_t now_ms);
+  void count_refusal(gs_Reason reason);
+  void end_task_refused(uint32_t device, uint32_t task_sequence, gs_Reason reason, uint32_t step_time_us,
+                        uint64_t now_ms);
+  void send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason, uint64_t required);
+  void send_judged_ack(SessionId id, uint32_t device, uint32_t task_sequence, bool is_duplicate);
+  void fold_duplicate(uint32_t device, const Upload& upload, uint64_t now_ms);
+  void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
+  void on_report(SessionId id, const gs_StatusReport& report);
+  void drop_session(SessionId id);
+  bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
+  void log_refusal(const char* event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_

@@ -1,0 +1,288 @@
+// Uploads: what is wrong with one, what it is worth, and its Ack.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "server/coordinator/coordinator_state.h"
+
+namespace gradstream {
+namespace {
+
+gs_Reason reason_of(Status status) {
+  switch (status) {
+    case Status::kNotFinite:
+      return gs_Reason_REASON_NOT_FINITE;
+    case Status::kOutOfRange:
+      return gs_Reason_REASON_OUT_OF_RANGE;
+    case Status::kSingular:
+      return gs_Reason_REASON_TOO_STALE;
+    case Status::kInvalidArgument:
+      return gs_Reason_REASON_WRONG_SHAPE;
+    case Status::kProtocolError:
+      return gs_Reason_REASON_OLDER_UPDATE;
+    default:
+      return gs_Reason_REASON_MALFORMED;
+  }
+}
+
+// A device whose loss is no number has trained on nothing, whatever its values are.
+bool has_finite_loss(const Upload& upload) {
+  return std::isfinite(upload.loss_before) && std::isfinite(upload.loss_after);
+}
+
+}  // namespace
+
+// A device sends one content under one task, however often. The first verdict stands either way: this tells on a
+// device whose storage is broken. By the checksum that the device keeps with its upload: one whose bytes do not fit it
+// is refused where it could count.
+void Coordinator::State::compare_content(uint32_t index, const Upload& upload, uint64_t now_ms) {
+  Device& device = ledger.fleet().at(index);
+  if (device.content_task == upload.task_sequence && device.content_crc32c != upload.crc32c) {
+    ++counters.updates_changed;
+    log_refusal("update_changed", index, upload.task_sequence, gs_Reason_REASON_CORRUPT, now_ms);
+  }
+  device.content_task = upload.task_sequence;
+  device.content_crc32c = upload.crc32c;
+}
+
+void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t now_ms) {
+  const uint32_t index = sessions.at(id).device;
+  compare_content(index, upload, now_ms);
+  if (sessions.at(id).is_upload_limited) {
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_RATE_LIMIT, 0);
+    return;
+  }
+  switch (ledger.fleet().sequence_state(index, upload.task_sequence)) {
+    case SequenceState::kUnknown:
+      ++counters.updates_refused;
+      count_refusal(gs_Reason_REASON_UNKNOWN_TASK);
+      log_refusal("update_refused", index, upload.task_sequence, gs_Reason_REASON_UNKNOWN_TASK, now_ms);
+      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_REFUSED, gs_Reason_REASON_UNKNOWN_TASK, 0);
+      return;
+    case SequenceState::kSuperseded: {
+      // A crash before these are durable would make the older task the last one again, with a verdict of its own.
+      const Device& device = ledger.fleet().at(index);
+      ++counters.updates_superseded;
+      send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE,
+               std::max(device.task_record_sequence, device.judged.record_sequence));
+      return;
+    }
+    case SequenceState::kJudged:
+      ++counters.updates_duplicate;
+      if (folds_duplicates) {
+        fold_duplicate(index, upload, now_ms);
+      }
+      send_judged_ack(id, index, upload.task_sequence, true);
+      return;
+    case SequenceState::kOpen:
+      judge_upload(id, index, upload, now_ms);
+      return;
+  }
+}
+
+void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload& upload, uint64_t now_ms) {
+  if (is_storage_failed) {
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_STORAGE, 0);
+    return;
+  }
+  if (is_version_full()) {
+    send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_TRY_LATER, gs_Reason_REASON_NONE, 0);
+    return;
+  }
+  std::vector<Real> values;
+  FoldInput input;
+  input.device = index;
+  input.owner = parameters.owner_of(index);
+  const gs_Reason fault = find_fault(index, upload, now_ms, &values, &input);
+  if (fault == gs_Reason_REASON_NONE) {
+    accept_upload(index, upload, input, now_ms);
+  } else {
+    refuse_upload(index, upload, fault, now_ms);
+  }
+  send_judged_ack(id, index, upload.task_sequence, false);
+  judge_open_round(now_ms);
+}
+
+// Rules that step by one update take one into a version. While the run is paused no version closes, and what comes then
+// waits on its device.
+bool Coordinator::State::is_version_full() const {
+  const uint32_t update_count = ledger.tally().on_time_count + ledger.tally().late_count;
+  return ledger.is_paused() && parameters.delay_rule != DelayRule::kNone && parameters.buffer_size == 1 &&
+         update_count > 0;
+}
+
+// What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
+uint32_t Coordinator::State::measured_step_us(uint32_t index, const Upload& upload, uint64_t now_ms) const {
+  const uint64_t issued_ms = ledger.fleet().at(index).task_issued_ms;
+  if (upload.step_time_us > 0 || upload.steps_done == 0 || now_ms <= issued_ms) {
+    return upload.step_time_us;
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>((now_ms - issued_ms) * 1000 / upload.steps_done, UINT32_MAX));
+}
+
+// The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE.
+gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
+  const Device& device = ledger.fleet().at(index);
+  const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
+  if (upload.base_version != device.task_version) {
+    return gs_Reason_REASON_WRONG_VERSION;
+  }
+  // Before its numbers: what an older version asked for may have been another phase's.
+  const uint32_t staleness = ledger.version() - upload.base_version;
+  if (ledger.is_over() ||
+      (staleness > 0 && (parameters.late == LatePolicy::kDrop || staleness > parameters.staleness_max))) {
+    return gs_Reason_REASON_TOO_STALE;
+  }
+  const TaskTerms terms = ledger.task_terms();
+  if (upload.encoding != parameters.upload_encoding) {
+    return gs_Reason_REASON_WRONG_ENCODING;
+  }
+  const size_t value_count =
+      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.value_count();
+  if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
+      upload.steps_done > device.task_steps || (is_scalar && upload.direction_count != parameters.direction_count)) {
+    return gs_Reason_REASON_WRONG_SHAPE;
+  }
+  if (upload.steps_done < terms.steps_min) {
+    return gs_Reason_REASON_TOO_FEW_STEPS;
+  }
+  // A clock that was set back between two lives of the server proves nothing.
+  const bool is_timed = now_ms >= device.task_issued_ms;
+  if (is_timed && !had_time_for(parameters, upload.steps_done, upload.step_time_us, now_ms - device.task_issued_ms)) {
+    return gs_Reason_REASON_NO_TIME;
+  }
+  if (!has_finite_loss(upload)) {
+    return gs_Reason_REASON_NOT_FINITE;
+  }
+  if (crc32c(0, upload.bytes.data(), upload.bytes.size()) != upload.crc32c) {
+    return gs_Reason_REASON_CORRUPT;
+  }
+  return gs_Reason_REASON_NONE;
+}
+
+// The same with its values: REASON_NONE with them decoded, and what to fold.
+gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, uint64_t now_ms,
+                                         std::vector<Real>* values, FoldInput* input) const {
+  const gs_Reason fault = find_head_fault(index, upload, now_ms);
+  if (fault != gs_Reason_REASON_NONE) {
+    return fault;
+  }
+  values->resize(upload.value_count);
+  const Status decoded =
+      decode_values(upload.encoding, upload.value_count, upload.bytes.data(), upload.bytes.size(), values->data());
+  if (decoded != Status::kOk) {
+    return reason_of(decoded);
+  }
+  input->base_version = upload.base_version;
+  input->steps_done = upload.steps_done;
+  const uint32_t staleness = ledger.version() - upload.base_version;
+  input->weight = fold_weight(parameters, ledger.fleet().at(index).sample_count, staleness);
+  input->sample_count = ledger.fleet().at(index).task_samples;
+  input->values = *values;
+  input->inverse_participation = ledger.inverse_participation(index);
+  const Status folds = ledger.check_fold(*input);
+  return folds == Status::kOk ? gs_Reason_REASON_NONE : reason_of(folds);
+}
+
+void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, const FoldInput& input, uint64_t now_ms) {
+  const bool is_late = upload.base_version < ledger.version();
+  JournalRecord record;
+  record.kind = RecordKind::kUpdate;
+  record.device = index;
+  record.task_sequence = upload.task_sequence;
+  record.base_version = upload.base_version;
+  record.version = ledger.version() + 1;
+  record.steps_done = upload.steps_done;
+  record.weight = input.weight;
+  record.step_scale = input.inverse_participation;
+  record.verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED;
+  record.loss_before = upload.loss_before;
+  record.loss_after = upload.loss_after;
+  record.payload.resize(encoded_size(kRealEncoding, input.values.size()));
+  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
+  GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
+  record.detail = measured_step_us(index, upload, now_ms);
+  decide(std::move(record), now_ms);
+  upload_bytes += upload.bytes.size();
+  ++(is_late ? counters.updates_late : counters.updates_folded);
+  counters.updates_partial += upload.steps_done < ledger.fleet().at(index).task_steps ? 1 : 0;
+}
+
+void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_Reason reason, uint64_t now_ms) {
+  // One that is too late says how slow its device is; else it would get the same work for ever.
+  const uint32_t step_us = measured_step_us(index, upload, now_ms);
+  const bool is_measured = reason == gs_Reason_REASON_TOO_STALE &&
+                           had_time_for(parameters, upload.steps_done, step_us,
+                                        now_ms - std::min(now_ms, ledger.fleet().at(index).task_issued_ms));
+  end_task_refused(index, upload.task_sequence, reason, is_measured ? step_us : 0, now_ms);
+  ++counters.updates_refused;
+  count_refusal(reason);
+  counters.updates_without_time += reason == gs_Reason_REASON_NO_TIME ? 1 : 0;
+  counters.updates_loss_not_finite += reason == gs_Reason_REASON_NOT_FINITE && !has_finite_loss(upload) ? 1 : 0;
+  log_refusal("update_refused", index, upload.task_sequence, reason, now_ms);
+}
+
+// A reason that this release does not know counts as none.
+void Coordinator::State::count_refusal(gs_Reason reason) {
+  const auto index = static_cast<size_t>(reason);
+  ++counters.refusals[index < counters.refusals.size() ? index : 0];
+}
+
+// The verdict of a task that ends without an update, by whichever end.
+void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason,
+                                          uint32_t step_time_us, uint64_t now_ms) {
+  const Device& device = ledger.fleet().at(index);
+  JournalRecord record;
+  record.kind = RecordKind::kVerdict;
+  record.device = index;
+  record.task_sequence = task_sequence;
+  record.version = device.task_version;
+  record.verdict = gs_Verdict_VERDICT_REFUSED;
+  record.reason = reason;
+  record.detail = step_time_us;
+  decide(std::move(record), now_ms);
+}
+
+// An answer beside the last verdict. required: the record that it depends on; 0: none.
+void Coordinator::State::send_ack(SessionId id, uint32_t task_sequence, gs_Verdict verdict, gs_Reason reason,
+                                  uint64_t required) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_ack_tag;
+  message.body.ack.task_sequence = task_sequence;
+  message.body.ack.verdict = verdict;
+  message.body.ack.reason = reason;
+  message.body.ack.has_retry = true;
+  message.body.ack.retry = reason == gs_Reason_REASON_RATE_LIMIT ? refused_window() : window(kRefusedWindowFactor);
+  respond(id, message, required);
+}
+
+// The verdict of a task whose verdict is known, once its record is durable.
+void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t task_sequence, bool is_duplicate) {
+  const JudgedTask& judged = ledger.fleet().judged_task(index, task_sequence);
+  const bool is_refused = judged.verdict == gs_Verdict_VERDICT_REFUSED;
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_ack_tag;
+  gs_Ack& ack = message.body.ack;
+  ack.task_sequence = judged.task_sequence;
+  ack.verdict = judged.verdict;
+  ack.reason = judged.reason;
+  ack.duplicate = is_duplicate;
+  ack.version = judged.version;
+  ack.staleness_weight = judged.staleness_weight;
+  ack.has_retry = true;
+  ack.retry = window(is_refused ? kRefusedWindowFactor : 1);
+  respond(id, message, judged.record_sequence);
+}
+
+void Coordinator::State::fold_duplicate(uint32_t index, const Upload& upload, uint64_t now_ms) {
+  std::vector<Real> values;
+  FoldInput input;
+  input.device = index;
+  if (ledger.fleet().at(index).answered_version == ledger.version() &&
+      find_fault(index, upload, now_ms, &values, &input) == gs_Reason_REASON_NONE) {
+    input.owner = parameters.owner_of(index);
+    ledger.fold_again_for_test(input);
+  }
+}
+
+}  // namespace gradstream

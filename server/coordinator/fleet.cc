@@ -1,0 +1,180 @@
+#include "server/coordinator/fleet.h"
+
+#include <algorithm>
+
+namespace gradstream {
+namespace {
+
+template <typename Enum>
+bool has_bit(uint32_t bitmap, Enum value) {
+  return (bitmap >> static_cast<uint32_t>(value) & 1U) != 0;
+}
+
+}  // namespace
+
+void NameList::add(const std::string& name) {
+  if (count_++ < kNameCountMax) {
+    names_ += (names_.empty() ? "" : ",") + name;
+  }
+}
+
+std::string NameList::text() const {
+  if (count_ > kNameCountMax) {
+    return names_ + ",+" + std::to_string(count_ - kNameCountMax);
+  }
+  return names_.empty() ? "none" : names_;
+}
+
+Fleet::Fleet(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    add(name);
+  }
+}
+
+uint32_t Fleet::add(const std::string& name) {
+  Device& device = devices_.emplace_back();
+  device.name = name;
+  device.is_member = !has_cohort_;
+  member_count_ += device.is_member ? 1 : 0;
+  ++active_count_;
+  return size() - 1;
+}
+
+void Fleet::revoke(uint32_t index) {
+  GS_ASSERT(!at(index).is_revoked);
+  at(index).is_revoked = true;
+  --active_count_;
+  member_count_ -= at(index).is_member ? 1 : 0;
+}
+
+void Fleet::restore(uint32_t index) {
+  GS_ASSERT(at(index).is_revoked);
+  at(index).is_revoked = false;
+  ++active_count_;
+  member_count_ += at(index).is_member ? 1 : 0;
+}
+
+Device& Fleet::at(uint32_t index) {
+  GS_ASSERT(contains(index));
+  return devices_[index];
+}
+
+const Device& Fleet::at(uint32_t index) const {
+  GS_ASSERT(contains(index));
+  return devices_[index];
+}
+
+void Fleet::set_cohort(const Cohort& cohort) {
+  if (!has_cohort_ && cohort.population == 0) {
+    return;  // everyone is asked, as before: a version of a run without cohorts costs nothing here
+  }
+  has_cohort_ = cohort.population > 0;
+  for (Device& device : devices_) {
+    device.is_member = !has_cohort_;
+  }
+  for (const uint32_t member : cohort.members) {
+    at(member).is_member = true;
+  }
+  member_count_ = static_cast<uint32_t>(std::count_if(
+      devices_.begin(), devices_.end(), [](const Device& device) { return device.is_member && !device.is_revoked; }));
+}
+
+std::vector<uint32_t> Fleet::active_devices() const {
+  std::vector<uint32_t> indices;
+  for (uint32_t index = 0; index < size(); ++index) {
+    if (!devices_[index].is_revoked) {
+      indices.push_back(index);
+    }
+  }
+  return indices;
+}
+
+bool Fleet::is_asked(uint32_t index) const {
+  const Device& device = at(index);
+  return !device.is_revoked && (device.is_member || member_count_ == 0);
+}
+
+bool Fleet::is_missing(uint32_t index, uint32_t version) const {
+  return is_asked(index) && devices_[index].answered_version != version;
+}
+
+std::string Fleet::missing(uint32_t version) const {
+  NameList names;
+  for (uint32_t index = 0; index < size(); ++index) {
+    if (is_missing(index, version)) {
+      names.add(devices_[index].name);
+    }
+  }
+  return names.text();
+}
+
+std::vector<std::string> Fleet::missing_names(uint32_t version) const {
+  std::vector<std::string> names;
+  for (uint32_t index = 0; index < size(); ++index) {
+    if (is_missing(index, version)) {
+      names.push_back(devices_[index].name);
+    }
+  }
+  return names;
+}
+
+SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {
+  const Device& device = at(index);
+  if (task_sequence == 0 || task_sequence > device.task_sequence) {
+    return SequenceState::kUnknown;
+  }
+  if (task_sequence == device.judged.task_sequence || task_sequence == device.accepted.task_sequence) {
+    return SequenceState::kJudged;
+  }
+  return task_sequence == device.task_sequence && device.is_task_open ? SequenceState::kOpen
+                                                                      : SequenceState::kSuperseded;
+}
+
+const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) const {
+  const Device& device = at(index);
+  return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
+}
+
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+  std::string list;
+  const auto check = [&list](bool has, const char* kind, const std::string& name) {
+    list += has ? "" : std::string(list.empty() ? "" : ",") + kind + ":" + name;
+  };
+  const auto* begin = capabilities.problems;
+  const auto* end = begin + capabilities.problems_count;
+  const bool has_problem = std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
+  check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
+  const bool is_product = parameters.manifold == ManifoldId::kProduct;
+  for (uint32_t i = 0; is_product && parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
+    const ManifoldId id = parameters.part_list->part[i].ops->id;
+    check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
+  }
+  check(has_problem, "problem", parameters.problem);
+  check(has_bit(capabilities.solvers, parameters.solver), "solver", name_of(parameters.solver));
+  // The anchors of svrg are steps of gradient_stream.
+  const bool has_anchors =
+      parameters.solver != SolverId::kSvrg || has_bit(capabilities.solvers, SolverId::kGradientStream);
+  check(has_anchors, "solver", name_of(SolverId::kGradientStream));
+  check(has_bit(capabilities.estimators, parameters.estimator), "estimator", name_of(parameters.estimator));
+  check(has_bit(capabilities.encodings, parameters.upload_encoding), "encoding", name_of(parameters.upload_encoding));
+  // Models travel in the precision that both ends compute with.
+  const bool has_precision =
+      parameters.upload_encoding == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
+  check(has_precision, "encoding", name_of(kRealEncoding));
+  const auto check_feature = [&](bool is_wanted, gs_Feature feature, const char* name) {
+    check(!is_wanted || has_bit(capabilities.features, feature), "feature", name);
+  };
+  check_feature(parameters.has_memory(), gs_Feature_FEATURE_MEMORY, "memory");
+  check_feature(parameters.error_feedback, gs_Feature_FEATURE_ERROR_FEEDBACK, "error_feedback");
+  check_feature(!parameters.batch_sizes.empty(), gs_Feature_FEATURE_BATCH_SIZES, "batch_sizes");
+  const bool is_geodesic = parameters.proximal_form == ProximalForm::kGeodesic;
+  check_feature(parameters.proximal > 0 && is_geodesic, gs_Feature_FEATURE_PROXIMAL, "proximal");
+  check_feature(!is_geodesic, gs_Feature_FEATURE_PROXIMAL_FORM, "proximal_form");
+  const bool is_distance = parameters.proximal_form == ProximalForm::kDistance;
+  check_feature(is_distance, gs_Feature_FEATURE_PROXIMAL_DISTANCE, "proximal_distance");
+  check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
+                "local_retraction");
+  return list;
+}
+
+}  // namespace gradstream

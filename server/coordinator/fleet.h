@@ -1,0 +1,149 @@
+// Who takes part in a run: for each enrolled device its last task, its last verdict and what its sessions said.
+//
+// Exactly once rests here: task sequences are issued strictly increasing for each device, and two verdicts are kept,
+// those of the last judged task and of the last accepted one. A device that is reset between an Ack and its next upload
+// comes back with the accepted update as its pending one, and by then its next task may have been abandoned: without
+// the second verdict it would learn "superseded", and lose the correction that follows from its update.
+#ifndef GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
+#define GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/link/codec.h"
+#include "server/base/rate_limit.h"
+#include "server/run/participation.h"
+#include "server/run/run_parameters.h"
+
+namespace gradstream {
+
+inline constexpr uint32_t kNoVersion = 0xffffffffU;
+
+// The verdict of one judged task, as its Ack says.
+struct JudgedTask {
+  uint32_t task_sequence = 0;  // 0: none yet
+  gs_Verdict verdict = gs_Verdict_VERDICT_NONE;
+  gs_Reason reason = gs_Reason_REASON_NONE;
+  uint32_t version = 0;  // the version that the update went into; 0: none
+  float staleness_weight = 0;
+  uint64_t record_sequence = 0;  // of the journal record: the Ack waits for it
+  friend bool operator==(const JudgedTask&, const JudgedTask&) = default;
+};
+
+struct Device {
+  std::string name;
+  bool is_revoked = false;                              // or disabled, or pending: takes no part
+  gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
+
+  // What the journal says.
+  uint32_t task_sequence = 0;         // highest issued; 0: none
+  uint32_t task_version = 0;          // that task's base version
+  uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
+  uint64_t task_issued_ms = 0;
+  uint32_t task_steps = 0;    // local steps that it asks for
+  uint16_t task_samples = 1;  // N_i of its update, in the memory form
+  uint32_t step_time_us = 0;  // running estimate of one local step; 0: not measured yet
+  JudgedTask judged;
+  JudgedTask accepted;                     // the last one folded, in time or late
+  uint32_t answered_version = kNoVersion;  // last version that it answered in time
+  uint32_t refused_version = kNoVersion;   // last version whose task ended in a refusal, and how often
+  uint32_t refused_count = 0;
+  uint32_t rounds_joined = 0;  // in which it took part: accepted answers
+  uint64_t updates_folded = 0;
+  uint64_t updates_late = 0;
+  uint64_t updates_partial = 0;   // of both
+  uint32_t last_staleness = 0;    // of the last accepted update: versions behind ...
+  uint32_t last_steps = 0;        // ... local steps done ...
+  uint32_t last_steps_asked = 0;  // ... and asked
+  bool is_task_open = false;      // issued, not judged
+  bool is_member = true;          // of the open version's cohort
+
+  // What its sessions said; lost when the server restarts.
+  uint64_t session = 0;  // live session; 0: none
+  bool is_capable = true;
+  bool is_told_slow = false;  // the log has it
+  RateMeter messages;
+  uint32_t content_task = 0;      // of its last whole upload ...
+  uint32_t content_crc32c = 0;    // ... which must not change when it is sent again
+  uint64_t limited_until_ms = 0;  // it was told to stay away until then at least
+  RateMeter refusal_lines;        // of the log
+  uint64_t lines_dropped = 0;     // since the last one that was written
+  uint32_t sample_count = 0;
+  uint32_t version_held = 0;
+  uint64_t last_seen_ms = 0;
+  uint64_t snapshots_sent = 0;
+  std::string firmware_version;
+  std::string board;
+  uint32_t arena_size = 0;  // bytes, of its image
+  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
+  gs_StatusReport report = {};
+};
+
+enum class SequenceState : uint8_t {
+  kUnknown,     // never issued to this device
+  kOpen,        // issued and not judged
+  kJudged,      // the last judged or the last accepted one: its verdict is known
+  kSuperseded,  // lower than one of these
+};
+
+// Names for one line of a log: the first kNameCountMax of them and how many more there are, "a,b,c,+997"; "none".
+class NameList {
+ public:
+  // Reason: 8 names of 63 characters keep a line below 1 KiB, and who repairs devices begins with a few.
+  static constexpr uint32_t kNameCountMax = 8;
+
+  void add(const std::string& name);
+  std::string text() const;
+
+ private:
+  std::string names_;
+  uint32_t count_ = 0;
+};
+
+class Fleet {
+ public:
+  explicit Fleet(const std::vector<std::string>& names);
+
+  uint32_t add(const std::string& name);  // its enrolment index
+  uint32_t size() const { return static_cast<uint32_t>(devices_.size()); }
+  bool contains(uint32_t index) const { return index < devices_.size(); }
+  Device& at(uint32_t index);
+  const Device& at(uint32_t index) const;
+  // Of one that takes part, and back.
+  void revoke(uint32_t index);
+  void restore(uint32_t index);
+  // Enrolled and not revoked.
+  uint32_t active_count() const { return active_count_; }
+  // Who is asked in the open version: the members, or everyone for Cohort(). A device that is added later is asked from
+  // the next version on, where members are chosen.
+  void set_cohort(const Cohort& cohort);
+  // Enrolment indices of the active devices, ascending.
+  std::vector<uint32_t> active_devices() const;
+  // An active member of the cohort; any active device when all its members have been revoked.
+  bool is_asked(uint32_t index) const;
+  uint32_t asked_count() const { return member_count_ > 0 ? member_count_ : active_count_; }
+  // Names of the asked devices that have not answered the version in time, as a NameList.
+  std::string missing(uint32_t version) const;
+  std::vector<std::string> missing_names(uint32_t version) const;  // all of them
+
+  SequenceState sequence_state(uint32_t index, uint32_t task_sequence) const;
+  // The verdict of a task that is kJudged.
+  const JudgedTask& judged_task(uint32_t index, uint32_t task_sequence) const;
+
+ private:
+  bool is_missing(uint32_t index, uint32_t version) const;
+
+  std::vector<Device> devices_;
+  uint32_t active_count_ = 0;
+  uint32_t member_count_ = 0;  // active members
+  bool has_cohort_ = false;
+};
+
+// What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as
+// "manifold:sphere,problem:kpca"; empty: nothing.
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_COORDINATOR_FLEET_H_

@@ -1,0 +1,484 @@
+#include "server/coordinator/ledger.h"
+
+#include <algorithm>
+
+#include "server/base/fields.h"
+#include "server/rules/delay_correction.h"
+
+namespace gradstream {
+namespace {
+
+// Models kept to repair a device's own: the current one, and the one before, from which a device whose answer has just
+// been folded goes on.
+constexpr uint32_t kRepairModelCount = 2;
+
+// Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
+size_t arena_words(const RunParameters& parameters) {
+  const ManifoldOps& manifold = *server_manifold(parameters);
+  const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean(), parameters.model_parts()) +
+                       std::max(Replica::scratch_size(manifold, parameters.shape),
+                                DelayCorrection::scratch_size(manifold, parameters.shape)) +
+                       2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
+  return bytes / sizeof(uint64_t) + 1;
+}
+
+float staleness_of(const RunParameters& parameters, const JournalRecord& record) {
+  const uint32_t staleness = record.version - 1 - record.base_version;
+  return static_cast<float>(staleness_weight(parameters, staleness)) / static_cast<float>(kStalenessOne);
+}
+
+}  // namespace
+
+const char* sync_cause_name(SyncCause cause) {
+  switch (cause) {
+    case SyncCause::kBehind:
+      return "behind";
+    case SyncCause::kJoined:
+      return "joined";
+    case SyncCause::kShorter:
+      return "shorter";
+    case SyncCause::kMismatch:
+      return "mismatch";
+    case SyncCause::kAhead:
+      return "ahead";
+    case SyncCause::kPhase:
+      return "phase";
+    case SyncCause::kCurrent:
+      break;
+  }
+  return "current";
+}
+
+Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& names)
+    : parameters_(parameters),
+      fleet_(names),
+      memory_(arena_words(parameters)),
+      arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
+      models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
+      average_(parameters_, arena_),
+      probabilities_(participation_probabilities(parameters)),
+      log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
+                                                 : parameters.log_size_max) {
+  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_,
+                                         parameters_.has_mean(), parameters_.model_parts());
+  GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
+  aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_});
+}
+
+bool Ledger::is_over() const {
+  return run_state_ == gs_RunState_RUN_STATE_FINISHED || run_state_ == gs_RunState_RUN_STATE_STOPPED;
+}
+
+Status Ledger::apply(const JournalRecord& record) {
+  if (record.sequence != last_sequence_ + 1) {
+    return Status::kDataCorrupt;
+  }
+  Status status = Status::kDataCorrupt;
+  switch (record.kind) {
+    case RecordKind::kTaskIssued:
+      status = apply_task(record);
+      break;
+    case RecordKind::kUpdate:
+      status = apply_update(record);
+      break;
+    case RecordKind::kVerdict:
+      status = apply_verdict(record);
+      break;
+    case RecordKind::kVersion:
+      status = apply_version(record);
+      break;
+    case RecordKind::kRunState:
+      status = apply_run_event(record);
+      break;
+  }
+  if (status != Status::kOk) {
+    return Status::kDataCorrupt;
+  }
+  last_sequence_ = record.sequence;
+  return Status::kOk;
+}
+
+Status Ledger::apply_task(const JournalRecord& record) {
+  if (!has_version() || is_paused() || !fleet_.contains(record.device) || record.version != version() ||
+      record.task_sequence != fleet_.at(record.device).task_sequence + 1 ||
+      record.steps_done > parameters_.local_step_count || record.weight > kSampleCountMax) {
+    return Status::kDataCorrupt;
+  }
+  Device& device = fleet_.at(record.device);
+  device.task_sequence = record.task_sequence;
+  device.task_version = record.version;
+  device.task_record_sequence = record.sequence;
+  device.task_steps = record.steps_done == 0 ? task_terms().local_step_count : record.steps_done;
+  device.task_samples = memory_weight(parameters_, record.weight);
+  device.task_issued_ms = record.time_ms;
+  device.is_task_open = true;
+  return Status::kOk;
+}
+
+void Ledger::judge(Device& device, const JournalRecord& record) {
+  device.is_task_open = false;
+  device.judged = {
+      record.task_sequence, static_cast<gs_Verdict>(record.verdict), static_cast<gs_Reason>(record.reason), 0, 0,
+      record.sequence};
+}
+
+Status Ledger::apply_update(const JournalRecord& record) {
+  if (!fleet_.contains(record.device) ||
+      fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen || is_over()) {
+    return Status::kDataCorrupt;
+  }
+  Device& device = fleet_.at(record.device);
+  const bool is_late = record.verdict == gs_Verdict_VERDICT_LATE;
+  if ((!is_late && record.verdict != gs_Verdict_VERDICT_FOLDED) || record.version != version() + 1 ||
+      record.base_version != device.task_version || is_late != (record.base_version < version()) ||
+      record.weight == 0 || record.weight > kSampleCountMax) {
+    return Status::kDataCorrupt;
+  }
+  std::vector<Real> values(record.payload.size() / sizeof(Real));
+  GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
+  FoldInput input;
+  input.owner = parameters_.owner_of(record.device);
+  input.device = record.device;
+  input.base_version = record.base_version;
+  input.steps_done = record.steps_done;
+  input.weight = static_cast<uint16_t>(record.weight);
+  input.values = values;
+  input.sample_count = device.task_samples;
+  input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
+  GS_TRY(aggregator_->add(input));
+  judge(device, record);
+  device.rounds_joined += is_anchor_phase() ? 0 : 1;
+  device.judged.version = record.version;
+  device.judged.staleness_weight = staleness_of(parameters_, record);
+  device.accepted = device.judged;
+  if (is_late) {
+    ++device.updates_late;
+    ++tally_.late_count;
+  } else {
+    device.answered_version = record.base_version;
+    ++device.updates_folded;
+    ++tally_.on_time_count;
+  }
+  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
+  const bool is_partial = record.steps_done < device.task_steps;
+  tally_.partial_count += is_partial ? 1 : 0;
+  device.updates_partial += is_partial ? 1 : 0;
+  device.last_staleness = record.version - 1 - record.base_version;
+  device.last_steps = record.steps_done;
+  device.last_steps_asked = device.task_steps;
+  tally_.loss_before_sum += static_cast<double>(record.loss_before);
+  tally_.loss_after_sum += static_cast<double>(record.loss_after);
+  return Status::kOk;
+}
+
+Status Ledger::apply_verdict(const JournalRecord& record) {
+  if (!fleet_.contains(record.device) ||
+      fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen) {
+    return Status::kDataCorrupt;
+  }
+  Device& device = fleet_.at(record.device);
+  judge(device, record);
+  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
+  if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
+    device.refused_count = device.refused_version == device.task_version ? device.refused_count + 1 : 1;
+    device.refused_version = device.task_version;
+  }
+  return Status::kOk;
+}
+
+Status Ledger::apply_version(const JournalRecord& record) {
+  if (is_over() || is_paused() || record.version != (has_version() ? version() + 1 : 0)) {
+    return Status::kDataCorrupt;
+  }
+  VersionRecord next;
+  next.version = record.version;
+  next.step_scale = record.step_scale;
+  next.digest = record.digest;
+  GS_TRY(decode_payload(parameters_, record.payload, &next));
+  if (!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) {
+    return Status::kDataCorrupt;
+  }
+  GS_TRY(apply_record(parameters_, next, replica_, arena_));
+  if (replica_.digest() != record.digest) {
+    return Status::kDataCorrupt;
+  }
+  return begin_version(next);
+}
+
+Status Ledger::apply_run_event(const JournalRecord& record) {
+  const auto event = static_cast<RunEvent>(record.detail);
+  // Of a paused run nothing happens but that it goes on, or is stopped.
+  const bool may_follow = event == RunEvent::kStopped || is_paused() == (event == RunEvent::kResumed);
+  if (is_over() || !may_follow) {
+    return Status::kDataCorrupt;
+  }
+  switch (event) {
+    case RunEvent::kExtended:
+      ++extension_count_;
+      return Status::kOk;
+    case RunEvent::kStalled:
+      run_state_ = gs_RunState_RUN_STATE_STALLED;
+      return Status::kOk;
+    case RunEvent::kFinished:
+      run_state_ = gs_RunState_RUN_STATE_FINISHED;
+      return Status::kOk;
+    case RunEvent::kStopped:
+      run_state_ = gs_RunState_RUN_STATE_STOPPED;
+      return Status::kOk;
+    case RunEvent::kPaused:
+      run_state_ = gs_RunState_RUN_STATE_PAUSED;
+      return Status::kOk;
+    case RunEvent::kResumed:  // the open version has its time anew
+      run_state_ = gs_RunState_RUN_STATE_ACTIVE;
+      extension_count_ = 0;
+      return Status::kOk;
+    case RunEvent::kNone:
+      break;
+  }
+  return Status::kDataCorrupt;
+}
+
+Status Ledger::begin_version(const VersionRecord& record) {
+  remember(record);
+  round_ = round_after(record);
+  digest_ = record.digest;
+  model_digest_ = digest_values(kDigestStart, parameters_.shape.size(), replica_.model());
+  has_anchor_ = record.has_anchor();
+  local_step_ = record.local_step;
+  curvature_ = record.curvature;
+  delay_switch_ = record.delay_switch.value_or(DelaySwitch());
+  fleet_.set_cohort(record.cohort);
+  models_.push(version(), {replica_.model(), parameters_.shape.size()},
+               {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
+  average_.follow(version(), replica_.model());
+  const Status status = aggregator_->follow(record);
+  tally_ = RoundTally();
+  extension_count_ = 0;
+  run_state_ = gs_RunState_RUN_STATE_ACTIVE;
+  return status;
+}
+
+void Ledger::remember(VersionRecord record) {
+  if (record.blocks.empty()) {
+    log_.clear();  // no row of records leads past a dense one
+    log_size_ = 0;
+    return;
+  }
+  const size_t size = log_size(record);
+  log_.push_back({std::move(record), digest_, size});
+  log_size_ += size;
+  while (log_size_ > log_size_max_) {
+    log_size_ -= log_.front().size;
+    log_.pop_front();
+  }
+}
+
+JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger) const {
+  JournalRecord out;
+  out.sequence = last_sequence_ + 1;
+  out.kind = RecordKind::kVersion;
+  out.version = record.version;
+  out.step_scale = record.step_scale;
+  out.digest = record.digest;
+  out.detail = static_cast<uint32_t>(trigger);
+  out.payload = encode_payload(record);
+  return out;
+}
+
+uint32_t Ledger::round_after(const VersionRecord& next) const {
+  return next.version == 0 || next.has_anchor() ? round_ : round_ + 1;
+}
+
+// A round's cohort is asked in its last phase; the phases before it ask everybody.
+Cohort Ledger::next_cohort(const VersionRecord& next) const {
+  if (parameters_.participation == Participation::kAll || (parameters_.phase_count() > 1 && !next.has_anchor())) {
+    return {};
+  }
+  return choose_cohort(parameters_, round_after(next), fleet_.active_devices());
+}
+
+TaskTerms Ledger::task_terms() const {
+  if (is_anchor_phase()) {
+    return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
+  }
+  const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(round_);
+  return {parameters_.solver,
+          parameters_.batch_mode,
+          parameters_.local_step_count,
+          parameters_.least_steps(),
+          step,
+          parameters_.proximal,
+          parameters_.solver == SolverId::kCurve ? parameters_.curve_orthogonality : curvature_,
+          parameters_.iterate == Iterate::kUniform};
+}
+
+Real Ledger::inverse_participation(uint32_t device) const {
+  if (is_anchor_phase()) {
+    return 1;
+  }
+  return gradstream::inverse_participation(parameters_, probabilities_, device, fleet_.at(device).rounds_joined,
+                                           round_);
+}
+
+JournalRecord Ledger::open_first_version(std::span<const Real> start) {
+  GS_ASSERT(!has_version());
+  const Shape shape = parameters_.shape;
+  std::vector<Real> point(start.begin(), start.end());
+  if (point.empty()) {
+    RandomKey key;
+    key.seed = parameters_.seed;
+    key.domain = RandomDomain::kInitialPoint;
+    point.resize(shape.size());
+    const Status status = replica_.manifold().random_point(shape, key, point.data(), arena_);
+    GS_ASSERT(status == Status::kOk);  // normals have full rank but for a set of measure zero
+  }
+  VersionRecord record = first_record(parameters_, fleet_.active_count(), point.data());
+  record.has_parts = parameters_.model_parts() != 0;
+  record.cohort = next_cohort(record);
+  JournalRecord out = journal_record(record, Trigger::kNone);
+  GS_ASSERT(apply(out) == Status::kOk);
+  return out;
+}
+
+Status Ledger::put_average(VersionRecord* record) const {
+  if (parameters_.average_restart == 0) {
+    return Status::kOk;
+  }
+  std::vector<Real> theta(parameters_.shape.size());
+  GS_TRY(read_model(parameters_.shape, record->model, theta.data()));
+  if (average_.replace(record->version, theta.data())) {
+    record->model = model_bytes(parameters_.shape, theta.data());
+  }
+  return Status::kOk;
+}
+
+JournalRecord Ledger::close_version(Trigger trigger, Status* step_status, DelayNotes* notes) {
+  VersionRecord record;
+  Status status = aggregator_->finish(&record);
+  *notes = record.notes;
+  if (status == Status::kOk) {
+    status = put_average(&record);
+  }
+  if (status == Status::kOk) {
+    status = apply_record(parameters_, record, replica_, arena_);
+  }
+  *step_status = status;
+  if (status != Status::kOk) {
+    record = aggregator_->stand_still();
+    GS_ASSERT(put_average(&record) == Status::kOk);
+    GS_ASSERT(apply_record(parameters_, record, replica_, arena_) == Status::kOk);  // a point of the manifold stays one
+  }
+  record.digest = replica_.digest();
+  record.has_parts = parameters_.model_parts() != 0;
+  record.cohort = next_cohort(record);
+  JournalRecord out = journal_record(record, trigger);
+  GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
+  last_sequence_ = out.sequence;
+  return out;
+}
+
+std::vector<const VersionRecord*> Ledger::records_after(uint32_t held, uint64_t* digest_before) const {
+  std::vector<const VersionRecord*> records;
+  for (const LoggedRecord& logged : log_) {
+    if (logged.record.version == held + 1) {
+      *digest_before = logged.digest_before;
+    }
+    if (logged.record.version == held + 1 + records.size()) {
+      records.push_back(&logged.record);
+    }
+  }
+  return records;
+}
+
+SyncPlan Ledger::plan_sync(bool has_model, uint32_t held_version, uint64_t held_digest) const {
+  SyncPlan plan;
+  uint64_t known_digest = digest_;
+  if (has_model && held_version < version()) {
+    plan.records = records_after(held_version, &known_digest);
+  }
+  const bool is_known = held_version == version() || !plan.records.empty();
+  if (has_model && is_known && held_digest == known_digest) {
+    plan.cause = plan.records.empty() ? SyncCause::kCurrent : SyncCause::kBehind;
+    return plan;
+  }
+  if (has_model && has_anchor_ && held_version + 1 == version() && held_digest == model_digest_) {
+    // The phase made no step: the device has the model.
+    plan.cause = SyncCause::kPhase;
+    plan.snapshot = replica_.model();
+    plan.snapshot_version = version();
+    plan.snapshot_digest = digest_;
+    plan.snapshot_parts = replica_.parts();
+    return plan;
+  }
+  plan.cause = !has_model                 ? SyncCause::kJoined
+               : held_version > version() ? SyncCause::kAhead
+               : is_known                 ? SyncCause::kMismatch
+                                          : SyncCause::kShorter;
+  plan.snapshot = is_known && has_model ? models_.find(held_version) : nullptr;
+  plan.snapshot_mean = models_.find_mean(held_version);
+  plan.snapshot_version = held_version;
+  plan.snapshot_digest = known_digest;
+  if (plan.snapshot == nullptr) {
+    plan.snapshot = replica_.model();
+    plan.snapshot_mean = replica_.mean();
+    plan.snapshot_version = version();
+    plan.snapshot_digest = digest_;
+    plan.records.clear();
+  }
+  if (plan.snapshot_version == version()) {
+    plan.snapshot_parts |= replica_.parts();
+  }
+  return plan;
+}
+
+std::string Ledger::state_text() const {
+  std::string text = "sequence=" + std::to_string(last_sequence_) + " state=" + std::to_string(run_state_) +
+                     " extensions=" + std::to_string(extension_count_);
+  if (has_version()) {
+    text += " version=" + std::to_string(version()) + " digest=" + hex(replica_.digest());
+  }
+  text += " on_time=" + std::to_string(tally_.on_time_count) + " late=" + std::to_string(tally_.late_count) +
+          " partial=" + std::to_string(tally_.partial_count) + "\n";
+  if (has_anchor_) {
+    text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
+  }
+  if (delay_switch_.sample_count > 0) {
+    text += std::string("delay_rule=") + (delay_switch_.is_switched ? "late" : "early") +
+            " samples=" + std::to_string(delay_switch_.sample_count) + " mean=" + std::to_string(delay_switch_.mean) +
+            "\n";
+  }
+  if (average_.count() > 0) {
+    text += "average=" + std::to_string(average_.count()) +
+            " digest=" + hex(digest_values(kDigestStart, parameters_.shape.size(), average_.model().data())) + "\n";
+  }
+  if (tally_.on_time_count + tally_.late_count > 0) {
+    VersionRecord record;
+    const Status status = aggregator_->finish(&record);
+    uint64_t payload_digest = kDigestStart;
+    for (const uint8_t byte : encode_payload(record)) {
+      payload_digest = digest_byte(payload_digest, byte);
+    }
+    text += "fold=" + hex(payload_digest) + " status=" + status_text(status) + "\n";
+  }
+  for (const LoggedRecord& logged : log_) {
+    text += "log=" + std::to_string(logged.record.version) + " digest=" + hex(logged.record.digest) + "\n";
+  }
+  for (uint32_t i = 0; i < fleet_.size(); ++i) {
+    const Device& device = fleet_.at(i);
+    text += "device=" + device.name + " task=" + std::to_string(device.task_sequence) + "@" +
+            std::to_string(device.task_version) + (device.is_task_open ? " open" : "") +
+            " steps=" + std::to_string(device.task_steps) + " step_us=" + std::to_string(device.step_time_us) +
+            " judged=" + std::to_string(device.judged.task_sequence) + ":" + std::to_string(device.judged.verdict) +
+            ":" + std::to_string(device.judged.reason) + ":" + std::to_string(device.judged.version) + ":" +
+            std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
+            " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
+            std::to_string(device.accepted.version) + " joined=" + std::to_string(device.rounds_joined) +
+            " refused=" + std::to_string(device.refused_count) + (device.is_member ? " member" : "") +
+            " folded=" + std::to_string(device.updates_folded) + " late=" + std::to_string(device.updates_late) + "\n";
+  }
+  return text;
+}
+
+void Ledger::fold_again_for_test(const FoldInput& input) { static_cast<void>(aggregator_->add(input)); }
+
+}  // namespace gradstream

@@ -1,0 +1,179 @@
+// What the journal of a run says: the state that every record moves, and nothing else does.
+//
+// A live coordinator and one that recovers call the same apply() for the same records, so that recovery cannot differ
+// from the life before it. Deciding is the coordinator's; here nothing is decided.
+#ifndef GRADSTREAM_SERVER_COORDINATOR_LEDGER_H_
+#define GRADSTREAM_SERVER_COORDINATOR_LEDGER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/coordinator/fleet.h"
+#include "server/journal/store.h"
+#include "server/rules/aggregator.h"
+#include "server/rules/model_average.h"
+#include "server/rules/record.h"
+#include "server/run/run_parameters.h"
+#include "server/run/straggler.h"
+
+namespace gradstream {
+
+// Why a device needs what it is sent.
+enum class SyncCause : uint8_t {
+  kCurrent,   // it holds the current model: nothing
+  kBehind,    // it missed versions: their records
+  kJoined,    // it holds no model: a snapshot
+  kShorter,   // the records would be longer than a snapshot, are forgotten, or do not exist: a snapshot
+  kMismatch,  // its digest is not that of the version it claims: a snapshot
+  kAhead,     // it holds a version that is not there yet, since the database is an older copy: a snapshot
+  kPhase,     // it holds the model, and a phase has brought tensors beside it: these
+};
+const char* sync_cause_name(SyncCause cause);
+
+// How a device gets from the model it holds to the current one: first the snapshot, if there is one, then the records.
+// The snapshot that repairs a wrong model is of the device's own version where that is still known, so that the records
+// after it, on which its correction rests, are not lost to it. Pointers are valid until the next version.
+struct SyncPlan {
+  SyncCause cause = SyncCause::kCurrent;
+  const Real* snapshot = nullptr;
+  const FixedWord* snapshot_mean = nullptr;  // where replicas hold one
+  uint32_t snapshot_version = 0;
+  uint64_t snapshot_digest = 0;
+  uint32_t snapshot_parts = part_bit(ModelPart::kModel);  // extra ones are those of the open version
+  std::vector<const VersionRecord*> records;
+};
+
+// What the tasks of the open version ask for, beside what the run's parameters say.
+struct TaskTerms {
+  SolverId solver = SolverId::kNone;
+  BatchMode batch_mode = BatchMode::kNone;
+  uint32_t local_step_count = 0;
+  uint32_t steps_min = 0;
+  Real step_size = 0;
+  Real proximal = 0;
+  Real curvature = 0;
+  bool draws_iterate = false;
+};
+
+// What has come in for the open version, for the operator's log.
+struct RoundTally {
+  uint32_t on_time_count = 0;
+  uint32_t late_count = 0;
+  uint32_t partial_count = 0;
+  double loss_before_sum = 0;
+  double loss_after_sum = 0;
+};
+
+class Ledger {
+ public:
+  Ledger(const RunParameters& parameters, const std::vector<std::string>& names);
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // kDataCorrupt: the record does not follow from those before it, or does not reach the digest it names. The ledger is
+  // then of no more use.
+  Status apply(const JournalRecord& record);
+
+  // The record, already applied, that opens version 0 with `start`, or, where that is empty, the point of the run's
+  // seed.
+  JournalRecord open_first_version(std::span<const Real> start);
+  // The record, already applied, that closes the open version with what was folded. step_status: kOk, or why these
+  // updates make no step; the model then stands still for this version. notes: of these updates.
+  JournalRecord close_version(Trigger trigger, Status* step_status, DelayNotes* notes);
+  TaskTerms task_terms() const;
+  // 1 / q of an answer of this device, were it accepted now (server/run/participation.h).
+  Real inverse_participation(uint32_t device) const;
+  // Whether an update of the open version's fold would be taken; codes of Aggregator::check.
+  Status check_fold(const FoldInput& input) const { return aggregator_->check(input); }
+
+  // Base version of the device's last update that the memory of the open version holds; none without.
+  std::optional<uint32_t> memory_stamp(uint32_t device) const { return aggregator_->stamp(device); }
+
+  bool has_version() const { return replica_.has_model(); }
+  uint32_t version() const { return replica_.version(); }
+  // Of the open version, from 0. A round of several phases counts once, also where the first one made nothing: a run
+  // has an end.
+  uint32_t round() const { return round_; }
+  uint64_t digest() const { return digest_; }
+  const Replica& replica() const { return replica_; }
+  const ModelAverage& average() const { return average_; }
+  gs_RunState run_state() const { return run_state_; }
+  bool is_over() const;  // finished or stopped
+  bool is_paused() const { return run_state_ == gs_RunState_RUN_STATE_PAUSED; }
+  // Whether the open version asks everybody for the gradient at it, before the round's step.
+  bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
+  uint64_t last_sequence() const { return last_sequence_; }
+  uint32_t extension_count() const { return extension_count_; }
+  // Of the open version, where the run switches its delay rule by a statistic.
+  const DelaySwitch& delay_switch() const { return delay_switch_; }
+  const RoundTally& tally() const { return tally_; }
+  Fleet& fleet() { return fleet_; }
+  const Fleet& fleet() const { return fleet_; }
+
+  // For a device that says it holds this model.
+  SyncPlan plan_sync(bool has_model, uint32_t held_version, uint64_t held_digest) const;
+
+  // All of the state, one line for each part, for tests that compare two ledgers.
+  std::string state_text() const;
+  // Folds a value once more, past the journal: a fault that the simulator must find.
+  void fold_again_for_test(const FoldInput& input);
+
+ private:
+  struct LoggedRecord {
+    VersionRecord record;
+    uint64_t digest_before = 0;
+    size_t size = 0;  // on the wire
+  };
+  // The records from `held` to version(), none if one of them is forgotten; digest_before: of the model at `held`.
+  std::vector<const VersionRecord*> records_after(uint32_t held, uint64_t* digest_before) const;
+
+  Status apply_task(const JournalRecord& record);
+  Status apply_update(const JournalRecord& record);
+  Status apply_verdict(const JournalRecord& record);
+  Status apply_version(const JournalRecord& record);
+  Status apply_run_event(const JournalRecord& record);
+  uint32_t round_after(const VersionRecord& next) const;
+  // Who is asked in the version that `next` leads to.
+  Cohort next_cohort(const VersionRecord& next) const;
+  // The record of a version that goes on from the average.
+  Status put_average(VersionRecord* record) const;
+  // After the replica has followed the record.
+  Status begin_version(const VersionRecord& record);
+  void remember(VersionRecord record);
+  JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
+  void judge(Device& device, const JournalRecord& record);
+
+  RunParameters parameters_;
+  Fleet fleet_;
+  std::vector<uint64_t> memory_;  // of the arena
+  Arena arena_;
+  Replica replica_;
+  ModelRing models_;
+  std::unique_ptr<Aggregator> aggregator_;
+  ModelAverage average_;
+  const std::vector<Real> probabilities_;  // of participation
+  uint32_t round_ = 0;
+  uint64_t digest_ = 0;
+  uint64_t model_digest_ = 0;  // of the open version's model alone
+  // Of an anchor phase's record, while the version that it led to is open.
+  bool has_anchor_ = false;
+  Real local_step_ = 0;
+  Real curvature_ = 0;
+  DelaySwitch delay_switch_;
+  gs_RunState run_state_ = gs_RunState_RUN_STATE_ACTIVE;
+  uint32_t extension_count_ = 0;
+  RoundTally tally_;
+  uint64_t last_sequence_ = 0;
+  // The last records, as many as may still be sent as a Log.
+  std::deque<LoggedRecord> log_;
+  size_t log_size_ = 0;
+  size_t log_size_max_ = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_COORDINATOR_LEDGER_H_

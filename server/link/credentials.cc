@@ -1,0 +1,116 @@
+#include "server/link/credentials.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <mbedtls/platform_util.h>
+#include <psa/crypto.h>
+#include <sys/stat.h>
+
+namespace gradstream {
+
+namespace {
+
+// Of a file. Reason: a P-256 certificate is a kilobyte, and some CAs may stand in one file.
+constexpr size_t kFileSizeMax = 65536;
+
+void wipe(std::string* text) { mbedtls_platform_zeroize(text->data(), text->size()); }
+
+// Empty, or a sentence about what is called so.
+std::string read_file(const std::string& path, const std::string& name, std::string* out) {
+  std::error_code ignored;
+  errno = std::filesystem::is_directory(path, ignored) ? EISDIR : 0;
+  std::ifstream file(path, std::ios::binary);
+  if (errno != EISDIR && file.is_open()) {
+    out->reserve(kFileSizeMax + 1);  // no copies of a key are left behind
+    for (std::istreambuf_iterator<char> at(file), end; at != end && out->size() <= kFileSizeMax; ++at) {
+      out->push_back(*at);
+    }
+    return out->size() > kFileSizeMax ? name + " is above 64 KiB: no PEM file of a certificate or its key" : "";
+  }
+  return name + " cannot be read: " + std::strerror(errno != 0 ? errno : EIO) +
+         "; check its path, and that the service's user may read it";
+}
+
+// What a sentence begins with: a server's files are known by their keys too, which may name one file.
+std::string text_of(CredentialFile file, const CredentialPaths& paths, CertificateRole role) {
+  const bool is_server = role == CertificateRole::kServer;
+  switch (file) {
+    case CredentialFile::kAuthority:
+      return (is_server ? "server.device_ca_file " : "") + paths.authority;
+    case CredentialFile::kCertificate:
+      return (is_server ? "server.certificate_file " : "") + paths.certificate;
+    case CredentialFile::kKey:
+      break;
+  }
+  return (is_server ? "server.certificate_key_file " : "") + paths.key;
+}
+
+std::span<const char> with_end(const std::string& text) { return {text.c_str(), text.size() + 1}; }
+
+}  // namespace
+
+bool is_read_by_others(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+}
+
+CredentialBundle::~CredentialBundle() {
+  for (std::string* const text : {&authority_, &certificate_, &key_}) {
+    wipe(text);
+  }
+}
+
+std::string CredentialBundle::read(const CredentialPaths& paths, CertificateRole role) {
+  std::string problem = read_file(paths.authority, text_of(CredentialFile::kAuthority, paths, role), &authority_);
+  if (problem.empty()) {
+    problem = read_file(paths.certificate, text_of(CredentialFile::kCertificate, paths, role), &certificate_);
+  }
+  return problem.empty() ? read_file(paths.key, text_of(CredentialFile::kKey, paths, role), &key_) : problem;
+}
+
+CredentialProblem CredentialBundle::parse_into(Credentials* out, CertificateRole role) const {
+  return out->parse({with_end(authority_), with_end(certificate_), with_end(key_)}, role);
+}
+
+std::string load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
+                             Credentials* out) {
+  if (psa_crypto_init() != PSA_SUCCESS) {  // a key is checked with random numbers
+    return "TLS cannot start: no random bytes from the operating system; check /dev/urandom";
+  }
+  std::string problem = bundle->read(paths, role);
+  if (problem.empty() && role == CertificateRole::kServer && is_read_by_others(paths.key)) {
+    problem = text_of(CredentialFile::kKey, paths, role) +
+              " can be read by others, and is the server's private key; chmod 600 " + paths.key;
+  }
+  if (!problem.empty()) {
+    return problem;
+  }
+  const CredentialProblem found = bundle->parse_into(out, role);
+  if (found.text == nullptr) {
+    return {};
+  }
+  return text_of(found.file, paths, role) + " " + found.text;
+}
+
+std::string CredentialBoard::load(const CredentialPaths& paths) {
+  const auto bundle = std::make_shared<CredentialBundle>();
+  Credentials parsed;
+  std::string problem = load_credentials(paths, CertificateRole::kServer, bundle.get(), &parsed);
+  if (problem.empty()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    bundle_ = bundle;
+  }
+  return problem;
+}
+
+std::shared_ptr<const CredentialBundle> CredentialBoard::read() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return bundle_;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,66 @@
+// The server's certificate, its key and the CA of its devices: read from files, and published to the threads that
+// shake hands, each of which parses a copy of its own.
+//
+//   home: load() --immutable texts--> TlsContext of each thread, at its next handshake
+#ifndef GRADSTREAM_SERVER_LINK_CREDENTIALS_H_
+#define GRADSTREAM_SERVER_LINK_CREDENTIALS_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/link/certificate.h"
+
+namespace gradstream {
+
+// Paths, all three or none.
+struct CredentialPaths {
+  std::string authority;    // server.device_ca_file
+  std::string certificate;  // server.certificate_file
+  std::string key;          // server.certificate_key_file
+  bool is_set() const { return !authority.empty(); }
+  bool operator==(const CredentialPaths&) const = default;
+};
+
+// The files' contents, wiped at the end.
+class CredentialBundle {
+ public:
+  CredentialBundle() = default;
+  ~CredentialBundle();
+  CredentialBundle(const CredentialBundle&) = delete;
+  CredentialBundle& operator=(const CredentialBundle&) = delete;
+
+  // Empty, or a sentence that names the file, the cause and the remedy.
+  std::string read(const CredentialPaths& paths, CertificateRole role);
+  CredentialProblem parse_into(Credentials* out, CertificateRole role) const;
+
+ private:
+  std::string authority_;
+  std::string certificate_;
+  std::string key_;
+};
+
+// Whether anybody but its owner has a right on a file that holds a secret. False where it is not there.
+bool is_read_by_others(const std::string& path);
+
+// Empty, or a sentence that names the file, of a server also its key in the configuration, the cause and the remedy.
+// *bundle is what was read. A server's key that others may read is refused; a device's key in the doctor's hands is its
+// user's affair.
+std::string load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,
+                             Credentials* out);
+
+class CredentialBoard {
+ public:
+  // Reads, checks, and publishes what is good: handshakes from now on. A sentence as above; then nothing has changed.
+  std::string load(const CredentialPaths& paths);
+  // From any thread. Null: nothing was loaded, and the server takes no certificates.
+  std::shared_ptr<const CredentialBundle> read() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const CredentialBundle> bundle_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_LINK_CREDENTIALS_H_

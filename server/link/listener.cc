@@ -1,0 +1,418 @@
+#include "server/link/listener.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "server/base/log.h"
+#include "server/base/ports.h"
+
+namespace gradstream {
+
+std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out) {
+  ErrorCode error;
+  out->open(endpoint.protocol(), error);
+  if (!error) {
+    out->set_option(Tcp::acceptor::reuse_address(true), error);
+    out->bind(endpoint, error);
+  }
+  if (!error) {
+    out->listen(Tcp::acceptor::max_listen_connections, error);
+  }
+  if (!error) {
+    return {};
+  }
+  ErrorCode ignored;
+  out->close(ignored);
+  const std::string where = "cannot listen on " + text_of(endpoint) + ": " + error.message();
+  if (error == asio::error::address_in_use) {
+    return where + "; stop the program that holds the port, or set " + key + " to another one (port 0: any)";
+  }
+  if (error == asio::error::access_denied) {
+    return where + "; ports below 1024 need privileges: set " + key + " to a higher one";
+  }
+  return where + "; set " + key + " to an address of this machine";
+}
+
+bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return false;
+  }
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  uint16_t port = 0;
+  const char* const begin = text.data() + colon + 1;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(begin, end, port);
+  ErrorCode error;
+  const auto address = asio::ip::make_address(host, error);
+  if (error || begin == end || parsed.ec != std::errc() || parsed.ptr != end) {
+    return false;
+  }
+  *out = Tcp::endpoint(address, port);
+  return true;
+}
+
+std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key) {
+  asio::io_context io;
+  Tcp::acceptor acceptor(io);
+  return open_acceptor(endpoint, key, &acceptor);
+}
+
+Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
+                   SessionOwner& owner)
+    : io_(io),
+      limits_(limits),
+      counters_(counters),
+      owner_(owner),
+      pool_(io, context, limits_.session, counters, fault_lines_, *this),
+      acceptor_(io),
+      accept_retry_(io) {}
+
+Listener::~Listener() {
+  close_accepting();
+  abort_all();
+}
+
+Status Listener::start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke, const CredentialBoard* board) {
+  for (PskLookup& lookup : lookups) {
+    threads_.push_back(
+        {std::make_unique<IoThread>(io_, std::move(lookup), allow_psk_ke, board, limits_.session, fault_lines_,
+                                    [this](std::vector<SessionReport>& reports) { on_reports(reports); }),
+         0});
+    if (const Status status = threads_.back().io->start(); status != Status::kOk) {
+      return status;
+    }
+  }
+  return Status::kOk;
+}
+
+std::string Listener::open(const Tcp::endpoint& endpoint) {
+  std::string problem = open_acceptor(endpoint, "server.listen", &acceptor_);
+  if (problem.empty()) {
+    // Linux hands the options of a listening socket on to those that it accepts: two system calls less for each.
+    ErrorCode ignored;
+    acceptor_.set_option(Tcp::no_delay(true), ignored);  // a handshake is small flights: Nagle costs 40 ms for each
+    acceptor_.set_option(asio::socket_base::send_buffer_size(static_cast<int>(limits_.send_buffer_size)), ignored);
+    accept();
+  }
+  return problem;
+}
+
+uint16_t Listener::port() const {
+  ErrorCode error;
+  const Tcp::endpoint endpoint = acceptor_.local_endpoint(error);
+  return error ? uint16_t{0} : endpoint.port();
+}
+
+// ---- To sessions ---------------------------------------------------------------------------------------------------
+
+void Listener::order(const Entry& entry, SessionOrder order) {
+  if (threads_.empty()) {
+    pool_.follow(std::move(order));
+  } else {
+    threads_[entry.thread].io->order(std::move(order));
+  }
+}
+
+void Listener::send(SessionId session, const ServerMessage& message, bool has_more) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end() || found->second.is_closing) {
+    return;
+  }
+  SessionOrder what;
+  what.session = session;
+  const Status status = make_frame(message, limits_.session, found->second.gauge.get(), &what.frame);
+  if (status == Status::kOutOfMemory) {
+    what.kind = SessionOrder::Kind::kOverload;
+    found->second.is_closing = true;
+  } else if (status != Status::kOk) {
+    log_event(LogLevel::kError, "message_not_encoded",
+              Fields().add("session", session).add("body", uint64_t{message.which_body}));
+    return;
+  }
+  what.frame.has_more = has_more;
+  order(found->second, std::move(what));
+}
+
+void Listener::close(SessionId session, gs_Reason reason) {
+  if (const auto found = sessions_.find(session); found != sessions_.end()) {
+    found->second.is_closing = true;
+    order(found->second, {SessionOrder::Kind::kClose, reason, session});
+  }
+}
+
+void Listener::answer_claim(SessionId session, gs_Reason reason) {
+  if (const auto found = sessions_.find(session); found != sessions_.end()) {
+    found->second.is_closing = true;
+    order(found->second, {SessionOrder::Kind::kAnswerClaim, reason, session});
+  }
+}
+
+void Listener::admit(SessionId session, TlsFault refusal, uint32_t device) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) {
+    return;
+  }
+  SessionOrder what;
+  what.kind = SessionOrder::Kind::kAdmit;
+  what.session = session;
+  what.device = device;
+  what.refusal = refusal;
+  order(found->second, std::move(what));
+}
+
+void Listener::flush() {
+  if (is_in_reports_) {
+    return;
+  }
+  if (threads_.empty()) {
+    pool_.flush();
+  }
+  for (const Thread& thread : threads_) {
+    thread.io->deliver();
+  }
+}
+
+void Listener::close_accepting() {
+  ErrorCode ignored;
+  acceptor_.close(ignored);
+  accept_retry_.cancel();
+}
+
+void Listener::drain(const gs_RetryWindow& retry) {
+  close_accepting();
+  if (threads_.empty()) {
+    pool_.drain(retry);
+  }
+  for (const Thread& thread : threads_) {
+    thread.io->drain(retry);
+  }
+  flush();
+}
+
+void Listener::abort_all() {
+  pool_.abort_all();
+  for (const Thread& thread : threads_) {
+    thread.io->stop();
+  }
+}
+
+void Listener::add_thread_counters(ShellCounters* total) const {
+  for (const Thread& thread : threads_) {
+    add_counters(thread.io->counters(), total);
+  }
+}
+
+uint64_t Listener::beaten_ms(uint64_t now_ms) {
+  uint64_t oldest_ms = now_ms;
+  for (const Thread& thread : threads_) {
+    oldest_ms = std::min(oldest_ms, thread.io->beaten_ms());
+    thread.io->beat();
+  }
+  return oldest_ms;
+}
+
+// ---- Accepting -----------------------------------------------------------------------------------------------------
+
+void Listener::accept() {
+  acceptor_.async_accept(accepted_peer_,
+                         [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
+}
+
+void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
+  if (error == asio::error::operation_aborted || !acceptor_.is_open()) {
+    return;
+  }
+  if (error) {
+    ++counters_.accept_failures;
+    if (is_log_due(&accept_failure_logged_ms_)) {
+      log_event(LogLevel::kError, "accept_failed",
+                Fields()
+                    .add("cause", error.message())
+                    .add("count", counters_.accept_failures)
+                    .add("connections", uint64_t{sessions_.size()})
+                    .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
+    }
+    accept_retry_.expires_after(kAcceptRetry);
+    accept_retry_.async_wait([this](const ErrorCode& cancelled) {
+      if (!cancelled) {
+        accept();
+      }
+    });
+    return;
+  }
+  ++counters_.connections_accepted;
+  if (sessions_.size() >= limits_.connection_count_max) {
+    ++counters_.connections_over_cap;
+    log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
+            "raise server.limits.connection_count_max");
+    ErrorCode ignored;
+    socket.close(ignored);
+    accept();
+    return;
+  }
+  make_room_for_handshake();
+  begin_session(std::move(socket));
+  flush();
+  accept();
+}
+
+void Listener::begin_session(Tcp::socket socket) {
+  const SessionId id = next_id_++;
+  Entry& entry = sessions_[id];
+  entry.gauge = std::make_shared<QueueGauge>(0);
+  half_open_[id] = address_of(accepted_peer_.address());
+  if (threads_.empty()) {
+    pool_.begin(id, std::move(socket), accepted_peer_, entry.gauge);
+    return;
+  }
+  const auto least = std::min_element(threads_.begin(), threads_.end(), [](const Thread& a, const Thread& b) {
+    return a.session_count < b.session_count;
+  });
+  entry.thread = static_cast<uint16_t>(least - threads_.begin());
+  ++least->session_count;
+  least->io->begin(id, std::move(socket), accepted_peer_, entry.gauge);
+}
+
+Listener::AddressKey Listener::address_of(const asio::ip::address& address) {
+  if (address.is_v4()) {
+    return address.to_v4().to_uint();
+  }
+  const asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_uint();
+  }
+  AddressKey key = 0;
+  const auto bytes = v6.to_bytes();
+  for (size_t i = 0; i < sizeof key; ++i) {
+    key = key << 8 | bytes[i];
+  }
+  return key;
+}
+
+void Listener::make_room_for_handshake() {
+  if (half_open_.size() < limits_.handshake_count_max) {
+    return;
+  }
+  std::map<AddressKey, size_t> counts;
+  for (const auto& [id, address] : half_open_) {
+    ++counts[address];
+  }
+  SessionId victim = 0;
+  size_t most = 0;
+  for (const auto& [id, address] : half_open_) {  // of addresses with as many, the one that came first
+    if (counts[address] > most) {
+      most = counts[address];
+      victim = id;
+    }
+  }
+  ++counters_.handshakes_over_cap;
+  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
+          "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
+  order(sessions_.at(victim), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, victim});
+  half_open_.erase(victim);  // now; of a thread's session the report of its end is still to come
+}
+
+void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
+  if (!is_log_due(last_ms)) {
+    return;
+  }
+  log_event(LogLevel::kWarn, event,
+            Fields()
+                .add("count", count)
+                .add("connections", uint64_t{sessions_.size()})
+                .add("half_open", uint64_t{half_open_.size()})
+                .add("remedy", remedy));
+}
+
+// ---- Sessions' reports ---------------------------------------------------------------------------------------------
+
+void Listener::on_reports(std::vector<SessionReport>& reports) {
+  is_in_reports_ = true;
+  for (const SessionReport& report : reports) {
+    switch (report.kind) {
+      case SessionReport::Kind::kEstablished:
+        on_session_established(report.session, report.device, report.claim);
+        break;
+      case SessionReport::Kind::kUnregistered:
+        on_session_unregistered(report.session, report.name);
+        break;
+      case SessionReport::Kind::kMessage:
+        on_session_message(report.session, report.device, report.message);
+        break;
+      case SessionReport::Kind::kClaim:
+        on_session_claim(report.session, report.claim, *report.identity);
+        break;
+      case SessionReport::Kind::kEnded:
+        on_session_ended(report.session);
+        break;
+    }
+  }
+  is_in_reports_ = false;
+  flush();
+}
+
+void Listener::on_session_established(SessionId session, uint32_t device, uint32_t claim) {
+  Entry& entry = sessions_.at(session);
+  entry.half_open = false;
+  half_open_.erase(session);
+  if (claim == 0) {  // any number of devices have the same claim
+    entry.device = device;
+    replace_silent(session, device);
+  }
+  owner_.on_session_established(session, device, claim);
+}
+
+// Or one device could take all connections.
+void Listener::replace_silent(SessionId session, uint32_t device) {
+  const auto [known, is_only] = silent_.try_emplace(device, session);
+  if (is_only) {
+    return;
+  }
+  const SessionId before = std::exchange(known->second, session);
+  order(sessions_.at(before), {SessionOrder::Kind::kReplace, gs_Reason_REASON_NONE, before});
+}
+
+void Listener::on_session_unregistered(SessionId session, const std::string& name) {
+  owner_.on_session_unregistered(session, name);
+}
+
+void Listener::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
+  if (sessions_.at(session).is_closing) {
+    return;
+  }
+  if (const auto silent = silent_.find(device); silent != silent_.end() && silent->second == session) {
+    silent_.erase(silent);
+  }
+  owner_.on_session_message(session, device, message);
+}
+
+void Listener::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+  if (!sessions_.at(session).is_closing) {
+    owner_.on_session_claim(session, claim, identity);
+  }
+}
+
+void Listener::on_session_ended(SessionId session) {
+  const auto found = sessions_.find(session);
+  const Entry entry = std::move(found->second);
+  sessions_.erase(found);
+  if (!threads_.empty()) {
+    --threads_[entry.thread].session_count;
+  }
+  const auto silent = silent_.find(entry.device);
+  if (silent != silent_.end() && silent->second == session) {
+    silent_.erase(silent);
+  }
+  if (entry.half_open) {
+    half_open_.erase(session);
+  } else {
+    owner_.on_session_ended(session);
+  }
+}
+
+}  // namespace gradstream

@@ -1,0 +1,139 @@
+// The listening socket and its sessions, under two caps.
+//
+// The sessions live on the thread of the listener's io_context ("home"), or, after start_threads(), each on one of
+// further threads (server/link/io_thread.h), which home accepts for and hands the socket to: the thread that has the
+// fewest. One acceptor, not one for each thread by SO_REUSEPORT: an accept costs a fiftieth of a handshake, the kernel
+// would share out connections by their addresses and not by load, and so the caps and the end of a drain stay numbers
+// of one thread. Threads or not, all functions are home's, and so are the calls of the owner.
+//
+// Over connection_count_max a new connection is closed at once. Over handshake_count_max half-open connections one of
+// them is closed for the new one: the oldest of the address that has most of them. A device finishes its handshake in
+// milliseconds to seconds, so the oldest is the one that stalls, and neither 50 silent peers nor a flood from one
+// address keeps a device out. Both are counted and logged, at most one line a second each. When the process has no
+// file descriptor left, accepting pauses and resumes by itself.
+//
+// A handshake that fails costs little (identity and key are judged before any curve arithmetic), so there is no limit
+// of them: behind one address may be a whole fleet. Lines of the log about them are limited (kFaultLines).
+//
+// A device has at most one established session that has not said Hello; its newest. Those that have are the
+// coordinator's to replace.
+#ifndef GRADSTREAM_SERVER_LINK_LISTENER_H_
+#define GRADSTREAM_SERVER_LINK_LISTENER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/link/io_thread.h"
+#include "server/link/session_pool.h"
+
+namespace gradstream {
+
+struct ListenerLimits {
+  SessionLimits session;
+  uint32_t connection_count_max = 1024;
+  uint32_t handshake_count_max = 64;
+  // Kernel memory of one connection's outgoing bytes. Reason: a peer that does not read is noticed, and costs little.
+  uint32_t send_buffer_size = 65536;
+};
+
+// Splits "host:port" ("127.0.0.1:7433", "[::1]:7433", "0.0.0.0:0"); false when it is none.
+bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
+// Whether the address can be listened on now: empty, or a sentence as that of Listener::open(). Nothing stays open.
+std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key = "server.listen");
+// Opens *out there. Empty, or a sentence that names the address, the cause and the remedy; key: what it is set by.
+std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out);
+
+class Listener : public SessionOwner {
+ public:
+  // Reports go to `owner`, for established sessions only. Everything must outlive the listener.
+  Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
+           SessionOwner& owner);
+  ~Listener() override;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  // Before open(), at most once: a thread for each of these, which calls it. Codes of TlsContext::start().
+  Status start_threads(std::vector<PskLookup> lookups, bool allow_psk_ke, const CredentialBoard* board = nullptr);
+  // Empty, or a sentence that names the address, the cause and the remedy.
+  std::string open(const Tcp::endpoint& endpoint);
+  uint16_t port() const;
+
+  // To one session; nothing happens once it has ended. What is sent leaves with flush(); has_more: see OutFrame.
+  void send(SessionId session, const ServerMessage& message, bool has_more = false);
+  void close(SessionId session, gs_Reason reason);
+  void answer_claim(SessionId session, gs_Reason reason);
+  void admit(SessionId session, TlsFault refusal, uint32_t device);
+  void flush();
+  void close_accepting();
+  // Drain to every session, then a close of each; a session with an update that has no Ack yet gets that first.
+  void drain(const gs_RetryWindow& retry);
+  // Ends all sessions without a word, and the threads. Of their sessions the last reports are still to come.
+  void abort_all();
+
+  // Sessions whose end has not been reported; of these, those that have not been reported as established.
+  size_t connection_count() const { return sessions_.size(); }
+  size_t handshake_count() const { return half_open_.size(); }
+  // Added to *total: what the threads have counted.
+  void add_thread_counters(ShellCounters* total) const;
+  // Of all threads, when the one that has shown it the longest ago last showed that it runs; asks them to show it
+  // again. By steady_ms(); without threads now_ms.
+  uint64_t beaten_ms(uint64_t now_ms);
+  // The session, or null once it has ended. Without threads only.
+  Session* find(SessionId session) const { return pool_.find(session); }
+
+ private:
+  // An IPv4 address, or the first 64 bits of an IPv6 one, which one machine may have all of.
+  using AddressKey = uint64_t;
+  struct Entry {
+    std::shared_ptr<QueueGauge> gauge;
+    uint32_t device = kNoDevice;  // once established, and no claim
+    uint16_t thread = 0;          // index
+    bool half_open = true;
+    bool is_closing = false;  // by this end: what its thread has read meanwhile counts no more
+  };
+  struct Thread {
+    std::unique_ptr<IoThread> io;
+    size_t session_count = 0;
+  };
+
+  void on_session_established(SessionId session, uint32_t device, uint32_t claim) override;
+  void on_session_unregistered(SessionId session, const std::string& name) override;
+  void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
+  void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_ended(SessionId session) override;
+  void on_reports(std::vector<SessionReport>& reports);
+  void accept();
+  void on_accepted(const ErrorCode& error, Tcp::socket socket);
+  void begin_session(Tcp::socket socket);
+  void order(const Entry& entry, SessionOrder order);
+  void make_room_for_handshake();
+  void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy);
+  static AddressKey address_of(const asio::ip::address& address);
+  void replace_silent(SessionId session, uint32_t device);
+
+  asio::io_context& io_;
+  const ListenerLimits limits_;
+  ShellCounters& counters_;
+  SessionOwner& owner_;
+  FaultLines fault_lines_;
+  SessionPool pool_;  // without threads
+  std::vector<Thread> threads_;
+  Tcp::acceptor acceptor_;
+  SteadyTimer accept_retry_;
+  Tcp::endpoint accepted_peer_;  // of the connection accepted last
+  std::map<SessionId, Entry> sessions_;
+  std::map<SessionId, AddressKey> half_open_;  // of these, in order of age
+  std::map<uint32_t, SessionId> silent_;       // by device: established, no Hello yet
+  SessionId next_id_ = 1;
+  bool is_in_reports_ = false;  // flush() waits for their end
+  uint64_t connection_cap_logged_ms_ = 0;
+  uint64_t handshake_cap_logged_ms_ = 0;
+  uint64_t accept_failure_logged_ms_ = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_LINK_LISTENER_H_

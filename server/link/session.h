@@ -1,0 +1,208 @@
+// One connection: TLS, frames in and out, a bounded queue, and one deadline in every state.
+//
+//   kTls -(kAdmit)-> kHello ----> kOpen ----> kClosing -> gone
+//   handshake_       answer_      idle (below) close_deadline_ms
+//   deadline_ms      deadline_ms
+//
+// kAdmit: by its certificate the peer is a device that the owner has to register first.
+// Over all states: a frame (or TLS record) begun is complete within frame_deadline_ms, and a write leaves within
+// write_deadline_ms. In kOpen the peer is due:
+//   after a Task              within the task's own deadline plus answer_deadline_ms (session_idle_max_ms without one)
+//   after Ack, Wait           within the retry window plus answer_deadline_ms
+//   after anything else sent  within answer_deadline_ms
+//   while this end owes it an answer: session_idle_max_ms (not after StatusReport, nor before an update's last piece:
+//   then the next frame within answer_deadline_ms, and all such frames together within session_idle_max_ms)
+// A deadline that fires is logged with its name, counted, answered with REASON_DEADLINE and ends in a close.
+//
+// Malformed bytes are answered REASON_MALFORMED; a queue over its cap ends the session with REASON_OVERLOADED.
+#ifndef GRADSTREAM_SERVER_LINK_SESSION_H_
+#define GRADSTREAM_SERVER_LINK_SESSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/link/claim.h"
+#include "runtime/link/codec.h"
+#include "runtime/link/frame.h"
+#include "server/base/asio_alias.h"
+#include "server/base/rate_limit.h"
+#include "server/link/shell_counters.h"
+#include "server/link/tls_stream.h"
+
+namespace gradstream {
+
+using SessionId = uint64_t;  // never reused
+
+// What keeping a frame costs beyond its bytes: its vector, its share of the queue, the heap's own bookkeeping.
+inline constexpr size_t kQueuedFrameOverhead = 64;
+
+// All in milliseconds unless the name says otherwise. Set from the configuration file.
+struct SessionLimits {
+  uint32_t handshake_deadline_ms = kHandshakeDeadlineMs;
+  uint32_t answer_deadline_ms = kAnswerDeadlineMs;
+  uint32_t frame_deadline_ms = kFrameDeadlineMs;
+  uint32_t write_deadline_ms = kAnswerDeadlineMs;
+  uint32_t close_deadline_ms = kFrameDeadlineMs;
+  uint32_t session_idle_max_ms = 600000;
+  // Frames that wait for one peer, in bytes of memory. Reason: two snapshots of a model of 64 K values.
+  uint32_t queue_size_max = 1U << 20;
+  // Window sent with a refusal: wider than the ordinary one.
+  uint32_t refusal_retry_min_ms = kRefusedRetryMinMs;
+  uint32_t refusal_retry_max_ms = 10000;
+};
+
+// Lines of the log about handshakes that fail and bytes that are no message, of the whole server. Reason: whoever can
+// reach the port could fill the disk; what is dropped is counted.
+inline constexpr RateLimit kFaultLines = {10, 100};
+
+// Shared by the sessions of all threads.
+class FaultLines {
+ public:
+  bool admit(uint64_t now_ms) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return meter_.admit(kFaultLines, now_ms);
+  }
+
+ private:
+  std::mutex mutex_;
+  RateMeter meter_;
+};
+
+// What waits for one peer, in bytes of memory (kQueuedFrameOverhead for each frame included), on its way to the session
+// and in its queue. Who makes a frame adds it, the session takes it off.
+using QueueGauge = std::atomic<size_t>;
+
+// A message as its session sends it.
+struct OutFrame {
+  std::vector<uint8_t> bytes;
+  uint64_t patience_ms = 0;  // the peer is due so long after it
+  bool is_ack = false;
+  bool has_more = false;  // its session keeps it until something is queued behind it, or the session closes
+};
+// From any thread. kOk: *gauge counts it; kOutOfMemory: it would be more than queue_size_max; else it cannot be
+// encoded.
+Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out);
+
+// Who owns the sessions. All calls come from the thread of the session's io_context.
+class SessionOwner {
+ public:
+  virtual ~SessionOwner() = default;
+  // device: enrolment index, proven; claim: not 0, it has proven that one, and is no device yet.
+  virtual void on_session_established(SessionId session, uint32_t device, uint32_t claim) = 0;
+  // Before it: a peer has proven a certificate of this device, and nobody has enrolled that. Answered by admit().
+  virtual void on_session_unregistered(SessionId session, const std::string& name) = 0;
+  virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
+  // Of a session of this claim; answered by answer_claim().
+  virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
+  // The last call for this session, and the only one for a session that never was established.
+  virtual void on_session_ended(SessionId session) = 0;
+};
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // socket: with TCP_NODELAY; its io_context's thread makes all calls. gauge: of this session.
+  Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge,
+          TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
+          SessionOwner& owner);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void start();
+  // queue() takes a message, flush() sends what is queued, so that messages of one origin leave in one write, and short
+  // ones in one TLS record; send() is both. Nothing happens when the session is closing.
+  void queue(const ServerMessage& message);
+  void queue(OutFrame frame);
+  void flush();
+  void send(const ServerMessage& message);
+  // Sends a Drain and ends the session; where an update has begun to come, after its Ack.
+  void drain(const ServerMessage& message);
+  // Ends the session after what was queued. reason: sent in a Refuse unless REASON_NONE.
+  void close(gs_Reason reason);
+  // A message that make_frame() has no room for ends it.
+  void overload();
+  // The answer to on_session_unregistered(): kNone, and the device is this one; else why it may not come in.
+  void admit(TlsFault refusal, uint32_t device);
+  // The answer to a claim ends its session.
+  void answer_claim(gs_Reason reason);
+  // Ends it at once, without a word; on_session_ended() is still called.
+  void abort();
+
+  SessionId id() const { return id_; }
+  const std::string& identity() const { return stream_->identity(); }
+  uint32_t device() const { return stream_->device(); }
+  uint32_t claim() const { return stream_->claim(); }
+  bool is_half_open() const { return state_ == State::kTls || state_ == State::kAdmit; }
+  bool is_open() const { return state_ == State::kHello || state_ == State::kOpen; }
+  // Established, and nothing has been heard of it yet.
+  bool is_silent() const { return state_ == State::kHello; }
+  size_t queued_size() const { return *gauge_; }
+
+ private:
+  enum class State : uint8_t { kNew, kTls, kAdmit, kHello, kOpen, kClosing, kGone };
+  enum class Deadline : uint8_t { kNone, kHandshake, kHello, kFrame, kWrite, kIdle, kClose };
+
+  void pump();
+  void pump_handshake();
+  void establish();
+  void pump_input();
+  void pump_output();
+  size_t sendable_count() const;
+  void write_queued();
+  void on_frame(std::span<const uint8_t> payload);
+  void on_claim(std::span<const uint8_t> payload);
+  Result<size_t> encode_refusal(gs_Reason reason, uint8_t* frame) const;
+  void refuse_malformed(const char* what);
+  void queue_frame(std::span<const uint8_t> frame);
+  void note_received(const DeviceMessage& message);
+  void note_sent(const OutFrame& frame);
+  void drop_queue();
+  void fail_tls();
+  bool may_log_fault();
+  void refuse_device_at_claim();
+  void begin_closing();
+  void end();
+  uint64_t now_ms() const;
+  Deadline next_deadline(uint64_t* when_ms) const;
+  void arm_timer();
+  void on_deadline(Deadline deadline);
+
+  const SessionId id_;
+  TlsContext& context_;
+  const SessionLimits& limits_;
+  ShellCounters& counters_;
+  FaultLines& fault_lines_;
+  SessionOwner* owner_;
+  const Tcp::endpoint peer_;
+  std::shared_ptr<TlsStream> stream_;
+  SteadyTimer timer_;
+  uint64_t timer_ms_ = 0;  // when it fires; 0: not armed
+  State state_ = State::kNew;
+  bool pumping_ = false;
+  FrameReader reader_;
+  std::list<std::vector<uint8_t>> queue_;  // an empty deque would take half a kilobyte
+  bool tail_has_more_ = false;             // of the queue's last frame
+  const std::shared_ptr<QueueGauge> gauge_;
+  // Beginnings of what the deadlines measure; 0: not running.
+  uint64_t state_begin_ms_ = 0;
+  uint64_t frame_begin_ms_ = 0;
+  uint64_t write_begin_ms_ = 0;
+  uint64_t peer_due_ms_ = 0;
+  uint64_t exchange_due_ms_ = 0;  // whatever it sends meanwhile; as of the last thing that this end said
+  bool owes_answer_ = false;      // this end, to the last frame of the peer
+  std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
+  bool upload_begun_ = false;                     // a first piece came, its Ack has not left
+  bool knows_no_claims_ = false;                  // a device that was given a claim in place of an identity
+  uint64_t wire_counted_sent_ = 0;
+  uint64_t wire_counted_received_ = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_LINK_SESSION_H_

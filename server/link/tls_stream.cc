@@ -1,0 +1,680 @@
+#include "server/link/tls_stream.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <mbedtls/error.h>
+#include <mbedtls/platform.h>
+#include <mbedtls/platform_util.h>
+#include <psa/crypto.h>
+
+namespace gradstream {
+
+namespace {
+
+// Bytes read from the socket at once: a few records, so that a pipelined upload takes few system calls.
+constexpr size_t kScratchSize = 4096;
+// write() takes nothing more while so much waits for the socket: bounds the stream's own memory.
+constexpr size_t kOutHighWater = 4096;
+// Identities that the log shows; longer ones cannot be enrolled.
+constexpr size_t kIdentitySizeMax = 63;
+
+// x25519 first: half the time of P-256 on a small processor. P-256 for boards whose hardware has only that.
+constexpr uint16_t kGroups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519, MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
+                                MBEDTLS_SSL_IANA_TLS_GROUP_NONE};
+// A PSK is bound to SHA-256.
+constexpr int kCiphersuites[] = {MBEDTLS_TLS1_3_AES_128_GCM_SHA256, MBEDTLS_TLS1_3_AES_128_CCM_SHA256, 0};
+
+constexpr unsigned char kAlertUnknownPskIdentity = 115;
+constexpr unsigned char kAlertCertificateRequired = 116;
+
+// Codes of Mbed TLS's modules for X.509 and what it is made of (mbedtls/error.h).
+constexpr int kX509CodeFirst = 0x2080;
+constexpr int kX509CodeEnd = 0x4000;
+
+// The largest record that both ends may send: content, its type, tag and padding.
+constexpr size_t kRecordSizeMax = MBEDTLS_SSL_IN_CONTENT_LEN + 256;
+
+int random_bytes(void*, unsigned char* out, size_t size) {
+  return psa_generate_random(out, size) == PSA_SUCCESS ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+}
+
+// glibc's calloc takes nothing from the thread's cache of freed blocks, and a handshake is hundreds of short-lived
+// ones. explicit_bzero, as compilers make one calloc of malloc and memset.
+void* cached_calloc(size_t count, size_t size) {
+  size_t total = 0;
+  void* const block = __builtin_mul_overflow(count, size, &total) ? nullptr : std::malloc(total);
+  if (block != nullptr) {
+    explicit_bzero(block, total);
+  }
+  return block;
+}
+
+std::string mbedtls_text(int code) {
+  char text[128];
+  mbedtls_strerror(code, text, sizeof text);
+  return text;
+}
+
+}  // namespace
+
+const char* tls_fault_event(TlsFault fault) {
+  switch (fault) {
+    case TlsFault::kNone:
+      return "tls_ok";
+    case TlsFault::kNotTls:
+      return "tls_plain_text_peer";
+    case TlsFault::kTlsVersion:
+      return "tls_version";
+    case TlsFault::kUnknownIdentity:
+      return "tls_unknown_identity";
+    case TlsFault::kRevoked:
+      return "tls_revoked_identity";
+    case TlsFault::kInactive:
+      return "tls_inactive_identity";
+    case TlsFault::kExpiredKey:
+      return "tls_expired_key";
+    case TlsFault::kClaimEnded:
+      return "tls_claim_ended";
+    case TlsFault::kWrongKey:
+      return "tls_wrong_key";
+    case TlsFault::kNoPsk:
+      return "tls_no_psk";
+    case TlsFault::kKeyExchange:
+      return "tls_key_exchange";
+    case TlsFault::kRecordTooLarge:
+      return "tls_record_too_large";
+    case TlsFault::kCertificateExpired:
+      return "tls_certificate_expired";
+    case TlsFault::kCertificateEarly:
+      return "tls_certificate_not_yet_valid";
+    case TlsFault::kCertificateForeign:
+      return "tls_certificate_foreign";
+    case TlsFault::kCertificateUsage:
+      return "tls_certificate_usage";
+    case TlsFault::kCertificateName:
+      return "tls_certificate_name";
+    case TlsFault::kCertificateBroken:
+      return "tls_certificate_broken";
+    case TlsFault::kNoCertificate:
+      return "tls_no_certificate";
+    case TlsFault::kServerUntrusted:
+      return "tls_server_untrusted";
+    case TlsFault::kRegistrationLimit:
+      return "tls_registration_limit";
+    case TlsFault::kRegistrationFailed:
+      return "tls_registration_failed";
+    case TlsFault::kPeerAlert:
+      return "tls_peer_alert";
+    case TlsFault::kPeerClosed:
+      return "tls_peer_closed";
+    case TlsFault::kProtocol:
+      return "tls_protocol";
+  }
+  return "tls_protocol";
+}
+
+const char* tls_fault_remedy(TlsFault fault) {
+  switch (fault) {
+    case TlsFault::kNone:
+      return "";
+    case TlsFault::kNotTls:
+      return "the peer speaks no TLS: this port takes gradstream devices over TLS 1.3 only";
+    case TlsFault::kTlsVersion:
+      return "the peer speaks an older TLS: enable TLS 1.3 in its configuration";
+    case TlsFault::kUnknownIdentity:
+      return "enrol it with `gradstream device add`, or correct its identity file";
+    case TlsFault::kRevoked:
+      return "the device was revoked: enrol it under a new name to let it in again";
+    case TlsFault::kInactive:
+      return "the device is pending or disabled: `gradstream device enable` lets it in";
+    case TlsFault::kExpiredKey:
+      return "its key was rotated and the window is over: give it the file of the last `gradstream device rotate`";
+    case TlsFault::kClaimEnded:
+      return "the claim's time is over: `gradstream claim add` makes another one, and the device needs its file";
+    case TlsFault::kWrongKey:
+      return "its identity file is not the one that `gradstream device add` or `rotate` wrote last";
+    case TlsFault::kNoPsk:
+      return "configure the device's pre-shared key with psk_dhe_ke (x25519 or P-256)";
+    case TlsFault::kKeyExchange:
+      return "it asks for psk_ke, which is not allowed here: give the device psk_dhe_ke, or set server.allow_psk_ke = "
+             "true (no forward secrecy)";
+    case TlsFault::kRecordTooLarge:
+      return "the peer ignores record_size_limit (RFC 8449), and sends records of more than 1,024 bytes: use a client "
+             "that knows it";
+    case TlsFault::kCertificateExpired:
+      return "sign the device a new certificate, and compare its dates with this machine's clock";
+    case TlsFault::kCertificateEarly:
+      return "its time begins later: compare its dates with this machine's clock";
+    case TlsFault::kCertificateForeign:
+      return "sign the device's certificate by the CA of server.device_ca_file; if that CA was replaced, keep both in "
+             "the file for a while";
+    case TlsFault::kCertificateUsage:
+      return "sign it for clients: extendedKeyUsage clientAuth, keyUsage digitalSignature, a key over P-256";
+    case TlsFault::kCertificateName:
+      return "its CN is to be the device's name: 1 to 56 printable characters without spaces, commas, / and ~";
+    case TlsFault::kCertificateBroken:
+      return "the certificate cannot be read or its key is another one: ECDSA over P-256, at most 900 bytes, and the "
+             "key that it was signed for";
+    case TlsFault::kNoCertificate:
+      return "give the device a certificate of the device CA, or a pre-shared key";
+    case TlsFault::kServerUntrusted:
+      return "the device does not believe server.certificate_file: see its console; compare its CA, its dates and the "
+             "name that the device dials";
+    case TlsFault::kRegistrationLimit:
+      return "the device tries again; see registrations_per_s_max and registration_device_count_max of server.limits, "
+             "and who holds certificates for so many names";
+    case TlsFault::kRegistrationFailed:
+      return "free space or repair the disk; the device tries again by itself";
+    case TlsFault::kPeerAlert:
+      return "see the device's console";
+    case TlsFault::kPeerClosed:
+      return "none needed if the device was reset; else check the link";
+    case TlsFault::kProtocol:
+      return "check the link for lost or foreign bytes; the device dials again";
+  }
+  return "";
+}
+
+// ---- TlsContext ----------------------------------------------------------------------------------------------------
+
+TlsContext::TlsContext(PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board)
+    : lookup_(std::move(lookup)), allow_psk_ke_(allow_psk_ke), board_(board) {
+  mbedtls_ssl_config_init(&config_);
+  scratch_.resize(kScratchSize);
+}
+
+TlsContext::~TlsContext() { mbedtls_ssl_config_free(&config_); }
+
+Status TlsContext::start() {
+  mbedtls_platform_set_calloc_free(cached_calloc, std::free);
+  if (psa_crypto_init() != PSA_SUCCESS) {
+    return Status::kClosed;
+  }
+  if (mbedtls_ssl_config_defaults(&config_, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                  MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
+    return Status::kOutOfMemory;
+  }
+  int modes = MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL;
+  if (allow_psk_ke_) {
+    modes |= MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK;
+  }
+  if (board_ != nullptr) {
+    modes |= MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_EPHEMERAL;
+    mbedtls_ssl_conf_authmode(&config_, MBEDTLS_SSL_VERIFY_OPTIONAL);  // TlsStream::admit_certificate() is the judge
+    mbedtls_ssl_conf_cert_cb(&config_, &TlsContext::on_choose_certificate);
+  }
+  mbedtls_ssl_conf_tls13_key_exchange_modes(&config_, modes);
+  mbedtls_ssl_conf_min_tls_version(&config_, MBEDTLS_SSL_VERSION_TLS1_3);
+  mbedtls_ssl_conf_groups(&config_, kGroups);
+  mbedtls_ssl_conf_ciphersuites(&config_, kCiphersuites);
+  mbedtls_ssl_conf_rng(&config_, random_bytes, nullptr);
+  mbedtls_ssl_conf_psk_cb(&config_, &TlsContext::on_psk, this);
+  return Status::kOk;
+}
+
+// Those published last, which the board has checked. A certificate that has expired since is shown all the same: peers
+// name it.
+const std::shared_ptr<Credentials>& TlsContext::credentials() {
+  if (board_ != nullptr) {
+    auto bundle = board_->read();
+    if (bundle != bundle_) {
+      credentials_ = std::make_shared<Credentials>();
+      bundle->parse_into(credentials_.get(), CertificateRole::kServer);
+      bundle_ = std::move(bundle);
+    }
+  }
+  return credentials_;
+}
+
+// Called in every handshake, when its kind has been chosen.
+int TlsContext::on_choose_certificate(mbedtls_ssl_context* ssl) {
+  auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
+  if (!stream->identity_.empty()) {
+    // Beside a key that was refused, and of which the peer has been told, no certificate counts. Without a certificate
+    // of this end none is asked for, and who has offered a key must prove it.
+    const bool is_refused = !stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone;
+    return is_refused ? MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY : 0;
+  }
+  const Credentials& credentials = *stream->credentials_;
+  stream->has_shown_certificate_ = true;
+  mbedtls_ssl_set_hs_ca_chain(ssl, credentials.authority(), nullptr);
+  return mbedtls_ssl_set_hs_own_cert(ssl, credentials.certificate(), credentials.key());
+}
+
+int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned char* identity, size_t identity_size) {
+  auto* const self = static_cast<TlsContext*>(context);
+  auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
+  stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kIdentitySizeMax));
+  stream->identity_known_ = identity_size <= kIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
+  if (!stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone) {
+    // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
+    const unsigned char alert = !stream->identity_known_                         ? kAlertUnknownPskIdentity
+                                : stream->entry_.refusal == PskRefusal::kExpired ? MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR
+                                                                                 : MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
+    mbedtls_ssl_send_alert_message(ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+    return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
+  }
+  const int code = mbedtls_ssl_set_hs_psk(ssl, stream->entry_.key.data(), stream->entry_.key.size());
+  mbedtls_platform_zeroize(stream->entry_.key.data(), stream->entry_.key.size());
+  return code;
+}
+
+// ---- TlsStream -----------------------------------------------------------------------------------------------------
+
+TlsStream::TlsStream(Tcp::socket socket, TlsContext& context, std::function<void()> on_event)
+    : socket_(std::move(socket)), context_(context), on_event_(std::move(on_event)) {
+  mbedtls_ssl_init(&ssl_);
+}
+
+TlsStream::~TlsStream() { mbedtls_ssl_free(&ssl_); }
+
+Status TlsStream::start() {
+  ErrorCode ignored;
+  socket_.non_blocking(true, ignored);
+  if (mbedtls_ssl_setup(&ssl_, &context_.config_) != 0) {
+    return Status::kOutOfMemory;
+  }
+  mbedtls_ssl_set_user_data_p(&ssl_, this);
+  credentials_ = context_.credentials();
+  if (credentials_ != nullptr) {
+    mbedtls_ssl_set_verify(&ssl_, &TlsStream::on_verify, this);
+  }
+  mbedtls_ssl_set_bio(&ssl_, this, &TlsStream::bio_send, &TlsStream::bio_receive, nullptr);
+  arm_read();
+  return Status::kOk;
+}
+
+Status TlsStream::handshake() {
+  if (fault_ != TlsFault::kNone) {
+    return Status::kProtocolError;
+  }
+  if (!looks_like_tls()) {
+    return Status::kProtocolError;
+  }
+  for (;;) {
+    starved_ = false;
+    const int code = mbedtls_ssl_handshake(&ssl_);
+    if (code == 0) {
+      established_ = true;
+      const Status admitted = admit_certificate();
+      credentials_ = nullptr;
+      flush();
+      return admitted;
+    }
+    if (code == MBEDTLS_ERR_SSL_WANT_READ && !starved_) {
+      continue;  // it stopped between two messages although bytes are there
+    }
+    flush();
+    if (code == MBEDTLS_ERR_SSL_WANT_READ || code == MBEDTLS_ERR_SSL_WANT_WRITE) {
+      arm_read();
+      return Status::kWouldBlock;
+    }
+    return fail(code);
+  }
+}
+
+// Once for each certificate of the chain, the device's own last.
+int TlsStream::on_verify(void* stream, mbedtls_x509_crt* certificate, int depth, uint32_t* flags) {
+  auto* const self = static_cast<TlsStream*>(stream);
+  if (depth == 0) {
+    self->has_certificate_ = true;
+    self->identity_ = device_name_of(*certificate);
+    self->identity_known_ = true;
+    self->entry_.device = kNoDevice;
+    *flags |= self->identity_.empty() ? MBEDTLS_X509_BADCERT_CN_MISMATCH : 0;
+  }
+  return 0;
+}
+
+// Where this end has shown a certificate, no key has proven anything: the peer's certificate must, and its CN says who
+// it is; the fleet says whether that one may come in. It is refused here and not in the handshake, as Mbed TLS's server
+// would encrypt an alert there with keys that the peer has left behind. Also frees the certificate, which no idle
+// session needs.
+Status TlsStream::admit_certificate() {
+  if (!has_shown_certificate_) {
+    return Status::kOk;
+  }
+  const TlsFault fault = find_certificate_fault();
+  mbedtls_ssl_session* const session = ssl_.MBEDTLS_PRIVATE(session);
+  if (session->MBEDTLS_PRIVATE(peer_cert) != nullptr) {
+    mbedtls_x509_crt_free(session->MBEDTLS_PRIVATE(peer_cert));
+    mbedtls_free(session->MBEDTLS_PRIVATE(peer_cert));
+    session->MBEDTLS_PRIVATE(peer_cert) = nullptr;
+  }
+  if (fault != TlsFault::kNone) {
+    refuse(fault);
+    return Status::kProtocolError;
+  }
+  const bool is_known = context_.lookup_(identity_, &entry_);
+  mbedtls_platform_zeroize(entry_.key.data(), entry_.key.size());
+  if (!is_known) {
+    entry_ = {};
+    entry_.device = kNoDevice;
+  }
+  switch (entry_.refusal) {
+    case PskRefusal::kRevoked:
+      refuse(TlsFault::kRevoked);
+      break;
+    case PskRefusal::kInactive:
+      refuse(TlsFault::kInactive);
+      break;
+    default:
+      return Status::kOk;  // the generations of its key say nothing about a certificate
+  }
+  return Status::kProtocolError;
+}
+
+TlsFault TlsStream::find_certificate_fault() const {
+  constexpr uint32_t kUsage = MBEDTLS_X509_BADCERT_KEY_USAGE | MBEDTLS_X509_BADCERT_EXT_KEY_USAGE |
+                              MBEDTLS_X509_BADCERT_BAD_PK | MBEDTLS_X509_BADCERT_BAD_KEY;
+  const uint32_t flags = mbedtls_ssl_get_verify_result(&ssl_);
+  return !has_certificate_                                 ? TlsFault::kNoCertificate
+         : (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0 ? TlsFault::kCertificateForeign
+         : (flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0     ? TlsFault::kCertificateExpired
+         : (flags & MBEDTLS_X509_BADCERT_FUTURE) != 0      ? TlsFault::kCertificateEarly
+         : (flags & kUsage) != 0                           ? TlsFault::kCertificateUsage
+         : identity_.empty()                               ? TlsFault::kCertificateName
+         : flags != 0                                      ? TlsFault::kCertificateBroken
+                                                           : TlsFault::kNone;
+}
+
+void TlsStream::refuse(TlsFault fault) {
+  unsigned char alert = MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
+  switch (fault) {
+    case TlsFault::kUnknownIdentity:
+      alert = kAlertUnknownPskIdentity;
+      break;
+    case TlsFault::kCertificateExpired:  // "has expired or is not currently valid" (RFC 8446, 6.2)
+    case TlsFault::kCertificateEarly:
+      alert = MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED;
+      break;
+    case TlsFault::kCertificateForeign:
+      alert = MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA;
+      break;
+    case TlsFault::kCertificateUsage:
+      alert = MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT;
+      break;
+    case TlsFault::kCertificateName:
+    case TlsFault::kCertificateBroken:
+      alert = MBEDTLS_SSL_ALERT_MSG_BAD_CERT;
+      break;
+    case TlsFault::kNoCertificate:
+      alert = kAlertCertificateRequired;
+      break;
+    case TlsFault::kRegistrationLimit:
+      alert = MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN;
+      break;
+    case TlsFault::kRegistrationFailed:
+      alert = MBEDTLS_SSL_ALERT_MSG_INTERNAL_ERROR;
+      break;
+    default:
+      break;
+  }
+  mbedtls_ssl_send_alert_message(&ssl_, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+  fault_ = fault;
+}
+
+Result<size_t> TlsStream::read(uint8_t* out, size_t size) {
+  if (fault_ != TlsFault::kNone) {
+    return Status::kProtocolError;
+  }
+  for (;;) {
+    starved_ = false;
+    const int code = mbedtls_ssl_read(&ssl_, out, size);
+    if (code > 0) {
+      return static_cast<size_t>(code);
+    }
+    if (code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
+      continue;  // not an error
+    }
+    if (code == MBEDTLS_ERR_SSL_WANT_READ && !starved_) {
+      continue;  // seen with data pending
+    }
+    if (code == MBEDTLS_ERR_SSL_WANT_READ || code == MBEDTLS_ERR_SSL_WANT_WRITE) {
+      flush();
+      arm_read();
+      return Status::kWouldBlock;
+    }
+    if (code == 0 || code == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || code == MBEDTLS_ERR_SSL_CONN_EOF) {
+      return Status::kClosed;
+    }
+    flush();
+    return fail(code);
+  }
+}
+
+Status TlsStream::write(std::span<const uint8_t> bytes) {
+  if (shut_ || peer_gone_ || !established_ || fault_ != TlsFault::kNone) {
+    return Status::kClosed;
+  }
+  if (!can_write()) {
+    return Status::kWouldBlock;
+  }
+  // The BIO takes everything, so that a write never stops half-way and no bytes need to be repeated. A peer's
+  // record_size_limit below ours makes several records of one frame.
+  while (!bytes.empty()) {
+    const int code = mbedtls_ssl_write(&ssl_, bytes.data(), bytes.size());
+    if (code <= 0) {
+      return fail(code);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(code));
+  }
+  return Status::kOk;
+}
+
+bool TlsStream::can_write() const { return out_.size() < kOutHighWater; }
+
+void TlsStream::flush() {
+  if (writing_ || out_.empty() || !socket_.is_open()) {
+    return;
+  }
+  in_flight_ = std::exchange(out_, {});
+  // Nearly always the socket takes a flight at once, and nothing has to be waited for.
+  ErrorCode refusal;
+  const size_t sent = socket_.write_some(asio::buffer(in_flight_), refusal);
+  if (!refusal) {
+    wire_bytes_sent_ += sent;
+    in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<ptrdiff_t>(sent));
+    if (in_flight_.empty()) {
+      in_flight_ = {};  // an idle stream keeps no memory for its last flight
+      return;
+    }
+  }  // else the write below meets the same error, and reports it as an event
+  writing_ = true;
+  const auto self = shared_from_this();
+  asio::async_write(socket_, asio::buffer(in_flight_),
+                    [self](const ErrorCode& error, size_t size) { self->on_written(error, size); });
+}
+
+void TlsStream::on_written(const ErrorCode& error, size_t size) {
+  writing_ = false;
+  in_flight_ = {};
+  wire_bytes_sent_ += size;
+  if (error) {
+    peer_gone_ = true;
+    out_.clear();
+  }
+  flush();
+  if (shut_ && !writing_ && !fin_sent_ && socket_.is_open()) {
+    fin_sent_ = true;
+    ErrorCode ignored;
+    socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  }
+  notify();
+}
+
+void TlsStream::shut_down() {
+  if (shut_) {
+    return;
+  }
+  if (established_ && fault_ == TlsFault::kNone && !peer_gone_) {
+    mbedtls_ssl_close_notify(&ssl_);
+  }
+  shut_ = true;
+  input_ = {};
+  flush();
+  if (!writing_ && socket_.is_open()) {
+    fin_sent_ = true;
+    ErrorCode ignored;
+    socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  }
+  arm_read();
+}
+
+void TlsStream::close() {
+  on_event_ = nullptr;
+  ErrorCode ignored;
+  socket_.close(ignored);
+}
+
+void TlsStream::arm_read() {
+  if (reading_ || peer_gone_ || !input_.empty() || !socket_.is_open()) {
+    return;
+  }
+  reading_ = true;
+  socket_.async_wait(Tcp::socket::wait_read,
+                     [self = shared_from_this()](const ErrorCode& error) { self->on_readable(error); });
+}
+
+void TlsStream::on_readable(const ErrorCode& error) {
+  reading_ = false;
+  ErrorCode code = error;
+  const size_t size = code ? 0 : socket_.read_some(asio::buffer(context_.scratch_), code);
+  wire_bytes_received_ += size;
+  if (code == asio::error::would_block || (!code && shut_)) {
+    arm_read();
+    return;
+  }
+  if (code) {
+    peer_gone_ = true;
+  } else {
+    input_ = {context_.scratch_.data(), size};
+  }
+  notify();
+  // The next stream reads into the same scratch. What is left is what the owner does not take now.
+  kept_ = std::vector<uint8_t>(input_.begin(), input_.end());
+  input_ = kept_;
+}
+
+void TlsStream::notify() {
+  const auto on_event = on_event_;  // close() inside the call empties the member
+  if (on_event) {
+    on_event();
+  }
+}
+
+// The first two bytes of a TLS record are 22 (handshake) and 3. Whatever else begins a connection is named as what it
+// is, instead of as an invalid record.
+bool TlsStream::looks_like_tls() {
+  const size_t size = input_.size();
+  if (size == 0 || wire_bytes_received_ != size) {
+    return true;  // nothing yet, or no longer at the beginning
+  }
+  const uint8_t* const first = input_.data();
+  if (first[0] == MBEDTLS_SSL_MSG_HANDSHAKE && (size < 2 || first[1] == 3)) {
+    return true;
+  }
+  fault_ = TlsFault::kNotTls;
+  fault_detail_.assign(reinterpret_cast<const char*>(first), std::min<size_t>(size, 16));
+  return false;
+}
+
+int TlsStream::bio_send(void* context, const unsigned char* bytes, size_t size) {
+  auto* const self = static_cast<TlsStream*>(context);
+  if (self->peer_gone_) {
+    return MBEDTLS_ERR_SSL_CONN_EOF;
+  }
+  self->out_.insert(self->out_.end(), bytes, bytes + size);
+  return static_cast<int>(size);
+}
+
+int TlsStream::bio_receive(void* context, unsigned char* out, size_t size) {
+  auto* const self = static_cast<TlsStream*>(context);
+  if (self->input_.empty()) {
+    self->starved_ = true;
+    return self->peer_gone_ ? MBEDTLS_ERR_SSL_CONN_EOF : MBEDTLS_ERR_SSL_WANT_READ;
+  }
+  const size_t taken = std::min(self->input_.size(), size);
+  std::memcpy(out, self->input_.data(), taken);
+  self->input_ = self->input_.subspan(taken);
+  self->track_records(out, taken);
+  return static_cast<int>(taken);
+}
+
+void TlsStream::track_records(const unsigned char* bytes, size_t size) {
+  while (size > 0) {
+    if (record_left_ > 0) {
+      const size_t taken = std::min(record_left_, size);
+      record_left_ -= taken;
+      bytes += taken;
+      size -= taken;
+      continue;
+    }
+    record_header_[record_header_size_++] = *bytes++;
+    --size;
+    if (record_header_size_ == sizeof record_header_) {
+      record_left_ = static_cast<size_t>(record_header_[3]) << 8 | record_header_[4];
+      record_header_size_ = 0;
+      record_size_ = record_left_;
+    }
+  }
+}
+
+// Of a handshake by certificate that did not come to its end; kNone: it is not the certificates'.
+TlsFault TlsStream::find_broken_certificate(int code) const {
+  if (established_ || !has_shown_certificate_) {
+    return TlsFault::kNone;
+  }
+  if (has_certificate_) {  // what its key has signed is wrong
+    return code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE ? TlsFault::kCertificateBroken : TlsFault::kNone;
+  }
+  // An alert, from before the peer's keys had changed or after.
+  if (code == MBEDTLS_ERR_SSL_INVALID_MAC || code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+    return TlsFault::kServerUntrusted;
+  }
+  // What cannot be parsed is an error of another module of Mbed TLS.
+  const bool is_unread = -code >= kX509CodeFirst && -code < kX509CodeEnd;
+  return is_unread ? TlsFault::kCertificateBroken : TlsFault::kNone;
+}
+
+Status TlsStream::fail(int code) {
+  if (fault_ != TlsFault::kNone) {
+    return Status::kProtocolError;
+  }
+  fault_detail_ = mbedtls_text(code);
+  if (const TlsFault of_certificate = find_broken_certificate(code); of_certificate != TlsFault::kNone) {
+    fault_ = of_certificate;
+  } else if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_size_ > kRecordSizeMax) {
+    fault_ = TlsFault::kRecordTooLarge;
+  } else if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION) {
+    fault_ = TlsFault::kTlsVersion;
+  } else if (!established_ && !identity_.empty() && !identity_known_) {
+    fault_ = TlsFault::kUnknownIdentity;
+  } else if (!established_ && !identity_.empty() && entry_.refusal != PskRefusal::kNone) {
+    fault_ = entry_.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
+             : entry_.refusal == PskRefusal::kInactive ? TlsFault::kInactive
+             : entry_.refusal == PskRefusal::kExpired  ? TlsFault::kExpiredKey
+                                                       : TlsFault::kClaimEnded;
+  } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE) {
+    fault_ = TlsFault::kWrongKey;
+  } else if (!established_ && !identity_.empty() && code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER &&
+             !context_.allow_psk_ke_) {
+    // Mbed TLS looks for a key exchange after the identity, and calls the one that is not allowed a missing extension.
+    fault_ = TlsFault::kKeyExchange;
+  } else if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+    fault_ = TlsFault::kPeerAlert;
+  } else if (code == MBEDTLS_ERR_SSL_CONN_EOF || code == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {
+    fault_ = TlsFault::kPeerClosed;
+  } else if (!established_ && identity_.empty() &&
+             (code == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER || code == MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE)) {
+    fault_ = TlsFault::kNoPsk;
+  } else {
+    fault_ = TlsFault::kProtocol;
+  }
+  return Status::kProtocolError;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,217 @@
+// A TLS 1.3 server session (Mbed TLS) over an Asio socket, with error codes.
+//
+//            socket --when it is readable--> input_ --BIO--> Mbed TLS --read()--> caller
+//   caller --write()--> Mbed TLS --BIO--> out_ --flush(): one send per flight; what the socket does not take waits-->
+//
+// Bytes are read into one buffer of the context, which all streams share; a stream keeps a copy of its own only of what
+// its owner leaves there. So an idle stream holds no buffers beside those of Mbed TLS.
+//
+// A pump, not a coroutine: Mbed TLS may want to write in order to read. The stream calls on_event whenever bytes came,
+// bytes left or the peer is gone; the owner then calls handshake(), read() and write() until they would block.
+//
+// Trust: the identity is the one of the pre-shared key that both ends proved (psk_dhe_ke with x25519 or P-256; psk_ke
+// where the context allows it), or the CN of a certificate that the device CA has signed, where the context has
+// credentials. No tickets, no renegotiation; records of at most 1,024 bytes. A peer offers one identity: an unknown one
+// is answered at once with the alert unknown_psk_identity; of a certificate it may be one that the owner registers
+// (is_unregistered()). What a peer sends is looked at only when it is admitted.
+//
+// A context and its streams belong to one thread. Several contexts may have threads of their own: the keys and random
+// numbers of PSA, which are the process's, are locked (MBEDTLS_THREADING_C); contexts are started before any of them
+// has a stream.
+#ifndef GRADSTREAM_SERVER_LINK_TLS_STREAM_H_
+#define GRADSTREAM_SERVER_LINK_TLS_STREAM_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mbedtls/ssl.h>
+
+#include "runtime/base/status.h"
+#include "server/base/asio_alias.h"
+#include "server/link/credentials.h"
+
+namespace gradstream {
+
+inline constexpr size_t kPskSize = 32;  // bytes
+using PskKey = std::array<uint8_t, kPskSize>;
+
+// What the fleet says of an identity.
+enum class PskRefusal : uint8_t {
+  kNone,
+  kRevoked,
+  kInactive,    // pending or disabled
+  kExpired,     // proves a key that a rotation has replaced, after its window
+  kClaimEnded,  // a claim whose time is over
+};
+inline constexpr uint32_t kNoDevice = UINT32_MAX;
+struct PskEntry {
+  PskKey key = {};
+  uint32_t device = 0;  // enrolment index; kNoDevice: of a claim
+  uint32_t claim = 0;   // its id; 0: this is a device
+  PskRefusal refusal = PskRefusal::kNone;
+};
+// false: no such identity. Called on the thread of the context's streams, in the middle of a handshake: it must not
+// wait.
+using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
+
+enum class TlsFault : uint8_t {
+  kNone,
+  kNotTls,              // the first bytes are no TLS record
+  kTlsVersion,          // the peer speaks TLS, but not 1.3
+  kUnknownIdentity,     // nobody of that name is enrolled
+  kRevoked,             // enrolled once, revoked since
+  kInactive,            // pending or disabled
+  kExpiredKey,          // of a generation that a rotation has ended
+  kClaimEnded,          // a claim whose time is over
+  kWrongKey,            // the identity is known, its key differs
+  kNoPsk,               // the peer offers no pre-shared key or no key exchange of ours
+  kKeyExchange,         // the identity is known, but offered with psk_ke alone, which the context does not allow
+  kRecordTooLarge,      // the peer sends records beyond record_size_limit
+  kCertificateExpired,  // by certificate: of the device CA, but its time is over
+  kCertificateEarly,    // its time has not come
+  kCertificateForeign,  // not signed by the device CA
+  kCertificateUsage,    // not for clients
+  kCertificateName,     // its CN is no device's name, or there is none
+  kCertificateBroken,   // cannot be read, or the peer does not prove its key
+  kNoCertificate,       // the peer has none and no pre-shared key
+  kServerUntrusted,     // the peer broke off at this end's certificate
+  kRegistrationLimit,   // an unknown device, and no more are registered now
+  kRegistrationFailed,  // an unknown device, and the database failed
+  kPeerAlert,           // the peer ended it with an alert
+  kPeerClosed,          // the peer closed the connection
+  kProtocol,            // anything else that is no TLS 1.3
+};
+// Stable identifier for log lines ("tls_wrong_key"), and a sentence with the remedy.
+const char* tls_fault_event(TlsFault fault);
+const char* tls_fault_remedy(TlsFault fault);
+
+// What all sessions share. Must outlive them.
+class TlsContext {
+ public:
+  // allow_psk_ke: also the key exchange without forward secrecy, for the smallest boards.
+  // board: of the certificates that are taken beside keys, loaded; null: none are. Must outlive the context.
+  TlsContext(PskLookup lookup, bool allow_psk_ke, const CredentialBoard* board = nullptr);
+  ~TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+  // kOk, or kClosed when the random generator cannot be seeded, kOutOfMemory. Once, before the first stream.
+  Status start();
+
+ private:
+  friend class TlsStream;
+  static int on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned char* identity, size_t identity_size);
+  static int on_choose_certificate(mbedtls_ssl_context* ssl);
+  const std::shared_ptr<Credentials>& credentials();
+
+  PskLookup lookup_;
+  bool allow_psk_ke_;
+  const CredentialBoard* board_;
+  std::shared_ptr<const CredentialBundle> bundle_;  // that the credentials were parsed from
+  std::shared_ptr<Credentials> credentials_;
+  mbedtls_ssl_config config_ = {};
+  std::vector<uint8_t> scratch_;  // what one read of one stream takes, see TlsStream
+};
+
+class TlsStream : public std::enable_shared_from_this<TlsStream> {
+ public:
+  TlsStream(Tcp::socket socket, TlsContext& context, std::function<void()> on_event);
+  ~TlsStream();
+  TlsStream(const TlsStream&) = delete;
+  TlsStream& operator=(const TlsStream&) = delete;
+
+  // Begins to read. The socket has TCP_NODELAY: a handshake is small flights, and Nagle costs 40 ms for each.
+  // kOutOfMemory.
+  Status start();
+  // kOk: established. kWouldBlock: call again on the next event. Any other: dead, see fault().
+  Status handshake();
+  // After handshake(): by its certificate the peer is a device that nobody has enrolled. The owner calls admit() or
+  // refuse().
+  bool is_unregistered() const { return established_ && has_certificate_ && entry_.device == kNoDevice; }
+  void admit(uint32_t device) { entry_.device = device; }
+  // Tells an established peer by an alert; fault() is that one from now on.
+  void refuse(TlsFault fault);
+  // At least one byte. kWouldBlock; kClosed: the peer is gone; kProtocolError: see fault().
+  Result<size_t> read(uint8_t* out, size_t size);
+  // Takes all of the bytes (at most one record's worth) or none (kWouldBlock: call again after a flush() that leaves
+  // can_write(), or on the next event). flush() hands what was taken to the socket, in one send if none is under way;
+  // a socket that does not take all of it at once gets the rest later, and on_event is called then.
+  Status write(std::span<const uint8_t> bytes);
+  bool can_write() const;
+  void flush();
+  // Sends what was taken and close_notify, then FIN, then discards input until the peer closes: closing at once would
+  // reset the connection and lose the last words. on_event is called when that is done; call close() then, or when the
+  // owner's patience ends.
+  void shut_down();
+  bool shut_down_done() const { return shut_ && !writing_ && peer_gone_; }
+  // Frees the socket and never calls on_event again.
+  void close();
+
+  bool is_writing() const { return writing_; }
+  // The peer has begun a TLS record and not finished it.
+  bool in_record() const { return record_header_size_ > 0 || record_left_ > 0; }
+  TlsFault fault() const { return fault_; }
+  // What the peer sent first, for kNotTls; the Mbed TLS error in words otherwise.
+  const std::string& fault_detail() const { return fault_detail_; }
+  // The identity offered, proven once handshake() returned kOk; its enrolment index.
+  const std::string& identity() const { return identity_; }
+  uint32_t device() const { return entry_.device; }
+  uint32_t claim() const { return entry_.claim; }
+  uint64_t wire_bytes_sent() const { return wire_bytes_sent_; }
+  uint64_t wire_bytes_received() const { return wire_bytes_received_; }
+
+ private:
+  friend class TlsContext;
+  static int bio_send(void* context, const unsigned char* bytes, size_t size);
+  static int bio_receive(void* context, unsigned char* out, size_t size);
+  static int on_verify(void* stream, mbedtls_x509_crt* certificate, int depth, uint32_t* flags);
+  Status admit_certificate();
+  TlsFault find_certificate_fault() const;
+  TlsFault find_broken_certificate(int code) const;
+  void arm_read();
+  void on_readable(const ErrorCode& error);
+  void on_written(const ErrorCode& error, size_t size);
+  bool looks_like_tls();
+  void track_records(const unsigned char* bytes, size_t size);
+  Status fail(int mbedtls_code);
+  void notify();
+
+  Tcp::socket socket_;
+  TlsContext& context_;
+  std::function<void()> on_event_;
+  mbedtls_ssl_context ssl_ = {};
+  std::span<const uint8_t> input_;  // received and not yet given to Mbed TLS: in the context's scratch, or in kept_
+  std::vector<uint8_t> kept_;
+  std::vector<uint8_t> out_;
+  std::vector<uint8_t> in_flight_;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool starved_ = false;    // the BIO had nothing to give since the last call into Mbed TLS
+  bool peer_gone_ = false;  // EOF or an error of the socket
+  bool shut_ = false;
+  bool fin_sent_ = false;
+  bool established_ = false;
+  uint8_t record_header_[5] = {};
+  size_t record_header_size_ = 0;
+  size_t record_left_ = 0;
+  size_t record_size_ = 0;  // of the one that began last
+  TlsFault fault_ = TlsFault::kNone;
+  std::string fault_detail_;
+  std::string identity_;
+  PskEntry entry_;
+  bool identity_known_ = false;
+  bool has_shown_certificate_ = false;        // of this end
+  bool has_certificate_ = false;              // the identity is its CN
+  std::shared_ptr<Credentials> credentials_;  // during the handshake
+  uint64_t wire_bytes_sent_ = 0;
+  uint64_t wire_bytes_received_ = 0;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_LINK_TLS_STREAM_H_

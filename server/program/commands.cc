@@ -1,0 +1,821 @@
+#include "server/program/commands.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "server/coordinator/fleet.h"
+#include "server/program/model_export.h"
+#include "server/program/run_export.h"
+#include "server/rules/record.h"
+#include "server/run/advice.h"
+#include "server/run/straggler.h"
+#include "server/watch/watch.h"
+
+namespace gradstream {
+
+namespace {
+
+int fail_database(const SqliteDatabase& database) { return fail(kExitDatabase, database.error()); }
+
+// What a verb works with.
+struct Opened {
+  CommonOptions options;
+  Config config;
+  SqliteDatabase database;
+};
+
+int open_both(const CommonOptions& options, bool may_create, Opened* out) {
+  out->options = options;
+  const int code = load(options, &out->config);
+  return code == kExitOk ? open_database(out->config, may_create, &out->database) : code;
+}
+
+// id: 0 for the active run, or the latest.
+int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run) {
+  const int code = open_both(options, false, out);
+  if (code != kExitOk) {
+    return code;
+  }
+  std::optional<RunRow> found;
+  const StoreStatus status = id == 0 ? out->database.current_run(&found) : out->database.find_run(id, &found);
+  if (status != StoreStatus::kOk) {
+    return fail_database(out->database);
+  }
+  if (!found && id != 0) {
+    return fail(kExitNotFound, "no run " + std::to_string(id) + "; `gradstream run list` shows all");
+  }
+  if (!found) {
+    return fail(kExitNotFound, "database " + out->config.server.database +
+                                   " holds no run; `gradstream serve` or `gradstream run start` begins one");
+  }
+  *run = *found;
+  return kExitOk;
+}
+
+int probe_server(const Config& config, DatabaseOwner* out) {
+  const std::string problem = DatabaseLock::probe(config.server.database, out);
+  return problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
+}
+
+// What makes a server serve a run that was just begun.
+std::string next_step(const DatabaseOwner& owner, uint32_t run) {
+  if (!owner.is_held || owner.may_serve(run)) {
+    return "gradstream serve";
+  }
+  return "none: the server (process " + std::to_string(owner.process) + ") goes over to it";
+}
+
+}  // namespace
+
+Line& Line::add(const std::string& key, const std::string& value) {
+  pairs_.push_back({key, value});
+  return *this;
+}
+
+Line& Line::add(const std::string& key, uint64_t value) {
+  pairs_.push_back({key, std::to_string(value), Kind::kNumber});
+  return *this;
+}
+
+Line& Line::add_hex(const std::string& key, uint64_t value) { return add(key, hex(value)); }
+
+Line& Line::add_quoted(const std::string& key, const std::string& value) {
+  pairs_.push_back({key, value, Kind::kQuoted});
+  return *this;
+}
+
+Line& Line::add_flag(const std::string& key, bool value) {
+  pairs_.push_back({key, value ? "yes" : "no", Kind::kFlag});
+  return *this;
+}
+
+Line& Line::add_list(const std::string& key, const std::string& text, std::vector<std::string> all) {
+  pairs_.push_back({key, text, Kind::kList, std::move(all)});
+  return *this;
+}
+
+void Line::print(const CommonOptions& options) const {
+  if (options.format == "json") {
+    nlohmann::ordered_json json;
+    for (const Pair& pair : pairs_) {
+      switch (pair.kind) {
+        case Kind::kNumber:
+          json[pair.key] = std::stoull(pair.value);
+          break;
+        case Kind::kFlag:
+          json[pair.key] = pair.value == "yes";
+          break;
+        case Kind::kList:
+          json[pair.key] = pair.all;
+          break;
+        default:
+          json[pair.key] = pair.value;
+      }
+    }
+    std::puts(json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    return;
+  }
+  std::string text;
+  for (const Pair& pair : pairs_) {
+    text += text.empty() ? "" : " ";
+    text +=
+        pair.kind == Kind::kQuoted ? pair.key + "=\"" + pair.value + "\"" : Fields().add(pair.key, pair.value).text();
+  }
+  std::puts(text.c_str());
+}
+
+int fail(ExitCode code, const std::string& sentence) {
+  std::fprintf(stderr, "gradstream: error: %s\n", sentence.c_str());
+  return code;
+}
+
+const char* exit_code_text(int code) {
+  switch (code) {
+    case kExitOk:
+      return "done";
+    case kExitInternal:
+      return "a contract inside the program was broken: report it with the log";
+    case kExitUsage:
+      return "the command line";
+    case kExitConfig:
+      return "the configuration: a file, a variable or --set";
+    case kExitDatabase:
+      return "the database is missing, there already, damaged, foreign, full, or served by another server";
+    case kExitNetwork:
+      return "the address cannot be listened on or reached, or TLS cannot start";
+    case kExitFrozen:
+      return "the configuration differs from the run's frozen parameters";
+    case kExitNotFound:
+      return "no such device, run or version; or the name is taken";
+    case kExitFile:
+      return "a file or folder cannot be read or written";
+    case kExitArithmetic:
+      return "the process flushes subnormal numbers to zero: its model would drift";
+    default:
+      return "";
+  }
+}
+
+int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
+  if (options.config.empty()) {
+    return fail(kExitUsage, "no configuration: name one with --config FILE or GRADSTREAM_CONFIG");
+  }
+  std::string errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
+  if (errors.empty()) {
+    return kExitOk;
+  }
+  errors.pop_back();  // the last newline
+  return fail(kExitConfig, errors);
+}
+
+int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
+  SqliteOptions options;
+  options.path = config.server.database;
+  options.may_create = may_create;
+  return out->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*out);
+}
+
+uint64_t wall_clock_ms() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
+}
+
+int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
+  if (const std::string problem = check_new_run(config.run); !problem.empty()) {
+    return fail(kExitConfig, "[run] " + problem);
+  }
+  *out = RunRow();
+  out->name = config.run.name;
+  out->parameters = canonical_text(config.run);
+  out->source = run_source(config.run);
+  out->digest = parameters_digest(config.run);
+  out->created_ms = wall_clock_ms();
+  return database.create_run(out) == StoreStatus::kOk ? int{kExitOk} : fail_database(database);
+}
+
+std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParameters& parameters,
+                                            const std::vector<DeviceRow>& devices, Store& journal,
+                                            uint32_t version_last, std::string* error) {
+  std::vector<std::string> names;
+  names.reserve(devices.size());
+  for (const DeviceRow& device : devices) {
+    names.push_back(device.name);
+  }
+  auto coordinator = std::make_unique<Coordinator>(run.id, parameters, std::move(names));
+  const StoreStatus read = journal.read([&](const JournalRecord& record) {
+    if (coordinator->replay(record) != Status::kOk) {
+      *error = "the journal of run " + std::to_string(run.id) + " does not replay at sequence " +
+               std::to_string(record.sequence) + "; restore the database from a copy, or use the release that wrote it";
+      return false;
+    }
+    return record.kind != RecordKind::kVersion || record.version < version_last;
+  });
+  if (!error->empty() || read != StoreStatus::kOk) {
+    return nullptr;
+  }
+  return coordinator;
+}
+
+std::string read_first_model(const Config& config, std::vector<Real>* out) {
+  const std::string& path = config.server.first_model;
+  out->clear();
+  if (path.empty()) {
+    return {};
+  }
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open()) {
+    return "cannot read server.first_model " + path + ": name a CSV file, such as `gradstream model export` writes";
+  }
+  const std::string problem = parse_csv(text, config.run.shape, out);
+  return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
+}
+
+int check_files(const Config& config, bool may_write) {
+  std::string problem;
+  if (!config.server.export_dir.empty()) {
+    problem = check_export_folder(config.server.export_dir, may_write);
+  }
+  if (problem.empty() && config.server.credentials.is_set()) {
+    problem = CredentialBoard().load(config.server.credentials);
+  }
+  if (problem.empty() && !config.server.http_listen.empty() && !config.server.http_token_file.empty()) {
+    std::string token;
+    problem = read_token(config.server.http_token_file, &token);
+  }
+  if (problem.empty() && config.has_run) {
+    std::vector<Real> model;
+    problem = read_first_model(config, &model);
+  }
+  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
+}
+
+int check_config(const CommonOptions& options, bool with_origins) {
+  Config config;
+  ConfigOrigins origins;
+  int code = load(options, &config, &origins);
+  if (code == kExitOk && !with_origins) {
+    const std::string problem = config.has_run ? check_new_run(config.run) : "";
+    code = problem.empty() ? check_files(config, false) : fail(kExitConfig, "[run] " + problem);
+  }
+  if (code == kExitOk && !with_origins) {
+    const std::string problem = check_database_file(config.server.database);
+    code = problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
+  }
+  if (code == kExitOk) {
+    std::fputs((with_origins ? config_text(config, origins) : config_text(config)).c_str(), stdout);
+    for (const std::string& sentence : config.has_run ? advice(config.run) : std::vector<std::string>()) {
+      std::printf("# advice: %s\n", sentence.c_str());
+    }
+  }
+  return code;
+}
+
+// ---- Runs ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A device takes part in one run at a time: kExitOk where no run but `run` is active.
+int find_no_other_active(SqliteDatabase& database, uint32_t run) {
+  std::optional<RunRow> current;
+  if (database.current_run(&current) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  if (!current || current->id == run || !is_active(current->state)) {
+    return kExitOk;
+  }
+  return fail(kExitNotFound, "run " + std::to_string(current->id) + " (" + current->name +
+                                 ") is active; end it with `gradstream run stop`, or keep it for later with "
+                                 "`gradstream run pause`");
+}
+
+// What a verb asks of a run.
+struct RunRequest {
+  bool (*may_follow)(StoredRunState state) = nullptr;
+  const char* refusal = "";                                 // after "run N is STATE"
+  StoredRunState requested = StoredRunState::kActive;       // of the run's server, which makes it so within a second
+  StoredRunState without_server = StoredRunState::kActive;  // the next server finds it
+  bool is_activating = false;
+};
+
+// From the state that it was read in: the server may be writing what came of the last request.
+int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool* changed) {
+  const std::string name = "run " + std::to_string(run.id);
+  if (!request.may_follow(run.state)) {
+    return fail(kExitNotFound, name + " is " + stored_run_state_text(run.state) + request.refusal);
+  }
+  DatabaseOwner owner;
+  int code = request.is_activating ? find_no_other_active(opened.database, run.id) : int{kExitOk};
+  if (code == kExitOk) {
+    code = probe_server(opened.config, &owner);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  const StoredRunState state = owner.may_serve(run.id) ? request.requested : request.without_server;
+  if (opened.database.exchange_run_state(run.id, run.state, state, changed) != StoreStatus::kOk) {
+    return fail_database(opened.database);
+  }
+  if (*changed) {
+    Line().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
+  }
+  return kExitOk;
+}
+
+int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
+  // Reason: a run that changes its state more often than this while it is asked once is in nobody's hands.
+  constexpr int kAttemptsMax = 10;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    Opened opened;
+    RunRow run;
+    bool changed = false;
+    int code = open_run(options, id, &opened, &run);
+    if (code == kExitOk) {
+      code = ask_once(request, opened, run, &changed);
+    }
+    if (code != kExitOk || changed) {
+      return code;
+    }
+  }
+  return fail(kExitDatabase, "the run's state changes all the time; let no other program write to it, and try again");
+}
+
+}  // namespace
+
+int run_start(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  int code = load(options, &config);
+  if (code == kExitOk && !config.has_run) {
+    code = fail(kExitConfig, options.config + " has no section [run]");
+  }
+  if (code == kExitOk) {
+    code = open_database(config, true, &database);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  if (code = find_no_other_active(database, 0); code != kExitOk) {
+    return code;
+  }
+  RunRow run;
+  code = create_run(database, config, &run);
+  DatabaseOwner owner;
+  if (code == kExitOk) {
+    code = probe_server(config, &owner);
+  }
+  if (code == kExitOk) {
+    Line()
+        .add("run", uint64_t{run.id})
+        .add("name", run.name)
+        .add_hex("parameters", run.digest)
+        .add("state", "active")
+        .add_quoted("next", next_step(owner, run.id))
+        .print(options);
+  }
+  return code;
+}
+
+int run_list(const CommonOptions& options) {
+  Opened opened;
+  if (const int code = open_both(options, false, &opened); code != kExitOk) {
+    return code;
+  }
+  SqliteDatabase& database = opened.database;
+  std::vector<RunRow> runs;
+  if (database.runs(&runs) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  for (const RunRow& run : runs) {
+    Line()
+        .add("run", uint64_t{run.id})
+        .add("name", run.name)
+        .add_hex("parameters", run.digest)
+        .add_quoted("state", stored_run_state_text(run.state))
+        .add("created_ms", run.created_ms)
+        .print(options);
+  }
+  return kExitOk;
+}
+
+int run_stop(const CommonOptions& options, uint32_t id) {
+  const auto may_stop = [](StoredRunState state) {
+    return state != StoredRunState::kFinished && state != StoredRunState::kStopped &&
+           state != StoredRunState::kStopRequested;
+  };
+  return ask({may_stop, " already", StoredRunState::kStopRequested, StoredRunState::kStopped}, options, id);
+}
+
+int run_pause(const CommonOptions& options, uint32_t id) {
+  const auto may_pause = [](StoredRunState state) {
+    return state == StoredRunState::kActive || state == StoredRunState::kResumeRequested;
+  };
+  return ask(
+      {may_pause, "; only an active run can be paused", StoredRunState::kPauseRequested, StoredRunState::kPaused},
+      options, id);
+}
+
+int run_resume(const CommonOptions& options, uint32_t id) {
+  const auto may_resume = [](StoredRunState state) {
+    return state == StoredRunState::kPaused || state == StoredRunState::kPauseRequested;
+  };
+  return ask({may_resume, "; only a paused run can be resumed (--run N names another one)",
+              StoredRunState::kResumeRequested, StoredRunState::kActive, true},
+             options, id);
+}
+
+// ---- The model -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// "latest" or a number; false for anything else.
+bool parse_version(const std::string& text, uint32_t* out) {
+  if (text == "latest") {
+    *out = UINT32_MAX;
+    return true;
+  }
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long value = std::strtoul(text.c_str(), &end, 10);
+  *out = static_cast<uint32_t>(value);
+  return !text.empty() && *end == '\0' && errno == 0 && value < UINT32_MAX && text.front() != '-';
+}
+
+}  // namespace
+
+int model_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what) {
+  const auto& [version, format, out, wants_average] = what;
+  uint32_t wanted = 0;
+  if (!parse_version(version, &wanted)) {
+    return fail(kExitUsage, "--version " + version + ": expected a number or latest");
+  }
+  Opened opened;
+  RunRow run;
+  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
+    return code;
+  }
+  SqliteDatabase& database = opened.database;
+  RunParameters parameters;
+  std::string error = parse_run_source(run.source, &parameters);
+  std::vector<DeviceRow> devices;
+  if (!error.empty() || database.devices(&devices) != StoreStatus::kOk) {
+    return error.empty() ? fail_database(database) : fail(kExitDatabase, error + "use the release that wrote it");
+  }
+  SqliteStore journal(database, run.id);
+  const auto coordinator = replay_journal(run, parameters, devices, journal, wanted, &error);
+  if (!coordinator) {
+    return error.empty() ? fail_database(database) : fail(kExitDatabase, error);
+  }
+  const Replica& model = coordinator->model();
+  if (!model.has_model()) {
+    const auto enrolled =
+        std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return d.is_active(); });
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
+                                   "served and " + std::to_string(parameters.device_count) + " devices are enrolled; " +
+                                   std::to_string(enrolled) + " are");
+  }
+  if (wanted != UINT32_MAX && model.version() != wanted) {
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
+                                   std::to_string(model.version()));
+  }
+  const ModelAverage& average = coordinator->average();
+  if (wants_average && average.count() == 0) {
+    return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no average at version " +
+                                   std::to_string(model.version()) +
+                                   ": average_period and average_from of the run say when one begins");
+  }
+  const std::span<const Real> values(wants_average ? average.model().data() : model.model(), model.shape().size());
+  std::vector<uint8_t> bytes = npy_bytes(model.shape(), values);
+  if (format == "csv" || (format.empty() && out.ends_with(".csv"))) {
+    const std::string text = csv_text(model.shape(), values);
+    bytes.assign(text.begin(), text.end());
+  }
+  const std::string problem = write_file_atomically(out, bytes);
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
+  const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
+  Line line;
+  line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
+  line.add_hex("digest", digest).add("file", out);
+  if (wants_average) {
+    line.add_quoted("average", average.text());
+  }
+  line.print(options);
+  return kExitOk;
+}
+
+// ---- Lineage -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<uint8_t> model_file_bytes(const Replica& model, bool is_csv) {
+  const std::span<const Real> values(model.model(), model.shape().size());
+  if (!is_csv) {
+    return npy_bytes(model.shape(), values);
+  }
+  const std::string text = csv_text(model.shape(), values);
+  return {text.begin(), text.end()};
+}
+
+int read_lineage_head(const std::string& path, LineageHead* out) {
+  std::ifstream file(path);
+  std::string first_line;
+  if (!std::getline(file, first_line)) {
+    return fail(kExitFile, "cannot read " + path + ": name a file that `gradstream run export` has written");
+  }
+  return parse_lineage_head(first_line, out) ? int{kExitOk} : fail(kExitFile, path + " is no lineage of this release");
+}
+
+// Finds head->version, the highest where it is UINT32_MAX.
+int find_exported_version(const SqliteDatabase& database, Store& journal, LineageHead* head) {
+  const std::string run = "run " + std::to_string(head->run);
+  const uint32_t wanted = head->version;
+  switch (find_version(journal, wanted, &head->version)) {
+    case VersionSearch::kFound:
+      return kExitOk;
+    case VersionSearch::kNone:
+      return fail(kExitNotFound, run + " has no version yet");
+    case VersionSearch::kNotThere:
+      return fail(kExitNotFound, run + " has no version " + std::to_string(wanted) + "; the latest is " +
+                                     std::to_string(head->version));
+    default:
+      return fail_database(database);
+  }
+}
+
+std::string folder_and_slash(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+int compare_lineage(const LineageSource& source, const LineageHead& head, const std::string& path) {
+  FileComparer lineage(path);
+  const std::string model_path = folder_and_slash(path) + head.model_file;
+  FileComparer model(model_path);
+  if (!lineage.is_open() || !model.is_open()) {
+    return fail(kExitFile, "cannot read " + (lineage.is_open() ? model_path : path));
+  }
+  std::unique_ptr<Coordinator> coordinator;
+  const std::string problem = write_lineage(
+      source, head, [&](std::string_view text) { return lineage.take(text); }, &coordinator);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
+  const char* const cause = " differs from what the journal says; it was changed, or is of another database";
+  if (!coordinator || !lineage.is_same()) {
+    return fail(kExitFile, path + ":" + std::to_string(lineage.line()) + cause);
+  }
+  const std::vector<uint8_t> bytes = model_file_bytes(coordinator->model(), head.model_file.ends_with(".csv"));
+  const bool is_same = model.take({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) && model.is_same();
+  return is_same ? int{kExitOk} : fail(kExitFile, model_path + cause);
+}
+
+int export_lineage(const LineageSource& source, const LineageHead& head, const std::string& path) {
+  FileWriter file(path);
+  std::unique_ptr<Coordinator> coordinator;
+  std::string problem = write_lineage(
+      source, head, [&](std::string_view text) { return file.write(text); }, &coordinator);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
+  if (coordinator) {  // the model first: a lineage names a file that is there
+    const bool is_csv = head.model_file.ends_with(".csv");
+    problem =
+        write_file_atomically(folder_and_slash(path) + head.model_file, model_file_bytes(coordinator->model(), is_csv));
+  }
+  problem = problem.empty() ? file.finish() : problem;
+  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
+}
+
+}  // namespace
+
+int run_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what, bool check) {
+  constexpr std::string_view kEnding = ".json";
+  if (!what.out.ends_with(kEnding)) {
+    return fail(kExitUsage, "--out " + what.out + ": expected a name that ends with .json");
+  }
+  LineageHead head;
+  int code = kExitOk;
+  if (check) {
+    code = read_lineage_head(what.out, &head);
+  } else if (!parse_version(what.version, &head.version)) {
+    code = fail(kExitUsage, "--version " + what.version + ": expected a number or latest");
+  }
+  Opened opened;
+  RunRow run;
+  if (code == kExitOk) {
+    code = open_run(options, check ? head.run : run_id, &opened, &run);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  SqliteStore journal(opened.database, run.id);
+  if (!check) {
+    const std::string stem = what.out.substr(0, what.out.size() - kEnding.size());
+    head.run = run.id;
+    head.model_file = stem.substr(stem.rfind('/') + 1) + (what.format == "csv" ? ".csv" : ".npy");
+  }
+  code = find_exported_version(opened.database, journal, &head);
+  RunParameters parameters;
+  std::vector<DeviceRow> devices;
+  if (code != kExitOk) {
+    return code;
+  }
+  const std::string error = parse_run_source(run.source, &parameters);
+  if (!error.empty() || opened.database.devices(&devices) != StoreStatus::kOk) {
+    return error.empty() ? fail_database(opened.database)
+                         : fail(kExitDatabase, error + "use the release that wrote it");
+  }
+  const LineageSource source = {run, parameters, devices, journal};
+  code = check ? compare_lineage(source, head, what.out) : export_lineage(source, head, what.out);
+  if (code == kExitOk) {
+    Line()
+        .add("run", uint64_t{head.run})
+        .add("version", uint64_t{head.version})
+        .add("file", what.out)
+        .add("model_file", head.model_file)
+        .add("state", check ? "proven" : "written")
+        .print(options);
+  }
+  return code;
+}
+
+// ---- Status --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct DeviceTally {
+  uint64_t tasks = 0;
+  uint64_t folded = 0;
+  uint64_t late = 0;
+  uint64_t refused = 0;
+  uint32_t last_task = 0;
+  uint32_t last_verdict = 0;
+  uint32_t last_version = 0;
+};
+
+void tally(const JournalRecord& record, DeviceTally* device) {
+  if (record.kind == RecordKind::kTaskIssued) {
+    ++device->tasks;
+    device->last_task = record.task_sequence;
+    return;
+  }
+  device->folded += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+  device->late += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
+  device->refused += record.verdict == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
+  device->last_verdict = record.verdict;
+  device->last_version = record.version;
+}
+
+// The open round, from the records after the last version.
+struct RoundView {
+  bool has_version = false;
+  uint32_t version = 0;
+  uint64_t digest = 0;
+  RunEvent event = RunEvent::kNone;
+  std::set<uint32_t> answered;
+  std::vector<uint8_t> opened_by;  // the record that led to the version: who is asked in it
+
+  void take(const JournalRecord& record) {
+    if (record.kind == RecordKind::kVersion) {
+      *this = {true, record.version, record.digest, RunEvent::kNone, {}, record.payload};
+    } else if (record.kind == RecordKind::kRunState) {
+      event = static_cast<RunEvent>(record.detail);
+    } else if (record.kind == RecordKind::kUpdate && record.verdict == gs_Verdict_VERDICT_FOLDED) {
+      answered.insert(record.device);
+    }
+  }
+  const char* state() const {
+    switch (event) {
+      case RunEvent::kNone:
+      case RunEvent::kResumed:
+        return has_version ? "active" : "waiting";
+      case RunEvent::kPaused:
+        return "paused";
+      case RunEvent::kExtended:
+        return "extended";
+      case RunEvent::kStalled:
+        return "stalled";
+      case RunEvent::kFinished:
+        return "finished";
+      case RunEvent::kStopped:
+        return "stopped";
+    }
+    return "unknown";
+  }
+};
+
+// wanted: the goal before the deadline, after it the least number that closes the round.
+void print_round(const CommonOptions& options, const RunRow& run, const RoundView& round,
+                 const RunParameters& parameters, const std::vector<DeviceRow>& devices) {
+  std::vector<std::string> names(devices.size());
+  for (const DeviceRow& device : devices) {
+    names[device.index] = device.name;
+  }
+  Fleet fleet(names);
+  for (const DeviceRow& device : devices) {
+    if (!device.is_active()) {
+      fleet.revoke(device.index);
+    }
+    fleet.at(device.index).answered_version = round.answered.contains(device.index) ? round.version : kNoVersion;
+  }
+  VersionRecord opened;
+  opened.version = round.version;
+  if (round.has_version && decode_payload(parameters, round.opened_by, &opened) == Status::kOk) {
+    fleet.set_cohort(opened.cohort);
+  }
+  const bool is_past_deadline = round.event == RunEvent::kExtended || round.event == RunEvent::kStalled;
+  const uint32_t wanted =
+      is_past_deadline ? update_least(parameters, fleet.asked_count()) : update_goal(parameters, fleet.asked_count());
+  if (!is_active(run.state)) {  // nobody is waited for
+    Line().add("round", uint64_t{round.version}).add("state", stored_run_state_text(run.state)).print(options);
+    return;
+  }
+  Line()
+      .add("round", uint64_t{round.version})
+      .add("state", round.state())
+      .add("answers", uint64_t{round.answered.size()})
+      .add("wanted", uint64_t{wanted})
+      .add_list("missing", fleet.missing(round.version), fleet.missing_names(round.version))
+      .print(options);
+}
+
+}  // namespace
+
+int status(const CommonOptions& options, uint32_t run_id) {
+  Opened opened;
+  RunRow run;
+  if (const int code = open_run(options, run_id, &opened, &run); code != kExitOk) {
+    return code;
+  }
+  SqliteDatabase& database = opened.database;
+  RunParameters parameters;
+  const std::string error = parse_run_source(run.source, &parameters);
+  if (!error.empty()) {
+    return fail(kExitDatabase, error + "use the release that wrote it");
+  }
+  RoundView round;
+  uint64_t records = 0;
+  std::map<uint32_t, DeviceTally> tallies;
+  SqliteStore journal(database, run.id);
+  const StoreStatus read = journal.read([&](const JournalRecord& record) {
+    ++records;
+    round.take(record);
+    if (record.kind != RecordKind::kVersion && record.kind != RecordKind::kRunState) {
+      tally(record, &tallies[record.device]);
+    }
+    return true;
+  });
+  std::vector<DeviceRow> devices;
+  if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  DatabaseOwner owner;
+  if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
+    return code;
+  }
+  const bool is_served = owner.is_held && owner.run == run.id;
+  const auto count = [&devices](DeviceState state) {
+    return static_cast<uint64_t>(
+        std::count_if(devices.begin(), devices.end(), [state](const DeviceRow& d) { return d.state == state; }));
+  };
+  Line line;
+  line.add("run", uint64_t{run.id})
+      .add("name", run.name)
+      .add_quoted("state", stored_run_state_text(run.state))
+      .add("version", uint64_t{round.version})
+      .add_hex("digest", round.digest)
+      .add("records", records)
+      .add("devices", count(DeviceState::kActive))
+      .add("revoked", count(DeviceState::kRevoked))
+      .add_flag("served", is_served)
+      .add("pending", count(DeviceState::kPending))
+      .add("disabled", count(DeviceState::kDisabled))
+      .print(options);
+  print_round(options, run, round, parameters, devices);
+  for (const DeviceRow& device : devices) {
+    const DeviceTally& t = tallies[device.index];
+    Line()
+        .add("device", device.name)
+        .add("index", uint64_t{device.index})
+        .add("state", device_state_text(device.state))
+        .add("tasks", t.tasks)
+        .add("folded", t.folded)
+        .add("late", t.late)
+        .add("refused", t.refused)
+        .add("last_task", uint64_t{t.last_task})
+        .add("last_verdict", verdict_text(t.last_verdict))
+        .add("last_version", uint64_t{t.last_version})
+        .print(options);
+  }
+  return kExitOk;
+}
+
+}  // namespace gradstream

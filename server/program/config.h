@@ -1,0 +1,155 @@
+// The configuration: TOML, sections [server], [server.limits] and [run]. A section [demo] belongs to the demo tool and
+// is not read here. Any other section or key is an error that names it, its line and the nearest known one.
+//
+//   the file -> FOLDER OF THE FILE/conf.d/*.toml, by name -> GRADSTREAM_SECTION_KEY -> --set section.key=value
+//
+// each over what stands before it. A variable's name is the key in capitals, its points as underscores:
+// GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS=5. GRADSTREAM_CONFIG names the file and is no key.
+//
+// [run] holds the fields of RunParameters under the keys of visit_fields(); update_goal = "all" means 0. The keys of
+// [server] and [server.limits] are those of visit_server_fields() and visit_limits() below.
+#ifndef GRADSTREAM_SERVER_PROGRAM_CONFIG_H_
+#define GRADSTREAM_SERVER_PROGRAM_CONFIG_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/base/log.h"
+#include "server/base/rate_limit.h"
+#include "server/link/credentials.h"
+#include "server/link/listener.h"
+#include "server/run/run_parameters.h"
+#include "server/store/store_thread.h"
+#include "server/watch/http.h"
+
+namespace gradstream {
+
+// Of a device that proves a certificate of the device CA, and that nobody has enrolled: it is turned away; enrolled,
+// and turned away until somebody enables it; enrolled and let in.
+inline constexpr const char* kRegistrations[] = {"off", "pending", "active"};
+
+struct ServerConfig {
+  std::string listen = "127.0.0.1:7433";  // address:port; port 0: any free one, named in the log
+  std::string database = "gradstream.db";
+  std::string export_dir;   // empty: no files; else runN_vNNNNNN.npy for each version
+  std::string first_model;  // a CSV file, one line a row: a new run begins at this point, not one drawn
+  std::string log_level = "info";
+  std::string http_listen;      // empty: none; else ADDRESS:PORT for people and monitors (server/watch/http.h)
+  std::string http_token_file;  // what a request must prove; needed beyond loopback
+  bool allow_psk_ke = false;    // also the key exchange without forward secrecy
+  CredentialPaths credentials;  // beside pre-shared keys, certificates of this CA; empty: none
+  std::string device_registration = "pending";  // of unknown devices by certificate: kRegistrations
+  // Threads for TLS and frames; 1: the coordinator's own. Reason for 1: one thread serves what a fleet of thousands
+  // sends, and nothing is handed from thread to thread; more pay where handshakes are many (docs/operating.md, Sizing).
+  uint32_t io_threads = 1;
+  ListenerLimits listener;
+  StoreThreadLimits store;
+  HttpLimits http;
+  // Of one device. Reason: a device that trains at all sends a few messages a second, one in a test without waits some
+  // hundred; 250 Pulls with their updates cost the server a twenty-fifth of a core (docs/operating.md, Sizing).
+  RateLimit device_messages = {500, 1000};
+  // Of unknown devices by certificate. Reason: each waits for the disk; hundreds a second would hold up a round, and
+  // a batch that is switched on together is in after minutes.
+  RateLimit registrations = {10, 100};
+  // Devices in the database from which on a certificate enrols no further one. Reason: a stolen CA key may not fill it.
+  uint32_t registration_device_count_max = 20000;
+  uint32_t drain_deadline_ms = 5000;  // from SIGTERM until sessions that do not leave are cut
+};
+
+// visit(key, field): strings and switches.
+template <typename Config, typename Visit>
+void visit_server_fields(Config& c, Visit&& visit) {
+  visit("listen", c.listen);
+  visit("database", c.database);
+  visit("export_dir", c.export_dir);
+  visit("first_model", c.first_model);
+  visit("log_level", c.log_level);
+  visit("http_listen", c.http_listen);
+  visit("http_token_file", c.http_token_file);
+  visit("allow_psk_ke", c.allow_psk_ke);
+  visit("device_ca_file", c.credentials.authority);
+  visit("certificate_file", c.credentials.certificate);
+  visit("certificate_key_file", c.credentials.key);
+  visit("device_registration", c.device_registration);
+}
+
+// visit(key, field, least, most): numbers. Times are in milliseconds, sizes in bytes.
+template <typename Config, typename Visit>
+void visit_limits(Config& c, Visit&& visit) {
+  constexpr uint32_t kDayMs = 86400000;
+  visit("io_threads", c.io_threads, 1U, 64U);
+  visit("connection_count_max", c.listener.connection_count_max, 1U, 1U << 20);
+  visit("handshake_count_max", c.listener.handshake_count_max, 1U, 1U << 16);
+  visit("send_buffer_size", c.listener.send_buffer_size, 2048U, 1U << 26);
+  visit("queue_size_max", c.listener.session.queue_size_max, 4096U, 1U << 30);
+  visit("handshake_deadline_ms", c.listener.session.handshake_deadline_ms, 1U, kDayMs);
+  visit("answer_deadline_ms", c.listener.session.answer_deadline_ms, 1U, kDayMs);
+  visit("frame_deadline_ms", c.listener.session.frame_deadline_ms, 1U, kDayMs);
+  visit("write_deadline_ms", c.listener.session.write_deadline_ms, 1U, kDayMs);
+  visit("close_deadline_ms", c.listener.session.close_deadline_ms, 1U, kDayMs);
+  visit("session_idle_max_ms", c.listener.session.session_idle_max_ms, 1U, kDayMs);
+  visit("refusal_retry_min_ms", c.listener.session.refusal_retry_min_ms, 0U, kDayMs);
+  visit("refusal_retry_max_ms", c.listener.session.refusal_retry_max_ms, 1U, kDayMs);
+  visit("store_batch_max", c.store.batch_count_max, 1U, 1U << 16);
+  visit("store_delay_ms", c.store.delay_ms, 0U, 1000U);
+  visit("store_retry_ms", c.store.retry_ms, 1U, kDayMs);
+  visit("drain_deadline_ms", c.drain_deadline_ms, 1U, kDayMs);
+  visit("device_messages_per_s_max", c.device_messages.per_second, 0U, 1000000U);
+  visit("device_message_burst_max", c.device_messages.burst, 1U, 1000000U);
+  visit("registrations_per_s_max", c.registrations.per_second, 0U, 1000000U);
+  visit("registration_burst_max", c.registrations.burst, 1U, 1000000U);
+  visit("registration_device_count_max", c.registration_device_count_max, 0U, 1U << 24);
+  visit("http_connection_count_max", c.http.connection_count_max, 1U, 1U << 12);
+  visit("http_request_size_max", c.http.request_size_max, 256U, 1U << 20);
+  visit("http_request_deadline_ms", c.http.request_deadline_ms, 1U, kDayMs);
+  visit("http_answer_deadline_ms", c.http.answer_deadline_ms, 1U, kDayMs);
+}
+
+struct Config {
+  ServerConfig server;
+  RunParameters run;
+  bool has_run = false;  // the file has a section [run]
+};
+
+// What is read, in this order.
+struct ConfigSources {
+  std::string path;                      // and conf.d/*.toml beside it
+  std::vector<std::string> environment;  // "NAME=value"; other names than GRADSTREAM_... are passed over
+  std::vector<std::string> overrides;    // "section.key=value", the value in TOML or a bare word
+};
+// Where the value of each "section.key" comes from: "FILE:LINE", a variable's name or "--set". A key that is not there
+// has its default.
+using ConfigOrigins = std::map<std::string, std::string>;
+
+// Empty, or one line for each error: `FILE:LINE: ...`, `GRADSTREAM_...: ...` or `--set ...: ...`. *out is complete only
+// when there is none. [run] is also checked by check_parameters(). origins may be null.
+std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
+std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
+
+// Every key as "section.key", in the order of config_text().
+std::vector<std::string> config_keys();
+// The value of one of them, as config_text() shows it.
+std::string value_text(const Config& config, const std::string& key);
+// Of the known words, at least one, that with the fewest edits to this one.
+std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
+
+// The variables of this process, for ConfigSources.
+std::vector<std::string> process_environment();
+
+// The path from the root, for lines that are read in another folder than the one that a relative path counts from.
+std::string absolute_path(const std::string& path);
+
+// The whole configuration as TOML that load_config() reads back to the same.
+std::string config_text(const Config& config);
+// The same with `# origin` behind each value.
+std::string config_text(const Config& config, const ConfigOrigins& origins);
+// Its section [run], what a database keeps of a run; and back (an error line, or empty), checked as load_config() does.
+std::string run_source(const RunParameters& run);
+std::string parse_run_source(const std::string& source, RunParameters* out);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_PROGRAM_CONFIG_H_

@@ -1,0 +1,43 @@
+// Why a device cannot reach a server: the client's side of a connection up to the end of the TLS handshake, step by
+// step, and at the first that fails its cause and the remedy. No message is sent, so that no live session is replaced.
+#ifndef GRADSTREAM_SERVER_PROGRAM_DOCTOR_H_
+#define GRADSTREAM_SERVER_PROGRAM_DOCTOR_H_
+
+#include <cstdint>
+#include <string>
+
+#include "server/link/credentials.h"
+
+namespace gradstream {
+
+struct DoctorOptions {
+  std::string host;
+  std::string port;
+  std::string identity_file;    // empty: an unknown identity, to see whether a server is there
+  CredentialPaths certificate;  // none: by pre-shared key; authority: the CA of the server
+  std::string server_name;      // that its certificate must be for; empty: the host
+  bool is_psk_ke = false;       // the key exchange without forward secrecy
+  uint32_t deadline_ms = 5000;  // of the connection, and again of the handshake
+};
+
+// cause: "none", or a stable word: "identity_file", "certificate_file", "dns", "nothing_listening", "unreachable",
+// "no_answer", "plain_text", "tls_version", "unknown_identity", "not_active", "wrong_key", "key_exchange",
+// "record_too_large", "server_busy", "closed", "handshake"; with a certificate also "certificate_name",
+// "certificate_kind", "certificate_expired" (or not valid yet), "certificate_foreign", "registration_limit",
+// "server_certificate", "no_certificates" (the server takes keys only).
+struct Diagnosis {
+  std::string cause = "none";
+  std::string step;     // that failed, or the last: "identity", "name", "connect", "tls"
+  std::string address;  // that was tried
+  std::string detail;
+  std::string remedy;
+  bool is_well() const { return cause == "none"; }
+};
+
+Diagnosis diagnose(const DoctorOptions& options);
+// "HOST:PORT" or "[ADDRESS]:PORT"; false: neither.
+bool split_target(const std::string& target, std::string* host, std::string* port);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_PROGRAM_DOCTOR_H_

@@ -1,0 +1,344 @@
+// The program `gradstream`: the aggregation server and the tools around its database.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "runtime/base/arithmetic.h"
+#include "runtime/base/status.h"
+#include "server/link/credentials.h"
+#include "server/program/commands.h"
+#include "server/program/doctor.h"
+
+namespace gradstream {
+
+// A broken contract of our own: say where and end, before anything wrong becomes durable.
+void assert_failed(const char* file, int line) {
+  std::fprintf(stderr, "gradstream: internal error at %s:%d; please report it with the log\n", file, line);
+  std::_Exit(kExitInternal);
+}
+
+namespace {
+
+// Where a verb is missing: what stands in its place, and what may. Empty: nothing does, and CLI11's sentence says it.
+std::string unknown_verb(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string path = "gradstream";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  const std::vector<std::string> words = at->remaining();
+  std::vector<std::string> known;
+  for (const CLI::App* verb : at->get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(verb->get_name());
+  }
+  if (words.empty() || known.empty()) {
+    return {};
+  }
+  if (words.front().starts_with('-')) {
+    return path + ": unknown option " + words.front() + "; " + path + " --help lists them";
+  }
+  std::string list;
+  for (const std::string& verb : known) {
+    list += (list.empty() ? "" : ", ") + verb;
+  }
+  return path + ": unknown verb " + words.front() + "; the nearest known one is " + nearest_of(words.front(), known) +
+         ", of " + list;
+}
+
+// Where the package puts it.
+constexpr const char* kInstalledConfig = "/etc/gradstream/gradstream.toml";
+
+std::string footer() {
+  std::string text = "exit codes:";
+  for (int code = 0; code <= kExitCodeMax; ++code) {
+    text += "\n  " + std::to_string(code) + "  " + exit_code_text(code);
+  }
+  return text;
+}
+
+struct Arguments {
+  CommonOptions common;
+  DoctorOptions doctor;
+  std::string target;
+  std::string out_folder;
+  bool is_pending = false;
+  bool replace = false;
+  uint32_t window_s = 86400;
+  std::string check_config;
+  std::string print_config;
+  std::string name;
+  std::string out;
+  uint32_t run = 0;
+  ExportOptions model;
+  bool check = false;
+  ClaimOptions claim;
+};
+
+void add_format(CLI::App* verb, Arguments* arguments) {
+  verb->add_option("--format", arguments->common.format, "of what is printed: text, or json with one object a line")
+      ->check(CLI::IsMember({"text", "json"}));
+}
+
+// has_format: not of a verb whose --format is that of a file.
+void add_common(CLI::App* verb, Arguments* arguments, bool has_format = true) {
+  verb->add_option("--config", arguments->common.config,
+                   std::string("the configuration file (TOML); without it ") + kInstalledConfig + " if that is there")
+      ->envname("GRADSTREAM_CONFIG");
+  verb->add_option("--set", arguments->common.overrides, "SECTION.KEY=VALUE, instead of what the file says; repeatable")
+      ->allow_extra_args(false);
+  if (has_format) {
+    add_format(verb, arguments);
+  }
+}
+
+void add_run_number(CLI::App* verb, Arguments* arguments) {
+  verb->add_option("--run", arguments->run, "its number; without it the active run, or the latest")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_serve(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const verb = app.add_subcommand(
+      "serve",
+      "serve the active run, or the latest; with none in the database, begin one from the configuration's [run]");
+  add_common(verb, arguments, false);  // its log has one form, its configuration is TOML
+  auto* const check = verb->add_option("--check-config", arguments->check_config,
+                                       "print the effective configuration (of FILE, or of --config) and exit");
+  auto* const print = verb->add_option("--print-config", arguments->print_config,
+                                       "the same unjudged, with the origin of each value behind it");
+  check->expected(0, 1);
+  print->expected(0, 1)->excludes(check);
+  verb->callback([arguments, check, print, code] {
+    for (const std::string& file : {arguments->check_config, arguments->print_config}) {
+      if (!file.empty()) {
+        arguments->common.config = file;
+      }
+    }
+    const bool with_origins = print->count() > 0;
+    *code =
+        check->count() > 0 || with_origins ? check_config(arguments->common, with_origins) : serve(arguments->common);
+  });
+}
+
+// A verb of `device` with a name and nothing else.
+void add_device_state(CLI::App* device, Arguments* arguments, int* code, const char* verb_name, const char* text,
+                      DeviceState state) {
+  auto* const verb = device->add_subcommand(verb_name, text);
+  add_common(verb, arguments);
+  verb->add_option("name", arguments->name, "its name")->required();
+  verb->callback([arguments, code, state] { *code = device_set_state(arguments->common, arguments->name, state); });
+}
+
+void add_device_keys(CLI::App* device, Arguments* arguments, int* code) {
+  auto* const add = device->add_subcommand("add", "enrol a device and write its identity file (mode 0600)");
+  add_common(add, arguments);
+  add->add_option("name", arguments->name, "its name, never used twice")->required();
+  add->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
+  add->add_flag("--pending", arguments->is_pending, "it is let in only after device enable");
+  add->callback([arguments, code] {
+    *code = device_add(arguments->common, arguments->name, arguments->out, arguments->is_pending);
+  });
+  auto* const import = device->add_subcommand("import", "enrol many: a file of lines NAME or NAME,KEY; all or none");
+  add_common(import, arguments);
+  import->add_option("file", arguments->target, "the file (CSV)")->required();
+  import->add_option("--out-folder", arguments->out_folder, "where NAME.identity of names without a key are written");
+  import->add_flag("--pending", arguments->is_pending, "they are let in only after device enable");
+  import->callback([arguments, code] {
+    *code = device_import(arguments->common, arguments->target, arguments->out_folder, arguments->is_pending);
+});
+auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
+add_common(rotate, arguments);
+rotate->add_option("name", arguments->name, "its name")->required();
+rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
+rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
+    ->capture_default_str();
+rotate->callback([arguments, code] {
+  *code = device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
+});
+}  // namespace
+
+void add_device(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const device =
+      app.add_subcommand("device", "enrol, list, rotate and revoke identities; a running server notices");
+  device->require_subcommand(1);
+  add_device_keys(device, arguments, code);
+  auto* const list = device->add_subcommand("list", "one line a device");
+  add_common(list, arguments);
+  list->callback([arguments, code] { *code = device_list(arguments->common); });
+  add_device_state(device, arguments, code, "enable", "let a pending or disabled device in", DeviceState::kActive);
+  add_device_state(device, arguments, code, "disable", "let a device in no more until it is enabled",
+                   DeviceState::kDisabled);
+  add_device_state(device, arguments, code, "revoke", "let a device in no more, for good", DeviceState::kRevoked);
+}
+
+void add_claim(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const claim = app.add_subcommand("claim", "credentials of a batch, by which devices enrol themselves");
+  claim->require_subcommand(1);
+  auto* const add = claim->add_subcommand("add", "make one, and write its identity file (mode 0600)");
+  add_common(add, arguments);
+  add->add_option("name", arguments->claim.name, "its name, never used twice")->required();
+  add->add_option("--out", arguments->claim.out, "the identity file to write; goes to the batch")->required();
+  add->add_option("--count-max", arguments->claim.count_max, "devices that it lets in")
+      ->check(CLI::Range(1U, 1U << 20))
+      ->capture_default_str();
+  add->add_option("--window-s", arguments->claim.window_s, "for how long, s")->capture_default_str();
+  add->add_flag("--pending", arguments->claim.is_pending, "they take part only after device enable");
+  add->callback([arguments, code] { *code = claim_add(arguments->common, arguments->claim); });
+  auto* const list = claim->add_subcommand("list", "one line a claim");
+  add_common(list, arguments);
+  list->callback([arguments, code] { *code = claim_list(arguments->common); });
+  auto* const end = claim->add_subcommand("end", "let nobody in by it any more; who came by it stays");
+  add_common(end, arguments);
+  end->add_option("name", arguments->claim.name, "its name")->required();
+  end->callback([arguments, code] { *code = claim_end(arguments->common, arguments->claim.name); });
+}
+
+void add_copies(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const save = app.add_subcommand("backup", "copy the database, also while a server writes to it");
+  add_common(save, arguments);
+  save->add_option("file", arguments->out, "the new file (mode 0600: it holds keys)")->required();
+  save->callback([arguments, code] { *code = backup(arguments->common, arguments->out); });
+  auto* const load = app.add_subcommand("restore", "make a copy the database again, while no server runs");
+  add_common(load, arguments);
+  load->add_option("file", arguments->target, "the copy; it stays as it is")->required();
+  load->add_flag("--replace", arguments->replace, "move a database that is there aside");
+  load->callback([arguments, code] { *code = restore(arguments->common, arguments->target, arguments->replace); });
+}
+
+int doctor(Arguments* arguments) {
+  DoctorOptions& options = arguments->doctor;
+  if (!split_target(arguments->target, &options.host, &options.port)) {
+    return fail(kExitUsage, "doctor " + arguments->target + ": expected HOST:PORT or [ADDRESS]:PORT");
+  }
+  const Diagnosis diagnosis = diagnose(options);
+  if (!options.identity_file.empty() && is_read_by_others(options.identity_file)) {
+    std::fprintf(stderr, "gradstream: warning: others may read the key in %s: chmod 600\n",
+                 options.identity_file.c_str());
+  }
+  Line line;
+  line.add("target", arguments->target)
+      .add("cause", diagnosis.cause)
+      .add("step", diagnosis.step)
+      .add("address", diagnosis.address)
+      .add("detail", diagnosis.detail)
+      .add("remedy", diagnosis.remedy)
+      .print(arguments->common);
+  return diagnosis.is_well() ? kExitOk : diagnosis.cause.ends_with("_file") ? kExitFile : kExitNetwork;
+}
+
+void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const verb = app.add_subcommand("doctor", "say why a device cannot connect, from where it is run");
+  verb->add_option("target", arguments->target, "HOST:PORT of the server")->required();
+  auto* const identity =
+      verb->add_option("--identity", arguments->doctor.identity_file, "the device's file; without it an unknown one");
+  CredentialPaths& files = arguments->doctor.certificate;
+  auto* const certificate =
+      verb->add_option("--certificate", files.certificate, "the device's, in place of --identity");
+  auto* const key = verb->add_option("--key", files.key, "of the certificate");
+  auto* const authority = verb->add_option("--server-ca", files.authority, "that has signed the server's certificate");
+  certificate->needs(key)->needs(authority)->excludes(identity);
+  key->needs(certificate);
+  authority->needs(certificate);
+  verb->add_option("--server-name", arguments->doctor.server_name, "that the server's certificate is for, if not HOST")
+      ->needs(certificate);
+  verb->add_flag("--psk-ke", arguments->doctor.is_psk_ke, "offer the key exchange without forward secrecy");
+  verb->add_option("--deadline-ms", arguments->doctor.deadline_ms, "of the connection, and again of the handshake, ms")
+      ->check(CLI::Range(1, 600000))
+      ->capture_default_str();
+  add_format(verb, arguments);
+  verb->callback([arguments, code] { *code = doctor(arguments); });
+}
+
+void add_run(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs");
+  run->require_subcommand(1);
+  auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
+  add_common(start, arguments);
+  start->callback([arguments, code] { *code = run_start(arguments->common); });
+  auto* const list = run->add_subcommand("list", "one line a run");
+  add_common(list, arguments);
+  list->callback([arguments, code] { *code = run_list(arguments->common); });
+  auto* const pause = run->add_subcommand("pause", "give no more tasks until it is resumed; answers still count");
+  add_common(pause, arguments);
+  add_run_number(pause, arguments);
+  pause->callback([arguments, code] { *code = run_pause(arguments->common, arguments->run); });
+  auto* const resume = run->add_subcommand("resume", "go on with a paused run");
+  add_common(resume, arguments);
+  add_run_number(resume, arguments);
+  resume->callback([arguments, code] { *code = run_resume(arguments->common, arguments->run); });
+  auto* const stop = run->add_subcommand("stop", "end a run for good; its model stays");
+  add_common(stop, arguments);
+  add_run_number(stop, arguments);
+  stop->callback([arguments, code] { *code = run_stop(arguments->common, arguments->run); });
+  auto* const lineage =
+      run->add_subcommand("export", "write which updates made a model (JSON), and the model beside it; or check both");
+  add_common(lineage, arguments, false);
+  add_run_number(lineage, arguments);
+  lineage->add_option("--version", arguments->model.version, "a number, or latest");
+  lineage->add_option("--format", arguments->model.format, "of the model: npy, or csv")
+      ->check(CLI::IsMember({"npy", "csv"}));
+  lineage->add_option("--out", arguments->model.out, "the file *.json to write, or to check")->required();
+  lineage->add_flag("--check", arguments->check, "compare the files with the database that they came from");
+  lineage->callback(
+      [arguments, code] { *code = run_export(arguments->common, arguments->run, arguments->model, arguments->check); });
+}
+
+void add_model(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const model = app.add_subcommand("model", "the trained model");
+  model->require_subcommand(1);
+  auto* const verb = model->add_subcommand("export", "rebuild a version from the journal and write it to a file");
+  add_common(verb, arguments, false);
+  add_run_number(verb, arguments);
+  verb->add_option("--version", arguments->model.version, "a number, or latest");
+  verb->add_flag("--average", arguments->model.wants_average,
+                 "the average of the versions up to it, of a run with average_period");
+  verb->add_option("--format", arguments->model.format, "npy or csv; without it by the file's ending, else npy")
+      ->check(CLI::IsMember({"npy", "csv"}));
+  verb->add_option("--out", arguments->model.out, "the file to write")->required();
+  verb->callback([arguments, code] { *code = model_export(arguments->common, arguments->run, arguments->model); });
+  auto* const state = app.add_subcommand("status", "a run and what each device did in it, from the database");
+  add_common(state, arguments);
+  add_run_number(state, arguments);
+  state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
+}
+
+int run_program(int argc, char** argv) {
+  if (!keeps_subnormals()) {
+    return fail(kExitArithmetic,
+                "this process flushes subnormal numbers to zero, so its model would drift from the devices'; find what "
+                "sets that mode: a library linked with -ffast-math, often one named in LD_PRELOAD");
+  }
+  CLI::App app("gradstream: federated learning that fits on microcontrollers");
+  app.footer(footer());
+  Arguments arguments;
+  if (::access(kInstalledConfig, R_OK) == 0) {
+    arguments.common.config = kInstalledConfig;
+  }
+  int code = kExitOk;
+  app.set_version_flag("--version", std::string("gradstream ") + GS_VERSION);
+  app.require_subcommand(1);
+  add_serve(app, &arguments, &code);
+  add_device(app, &arguments, &code);
+  add_claim(app, &arguments, &code);
+  add_copies(app, &arguments, &code);
+  add_doctor(app, &arguments, &code);
+  add_run(app, &arguments, &code);
+  add_model(app, &arguments, &code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    const std::string problem = unknown_verb(app);
+    return problem.empty() ? (app.exit(error), int{kExitUsage}) : fail(kExitUsage, problem);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  return code;
+}
+
+}  // namespace gradstream
+}  // namespace gradstream
+
+int main(int argc, char** argv) { return gradstream::run_program(argc, argv); }

@@ -1,0 +1,136 @@
+#include "server/program/model_export.h"
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace gradstream {
+
+namespace {
+
+// Length of magic, version and header together is a multiple of this, by the format.
+constexpr size_t kNpyAlignment = 64;
+
+std::string cannot_write(const std::string& path, int cause) {
+  return "cannot write " + path + ": " + std::strerror(cause) +
+         "; check server.export_dir (or --out), its permissions and the space on that disk";
+}
+
+}  // namespace
+
+std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model) {
+  static_assert(sizeof(Real) == 4 && std::endian::native == std::endian::little, "exports are little-endian f32");
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(shape.rows) + ", " +
+                       std::to_string(shape.cols) + "), }";
+  const size_t prefix_size = 10;
+  while ((prefix_size + header.size() + 1) % kNpyAlignment != 0) {
+    header.push_back(' ');
+  }
+  header.push_back('\n');
+  constexpr std::string_view kMagic("\x93NUMPY\x01\x00", 8);
+  std::vector<uint8_t> bytes(kMagic.begin(), kMagic.end());
+  bytes.push_back(static_cast<uint8_t>(header.size()));
+  bytes.push_back(static_cast<uint8_t>(header.size() >> 8));
+  bytes.insert(bytes.end(), header.begin(), header.end());
+  const auto* const values = reinterpret_cast<const uint8_t*>(model.data());
+  bytes.insert(bytes.end(), values, values + model.size_bytes());
+  return bytes;
+}
+
+std::string csv_text(Shape shape, std::span<const Real> model) {
+  std::string text;
+  std::array<char, 32> number = {};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text.append(number.data(), std::to_chars(number.data(), number.data() + number.size(), model[i]).ptr);
+    text.push_back((i + 1) % shape.cols == 0 ? '\n' : ',');
+  }
+  return text;
+}
+
+std::string parse_csv(std::string_view text, Shape shape, std::vector<Real>* model) {
+  std::vector<Real> values;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end && values.size() < shape.size()) {
+    Real value = 0;
+    const auto [rest, error] = std::from_chars(at, end, value);
+    const char separator = (values.size() + 1) % shape.cols == 0 ? '\n' : ',';
+    if (error != std::errc() || !std::isfinite(value) || (rest != end && *rest != separator)) {
+      return "value " + std::to_string(values.size() + 1) + " is no finite number, or its row has another length";
+    }
+    values.push_back(value);
+    at = rest == end ? end : rest + 1;
+  }
+  if (values.size() != shape.size() || at != end) {
+    return "wanted " + std::to_string(shape.rows) + " lines of " + std::to_string(shape.cols) +
+           " numbers with commas between them";
+  }
+  *model = std::move(values);
+  return {};
+}
+
+std::string version_file_name(uint32_t run, uint32_t version) {
+  char name[40];
+  std::snprintf(name, sizeof name, "run%u_v%06u.npy", run, version);
+  return name;
+}
+
+std::string average_file_name(const std::string& version_path) {
+  return version_path.substr(0, version_path.rfind('.')) + "_average.npy";
+}
+
+std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes) {
+  const std::string beside = path + ".part";
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) {
+    return cannot_write(path, errno);
+  }
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      const int cause = errno;
+      ::close(file);
+      ::unlink(beside.c_str());
+      return cannot_write(path, cause);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  if (::close(file) != 0 || ::rename(beside.c_str(), path.c_str()) != 0) {
+    const int cause = errno;
+    ::unlink(beside.c_str());
+    return cannot_write(path, cause);
+  }
+  return {};
+}
+
+std::string check_export_folder(const std::string& folder, bool may_write) {
+  struct stat info = {};
+  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return "export folder " + folder + " does not exist; create it (mkdir -p " + folder +
+           ") or set server.export_dir to another one";
+  }
+  if (!may_write) {
+    return ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0
+               ? ""
+               : "export folder: " + cannot_write(folder, errno);
+  }
+  const std::string probe = folder + "/.gradstream_probe";
+  const std::string problem = write_file_atomically(probe, {});
+  ::unlink(probe.c_str());
+  return problem.empty() ? problem : "export folder: " + problem;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,39 @@
+// The model of a version as a file that other programs read: .npy (NumPy format 1.0) or CSV, row by row.
+//
+// A file appears under its name only when it is complete (written beside it, then renamed), so that a watcher of the
+// folder never reads half a model. Exports are copies: they are not synchronised to the disk.
+#ifndef GRADSTREAM_SERVER_PROGRAM_MODEL_EXPORT_H_
+#define GRADSTREAM_SERVER_PROGRAM_MODEL_EXPORT_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/linalg.h"
+
+namespace gradstream {
+
+// dtype '<f4', C order, shape (rows, cols).
+std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model);
+// One line a row; each value in the fewest digits that read back as the same float.
+std::string csv_text(Shape shape, std::span<const Real> model);
+
+// What csv_text() wrote, or any table of rows x cols numbers: into *model. Empty, or a sentence that says what is
+// wrong; *model is then untouched.
+std::string parse_csv(std::string_view text, Shape shape, std::vector<Real>* model);
+
+// "run3_v000012.npy": runs that share a folder never mix.
+std::string version_file_name(uint32_t run, uint32_t version);
+// "run3_v000012_average.npy", beside "run3_v000012.npy": the average of the versions up to it.
+std::string average_file_name(const std::string& version_path);
+
+// Empty, or a sentence that names the file, the cause and the remedy.
+std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);
+// Whether files can be made in the folder: empty or a sentence, as above. may_write: one is made and removed.
+std::string check_export_folder(const std::string& folder, bool may_write);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_PROGRAM_MODEL_EXPORT_H_

@@ -1,0 +1,361 @@
+// The verb `serve`: from a configuration to a running server, and to an orderly end.
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "server/base/notify.h"
+#include "server/program/commands.h"
+#include "server/program/model_export.h"
+#include "server/program/server.h"
+#include "server/watch/page.h"
+
+namespace gradstream {
+
+namespace {
+
+// A command that probes for a server holds the lock for microseconds; another server holds it for ever.
+constexpr uint32_t kLockPatienceMs = 1000;
+
+// The run to serve: the active one, else the latest, if its frozen parameters are those of the file; a new one if there
+// is none.
+int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
+  std::optional<RunRow> latest;
+  if (database.current_run(&latest) != StoreStatus::kOk) {
+    return fail(kExitDatabase, database.error());
+  }
+  if (!latest) {
+    const int code = create_run(database, config, out);
+    if (code == kExitOk) {
+      log_event(LogLevel::kInfo, "run_created", Fields().add("run", uint64_t{out->id}).add("name", out->name));
+    }
+    return code;
+  }
+  *out = *latest;
+  std::string keys;
+  for (const std::string& key : differing_keys(latest->parameters, canonical_text(config.run))) {
+    keys += (keys.empty() ? "run." : ", run.") + key;
+  }
+  if (keys.empty()) {
+    return kExitOk;
+  }
+  const bool is_over = latest->state == StoredRunState::kFinished || latest->state == StoredRunState::kStopped;
+  return fail(kExitFrozen, "the parameters of run " + std::to_string(latest->id) + " are frozen, and " + file +
+                               " differs in: " + keys + "; restore these keys, or begin a new run with `gradstream " +
+                               (is_over ? "" : "run stop` and `gradstream ") + "run start`");
+}
+
+int open_databases(const Config& config, SqliteDatabase* fleet, SqliteDatabase* journal) {
+  SqliteOptions options;
+  options.path = config.server.database;
+  options.check_integrity = true;
+  options.is_owner = true;
+  if (fleet->open(options) != StoreStatus::kOk) {
+    return fail(kExitDatabase, fleet->error());
+  }
+  options.check_integrity = false;
+  return journal->open(options) == StoreStatus::kOk ? int{kExitOk} : fail(kExitDatabase, journal->error());
+}
+
+// Empty, or a sentence. A run that has a version keeps it.
+std::string set_first_model(const Config& config, Coordinator& coordinator) {
+  std::vector<Real> model;
+  std::string problem = read_first_model(config, &model);
+  if (problem.empty() && !model.empty()) {
+    const Status status = coordinator.set_first_model(model);
+    GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
+  }
+  return problem;
+}
+
+// The port for people and monitors; *out stays empty where none is configured.
+int open_http(const Config& config, const WatchBoard& board, std::unique_ptr<HttpServer>* out) {
+  Tcp::endpoint endpoint;
+  if (!parse_listen_address(config.server.http_listen, &endpoint)) {  // empty: load_config() has checked it
+    return kExitOk;
+  }
+  std::string token;
+  const std::string& file = config.server.http_token_file;
+  std::string problem = file.empty() ? "" : read_token(file, &token);
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
+  const auto answer = [&board, out](const HttpTarget& target) {
+    if (is_page_path(target.path)) {
+      return page_response(target.path);
+    }
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return watch_response(target, board.read().get(), (*out)->counters(),
+                          static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+  };
+  *out = std::make_unique<HttpServer>(config.server.http, token, answer, is_page_path);
+  problem = (*out)->start(endpoint);
+  if (!problem.empty()) {
+    return fail(kExitNetwork, problem);
+  }
+  log_event(LogLevel::kInfo, "http_listening",
+            Fields()
+                .add("address", endpoint.address().to_string())
+                .add("port", uint64_t{(*out)->port()})
+                .add("token", token.empty() ? "no" : "needed"));
+  return kExitOk;
+}
+
+// Whether the port goes on with the token that its file holds now. A file that cannot be used changes nothing.
+bool reload_token(const Config& served, HttpServer& http) {
+  std::string token;
+  const std::string problem = read_token(served.server.http_token_file, &token);
+  if (!problem.empty()) {
+    log_event(LogLevel::kError, "reload_failed",
+              Fields().add("cause", problem).add("remedy", "the HTTP port keeps the token that it has"));
+    return false;
+  }
+  http.set_token(std::move(token));
+  return true;
+}
+
+// Whether handshakes go on with the certificates that the files hold now. What cannot be used changes nothing.
+bool reload_certificates(Server& server) {
+  const std::string problem = server.reload_credentials();
+  if (!problem.empty()) {
+    log_event(LogLevel::kError, "reload_failed",
+              Fields().add("cause", problem).add("remedy", "the server keeps the certificates that it has"));
+  }
+  return problem.empty();
+}
+
+// SIGHUP: devices, the log level, certificates and the token of the HTTP port are read anew; what else differs takes a
+// restart, and is named. http may be null.
+void reload(const CommonOptions& options, const Config& served, Server& server, HttpServer* http) {
+  Config config;
+  std::string errors = load_config({options.config, process_environment(), options.overrides}, &config);
+  if (!errors.empty()) {
+    errors.pop_back();
+    log_event(LogLevel::kError, "reload_failed",
+              Fields().add("cause", errors).add("remedy", "correct it, and send SIGHUP again; nothing was changed"));
+    return;
+  }
+  LogLevel level = LogLevel::kInfo;
+  parse_log_level(config.server.log_level, &level);
+  std::string keys;
+  const std::vector<std::string> names = config_keys();
+  for (const std::string& name : names) {
+    const bool is_run = name.starts_with("run.");  // frozen, and the run's own
+    if (!is_run && name != "server.log_level" && value_text(config, name) != value_text(served, name)) {
+      keys += (keys.empty() ? "" : ",") + name;
+    }
+  }
+  const bool has_token = http != nullptr && !served.server.http_token_file.empty();
+  const char* const token = !has_token ? "none" : reload_token(served, *http) ? "read" : "kept";
+  const bool has_certificates = served.server.credentials.is_set();
+  const char* const certificates = !has_certificates ? "none" : reload_certificates(server) ? "read" : "kept";
+  log_event(LogLevel::kInfo, "reloaded",
+            Fields()
+                .add("log_level", config.server.log_level)
+                .add("needs_restart", keys.empty() ? "none" : keys)
+                .add("http_token", token)
+                .add("certificates", certificates));
+  set_log_level(level);
+  server.reload();
+}
+
+// One for the process, so that no signal finds it without a handler, or is forgotten, while one run makes room for the
+// next. Its handlers run in the loop of the server.
+class Signals {
+ public:
+  Signals(asio::io_context& io, const CommonOptions& options, const Config& config,
+          const std::unique_ptr<HttpServer>& http)
+      : end_(io, SIGTERM, SIGINT), hangup_(io, SIGHUP), options_(options), config_(config), http_(http) {
+    end_.async_wait([this](const ErrorCode& cancelled, int) {
+      if (!cancelled) {
+        was_ended_ = true;
+        notify_manager("STOPPING=1");
+        if (server_ != nullptr) {
+          server_->drain();
+        }
+      }
+    });
+    wait_for_hangup();
+  }
+  bool was_ended() const { return was_ended_; }
+
+  // A started server that shall hear of them until detach(), and at once of those that came while there was none.
+  void attach(Server& server) {
+    server_ = &server;
+    if (was_hung_up_) {
+      hang_up();
+    }
+    if (was_ended_) {
+      server.drain();
+    }
+  }
+  void detach() { server_ = nullptr; }
+
+ private:
+  void wait_for_hangup() {
+    hangup_.async_wait([this](const ErrorCode& cancelled, int) {
+      if (!cancelled) {
+        hang_up();
+        wait_for_hangup();
+      }
+    });
+  }
+
+  void hang_up() {
+    was_hung_up_ = server_ == nullptr;
+    if (server_ != nullptr) {
+      reload(options_, config_, *server_, http_.get());
+    }
+  }
+
+  asio::signal_set end_;
+  asio::signal_set hangup_;
+  const CommonOptions& options_;
+  const Config& config_;
+  const std::unique_ptr<HttpServer>& http_;  // empty until the port is open
+  Server* server_ = nullptr;
+  bool was_ended_ = false;
+  bool was_hung_up_ = false;
+};
+
+// What the runs of one process share.
+struct Shared {
+  const CommonOptions& options;
+  const Config& loaded;
+  SqliteDatabase& fleet;
+  SqliteDatabase& journal;
+  WatchBoard& board;
+  std::unique_ptr<HttpServer>& http;
+  asio::io_context& io;
+  Signals& signals;
+};
+
+// *has_next: another run is to be served now.
+int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) {
+  SqliteDatabase& fleet = shared.fleet;
+  SqliteDatabase& journal_database = shared.journal;
+  *has_next = false;
+  std::vector<DeviceRow> devices;
+  if (fleet.devices(&devices) != StoreStatus::kOk) {
+    return fail(kExitDatabase, fleet.error());
+  }
+  SqliteStore journal(journal_database, run.id);
+  std::string error;
+  auto coordinator = replay_journal(run, config.run, devices, journal, UINT32_MAX, &error);
+  if (!coordinator) {
+    return fail(kExitDatabase, error.empty() ? journal_database.error() : error);
+  }
+  if (error = set_first_model(config, *coordinator); !error.empty()) {
+    return fail(kExitFile, error);
+  }
+  shared.io.restart();
+  // Over is over; of a pause and its end only the wish for it is taken off, not one that came later.
+  const auto mark = [&journal_database, id = run.id](StoredRunState state) {
+    const bool is_paused = state == StoredRunState::kPaused;
+    const StoredRunState wish = is_paused ? StoredRunState::kPauseRequested : StoredRunState::kResumeRequested;
+    const StoreStatus marked = is_paused || state == StoredRunState::kActive
+                                   ? journal_database.exchange_run_state(id, wish, state, nullptr)
+                                   : journal_database.set_run_state(id, state);
+    if (marked != StoreStatus::kOk) {
+      log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
+    }
+  };
+  Server server(shared.io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
+                config.server.http_listen.empty() ? nullptr : &shared.board);
+  error = server.start();
+  if (!error.empty()) {
+    return fail(kExitNetwork, error);
+  }
+  Tcp::endpoint endpoint;
+  parse_listen_address(config.server.listen, &endpoint);
+  if (endpoint.port() == 0) {  // any free port, and the same one for the next run
+    const std::string& listen = config.server.listen;
+    config.server.listen = listen.substr(0, listen.rfind(':') + 1) + std::to_string(server.port());
+  }
+  if (shared.http == nullptr) {
+    if (const int code = open_http(config, shared.board, &shared.http); code != kExitOk) {
+      return code;
+    }
+  }
+  shared.signals.attach(server);
+  shared.io.run();
+  shared.signals.detach();
+  *has_next = server.is_left_for_next_run() && !shared.signals.was_ended();
+  return server.finish() ? kExitOk : kExitDatabase;
+}
+
+// The run that another one made room for, with the parameters that it was begun with.
+int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
+  std::optional<RunRow> current;
+  if (database.current_run(&current) != StoreStatus::kOk) {
+    return fail(kExitDatabase, database.error());
+  }
+  GS_ASSERT(current.has_value());  // runs are never removed
+  *out = *current;
+  const std::string error = parse_run_source(out->source, &config->run);
+  return error.empty() ? int{kExitOk} : fail(kExitDatabase, error + "use the release that wrote it");
+}
+
+int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
+  bool has_next = true;
+  int code = kExitOk;
+  while (code == kExitOk && has_next) {
+    const std::string unnamed = lock.name_run(run.id);
+    code = unnamed.empty() ? serve_run(config, run, shared, &has_next) : fail(kExitDatabase, unnamed);
+    if (code == kExitOk && has_next) {
+      code = choose_next_run(shared.fleet, &config, &run);
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+int serve(const CommonOptions& options) {
+  Config config;
+  int code = load(options, &config);
+  if (code != kExitOk) {
+    return code;
+  }
+  if (!config.has_run) {
+    return fail(kExitConfig, options.config + " has no section [run]; experiments/demo.toml is an example");
+  }
+  LogLevel level = LogLevel::kInfo;
+  parse_log_level(config.server.log_level, &level);
+  set_log_level(level);
+  code = check_files(config, true);
+  if (code != kExitOk) {
+    return code;
+  }
+  SqliteDatabase fleet;
+  SqliteDatabase journal;
+  DatabaseLock lock;
+  const std::string problem = lock.take(config.server.database, kLockPatienceMs);
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
+  Tcp::endpoint endpoint;
+  parse_listen_address(config.server.listen, &endpoint);  // load_config() has checked it
+  std::string occupied = check_listen_address(endpoint);  // before a run is made that nobody could serve
+  if (occupied.empty() && parse_listen_address(config.server.http_listen, &endpoint)) {
+    occupied = check_listen_address(endpoint, "server.http_listen");
+  }
+  if (!occupied.empty()) {
+    return fail(kExitNetwork, occupied);
+  }
+  code = open_databases(config, &fleet, &journal);
+  RunRow run;
+  if (code == kExitOk) {
+    code = choose_run(fleet, config, options.config, &run);
+  }
+  const Config loaded = config;
+  WatchBoard board;
+  std::unique_ptr<HttpServer> http;  // its thread reads the board
+  asio::io_context io(1);
+  Signals signals(io, options, loaded, http);
+  return code == kExitOk ? serve_runs(config, run, {options, loaded, fleet, journal, board, http, io, signals}, lock)
+                         : code;
+}
+
+}  // namespace gradstream

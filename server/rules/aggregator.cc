@@ -1,0 +1,130 @@
+#include "server/rules/aggregator.h"
+
+#include <array>
+
+#include "server/rules/fold.h"
+
+namespace gradstream {
+namespace {
+
+// Which rule serves a run: by its devices' solver and what they upload.
+struct Rule {
+  SolverId solver;
+  StreamKind stream;
+  uint32_t (*model_count)(const RunParameters& parameters);
+  std::unique_ptr<Aggregator> (*make)(const AggregatorContext& context);
+};
+
+// Directions of scalars, and mean gradients, are ambient: a late update needs no model but the current one.
+uint32_t no_models(const RunParameters&) { return 0; }
+
+// A late tangent is transported from the model it was made at.
+uint32_t stale_models(const RunParameters& parameters) {
+  return parameters.late == LatePolicy::kWeight ? parameters.staleness_max + 1 : 0;
+}
+
+constexpr std::array<Rule, 5> kRules = {{
+    {SolverId::kProjection, StreamKind::kScalarStream, no_models, make_aggregator_projection},
+    {SolverId::kProjection, StreamKind::kTangentBlock, no_models, make_aggregator_mean_gradient},
+    {SolverId::kGradientStream, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+    {SolverId::kTangentMean, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
+    {SolverId::kSvrg, StreamKind::kTangentBlock, no_models, make_aggregator_svrg},
+}};
+
+const Rule& rule_of(const RunParameters& parameters) {
+  const StreamKind stream = parameters.stream();
+  static constexpr Rule kMemory = {SolverId::kProjection, StreamKind::kNone, no_models, make_aggregator_memory};
+  static constexpr Rule kDelayed = {SolverId::kNone, StreamKind::kTangentBlock, stale_models, make_aggregator_delayed};
+  if (parameters.delay_rule != DelayRule::kNone) {
+    return kDelayed;
+  }
+  if (parameters.has_memory()) {
+    return kMemory;
+  }
+  for (const Rule& rule : kRules) {
+    if (rule.solver == parameters.solver && rule.stream == stream) {
+      return rule;
+    }
+  }
+  assert_failed(__FILE__, __LINE__);
+}
+
+}  // namespace
+
+void ModelRing::push(uint32_t version, std::span<const Real> model, std::span<const FixedWord> mean) {
+  if (capacity_ == 0) {
+    return;
+  }
+  if (entries_.size() == capacity_) {
+    entries_.pop_front();
+  }
+  entries_.push_back({version, {model.begin(), model.end()}, {mean.begin(), mean.end()}});
+}
+
+const Real* ModelRing::find(uint32_t version) const {
+  for (const Entry& entry : entries_) {
+    if (entry.version == version) {
+      return entry.model.data();
+    }
+  }
+  return nullptr;
+}
+
+VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point) {
+  VersionRecord record;
+  record.model = model_bytes(parameters.shape, point);
+  record.digest = digest_values(kDigestStart, parameters.shape.size(), point);
+  if (parameters.delay_switch_by != DelaySwitchBy::kVersion) {
+    record.delay_switch = DelaySwitch();
+  }
+  if (parameters.has_mean()) {
+    const std::vector<FixedWord> zero(parameters.shape.size());
+    record.mean = mean_bytes(parameters.shape, zero.data());
+    record.digest = digest_words(record.digest, zero.size(), zero.data());
+    // Whose samples count nobody knows before the first updates.
+    record.weight_total = parameters.memory_weighs_samples() ? 0 : weight_total;
+  }
+  return record;
+}
+
+const FixedWord* ModelRing::find_mean(uint32_t version) const {
+  for (const Entry& entry : entries_) {
+    if (entry.version == version && !entry.mean.empty()) {
+      return entry.mean.data();
+    }
+  }
+  return nullptr;
+}
+
+uint32_t aggregator_model_count(const RunParameters& parameters) { return rule_of(parameters).model_count(parameters); }
+
+std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
+  const Rule& rule = rule_of(*context.parameters);
+  std::unique_ptr<Aggregator> inner = rule.make(context);
+  return context.parameters->weight_share_max < 1 ? make_aggregator_capped(*context.parameters, std::move(inner))
+                                                  : std::move(inner);
+}
+
+bool WeightSum::is_full() const { return update_count_ == kFoldUpdateCountMax; }
+
+void WeightSum::add(uint16_t weight, uint32_t steps_done) {
+  total_ += weight;
+  weighted_steps_ += static_cast<uint64_t>(weight) * steps_done;
+  ++update_count_;
+}
+
+Real WeightSum::effective_steps() const {
+  return static_cast<Real>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
+}
+
+Status divide_checked(const RunParameters& parameters, std::span<const Real> values, Real divisor,
+                      std::vector<Real>* out) {
+  out->resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    (*out)[i] = values[i] / divisor;
+    GS_TRY(check_fold_value((*out)[i], parameters.fold_scale_log2));
+  }
+  return Status::kOk;
+}
+
+}  // namespace gradstream

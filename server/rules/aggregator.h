@@ -1,0 +1,138 @@
+// An aggregation rule: what a server makes of the updates of one version. One file aggregator_<rule>.cc and one line in
+// aggregator.cc for each rule.
+//
+//   begin() -> add() for each accepted update, in any order -> finish(): the record to the next version
+//
+// A rule is a pure function of what it was given: the journal holds every accepted update with its weight, and recovery
+// adds them again. A rule declares what it wants kept (model_count); state of its own, for the run or for each device,
+// is its members, rebuilt by the same calls. A rule whose fold depends on order gets its updates in the journal's
+// order, which is that of add(). A rule that needs several phases a round makes each a version, and closes all but the
+// last with a record whose step is 0.
+#ifndef GRADSTREAM_SERVER_RULES_AGGREGATOR_H_
+#define GRADSTREAM_SERVER_RULES_AGGREGATOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/training/stream.h"
+#include "server/coordinator/fleet.h"
+#include "server/rules/record.h"
+#include "server/run/run_parameters.h"
+
+namespace gradstream {
+
+// One accepted update, decoded.
+struct FoldInput {
+  uint32_t owner = 0;         // of its directions
+  uint32_t base_version = 0;  // of the model it was made from
+  uint32_t steps_done = 0;    // k_i
+  uint16_t weight = 0;        // W_i, staleness included
+  std::span<const Real> values;
+  uint32_t device = 0;             // enrolment index, for rules with a state for each device
+  Real inverse_participation = 1;  // 1 / q_i (server/run/participation.h)
+  uint16_t sample_count = 1;       // N_i, for the memory form, whose weights outlive a version
+};
+
+// The last models of the run, for rules that meet updates of an older one.
+class ModelRing {
+ public:
+  explicit ModelRing(uint32_t capacity) : capacity_(capacity) {}
+  void push(uint32_t version, std::span<const Real> model, std::span<const FixedWord> mean = {});
+  const Real* find(uint32_t version) const;            // null: forgotten
+  const FixedWord* find_mean(uint32_t version) const;  // of the same version; null also where there is none
+
+ private:
+  struct Entry {
+    uint32_t version;
+    std::vector<Real> model;
+    std::vector<FixedWord> mean;
+  };
+  uint32_t capacity_;
+  std::deque<Entry> entries_;
+};
+
+// What every rule works with; all of it outlives the rule. replica is the model of the open version.
+struct AggregatorContext {
+  const RunParameters* parameters = nullptr;
+  const Replica* replica = nullptr;
+  const ModelRing* models = nullptr;
+  Arena* arena = nullptr;        // for scratch
+  const Fleet* fleet = nullptr;  // who is enrolled when a version closes; null: device_count devices
+};
+
+class Aggregator {
+ public:
+  virtual ~Aggregator() = default;
+  // Forgets what was added: the next version is open.
+  virtual void begin() = 0;
+  // begin(), for rules with a state beyond a version: the replica has followed `record`, which was made from what was
+  // added. kDataCorrupt: it was not.
+  virtual Status follow(const VersionRecord& record) {
+    static_cast<void>(record);
+    begin();
+    return Status::kOk;
+  }
+  // Base version of the device's last update that the open version's mean holds; none where there is no memory.
+  virtual std::optional<uint32_t> stamp(uint32_t device) const {
+    static_cast<void>(device);
+    return {};
+  }
+  // Whether add() would take it. kOutOfRange: a value beyond the fold's range, or one update too many for a version;
+  // kNotFinite; kSingular: cannot be brought to the open version's model; kInvalidArgument: not of this rule's form;
+  // kProtocolError: an update of the same device from the same or a newer version counts already.
+  virtual Status check(const FoldInput& input) const = 0;
+  // Codes as check(); on an error nothing has been added.
+  virtual Status add(const FoldInput& input) = 0;
+  // The record to the next version, with version and step_scale, without the digest. At least one update was added.
+  // kSingular, kNotFinite, kOutOfRange: these updates make no step.
+  virtual Status finish(VersionRecord* record) const = 0;
+  // The record that leads to the next version without a step: what a version closes with when finish() fails.
+  virtual VersionRecord stand_still() const = 0;
+};
+
+// The record of version 0: the point, and where replicas hold a mean, 0.
+VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point);
+
+// How many models, the current one included, a run's rule wants kept.
+uint32_t aggregator_model_count(const RunParameters& parameters);
+// The rule of a run whose parameters passed check_parameters().
+std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context);
+
+// Members of the registry.
+std::unique_ptr<Aggregator> make_aggregator_mean_gradient(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_memory(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_delayed(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context);
+std::unique_ptr<Aggregator> make_aggregator_svrg(const AggregatorContext& context);
+// Around another member, one without a state beyond a version: weight_share_max. parameters outlive the rule.
+std::unique_ptr<Aggregator> make_aggregator_capped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner);
+
+// What the weights of a version add up to, in integers: the same in any order.
+class WeightSum {
+ public:
+  void clear() { *this = WeightSum(); }
+  bool is_full() const;
+  void add(uint16_t weight, uint32_t steps_done);
+  uint32_t total() const { return total_; }
+  uint32_t update_count() const { return update_count_; }
+  // K_eff = sum W k / sum W.
+  Real effective_steps() const;
+
+ private:
+  uint32_t total_ = 0;
+  uint32_t update_count_ = 0;
+  uint64_t weighted_steps_ = 0;
+};
+
+// values / divisor, into out; kOutOfRange or kNotFinite as the fold would refuse them.
+Status divide_checked(const RunParameters& parameters, std::span<const Real> values, Real divisor,
+                      std::vector<Real>* out);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RULES_AGGREGATOR_H_

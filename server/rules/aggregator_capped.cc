@@ -1,0 +1,80 @@
+// A rule whose devices weigh at most a share of each version: it keeps a version's updates as they came, since the cap
+// depends on all of them, and gives them to the run's own rule with capped weights when the version closes.
+//
+//   add -> kept updates          finish: weights -> cap_weights() -> the inner rule -> its record
+//
+// Memory: the updates of one version, at most a fold's. Inner rules are those without a state beyond a version.
+#include <utility>
+
+#include "server/rules/aggregator.h"
+#include "server/rules/fold.h"
+#include "server/run/straggler.h"
+
+namespace gradstream {
+namespace {
+
+class AggregatorCapped : public Aggregator {
+ public:
+  AggregatorCapped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner)
+      : parameters_(parameters), inner_(std::move(inner)) {
+    inner_->begin();
+  }
+
+  void begin() override {
+    kept_.clear();
+    inner_->begin();
+  }
+  Status follow(const VersionRecord& record) override {
+    kept_.clear();
+    return inner_->follow(record);
+  }
+
+  Status check(const FoldInput& input) const override {
+    return kept_.size() == kFoldUpdateCountMax ? Status::kOutOfRange : inner_->check(input);
+  }
+  Status add(const FoldInput& input) override {
+    GS_TRY(check(input));
+    Kept& kept = kept_.emplace_back(Kept{input, {input.values.begin(), input.values.end()}});
+    kept.input.values = kept.values;
+    return Status::kOk;
+  }
+
+  Status finish(VersionRecord* record) const override {
+    std::vector<uint16_t> weights;
+    for (const Kept& kept : kept_) {
+      weights.push_back(kept.input.weight);
+    }
+    cap_weights(parameters_, weights);
+    const Status status = fold_kept(weights, record);
+    inner_->begin();
+    return status;
+  }
+  VersionRecord stand_still() const override { return inner_->stand_still(); }
+
+ private:
+  struct Kept {
+    FoldInput input;
+    std::vector<Real> values;
+  };
+
+  Status fold_kept(std::span<const uint16_t> weights, VersionRecord* record) const {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      FoldInput input = kept_[i].input;
+      input.weight = weights[i];
+      GS_TRY(inner_->add(input));
+    }
+    return inner_->finish(record);
+  }
+
+  const RunParameters& parameters_;
+  std::unique_ptr<Aggregator> inner_;  // between calls it holds nothing
+  std::deque<Kept> kept_;              // whose values stay where they are
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator_capped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner) {
+  return std::make_unique<AggregatorCapped>(parameters, std::move(inner));
+}
+
+}  // namespace gradstream

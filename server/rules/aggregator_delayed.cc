@@ -1,0 +1,223 @@
+// Fully asynchronous aggregation of tangents (004, A11; docs/algorithms.md, "Asynchronous rules"): a version closes
+// with every update, or with every B of them.
+//
+//   one update       C <- R_C(-alpha D), D of server/rules/delay_correction.h, alpha = eta_g s(staleness) [/ (N p_i),
+//   at
+//                    most 1]
+//   B > 1 (FedBuff)  D = 1/B sum_i s_i (K_eff / k_i) delta_i at C, alpha = eta_g; divided by B, not by the weights
+//   momentum beta    v <- beta T_{C_before -> C}(v) + D in place of D
+//   curve (A13)      C^ = C - D, the whole step; phi^ of server/rules/curve_step.h; C <- the point alpha of the curve
+//   from C
+//                    by phi^ to C^, alpha as of one update, at most 1
+//
+// What goes from version to version (moments, velocity, how often each device took part) follows from the updates in
+// the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic stands in the
+// versions' records.
+#include <algorithm>
+#include <map>
+
+#include "runtime/training/curve.h"
+#include "server/rules/aggregator.h"
+#include "server/rules/curve_step.h"
+#include "server/rules/delay_correction.h"
+#include "server/rules/tangent_fold.h"
+#include "server/run/straggler.h"
+
+namespace gradstream {
+namespace {
+
+class AggregatorDelayed : public Aggregator {
+ public:
+  explicit AggregatorDelayed(const AggregatorContext& context) : context_(context), open_(opened()) {}
+
+  void begin() override { open_ = opened(); }
+
+  Status follow(const VersionRecord& record) override {
+    delay_switch_ = record.delay_switch.value_or(DelaySwitch());
+    moments_ = open_.moments;
+    for (const uint32_t device : open_.devices) {
+      ++update_counts_[device];
+      ++update_count_;
+    }
+    if (!open_.devices.empty() && parameters().server_momentum > 0) {
+      velocity_ = open_.step.direction;
+      velocity_model_ = open_.model;
+    }
+    begin();
+    return Status::kOk;
+  }
+
+  // Beside take(): values within the range of any run's fold, and no second update where each makes a version. Not of
+  // add(), which older journals go through again.
+  Status check(const FoldInput& input) const override {
+    if (parameters().buffer_size == 1 && !open_.devices.empty()) {
+      return Status::kOutOfRange;
+    }
+    Open next = open_;
+    std::vector<Real> shares;
+    if (input.steps_done > 0) {
+      GS_TRY(divide_checked(parameters(), input.values, static_cast<Real>(input.steps_done), &shares));
+    }
+    return take(input, &next);
+  }
+
+  Status add(const FoldInput& input) override {
+    Open next = open_;
+    GS_TRY(take(input, &next));
+    open_ = std::move(next);
+    return Status::kOk;
+  }
+
+  Status finish(VersionRecord* record) const override {
+    *record = stand_still();
+    DelayDirection step = open_.step;
+    std::vector<Real> next(size());
+    if (is_curve()) {
+      curve_point(size(), open_.alpha, context_.replica->model(), open_.control.data(), open_.end.data(), next.data());
+    } else {
+      GS_TRY(correction().step(context_.replica->model(), open_.alpha, &step, next.data(), *context_.arena));
+    }
+    if (!all_finite(next.size(), next.data())) {
+      return Status::kNotFinite;
+    }
+    record->notes.clamped_count += step.is_clamped ? 1 : 0;
+    record->step_scale = open_.alpha;
+    record->model = model_bytes(parameters().shape, next.data());
+    return Status::kOk;
+  }
+
+  VersionRecord stand_still() const override {
+    VersionRecord record = stand_still_record(context_);
+    record.notes = open_.notes;
+    if (parameters().delay_switch_by != DelaySwitchBy::kVersion) {
+      record.delay_switch = delay_switch_.after(parameters(), record.version, open_.statistic);
+    }
+    return record;
+  }
+
+ private:
+  // The open version, with the updates that it has so far.
+  struct Open {
+    std::vector<uint32_t> devices;
+    WeightSum weights;
+    std::vector<Real> sum;    // sum s_i delta_i / k_i
+    DelayMoments moments;     // after the last update
+    DelayDirection step;      // that these updates make
+    std::vector<Real> model;  // where that step begins
+    Real alpha = 0;
+    std::optional<Real> statistic;  // of its update
+    std::vector<Real> control;      // curve: phi^ and C^
+    std::vector<Real> end;
+    DelayNotes notes;
+  };
+
+  const RunParameters& parameters() const { return *context_.parameters; }
+  size_t size() const { return context_.parameters->shape.size(); }
+  bool is_curve() const { return parameters().solver == SolverId::kCurve; }
+
+  DelayCorrection correction() const {
+    const RunParameters& p = parameters();
+    const bool is_switched = p.delay_switch_by == DelaySwitchBy::kVersion
+                                 ? context_.replica->version() >= p.delay_switch
+                                 : delay_switch_.is_switched;
+    const bool is_late = p.late_delay_rule != DelayRule::kNone && is_switched;
+    return {is_late ? p.late_delay_rule : p.delay_rule, p.delay_lambda, context_.replica->manifold(), p.shape,
+            p.delay_switch_by};
+  }
+
+  Open opened() const {
+    Open open;
+    open.sum.resize(size());
+    open.moments = moments_;
+    return open;
+  }
+
+  // N p_i, this update counted.
+  Real dominance(uint32_t device) const {
+    const auto known = update_counts_.find(device);
+    const uint32_t own = (known == update_counts_.end() ? 0 : known->second) + 1;
+    const uint32_t devices = context_.fleet == nullptr ? parameters().device_count : context_.fleet->active_count();
+    return static_cast<Real>(devices) * static_cast<Real>(own) / static_cast<Real>(update_count_ + 1);
+  }
+
+  Status take(const FoldInput& input, Open* open) const {
+    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().value_count()) {
+      return Status::kInvalidArgument;
+    }
+    if (open->weights.is_full()) {
+      return Status::kOutOfRange;
+    }
+    const Replica& replica = *context_.replica;
+    const bool is_current = input.base_version == replica.version();
+    const Real* const base = is_current ? replica.model() : context_.models->find(input.base_version);
+    if (base == nullptr) {
+      return Status::kSingular;
+    }
+    GS_TRY(correction().direct(base, replica.model(), input.values.data(), moments_, &open->step, *context_.arena));
+    const Real share = static_cast<Real>(input.weight) / static_cast<Real>(kStalenessOne);
+    add_scaled(size(), share / static_cast<Real>(input.steps_done), open->step.direction.data(), open->sum.data());
+    open->weights.add(kStalenessOne, input.steps_done);
+    open->devices.push_back(input.device);
+    open->moments = open->step.moments;
+    open->statistic = open->step.statistic;
+    open->notes.still_count += open->step.is_still ? 1 : 0;
+    open->model.assign(replica.model(), replica.model() + size());
+    open->alpha = parameters().server_step;
+    if (parameters().buffer_size == 1) {
+      open->alpha *= share;
+      if (parameters().dominance_penalty) {
+        open->alpha = std::min(open->alpha / dominance(input.device), Real{1});
+      }
+      if (is_curve()) {
+        return take_curve(input, open);
+      }
+    } else {
+      open->step = DelayDirection();
+      open->step.direction = open->sum;
+      const auto count = static_cast<Real>(open->devices.size());
+      scale(size(), open->weights.effective_steps() / count, open->step.direction.data());
+    }
+    return parameters().server_momentum > 0 ? accelerate(&open->step) : Status::kOk;
+  }
+
+  Status take_curve(const FoldInput& input, Open* open) const {
+    const Real* const current = context_.replica->model();
+    const auto middle = input.values.begin() + static_cast<std::ptrdiff_t>(size());
+    open->end.resize(size());
+    GS_TRY(correction().step(current, 1, &open->step, open->end.data(), *context_.arena));
+    const bool is_rotated = place_control({input.values.begin(), middle}, {middle, input.values.end()}, open->model,
+                                          open->end, &open->control);
+    open->notes.antiparallel_count += is_rotated ? 0 : 1;
+    return all_finite(size(), open->control.data()) ? Status::kOk : Status::kNotFinite;
+  }
+
+  // Puts the velocity in the direction's place.
+  Status accelerate(DelayDirection* step) const {
+    step->target.clear();
+    if (velocity_.empty()) {
+      return Status::kOk;
+    }
+    std::vector<Real> v = velocity_;
+    GS_TRY(correction().carry(velocity_model_.data(), context_.replica->model(), v.data(), *context_.arena));
+    add_scaled(size(), parameters().server_momentum, v.data(), step->direction.data());
+    return Status::kOk;
+  }
+
+  AggregatorContext context_;
+  // From version to version.
+  DelaySwitch delay_switch_;
+  DelayMoments moments_;
+  std::map<uint32_t, uint32_t> update_counts_;
+  uint64_t update_count_ = 0;
+  std::vector<Real> velocity_;  // at velocity_model_; empty: none yet
+  std::vector<Real> velocity_model_;
+  Open open_;
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator_delayed(const AggregatorContext& context) {
+  return std::make_unique<AggregatorDelayed>(context);
+}
+
+}  // namespace gradstream

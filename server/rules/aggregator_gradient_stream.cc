@@ -1,0 +1,39 @@
+// A1, RFedAGS, and the tangent means A2 and A3 (docs/algorithms.md): zeta_i is the stream of a device, a tangent at its
+// base model,
+//   X <- R_X(eta_g K_eff mean),      mean and K_eff as server/rules/tangent_fold.h
+// The devices' steps are inside zeta.
+#include "server/rules/aggregator.h"
+#include "server/rules/tangent_fold.h"
+
+namespace gradstream {
+namespace {
+
+class AggregatorGradientStream : public Aggregator {
+ public:
+  explicit AggregatorGradientStream(const AggregatorContext& context) : context_(context), fold_(context) {}
+
+  void begin() override { fold_.begin({}); }
+  Status follow(const VersionRecord& record) override {
+    fold_.begin(record);
+    return Status::kOk;
+  }
+  Status check(const FoldInput& input) const override { return fold_.check(input); }
+  Status add(const FoldInput& input) override { return fold_.add(input); }
+  Status finish(VersionRecord* record) const override {
+    *record = stand_still();
+    return finish_tangent_step(context_, fold_, record);
+  }
+  VersionRecord stand_still() const override { return stand_still_record(context_); }
+
+ private:
+  AggregatorContext context_;
+  TangentFold fold_;
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator_gradient_stream(const AggregatorContext& context) {
+  return std::make_unique<AggregatorGradientStream>(context);
+}
+
+}  // namespace gradstream

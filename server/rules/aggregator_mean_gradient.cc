@@ -1,0 +1,94 @@
+// A10 and the dense form of A9 (docs/algorithms.md): Gbar_i is the mean of a device's k_i estimates, an ambient tensor,
+//   d = sum_i W_i Gbar_i / sum_i W_i;  X <- P_M(X - eta_g eta_k K_eff d),  K_eff = sum W k / sum W
+// A late Gbar_i needs no transport: P_M takes its normal part off. Where devices correct themselves (`local`), d goes
+// down beside X.
+#include <cmath>
+#include <limits>
+
+#include "server/rules/aggregator.h"
+#include "server/rules/fold.h"
+
+namespace gradstream {
+namespace {
+
+class AggregatorMeanGradient : public Aggregator {
+ public:
+  explicit AggregatorMeanGradient(const AggregatorContext& context)
+      : context_(context),
+        slots_(context.parameters->shape.size()),
+        fold_(slots_, context.parameters->fold_scale_log2) {}
+
+  void begin() override {
+    fold_.clear();
+    weights_.clear();
+  }
+
+  Status check(const FoldInput& input) const override {
+    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().shape.size()) {
+      return Status::kInvalidArgument;
+    }
+    std::vector<Real> unused;
+    return weights_.is_full() ? Status::kOutOfRange : divide_checked(parameters(), input.values, 1, &unused);
+  }
+
+  Status add(const FoldInput& input) override {
+    GS_TRY(check(input));
+    GS_TRY(fold_.add(input.values.data(), input.values.size(), input.weight, 0));
+    weights_.add(input.weight, input.steps_done);
+    return Status::kOk;
+  }
+
+  Status finish(VersionRecord* record) const override {
+    *record = stand_still();
+    record->step_scale =
+        parameters().server_step * parameters().step_size_at(context_.replica->version()) * weights_.effective_steps();
+    std::vector<Real> v(parameters().shape.size());
+    GS_TRY(fold_.finish(weights_.total(), v.data()));
+    GS_TRY(context_.replica->gradient_step(v.data(), record->step_scale, v.data(), *context_.arena));
+    record->model = model_bytes(parameters().shape, v.data());
+    return Status::kOk;
+  }
+
+  VersionRecord stand_still() const override {
+    VersionRecord record;
+    record.version = context_.replica->version() + 1;
+    record.model = model_bytes(parameters().shape, context_.replica->model());
+    if (parameters().has_mean()) {
+      record.mean = mean_bytes(parameters().shape, mean_words().data());
+    }
+    return record;
+  }
+
+ private:
+  // d as it goes down: whole units of the fold's fixed point. In double the words are longer than those of to_fixed();
+  // what is beyond them goes as 0.
+  std::vector<FixedWord> mean_words() const {
+    std::vector<Real> d(slots_.size());
+    std::vector<FixedWord> words(slots_.size());
+    if (fold_.finish(weights_.total(), d.data()) != Status::kOk) {
+      return words;
+    }
+    const Real unit = std::ldexp(Real{1}, static_cast<int>(parameters().fold_scale_log2));
+    const Real least_outside = std::ldexp(Real{1}, std::numeric_limits<FixedWord>::digits);
+    for (size_t e = 0; e < d.size(); ++e) {
+      const Real scaled = std::round(d[e] * unit);
+      words[e] = std::fabs(scaled) < least_outside ? static_cast<FixedWord>(scaled) : 0;
+    }
+    return words;
+  }
+
+  const RunParameters& parameters() const { return *context_.parameters; }
+
+  AggregatorContext context_;
+  std::vector<FoldSlot> slots_;
+  Fold fold_;
+  WeightSum weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator_mean_gradient(const AggregatorContext& context) {
+  return std::make_unique<AggregatorMeanGradient>(context);
+}
+
+}  // namespace gradstream

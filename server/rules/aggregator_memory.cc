@@ -1,0 +1,485 @@
+// A9 and A10 with a memory (docs/algorithms.md, "Forms of the correction"): the server remembers the last accepted
+// update of every device i, h_i = Gbar_i of it, and h = sum_i w_i h_i. A version with the accepted updates A,
+// V_i = Gbar_i - h_i:
+//   d = h + sum_A a_i om_i V_i;  X <- P_M(X - eta_g eta_k K_eff d);  h <- h + sum_A w_i V_i
+// a_i = w_i (memory) or w_i/pi_i (unbiased), om_i the staleness weight of a late update, K_eff the mean of the k_i by
+// w_i. pi_i = |A|/n of the n devices among which the weights are shared, or where devices are drawn with probabilities,
+// the q_i of server/run/participation.h.
+//
+// w_i = 1/n of the enrolled devices, or N_i / N where samples weigh: N is then the sum over the devices that have had
+// an update, since no other's samples are known. A version in which N changes shares h anew before its step: its record
+// is dense, and replicas need not know any weight.
+//
+// Everything is whole numbers. A share (s / k_i, or an entry of a dense Gbar_i) becomes fixed point once; its
+// coefficient is that times w_i, rounded; h is the sum of the coefficients times their signs. What is taken out of h is
+// the very number that was put in, so that h has no drift and does not depend on any order. A device may have two
+// updates in a version, a late one and then one on time: the second replaces the first.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "server/rules/aggregator.h"
+#include "server/rules/fold.h"
+#include "server/run/straggler.h"
+
+namespace gradstream {
+namespace {
+
+// The last update of a device.
+struct Entry {
+  uint32_t stamp = 0;    // its base version
+  uint32_t owner = 0;    // of its directions
+  uint32_t samples = 1;  // N_i; 1 where all devices weigh the same
+  std::vector<int64_t> shares;
+};
+
+struct Added {
+  uint32_t device = 0;
+  uint32_t steps_done = 0;
+  uint32_t staleness_weight = 0;  // of kStalenessOne
+  double inverse_participation = 1;
+  Entry entry;
+  std::optional<Entry> replaced;
+};
+
+// Of a share: numerator below 2^31, so that the product stays below 2^62.
+struct Fraction {
+  uint64_t numerator = 0;
+  uint64_t denominator = 1;
+  friend bool operator==(const Fraction&, const Fraction&) = default;
+};
+
+// Exact unless its lowest terms are too large; then to 30 bits, the same on every machine. denominator > 0.
+Fraction shortened(uint64_t numerator, uint64_t denominator) {
+  const uint64_t common = std::gcd(numerator, denominator);
+  numerator /= common;
+  denominator /= common;
+  while (numerator >> kFoldValueBits != 0) {
+    numerator >>= 1;
+    denominator >>= 1;
+  }
+  return {numerator, denominator};
+}
+
+using Tensor = std::vector<int64_t>;
+using Entries = std::map<uint32_t, Entry>;              // by device
+using BlockKey = std::tuple<bool, uint32_t, uint32_t>;  // after the step, base version, owner: the record's order
+using Blocks = std::map<BlockKey, std::vector<int64_t>>;
+
+// A device that answers less than once in so many rounds counts no more than this: it keeps sums of coefficients, of
+// shares of 31 bits and up to 2^12 directions, below 2^62.
+constexpr double kInverseParticipationMax = 1U << kStalenessBits;
+
+// To 31 bits, the same on every machine. 0 < value <= kInverseParticipationMax, not below 2^-31.
+Fraction fraction_of(double value) {
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  const auto numerator = static_cast<uint64_t>(std::ldexp(mantissa, kFoldValueBits));
+  return shortened(numerator, uint64_t{1} << (static_cast<int>(kFoldValueBits) - exponent));
+}
+
+// block[key] <- block[key] + sign * round(share * factor).
+void add_to_block(Blocks& blocks, bool after_step, const Entry& entry, int64_t sign, Fraction factor) {
+  std::vector<int64_t>& block = blocks[{after_step, entry.stamp, entry.owner}];
+  block.resize(std::max(block.size(), entry.shares.size()));
+  for (size_t q = 0; q < entry.shares.size(); ++q) {
+    block[q] += sign * divide_rounded(entry.shares[q] * static_cast<int64_t>(factor.numerator), factor.denominator);
+  }
+}
+
+void drop_zero_blocks(Blocks& blocks) {
+  std::erase_if(blocks, [](const auto& item) {
+    return std::all_of(item.second.begin(), item.second.end(), [](int64_t value) { return value == 0; });
+  });
+}
+
+size_t coefficient_count(const Blocks& blocks) {
+  size_t count = 0;
+  for (const auto& [key, values] : blocks) {
+    count += values.size();
+  }
+  return count;
+}
+
+bool fits(const Tensor& sum) {
+  return std::all_of(sum.begin(), sum.end(), [](int64_t value) {
+    return value <= std::numeric_limits<FixedWord>::max() && value >= std::numeric_limits<FixedWord>::min();
+  });
+}
+
+class AggregatorMemory : public Aggregator {
+ public:
+  explicit AggregatorMemory(const AggregatorContext& context) : context_(context), h_(size()), next_h_(size()) {
+    weight_total_ = weighs_samples() ? 0 : parameters().device_count;
+  }
+
+  void begin() override {
+    added_.clear();
+    next_h_ = h_;
+  }
+
+  Status check(const FoldInput& input) const override {
+    Added unused;
+    Tensor h;
+    return prepare(input, &unused, &h);
+  }
+
+  Status add(const FoldInput& input) override {
+    Added added;
+    Tensor h;
+    GS_TRY(prepare(input, &added, &h));
+    added_.push_back(std::move(added));
+    next_h_ = std::move(h);
+    return Status::kOk;
+  }
+
+  Status finish(VersionRecord* record) const override {
+    const uint32_t open_version = context_.replica->version();
+    const Real step_size = parameters().server_step * parameters().step_size_at(open_version);
+    return make_record(step_size * effective_steps(), record);
+  }
+
+  // The updates count in h all the same: their devices have been told so.
+  VersionRecord stand_still() const override {
+    VersionRecord record;
+    const Status status = make_record(0, &record);
+    GS_ASSERT(status == Status::kOk);  // the model is where it was
+    return record;
+  }
+
+  Status follow(const VersionRecord& record) override {
+    const bool is_dense = !record.mean.empty();
+    for (const Added& added : added_) {
+      if (weighs_samples() && !is_dense && weight_total_ > 0) {
+        add_change(added, &next_h_);
+      }
+    }
+    for (Added& added : added_) {
+      entries_[added.device] = std::move(added.entry);
+    }
+    for (const uint32_t device : record.forgotten) {
+      entries_.erase(device);
+    }
+    h_ = next_h_;
+    weight_total_ = is_dense ? record.weight_total : weight_total_;
+    const bool is_good = weighs_samples() ? weight_total_ == samples_of(entries_) : weight_total_ > 0;
+    if (is_good && is_dense) {
+      h_ = sum_of(entries_, weight_total_);
+    }
+    begin();
+    const FixedWord* mean = context_.replica->mean();
+    return is_good && std::equal(h_.begin(), h_.end(), mean) ? Status::kOk : Status::kDataCorrupt;
+  }
+
+  std::optional<uint32_t> stamp(uint32_t device) const override {
+    const auto entry = entries_.find(device);
+    return entry == entries_.end() ? std::nullopt : std::optional(entry->second.stamp);
+  }
+
+ private:
+  const RunParameters& parameters() const { return *context_.parameters; }
+  size_t size() const { return context_.parameters->shape.size(); }
+  bool is_scalar() const { return parameters().stream() == StreamKind::kScalarStream; }
+  bool weighs_samples() const { return parameters().memory_weighs_samples(); }
+
+  // The device's last update as of now, those of the open version included.
+  const Entry* last_of(uint32_t device) const {
+    const auto newer = std::find_if(added_.rbegin(), added_.rend(), [&](const Added& a) { return a.device == device; });
+    if (newer != added_.rend()) {
+      return &newer->entry;
+    }
+    const auto entry = entries_.find(device);
+    return entry == entries_.end() ? nullptr : &entry->second;
+  }
+
+  // What add() would add, and h with it. Codes of check().
+  Status prepare(const FoldInput& input, Added* added, Tensor* h) const {
+    const size_t count = is_scalar() ? static_cast<size_t>(input.steps_done) * parameters().direction_count : size();
+    if (input.weight == 0 || input.weight > kStalenessOne || input.steps_done == 0 || input.values.size() != count ||
+        count > parameters().value_count()) {
+      return Status::kInvalidArgument;
+    }
+    if (added_.size() == kFoldUpdateCountMax) {
+      return Status::kOutOfRange;
+    }
+    const Entry* last = last_of(input.device);
+    if (last != nullptr && input.base_version <= last->stamp) {
+      return Status::kProtocolError;
+    }
+    added->device = input.device;
+    added->steps_done = input.steps_done;
+    added->staleness_weight = input.weight;
+    added->inverse_participation = std::min(static_cast<double>(input.inverse_participation), kInverseParticipationMax);
+    added->entry.stamp = input.base_version;
+    added->entry.owner = input.owner;
+    added->entry.samples = weighs_samples() ? std::max<uint32_t>(input.sample_count, 1) : 1;
+    GS_TRY(fill_shares(input, &added->entry.shares));
+    if (last != nullptr) {
+      added->replaced = *last;
+    }
+    *h = next_h_;
+    if (weighs_samples()) {
+      const bool is_full = last == nullptr && entries_.size() + added_.size() >= kFoldUpdateCountMax;
+      return !is_full && fits_at_any_weight(added->entry) ? Status::kOk : Status::kOutOfRange;
+    }
+    add_change(*added, h);
+    return fits(*h) ? Status::kOk : Status::kOutOfRange;
+  }
+
+  // h <- h + w_i V_i.
+  void add_change(const Added& added, Tensor* h) const {
+    Blocks blocks;
+    add_to_block(blocks, false, added.entry, 1, shortened(added.entry.samples, weight_total_));
+    if (added.replaced.has_value()) {
+      add_to_block(blocks, false, *added.replaced, -1, shortened(added.replaced->samples, weight_total_));
+    }
+    add_blocks(blocks, h);
+  }
+
+  // Weights that add up to 1, whichever they are, make no sum of such updates that is beyond the range of h, the
+  // roundings of as many coefficients as there can be included.
+  bool fits_at_any_weight(const Entry& entry) const {
+    Tensor alone(size());
+    add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
+    const int64_t rounded_count = int64_t{kFoldUpdateCountMax} * (is_scalar() ? parameters().value_count() : 1);
+    const int64_t most = std::numeric_limits<FixedWord>::max() - rounded_count;
+    return std::all_of(alone.begin(), alone.end(), [&](int64_t value) { return value <= most && value >= -most; });
+  }
+
+  // N of these devices: 2^15 of 16 bits at most.
+  static uint32_t samples_of(const Entries& entries) {
+    uint32_t total = 0;
+    for (const auto& [device, entry] : entries) {
+      total += entry.samples;
+    }
+    return total;
+  }
+
+  // N of the open version's step: what the devices that it hears for the first time bring is in it.
+  uint32_t step_total() const {
+    uint32_t total = weight_total_;
+    for (const Added& added : added_) {
+      total += weighs_samples() ? added.entry.samples : 0;
+      total -= weighs_samples() && added.replaced.has_value() ? added.replaced->samples : 0;
+    }
+    return total;
+  }
+
+  // n, in the same way.
+  size_t step_count() const {
+    const auto is_first = [](const Added& added) { return !added.replaced.has_value(); };
+    const auto first_count = static_cast<size_t>(std::count_if(added_.begin(), added_.end(), is_first));
+    return weighs_samples() ? entries_.size() + first_count : weight_total_;
+  }
+
+  Status fill_shares(const FoldInput& input, std::vector<int64_t>* shares) const {
+    const Real divisor = is_scalar() ? static_cast<Real>(input.steps_done) : Real{1};
+    shares->resize(input.values.size());
+    for (size_t q = 0; q < input.values.size(); ++q) {
+      GS_TRY(to_fixed(input.values[q] / divisor, parameters().fold_scale_log2, &(*shares)[q]));
+    }
+    return Status::kOk;
+  }
+
+  void add_blocks(const Blocks& blocks, Tensor* sum) const {
+    for (const auto& [key, values] : blocks) {
+      if (is_scalar()) {
+        const DirectionSpec spec = direction_spec(parameters(), std::get<1>(key), std::get<2>(key));
+        const Status status = accumulate_exact(spec, parameters().shape, 0, static_cast<uint32_t>(values.size()),
+                                               values.data(), sum->data());
+        GS_ASSERT(status == Status::kOk);  // check_parameters() wants signs
+        continue;
+      }
+      for (size_t e = 0; e < values.size(); ++e) {
+        (*sum)[e] += values[e];
+      }
+    }
+  }
+
+  static Blocks live_blocks(const Entries& entries, uint32_t weight_total) {
+    Blocks blocks;
+    for (const auto& [device, entry] : entries) {
+      add_to_block(blocks, false, entry, 1, shortened(entry.samples, weight_total));
+    }
+    return blocks;
+  }
+
+  Tensor sum_of(const Entries& entries, uint32_t weight_total) const {
+    Tensor sum(size());
+    add_blocks(live_blocks(entries, weight_total), &sum);
+    return sum;
+  }
+
+  Real effective_steps() const {
+    uint64_t steps = 0;
+    uint64_t weight = 0;
+    for (const Added& added : added_) {
+      steps += uint64_t{added.entry.samples} * added.steps_done;
+      weight += added.entry.samples;
+    }
+    return static_cast<Real>(static_cast<double>(steps) / static_cast<double>(weight));
+  }
+
+  // Before the step, d - h; after it, what is missing from there to the next h.
+  Blocks step_blocks(uint32_t total) const {
+    const size_t device_count = step_count();
+    Blocks blocks;
+    for (const Added& added : added_) {
+      const auto put = [&](const Entry& entry, int64_t sign) {
+        const Fraction weight = shortened(entry.samples, total);
+        const Fraction factor = step_factor(added, entry, total, device_count);
+        add_to_block(blocks, false, entry, sign, factor);
+        if (factor != weight) {
+          add_to_block(blocks, true, entry, -sign, factor);
+          add_to_block(blocks, true, entry, sign, weight);
+        }
+      };
+      put(added.entry, 1);
+      if (added.replaced.has_value()) {
+        put(*added.replaced, -1);
+      }
+    }
+    drop_zero_blocks(blocks);
+    return blocks;
+  }
+
+  // a_i om_i. In 64 bits: samples have 16, the staleness weight and the number of devices 15 each.
+  Fraction step_factor(const Added& added, const Entry& entry, uint32_t total, size_t device_count) const {
+    const uint64_t weight = uint64_t{entry.samples} * added.staleness_weight;
+    const uint64_t one = uint64_t{total} * kStalenessOne;
+    if (parameters().correction_form != CorrectionForm::kUnbiased) {
+      return shortened(weight, one);
+    }
+    if (is_unbiased(parameters())) {
+      return fraction_of(added.inverse_participation * static_cast<double>(weight) / static_cast<double>(one));
+    }
+    return shortened(weight * device_count, one * added_.size());
+  }
+
+  Entries next_entries() const {
+    Entries entries = entries_;
+    for (const Added& added : added_) {
+      entries[added.device] = added.entry;
+    }
+    return entries;
+  }
+
+  // The record of a step of this length: blocks, or dense where that is shorter or the weights change.
+  Status make_record(Real step_scale, VersionRecord* record) const {
+    *record = VersionRecord();
+    record->version = context_.replica->version() + 1;
+    record->step_scale = step_scale;
+    const uint32_t total = step_total();
+    const Blocks steps = step_blocks(total);
+    Tensor d = total == weight_total_ ? h_ : sum_of(entries_, total);
+    Blocks before = steps;
+    std::erase_if(before, [](const auto& item) { return std::get<0>(item.first); });
+    add_blocks(before, &d);
+    if (!fits(d) && step_scale != 0) {
+      return Status::kOutOfRange;
+    }
+    const Entries entries = next_entries();
+    VersionRecord weights;
+    const bool is_rebased = find_changes(entries, &weights);
+    if (is_scalar() && !is_rebased) {
+      fill_blocks(steps, live_blocks(entries, weight_total_), record);
+      if (!record->blocks.empty() && log_size(*record) <= snapshot_size(parameters().shape, true)) {
+        return Status::kOk;
+      }
+      record->blocks.clear();
+      record->from_zero = false;
+    }
+    record->weight_total = weights.weight_total;
+    record->forgotten = weights.forgotten;
+    return fill_dense(d, entries, record);
+  }
+
+  // Who is no longer there or was absent too long, and among how many devices the weights are shared from now on.
+  bool find_changes(const Entries& entries, VersionRecord* weights) const {
+    const uint32_t next_version = context_.replica->version() + 1;
+    const uint32_t age_max = parameters().memory_age_max;
+    for (const auto& [device, entry] : entries) {
+      const bool has_left = context_.fleet != nullptr && context_.fleet->at(device).is_revoked;
+      if (has_left || (age_max > 0 && next_version - entry.stamp > age_max)) {
+        weights->forgotten.push_back(device);
+      }
+    }
+    if (weighs_samples()) {
+      weights->weight_total = samples_of(kept(entries, *weights));
+      return !weights->forgotten.empty() || weights->weight_total != weight_total_;
+    }
+    const uint32_t active = context_.fleet == nullptr ? weight_total_ : context_.fleet->active_count();
+    weights->weight_total = std::max(active, 1U);
+    const bool is_changed = !weights->forgotten.empty() || weights->weight_total != weight_total_;
+    if (is_changed && !fits(sum_of(kept(entries, *weights), weights->weight_total))) {
+      // Larger shares of the same updates are beyond the range: at a later version, perhaps.
+      weights->weight_total = weight_total_;
+      weights->forgotten.clear();
+      return false;
+    }
+    return is_changed;
+  }
+
+  static Entries kept(Entries entries, const VersionRecord& weights) {
+    for (const uint32_t device : weights.forgotten) {
+      entries.erase(device);
+    }
+    return entries;
+  }
+
+  // The changes of h, or where it is shorter (with everyone taking part, a single block) all of h from zero.
+  void fill_blocks(const Blocks& steps, const Blocks& live, VersionRecord* record) const {
+    const bool has_after = std::any_of(steps.begin(), steps.end(), [](const auto& b) { return std::get<0>(b.first); });
+    record->from_zero = !has_after && coefficient_count(live) < coefficient_count(steps);
+    for (const auto& [key, values] : record->from_zero ? live : steps) {
+      RecordBlock& out = record->blocks.emplace_back();
+      std::tie(out.after_step, out.base_version, out.owner) = key;
+      out.value_count = static_cast<uint32_t>(values.size());
+      out.encoding = Encoding::kFixed;
+      // Modulo the range of a word, as replicas add them.
+      const std::vector<FixedWord> words(values.begin(), values.end());
+      out.bytes.resize(encoded_size(out.encoding, words.size()));
+      store_words(words.size(), words.data(), out.bytes.data());
+    }
+  }
+
+  Status fill_dense(const Tensor& d, const Entries& entries, VersionRecord* record) const {
+    const Replica& replica = *context_.replica;
+    std::vector<Real> next(replica.model(), replica.model() + size());
+    if (record->step_scale != 0) {
+      const uint32_t scale_log2 = parameters().fold_scale_log2;
+      const Real unit = is_scalar() ? exact_unit(parameters().shape, scale_log2) : fixed_unit(scale_log2);
+      const Real factor =
+          is_scalar() ? estimate_factor(parameters().shape, parameters().direction_count) : static_cast<Real>(1);
+      for (size_t e = 0; e < size(); ++e) {
+        next[e] = unit * static_cast<Real>(d[e]);
+      }
+      GS_TRY(replica.gradient_step(next.data(), record->step_scale * factor, next.data(), *context_.arena));
+    }
+    record->model = model_bytes(parameters().shape, next.data());
+    const Tensor h = sum_of(kept(entries, *record), record->weight_total);
+    const std::vector<FixedWord> words(h.begin(), h.end());
+    record->mean = mean_bytes(parameters().shape, words.data());
+    return Status::kOk;
+  }
+
+  AggregatorContext context_;
+  uint32_t weight_total_ = 0;  // n of w_i = 1/n, or N of N_i / N
+  Entries entries_;
+  Tensor h_;
+  std::vector<Added> added_;  // to the open version, in the journal's order
+  Tensor next_h_;             // with them
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator_memory(const AggregatorContext& context) {
+  return std::make_unique<AggregatorMemory>(context);
+}
+
+}  // namespace gradstream

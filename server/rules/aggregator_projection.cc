@@ -1,0 +1,109 @@
+// A9 in the `local` form (docs/algorithms.md), W_i the weights, sums over all accepted updates of a version:
+//   coefficient[b, owner][t, j] = sum_i W_i s_i[t, j] / k_i / sum_i W_i       one block for each base version and owner
+//   X <- P_M(X - eta_g eta_k K_eff (pr / m) sum_blocks sum_{t,j} coefficient u),   K_eff = sum_i W_i k_i / sum_i W_i
+// All blocks share one denominator. Late scalars need no transport: their directions are ambient.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "server/rules/aggregator.h"
+#include "server/rules/fold.h"
+
+namespace gradstream {
+namespace {
+
+class AggregatorProjection : public Aggregator {
+ public:
+  explicit AggregatorProjection(const AggregatorContext& context) : context_(context) {}
+
+  void begin() override {
+    blocks_.clear();
+    weights_.clear();
+  }
+
+  Status check(const FoldInput& input) const override {
+    std::vector<Real> shares;
+    return shares_of(input, &shares);
+  }
+
+  Status add(const FoldInput& input) override {
+    std::vector<Real> shares;
+    GS_TRY(shares_of(input, &shares));
+    Block& block = blocks_.try_emplace({input.base_version, input.owner}, parameters()).first->second;
+    GS_TRY(block.fold.add(shares.data(), shares.size(), input.weight, 0));
+    block.value_count = std::max(block.value_count, static_cast<uint32_t>(shares.size()));
+    weights_.add(input.weight, input.steps_done);
+    return Status::kOk;
+  }
+
+  Status finish(VersionRecord* record) const override {
+    const uint32_t open_version = context_.replica->version();
+    *record = VersionRecord();
+    record->version = open_version + 1;
+    record->step_scale =
+        parameters().server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
+    for (const auto& [key, block] : blocks_) {
+      RecordBlock& out = record->blocks.emplace_back();
+      out.base_version = key.first;
+      out.owner = key.second;
+      out.value_count = block.value_count;
+      out.encoding = parameters().record_encoding;
+      GS_TRY(encode_block(block, &out));
+    }
+    return Status::kOk;
+  }
+
+  VersionRecord stand_still() const override {
+    VersionRecord record;
+    record.version = context_.replica->version() + 1;
+    RecordBlock& block = record.blocks.emplace_back();
+    block.base_version = context_.replica->version();
+    block.value_count = parameters().direction_count;  // a block holds whole steps
+    block.encoding = parameters().record_encoding;
+    block.bytes.resize(encoded_size(block.encoding, block.value_count));
+    return record;
+  }
+
+ private:
+  struct Block {
+    explicit Block(const RunParameters& parameters)
+        : slots(parameters.value_count()), fold(slots, parameters.fold_scale_log2) {}
+    std::vector<FoldSlot> slots;
+    Fold fold;
+    uint32_t value_count = 0;  // of the longest update in it
+  };
+
+  const RunParameters& parameters() const { return *context_.parameters; }
+
+  // s / k_i, each within the fold's range.
+  Status shares_of(const FoldInput& input, std::vector<Real>* shares) const {
+    if (input.weight == 0 || input.steps_done == 0 ||
+        input.values.size() != static_cast<size_t>(input.steps_done) * parameters().direction_count ||
+        input.values.size() > parameters().value_count()) {
+      return Status::kInvalidArgument;
+    }
+    if (weights_.is_full()) {
+      return Status::kOutOfRange;
+    }
+    return divide_checked(parameters(), input.values, static_cast<Real>(input.steps_done), shares);
+  }
+
+  Status encode_block(const Block& block, RecordBlock* out) const {
+    std::vector<Real> coefficients(block.value_count);
+    GS_TRY(block.fold.finish_part(weights_.total(), 0, block.value_count, coefficients.data()));
+    out->bytes.resize(encoded_size(out->encoding, block.value_count));
+    return encode_values(out->encoding, block.value_count, coefficients.data(), out->bytes.data());
+  }
+
+  AggregatorContext context_;
+  std::map<std::pair<uint32_t, uint32_t>, Block> blocks_;  // by (base version, owner): the record's order
+  WeightSum weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_aggregator_projection(const AggregatorContext& context) {
+  return std::make_unique<AggregatorProjection>(context);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,53 @@
+#include "server/rules/curve_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/linalg.h"
+
+namespace gradstream {
+namespace {
+
+constexpr Real kAntiparallel = static_cast<Real>(-1 + 1e-6);
+
+}  // namespace
+
+// Of unit vectors a, b: R v = v - <v, a + b> / (1 + <a, b>) (a + b) + 2 <v, a> b, two reflections.
+bool rotate(const std::vector<Real>& a, const std::vector<Real>& b, std::vector<Real>* v) {
+  const size_t size = v->size();
+  const Real a_length = norm2(size, a.data());
+  const Real b_length = norm2(size, b.data());
+  if (a_length == 0 || b_length == 0) {
+    return true;
+  }
+  const Real cosine = std::clamp(dot(size, a.data(), b.data()) / a_length / b_length, Real{-1}, Real{1});
+  const Real along_a = dot(size, v->data(), a.data()) / a_length;
+  if (cosine < kAntiparallel) {
+    add_scaled(size, -2 * along_a / a_length, a.data(), v->data());
+    return false;
+  }
+  const Real along_b = dot(size, v->data(), b.data()) / b_length;
+  const Real share = (along_a + along_b) / (1 + cosine);
+  add_scaled(size, -share / a_length, a.data(), v->data());
+  add_scaled(size, (2 * along_a - share) / b_length, b.data(), v->data());
+  return true;
+}
+
+bool place_control(const std::vector<Real>& displacement, const std::vector<Real>& control,
+                   const std::vector<Real>& current, const std::vector<Real>& that, std::vector<Real>* out) {
+  const size_t size = current.size();
+  std::vector<Real> bend(size);
+  std::vector<Real> way(size);
+  for (size_t e = 0; e < size; ++e) {
+    bend[e] = control[e] - displacement[e] / 2;
+    way[e] = that[e] - current[e];
+  }
+  const bool is_rotated = rotate(displacement, way, &bend);
+  for (size_t e = 0; e < size; ++e) {
+    bend[e] += current[e] + way[e] / 2;
+  }
+  *out = std::move(bend);
+  return is_rotated;
+}
+
+}  // namespace gradstream

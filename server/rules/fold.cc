@@ -1,0 +1,117 @@
+#include "server/rules/fold.h"
+
+#include <cmath>
+
+namespace gradstream {
+namespace {
+
+constexpr int64_t kFixedLimit = static_cast<int64_t>(1) << kFoldValueBits;
+constexpr int64_t kSumLimit = static_cast<int64_t>(1) << 62;
+
+// 2^exponent, exact in Real.
+Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint64_t>(1) << exponent); }
+
+// How a slot adds and divides.
+template <typename Slot>
+struct SlotArithmetic {
+  // sum + weight * value.
+  static Status add(Real value, unsigned scale_log2, uint16_t weight, Slot* sum) {
+    int64_t fixed = 0;
+    GS_TRY(to_fixed(value, scale_log2, &fixed));
+    const int64_t next = *sum + fixed * weight;
+    if (next >= kSumLimit || next <= -kSumLimit) {
+      return Status::kOutOfRange;
+    }
+    *sum = next;
+    return Status::kOk;
+  }
+  static Real mean(Slot sum, uint32_t total_weight, unsigned scale_log2) {
+    const Real unit = static_cast<Real>(1) / power_of_two(scale_log2);
+    return static_cast<Real>(divide_rounded(sum, total_weight)) * unit;
+  }
+};
+
+template <>
+struct SlotArithmetic<double> {
+  static Status add(Real value, unsigned, uint16_t weight, double* sum) {
+    *sum += static_cast<double>(value) * weight;
+    return std::isfinite(*sum) ? Status::kOk : Status::kNotFinite;
+  }
+  static Real mean(double sum, uint32_t total_weight, unsigned) { return static_cast<Real>(sum / total_weight); }
+};
+
+using Arithmetic = SlotArithmetic<FoldSlot>;
+
+}  // namespace
+
+int64_t divide_rounded(int64_t sum, uint64_t divisor) {
+  const uint64_t magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
+  const uint64_t rest = magnitude % divisor;
+  const uint64_t quotient = magnitude / divisor + (rest >= divisor - rest ? 1 : 0);
+  return sum < 0 ? -static_cast<int64_t>(quotient) : static_cast<int64_t>(quotient);
+}
+
+Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
+  if (!std::isfinite(value)) {
+    return Status::kNotFinite;
+  }
+  const Real limit = power_of_two(kFoldValueBits);
+  const Real scaled = value * power_of_two(scale_log2);  // exact, or beyond the limit
+  if (!(scaled < limit && scaled > -limit)) {
+    return Status::kOutOfRange;
+  }
+  const int64_t whole = static_cast<int64_t>(scaled);
+  const Real rest = scaled - static_cast<Real>(whole);
+  const Real half = static_cast<Real>(0.5);
+  const int64_t rounded = whole + (rest >= half ? 1 : 0) - (rest <= -half ? 1 : 0);
+  if (rounded >= kFixedLimit || rounded <= -kFixedLimit) {
+    return Status::kOutOfRange;
+  }
+  *fixed = rounded;
+  return Status::kOk;
+}
+
+Status check_fold_value(Real value, unsigned scale_log2) {
+  FoldSlot sum = 0;
+  return Arithmetic::add(value, scale_log2, 1, &sum);
+}
+
+Fold::Fold(std::span<FoldSlot> slots, unsigned scale_log2) : slots_(slots), scale_log2_(scale_log2) {
+  GS_ASSERT(scale_log2 <= kFoldScaleLog2Max);
+  clear();
+}
+
+void Fold::clear() {
+  for (FoldSlot& slot : slots_) {
+    slot = 0;
+  }
+}
+
+Status Fold::add(const Real* values, size_t count, uint16_t weight, size_t first) {
+  if (weight == 0 || first > slots_.size() || count > slots_.size() - first) {
+    return Status::kInvalidArgument;
+  }
+  // Two passes, so that an update is added whole or not at all.
+  for (size_t i = 0; i < count; ++i) {
+    FoldSlot sum = slots_[first + i];
+    GS_TRY(Arithmetic::add(values[i], scale_log2_, weight, &sum));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    GS_TRY(Arithmetic::add(values[i], scale_log2_, weight, &slots_[first + i]));
+  }
+  return Status::kOk;
+}
+
+Status Fold::finish(uint32_t total_weight, Real* out) const { return finish_part(total_weight, 0, slots_.size(), out); }
+
+Status Fold::finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const {
+  if (total_weight == 0 || first > slots_.size() || count > slots_.size() - first) {
+    return Status::kInvalidArgument;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = Arithmetic::mean(slots_[first + i], total_weight, scale_log2_);
+  }
+  return Status::kOk;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,80 @@
+// The exact fold: a weighted mean in 64-bit fixed point, the same bits in any order of arrival.
+//
+//   slot <- slot + weight * round(value * 2^scale_log2)          add, any number of updates, any order
+//   out   = round(slot / total weight) / 2^scale_log2            finish: one integer division, one conversion
+//
+// Both roundings are half away from zero. Between them there are only integers, so that one aggregator or eight, before
+// or after a crash, have one result. No heap: the caller owns the slots.
+//
+// The double build folds by plain sums in the order of add(), since fixed point holds 31 bits of a value: it replays
+// references, and no product links it.
+#ifndef GRADSTREAM_SERVER_RULES_FOLD_H_
+#define GRADSTREAM_SERVER_RULES_FOLD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
+
+namespace gradstream {
+
+// |round(value * 2^scale_log2)| is below 2^this.
+inline constexpr unsigned kFoldValueBits = 31;
+// Weights are unsigned 16 bits: sample counts, or staleness weights from a committed table.
+inline constexpr unsigned kFoldWeightBits = 16;
+// Updates in one version, at most 2^this. The coordinator keeps to it; add() refuses what would overflow.
+inline constexpr unsigned kFoldUpdateCountLog2 = 15;
+inline constexpr uint32_t kFoldUpdateCountMax = 1U << kFoldUpdateCountLog2;
+static_assert(kFoldValueBits + kFoldWeightBits + kFoldUpdateCountLog2 <= 62, "a full version never reaches 2^62");
+static_assert(kFoldWeightBits + kFoldUpdateCountLog2 <= 31, "the total weight of a version fits 32 bits");
+static_assert(kSampleCountMax < 1U << kFoldWeightBits, "a sample count is a weight");
+
+// Fractional bits of the fixed point. Reason: 2^scale and its inverse are exact floats far from their limits.
+inline constexpr unsigned kFoldScaleLog2Max = 48;
+
+// What a slot sums in.
+using FoldSlot = std::conditional_t<sizeof(Real) == sizeof(float), int64_t, double>;
+
+// Whether add() would take a value. kNotFinite; kOutOfRange as to_fixed (never in the double build).
+Status check_fold_value(Real value, unsigned scale_log2);
+
+// The fixed-point form of a value. kNotFinite; kOutOfRange when it is not below 2^kFoldValueBits in magnitude.
+Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed);
+
+// The quotient rounded half away from zero; divisor > 0, |sum| < 2^62.
+int64_t divide_rounded(int64_t sum, uint64_t divisor);
+
+class Fold {
+ public:
+  // The slots stay the caller's and outlive the fold; they are cleared. scale_log2 <= kFoldScaleLog2Max.
+  Fold(std::span<FoldSlot> slots, unsigned scale_log2);
+
+  // Sums to zero, for the next version.
+  void clear();
+
+  // Adds weight * values[i] to slot first + i. kInvalidArgument when the slots do not reach so far or weight is 0;
+  // kNotFinite; kOutOfRange when a value is too large for the scale or a sum would reach 2^62. On an error nothing has
+  // been added.
+  Status add(const Real* values, size_t count, uint16_t weight, size_t first);
+
+  // out[i] <- the mean of slot i under total_weight, for every slot. kInvalidArgument when total_weight is 0. The sums
+  // stay.
+  Status finish(uint32_t total_weight, Real* out) const;
+
+  // Finish for slots [first, first + count), for callers that emit a record in pieces. Codes as finish;
+  // kInvalidArgument also when the slots do not reach so far.
+  Status finish_part(uint32_t total_weight, size_t first, size_t count, Real* out) const;
+
+  std::span<const FoldSlot> slots() const { return slots_; }
+
+ private:
+  std::span<FoldSlot> slots_;
+  unsigned scale_log2_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RULES_FOLD_H_

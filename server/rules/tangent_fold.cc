@@ -1,0 +1,77 @@
+#include "server/rules/tangent_fold.h"
+
+#include "server/run/participation.h"
+#include "server/run/straggler.h"
+
+namespace gradstream {
+
+TangentFold::TangentFold(const AggregatorContext& context)
+    : context_(context), slots_(context.parameters->shape.size()), fold_(slots_, context.parameters->fold_scale_log2) {}
+
+void TangentFold::begin(const VersionRecord& opened) {
+  fold_.clear();
+  weights_.clear();
+  population_ = opened.cohort.population;
+}
+
+Status TangentFold::check(const FoldInput& input) const {
+  std::vector<Real> shares;
+  return shares_of(input, &shares);
+}
+
+Status TangentFold::add(const FoldInput& input) {
+  std::vector<Real> shares;
+  GS_TRY(shares_of(input, &shares));
+  GS_TRY(fold_.add(shares.data(), shares.size(), input.weight, 0));
+  weights_.add(input.weight, input.steps_done);
+  return Status::kOk;
+}
+
+Status TangentFold::finish(std::vector<Real>* mean) const {
+  mean->resize(slots_.size());
+  return fold_.finish(divisor(), mean->data());
+}
+
+// A phase that everyone is asked in has no population.
+uint32_t TangentFold::divisor() const {
+  return is_unbiased(*context_.parameters) && population_ > 0 ? population_ * kStalenessOne : weights_.total();
+}
+
+Status TangentFold::shares_of(const FoldInput& input, std::vector<Real>* shares) const {
+  const RunParameters& parameters = *context_.parameters;
+  const Shape shape = parameters.shape;
+  if (input.weight == 0 || input.steps_done == 0 || input.values.size() != shape.size()) {
+    return Status::kInvalidArgument;
+  }
+  if (weights_.is_full()) {
+    return Status::kOutOfRange;
+  }
+  const Replica& replica = *context_.replica;
+  std::vector<Real> zeta(input.values.begin(), input.values.end());
+  if (input.base_version != replica.version()) {
+    const Real* base = context_.models->find(input.base_version);
+    if (base == nullptr) {
+      return Status::kSingular;
+    }
+    GS_TRY(replica.manifold().transport(shape, base, replica.model(), zeta.data(), zeta.data(), *context_.arena));
+  }
+  return divide_checked(parameters, zeta, static_cast<Real>(input.steps_done) / input.inverse_participation, shares);
+}
+
+VersionRecord stand_still_record(const AggregatorContext& context) {
+  VersionRecord record;
+  record.version = context.replica->version() + 1;
+  record.model = model_bytes(context.parameters->shape, context.replica->model());
+  return record;
+}
+
+Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, VersionRecord* record) {
+  record->step_scale = context.parameters->server_step * fold.effective_steps();
+  std::vector<Real> v;
+  GS_TRY(fold.finish(&v));
+  GS_TRY(context.replica->tangent_step(v.data(), record->step_scale, v.data(), *context.arena));
+  record->model = model_bytes(context.parameters->shape, v.data());
+  return Status::kOk;
+}
+
+}  // namespace gradstream

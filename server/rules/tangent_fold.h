@@ -1,0 +1,50 @@
+// The weighted mean of the tangents of one version, at the open version's model X: what rules of tangent runs share.
+//
+//   mean = sum_i W_i T_{X_b -> X}(zeta_i) / k_i / sum_i W_i,      K_eff = sum_i W_i k_i / sum_i W_i
+//
+// A late tangent is transported from the model that it was made at. With unbiased partial participation (Scheme II)
+// zeta_i / q_i takes the place of zeta_i, and S, the devices that could have been asked, that of sum_i W_i, W_i being
+// the staleness weight alone.
+#ifndef GRADSTREAM_SERVER_RULES_TANGENT_FOLD_H_
+#define GRADSTREAM_SERVER_RULES_TANGENT_FOLD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "server/rules/aggregator.h"
+#include "server/rules/fold.h"
+
+namespace gradstream {
+
+class TangentFold {
+ public:
+  explicit TangentFold(const AggregatorContext& context);
+  void begin(const VersionRecord& opened);
+  // As Aggregator's.
+  Status check(const FoldInput& input) const;
+  Status add(const FoldInput& input);
+  // The mean, rows * cols values; codes of Fold::finish.
+  Status finish(std::vector<Real>* mean) const;
+  Real effective_steps() const { return weights_.effective_steps(); }
+
+ private:
+  uint32_t divisor() const;
+  // T(zeta) / (k_i q_i), each within the fold's range.
+  Status shares_of(const FoldInput& input, std::vector<Real>* shares) const;
+
+  AggregatorContext context_;
+  std::vector<FoldSlot> slots_;
+  Fold fold_;
+  WeightSum weights_;
+  uint32_t population_ = 0;
+};
+
+// The record to the next version whose model is the open one.
+VersionRecord stand_still_record(const AggregatorContext& context);
+// Its model <- R_X(eta_g K_eff mean), its step_scale <- eta_g K_eff. Codes of TangentFold::finish,
+// Replica::tangent_step; the record is then unspecified.
+Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, VersionRecord* record);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RULES_TANGENT_FOLD_H_

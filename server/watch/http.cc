@@ -1,0 +1,413 @@
+#include "server/watch/http.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include "server/base/log.h"
+#include "server/base/ports.h"
+#include "server/link/credentials.h"
+#include "server/link/listener.h"
+
+namespace gradstream {
+
+namespace {
+
+constexpr size_t kTokenSizeMin = 16;
+constexpr size_t kTokenSizeMax = 200;
+constexpr size_t kReadSize = 2048;
+// Of every answer; the last line is what a browser may do with a page of this port: fetch from it, and nothing else.
+constexpr const char* kFixedHeaders =
+    "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+    "Referrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\n"
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
+
+const char* status_phrase(uint32_t status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
+    default:
+      return "Service Unavailable";
+  }
+}
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+    return lower(x) == lower(y);
+  });
+}
+
+// In a time that does not tell where they differ.
+bool is_same_secret(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0U : 1U;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? '\0' : b[i % b.size()]);
+  }
+  return difference == 0;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+// The value of a header of `head`, which ends with an empty line; empty where there is none.
+std::string_view header(std::string_view head, std::string_view name) {
+  for (size_t begin = head.find("\r\n"); begin != std::string_view::npos;) {
+    begin += 2;
+    const size_t end = head.find("\r\n", begin);
+    const std::string_view line = head.substr(begin, end == std::string_view::npos ? end : end - begin);
+    const size_t colon = line.find(':');
+    if (colon != std::string_view::npos && equals_ignoring_case(line.substr(0, colon), name)) {
+      return trimmed(line.substr(colon + 1));
+    }
+    begin = end;
+  }
+  return {};
+}
+
+// A Host that only this machine can mean.
+bool is_local_host(std::string_view host) {
+  const bool is_bracketed = host.starts_with('[');
+  const std::string_view name = host.substr(0, is_bracketed ? host.find(']') + 1 : host.rfind(':'));
+  return name == "127.0.0.1" || name == "[::1]" || equals_ignoring_case(name, "localhost");
+}
+
+bool is_clean_path(std::string_view path) {
+  const auto is_plain = [](char c) { return c > ' ' && c <= '~' && c != '%' && c != '\\'; };
+  return path.starts_with('/') && std::all_of(path.begin(), path.end(), is_plain) &&
+         path.find("..") == std::string_view::npos;
+}
+
+HttpResponse refused_with(uint32_t status, std::string sentence) {
+  HttpResponse response;
+  response.status = status;
+  response.body = std::move(sentence) + "\n";
+  return response;
+}
+
+}  // namespace
+
+const char* http_refusal_text(HttpRefusal refusal) {
+  switch (refusal) {
+    case HttpRefusal::kMalformed:
+      return "malformed";
+    case HttpRefusal::kOversize:
+      return "oversize";
+    case HttpRefusal::kMethod:
+      return "method";
+    case HttpRefusal::kPath:
+      return "path";
+    case HttpRefusal::kNotFound:
+      return "not_found";
+    case HttpRefusal::kToken:
+      return "token";
+    case HttpRefusal::kHost:
+      return "host";
+    case HttpRefusal::kSlowRequest:
+      return "slow_request";
+    case HttpRefusal::kSlowAnswer:
+      return "slow_answer";
+    case HttpRefusal::kOverCap:
+      return "over_cap";
+    case HttpRefusal::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+std::string read_token(const std::string& path, std::string* out) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) {
+    return "server.http_token_file " + path + " cannot be read: " + std::strerror(errno) +
+           "; make it with (umask 077; openssl rand -hex 32 > " + path + ")";
+  }
+  if (is_read_by_others(path)) {
+    return "server.http_token_file " + path + " can be read by others; chmod 600 " + path;
+  }
+  std::ifstream file(path);
+  if (!file.is_open()) {
+    return "server.http_token_file " + path + " cannot be read: " + std::strerror(errno) +
+           "; the server's user must own it (chown)";
+  }
+  const bool is_read = static_cast<bool>(std::getline(file, *out));
+  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
+  if (!is_read || out->size() < kTokenSizeMin || out->size() > kTokenSizeMax ||
+      !std::all_of(out->begin(), out->end(), is_plain)) {
+    return "server.http_token_file " + path +
+           ": expected one line of 16 to 200 printable characters, such as "
+           "openssl rand -hex 32 prints";
+  }
+  return {};
+}
+
+bool is_loopback(const Tcp::endpoint& endpoint) { return endpoint.address().is_loopback(); }
+
+// ---- One connection ------------------------------------------------------------------------------------------------
+
+class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(HttpServer& server, uint64_t id, Tcp::socket socket, const Tcp::endpoint& peer)
+      : server_(server), id_(id), peer_(text_of(peer)), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+
+  void start() {
+    arm(server_.limits_.request_deadline_ms, HttpRefusal::kSlowRequest);
+    read();
+  }
+  void end() {
+    ErrorCode ignored;
+    socket_.close(ignored);
+    timer_.cancel();
+    server_.connections_.erase(id_);
+  }
+  const std::string& peer() const { return peer_; }
+
+ private:
+  void arm(uint32_t deadline_ms, HttpRefusal refusal) {
+    timer_.expires_after(std::chrono::milliseconds(deadline_ms));
+    timer_.async_wait([self = shared_from_this(), refusal](const ErrorCode& cancelled) {
+      if (!cancelled && self->socket_.is_open()) {
+        self->server_.refuse(refusal, self->peer_);
+        self->end();
+      }
+    });
+  }
+
+  void read() {
+    socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](const ErrorCode& error, size_t size) {
+      if (error) {
+        self->end();
+      } else if (!self->is_answered_) {
+        self->on_bytes(size);
+      } else {
+        self->read();  // what it still sends is not looked at: until it closes, or the deadline
+      }
+    });
+  }
+
+  void on_bytes(size_t size) {
+    request_.append(chunk_.data(), size);
+    const size_t end = request_.find("\r\n\r\n");
+    const size_t head_size = end == std::string::npos ? request_.size() : end + 4;
+    if (request_[0] < 'A' || request_[0] > 'Z') {  // no method; a TLS client waits for an answer
+      server_.refuse(HttpRefusal::kMalformed, peer_);
+      write(refused_with(400, "no HTTP/1.1 request; devices connect to server.listen"), false);
+    } else if (head_size > server_.limits_.request_size_max) {
+      server_.refuse(HttpRefusal::kOversize, peer_);
+      write(refused_with(431, "the request is longer than server.limits.http_request_size_max"), false);
+    } else if (end == std::string::npos) {
+      read();
+    } else {
+      bool is_head = false;
+      const HttpResponse response = server_.answer(std::string_view(request_).substr(0, head_size), peer_, &is_head);
+      write(response, is_head);
+    }
+  }
+
+  void write(const HttpResponse& response, bool is_head) {
+    is_answered_ = true;
+    request_.clear();
+    arm(server_.limits_.answer_deadline_ms, HttpRefusal::kSlowAnswer);
+    out_ = "HTTP/1.1 " + std::to_string(response.status) + " " + status_phrase(response.status) +
+           "\r\nContent-Type: " + response.type + "\r\nContent-Length: " + std::to_string(response.body.size()) +
+           "\r\n" + kFixedHeaders +
+           (response.status == 401 ? "WWW-Authenticate: Bearer realm=\"gradstream\"\r\n" : "") +
+           (response.status == 405 ? "Allow: GET, HEAD\r\n" : "") + "\r\n" + (is_head ? "" : response.body);
+    asio::async_write(socket_, asio::buffer(out_), [self = shared_from_this()](const ErrorCode& error, size_t) {
+      if (error) {
+        self->end();
+        return;
+      }
+      // A close with bytes unread would reset the connection, and the peer lose what was said.
+      ErrorCode ignored;
+      self->socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+      self->read();
+    });
+  }
+
+  HttpServer& server_;
+  const uint64_t id_;
+  const std::string peer_;
+  Tcp::socket socket_;
+  SteadyTimer timer_;
+  std::array<char, kReadSize> chunk_ = {};
+  std::string request_;
+  std::string out_;
+  bool is_answered_ = false;
+};
+
+// ---- The server ----------------------------------------------------------------------------------------------------
+
+HttpServer::HttpServer(const HttpLimits& limits, std::string token, Handler handler, IsPublic is_public)
+    : limits_(limits),
+      token_(std::move(token)),
+      handler_(std::move(handler)),
+      is_public_(is_public),
+      io_(1),
+      acceptor_(io_),
+      accept_retry_(io_) {}
+
+HttpServer::~HttpServer() { stop(); }
+
+std::string HttpServer::start(const Tcp::endpoint& endpoint) {
+  std::string problem = open_acceptor(endpoint, "server.http_listen", &acceptor_);
+  if (!problem.empty()) {
+    return problem;
+  }
+  ErrorCode ignored;
+  port_ = acceptor_.local_endpoint(ignored).port();
+  accept();
+  thread_ = std::thread([this] { io_.run(); });
+  return {};
+}
+
+void HttpServer::set_token(std::string token) {
+  asio::post(io_, [this, token = std::move(token)] { token_ = token; });
+}
+
+void HttpServer::stop() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  asio::post(io_, [this] {
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+    accept_retry_.cancel();
+    while (!connections_.empty()) {
+      const auto connection = connections_.begin()->second;
+      connection->end();
+    }
+  });
+  thread_.join();  // the loop ends when the last cancelled wait has returned
+}
+
+void HttpServer::accept() {
+  acceptor_.async_accept(accepted_peer_,
+                         [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
+}
+
+void HttpServer::on_accepted(const ErrorCode& error, Tcp::socket socket) {
+  if (!acceptor_.is_open()) {
+    return;
+  }
+  if (error) {
+    accept_retry_.expires_after(kAcceptRetry);
+    accept_retry_.async_wait([this](const ErrorCode& cancelled) {
+      if (!cancelled) {
+        accept();
+      }
+    });
+    return;
+  }
+  if (connections_.size() >= limits_.connection_count_max) {
+    const auto oldest = connections_.begin()->second;
+    refuse(HttpRefusal::kOverCap, oldest->peer());
+    oldest->end();
+  }
+  const uint64_t id = next_id_++;
+  const auto connection = std::make_shared<Connection>(*this, id, std::move(socket), accepted_peer_);
+  connections_[id] = connection;
+  connection->start();
+  accept();
+}
+
+void HttpServer::refuse(HttpRefusal refusal, const std::string& peer) {
+  const uint64_t count = ++counters_.refusals[static_cast<size_t>(refusal)];
+  if (!is_log_due(&refusal_logged_ms_)) {
+    return;
+  }
+  log_event(LogLevel::kWarn, "http_refused",
+            Fields().add("reason", http_refusal_text(refusal)).add("peer", peer).add("count", count));
+}
+
+// Token and host. False: *out says why not.
+bool HttpServer::may_pass(std::string_view head, std::string_view path, const std::string& peer, HttpResponse* out) {
+  if (token_.empty()) {
+    if (is_local_host(header(head, "Host"))) {
+      return true;
+    }
+    refuse(HttpRefusal::kHost, peer);
+    *out = refused_with(403, "without server.http_token_file the Host must be 127.0.0.1, [::1] or localhost");
+    return false;
+  }
+  if (is_public_ != nullptr && is_public_(path)) {
+    return true;
+  }
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view given = header(head, "Authorization");
+  if (given.size() > kScheme.size() && equals_ignoring_case(given.substr(0, kScheme.size()), kScheme) &&
+      is_same_secret(trimmed(given.substr(kScheme.size())), token_)) {
+    return true;
+  }
+  refuse(HttpRefusal::kToken, peer);
+  *out = refused_with(401, given.empty() ? "send Authorization: Bearer TOKEN, the line of server.http_token_file"
+                                         : "the token is not the line of server.http_token_file");
+  return false;
+}
+
+HttpResponse HttpServer::answer(std::string_view head, const std::string& peer, bool* is_head) {
+  const std::string_view line = head.substr(0, head.find("\r\n"));
+  const size_t first = line.find(' ');
+  const size_t last = line.rfind(' ');
+  if (first == std::string_view::npos || first == last || !line.substr(last + 1).starts_with("HTTP/1.")) {
+    refuse(HttpRefusal::kMalformed, peer);
+    return refused_with(400, "no HTTP/1.1 request; devices connect to server.listen");
+  }
+  const std::string_view text = line.substr(first + 1, last - first - 1);
+  const size_t question = text.find('?');
+  const HttpTarget target = {text.substr(0, question),
+                             question == std::string_view::npos ? std::string_view() : text.substr(question + 1)};
+  HttpResponse response;
+  if (!may_pass(head, target.path, peer, &response)) {
+    return response;
+  }
+  const std::string_view method = line.substr(0, first);
+  *is_head = method == "HEAD";
+  if (method != "GET" && !*is_head) {
+    refuse(HttpRefusal::kMethod, peer);
+    return refused_with(405, "only GET and HEAD: this port changes nothing");
+  }
+  const std::string_view length = header(head, "Content-Length");
+  if ((!length.empty() && length != "0") || !header(head, "Transfer-Encoding").empty()) {
+    refuse(HttpRefusal::kOversize, peer);
+    return refused_with(431, "a request with a body: none is taken");
+  }
+  if (!is_clean_path(target.path)) {
+    refuse(HttpRefusal::kPath, peer);
+    return refused_with(400, "no such form of path here");
+  }
+  response = handler_(target);
+  if (response.status == 404) {
+    refuse(HttpRefusal::kNotFound, peer);
+    response.body = "no such path; there are /, /metrics, /healthz, /readyz, /status and /status/devices\n";
+  } else {
+    ++counters_.requests;
+  }
+  return response;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,490 @@
+#include "server/watch/watch.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <malloc.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace gradstream {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::pair<gs_RunState, const char*> kRunStates[] = {
+    {gs_RunState_RUN_STATE_NONE, "waiting"},      {gs_RunState_RUN_STATE_ACTIVE, "active"},
+    {gs_RunState_RUN_STATE_STALLED, "stalled"},   {gs_RunState_RUN_STATE_PAUSED, "paused"},
+    {gs_RunState_RUN_STATE_FINISHED, "finished"}, {gs_RunState_RUN_STATE_STOPPED, "stopped"},
+};
+
+const char* run_state_text(gs_RunState state) {
+  for (const auto& [known, text] : kRunStates) {
+    if (known == state) {
+      return text;
+    }
+  }
+  return "unknown";
+}
+
+std::string number(double value) {
+  std::array<char, 32> text = {};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+double seconds_of(uint64_t time_ms) { return static_cast<double>(time_ms) / 1000; }
+
+// One line a sample, HELP and TYPE before the first of a metric.
+class Metrics {
+ public:
+  void begin(const std::string& name, const char* type, const char* help) {
+    text_ += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+  }
+  void sample(const std::string& name, const std::string& labels, const std::string& value) {
+    text_ += name + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
+  }
+  void gauge(const std::string& name, const char* help, double value) {
+    begin(name, "gauge", help);
+    sample(name, "", number(value));
+  }
+  void counter(const std::string& name, const char* help, uint64_t value) {
+    begin(name, "counter", help);
+    sample(name, "", std::to_string(value));
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+// Names that every Prometheus client library uses.
+void add_process(Metrics& metrics, const WatchSnapshot& snapshot) {
+  metrics.gauge("process_start_time_seconds", "Start of the process since the epoch.", seconds_of(snapshot.started_ms));
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  metrics.begin("process_cpu_seconds_total", "counter", "Processor time, user and system.");
+  metrics.sample("process_cpu_seconds_total", "", number(seconds(usage.ru_utime) + seconds(usage.ru_stime)));
+  uint64_t pages = 0;
+  uint64_t resident_pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident_pages;
+  metrics.gauge("process_resident_memory_bytes", "Resident memory.",
+                static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
+#ifdef __GLIBC__  // other C libraries do not say
+  const struct mallinfo2 heap = mallinfo2();
+  metrics.gauge("gradstream_heap_bytes", "Allocated by malloc and not freed, its own overhead included.",
+                static_cast<double>(heap.uordblks) + static_cast<double>(heap.hblkhd));
+#endif
+}
+
+void add_run(Metrics& metrics, const WatchSnapshot& s) {
+  metrics.gauge("gradstream_run_number", "The run that is served.", s.run);
+  metrics.begin("gradstream_run_state", "gauge", "1 for the state of the run, 0 for the others.");
+  for (const auto& [state, text] : kRunStates) {
+    metrics.sample("gradstream_run_state", std::string("state=\"") + text + "\"", state == s.run_state ? "1" : "0");
+  }
+  metrics.gauge("gradstream_model_version", "The newest version.", s.version);
+  metrics.gauge("gradstream_round_answers", "Answers in for the open round.", s.round.answers);
+  metrics.gauge("gradstream_round_wanted", "Answers that close it.", s.round.wanted);
+  metrics.gauge("gradstream_round_asked", "Devices asked in it.", s.round.asked);
+  if (!s.rounds.empty()) {
+    const RoundSummary& last = s.rounds.back().summary;
+    metrics.gauge("gradstream_version_timestamp_seconds", "When the newest version was made.",
+                  seconds_of(last.time_ms));
+    metrics.gauge("gradstream_round_loss", "Mean loss of the devices before their local steps, of the last round.",
+                  last.loss_before);
+  }
+}
+
+// One object, written as it goes: of ten thousand devices a tree of values would be three hundred thousand nodes.
+class Object {
+ public:
+  Object& add(const char* key, uint64_t value) { return raw(key, std::to_string(value)); }
+  Object& add(const char* key, uint32_t value) { return raw(key, std::to_string(value)); }
+  Object& add(const char* key, const char* text) = delete;  // it would become a bool: word(), or a std::string
+  Object& add(const char* key, bool value) { return raw(key, value ? "true" : "false"); }
+  Object& add(const char* key, double value) { return raw(key, std::isfinite(value) ? number(value) : "null"); }
+  // Becomes ASCII; what a device says may be no UTF-8.
+  Object& add(const char* key, const std::string& text) {
+    const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+    return std::all_of(text.begin(), text.end(), is_plain)
+               ? word(key, text.c_str())
+               : raw(key, Json(text).dump(-1, ' ', true, Json::error_handler_t::replace));
+  }
+  Object& word(const char* key, const char* text) {
+    begin(key);
+    text_ += '"';
+    text_ += text;
+    text_ += '"';
+    return *this;
+  }
+  Object& raw(const char* key, std::string_view json) {
+    begin(key);
+    text_ += json;
+    return *this;
+  }
+  std::string text() const { return text_.empty() ? "{}" : text_ + "}"; }
+
+ private:
+  void begin(const char* key) {
+    text_ += text_.empty() ? "{\"" : ",\"";
+    text_ += key;
+    text_ += "\":";
+  }
+
+  std::string text_;
+};
+
+// The list of what text_of(entry) says.
+template <typename Entries, typename TextOf>
+std::string list_of(const Entries& entries, TextOf&& text_of) {
+  std::string text = "[";
+  for (const auto& entry : entries) {
+    text += (text.size() == 1 ? "" : ",") + text_of(entry);
+  }
+  return text + "]";
+}
+
+std::string json_of(const WatchedRound& watched) {
+  const RoundSummary& round = watched.summary;
+  return Object()
+      .add("version", round.version)
+      .add("time_ms", round.time_ms)
+      .add("opened_ms", round.opened_ms)
+      .word("trigger", round.trigger)
+      .add("asked", round.asked)
+      .add("wanted", round.wanted)
+      .add("folded", round.folded)
+      .add("late", round.late)
+      .add("partial", round.partial)
+      .add("extensions", round.extensions)
+      .add("missing", round.missing)
+      .add("loss_before", round.loss_before)
+      .add("loss_after", round.loss_after)
+      .add("upload_bytes", round.upload_bytes)
+      .add("record_bytes", round.record_bytes)
+      .add("wire_bytes_received", watched.wire_bytes_received)
+      .add("wire_bytes_sent", watched.wire_bytes_sent)
+      .text();
+}
+
+const char* reset_cause_text(gs_ResetCause cause) {
+  switch (cause) {
+    case gs_ResetCause_RESET_CAUSE_POWER_ON:
+      return "power_on";
+    case gs_ResetCause_RESET_CAUSE_WATCHDOG:
+      return "watchdog";
+    case gs_ResetCause_RESET_CAUSE_SOFTWARE:
+      return "software";
+    case gs_ResetCause_RESET_CAUSE_BROWN_OUT:
+      return "brown_out";
+    case gs_ResetCause_RESET_CAUSE_PIN:
+      return "pin";
+    default:
+      return "none";
+  }
+}
+
+std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
+  const gs_StatusReport& report = device.report;
+  return Object()
+      .add("device", device.name)
+      .add("index", device.index)
+      .word("standing", device_standing(device, snapshot))
+      .add("active", !device.is_revoked)
+      .add("connected", device.connected)
+      .add("capable", device.is_capable)
+      .add("asked", device.is_asked)
+      .add("answered", device.has_answered)
+      .add("has_task", device.has_task)
+      .add("task_version", device.task_version)
+      .add("task_issued_ms", device.task_issued_ms)
+      .add("version_held", device.version_held)
+      .add("last_seen_ms", device.last_seen_ms)
+      .word("last_verdict", verdict_text(device.last_verdict))
+      .word("last_reason", reason_name(device.last_reason))
+      .add("last_staleness", device.last_staleness)
+      .add("last_staleness_weight", static_cast<double>(device.last_staleness_weight))
+      .add("last_steps", device.last_steps)
+      .add("last_steps_asked", device.last_steps_asked)
+      .add("folded", device.updates_folded)
+      .add("late", device.updates_late)
+      .add("partial", device.updates_partial)
+      .add("snapshots", device.snapshots_sent)
+      .add("sample_count", device.sample_count)
+      .add("step_time_us", device.step_time_us)
+      .add("board", device.board)
+      .add("firmware", device.firmware_version)
+      .word("reset_cause", reset_cause_text(device.reset_cause))
+      .add("uptime_s", report.uptime_s)
+      .add("arena_bytes", device.arena_size)
+      .add("arena_high_water_bytes", report.arena_high_water)
+      .add("stack_high_water_bytes", report.stack_high_water)
+      .add("tls_high_water_bytes", report.tls_high_water)
+      .add("bytes_sent", report.bytes_sent)
+      .add("bytes_received", report.bytes_received)
+      .add("digest_mismatches", report.digest_mismatches)
+      .text();
+}
+
+std::string parameters_json(const RunParameters& parameters) {
+  Object object;
+  visit_fields(parameters, [&](const char* key, const auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_enum_v<Value>) {
+      object.word(key, name_of(value));
+    } else if constexpr (std::is_floating_point_v<Value>) {  // as short as the type allows: 0.1, not 0.10000000149
+      std::array<char, 32> text = {};
+      const char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+      object.raw(key, std::string_view(text.data(), static_cast<size_t>(end - text.data())));
+    } else {
+      object.add(key, value);
+    }
+  });
+  return object.text();
+}
+
+std::string run_json(const WatchSnapshot& s) {
+  const RoundProgressView& round = s.round;
+  const Object open = Object()
+                          .add("asked", round.asked)
+                          .add("answers", round.answers)
+                          .add("wanted", round.wanted)
+                          .add("late", round.late)
+                          .add("partial", round.partial)
+                          .add("extensions", round.extensions)
+                          .add("opened_ms", round.opened_ms)
+                          .add("deadline_ms", round.deadline_ms);
+  return Object()
+      .add("number", s.run)
+      .add("name", s.run_name)
+      .word("state", run_state_text(s.run_state))
+      .add("has_version", s.has_version)
+      .add("version", s.version)
+      .add("digest", hex(s.digest))
+      .add("round_count", s.round_count)
+      .raw("round", open.text())
+      .raw("parameters", s.parameters == nullptr ? "{}" : parameters_json(*s.parameters))
+      .text();
+}
+
+std::string refusals_json(const CoordinatorCounters& counters) {
+  Object object;
+  for (size_t i = 0; i < counters.refusals.size(); ++i) {
+    if (counters.refusals[i] > 0) {
+      object.add(reason_name(static_cast<gs_Reason>(i)), counters.refusals[i]);
+    }
+  }
+  return object.text();
+}
+
+std::string http_json(const HttpCounters& http) {
+  Object refusals;
+  for (size_t i = 0; i < kHttpRefusalCount; ++i) {
+    refusals.add(http_refusal_text(static_cast<HttpRefusal>(i)), http.refusals[i].load());
+  }
+  return Object().add("requests", http.requests.load()).raw("refusals", refusals.text()).text();
+}
+
+// The number behind `after=`; 0 without a query. None: it is another query.
+std::optional<uint32_t> version_after(std::string_view query) {
+  constexpr std::string_view kKey = "after=";
+  if (query.empty()) {
+    return 0;
+  }
+  uint32_t version = 0;
+  const char* const end = query.data() + query.size();
+  const bool is_key = query.starts_with(kKey) && query.size() > kKey.size();
+  return is_key && std::from_chars(query.data() + kKey.size(), end, version) == std::from_chars_result{end, {}}
+             ? std::optional(version)
+             : std::nullopt;
+}
+
+HttpResponse respond(uint32_t status, std::string body, const char* type = "text/plain; charset=utf-8") {
+  HttpResponse response;
+  response.status = status;
+  response.type = type;
+  response.body = std::move(body);
+  return response;
+}
+
+// Why devices get no work now; empty: they do.
+std::string not_ready_cause(const WatchSnapshot& snapshot) {
+  if (snapshot.is_draining) {
+    return "draining";
+  }
+  return snapshot.is_storage_failed ? "the database cannot be written; the log's store_failed names the cause" : "";
+}
+
+}  // namespace
+
+void WatchBoard::publish(std::shared_ptr<const WatchSnapshot> snapshot) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  snapshot_.swap(snapshot);  // the old one ends after the lock
+}
+
+std::shared_ptr<const WatchSnapshot> WatchBoard::read() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return snapshot_;
+}
+
+std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
+  Metrics metrics;
+  add_process(metrics, s);
+  add_run(metrics, s);
+  metrics.begin("gradstream_devices", "gauge", "Enrolled devices by state.");
+  metrics.sample("gradstream_devices", "state=\"pending\"", std::to_string(s.devices_pending));
+  metrics.sample("gradstream_devices", "state=\"active\"", std::to_string(s.devices_active));
+  metrics.sample("gradstream_devices", "state=\"disabled\"", std::to_string(s.devices_disabled));
+  metrics.sample("gradstream_devices", "state=\"revoked\"", std::to_string(s.devices_revoked));
+  metrics.gauge("gradstream_sessions", "Connections of devices, with those in their handshake.",
+                static_cast<double>(s.sessions));
+  metrics.gauge("gradstream_handshakes", "Handshakes in progress.", static_cast<double>(s.handshakes));
+  metrics.gauge("gradstream_storage_failed", "1 while the database cannot be written.", s.is_storage_failed ? 1 : 0);
+  metrics.gauge("gradstream_draining", "1 after SIGTERM.", s.is_draining ? 1 : 0);
+  visit_counters(s.shell, s.coordinator, [&](const std::string& key, const char* help, uint64_t value) {
+    metrics.counter("gradstream_" + key + "_total", help, value);
+  });
+  const char* const updates = "gradstream_refusals_total";
+  metrics.begin(updates, "counter", "Updates and tasks that were refused.");
+  for (size_t i = 1; i < s.coordinator.refusals.size(); ++i) {
+    metrics.sample(updates, std::string("reason=\"") + reason_name(static_cast<gs_Reason>(i)) + "\"",
+                   std::to_string(s.coordinator.refusals[i]));
+  }
+  metrics.counter("gradstream_http_requests_total", "Requests to this port that were answered.", http.requests);
+  const char* const refusals = "gradstream_http_refusals_total";
+  metrics.begin(refusals, "counter", "Requests to this port, and connections, that were refused.");
+  for (size_t i = 0; i < kHttpRefusalCount; ++i) {
+    metrics.sample(refusals, std::string("reason=\"") + http_refusal_text(static_cast<HttpRefusal>(i)) + "\"",
+                   std::to_string(http.refusals[i]));
+  }
+  return metrics.take();
+}
+
+std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32_t after) {
+  Object counters;
+  visit_counters(s.shell, s.coordinator,
+                 [&](const char* key, const char*, uint64_t value) { counters.add(key, value); });
+  const auto first = std::find_if(s.rounds.begin(), s.rounds.end(),
+                                  [&](const WatchedRound& round) { return round.summary.version > after; });
+  const Object devices = Object()
+                             .add("pending", s.devices_pending)
+                             .add("active", s.devices_active)
+                             .add("disabled", s.devices_disabled)
+                             .add("revoked", s.devices_revoked);
+  return Object()
+             .add("time_ms", s.taken_ms)
+             .add("started_ms", s.started_ms)
+             .add("ready", not_ready_cause(s).empty())
+             .add("draining", s.is_draining)
+             .add("storage_failed", s.is_storage_failed)
+             .raw("run", run_json(s))
+             .raw("devices", devices.text())
+             .add("silent_after_ms", s.silent_after_ms)
+             .add("sessions", s.sessions)
+             .add("handshakes", s.handshakes)
+             .raw("counters", counters.text())
+             .raw("refusals", refusals_json(s.coordinator))
+             .raw("http", http_json(http))
+             .raw("rounds",
+                  list_of(std::span(first, s.rounds.end()), [](const WatchedRound& round) { return json_of(round); }))
+             .text() +
+         "\n";
+}
+
+std::string devices_json(const WatchSnapshot& s) {
+  const std::vector<DeviceStatus> none;
+  return Object()
+             .add("time_ms", s.devices_taken_ms)
+             .add("run", s.run)
+             .add("version", s.version)
+             .raw("devices", list_of(s.devices == nullptr ? none : *s.devices,
+                                     [&](const DeviceStatus& device) { return json_of(device, s); }))
+             .text() +
+         "\n";
+}
+
+const char* device_standing(const DeviceStatus& device, const WatchSnapshot& s) {
+  if (device.is_revoked) {
+    return "off";
+  }
+  if (!device.connected && device.last_seen_ms + s.silent_after_ms < s.devices_taken_ms) {
+    return "silent";
+  }
+  if (!device.is_capable) {
+    return "unable";
+  }
+  const bool works_on_old = device.has_task && device.task_version < s.version;
+  if (works_on_old || device.last_verdict == gs_Verdict_VERDICT_LATE) {
+    return "late";
+  }
+  if (device.last_verdict == gs_Verdict_VERDICT_REFUSED || device.last_verdict == gs_Verdict_VERDICT_ABANDONED) {
+    return "refused";
+  }
+  if (device.last_verdict != gs_Verdict_VERDICT_FOLDED) {
+    return "new";
+  }
+  return device.last_steps < device.last_steps_asked ? "partial" : "in_time";
+}
+
+HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snapshot, const HttpCounters& http,
+                            uint64_t now_steady_ms) {
+  const std::string_view path = target.path;
+  constexpr const char* kJson = "application/json";
+  const bool is_stale = snapshot == nullptr || now_steady_ms > snapshot->taken_steady_ms + kWatchStaleMs;
+  if (path == "/healthz") {
+    return is_stale ? respond(503, "the coordinator has said nothing for 10 s: it hangs or is not up yet\n")
+                    : respond(200, "ok\n");
+  }
+  const bool is_known = path == "/readyz" || path == "/metrics" || path == "/status" || path == "/status/devices";
+  if (!is_known) {
+    return {};
+  }
+  if (snapshot == nullptr) {
+    return respond(503, "not up yet\n");
+  }
+  if (path == "/metrics") {
+    return respond(200, metrics_text(*snapshot, http), "text/plain; version=0.0.4; charset=utf-8");
+  }
+  if (path == "/status") {
+    const std::optional<uint32_t> after = version_after(target.query);
+    return after ? respond(200, status_json(*snapshot, http, *after), kJson)
+                 : respond(400, "the only query is after=VERSION, a whole number\n");
+  }
+  if (path == "/status/devices") {
+    return respond(200, devices_json(*snapshot), kJson);
+  }
+  const std::string cause = is_stale ? "the coordinator hangs" : not_ready_cause(*snapshot);
+  return cause.empty() ? respond(200, "ready\n") : respond(503, cause + "\n");
+}
+
+const char* verdict_text(uint32_t verdict) {
+  switch (verdict) {
+    case gs_Verdict_VERDICT_FOLDED:
+      return "folded";
+    case gs_Verdict_VERDICT_LATE:
+      return "late";
+    case gs_Verdict_VERDICT_SUPERSEDED:
+      return "superseded";
+    case gs_Verdict_VERDICT_ABANDONED:
+      return "abandoned";
+    case gs_Verdict_VERDICT_REFUSED:
+      return "refused";
+    case gs_Verdict_VERDICT_TRY_LATER:
+      return "try_later";
+    default:
+      return "none";
+  }
+}
+
+}  // namespace gradstream

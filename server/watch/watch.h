@@ -1,0 +1,143 @@
+// What an operator may see of a running server: a snapshot that the coordinator's thread publishes, and the forms in
+// which the HTTP port shows it.
+//
+//   io thread: Server --publish()--> WatchBoard --read()--> http thread: metrics_text(), status_json(), ...
+//
+// A snapshot is a copy that nobody changes any more. Publishing takes a lock for the time of one pointer's exchange.
+#ifndef GRADSTREAM_SERVER_WATCH_WATCH_H_
+#define GRADSTREAM_SERVER_WATCH_WATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/coordinator/coordinator.h"
+#include "server/link/shell_counters.h"
+#include "server/watch/http.h"
+
+namespace gradstream {
+
+// How often a snapshot is published, and how old the newest may be until /healthz says that the server hangs. Reasons:
+// a person looks at it; ten times that with room for a slow machine.
+inline constexpr uint32_t kWatchPeriodMs = 1000;
+inline constexpr uint32_t kWatchStaleMs = 10000;
+// Versions whose summaries are kept for /status. Reason: a curve's width in pixels.
+inline constexpr size_t kRoundHistoryMax = kReplayedRoundMax;
+
+// A round with what the wire had carried since the server's start when it closed, TLS and all; 0: it closed before.
+struct WatchedRound {
+  RoundSummary summary;
+  uint64_t wire_bytes_received = 0;
+  uint64_t wire_bytes_sent = 0;
+};
+
+struct WatchSnapshot {
+  uint64_t taken_ms = 0;         // since the epoch, as all times here
+  uint64_t taken_steady_ms = 0;  // by the clock that nobody sets
+  uint64_t started_ms = 0;
+  uint32_t run = 0;
+  std::string run_name;
+  gs_RunState run_state = gs_RunState_RUN_STATE_NONE;
+  bool has_version = false;
+  uint32_t version = 0;
+  uint64_t digest = 0;
+  uint32_t round_count = 0;
+  std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
+  RoundProgressView round;
+  // A device that is not connected is silent when nothing has been heard of it for so long: by then it had the time of
+  // a round and of the widest retry window.
+  uint64_t silent_after_ms = 0;
+  uint32_t devices_pending = 0;
+  uint32_t devices_active = 0;
+  uint32_t devices_disabled = 0;
+  uint32_t devices_revoked = 0;
+  uint64_t sessions = 0;
+  uint64_t handshakes = 0;  // of these, not established yet
+  bool is_storage_failed = false;
+  bool is_draining = false;
+  ShellCounters shell;
+  CoordinatorCounters coordinator;
+  std::vector<WatchedRound> rounds;  // the last ones, oldest first
+  // Of a large fleet less often than the rest, and shared by the snapshots between.
+  std::shared_ptr<const std::vector<DeviceStatus>> devices;
+  uint64_t devices_taken_ms = 0;
+};
+
+// Copying the devices takes the coordinator's thread as long as this share of its time at most: one part in so many.
+// Reason: at 10,000 devices a copy takes up to 14 ms (docs/operating.md), and the whole is to stay below the noise.
+inline constexpr uint32_t kDeviceCopyShare = 1000;
+
+class WatchBoard {
+ public:
+  void publish(std::shared_ptr<const WatchSnapshot> snapshot);
+  // Null before the first one.
+  std::shared_ptr<const WatchSnapshot> read() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const WatchSnapshot> snapshot_;
+};
+
+// visit(key, help, value): key as in the log line event=counters; the metric is gradstream_KEY_total.
+template <typename Visit>
+void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&& visit) {
+  visit_shell_counters(s, visit);
+  visit("updates_folded", "Updates folded in time.", c.updates_folded);
+  visit("updates_late", "Updates folded late.", c.updates_late);
+  visit("updates_partial", "Folded updates of fewer steps than asked.", c.updates_partial);
+  visit("updates_refused", "Updates refused.", c.updates_refused);
+  visit("updates_without_time", "Of these, with more steps than there was time for.", c.updates_without_time);
+  visit("updates_loss_not_finite", "Of these, with a loss that is no number.", c.updates_loss_not_finite);
+  visit("updates_still", "Updates of delay rules whose displacement was 0.", c.updates_still);
+  visit("steps_clamped", "Steps of delay rules that were shortened to the radius of their manifold.", c.steps_clamped);
+  visit("curves_antiparallel", "Curves without a rotation to the model of now.", c.curves_antiparallel);
+  visit("updates_duplicate", "Updates sent again.", c.updates_duplicate);
+  visit("updates_changed", "Updates sent again with other content.", c.updates_changed);
+  visit("updates_superseded", "Updates of tasks that a later one replaced.", c.updates_superseded);
+  visit("tasks_issued", "Tasks given.", c.tasks_issued);
+  visit("tasks_abandoned", "Tasks that their devices lost.", c.tasks_abandoned);
+  visit("tasks_refused", "Tasks that their devices refused.", c.tasks_refused);
+  visit("rounds_closed", "Versions made.", c.rounds_closed);
+  visit("rounds_extended", "Rounds that went on past their deadline.", c.rounds_extended);
+  visit("snapshots_sent", "Models sent whole.", c.snapshots_sent);
+  visit("records_sent", "Versions sent as records.", c.records_sent);
+  visit("digest_mismatches", "Devices whose model differed.", c.digest_mismatches);
+  visit("devices_ahead", "Pulls from versions that a restored database does not have.", c.devices_ahead);
+  visit("sessions_replaced", "Sessions that a newer one of the same device ended.", c.sessions_replaced);
+  visit("messages_unexpected", "Messages out of turn.", c.messages_unexpected);
+  visit("messages_over_rate", "Messages beyond device_messages_per_s_max.", c.messages_over_rate);
+  visit("steps_failed", "Versions whose updates made no step.", c.steps_failed);
+}
+
+// Prometheus' text form, version 0.0.4: base units, and labels of closed sets only.
+std::string metrics_text(const WatchSnapshot& snapshot, const HttpCounters& http);
+// The run with its parameters, the open round, counters and those of the last rounds that made versions above `after`.
+std::string status_json(const WatchSnapshot& snapshot, const HttpCounters& http, uint32_t after = 0);
+// One object a device: a snapshot's size grows with the fleet.
+std::string devices_json(const WatchSnapshot& snapshot);
+
+// What a device is to the run, in one word of a closed set, the first that holds:
+//   off      pending, disabled or revoked
+//   silent   not connected, and not heard of for silent_after_ms
+//   unable   its image lacks what the run's tasks need, or it refused them for good
+//   late     it works on a version that is over, or its last update began at one
+//   partial  its last accepted update had fewer steps than asked
+//   in_time  its last update counted, in time and with all its steps
+//   refused  its last update was refused, or its task ended without one
+//   new      it has not sent an update yet
+const char* device_standing(const DeviceStatus& device, const WatchSnapshot& snapshot);
+
+// /metrics, /healthz (the coordinator lives), /readyz (it takes devices and can store), /status (with ?after=VERSION),
+// /status/devices; 404 otherwise. snapshot may be null; now_steady_ms: of the same clock as taken_steady_ms.
+HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snapshot, const HttpCounters& http,
+                            uint64_t now_steady_ms);
+
+// The word of a gs_Verdict, the same for the HTTP port and the command line; "none" for none.
+const char* verdict_text(uint32_t verdict);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_WATCH_WATCH_H_
