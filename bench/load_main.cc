@@ -45,10 +45,10 @@
 
 #include "runtime/base/crc32c.h"
 #include "runtime/link/certificate.h"
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
-#include "runtime/link/identity.h"
 #include "runtime/link/tls.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
+#include "runtime/wire/identity.h"
 
 namespace gradstream {
 

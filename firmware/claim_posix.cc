@@ -15,10 +15,10 @@
 
 #include "firmware/client_main.h"
 #include "runtime/base/config.h"
-#include "runtime/link/claim.h"
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
 #include "runtime/link/port.h"
+#include "runtime/wire/claim.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 
 namespace gradstream {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "firmware/line.h"
 #include "firmware/shard.h"
-#include "runtime/link/codec.h"
 #include "runtime/link/port.h"
+#include "runtime/wire/codec.h"
 
 namespace gradstream {
 namespace {

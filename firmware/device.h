@@ -15,9 +15,9 @@
 #include <span>
 
 #include "runtime/link/client.h"
-#include "runtime/link/frame.h"
 #include "runtime/link/tls.h"
 #include "runtime/link/transport.h"
+#include "runtime/wire/frame.h"
 
 namespace gradstream {
 

@@ -25,9 +25,9 @@
 #include "firmware/float_shard.h"
 #include "firmware/linked_problem.h"
 #include "runtime/link/certificate.h"
-#include "runtime/link/claim.h"
-#include "runtime/link/identity.h"
 #include "runtime/link/tls.h"
+#include "runtime/wire/claim.h"
+#include "runtime/wire/identity.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/link/client.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/frame.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

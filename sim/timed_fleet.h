@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "runtime/link/client.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/frame.h"
 #include "server/coordinator/coordinator.h"
 #include "sim/event_queue.h"
 #include "sim/faults.h"

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/coordinator/fleet.h"
 #include "server/rules/aggregator.h"
 #include "server/run/straggler.h"
 #include "tests/server_support.h"

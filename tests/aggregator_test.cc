@@ -51,12 +51,12 @@ TEST(WeightSum, IsFullAtTheFoldsLimit) {
 
 TEST(Aggregator, ARunsRuleFollowsFromItsStream) {
   RunParameters p = scalar_parameters();
-  EXPECT_EQ(aggregator_model_count(p), 0U);
+  EXPECT_EQ(p.kept_model_count(), 0U);
   p = tangent_parameters();
-  EXPECT_EQ(aggregator_model_count(p), 0U);
+  EXPECT_EQ(p.kept_model_count(), 0U);
   p.late = LatePolicy::kWeight;
   p.staleness_max = 5;
-  EXPECT_EQ(aggregator_model_count(p), 6U);
+  EXPECT_EQ(p.kept_model_count(), 6U);
 }
 
 TEST(Aggregator, DividesWithinTheFoldsRange) {

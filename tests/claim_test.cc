@@ -1,4 +1,4 @@
-#include "runtime/link/claim.h"
+#include "runtime/wire/claim.h"
 
 #include <cstring>
 #include <fstream>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/config.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/frame.h"
 
 namespace gradstream {
 namespace {

@@ -2,7 +2,7 @@
 // itself is refused here.
 //
 // The golden packets were made by protoc's Python code from proto/gradstream.proto, not by our encoder.
-#include "runtime/link/codec.h"
+#include "runtime/wire/codec.h"
 
 #include <cmath>
 #include <cstring>
@@ -515,50 +515,6 @@ TEST(Codec, PieceValueCountInvertsEncodedSize) {
   }
   EXPECT_EQ(piece_value_count(Encoding::kNone, 4), 0U);
   EXPECT_EQ(piece_value_count(Encoding::kF64, 8), 0U);
-}
-
-TEST(Codec, TaskJoinsWhatTheWelcomeSaid) {
-  ServerMessage welcome = make_welcome();
-  const Task task = to_task(make_task().body.task, welcome.body.welcome);
-  EXPECT_EQ(task.sequence, 15U);
-  EXPECT_EQ(task.version, 9U);
-  EXPECT_EQ(task.solver, SolverId::kProjection);
-  EXPECT_EQ(task.manifold, ManifoldId::kStiefel);
-  EXPECT_EQ(task.shape, (Shape{64, 4}));
-  EXPECT_EQ(task.estimator.id, EstimatorId::kProjectionOneSided);
-  EXPECT_EQ(task.estimator.batch_mode, BatchMode::kCommon);
-  EXPECT_EQ(task.estimator.batch_size, 32U);
-  EXPECT_EQ(task.estimator.batch_schedule_count, 0U);
-  const Task other = to_task(make_task_with_batches().body.task, welcome.body.welcome);
-  const Task svrg = to_task(make_task_of_svrg().body.task, welcome.body.welcome);
-  EXPECT_EQ(svrg.proximal, 0.5F);
-  EXPECT_EQ(svrg.curvature_form, BarzilaiBorwein::kFirst);
-  EXPECT_EQ(svrg.curvature, 2);
-  EXPECT_TRUE(svrg.draws_iterate);
-  EXPECT_EQ(svrg.local_retraction, RetractionKind::kDefault);
-  const Task mixed = to_task(make_task_with_local_retraction().body.task, welcome.body.welcome);
-  EXPECT_EQ(mixed.local_retraction, RetractionKind::kExponential);
-  ASSERT_EQ(other.estimator.batch_schedule_count, 3U);
-  EXPECT_EQ(other.estimator.batch_schedule[2], 300U);
-  EXPECT_EQ(task.estimator.smoothing, 0.0078125F);
-  EXPECT_EQ(task.seed, 42U);
-  EXPECT_EQ(task.client_index, 5U);
-  EXPECT_EQ(task.local_step_count, 5U);
-  EXPECT_EQ(task.steps_min, 2U);
-  EXPECT_EQ(task.step_size, 0.125F);
-  EXPECT_TRUE(task.use_correction);
-  EXPECT_EQ(task.encoding, Encoding::kF32);
-  EXPECT_EQ(task.deadline_ms, 60000U);
-  EXPECT_STREQ(task.problem, "kpca");
-  const DirectionSpec& shared = task.estimator.directions;
-  EXPECT_TRUE(shared.shared);
-  EXPECT_EQ(shared.owner, 2U);  // the group
-  EXPECT_EQ(shared.base_version, 9U);
-  EXPECT_EQ(shared.seed, 42U);
-  EXPECT_EQ(shared.direction_count, 16U);
-  welcome.body.welcome.shared_directions = false;
-  EXPECT_EQ(to_directions(welcome.body.welcome, 4).owner, 5U);  // the enrolment index
-  EXPECT_EQ(to_directions(welcome.body.welcome, 4).base_version, 4U);
 }
 
 // A snapshot is of parts that are known, and each piece is of one of them.

@@ -176,7 +176,7 @@ TEST(DelayCorrection, DirectionsAreTangentAndStrictOnesCrossTheDrift) {
     const std::vector<Real> current = bench.moved(base, bench.tangent(base, 2, static_cast<Real>(0.3)));
     const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
     for (const DelayRule rule : kAllRules) {
-      if (!DelayCorrection::is_defined(rule, table->id)) {
+      if (!is_delay_rule_defined(rule, table->id)) {
         continue;
       }
       const std::vector<Real> d = bench.direct(rule, base, current, zeta).direction;
@@ -333,7 +333,7 @@ TEST(DelayCorrection, WithoutADelayTheGradientRulesAreOne) {
     const std::vector<Real> base = bench.point(1);
     const std::vector<Real> zeta = bench.tangent(base, 3, static_cast<Real>(0.4));
     for (const DelayRule rule : kAllRules) {
-      if (rule == DelayRule::kFedAsync || !DelayCorrection::is_defined(rule, table->id)) {
+      if (rule == DelayRule::kFedAsync || !is_delay_rule_defined(rule, table->id)) {
         continue;
       }
       const std::vector<Real> d = bench.direct(rule, base, base, zeta).direction;
@@ -406,7 +406,7 @@ TEST(DelayCorrection, AProductOfOneGeometryIsThatGeometry) {
   const std::vector<Real> to = alone.moved(from, alone.tangent(from, 2, static_cast<Real>(0.3)));
   const std::vector<Real> zeta = alone.tangent(from, 3, static_cast<Real>(0.4));
   for (const DelayRule rule : kAllRules) {
-    if (DelayCorrection::is_defined(rule, ManifoldId::kProduct)) {
+    if (is_delay_rule_defined(rule, ManifoldId::kProduct)) {
       EXPECT_EQ(wrapped.direct(rule, from, to, zeta).direction, alone.direct(rule, from, to, zeta).direction)
           << name_of(rule);
     }
@@ -477,10 +477,10 @@ TEST(DelayCorrection, SwitchesWhenTheMovingMeanIsDownAndStaysSwitched) {
 }
 
 TEST(DelayCorrection, EntriesAreMultipliedOnlyInAnEmbedding) {
-  EXPECT_TRUE(DelayCorrection::is_defined(DelayRule::kDcAsgd, ManifoldId::kStiefel));
-  EXPECT_FALSE(DelayCorrection::is_defined(DelayRule::kDcAsgd, ManifoldId::kSpd));
-  EXPECT_FALSE(DelayCorrection::is_defined(DelayRule::kDcAdaptive, ManifoldId::kHyperbolic));
-  EXPECT_TRUE(DelayCorrection::is_defined(DelayRule::kDcRank1, ManifoldId::kSpd));
+  EXPECT_TRUE(is_delay_rule_defined(DelayRule::kDcAsgd, ManifoldId::kStiefel));
+  EXPECT_FALSE(is_delay_rule_defined(DelayRule::kDcAsgd, ManifoldId::kSpd));
+  EXPECT_FALSE(is_delay_rule_defined(DelayRule::kDcAdaptive, ManifoldId::kHyperbolic));
+  EXPECT_TRUE(is_delay_rule_defined(DelayRule::kDcRank1, ManifoldId::kSpd));
 }
 
 }  // namespace

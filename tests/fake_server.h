@@ -12,8 +12,9 @@
 #include <map>
 #include <vector>
 
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
+#include "runtime/link/task_terms.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 #include "tests/training_support.h"
 
 namespace gradstream {

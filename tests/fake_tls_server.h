@@ -13,7 +13,7 @@ extern "C" {
 #include <mbedtls/psa_util.h>  // knows no C++
 }
 
-#include "runtime/link/identity.h"
+#include "runtime/wire/identity.h"
 #include "tests/fake_pipe.h"
 
 namespace gradstream {

@@ -1,5 +1,5 @@
 // Frames come whole out of any byte stream: every split, every length, noise before and between them.
-#include "runtime/link/frame.h"
+#include "runtime/wire/frame.h"
 
 #include <random>
 #include <vector>

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "runtime/link/client.h"
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 #include "tests/fuzz_input.h"
 #include "tests/training_support.h"
 

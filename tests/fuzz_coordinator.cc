@@ -26,8 +26,8 @@
 
 #include <malloc.h>
 
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store.h"
 #include "server/rules/record.h"

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 #include "tests/fuzz_input.h"
 
 namespace gradstream::testing {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 #include "tests/fuzz_client.h"
 #include "tests/fuzz_coordinator.h"
 

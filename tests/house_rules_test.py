@@ -91,10 +91,12 @@ def is_code(path: str) -> bool:
 
 # ---- Include arrows ----
 
-BASE, MANIFOLD, PROBLEM, TRAINING, LINK = (
-    "runtime/base/", "runtime/manifold/", "runtime/problem/", "runtime/training/", "runtime/link/")
-SERVER_MAY = (BASE, MANIFOLD, "runtime/training/stream.h", "runtime/training/encoding.h", "runtime/training/secant.h",
-              "runtime/link/codec.h", "runtime/link/frame.h")
+BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK = (
+    "runtime/base/", "runtime/manifold/", "runtime/problem/", "runtime/training/", "runtime/wire/", "runtime/link/")
+# The part of training that both ends compute with or name: no problem, no solver.
+SHARED_TRAINING = ("runtime/training/curve.h", "runtime/training/encoding.h", "runtime/training/secant.h",
+                   "runtime/training/stream.h", "runtime/training/task.h")
+SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 
 # What a room may include of the project: prefixes of paths. Rooms that are not named may include everything.
 ARROWS = {
@@ -102,10 +104,10 @@ ARROWS = {
     MANIFOLD: (BASE, MANIFOLD),
     PROBLEM: (BASE, MANIFOLD, PROBLEM),
     TRAINING: (BASE, MANIFOLD, PROBLEM, TRAINING),
-    LINK: (BASE, MANIFOLD, PROBLEM, TRAINING, LINK),
+    WIRE: (BASE, MANIFOLD, *SHARED_TRAINING, WIRE),
+    LINK: (BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK),
     # The client's side of a handshake, as devices link it.
-    "server/program/doctor": SERVER_MAY + ("server/", "runtime/link/identity.h", "runtime/link/tls.h",
-                                           "runtime/link/transport.h"),
+    "server/program/doctor": SERVER_MAY + ("server/", "runtime/link/tls.h", "runtime/link/transport.h"),
     "server/base/": (BASE, "server/base/"),
     "server/run/": SERVER_MAY + ("server/base/", "server/run/"),
     "server/rules/": SERVER_MAY + ("server/run/", "server/rules/"),
@@ -187,12 +189,12 @@ def pure_coordinator(tree: Tree) -> Iterator[Violation]:
 def runtime_headers(tree: Tree) -> Iterator[Violation]:
     for path in tree.select():
         in_runtime = path.startswith("runtime/")
-        is_codec = re.match(r"runtime/link/codec\.(h|cc)$", path)
+        is_codec = re.match(r"runtime/wire/codec\.(h|cc)$", path)
         is_product = path.startswith(("runtime/", "server/", "sim/", "firmware/", "boards/"))
         for line, header, quoted in tree.includes(path):
             if NANOPB.match(header):
                 if is_product and not is_codec:
-                    yield Violation("nanopb", path, line, header, "only runtime/link/codec.* includes nanopb")
+                    yield Violation("nanopb", path, line, header, "only runtime/wire/codec.* includes nanopb")
             elif in_runtime and MBEDTLS.match(header):
                 if not re.match(r"runtime/link/tls\.(h|cc)$", path):
                     yield Violation("mbedtls", path, line, header, "only runtime/link/tls.* includes Mbed TLS")
@@ -393,13 +395,13 @@ def check(tree: Tree) -> list:
 # ---- The checker's own test ----
 
 GOOD = {
-    "CMakeLists.txt": "add_library(a runtime/base/a.cc runtime/link/codec.cc server/coordinator/coordinator.cc "
+    "CMakeLists.txt": "add_library(a runtime/base/a.cc runtime/wire/codec.cc server/coordinator/coordinator.cc "
                       "sim/sim.cc)\n",
     "tests/CMakeLists.txt": "gs_test(a gs_runtime)\ngs_test(codec)\ngs_test(coordinator)\n",
     "runtime/base/a.h": "#include <cstdint>\n// new and try in a comment\n",
     "runtime/base/a.cc": '#include "runtime/base/a.h"\nstruct A { A(const A&) = delete; };\n'
                          'const char* text = "malloc";\n',
-    "runtime/link/codec.cc": '#include "proto/gradstream.pb.h"\n',
+    "runtime/wire/codec.cc": '#include "proto/gradstream.pb.h"\n',
     "server/coordinator/coordinator.h": '#include "runtime/base/a.h"\n',
     "server/coordinator/coordinator.cc": '#include "server/coordinator/coordinator.h"\n',
     "sim/sim.cc": '#include "server/coordinator/coordinator.h"\n',
@@ -432,7 +434,7 @@ PLANTED = [
     ("pure_coordinator", "sqlite3.h", {"server/journal/store.h": "#include <sqlite3.h>\n"}),
     ("runtime_header", "cstdio", {"runtime/base/a.h": "#include <cstdio>\n"}),
     ("runtime_header", "Eigen/Core", {"runtime/base/a.h": "#include <Eigen/Core>\n"}),
-    ("nanopb", "pb_decode.h", {"runtime/link/frame.cc": "#include <pb_decode.h>\n"}),
+    ("nanopb", "pb_decode.h", {"runtime/wire/frame.cc": "#include <pb_decode.h>\n"}),
     ("nanopb", "proto/gradstream.pb.h", {"server/coordinator/fleet.cc": '#include "proto/gradstream.pb.h"\n'}),
     ("mbedtls", "mbedtls/ssl.h", {"runtime/link/client.cc": "#include <mbedtls/ssl.h>\n"}),
     ("device_word", "new", {"runtime/base/a.cc": BASE_H + "int* p = new int;\n"}),

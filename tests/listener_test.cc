@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/base/listen_address.h"
 #include "tests/server_peer.h"
 
 namespace gradstream {
@@ -17,17 +18,6 @@ using testing::HasSubstr;
 class ListenerThreads : public testing::TestWithParam<size_t> {};
 INSTANTIATE_TEST_SUITE_P(, ListenerThreads, testing::Values(0, 2),
                          [](const auto& parameter) { return "threads_" + std::to_string(parameter.param); });
-
-TEST(Listener, AddressesAreParsed) {
-  Tcp::endpoint endpoint;
-  EXPECT_TRUE(parse_listen_address("127.0.0.1:7433", &endpoint));
-  EXPECT_EQ(endpoint.port(), 7433);
-  EXPECT_TRUE(parse_listen_address("[::1]:0", &endpoint));
-  EXPECT_TRUE(endpoint.address().is_v6());
-  for (const char* const wrong : {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "host:80", "127.0.0.1:8x"}) {
-    EXPECT_FALSE(parse_listen_address(wrong, &endpoint)) << wrong;
-  }
-}
 
 TEST(Listener, AnOccupiedPortIsNamedWithItsRemedy) {
   ListenerHarness first;

@@ -22,10 +22,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
-#include "runtime/link/identity.h"
 #include "runtime/link/tls.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
+#include "runtime/wire/identity.h"
 #include "server/base/log.h"
 #include "server/program/server.h"
 

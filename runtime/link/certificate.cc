@@ -6,7 +6,7 @@ extern "C" {
 #include <mbedtls/psa_util.h>  // knows no C++
 }
 
-#include "runtime/link/claim.h"
+#include "runtime/wire/claim.h"
 
 namespace gradstream {
 namespace {

@@ -25,11 +25,11 @@
 #include <span>
 
 #include "runtime/base/arena.h"
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
 #include "runtime/link/port.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 
 namespace gradstream {
 

@@ -3,6 +3,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
+#include "runtime/link/task_terms.h"
 #include "runtime/training/encoding.h"
 
 namespace gradstream {

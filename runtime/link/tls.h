@@ -15,8 +15,8 @@
 #include <cstdint>
 
 #include "runtime/base/status.h"
-#include "runtime/link/identity.h"
 #include "runtime/link/transport.h"
+#include "runtime/wire/identity.h"
 
 namespace gradstream {
 

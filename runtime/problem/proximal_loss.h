@@ -16,12 +16,10 @@
 #define GRADSTREAM_RUNTIME_PROBLEM_PROXIMAL_LOSS_H_
 
 #include "runtime/manifold/manifold.h"
+#include "runtime/manifold/proximal_form.h"
 #include "runtime/problem/problem.h"
 
 namespace gradstream {
-
-// Values equal the wire's enum; never renumber. kGeodesic is no term of a loss: runtime/training/proximal.h.
-enum class ProximalForm : uint8_t { kGeodesic = 0, kChordal = 1, kLorentz = 2, kDistance = 3 };
 
 // exp overflows at 88 in float.
 inline constexpr Real kProximalExponentMax = 80;

@@ -8,37 +8,9 @@
 #include "runtime/base/arena.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
-#include "runtime/training/stream.h"
+#include "runtime/training/task.h"
 
 namespace gradstream {
-
-// Values equal the wire's enums; never renumber.
-enum class EstimatorId : uint8_t {
-  kNone = 0,
-  kAnalyticGradient = 1,    // G = Riemannian gradient at z (A10); not with BatchMode::kPerDirection
-  kProjectionOneSided = 2,  // A8 / 003 eq. (7): G = (pr/m) sum_j [F(P_M(z + mu u_j)) - F(z)] / mu  u_j
-  kProjectionTwoSided = 3,  // the same with [F(P_M(z + mu u_j)) - F(P_M(z - mu u_j))] / (2 mu)
-  kTangentRetraction = 4,   // A7 / 003 eq. (6): G = 1/m sum_j [F(R_z(mu u_j)) - F(z)] / mu  u_j, u_j tangent normals
-  kProjectionTangent = 5,   // the tangent part of kProjectionOneSided's G
-};
-enum class BatchMode : uint8_t {
-  kNone = 0,
-  kAll = 1,     // every sample, each time
-  kCommon = 2,  // batch_size samples without replacement, drawn once per local step, common to its directions
-  kPerDirection =
-      3,  // one sample for each direction, index (word_j * n) >> 32; both evaluations use it (003 as printed)
-};
-
-struct EstimatorParameters {
-  EstimatorId id = EstimatorId::kNone;
-  BatchMode batch_mode = BatchMode::kAll;
-  uint32_t batch_size = 0;  // kCommon: 1 .. kBatchSizeMax; more than the device holds means all
-  // kCommon: the sizes of the first local steps, the last one holds on; batch_schedule_count 0: batch_size for all.
-  uint32_t batch_schedule[kBatchScheduleMax] = {};
-  uint32_t batch_schedule_count = 0;
-  Real smoothing = 0;        // mu > 0, zeroth order only
-  DirectionSpec directions;  // zeroth order only
-};
 
 // One estimate at z in local step `step`. The problem's sample_count must not change during a task: memory was taken
 // for it.

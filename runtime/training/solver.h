@@ -11,61 +11,11 @@
 #include "runtime/base/arena.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
-#include "runtime/problem/proximal_loss.h"
-#include "runtime/training/encoding.h"
 #include "runtime/training/estimator.h"
-#include "runtime/training/secant.h"
 #include "runtime/training/stream.h"
+#include "runtime/training/task.h"
 
 namespace gradstream {
-
-// Values equal the wire's enums; never renumber.
-enum class SolverId : uint8_t {
-  kNone = 0,
-  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or where
-                        // the estimator has no scalars (A10) or the run wants a dense upload the mean of its k
-                        // estimates, a TangentBlock of ambient values
-  kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
-  kTangentMean = 3,     // A2, A3 RFedAvg, RFedProx: uploads L_X(x_K), a TangentBlock at the base model
-  kSvrg = 4,            // A4 to A6 RFedSVRG, -2BB, -2BBS: the same, of the variance-reduced path
-  kCurve = 5,           // A13 AsyncCurve, Euclidean: a TangentBlock of th - X, then phi - X; a step is two epochs
-};
-
-// One task, decoded. Fields as the wire's Task.
-struct Task {
-  uint32_t sequence = 0;
-  uint32_t version = 0;  // the model that it starts from
-  SolverId solver = SolverId::kNone;
-  ManifoldId manifold = ManifoldId::kNone;
-  RetractionKind retraction = RetractionKind::kDefault;
-  TransportKind transport = TransportKind::kDefault;
-  Shape shape;
-  EstimatorParameters estimator;
-  uint32_t seed = 0;          // of the run
-  uint32_t client_index = 0;  // enrolment index of the device
-  uint32_t local_step_count = 0;
-  uint32_t steps_min = 0;  // least steps worth sending (0 as 1); == local_step_count: partial work is refused
-  Real step_size = 0;
-  StreamKind stream = StreamKind::kNone;  // of the upload; kNone: the solver's own
-  bool use_correction = false;
-  uint32_t memory_stamp = 0;  // 1 + base version of the update of this device that the mean holds; 0: none
-  Real proximal = 0;          // mu of training/proximal.h
-  ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: the problem's loss with that term at X
-  Real proximal_weight = 0;                              // mu of such a term
-  Real proximal_sigma = 1;
-  BarzilaiBorwein curvature_form = BarzilaiBorwein::kNone;     // kSvrg: how b_i is made
-  Real curvature = 0;                                          // kSvrg: b; 0: none. kCurve: gamma, from 0 to 1
-  bool draws_iterate = false;                                  // kSvrg: send x_l, l drawn from 0 .. K - 1, not x_K
-  RetractionKind local_retraction = RetractionKind::kDefault;  // of local steps; kDefault: retraction
-  Encoding encoding = Encoding::kNone;                         // of the upload
-  uint32_t deadline_ms = 0;                                    // from receipt; 0: none
-  char problem[kProblemNameSizeMax + 1] = {};
-};
-
-// Values of a TangentBlock that this solver uploads.
-inline size_t tangent_value_count(SolverId solver, Shape shape) {
-  return solver == SolverId::kCurve ? 2 * shape.size() : shape.size();
-}
 
 // What an image links; tables live in flash.
 struct Registry {

@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
+#include "runtime/wire/codec.h"
 #include "server/base/fields.h"
 #include "server/base/rate_limit.h"
 #include "server/journal/store.h"

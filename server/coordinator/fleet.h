@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/link/codec.h"
+#include "runtime/wire/codec.h"
 #include "server/base/rate_limit.h"
+#include "server/rules/enrolment.h"
 #include "server/run/participation.h"
 #include "server/run/run_parameters.h"
 
@@ -101,7 +102,7 @@ class NameList {
   uint32_t count_ = 0;
 };
 
-class Fleet {
+class Fleet : public Enrolment {
  public:
   explicit Fleet(const std::vector<std::string>& names);
 
@@ -114,7 +115,8 @@ class Fleet {
   void revoke(uint32_t index);
   void restore(uint32_t index);
   // Enrolled and not revoked.
-  uint32_t active_count() const { return active_count_; }
+  uint32_t active_count() const override { return active_count_; }
+  bool has_left(uint32_t index) const override { return at(index).is_revoked; }
   // Who is asked in the open version: the members, or everyone for Cohort(). A device that is added later is asked from
   // the next version on, where members are chosen.
   void set_cohort(const Cohort& cohort);

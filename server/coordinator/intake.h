@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
+#include "runtime/wire/codec.h"
 
 namespace gradstream {
 

@@ -54,7 +54,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       fleet_(names),
       memory_(arena_words(parameters)),
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
-      models_(std::max(aggregator_model_count(parameters), kRepairModelCount)),
+      models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
       probabilities_(participation_probabilities(parameters)),
       log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())

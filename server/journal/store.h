@@ -25,9 +25,9 @@ enum class RecordKind : uint8_t {
                     // in the double build)
   kVerdict = 3,     // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason, in
                     // `detail` what a step took, us, of an update that came too late
-  kVersion = 4,  // version begun: version, step_scale, digest; payload as server/rules/record.h says: the blocks sent
-                 // to replicas (scalar runs) or the model itself (tangent runs, version 0), and who is asked in it
-                 // where the run chooses; Trigger in `detail`
+  kVersion = 4,   // version begun: version, step_scale, digest; payload as server/rules/record.h says: the blocks sent
+                  // to replicas (scalar runs) or the model itself (tangent runs, version 0), and who is asked in it
+                  // where the run chooses; Trigger in `detail`
   kRunState = 5,  // extended, stalled, finished, stopped, ...: RunEvent in detail, the open version in `version`
 };
 

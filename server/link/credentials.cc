@@ -54,11 +54,6 @@ std::span<const char> with_end(const std::string& text) { return {text.c_str(), 
 
 }  // namespace
 
-bool is_read_by_others(const std::string& path) {
-  struct stat info = {};
-  return stat(path.c_str(), &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
-}
-
 CredentialBundle::~CredentialBundle() {
   for (std::string* const text : {&authority_, &certificate_, &key_}) {
     wipe(text);

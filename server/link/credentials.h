@@ -40,9 +40,6 @@ class CredentialBundle {
   std::string key_;
 };
 
-// Whether anybody but its owner has a right on a file that holds a secret. False where it is not there.
-bool is_read_by_others(const std::string& path);
-
 // Empty, or a sentence that names the file, of a server also its key in the configuration, the cause and the remedy.
 // *bundle is what was read. A server's key that others may read is refused; a device's key in the doctor's hands is its
 // user's affair.

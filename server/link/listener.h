@@ -39,13 +39,6 @@ struct ListenerLimits {
   uint32_t send_buffer_size = 65536;
 };
 
-// Splits "host:port" ("127.0.0.1:7433", "[::1]:7433", "0.0.0.0:0"); false when it is none.
-bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
-// Whether the address can be listened on now: empty, or a sentence as that of Listener::open(). Nothing stays open.
-std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key = "server.listen");
-// Opens *out there. Empty, or a sentence that names the address, the cause and the remedy; key: what it is set by.
-std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out);
-
 class Listener : public SessionOwner {
  public:
   // Reports go to `owner`, for established sessions only. Everything must outlive the listener.

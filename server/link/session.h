@@ -27,9 +27,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/link/claim.h"
-#include "runtime/link/codec.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/claim.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/frame.h"
 #include "server/base/asio_alias.h"
 #include "server/base/rate_limit.h"
 #include "server/link/shell_counters.h"

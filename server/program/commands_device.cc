@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/link/claim.h"
+#include "runtime/wire/claim.h"
+#include "server/base/private_file.h"
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 

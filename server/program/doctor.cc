@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/link/identity.h"
 #include "runtime/link/tls.h"
 #include "runtime/link/transport.h"
+#include "runtime/wire/identity.h"
 
 namespace gradstream {
 

@@ -8,6 +8,7 @@
 
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
+#include "server/base/private_file.h"
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 #include "server/program/doctor.h"

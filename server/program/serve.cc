@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/program/commands.h"
 #include "server/program/model_export.h"

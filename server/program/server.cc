@@ -8,6 +8,7 @@
 #include <mbedtls/platform_util.h>
 #include <psa/crypto.h>
 
+#include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/base/ports.h"
 #include "server/program/model_export.h"

@@ -11,30 +11,21 @@ namespace {
 struct Rule {
   SolverId solver;
   StreamKind stream;
-  uint32_t (*model_count)(const RunParameters& parameters);
   std::unique_ptr<Aggregator> (*make)(const AggregatorContext& context);
 };
 
-// Directions of scalars, and mean gradients, are ambient: a late update needs no model but the current one.
-uint32_t no_models(const RunParameters&) { return 0; }
-
-// A late tangent is transported from the model it was made at.
-uint32_t stale_models(const RunParameters& parameters) {
-  return parameters.late == LatePolicy::kWeight ? parameters.staleness_max + 1 : 0;
-}
-
 constexpr std::array<Rule, 5> kRules = {{
-    {SolverId::kProjection, StreamKind::kScalarStream, no_models, make_aggregator_projection},
-    {SolverId::kProjection, StreamKind::kTangentBlock, no_models, make_aggregator_mean_gradient},
-    {SolverId::kGradientStream, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
-    {SolverId::kTangentMean, StreamKind::kTangentBlock, stale_models, make_aggregator_gradient_stream},
-    {SolverId::kSvrg, StreamKind::kTangentBlock, no_models, make_aggregator_svrg},
+    {SolverId::kProjection, StreamKind::kScalarStream, make_aggregator_projection},
+    {SolverId::kProjection, StreamKind::kTangentBlock, make_aggregator_mean_gradient},
+    {SolverId::kGradientStream, StreamKind::kTangentBlock, make_aggregator_gradient_stream},
+    {SolverId::kTangentMean, StreamKind::kTangentBlock, make_aggregator_gradient_stream},
+    {SolverId::kSvrg, StreamKind::kTangentBlock, make_aggregator_svrg},
 }};
 
 const Rule& rule_of(const RunParameters& parameters) {
   const StreamKind stream = parameters.stream();
-  static constexpr Rule kMemory = {SolverId::kProjection, StreamKind::kNone, no_models, make_aggregator_memory};
-  static constexpr Rule kDelayed = {SolverId::kNone, StreamKind::kTangentBlock, stale_models, make_aggregator_delayed};
+  static constexpr Rule kMemory = {SolverId::kProjection, StreamKind::kNone, make_aggregator_memory};
+  static constexpr Rule kDelayed = {SolverId::kNone, StreamKind::kTangentBlock, make_aggregator_delayed};
   if (parameters.delay_rule != DelayRule::kNone) {
     return kDelayed;
   }
@@ -95,8 +86,6 @@ const FixedWord* ModelRing::find_mean(uint32_t version) const {
   }
   return nullptr;
 }
-
-uint32_t aggregator_model_count(const RunParameters& parameters) { return rule_of(parameters).model_count(parameters); }
 
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
   const Rule& rule = rule_of(*context.parameters);

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "runtime/training/stream.h"
-#include "server/coordinator/fleet.h"
+#include "server/rules/enrolment.h"
 #include "server/rules/record.h"
 #include "server/run/run_parameters.h"
 
@@ -60,8 +60,8 @@ struct AggregatorContext {
   const RunParameters* parameters = nullptr;
   const Replica* replica = nullptr;
   const ModelRing* models = nullptr;
-  Arena* arena = nullptr;        // for scratch
-  const Fleet* fleet = nullptr;  // who is enrolled when a version closes; null: device_count devices
+  Arena* arena = nullptr;                // for scratch
+  const Enrolment* enrolment = nullptr;  // null: device_count devices, none of whom leaves
 };
 
 class Aggregator {
@@ -97,8 +97,6 @@ class Aggregator {
 // The record of version 0: the point, and where replicas hold a mean, 0.
 VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point);
 
-// How many models, the current one included, a run's rule wants kept.
-uint32_t aggregator_model_count(const RunParameters& parameters);
 // The rule of a run whose parameters passed check_parameters().
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context);
 

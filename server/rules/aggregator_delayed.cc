@@ -136,7 +136,8 @@ class AggregatorDelayed : public Aggregator {
   Real dominance(uint32_t device) const {
     const auto known = update_counts_.find(device);
     const uint32_t own = (known == update_counts_.end() ? 0 : known->second) + 1;
-    const uint32_t devices = context_.fleet == nullptr ? parameters().device_count : context_.fleet->active_count();
+    const uint32_t devices =
+        context_.enrolment == nullptr ? parameters().device_count : context_.enrolment->active_count();
     return static_cast<Real>(devices) * static_cast<Real>(own) / static_cast<Real>(update_count_ + 1);
   }
 

@@ -404,7 +404,7 @@ class AggregatorMemory : public Aggregator {
     const uint32_t next_version = context_.replica->version() + 1;
     const uint32_t age_max = parameters().memory_age_max;
     for (const auto& [device, entry] : entries) {
-      const bool has_left = context_.fleet != nullptr && context_.fleet->at(device).is_revoked;
+      const bool has_left = context_.enrolment != nullptr && context_.enrolment->has_left(device);
       if (has_left || (age_max > 0 && next_version - entry.stamp > age_max)) {
         weights->forgotten.push_back(device);
       }
@@ -413,7 +413,7 @@ class AggregatorMemory : public Aggregator {
       weights->weight_total = samples_of(kept(entries, *weights));
       return !weights->forgotten.empty() || weights->weight_total != weight_total_;
     }
-    const uint32_t active = context_.fleet == nullptr ? weight_total_ : context_.fleet->active_count();
+    const uint32_t active = context_.enrolment == nullptr ? weight_total_ : context_.enrolment->active_count();
     weights->weight_total = std::max(active, 1U);
     const bool is_changed = !weights->forgotten.empty() || weights->weight_total != weight_total_;
     if (is_changed && !fits(sum_of(kept(entries, *weights), weights->weight_total))) {

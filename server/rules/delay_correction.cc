@@ -17,12 +17,6 @@ bool has_geodesics(ManifoldId id) {
   return id == ManifoldId::kSphere || id == ManifoldId::kSpd || id == ManifoldId::kHyperbolic;
 }
 
-// Where P_M and the difference of two points are ambient: L_C(Z) = P_C(Z - C) and chords have a meaning.
-bool is_embedded(ManifoldId id) {
-  return id == ManifoldId::kEuclidean || id == ManifoldId::kSphere || id == ManifoldId::kStiefel ||
-         id == ManifoldId::kOblique;
-}
-
 const ManifoldOps* server_table(const ManifoldOps& table) {
   if (!has_geodesics(table.id)) {
     return &table;
@@ -93,11 +87,6 @@ DelayCorrection::DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps&
       table_(server_table(table)),
       shape_(shape),
       size_(shape.size()) {}
-
-bool DelayCorrection::is_defined(DelayRule rule, ManifoldId manifold) {
-  const bool has_entries = rule == DelayRule::kDcAsgd || rule == DelayRule::kDcAdaptive;
-  return !has_entries || is_embedded(manifold);
-}
 
 size_t DelayCorrection::scratch_size(const ManifoldOps& table, Shape shape) {
   return std::max(table.scratch_size(shape), server_table(table)->scratch_size(shape));

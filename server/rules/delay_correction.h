@@ -59,9 +59,6 @@ class DelayCorrection {
   DelayCorrection(DelayRule rule, Real lambda, const ManifoldOps& table, Shape shape,
                   DelaySwitchBy statistic = DelaySwitchBy::kVersion);
 
-  // Whether the rule has a meaning on this manifold: entrywise products need an embedding whose metric is Euclidean.
-  static bool is_defined(DelayRule rule, ManifoldId manifold);
-
   // Bytes of arena that its operations take at most.
   static size_t scratch_size(const ManifoldOps& table, Shape shape);
 

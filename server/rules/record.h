@@ -26,8 +26,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/link/codec.h"
 #include "runtime/training/stream.h"
+#include "runtime/wire/codec.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/participation.h"
 #include "server/run/run_parameters.h"

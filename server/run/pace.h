@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "runtime/link/codec.h"
+#include "runtime/wire/codec.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

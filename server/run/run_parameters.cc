@@ -8,9 +8,7 @@
 #include <map>
 
 #include "runtime/manifold/fixed_rank.h"
-#include "server/rules/aggregator.h"
-#include "server/rules/delay_correction.h"
-#include "server/rules/fold.h"
+#include "server/run/limits.h"
 #include "server/run/pace.h"
 #include "server/run/straggler.h"
 
@@ -426,10 +424,6 @@ std::string check_batches(const RunParameters& p) {
 
 // Where differences of entries measure a distance of points, whatever represents them.
 bool has_chords(const RunParameters& p) {
-  const auto is_embedded = [](ManifoldId id) {
-    return id == ManifoldId::kEuclidean || id == ManifoldId::kSphere || id == ManifoldId::kStiefel ||
-           id == ManifoldId::kOblique;
-  };
   if (p.manifold != ManifoldId::kProduct || p.part_list == nullptr) {
     return is_embedded(p.manifold);
   }
@@ -702,7 +696,7 @@ std::string check_delay_rule(const RunParameters& p) {
     return "delay_rule, fold_weight: an update weighs by its staleness alone; use fold_weight uniform";
   }
   for (const DelayRule rule : {p.delay_rule, p.late_delay_rule}) {
-    if (!DelayCorrection::is_defined(rule, p.manifold)) {
+    if (!is_delay_rule_defined(rule, p.manifold)) {
       return std::string("delay_rule, manifold: ") + name_of(rule) +
              " multiplies entries, which has no meaning on this manifold; use dc_rank1";
     }
@@ -864,7 +858,7 @@ std::string check_straggler(const RunParameters& p) {
 
 // The last check: which rule serves a run is only defined where all others pass.
 std::string check_kept_models(const RunParameters& p) {
-  const uint64_t bytes = uint64_t{aggregator_model_count(p)} * p.shape.size() * sizeof(Real);
+  const uint64_t bytes = uint64_t{p.kept_model_count()} * p.shape.size() * sizeof(Real);
   return bytes <= kModelsBytesMax
              ? ""
              : "staleness_max, shape: the models that late updates were made at would take " + std::to_string(bytes) +
@@ -1055,6 +1049,23 @@ const EnumNames<StalenessTable>& names_of() {
                                                   {"polynomial", StalenessTable::kPolynomial},
                                                   {"hinge", StalenessTable::kHinge}};
   return names;
+}
+
+bool is_embedded(ManifoldId id) {
+  return id == ManifoldId::kEuclidean || id == ManifoldId::kSphere || id == ManifoldId::kStiefel ||
+         id == ManifoldId::kOblique;
+}
+
+bool is_delay_rule_defined(DelayRule rule, ManifoldId manifold) {
+  const bool has_entries = rule == DelayRule::kDcAsgd || rule == DelayRule::kDcAdaptive;
+  return !has_entries || is_embedded(manifold);
+}
+
+uint32_t RunParameters::kept_model_count() const {
+  const bool has_tangents =
+      delay_rule != DelayRule::kNone ||
+      (!has_memory() && (solver == SolverId::kGradientStream || solver == SolverId::kTangentMean));
+  return has_tangents && late == LatePolicy::kWeight ? staleness_max + 1 : 0;
 }
 
 const ManifoldOps* server_manifold(const RunParameters& parameters) {

@@ -12,8 +12,7 @@
 #include "runtime/base/linalg.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/training/encoding.h"
-#include "runtime/training/estimator.h"
-#include "runtime/training/solver.h"
+#include "runtime/training/task.h"
 
 namespace gradstream {
 
@@ -223,6 +222,8 @@ struct RunParameters {
   uint32_t model_parts() const;
   // Least steps worth accepting, steps_min with its default put in.
   uint32_t least_steps() const { return steps_min == 0 ? local_step_count : steps_min; }
+  // Models, the current one included, that the run's rule wants kept for late updates: their base models.
+  uint32_t kept_model_count() const;
   // Values of a complete upload.
   uint32_t value_count() const;
 };
@@ -394,6 +395,11 @@ std::vector<Real> parse_numbers(const std::string& text);
 void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);
+
+// Whether the manifold's metric is that of the space that its entries are in.
+bool is_embedded(ManifoldId id);
+// Whether the rule has a meaning on this manifold: entrywise products need an embedding whose metric is Euclidean.
+bool is_delay_rule_defined(DelayRule rule, ManifoldId manifold);
 
 // The table that the run computes with; null where the manifold has no such retraction and transport.
 const ManifoldOps* server_manifold(const RunParameters& parameters);

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "runtime/training/encoding.h"
-#include "server/link/credentials.h"
+#include "server/base/private_file.h"
 
 namespace gradstream {
 

@@ -9,10 +9,10 @@
 
 #include <sys/stat.h>
 
+#include "server/base/listen_address.h"
 #include "server/base/log.h"
 #include "server/base/ports.h"
-#include "server/link/credentials.h"
-#include "server/link/listener.h"
+#include "server/base/private_file.h"
 
 namespace gradstream {
 

@@ -1,4 +1,4 @@
-#include "runtime/link/claim.h"
+#include "runtime/wire/claim.h"
 
 #include <cstring>
 
@@ -6,7 +6,7 @@
 #include <pb_encode.h>
 
 #include "runtime/base/config.h"
-#include "runtime/link/frame.h"
+#include "runtime/wire/frame.h"
 
 namespace gradstream {
 namespace {

@@ -1,7 +1,7 @@
 // Who a device is: a name and a pre-shared key, in a small file or flash page apart from the image, so that one image
 // serves every unit.
-#ifndef GRADSTREAM_RUNTIME_LINK_IDENTITY_H_
-#define GRADSTREAM_RUNTIME_LINK_IDENTITY_H_
+#ifndef GRADSTREAM_RUNTIME_WIRE_IDENTITY_H_
+#define GRADSTREAM_RUNTIME_WIRE_IDENTITY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -35,4 +35,4 @@ uint32_t identity_digest(const Identity& identity);
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_RUNTIME_LINK_IDENTITY_H_
+#endif  // GRADSTREAM_RUNTIME_WIRE_IDENTITY_H_

@@ -2,8 +2,8 @@
 //
 // decode_* check everything a message can get wrong by itself: it decodes, its enums are known, its counts agree with
 // its bytes and with the limits of config.h, its floats are finite. What a message means in a state is judged above.
-#ifndef GRADSTREAM_RUNTIME_LINK_CODEC_H_
-#define GRADSTREAM_RUNTIME_LINK_CODEC_H_
+#ifndef GRADSTREAM_RUNTIME_WIRE_CODEC_H_
+#define GRADSTREAM_RUNTIME_WIRE_CODEC_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "proto/gradstream.pb.h"
 #include "runtime/base/status.h"
-#include "runtime/training/solver.h"
+#include "runtime/training/encoding.h"
 
 namespace gradstream {
 
@@ -38,12 +38,6 @@ Status decode_message(std::span<const uint8_t> payload, ServerMessage* out);
 // its update or block holds a multiple of kInt8BlockSize values, so that a block never straddles two pieces.
 uint32_t piece_value_count(Encoding encoding, size_t size);
 
-// The directions of the run that the Welcome names, as this device or group drew them at base_version.
-DirectionSpec to_directions(const gs_Welcome& welcome, uint32_t base_version);
-
-// A Task from the wire, joined with what the Welcome said of the run. Bounds are checked by begin_solver.
-Task to_task(const gs_Task& task, const gs_Welcome& welcome);
-
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_RUNTIME_LINK_CODEC_H_
+#endif  // GRADSTREAM_RUNTIME_WIRE_CODEC_H_

@@ -4,8 +4,8 @@
 //
 // Repeating a request changes nothing, so that a lost answer costs a repetition and no crash loses an identity. Boards
 // that do not call this link nothing of it: the two messages are in no union.
-#ifndef GRADSTREAM_RUNTIME_LINK_CLAIM_H_
-#define GRADSTREAM_RUNTIME_LINK_CLAIM_H_
+#ifndef GRADSTREAM_RUNTIME_WIRE_CLAIM_H_
+#define GRADSTREAM_RUNTIME_WIRE_CLAIM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "proto/gradstream.pb.h"
 #include "runtime/base/status.h"
-#include "runtime/link/identity.h"
+#include "runtime/wire/identity.h"
 
 namespace gradstream {
 
@@ -40,4 +40,4 @@ Status decode_claim_answer(std::span<const uint8_t> payload, gs_ClaimAnswer* out
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_RUNTIME_LINK_CLAIM_H_
+#endif  // GRADSTREAM_RUNTIME_WIRE_CLAIM_H_

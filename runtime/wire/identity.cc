@@ -1,4 +1,4 @@
-#include "runtime/link/identity.h"
+#include "runtime/wire/identity.h"
 
 #include <algorithm>
 #include <cstring>

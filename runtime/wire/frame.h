@@ -1,6 +1,6 @@
 // Frames: magic 'G' 'S', payload length (u16, little-endian), payload. At most kFrameSizeMax bytes with the prefix.
-#ifndef GRADSTREAM_RUNTIME_LINK_FRAME_H_
-#define GRADSTREAM_RUNTIME_LINK_FRAME_H_
+#ifndef GRADSTREAM_RUNTIME_WIRE_FRAME_H_
+#define GRADSTREAM_RUNTIME_WIRE_FRAME_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -44,4 +44,4 @@ class FrameReader {
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_RUNTIME_LINK_FRAME_H_
+#endif  // GRADSTREAM_RUNTIME_WIRE_FRAME_H_

@@ -1,4 +1,4 @@
-#include "runtime/link/frame.h"
+#include "runtime/wire/frame.h"
 
 #include <cstring>
 

@@ -1,0 +1,62 @@
+#include "server/base/listen_address.h"
+
+#include <charconv>
+
+#include "server/base/ports.h"
+
+namespace gradstream {
+
+std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out) {
+  ErrorCode error;
+  out->open(endpoint.protocol(), error);
+  if (!error) {
+    out->set_option(Tcp::acceptor::reuse_address(true), error);
+    out->bind(endpoint, error);
+  }
+  if (!error) {
+    out->listen(Tcp::acceptor::max_listen_connections, error);
+  }
+  if (!error) {
+    return {};
+  }
+  ErrorCode ignored;
+  out->close(ignored);
+  const std::string where = "cannot listen on " + text_of(endpoint) + ": " + error.message();
+  if (error == asio::error::address_in_use) {
+    return where + "; stop the program that holds the port, or set " + key + " to another one (port 0: any)";
+  }
+  if (error == asio::error::access_denied) {
+    return where + "; ports below 1024 need privileges: set " + key + " to a higher one";
+  }
+  return where + "; set " + key + " to an address of this machine";
+}
+
+bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return false;
+  }
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  uint16_t port = 0;
+  const char* const begin = text.data() + colon + 1;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(begin, end, port);
+  ErrorCode error;
+  const auto address = asio::ip::make_address(host, error);
+  if (error || begin == end || parsed.ec != std::errc() || parsed.ptr != end) {
+    return false;
+  }
+  *out = Tcp::endpoint(address, port);
+  return true;
+}
+
+std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key) {
+  asio::io_context io;
+  Tcp::acceptor acceptor(io);
+  return open_acceptor(endpoint, key, &acceptor);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,20 @@
+// Addresses that a port of the server listens on.
+#ifndef GRADSTREAM_SERVER_BASE_LISTEN_ADDRESS_H_
+#define GRADSTREAM_SERVER_BASE_LISTEN_ADDRESS_H_
+
+#include <string>
+
+#include "server/base/asio_alias.h"
+
+namespace gradstream {
+
+// Splits "host:port" ("127.0.0.1:7433", "[::1]:7433", "0.0.0.0:0"); false when it is none.
+bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
+// Whether the address can be listened on now: empty, or a sentence as that of Listener::open(). Nothing stays open.
+std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key = "server.listen");
+// Opens *out there. Empty, or a sentence that names the address, the cause and the remedy; key: what it is set by.
+std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::acceptor* out);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_BASE_LISTEN_ADDRESS_H_

@@ -1,0 +1,67 @@
+// Addresses in a configuration, and the sentence for each one that cannot be listened on.
+#include "server/base/listen_address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/base/ports.h"
+
+namespace gradstream {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const asio::ip::address kLoopback = asio::ip::address_v4::loopback();
+
+TEST(ListenAddress, IsParsed) {
+  Tcp::endpoint endpoint;
+  EXPECT_TRUE(parse_listen_address("127.0.0.1:7433", &endpoint));
+  EXPECT_EQ(endpoint.port(), 7433);
+  EXPECT_TRUE(parse_listen_address("[::1]:0", &endpoint));
+  EXPECT_TRUE(endpoint.address().is_v6());
+  for (const char* const wrong : {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "host:80", "127.0.0.1:8x"}) {
+    EXPECT_FALSE(parse_listen_address(wrong, &endpoint)) << wrong;
+  }
+}
+
+TEST(ListenAddress, IsPrintedAsItIsParsed) {
+  for (const char* const text : {"127.0.0.1:7433", "[::1]:80", "0.0.0.0:0"}) {
+    Tcp::endpoint endpoint;
+    ASSERT_TRUE(parse_listen_address(text, &endpoint)) << text;
+    EXPECT_EQ(text_of(endpoint), text);
+  }
+}
+
+TEST(ListenAddress, AFreePortIsOpenedAndACheckLeavesNothingOpen) {
+  asio::io_context io;
+  Tcp::acceptor acceptor(io);
+  ASSERT_EQ(open_acceptor(Tcp::endpoint(kLoopback, 0), "server.listen", &acceptor), "");
+  const Tcp::endpoint bound = acceptor.local_endpoint();
+  EXPECT_NE(bound.port(), 0);
+  acceptor.close();
+  EXPECT_EQ(check_listen_address(bound), "");
+  EXPECT_EQ(open_acceptor(bound, "server.listen", &acceptor), "") << "the check has closed its own socket";
+}
+
+TEST(ListenAddress, AnOccupiedPortIsNamedWithItsKey) {
+  asio::io_context io;
+  Tcp::acceptor first(io);
+  Tcp::acceptor second(io);
+  ASSERT_EQ(open_acceptor(Tcp::endpoint(kLoopback, 0), "server.listen", &first), "");
+  const std::string problem = open_acceptor(first.local_endpoint(), "server.http_listen", &second);
+  EXPECT_THAT(problem,
+              AllOf(HasSubstr(text_of(first.local_endpoint())), HasSubstr("set server.http_listen to another")));
+  EXPECT_FALSE(second.is_open());
+  EXPECT_EQ(check_listen_address(first.local_endpoint(), "server.http_listen"), problem);
+}
+
+TEST(ListenAddress, AnAddressOfAnotherMachineIsNamed) {
+  // 192.0.2.0/24 is kept for documents (RFC 5737), so no machine has it.
+  const Tcp::endpoint elsewhere(asio::ip::make_address("192.0.2.1"), 7433);
+  EXPECT_THAT(check_listen_address(elsewhere),
+              AllOf(HasSubstr("192.0.2.1:7433"), HasSubstr("set server.listen to an address of this machine")));
+}
+
+}  // namespace
+}  // namespace gradstream
