@@ -31,13 +31,12 @@
 #include "runtime/wire/codec.h"
 #include "server/base/fields.h"
 #include "server/base/rate_limit.h"
+#include "server/base/session_id.h"
 #include "server/journal/store.h"
 #include "server/rules/model_average.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
-
-using SessionId = uint64_t;  // of the shell; never reused; 0: none
 
 enum class ActionKind : uint8_t {
   kSend,     // message to session

@@ -32,7 +32,7 @@ struct JudgedTask {
   friend bool operator==(const JudgedTask&, const JudgedTask&) = default;
 };
 
-struct Device {
+struct DeviceRow {
   std::string name;
   bool is_revoked = false;                              // or disabled, or pending: takes no part
   gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
@@ -109,8 +109,8 @@ class Fleet : public Enrolment {
   uint32_t add(const std::string& name);  // its enrolment index
   uint32_t size() const { return static_cast<uint32_t>(devices_.size()); }
   bool contains(uint32_t index) const { return index < devices_.size(); }
-  Device& at(uint32_t index);
-  const Device& at(uint32_t index) const;
+  DeviceRow& at(uint32_t index);
+  const DeviceRow& at(uint32_t index) const;
   // Of one that takes part, and back.
   void revoke(uint32_t index);
   void restore(uint32_t index);
@@ -136,7 +136,7 @@ class Fleet : public Enrolment {
  private:
   bool is_missing(uint32_t index, uint32_t version) const;
 
-  std::vector<Device> devices_;
+  std::vector<DeviceRow> devices_;
   uint32_t active_count_ = 0;
   uint32_t member_count_ = 0;  // active members
   bool has_cohort_ = false;

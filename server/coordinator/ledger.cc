@@ -104,7 +104,7 @@ Status Ledger::apply_task(const JournalRecord& record) {
       record.steps_done > parameters_.local_step_count || record.weight > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  Device& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device);
   device.task_sequence = record.task_sequence;
   device.task_version = record.version;
   device.task_record_sequence = record.sequence;
@@ -115,7 +115,7 @@ Status Ledger::apply_task(const JournalRecord& record) {
   return Status::kOk;
 }
 
-void Ledger::judge(Device& device, const JournalRecord& record) {
+void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
   device.is_task_open = false;
   device.judged = {
       record.task_sequence, static_cast<gs_Verdict>(record.verdict), static_cast<gs_Reason>(record.reason), 0, 0,
@@ -127,7 +127,7 @@ Status Ledger::apply_update(const JournalRecord& record) {
       fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen || is_over()) {
     return Status::kDataCorrupt;
   }
-  Device& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device);
   const bool is_late = record.verdict == gs_Verdict_VERDICT_LATE;
   if ((!is_late && record.verdict != gs_Verdict_VERDICT_FOLDED) || record.version != version() + 1 ||
       record.base_version != device.task_version || is_late != (record.base_version < version()) ||
@@ -176,7 +176,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
       fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen) {
     return Status::kDataCorrupt;
   }
-  Device& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device);
   judge(device, record);
   device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
   if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
@@ -464,7 +464,7 @@ std::string Ledger::state_text() const {
     text += "log=" + std::to_string(logged.record.version) + " digest=" + hex(logged.record.digest) + "\n";
   }
   for (uint32_t i = 0; i < fleet_.size(); ++i) {
-    const Device& device = fleet_.at(i);
+    const DeviceRow& device = fleet_.at(i);
     text += "device=" + device.name + " task=" + std::to_string(device.task_sequence) + "@" +
             std::to_string(device.task_version) + (device.is_task_open ? " open" : "") +
             " steps=" + std::to_string(device.task_steps) + " step_us=" + std::to_string(device.step_time_us) +

@@ -145,7 +145,7 @@ class Ledger {
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
   JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
-  void judge(Device& device, const JournalRecord& record);
+  void judge(DeviceRow& device, const JournalRecord& record);
 
   RunParameters parameters_;
   Fleet fleet_;

@@ -32,12 +32,11 @@
 #include "runtime/wire/frame.h"
 #include "server/base/asio_alias.h"
 #include "server/base/rate_limit.h"
+#include "server/base/session_id.h"
 #include "server/link/shell_counters.h"
 #include "server/link/tls_stream.h"
 
 namespace gradstream {
-
-using SessionId = uint64_t;  // never reused
 
 // What keeping a frame costs beyond its bytes: its vector, its share of the queue, the heap's own bookkeeping.
 inline constexpr size_t kQueuedFrameOverhead = 64;

@@ -197,7 +197,7 @@ std::string write_lineage(const LineageSource& source, const LineageHead& head, 
                           std::unique_ptr<Coordinator>* model) {
   model->reset();
   std::vector<std::string> names;
-  for (const DeviceRow& device : source.devices) {
+  for (const EnrolledDevice& device : source.devices) {
     names.push_back(device.name);
   }
   auto coordinator = std::make_unique<Coordinator>(source.run.id, source.parameters, names);

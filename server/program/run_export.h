@@ -32,7 +32,7 @@ struct LineageHead {
 struct LineageSource {
   const RunRow& run;
   const RunParameters& parameters;  // of the run
-  const std::vector<DeviceRow>& devices;
+  const std::vector<EnrolledDevice>& devices;
   Store& journal;
 };
 

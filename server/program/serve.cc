@@ -237,7 +237,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   SqliteDatabase& fleet = shared.fleet;
   SqliteDatabase& journal_database = shared.journal;
   *has_next = false;
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   if (fleet.devices(&devices) != StoreStatus::kOk) {
     return fail(kExitDatabase, fleet.error());
   }

@@ -55,7 +55,7 @@ const char* cause_of(StoreStatus status) {
 }  // namespace
 
 Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
-               std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices, WatchBoard* board)
+               std::unique_ptr<Coordinator> coordinator, std::vector<EnrolledDevice> devices, WatchBoard* board)
     : io_(io),
       config_(config),
       run_(run),
@@ -155,7 +155,7 @@ std::string Server::start() {
                 .add_hex("parameters", run_.digest)
                 .add("devices", uint64_t{devices_.size()})
                 .add("database", absolute_path(config_.server.database)));
-  for (const DeviceRow& device : devices_) {
+  for (const EnrolledDevice& device : devices_) {
     if (!device.is_active()) {
       exclude(device);
     }
@@ -194,7 +194,7 @@ bool Server::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry
   if (is_claim_identity(identity)) {
     return find_claim_psk(fleet, identity, out);
   }
-  std::optional<DeviceRow> row;
+  std::optional<EnrolledDevice> row;
   std::string name(identity);
   uint32_t generation = 0;
   StoreStatus status = fleet.find_device(name, &row);
@@ -493,7 +493,7 @@ bool Server::fleet_unreadable(const SqliteDatabase& fleet) {
   return false;
 }
 
-void Server::exclude(const DeviceRow& device) {
+void Server::exclude(const EnrolledDevice& device) {
   if (device.state == DeviceState::kRevoked) {
     coordinator_->on_device_revoked(device.index, now_ms());
   } else {
@@ -503,11 +503,11 @@ void Server::exclude(const DeviceRow& device) {
 
 // What `device add` and `device revoke` have changed, and the runs. False when it could not be read.
 bool Server::refresh_fleet() {
-  std::vector<DeviceRow> rows;
+  std::vector<EnrolledDevice> rows;
   if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
     return fleet_unreadable(parts_.fleet);
   }
-  for (DeviceRow& row : rows) {
+  for (EnrolledDevice& row : rows) {
     const bool is_new = row.index >= devices_.size();
     if (is_new) {
       log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
@@ -677,7 +677,7 @@ void Server::publish_snapshot() {
   snapshot->parameters = watched_parameters_;
   snapshot->round = coordinator_->round_progress();
   snapshot->silent_after_ms = silent_after_ms();
-  for (const DeviceRow& device : devices_) {
+  for (const EnrolledDevice& device : devices_) {
     ++(device.state == DeviceState::kPending    ? snapshot->devices_pending
        : device.state == DeviceState::kDisabled ? snapshot->devices_disabled
        : device.state == DeviceState::kRevoked  ? snapshot->devices_revoked
