@@ -45,8 +45,8 @@ class AggregatorDelayed : public Aggregator {
     return Status::kOk;
   }
 
-  // Beside take(): values within the range of any run's fold, and no second update where each makes a version. Not of
-  // add(), which older journals go through again.
+  // Two checks that add() must not make, because replaying older journals would then fail: values must fit the fold's
+  // range, and a run with buffer_size = 1 takes one update a version.
   Status check(const FoldInput& input) const override {
     if (parameters().buffer_size == 1 && !open_.devices.empty()) {
       return Status::kOutOfRange;

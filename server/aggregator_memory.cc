@@ -71,8 +71,7 @@ using Entries = std::map<uint32_t, Entry>;              // by device
 using BlockKey = std::tuple<bool, uint32_t, uint32_t>;  // after the step, base version, owner: the record's order
 using Blocks = std::map<BlockKey, std::vector<int64_t>>;
 
-// A device that answers less than once in so many rounds counts no more than this: it keeps sums of coefficients, of
-// shares of 31 bits and up to 2^12 directions, below 2^62.
+// Upper bound of 1/q. It keeps sums of coefficients below 2^62: 31-bit shares times 2^12 directions times 1/q.
 constexpr double kInverseParticipationMax = 1U << kStalenessBits;
 
 // To 31 bits, the same on every machine. 0 < value <= kInverseParticipationMax, not below 2^-31.

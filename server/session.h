@@ -75,7 +75,8 @@ class FaultLines {
 };
 
 // What waits for one peer, in bytes of memory (kQueuedFrameOverhead for each frame included), on its way to the session
-// and in its queue. Who makes a frame adds it, the session takes it off.
+// and in its queue. make_frame() adds the frame's cost to the gauge; the session subtracts it when the frame has been
+// sent or dropped.
 using QueueGauge = std::atomic<size_t>;
 
 // A message as its session sends it.

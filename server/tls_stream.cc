@@ -233,8 +233,8 @@ const std::shared_ptr<Credentials>& TlsContext::credentials() {
 int TlsContext::on_choose_certificate(mbedtls_ssl_context* ssl) {
   auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
   if (!stream->identity_.empty()) {
-    // Beside a key that was refused, and of which the peer has been told, no certificate counts. Without a certificate
-    // of this end none is asked for, and who has offered a key must prove it.
+    // A peer whose PSK was refused, and which has been told so, cannot fall back to a certificate. If the PSK is
+    // acceptable we send no certificate and ask for none, so the peer must complete PSK authentication.
     const bool is_refused = !stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone;
     return is_refused ? MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY : 0;
   }
