@@ -5,12 +5,12 @@
 //                    most 1]
 //   B > 1 (FedBuff)  D = 1/B sum_i s_i (K_eff / k_i) delta_i at C, alpha = eta_g; divided by B, not by the weights
 //   momentum beta    v <- beta T_{C_before -> C}(v) + D in place of D
-//   curve (A13)      C^ = C - D, the whole step; phi^ of server/curve_step.h; C <- the point alpha of the curve from C
+//   curve (A13)      C^ = C - D, the whole step; phi^ of server/curve_step.h. C <- the point alpha of the curve from C
 //                    by phi^ to C^, alpha as of one update, at most 1
 //
-// What goes from version to version (moments, velocity, how often each device took part) follows from the updates in
-// the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic stands in the
-// versions' records.
+// The state that goes from version to version is moments, velocity and how often each device took part. It follows from
+// the updates in the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic
+// stands in the versions' records.
 #include <algorithm>
 #include <map>
 

@@ -1,18 +1,18 @@
-// A9 and A10 with a memory (docs/algorithms.md, "Forms of the correction"): the server remembers the last accepted
-// update of every device i, h_i = Gbar_i of it, and h = sum_i w_i h_i. A version with the accepted updates A,
+// A9 and A10 with a memory (docs/algorithms.md, "Forms of the correction"). The server remembers the last accepted
+// update of every device i, h_i = Gbar_i of it, and h = sum_i w_i h_i. A version with the accepted updates A does, with
 // V_i = Gbar_i - h_i:
 //   d = h + sum_A a_i om_i V_i;  X <- P_M(X - eta_g eta_k K_eff d);  h <- h + sum_A w_i V_i
-// a_i = w_i (memory) or w_i/pi_i (unbiased), om_i the staleness weight of a late update, K_eff the mean of the k_i by
-// w_i. pi_i = |A|/n of the n devices among which the weights are shared, or where devices are drawn with probabilities,
-// the q_i of server/participation.h.
+// a_i is w_i (memory) or w_i/pi_i (unbiased). om_i is the staleness weight of a late update, K_eff the mean of the k_i
+// by w_i. pi_i is |A|/n of the n devices among which the weights are shared. Where devices are drawn with
+// probabilities, pi_i is the q_i of server/participation.h.
 //
-// w_i = 1/n of the enrolled devices, or N_i / N where samples weigh: N is then the sum over the devices that have had
-// an update, since no other's samples are known. A version in which N changes shares h anew before its step: its record
-// is dense, and replicas need not know any weight.
+// w_i is 1/n of the enrolled devices, or N_i / N where samples weigh. N is then the sum over the devices that have had
+// an update, because the samples of the others are not known. A version in which N changes shares h anew before its
+// step: its record is dense, and replicas need not know any weight.
 //
-// Everything is whole numbers. A share (s / k_i, or an entry of a dense Gbar_i) becomes fixed point once; its
-// coefficient is that times w_i, rounded; h is the sum of the coefficients times their signs. What is taken out of h is
-// the very number that was put in, so that h has no drift and does not depend on any order. A device may have two
+// All numbers are whole. A share (s / k_i, or an entry of a dense Gbar_i) becomes fixed point once. Its coefficient is
+// the share times w_i, rounded; h is the sum of the coefficients times their signs. The number that is taken out of h
+// is the very number that was put in, so that h has no drift and does not depend on any order. A device may have two
 // updates in a version, a late one and then one on time: the second replaces the first.
 #include <algorithm>
 #include <cmath>
@@ -240,8 +240,8 @@ class AggregatorMemory : public Aggregator {
     add_blocks(blocks, h);
   }
 
-  // Weights that add up to 1, whichever they are, make no sum of such updates that is beyond the range of h, the
-  // roundings of as many coefficients as there can be included.
+  // Whether sums of such updates stay within the range of h for all weights that add up to 1. The bound leaves room for
+  // the rounding of as many coefficients as there can be.
   bool fits_at_any_weight(const Entry& entry) const {
     Tensor alone(size());
     add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);

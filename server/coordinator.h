@@ -209,9 +209,9 @@ class Coordinator {
   void on_device_disabled(uint32_t device, uint64_t now_ms);
   // A device that was taken out and may come in again.
   void on_device_restored(uint32_t device, uint64_t now_ms);
-  // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and
-  // its version goes on with them, and with all its time, when it is resumed. Each has no effect where the run is in
-  // that state, or over.
+  // By the operator. A paused run issues no task and opens no version, but takes the answers to tasks that are out.
+  // When it is resumed its version goes on with these answers, and with all its time. Each call has no effect if the
+  // run is in that state already, or over.
   void stop(uint64_t now_ms);
   void pause(uint64_t now_ms);
   void resume(uint64_t now_ms);

@@ -35,8 +35,8 @@ enum class SyncCause : uint8_t {
 const char* sync_cause_name(SyncCause cause);
 
 // How a device gets from the model it holds to the current one: first the snapshot, if there is one, then the records.
-// The snapshot that repairs a wrong model is of the device's own version where that is still known, so that the records
-// after it, on which its correction rests, are not lost to it. Pointers are valid until the next version.
+// A snapshot that repairs a wrong model is of the device's own version where that is still known. Reason: the device's
+// correction rests on the records after that version. Pointers are valid until the next version.
 struct SyncPlan {
   SyncCause cause = SyncCause::kCurrent;
   const Real* snapshot = nullptr;

@@ -1,8 +1,8 @@
 // Pace steering: how long devices are told to stay away, so that a fleet comes back at a rate that a server bears.
 //
 // The devices dial, and draw uniformly inside the window that they were given (full jitter). A fleet of n devices that
-// wait W / 2 on average arrives at 2 n / W a second, also after a server that was away: a device that cannot reach it
-// draws again inside its last window (docs/wire.md).
+// wait W / 2 on average arrives at 2 n / W a second. The rate is the same after a server was away, because a device
+// that cannot reach it draws again inside its last window (docs/wire.md).
 #ifndef GRADSTREAM_SERVER_PACE_H_
 #define GRADSTREAM_SERVER_PACE_H_
 
@@ -13,8 +13,8 @@
 
 namespace gradstream {
 
-// W = this times n / arrival_rate. Reason: two thirds of the target on average; at 100 a second and more the worst
-// second of half an hour, four standard deviations above that, stays below the target too.
+// W = this times n / arrival_rate. Reason: arrivals are two thirds of the target on average. At 100 a second and more
+// the worst second of half an hour, four standard deviations above that, stays below the target too.
 inline constexpr uint32_t kPaceSpread = 3;
 
 // The run's window, wide enough for device_count devices where it has an arrival_rate; times factor, at most

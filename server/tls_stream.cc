@@ -329,10 +329,10 @@ int TlsStream::on_verify(void* stream, mbedtls_x509_crt* certificate, int depth,
   return 0;
 }
 
-// Where this end has shown a certificate, no key has proven anything: the peer's certificate must, and its CN says who
-// it is; the fleet says whether that one may come in. It is refused here and not in the handshake, as Mbed TLS's server
-// would encrypt an alert there with keys that the peer has left behind. Also frees the certificate, which no idle
-// session needs.
+// If this end has shown a certificate, no key has proven anything, so the peer's certificate must. Its CN names the
+// device, and the fleet says whether that device may come in. The peer is refused here and not in the handshake,
+// because Mbed TLS's server would encrypt an alert there with keys that the peer has left behind. Also frees the
+// certificate, which no idle session needs.
 Status TlsStream::admit_certificate() {
   if (!has_shown_certificate_) {
     return Status::kOk;

@@ -47,8 +47,8 @@ struct WatchSnapshot {
   uint32_t round_count = 0;
   std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
-  // A device that is not connected is silent when nothing has been heard of it for so long: by then it had the time of
-  // a round and of the widest retry window.
+  // A device that is not connected is silent when nothing has been heard of it for longer than this. By then it had the
+  // time of a round and of the widest retry window.
   uint64_t silent_after_ms = 0;
   uint32_t devices_pending = 0;
   uint32_t devices_active = 0;

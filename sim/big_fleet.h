@@ -1,5 +1,5 @@
-// The simulator at fleet scale: thousands of devices of unequal speed, asleep, disconnected and replaced, that train
-// one small model in virtual time (timed_fleet.h), held to the invariants by the oracle as the run goes on.
+// The simulator at fleet scale: thousands of devices of unequal speed, asleep, disconnected and replaced. They train
+// one small model in virtual time (timed_fleet.h), and the oracle holds them to the invariants as the run goes on.
 //
 //   options --> speeds, cycles, samples of each device --> TimedFleet --version--> loss, bytes: a line of the CSV
 #ifndef GRADSTREAM_SIM_BIG_FLEET_H_

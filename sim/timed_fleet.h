@@ -1,5 +1,5 @@
-// A fleet of unequal devices in virtual time, for experiments and for the simulator at fleet scale: the real
-// coordinator and the real clients in one thread, every frame encoded, framed and decoded.
+// A fleet of unequal devices in virtual time, for experiments and for the simulator at fleet scale. It runs the real
+// coordinator and the real clients in one thread; every frame is encoded, framed and decoded.
 //
 //   device i: step_ms, duty cycle, answers?  --frames, latency, loss--> coordinator --records, commit_ms--> journal
 //
