@@ -22,9 +22,9 @@ namespace gradstream {
 // Values equal the wire's enums; never renumber.
 enum class SolverId : uint8_t {
   kNone = 0,
-  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or where
-                        // the estimator has no scalars (A10) or the run wants a dense upload the mean of its k
-                        // estimates, a TangentBlock of ambient values
+  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream. Where
+                        // the estimator has no scalars (A10) or the run wants a dense upload, it uploads the mean of
+                        // its k estimates, a TangentBlock of ambient values
   kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
   kTangentMean = 3,     // A2, A3 RFedAvg, RFedProx: uploads L_X(x_K), a TangentBlock at the base model
   kSvrg = 4,            // A4 to A6 RFedSVRG, -2BB, -2BBS: the same, of the variance-reduced path
@@ -124,9 +124,9 @@ struct SolverOps {
   // The stream of the steps done so far (at least 1 and task.steps_min; kProtocolError otherwise). Changes nothing:
   // steps may follow.
   Status (*finish)(SolverRun& run, GradientStream* out);
-  // The step that step() would do, from the scalars (direction_count of them) and the loss that it had when it was done
-  // before a reset, without evaluating anything: the run is then bit for bit as after that step(). Codes as step, and
-  // kUnimplemented when the run keeps no scalars. null: a solver whose step is more than its scalars.
+  // Does again a step that was done before a reset, from its direction_count scalars and its loss, without evaluating
+  // anything. The run is then bit for bit as after that step(). Codes as step, and kUnimplemented when the run keeps no
+  // scalars. null: a solver whose step is more than its scalars.
   Status (*replay)(SolverRun& run, const Real* scalars, Real loss, Arena& arena);
 };
 
@@ -136,9 +136,13 @@ extern const SolverOps kSolverTangentMeanOps;
 extern const SolverOps kSolverSvrgOps;
 extern const SolverOps kSolverCurveOps;  // not built for boards
 
-// Checks bounds and encoding (kInvalidArgument), looks up everything the task names (kUnimplemented when the image
-// lacks it), checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks) and that
-// persistent and scratch memory fit (kOutOfMemory), then calls the solver's prepare. On error the arena is as before.
+// Begins a task. In this order it
+// - checks bounds and encoding (kInvalidArgument);
+// - looks up everything that the task names (kUnimplemented when the image lacks it);
+// - checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks);
+// - checks that persistent and scratch memory fit (kOutOfMemory);
+// - calls the solver's prepare.
+// On error the arena is as before.
 // Of task.estimator.directions only kind, shared, direction_count and, when shared, owner (the group) are read: the
 // rest is the task's seed, version and client_index. correction is ignored unless task.use_correction; null then means
 // that there is none yet.
