@@ -13,9 +13,9 @@
 // exp_map, log_map D = Y (U'Y)^(-1) - U = P S Q', log = P atan(S) Q' (the factor Q' is missing in the work's print)
 // transport        with O = polar(X'Y), which takes lifts at the representative aligned with X to lifts at Y.
 //                  projection, the default: proj_Y(V O).
-//                  parallel along the minimal geodesic: smooth_transport(V) O; isometric, reproducible with polar or
-//                  qr. unaligned: proj_Y(V), and smooth: smooth_transport(V). Both take X and Y as aligned, which they
-//                  are to second order along a chain of polar retractions. Both are there for comparison, because they
+//                  parallel, along minimal geodesics: smooth_transport(V) O; isometric, reproducible with polar or qr.
+//                  unaligned: proj_Y(V), and smooth: smooth_transport(V). Both take X and Y as aligned, which they are
+//                  to second order along a chain of polar retractions. Both are there for comparison, because they
 //                  depend on the representative
 // distance         the norm of the principal angles, atan2(sine, cosine): accurate for small and for large ones
 #include <cmath>
