@@ -47,7 +47,7 @@ struct Added {
   std::optional<Entry> replaced;
 };
 
-// Of a share: numerator below 2^31, so that the product stays below 2^62.
+// The factor of a share. Its numerator is below 2^31, so that the product stays below 2^62.
 struct Fraction {
   uint64_t numerator = 0;
   uint64_t denominator = 1;
@@ -186,7 +186,7 @@ class AggregatorMemory : public Aggregator {
   bool is_scalar() const { return parameters().stream() == StreamKind::kScalarStream; }
   bool weighs_samples() const { return parameters().memory_weighs_samples(); }
 
-  // The device's last update as of now, those of the open version included.
+  // The device's last update as of now, the updates of the open version included.
   const Entry* last_of(uint32_t device) const {
     const auto newer = std::find_if(added_.rbegin(), added_.rend(), [&](const Added& a) { return a.device == device; });
     if (newer != added_.rend()) {
@@ -398,7 +398,8 @@ class AggregatorMemory : public Aggregator {
     return fill_dense(d, entries, record);
   }
 
-  // Who is no longer there or was absent too long, and among how many devices the weights are shared from now on.
+  // Finds the devices that have left or were absent too long, and the total by which the weights are shared from now
+  // on.
   bool find_changes(const Entries& entries, VersionRecord* weights) const {
     const uint32_t next_version = context_.replica->version() + 1;
     const uint32_t age_max = parameters().memory_age_max;

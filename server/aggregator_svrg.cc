@@ -58,7 +58,7 @@ class AggregatorSvrg : public Aggregator {
     Secant secant;
     if (parameters.barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
       record->previous_model = model_bytes(parameters.shape, last_model_.data());
-      // Of models too far apart the secant stays as it is: no curvature, the largest step.
+      // If the models are too far apart the secant stays as it is: no curvature, the largest step.
       static_cast<void>(find_secant(replica.manifold(), parameters.shape, last_model_.data(), replica.model(),
                                     last_gradient_.data(), g.data(), &secant, *context_.arena));
     }

@@ -106,7 +106,7 @@ uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
   return sequence;
 }
 
-// Of all who are enrolled, since nobody knows who of them is away for good.
+// The window counts all enrolled devices, because the server cannot know which of them are away for good.
 gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
   return gradstream::retry_window(parameters, ledger.fleet().active_count(), factor);
 }

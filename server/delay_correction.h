@@ -44,7 +44,7 @@ struct DelayDirection {
   bool is_clamped = false;        // take_delayed_step() has shortened it
 };
 
-// What a version's updates and step were besides accepted: of those who count it, not of the journal.
+// What is worth counting in a version's updates and step. It goes to the counters, not to the journal.
 struct DelayNotes {
   uint32_t still_count = 0;         // a displacement of 0: no angle, nothing to correct
   uint32_t clamped_count = 0;       // the step was shortened

@@ -70,7 +70,7 @@ class Listener : public SessionOwner {
   void close_accepting();
   // Drain to every session, then a close of each; a session with an update that has no Ack yet gets that first.
   void drain(const gs_RetryWindow& retry);
-  // Ends all sessions without a word, and the threads. Of their sessions the last reports are still to come.
+  // Ends all sessions without a word, and the threads. The last reports of the threads' sessions are still to come.
   void abort_all();
 
   // Sessions whose end has not been reported; of these, those that have not been reported as established.
@@ -78,8 +78,8 @@ class Listener : public SessionOwner {
   size_t handshake_count() const { return half_open_.size(); }
   // Added to *total: what the threads have counted.
   void add_thread_counters(ShellCounters* total) const;
-  // Of all threads, when the one that has shown it the longest ago last showed that it runs; asks them to show it
-  // again. By steady_ms(); without threads now_ms.
+  // Each thread shows from time to time that it runs. Returns the time of the thread that showed it the longest ago, by
+  // steady_ms(), and asks all threads to show it again. Without threads now_ms.
   uint64_t beaten_ms(uint64_t now_ms);
   // The session, or null once it has ended. Without threads only.
   Session* find(SessionId session) const { return pool_.find(session); }

@@ -21,11 +21,11 @@ inline constexpr uint32_t kPaceSpread = 3;
 // kRetryMaxMs.
 gs_RetryWindow retry_window(const RunParameters& parameters, uint32_t device_count, uint32_t factor);
 
-// Of a device that comes back for nothing until something is changed: kRefusedWindowFactor times as wide, and not
-// before kRefusedRetryMinMs.
+// The window of a device that comes back in vain until somebody changes something. It is kRefusedWindowFactor times as
+// wide, and does not begin before kRefusedRetryMinMs.
 gs_RetryWindow refused_window(const RunParameters& parameters, uint32_t device_count);
 
-// Of a run that is over or paused: nothing changes any more but by an operator.
+// The window of a run that is over or paused, in which only an operator can change anything.
 gs_RetryWindow idle_window(const RunParameters& parameters, uint32_t device_count);
 
 }  // namespace gradstream

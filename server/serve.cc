@@ -180,7 +180,8 @@ class Signals {
   }
   bool was_ended() const { return was_ended_; }
 
-  // A started server that shall hear of them until detach(), and at once of those that came while there was none.
+  // `server` has been started. It hears of the signals until detach(), and at once of those that came while there was
+  // no server.
   void attach(Server& server) {
     server_ = &server;
     if (was_hung_up_) {

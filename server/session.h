@@ -100,7 +100,7 @@ class SessionOwner {
   // Before it: a peer has proven a certificate of this device, and nobody has enrolled that. Answered by admit().
   virtual void on_session_unregistered(SessionId session, const std::string& name) = 0;
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
-  // Of a session of this claim; answered by answer_claim().
+  // A session of this claim wants to become the device `identity`; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
   // The last call for this session, and the only one for a session that never was established.
   virtual void on_session_ended(SessionId session) = 0;

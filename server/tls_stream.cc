@@ -623,7 +623,7 @@ void TlsStream::track_records(const unsigned char* bytes, size_t size) {
   }
 }
 
-// Of a handshake by certificate that did not come to its end; kNone: it is not the certificates'.
+// The fault of a handshake by certificate that did not come to its end. kNone: the certificates are not at fault.
 TlsFault TlsStream::find_broken_certificate(int code) const {
   if (established_ || !has_shown_certificate_) {
     return TlsFault::kNone;

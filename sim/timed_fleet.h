@@ -38,7 +38,7 @@ struct DeviceHabits {
 struct FleetHabits {
   uint64_t latency_ms = 1;  // of a frame, one way
   uint64_t commit_ms = 1;   // of the journal
-  uint32_t loss_odds = 0;   // a frame in so many takes its connection down; 0: none
+  uint32_t loss_odds = 0;   // one frame in this many takes its connection down; 0: none
   uint64_t life_ms = 0;     // mean time after which a device loses all that it holds and is away; 0: for ever
   uint64_t absence_ms = 0;  // mean time for which it is
   uint64_t arena_size = 0;  // bytes of a device; 0: enough for any run of the shape

@@ -88,8 +88,8 @@ struct SolverRun {
   Task task;
   const struct SolverOps* ops = nullptr;
   const ManifoldOps* manifold = nullptr;
-  // Of the path and of displaced points: manifold, or its variant with task.local_retraction. What stands on the wire,
-  // lifts at the model and transports to it, is manifold's.
+  // Makes the path and displaced points: manifold, or its variant with task.local_retraction. The lifts at the model
+  // and the transports to it that stand on the wire are manifold's.
   const ManifoldOps* local_manifold = nullptr;
   const EstimatorOps* estimator = nullptr;
   Problem problem;
