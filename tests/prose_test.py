@@ -90,6 +90,7 @@ def read_tree(root: str) -> dict:
 INLINE_CODE = re.compile(r"(`+)(.+?)\1", re.S)
 LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)\s]*(?:\s+\"[^\"]*\")?\)|\[[^\]]*\])")
 ADDRESS = re.compile(r"<?\bhttps?://[^\s<>]*[^\s<>.,;:!?)\"']>?")
+WORD = re.compile(r"\S*?[^\W_]\S*")  # a token with a letter or a figure
 TAG = re.compile(r"</?(?:a|b|br|code|details|div|i|img|kbd|p|source|picture|sub|summary|sup)\b[^<>]*>")
 SENTENCE_END = re.compile(r"[.!?]+[)\]\"'*_”’]*(?=\s)")
 NEVER_AN_END = {"e.g.", "i.e.", "cf.", "vs.", "fig.", "eq.", "sec.", "ch.", "dr."}
@@ -120,7 +121,7 @@ def is_end(text: str, match) -> bool:
 
 
 def count_words(text: str) -> int:
-    return sum(1 for word in text.split() if re.search(r"[^\W_]", word))
+    return len(WORD.findall(text))
 
 
 def sentences_of(first_line: int, text: str) -> Iterator[Sentence]:
@@ -303,11 +304,22 @@ def block_pieces(block: list) -> list:
     return pieces.done
 
 
+def statement_lists(node: ast.AST) -> Iterator[tuple]:
+    """(node, its statements), and those of the blocks in it."""
+    for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+        statements = getattr(node, block, None)
+        if isinstance(statements, list):
+            if block == "body":
+                yield node, statements
+            for statement in statements:
+                yield from statement_lists(statement)
+
+
 def docstrings(text: str, path: str) -> Iterator[list]:
-    for node in ast.walk(ast.parse(text, path)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
-            first = getattr(node.body[0], "value", None)
-            if isinstance(node.body[0], ast.Expr) and isinstance(first, ast.Constant) and isinstance(first.value, str):
+    for node, statements in statement_lists(ast.parse(text, path)):
+        if statements and isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = getattr(statements[0], "value", None) if isinstance(statements[0], ast.Expr) else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 lines = first.value.expandtabs().split("\n")
                 indent = min((len(x) - len(x.lstrip()) for x in lines[1:] if x.strip()), default=0)
                 lines = [lines[0].strip()] + [x[indent:] for x in lines[1:]]
@@ -482,6 +494,8 @@ SENTENCES = [
     ("a.py", '#!/usr/bin/python3\n"""One two.\n\n    a.py        usage of it\n    a.py --b    other\n\nThree.\n"""\n'
              's = "# no"\nt = """# no"""\n# four\n# five\ndef f():\n    """Six."""\n    return 1  # seven\n',
      [2, 1, 2, 4, 3, 1, 1]),
+    ("a.py", "class A:\n    if b:\n        pass\n    else:\n        def f():\n            '''One.'''\n"
+             "            '''no docstring'''\n        x = '''no, neither'''\n", [1]),
     ("a.sh", "#!/bin/bash\n# One two\n# three\nx=${y#z}; echo $# 'a # b' \"c # d\" # four\n", [3, 1]),
     ("a.cmake", "# One\nset(a \"# no\") # two\n", [1, 1]),
     ("b/CMakeLists.txt", "# One\n", [1]),
