@@ -3,7 +3,7 @@
 
     prose_test.py                            check the tree that this file stands in
     prose_test.py --self-test                plant one violation of each kind and demand that it is found
-    prose_test.py --record                   take what became better into the list; nothing can become worse by it
+    prose_test.py --record                   take what became better into the list; refused if anything became worse
     prose_test.py --record --moved OLD NEW   the same, after a file moved; a folder's name ends with '/'
     prose_test.py --show PATH                print a file's figures and its longest sentences
 
@@ -634,11 +634,14 @@ def main() -> int:
         return show(files, args[1])
     if args[:1] == ["--record"] and all(arg == "--moved" for arg in args[1::3]) and len(args) % 3 == 1:
         text, refused = record(files, list_text, list(zip(args[2::3], args[3::3])))
+        print_violations(refused)
+        if refused:
+            print(f"{len(refused)} figures are worse than the list allows; {LIST_NAME} stays as it was")
+            return 1
         with open(list_path, "w", encoding="utf-8") as file:
             file.write(text)
-        print_violations(refused)
-        print(f"{text.count(chr(10)) - LIST_HEAD.count(chr(10))} entries in {LIST_NAME}, {len(refused)} refused")
-        return 1 if refused else 0
+        print(f"{text.count(chr(10)) - LIST_HEAD.count(chr(10))} entries in {LIST_NAME}")
+        return 0
     if args:
         print(__doc__, file=sys.stderr)
         return 2
