@@ -127,7 +127,7 @@ void Coordinator::on_session_closed(SessionId session, uint64_t) {
   const bool has_held = known == state.sessions.end() || known->second.held_count > 0;
   state.drop_session(session);
   if (!has_held) {
-    return;  // of thousands that leave together each would look at all that is held
+    return;  // skip the scan: when thousands of sessions close at once it would be quadratic
   }
   std::erase_if(state.held, [session](const State::Held& entry) { return entry.action.session == session; });
 }

@@ -222,8 +222,9 @@ void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t
   send_task_or_wait(id, device, pull, now_ms);
 }
 
-// Those whose version is durable by now, also if further ones have been decided since: in a run without rounds the
-// version last decided may always be on its way to the disk. Answering may hold others back again, but closes none.
+// Answers the Pulls whose version is durable by now, also if further versions have been decided since. Reason: in a run
+// without rounds the version last decided may always be on its way to the disk. An answer may hold other Pulls back
+// again, but closes no session.
 void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
   std::vector<std::pair<SessionId, gs_Pull>> pulls;
   for (const auto& [id, waits] : waiting) {

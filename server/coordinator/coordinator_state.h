@@ -63,7 +63,7 @@ struct Coordinator::State {
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
-  std::map<SessionId, WaitingPull> waiting;  // of these: a commit must not look at all
+  std::map<SessionId, WaitingPull> waiting;  // apart from `sessions`, so that a commit visits only the waiting ones
   std::vector<Real> first_model;             // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;

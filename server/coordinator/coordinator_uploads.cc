@@ -209,7 +209,7 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
 }
 
 void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_Reason reason, uint64_t now_ms) {
-  // One that is too late says how slow its device is; else it would get the same work for ever.
+  // An update that is too late says how slow its device is; else the device would get the same work for ever.
   const uint32_t step_us = measured_step_us(index, upload, now_ms);
   const bool is_measured = reason == gs_Reason_REASON_TOO_STALE &&
                            had_time_for(parameters, upload.steps_done, step_us,

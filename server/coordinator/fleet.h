@@ -1,9 +1,10 @@
 // Who takes part in a run: for each enrolled device its last task, its last verdict and what its sessions said.
 //
-// Exactly once rests here: task sequences are issued strictly increasing for each device, and two verdicts are kept,
-// those of the last judged task and of the last accepted one. A device that is reset between an Ack and its next upload
-// comes back with the accepted update as its pending one, and by then its next task may have been abandoned: without
-// the second verdict it would learn "superseded", and lose the correction that follows from its update.
+// Exactly once rests here. Each device's task sequences are issued strictly increasing, and two of its verdicts are
+// kept: that of the last judged task and that of the last accepted one. Reason for the second: a device that is reset
+// between an Ack and its next upload comes back with the accepted update as its pending one. Its next task may have
+// been abandoned by then. From the first verdict alone it would learn "superseded", and lose the correction that
+// follows from its update.
 #ifndef GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 #define GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 

@@ -207,7 +207,7 @@ Status Ledger::apply_version(const JournalRecord& record) {
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
   const auto event = static_cast<RunEvent>(record.detail);
-  // Of a paused run nothing happens but that it goes on, or is stopped.
+  // The only events of a paused run are that it is resumed or stopped.
   const bool may_follow = event == RunEvent::kStopped || is_paused() == (event == RunEvent::kResumed);
   if (is_over() || !may_follow) {
     return Status::kDataCorrupt;

@@ -100,7 +100,8 @@ ShellCounters Server::counters() const {
   return total;
 }
 
-// One thread: it is this one. More: so many beside this one, each with a connection to the database.
+// With io_threads = 1 this thread serves the sessions. With more, that many further threads serve them, and each of
+// these opens its own database connection.
 std::string Server::start_tls() {
   const uint32_t count = config_.server.io_threads;
   std::vector<PskLookup> lookups;
@@ -625,8 +626,9 @@ void Server::log_counters() {
   log_event(LogLevel::kInfo, "counters", fields);
 }
 
-// Once a period: a word to the service manager, and a copy of what can be seen now, so that who looks holds nobody up.
-// Where a thread with sessions has stopped none of that happens: the manager and /healthz see a server that hangs.
+// Every kWatchPeriodMs: notify the service manager, and publish a snapshot, so that HTTP readers never block this
+// thread. If a thread with sessions has stopped, neither happens, so that the manager and /healthz see a server that
+// hangs.
 void Server::watch() {
   if (!has_stalled_thread()) {
     notify_manager("READY=1\nWATCHDOG=1");

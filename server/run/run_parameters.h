@@ -391,7 +391,8 @@ const char* name_of(Enum value) {
 // The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
 std::vector<Real> parse_numbers(const std::string& text);
 // Makes part_list and shape.parts of `parts`, or of `matrix` and `rank`, and rows and cols where they are not set or
-// were those of others. What names no point leaves them empty, and check_parameters() says why.
+// were those of others. If the text describes no valid point, part_list is null and shape has no parts;
+// check_parameters() then says what is wrong.
 void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);

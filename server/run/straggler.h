@@ -27,7 +27,8 @@ uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness);
 
 // An update's weight in the fold: the device's own (its samples, capped; kStalenessOne where the run weighs uniformly,
 // so that a staleness weight keeps its 15 bits), times the staleness weight, at least 1. Fits 16 bits.
-// In the memory form the staleness weight alone: the device's own outlives the version.
+// In the memory form the result is the staleness weight alone, because the memory keeps the device's sample weight
+// beyond this version.
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness);
 
 // N_i of the memory form's w_i = N_i / N: the samples, capped, at least 1. 1 where the run weighs otherwise.

@@ -495,9 +495,9 @@ StoreStatus SqliteDatabase::migrate(int64_t version) {
   return status;
 }
 
-// Where SQLite cannot, it goes on in another mode without an error: readers would then stop the server's commits.
-// Of two processes that change the mode of a new database at once it refuses one unasked, and does not wait: each of
-// them would wait for the other's lock.
+// If SQLite cannot use a write-ahead log, it goes on in another mode without an error, and readers would then stop the
+// server's commits. If two processes switch a new database to WAL together, SQLite fails one with SQLITE_BUSY at once,
+// and ignores the busy timeout because waiting would deadlock. We retry.
 StoreStatus SqliteDatabase::use_wal() {
   int code = SQLITE_BUSY;
   std::string mode;
