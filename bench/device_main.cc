@@ -1,13 +1,13 @@
 // What the arithmetic of a client costs on a board, in instructions: local steps, the loss alone, points and tangents
 // of each manifold. Runs on QEMU's mps2 boards under -icount shift=0, where a tick of SysTick (25 MHz) is 40
-// instructions and every run counts the same; start-up and console are those of tests/digest_main.cc. One line a case:
-// name, count.
+// instructions and every run counts the same; start-up and console are those of tests/digest/digest_main.cc. One line a
+// case: name, count.
 #include <cstdint>
 
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
 #include "runtime/training/solver.h"
-#include "tests/digest_console.h"
+#include "tests/digest/digest_console.h"
 
 namespace gradstream {
 namespace {

@@ -1,12 +1,12 @@
 // The training of a client with one manifold, for ./run footprint: what a manifold adds to an image is the difference
 // from this program without one. The linker names them: chosen_ops is a table of manifold.h or nothing, part_ops that
 // of the parts of a product. In an emulator it prints the arena's scratch that the manifold takes; start-up and console
-// are those of tests/digest_main.cc.
+// are those of tests/digest/digest_main.cc.
 #include <cstdint>
 
 #include "runtime/problem/problem.h"
 #include "runtime/training/solver.h"
-#include "tests/digest_console.h"
+#include "tests/digest/digest_console.h"
 
 namespace gradstream {
 

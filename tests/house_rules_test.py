@@ -319,7 +319,8 @@ def listed_in_cmake(tree: Tree) -> set:
         folder = posixpath.dirname(path)
         text = re.sub(r"#[^\n]*", "", text)
         for token in re.split(r'[\s()"]+', text):
-            token = re.sub(r"^\$\{\w+\}/", "", token)
+            token = re.sub(r"^\$\{GS_TEST_SUPPORT\}/", "${}/tests/support/", token)
+            token = re.sub(r"^\$\{\w*\}/", "", token)
             listed.update((posixpath.normpath(posixpath.join(folder, token)), posixpath.normpath(token)))
         for stem in re.findall(r"\bgs_test(?:_f64)?\(\s*(\w+)", text):
             listed.add(f"{folder}/{stem}_test.cc")
@@ -353,7 +354,7 @@ def stem_tests(tree: Tree) -> Iterator[Violation]:
     for path in tree.select("runtime/", "server/"):
         stems.setdefault(posixpath.splitext(path)[0], path)
     for stem, path in stems.items():
-        test = f"tests/{posixpath.basename(stem)}_test.cc"
+        test = f"tests/{stem.split('/')[0]}/{posixpath.basename(stem)}_test.cc"
         if test not in tree.files:
             yield Violation("stem_test", path, 1, "", f"{test} is missing")
 
@@ -397,7 +398,8 @@ def check(tree: Tree) -> list:
 GOOD = {
     "CMakeLists.txt": "add_library(a runtime/base/a.cc runtime/wire/codec.cc server/coordinator/coordinator.cc "
                       "sim/sim.cc)\n",
-    "tests/CMakeLists.txt": "gs_test(a gs_runtime)\ngs_test(codec)\ngs_test(coordinator)\n",
+    "tests/runtime/CMakeLists.txt": "gs_test(a gs_runtime)\ngs_test(codec)\n",
+    "tests/server/CMakeLists.txt": "gs_test(coordinator)\n",
     "runtime/base/a.h": "#include <cstdint>\n// new and try in a comment\n",
     "runtime/base/a.cc": '#include "runtime/base/a.h"\nstruct A { A(const A&) = delete; };\n'
                          'const char* text = "malloc";\n',
@@ -405,9 +407,9 @@ GOOD = {
     "server/coordinator/coordinator.h": '#include "runtime/base/a.h"\n',
     "server/coordinator/coordinator.cc": '#include "server/coordinator/coordinator.h"\n',
     "sim/sim.cc": '#include "server/coordinator/coordinator.h"\n',
-    "tests/a_test.cc": '#include "runtime/base/a.h"\n#include <vector>\n',
-    "tests/codec_test.cc": "",
-    "tests/coordinator_test.cc": "",
+    "tests/runtime/a_test.cc": '#include "runtime/base/a.h"\n#include <vector>\n',
+    "tests/runtime/codec_test.cc": "",
+    "tests/server/coordinator_test.cc": "",
 }
 LONG_BODY = "  int a;\n" * 70
 BASE_H = '#include "runtime/base/a.h"\n'
@@ -449,12 +451,12 @@ PLANTED = [
     ("function_length", "X::X", {"server/x.cc": "X::X(int a) : a_{a}, b_(1), c_{2} {\n" + LONG_BODY + "}\n"}),
     ("function_length", "g", {"server/x.h": "class X : public Y {\n  int a_{1};\n  void g() const {\n"
                                             + LONG_BODY + "  }\n};\n"}),
-    ("function_length", "TEST", {"tests/a_test.cc": "TEST(A, B) {\n" + LONG_BODY + "}\n"}),
+    ("function_length", "TEST", {"tests/runtime/a_test.cc": "TEST(A, B) {\n" + LONG_BODY + "}\n"}),
     ("function_length", "f", {"tools/x.py": "def f():\n" + "    a = 1\n" * 70}),
     ("function_length", "f", {"tools/x.sh": "f() {\n" + "  a\n" * 70 + "}\n"}),
     ("dead_file", "", {"runtime/base/dead.h": ""}),
     ("dead_file", "", {"server/dead.cc": ""}),
-    ("dead_file", "", {"tests/dead_test.cc": ""}),
+    ("dead_file", "", {"tests/server/dead_test.cc": ""}),
     ("dead_file", "", {"tools/dead.py": ""}),
     ("dead_file", "", {"cmake/dead.cmake": ""}),
     ("stem_test", "", {"server/untested.cc": ""}),
@@ -466,10 +468,11 @@ PLANTED = [
 
 NOT_PLANTED = [
     {},
-    {"tests/CMakeLists.txt": "foreach(stem a codec\n    coordinator)\n  gs_test(${stem} gs_runtime)\nendforeach()\n"},
+    {"tests/runtime/CMakeLists.txt": "foreach(stem a\n    codec)\n  gs_test(${stem} gs_runtime)\nendforeach()\n"},
     {"server/x.cc": "int f() {\n" + "  int a;\n" * 68 + "}\nint g() {\n" + "  int a;\n" * 68 + "}\n",
      "CMakeLists.txt": GOOD["CMakeLists.txt"] + "add_library(x server/x.cc)\n",
-     "tests/x_test.cc": "", "tests/CMakeLists.txt": GOOD["tests/CMakeLists.txt"] + "gs_test(x)\n"},
+     "tests/server/x_test.cc": "",
+     "tests/server/CMakeLists.txt": GOOD["tests/server/CMakeLists.txt"] + "gs_test(x)\n"},
     {"runtime/base/a.cc": BASE_H + "constexpr int kTable[] = {\n" + "  1,\n" * 100 + "};\n"},
     {"runtime/base/a.cc": BASE_H + "constexpr auto kMax = f(1,\n  2);\nconstexpr char c = '{';\nint n = 1'000'000;\n"},
     {"runtime/base/a.cc": BASE_H + "//" + "x" * 119 + "\n",

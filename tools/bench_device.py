@@ -70,7 +70,7 @@ def builds():
 
 def measure():
     """{machine: {case: instructions}}."""
-    sources = [path for path in digest.SOURCES if path not in ("server/rules/fold.cc", "tests/digest_main.cc")]
+    sources = [path for path in digest.SOURCES if path not in ("server/rules/fold.cc", "tests/digest/digest_main.cc")]
     chosen = list(builds())
     digest.compile_all(chosen, "bench", sources + MORE_SOURCES)
     counts = {}

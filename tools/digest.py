@@ -1,8 +1,8 @@
 """./run digest: the replicated arithmetic, built for and run on every processor; one digest is right.
 
-tests/digest_main.cc prints a hash for each part (directions, encodings, fold, model step, projections, 200 rounds of
-replay, ...). This tool builds it with one compiler call a source file (ninja, in build/digest), runs it natively, under
-user-mode emulation and on emulated Cortex-M boards, and compares. Always -ffp-contract=off.
+tests/digest/digest_main.cc prints a hash for each part (directions, encodings, fold, model step, projections, 200
+rounds of replay, ...). This tool builds it with one compiler call a source file (ninja, in build/digest), runs it
+natively, under user-mode emulation and on emulated Cortex-M boards, and compares. Always -ffp-contract=off.
 
 --self-test shows that the comparison can fail: builds with contraction on, with another constant and with
 flush-to-zero must all be told from the others.
@@ -29,15 +29,15 @@ SOURCES = [
     "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
     "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
     "runtime/training/solver.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
-    "server/rules/fold.cc", "tests/digest_main.cc",
+    "server/rules/fold.cc", "tests/digest/digest_main.cc",
 ]
-HOST_SOURCES = ["tests/digest_linux.cc", "tests/host_assert.cc"]
-BOARD_SOURCES = ["tests/digest_cortex_m.cc"]
+HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]
+BOARD_SOURCES = ["tests/digest/digest_cortex_m.cc"]
 
 COMMON = "-std=c++20 -g0 -Wall -Wextra -Werror -I. -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-math-errno"
 BOARD = ("-mthumb -O2 -ffunction-sections -fdata-sections -fno-use-cxa-atexit")
 BOARD_LINK = ("--specs=nano.specs -nostartfiles -Wl,--gc-sections -Wl,--fatal-warnings "
-              "-Wl,-T,tests/digest_cortex_m.ld")
+              "-Wl,-T,tests/digest/digest_cortex_m.ld")
 CONTRACT_OFF = "-ffp-contract=off"
 
 
@@ -113,7 +113,7 @@ def ninja_text(builds, sources):
         for source in sources + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
             objects.append(f"build/digest/{build.name}/{source}.o")
             lines.append(f"build {objects[-1]}: cxx_{rule} {source}")
-        script = " | tests/digest_cortex_m.ld" if build.is_board else ""
+        script = " | tests/digest/digest_cortex_m.ld" if build.is_board else ""
         lines.append(f"build build/digest/{build.name}/digest: link_{rule} {' '.join(objects)}{script}")
     return "\n".join(lines) + "\n"
 

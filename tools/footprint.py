@@ -77,7 +77,7 @@ LOG_PAGES = {"stm32f405": 128 * 1024, "rp2040": 64 * 1024}  # their boards' flas
 
 # What a manifold adds to a Cortex-M4F image that has none: the difference of two links of this program, in flash, and
 # the scratch that it takes of the arena at a shape of 256 numbers.
-MANIFOLD_PROGRAM = ("bench/footprint_main.cc", "tests/digest_cortex_m.cc")
+MANIFOLD_PROGRAM = ("bench/footprint_main.cc", "tests/digest/digest_cortex_m.cc")
 MANIFOLD_IMAGE = digest.CORTEX_M4F
 MANIFOLDS = (
     ("kEuclideanOps", "Euclidean", 256, 1), ("kSphereOps", "sphere, projection", 256, 1),

@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
     @property
     def program(self):
-        return BUILD / "tests" / f"fuzz_{self.name}"
+        return BUILD / "tests" / "fuzz" / f"fuzz_{self.name}"
 
     @property
     def corpus(self):

@@ -1,5 +1,5 @@
 // A board to copy: the functions of cortex_m/machine.h over a clock, two UARTs and a watchdog that no chip has. It
-// builds as it stands (tests/template_test.py); what a port writes anew is marked PORT, see docs/porting.md.
+// builds as it stands (tests/boards/template_test.py); what a port writes anew is marked PORT, see docs/porting.md.
 #include <cstdint>
 
 #include "boards/cortex_m/cortex_m.h"

@@ -56,6 +56,8 @@ inline constexpr uint32_t kBatchSizeMax = 4096;
 inline constexpr uint32_t kBatchScheduleMax = 8;
 // Samples of one device. Reason: sample indices and fold weights are unsigned 16 bits.
 inline constexpr uint32_t kSampleCountMax = 65535;
+// Longest name of a problem on the wire, bytes without the final zero. Reason: every Task carries the name.
+inline constexpr size_t kProblemNameSizeMax = 15;
 
 // ---- The wire --------------------------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ template <uint32_t kCount, typename Body>
 [[gnu::always_inline]] inline Real sum_lanes(const Real s[kLaneCount]) { return (s[0] + s[1]) + (s[2] + s[3]); }
 
 // Where four floats are computed by one instruction, lane by lane the same IEEE operations, the kernels below have a
-// second form: other loops, the same sums in the same order, the same bits (tests/kernel_hash.h). ARMv7's NEON is left
-// out because it flushes subnormal numbers to zero.
+// second form: other loops, the same sums in the same order, the same bits (tests/digest/kernel_hash.h). ARMv7's NEON
+// is left out because it flushes subnormal numbers to zero.
 #if !defined(GS_REAL_DOUBLE) && (defined(__SSE2__) || defined(__aarch64__))
 #define GS_HAS_VECTORS 1
 using Vec = Real __attribute__((vector_size(4 * sizeof(Real))));

@@ -9,7 +9,7 @@
 // variants that it registers. retract and inverse_retract of one table always belong together.
 //
 // Adding a manifold: one runtime/manifold/<name>.cc, one line in all_manifolds.cc and in the registry of each image
-// that wants it, one enum value on the wire. It must pass tests/manifold_checker.h.
+// that wants it, one enum value on the wire. It must pass tests/support/manifold_checker.h.
 #ifndef GRADSTREAM_RUNTIME_MANIFOLD_MANIFOLD_H_
 #define GRADSTREAM_RUNTIME_MANIFOLD_MANIFOLD_H_
 

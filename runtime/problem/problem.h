@@ -35,9 +35,6 @@ struct Batch {
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
 };
 
-// Longest problem name on the wire, bytes without the final zero.
-inline constexpr size_t kProblemNameSizeMax = 15;
-
 struct ProblemOps {
   const char* name;  // at most kProblemNameSizeMax characters; a Task names it
   uint32_t (*sample_count)(const void* context);

@@ -11,6 +11,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
+#include "runtime/problem/proximal_loss.h"
 #include "runtime/training/estimator.h"
 #include "runtime/training/stream.h"
 #include "runtime/training/task.h"

@@ -1,0 +1,149 @@
+// gradstream-experiment: the papers' experiments in the simulator. ./run experiment calls it.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "experiments/harness/campaign.h"
+
+namespace gradstream {
+
+void assert_failed(const char* file, int line) {
+  std::fprintf(stderr, "%s:%d: assertion failed\n", file, line);
+  std::abort();
+}
+
+namespace {
+
+std::vector<const Experiment*> experiments_of(const std::string& name) {
+  const auto all = all_experiments();
+  if (name == "all") {
+    return {all.begin(), all.end()};
+  }
+  return {find_experiment(name)};
+}
+
+std::string known_names() {
+  std::string names = "all";
+  for (const Experiment* experiment : all_experiments()) {
+    names += std::string(", ") + experiment->name;
+  }
+  return names;
+}
+
+// Seeds 1 to kMeanSeedCount one after the other, then the means. 0 if all of it holds.
+int run_seeds(const std::string& name, CampaignOptions campaign) {
+  std::vector<MeanPart> parts;
+  campaign.mean_parts = &parts;
+  bool is_passed = true;
+  for (uint32_t seed = 1; seed <= kMeanSeedCount; ++seed) {
+    campaign.harness.request.seed = seed;
+    const std::vector<Outcome> outcomes = run_experiments(experiments_of(name), campaign);
+    is_passed = is_passed && std::none_of(outcomes.begin(), outcomes.end(),
+                                          [](Outcome outcome) { return outcome == Outcome::kFailed; });
+  }
+  Judgement judgement;
+  check_means(parts, &judgement);
+  for (const std::string& line : judgement.lines()) {
+    std::printf("%s\n", line.c_str());
+  }
+  is_passed = is_passed && judgement.passed();
+  std::printf("result: name=%s seeds=%u passed=%d precision=%s means=%u failed=%u\n", name.c_str(), kMeanSeedCount,
+              is_passed ? 1 : 0, kPrecisionName, judgement.check_count(), judgement.failed_count());
+  return is_passed ? 0 : 1;
+}
+
+// Whether the experiment has cases, but none that a server and clients could train.
+bool is_without_network(const std::string& name, const Request& request) {
+  const std::vector<Case> cases = name == "all" ? std::vector<Case>() : find_experiment(name)->cases(request);
+  return !cases.empty() && std::none_of(cases.begin(), cases.end(), has_network_run);
+}
+
+// One seed.
+int run_seed(const std::string& name, const CampaignOptions& campaign) {
+  uint32_t passed = 0;
+  uint32_t failed = 0;
+  uint32_t skipped = 0;
+  bool has_cases = false;
+  for (const Outcome outcome : run_experiments(experiments_of(name), campaign)) {
+    ++(outcome == Outcome::kPassed ? passed : outcome == Outcome::kFailed ? failed : skipped);
+    has_cases = has_cases || outcome != Outcome::kNoSuchCase;
+  }
+  if (!has_cases) {
+    std::fprintf(stderr, "error: no case's key contains '%s' (--case)\n", campaign.case_part.c_str());
+    std::printf("result: verb=experiment error=usage\n");
+    return 2;
+  }
+  if (name == "all") {
+    std::printf(
+        "result: name=all seed=%u passed=%d complete=%d precision=%s experiments_passed=%u failed=%u skipped=%u\n",
+        campaign.harness.request.seed, failed == 0 ? 1 : 0, skipped == 0 ? 1 : 0, kPrecisionName, passed, failed,
+        skipped);
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+int run(int argc, char** argv) {
+  std::string name;
+  CampaignOptions campaign;
+  HarnessOptions& options = campaign.harness;
+  options.request.data_folder = "../shared/data";
+  options.results_folder = "results";
+  campaign.thread_count = std::clamp(std::thread::hardware_concurrency(), 1U, 64U);
+  CLI::App app("The papers' experiments, in the simulator, in " + std::string(kPrecisionName) + " arithmetic.");
+  app.add_option("name", name, "one of " + known_names())->required();
+  auto* seed = app.add_option("--seed", options.request.seed, "of data, start, batches and directions")
+                   ->check(CLI::Range(0U, UINT32_MAX));
+  app.add_option("--data", options.request.data_folder, "folder of mnist/, wordnet/ and school.csv.gz")
+      ->capture_default_str();
+  app.add_option("--results", options.results_folder, "NAME/seedS/ is made in it")->capture_default_str();
+  app.add_option("--threads", campaign.thread_count, "cases at a time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  auto* part = app.add_option("--case", campaign.case_part, "only cases whose key contains this");
+  auto* rounds = app.add_option("--rounds", options.round_count_max, "only so many rounds");
+  auto* nudge = app.add_option("--nudge", options.nudged_entry,
+                               "moves this entry of the first model, or all, by one unit in the last place")
+                    ->type_name("I|all")
+                    ->transform(CLI::Transformer(std::map<std::string, uint32_t>{{"all", kNudgeAll}}).description(""));
+  auto* network =
+      app.add_option("--network-folder", campaign.network_folder, "writes there what a server and clients take");
+  bool has_means = false;
+  auto* means = app.add_flag("--means", has_means,
+                             "runs seeds 1 to " + std::to_string(kMeanSeedCount) +
+                                 " and holds the geometric means to the reference's (X1 to X4)");
+  seed->capture_default_str();
+  rounds->check(CLI::Range(1, 1000000));
+  for (CLI::Option* other : {seed, part, rounds, nudge, network}) {
+    means->excludes(other);
+  }
+  app.footer("Exit status: 0 every experiment passed, or was skipped for want of data; 1 not; 2 usage.");
+  try {
+    app.parse(argc, argv);
+    if (name != "all" && find_experiment(name) == nullptr) {
+      throw CLI::ValidationError("name", "no experiment is called '" + name + "'; known: " + known_names());
+    }
+    if (has_means && name != "X1" && name != "X2" && name != "X3" && name != "X4") {
+      throw CLI::ValidationError("--means", "the references of " + name + " are no means of seeds; X1 to X4 have them");
+    }
+    if (!campaign.network_folder.empty() && is_without_network(name, options.request)) {
+      throw CLI::ValidationError(
+          "--network",
+          "no case of " + name + " runs over connections: each has its own trainer " + "or table; leave --network out");
+    }
+  } catch (const CLI::ParseError& error) {
+    const bool is_help = app.exit(error) == 0;
+    std::printf("result: verb=experiment %s\n", is_help ? "help=1" : "error=usage");
+    return is_help ? 0 : 2;
+  }
+  return has_means ? run_seeds(name, campaign) : run_seed(name, campaign);
+}
+
+}  // namespace
+}  // namespace gradstream
+
+int main(int argc, char** argv) { return gradstream::run(argc, argv); }

@@ -1,5 +1,0 @@
-#include <cstdio>
-
-#include "tests/digest_console.h"
-
-void gradstream::console_write(const char* text) { std::fputs(text, stdout); }

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""./run experiment --network as processes: a case over TLS ends with the simulator's model, and another model fails.
+
+    experiment_network_test.py PROGRAM   (gradstream-experiment; server and client are those of GS_BUILD_DIR)
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import experiment
+
+PROGRAM = None
+# Of d_zofl: five devices, five local steps, corrections that come down with every version.
+CASE = "iris/het/tau5/FO/corr"
+ROUNDS = 2
+
+
+class Network(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gradstream-network-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def simulate(self):
+        status, last, cases = experiment.run_program([
+            PROGRAM, "d_zofl", "--case", CASE, "--rounds", ROUNDS, "--results", self.folder / "results",
+            "--network-folder", self.folder])
+        self.assertEqual((status, len(cases)), (0, 1), last)
+        self.assertTrue(cases[0][0].startswith(CASE), cases)
+        self.assertEqual(cases[0][2], "5")
+        return last, cases[0]
+
+    def test_has_the_model_of_the_simulator(self):
+        last, case = self.simulate()
+        self.assertTrue(experiment.NetworkCase(case).run())
+        self.assertRegex(last, r"^result: name=d_zofl seed=1 passed=1 precision=float cases=1 references=2 ")
+
+    def test_clients_are_given_the_ridge_of_their_problem(self):
+        status, last, cases = experiment.run_program([
+            PROGRAM, "X6", "--case", "r3/AGS/K4", "--rounds", ROUNDS, "--results", self.folder / "results",
+            "--network-folder", self.folder])
+        if "skipped=1" in last:
+            self.skipTest("the School data are not here")
+        self.assertEqual((status, len(cases)), (0, 1), last)
+        self.assertTrue(experiment.NetworkCase(cases[0]).run())
+
+    def test_an_experiment_without_a_case_for_it_is_refused_by_name(self):
+        done = subprocess.run([PROGRAM, "X14", "--results", self.folder / "results", "--network-folder", self.folder],
+                              capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("--network: no case of X14 runs over connections", done.stderr)
+        self.assertEqual(done.stdout, "result: verb=experiment error=usage\n")
+
+    def test_means_are_refused_where_they_mean_nothing(self):
+        for options, said in (["X5", "--means"], "--means: the references of X5 are no means of seeds; X1 to X4"), \
+                             (["X1", "--means", "--seed", "2"], "--seed excludes --means"), \
+                             (["X1", "--means", "--case", "K8"], "--case excludes --means"):
+            done = subprocess.run([PROGRAM, *options, "--results", self.folder / "results"], capture_output=True,
+                                  text=True, check=False, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, "result: verb=experiment error=usage\n"), options)
+            self.assertIn(said, done.stderr)
+
+    def test_wrong_options_are_named(self):
+        for options, code, said in (
+                (["--seed", "-1"], 2, "--seed: Value -1 not in range 0 to 4294967295"),
+                (["--network-folder", "/proc/none"], 1,
+                 "DOES NOT HOLD  files for a run over connections are written to /proc/none\n")):
+            done = subprocess.run([PROGRAM, "d_zofl", "--case", CASE, "--rounds", "1", "--results",
+                                   self.folder / "results", *options], capture_output=True, text=True, check=False,
+                                  timeout=60)
+            self.assertEqual(done.returncode, code, done)
+            self.assertIn(said, done.stdout + done.stderr)
+
+    def test_another_model_does_not_hold(self):
+        _, (*case, digest) = self.simulate()
+        self.assertFalse(experiment.NetworkCase((*case, f"{int(digest, 16) ^ 1:016x}")).run())
+
+
+if __name__ == "__main__":
+    PROGRAM = pathlib.Path(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,295 @@
+// A whole device against a whole server in one process: client, TLS and framing over a pipe with faults.
+#include "firmware/device.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_link.h"
+#include "tests/support/fake_world.h"
+
+namespace gradstream {
+namespace {
+
+struct Bench {
+  explicit Bench(bool can_dial, const FakeRun& run = {}) : world(run) {
+    EXPECT_EQ(tls_start(nullptr, 0), Status::kOk);
+    world.pipe.can_dial = can_dial;
+    parts.config.can_dial = can_dial;
+    parts.config.has_storage = false;
+    boot(test_identity());
+  }
+  void boot(const Identity& identity, uint32_t step_delay_ms = 0,
+            TlsKeyExchange key_exchange = TlsKeyExchange::kPskEphemeral) {
+    device.reset();
+    parts.memory.arena.reset();
+    DeviceConfig config;
+    config.client = parts.config;
+    config.transport = world.pipe.transport();
+    config.identity = identity;
+    config.key_exchange = key_exchange;
+    config.step_delay_ms = step_delay_ms;
+    device = std::make_unique<Device>(config, parts.memory.arena);
+  }
+  bool run_until(const std::function<bool()>& is_done, int turns_max = 20000) {
+    for (int turn = 0; turn < turns_max && !is_done(); ++turn) {
+      world.pass(device->poll(fake_port().now_ms));
+    }
+    return is_done();
+  }
+  bool run_to_end() {
+    return run_until([this] { return device->client().run_finished(); });
+  }
+  uint64_t digest() const { return device->client().replica().digest(); }
+
+  FakeWorld world;
+  FakeDevice parts;
+  std::unique_ptr<Device> device;
+};
+
+std::string lines() {
+  std::string all;
+  for (size_t i = 0; i < std::min<size_t>(fake_port().lines.size(), 20); ++i) {
+    all += "\n" + fake_port().lines[i];
+  }
+  return all;
+}
+
+class DeviceLink : public testing::TestWithParam<bool> {};
+
+TEST_P(DeviceLink, TrainsOverOneSession) {
+  Bench bench(GetParam());
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_EQ(bench.device->client().counters().sessions, 1u);
+  EXPECT_EQ(bench.device->client().counters().updates_folded, 4u);
+  EXPECT_EQ(bench.device->counters().link_faults, 0u);
+  EXPECT_EQ(bench.device->counters().bytes_sent + bench.device->counters().bytes_received, bench.world.pipe.moved());
+}
+
+// Drops the connection after `first` bytes of a whole run, handshake included, then in a run of its own after `stride`
+// more, and so on: each run comes to the end of an undisturbed one.
+void expect_recovery(bool can_dial, size_t first, size_t stride) {
+  size_t total = 0;
+  uint64_t digest = 0;
+  {
+    Bench bench(can_dial);
+    ASSERT_TRUE(bench.run_to_end());
+    total = bench.world.pipe.moved();
+    digest = bench.digest();
+  }
+  ASSERT_GT(total, 2000u);
+  for (size_t cut = first; cut < total; cut += stride) {
+    Bench bench(can_dial);
+    bench.world.pipe.drop_after = cut;
+    ASSERT_TRUE(bench.run_to_end()) << cut << lines();
+    EXPECT_EQ(bench.digest(), digest) << cut;
+    EXPECT_LE(fake_port().now_ms, 60000u) << cut << ": recovered, but late";
+    EXPECT_EQ(bench.device->client().counters().updates_folded, 4u) << cut;
+  }
+}
+
+TEST_P(DeviceLink, RecoversFromADropAtEvery29thByte) { expect_recovery(GetParam(), 0, 29); }
+
+// Where nobody tells the device of the drop, it must find out by itself: every byte, in parts that a filter can choose.
+// Twenty seconds in all, of which sanitizers and emulators would make minutes: they have the test above.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr size_t kPartCount = 16;
+
+class DeviceDrop : public testing::TestWithParam<size_t> {};
+
+TEST_P(DeviceDrop, IsRecoveredFromAtEveryByteWithoutDialling) { expect_recovery(false, GetParam(), kPartCount); }
+
+INSTANTIATE_TEST_SUITE_P(Parts, DeviceDrop, testing::Range(size_t{0}, kPartCount));
+#endif
+
+TEST_P(DeviceLink, WorksByteByByte) {
+  Bench bench(GetParam());
+  bench.world.pipe.piece_size_max = 1;
+  bench.world.pipe.blocks_often = true;
+  ASSERT_TRUE(bench.run_to_end());
+}
+
+TEST_P(DeviceLink, NamesWrongKeyAndUnknownIdentity) {
+  for (const auto& [identity, word] : {std::pair{test_identity(8), "wrong key"},
+                                       std::pair{test_identity(7, "stranger"), "does not know this identity"}}) {
+    Bench bench(GetParam());
+    bench.boot(identity);
+    ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().link_faults >= 2; })) << "it tries again";
+    EXPECT_TRUE(bench.world.has_line(word)) << fake_port().lines.front();
+    EXPECT_NE(std::string(bench.device->last_fault_text()), "");
+    EXPECT_EQ(bench.device->client().counters().sessions, 0u);
+  }
+}
+
+TEST_P(DeviceLink, StalledFrameMissesItsDeadline) {
+  Bench bench(GetParam());
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->is_connected(); }));
+  bench.world.tls.send({'G', 'S', 100, 0, 1, 2, 3});
+  bench.world.silent = true;
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().frame_deadlines == 1; }));
+  EXPECT_TRUE(bench.world.has_line("stalled inside a frame"));
+  bench.world.silent = false;
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+TEST_P(DeviceLink, BytesThatAreNoFrameEndTheSession) {
+  Bench bench(GetParam());
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->is_connected(); }));
+  bench.world.tls.send({'n', 'o', ' ', 'f', 'r', 'a', 'm', 'e'});
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().malformed_frames == 1; }));
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+  EXPECT_EQ(bench.device->client().counters().sessions, 2u);
+}
+
+TEST_P(DeviceLink, AMissedDeadlineIsLoggedEachTime) {
+  Bench bench(GetParam());
+  bench.world.server.intercept = [](const DeviceMessage&) { return true; };  // TLS is answered, Hello is not
+  const auto count = [] {
+    return std::count(fake_port().lines.begin(), fake_port().lines.end(), "event=deadline state=hello version=0");
+  };
+  ASSERT_TRUE(bench.run_until([&] { return count() == 2; })) << lines();
+  EXPECT_EQ(bench.device->client().counters().deadlines_missed, 2u);
+  EXPECT_FALSE(bench.world.has_line("event=refused"));
+  bench.world.server.intercept = nullptr;
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+TEST_P(DeviceLink, EachRefusalIsLoggedByName) {
+  Bench bench(GetParam());
+  bench.world.server.intercept = [&](const DeviceMessage&) {
+    ServerMessage message = FakeServer::make(gs_ServerMessage_refuse_tag);
+    message.body.refuse.reason = gs_REASON_OVERLOADED;
+    message.body.refuse.has_retry = true;
+    message.body.refuse.retry = {100, 200};
+    bench.world.server.send(message);
+    return true;
+  };
+  const auto count = [] {
+    return std::count(fake_port().lines.begin(), fake_port().lines.end(), "event=refused reason=overloaded version=0");
+  };
+  ASSERT_TRUE(bench.run_until([&] { return count() == 3; })) << lines();
+  EXPECT_FALSE(bench.world.has_line("event=deadline"));
+  bench.world.server.intercept = nullptr;
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+TEST_P(DeviceLink, AnImageThatLacksSomethingSaysSoOnce) {
+  Bench bench(GetParam());
+  bench.world.server.wait_count = 3;
+  bench.world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_wait_tag) {
+      message.body.wait.cause = gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+    }
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().tasks_done == 1; })) << lines();
+  EXPECT_EQ(std::count_if(fake_port().lines.begin(), fake_port().lines.end(),
+                          [](const std::string& line) { return line.starts_with("event=not_capable"); }),
+            1);
+}
+
+TEST_P(DeviceLink, StorageThatFailsIsNamedAtItsFirstFailureAndItsRecovery) {
+  Bench bench(GetParam());
+  bench.parts.config.has_storage = true;  // of which the port has none yet
+  bench.boot(test_identity());
+  const auto count = [](const char* start) {
+    return std::count_if(fake_port().lines.begin(), fake_port().lines.end(),
+                         [start](const std::string& line) { return line.starts_with(start); });
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().save_failures == 2; })) << lines();
+  EXPECT_EQ(count("event=state_not_saved"), 1);
+  fake_port().has_storage = true;
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_EQ(count("event=state_saved failures=2"), 1);
+  EXPECT_EQ(count("event=state_not_saved"), 1);
+}
+
+TEST_P(DeviceLink, AStepThatIsNotKeptIsNamedAndTheRunGoesOn) {
+  Bench bench(GetParam());
+  bench.parts.config.has_storage = true;
+  bench.boot(test_identity());
+  fake_port().has_storage = true;
+  fake_port().keeps_steps = false;
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_TRUE(bench.world.has_line("event=step_not_kept")) << lines();
+}
+
+TEST_P(DeviceLink, SlowStepsLeaveTheLinkAlive) {
+  Bench bench(GetParam());
+  bench.boot(test_identity(), 300);
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_GE(fake_port().now_ms, 1000u + 8 * 300u);  // 4 rounds of 2 steps
+  EXPECT_EQ(bench.device->client().counters().sessions, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, DeviceLink, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "dials" : "cannot_dial"; });
+
+TEST(Device, UnreachableServerIsNamed) {
+  Bench bench(true);
+  bench.world.pipe.refuses = true;
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().link_faults == 3; }));
+  EXPECT_TRUE(bench.world.has_line("cannot be reached"));
+  EXPECT_TRUE(bench.world.has_line("server=server.test:7433"));
+  bench.world.pipe.refuses = false;
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+TEST(Device, TheTransportsOwnWordsComeFirst) {
+  Bench bench(true);
+  bench.world.pipe.refuses = true;
+  bench.world.pipe.fault_text = "the cable is out";
+  EXPECT_FALSE(bench.run_until([&] { return bench.device->client().run_finished(); }, 50));
+  EXPECT_TRUE(bench.world.has_line("event=link_lost reason=\"the cable is out\" server=server.test:7433")) << lines();
+  EXPECT_FALSE(bench.world.has_line("cannot be reached"));
+  EXPECT_STREQ(bench.device->last_fault_text(), "the cable is out");
+}
+
+// Without dialling nobody says that nobody is there.
+TEST(Device, SilentLinkStartsTheHandshakeAgain) {
+  Bench bench(false);
+  bench.world.silent = true;
+  bench.world.pipe.drop_after = 0;
+  bench.world.back_ms = UINT64_MAX;
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->counters().handshakes == 3; }));
+  EXPECT_TRUE(bench.world.has_line("no answer to the handshake"));
+  bench.world.silent = false;
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+// Each attempt takes and gives back what TLS needs; the clock passes 2^32 ms.
+TEST(Device, OutlastsASilentLinkOfADay) {
+  constexpr uint64_t kDayMs = 24 * 3600 * 1000;
+  constexpr int kTurnsMax = 2 * kDayMs / 100;  // FakeWorld passes at most 100 ms in a turn, less while bytes move
+  Bench bench(false);
+  fake_port().now_ms = (uint64_t{1} << 32) - kDayMs / 2;
+  const uint64_t end_ms = fake_port().now_ms + kDayMs;
+  bench.boot(test_identity(), 0, TlsKeyExchange::kPsk);  // no key pair for each of ten thousand attempts
+  bench.world.silent = true;
+  bench.world.pipe.drop_after = 0;
+  bench.world.back_ms = UINT64_MAX;
+  ASSERT_TRUE(bench.run_until([&] { return fake_port().now_ms >= end_ms; }, kTurnsMax));
+  const uint32_t handshakes = bench.device->counters().handshakes;
+  EXPECT_GT(handshakes, kDayMs / (8000 + kLinkQuietMs + kLinkSilenceMs + 200));
+  EXPECT_EQ(bench.device->counters().link_faults, handshakes);
+  bench.world.silent = false;
+  bench.world.restart();
+  EXPECT_TRUE(bench.run_to_end());
+}
+
+// What is left of an old session must not be taken for an answer.
+TEST(Device, NoiseBeforeTheHandshakeIsDiscarded) {
+  Bench bench(false);
+  for (int i = 0; i < 50; ++i) {
+    bench.world.pipe.to_device.push_back(static_cast<uint8_t>(i));
+  }
+  ASSERT_TRUE(bench.run_to_end());
+  EXPECT_EQ(bench.device->counters().link_faults, 0u);
+}
+
+}  // namespace
+}  // namespace gradstream

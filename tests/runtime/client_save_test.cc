@@ -1,0 +1,447 @@
+// What a device saves, and that one which lost its power goes on as if it had not: the same uploads byte for byte, the
+// same digest, nothing counted twice.
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "boards/flash_log.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/link/client.h"
+#include "tests/support/fake_link.h"
+#include "tests/support/fake_server.h"
+
+namespace gradstream {
+namespace {
+
+FakeRun make_run(StreamKind stream) {
+  FakeRun run;
+  run.stream = stream;
+  run.use_correction = stream == StreamKind::kScalarStream;
+  return run;
+}
+
+void expect_same_end(FakeServer& server, Client& client, const FakeServer& expected) {
+  EXPECT_EQ(server.model().digest(), expected.model().digest());
+  EXPECT_EQ(client.replica().digest(), server.model().digest());
+  EXPECT_EQ(server.uploads, expected.uploads);
+  EXPECT_EQ(server.conflicting_uploads, 0U);
+  EXPECT_EQ(server.model().version(), expected.model().version());
+}
+
+// Power is cut before every single action of the client: in TRAIN, before and after SAVE, amid an upload, while idle.
+TEST(ClientSave, APowerCutAtEveryActionChangesNothing) {
+  FakeRun feedback = make_run(StreamKind::kTangentBlock);
+  feedback.encoding = Encoding::kInt8;
+  feedback.error_feedback = true;
+  const Parts parts = {2, {{&kStiefelOps, {2, 2}}, {&kSphereOps, {4, 1}}}};
+  FakeRun product = make_run(StreamKind::kScalarStream);
+  product.manifold = &kProductOps;
+  product.shape = {8, 1, &parts};
+  for (const FakeRun& run :
+       {make_run(StreamKind::kScalarStream), make_run(StreamKind::kTangentBlock), feedback, product}) {
+    const StreamKind stream = run.stream;
+    FakeServer undisturbed(run);
+    FakeDevice device;
+    if (run.shape.parts != nullptr) {
+      device.config.registry.manifolds = all_manifolds();
+    }
+    size_t total = 0;
+    uint32_t step_count = 0;
+    {
+      FakeLink link(device, undisturbed);
+      for (; !link.client().run_finished(); ++total) {
+        link.step();
+      }
+      ASSERT_EQ(link.saves.size(), undisturbed.run.round_count);
+      step_count = link.client().counters().local_steps;
+    }
+    // Steps that are all scalars are kept one by one; a task of others begins anew.
+    const uint32_t lost_max = stream == StreamKind::kScalarStream ? 1 : step_count / undisturbed.run.round_count;
+    uint32_t replayed = 0;
+    for (size_t at = 0; at < total; ++at) {
+      SCOPED_TRACE(at);
+      device.storage.clear();
+      FakeServer server(run);
+      FakeLink link(device, server);
+      for (size_t i = 0; i < at; ++i) {
+        link.step();
+      }
+      const uint32_t steps_before = link.client().counters().local_steps;
+      link.restart();
+      ASSERT_EQ(device.restore_status, Status::kOk);
+      ASSERT_TRUE(link.run_to_end());
+      expect_same_end(server, link.client(), undisturbed);
+      ASSERT_LE(steps_before + link.client().counters().local_steps, step_count + lost_max);
+      replayed += link.client().counters().steps_replayed;
+      ASSERT_FALSE(HasFailure());
+    }
+    EXPECT_EQ(replayed > 0, stream == StreamKind::kScalarStream);
+  }
+}
+
+// What is kept of another task, or does not hold, is not taken for a part of this one.
+TEST(ClientSave, StepsOfAnotherTaskAreNotReplayed) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.local_step_count = 4;
+  FakeServer undisturbed(run);
+  FakeDevice device;
+  std::vector<Bytes> kept;
+  {
+    FakeLink link(device, undisturbed);
+    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
+    kept = device.steps;
+    ASSERT_TRUE(link.run_to_end());
+  }
+  for (size_t spoilt = 0; spoilt < kept[1].size(); ++spoilt) {
+    SCOPED_TRACE(spoilt);
+    device.storage.clear();
+    FakeServer server(run);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 2; }));
+    device.steps = kept;
+    device.steps[1][spoilt] ^= 0x20;
+    link.restart();
+    ASSERT_TRUE(link.run_to_end());
+    EXPECT_EQ(link.client().counters().steps_replayed, 1U);
+    expect_same_end(server, link.client(), undisturbed);
+  }
+}
+
+void cut_after_two_steps(const FakeRun& run, FakeDevice* device) {
+  FakeServer server(run);
+  FakeLink link(*device, server);
+  ASSERT_TRUE(link.run_until([&] { return device->steps.size() == 2; }));
+}
+
+// A server that was set up anew gives the same numbers to the run, its task and its version.
+TEST(ClientSave, StepsOfAnotherRunUnderTheSameNumbersAreNotReplayed) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.local_step_count = 4;
+  FakeDevice device;
+  cut_after_two_steps(run, &device);
+  run.seed += 1;
+  run.parameters_digest += 1;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().steps_replayed, 0U);
+}
+
+// A board that was given another identity and kept its flash: the new one's server may have issued the same numbers.
+TEST(ClientSave, StepsOfAnotherIdentityAreNotReplayed) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.local_step_count = 4;
+  FakeDevice device;
+  cut_after_two_steps(run, &device);
+  device.config.owner += 1;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().steps_replayed, 0U);
+}
+
+// What ./run footprint says of a flash's life: the demo's model and task.
+TEST(ClientSave, FlashThatARoundTakes) {
+  FakeRun run = make_run(StreamKind::kScalarStream);
+  run.shape = {64, 4};
+  run.direction_count = 16;
+  run.local_step_count = 5;
+  FakeServer server(run);
+  FakeDevice device(64);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 2; }));
+  uint32_t size = 0;
+  ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 4; }));
+  for (const Bytes& step : device.steps) {
+    size += FlashLog::record_size(static_cast<uint32_t>(step.size()));
+  }
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
+  size += FlashLog::record_size(static_cast<uint32_t>(link.saves.back().size()));
+  EXPECT_EQ(size, 3200U);
+}
+
+// A restart from every state ever saved, also from one that is rounds old.
+TEST(ClientSave, EverySavedStateCanBeContinued) {
+  FakeRun run;
+  run.round_count = 8;
+  FakeServer undisturbed(run);
+  FakeDevice device;
+  std::vector<Bytes> saves;
+  {
+    FakeLink link(device, undisturbed);
+    ASSERT_TRUE(link.run_to_end());
+    saves = link.saves;
+  }
+  for (size_t i = 0; i < saves.size(); ++i) {
+    SCOPED_TRACE(i);
+    device.storage.clear();
+    FakeServer server(run);
+    FakeLink link(device, server);
+    const uint32_t rounds = static_cast<uint32_t>(i) + 1;
+    ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == rounds; }));
+    EXPECT_EQ(device.storage, saves[i]);
+    ASSERT_TRUE(link.run_until([&] { return link.client().counters().local_steps > 2 * rounds; }) ||
+                rounds == run.round_count);
+    link.restart();  // in TRAIN of the next round, from the state of this one
+    EXPECT_EQ(link.client().replica().version(), i);
+    EXPECT_EQ(link.client().correction() != nullptr, i > 0);
+    ASSERT_TRUE(link.run_to_end());
+    EXPECT_EQ(server.duplicates, 1U);
+    EXPECT_EQ(link.client().counters().updates_resent, 1U);
+    EXPECT_EQ(link.client().counters().snapshots, 0U);
+    expect_same_end(server, link.client(), undisturbed);
+  }
+}
+
+TEST(ClientSave, AnOlderStateIsSupersededAndCatchesUp) {
+  FakeRun run;
+  run.round_count = 8;
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == 4; }));
+  device.storage = link.saves[1];
+  link.restart();
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().updates_refused, 1U);
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+  EXPECT_EQ(server.conflicting_uploads, 0U);
+}
+
+TEST(ClientSave, WithoutStorageItBeginsAfresh) {
+  FakeDevice device;
+  device.config.has_storage = false;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_folded == 2; }));
+  link.restart();
+  EXPECT_FALSE(link.client().replica().has_model());
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(server.snapshots_sent, 2U);
+  EXPECT_TRUE(link.saves.empty());
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+}
+
+TEST(ClientSave, AFailedSaveIsCountedAndTheWorkGoesOn) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  link.save_status = Status::kClosed;
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().save_failures, 4U);
+  EXPECT_EQ(link.client().last_status(), Status::kClosed);
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+}
+
+TEST(ClientSave, ASaveThatIsNeverReportedHasADeadline) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to(ClientState::kSave));
+  Client& client = link.client();
+  EXPECT_EQ(client.poll(5000).kind, ClientActionKind::kSave);
+  const ClientAction action = client.poll(5001);
+  EXPECT_EQ(action.kind, ClientActionKind::kWait);
+  EXPECT_EQ(client.poll(action.wake_ms).kind, ClientActionKind::kWait);
+  EXPECT_EQ(client.counters().save_failures, 1U);
+  EXPECT_EQ(client.state(), ClientState::kUpload);
+}
+
+// ---- Damage ----
+
+struct SavedDevice {
+  SavedDevice() {
+    FakeRun run;
+    run.round_count = 8;
+    server = std::make_unique<FakeServer>(run);
+    link = std::make_unique<FakeLink>(device, *server);
+    EXPECT_TRUE(link->run_until([&] { return link->saves.size() == 3; }));
+    link->run_to(ClientState::kUpload);
+  }
+  FakeDevice device;
+  std::unique_ptr<FakeServer> server;
+  std::unique_ptr<FakeLink> link;
+};
+
+constexpr size_t kHeaderSize = 304;
+constexpr size_t kTensorSize = 64;
+
+TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {
+  SavedDevice saved;
+  EXPECT_EQ(saved.device.storage.size(), kHeaderSize + 2 * kTensorSize + 8 * 4);
+}
+
+TEST(ClientSave, ALostUploadIsSaidAndItsTaskDoneAnew) {
+  SavedDevice saved;
+  saved.device.storage.back() ^= 1;
+  saved.link->restart();
+  ASSERT_EQ(saved.device.restore_status, Status::kOk);
+  ASSERT_TRUE(saved.link->run_to(ClientState::kTrain));
+  EXPECT_EQ(saved.server->last_hello.lost_task_sequence, 3U);
+  EXPECT_EQ(saved.server->last_hello.pending_task_sequence, 0U);
+  EXPECT_TRUE(saved.server->last_hello.has_model);
+  ASSERT_TRUE(saved.link->run_to_end());
+  EXPECT_EQ(saved.server->uploads.count(3), 0U);
+  EXPECT_EQ(saved.server->steps_done.size(), 8U);
+  EXPECT_EQ(saved.link->client().replica().digest(), saved.server->model().digest());
+}
+
+TEST(ClientSave, AnUploadOfAnotherIdentityIsNeverSent) {
+  SavedDevice saved;
+  const Bytes kept = saved.device.storage;
+  saved.device.config.owner += 1;
+  saved.link->restart();
+  EXPECT_EQ(saved.device.restore_status, Status::kUnauthenticated);
+  ASSERT_TRUE(saved.link->run_to(ClientState::kTrain));
+  EXPECT_EQ(saved.server->last_hello.pending_task_sequence, 0U);
+  EXPECT_EQ(saved.server->last_hello.lost_task_sequence, 0U);
+  EXPECT_FALSE(saved.server->last_hello.has_model);
+  EXPECT_EQ(saved.server->uploads.count(3), 0U);
+  // The identity that saved it still finds its own.
+  saved.device.config.owner -= 1;
+  saved.device.storage = kept;
+  saved.link->restart();
+  EXPECT_EQ(saved.device.restore_status, Status::kOk);
+  ASSERT_TRUE(saved.link->run_to_end());
+  EXPECT_EQ(saved.server->uploads.count(3), 1U);
+}
+
+// The state begins with magic, format, size of a number, owner; the header ends with its checksum.
+void renew_header_crc(Bytes& state, size_t header_size) {
+  const uint32_t crc = crc32c(0, state.data(), header_size - 4);
+  std::memcpy(state.data() + header_size - 4, &crc, sizeof(crc));
+}
+
+TEST(ClientSave, AStateOfAnotherLayoutIsRefused) {
+  const SavedDevice saved;
+  Bytes before_owners = saved.device.storage;
+  before_owners.erase(before_owners.begin() + 12, before_owners.begin() + 16);
+  before_owners[4] = 3;
+  renew_header_crc(before_owners, kHeaderSize - 4);
+  Bytes other_format = saved.device.storage;
+  other_format[4] ^= 1;
+  renew_header_crc(other_format, kHeaderSize);
+  for (const Bytes& state : {before_owners, other_format}) {
+    FakeDevice device;
+    device.storage = state;
+    device.boot();
+    EXPECT_EQ(device.restore_status, Status::kDataCorrupt);
+    EXPECT_FALSE(device.client->replica().has_model());
+  }
+  Bytes same = saved.device.storage;
+  renew_header_crc(same, kHeaderSize);
+  EXPECT_EQ(same, saved.device.storage);
+}
+
+TEST(ClientSave, ADamagedModelIsFetchedAgainTheUploadStays) {
+  SavedDevice saved;
+  saved.device.storage[kHeaderSize + 5] ^= 0x40;
+  saved.link->restart();
+  ASSERT_TRUE(saved.link->run_to(ClientState::kTrain));
+  EXPECT_FALSE(saved.server->last_hello.has_model);
+  EXPECT_EQ(saved.server->last_hello.pending_task_sequence, 3U);
+  EXPECT_EQ(saved.server->uploads.count(3), 1U);
+  EXPECT_EQ(saved.link->client().correction(), nullptr);  // a snapshot replaced the record
+  ASSERT_TRUE(saved.link->run_to_end());
+  EXPECT_EQ(saved.link->client().replica().digest(), saved.server->model().digest());
+}
+
+TEST(ClientSave, ADamagedCorrectionIsNotUsed) {
+  SavedDevice saved;
+  saved.device.storage[kHeaderSize + kTensorSize + 5] ^= 0x40;
+  saved.link->restart();
+  EXPECT_EQ(saved.link->client().correction(), nullptr);
+  ASSERT_TRUE(saved.link->run_to_end());
+  EXPECT_EQ(saved.link->client().replica().digest(), saved.server->model().digest());
+}
+
+// Every flipped bit and every truncation: the device starts, with less or with nothing, and reaches the server's model.
+TEST(ClientSave, AnyDamageIsSurvived) {
+  const SavedDevice saved;
+  const Bytes whole = saved.device.storage;
+  for (size_t i = 0; i < 9 * whole.size(); ++i) {
+    SCOPED_TRACE(i);
+    FakeRun run;
+    FakeDevice device;
+    device.storage = whole;
+    if (i < 8 * whole.size()) {
+      device.storage[i / 8] = static_cast<uint8_t>(device.storage[i / 8] ^ (1U << i % 8));
+    } else {
+      device.storage.resize(i - 8 * whole.size());
+    }
+    FakeServer server(run);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_to_end());
+    ASSERT_EQ(link.client().replica().digest(), server.model().digest());
+  }
+}
+
+TEST(ClientSave, BytesBehindTheStateAreIgnored) {
+  SavedDevice saved;
+  saved.device.storage.resize(4096, 0xff);  // the rest of a flash page
+  saved.link->restart();
+  ASSERT_EQ(saved.device.restore_status, Status::kOk);
+  ASSERT_TRUE(saved.link->run_to_end());
+  EXPECT_EQ(saved.server->conflicting_uploads, 0U);
+  EXPECT_EQ(saved.link->client().replica().digest(), saved.server->model().digest());
+}
+
+TEST(ClientSave, AStateThatDoesNotFitTheImageIsRefused) {
+  const SavedDevice saved;
+  FakeDevice small(8, 100);
+  small.storage = saved.device.storage;
+  small.boot();
+  EXPECT_EQ(small.restore_status, Status::kOutOfMemory);
+  FakeDevice other;
+  other.storage = saved.device.storage;
+  other.config.registry.manifolds = other.config.registry.manifolds.first(1);
+  other.boot();
+  EXPECT_EQ(other.restore_status, Status::kUnimplemented);
+  FakeDevice none;
+  none.storage = {1, 2, 3};
+  none.boot();
+  EXPECT_EQ(none.restore_status, Status::kDataCorrupt);
+  for (FakeDevice* device : {&other, &none}) {
+    EXPECT_EQ(device->client->poll(0).kind, ClientActionKind::kConnect);
+    EXPECT_FALSE(device->client->replica().has_model());
+  }
+}
+
+// An update that was accepted, and whose record has not come, survives as well.
+TEST(ClientSave, TheAcceptedUploadIsSavedBesideThePendingOne) {
+  FakeRun run;
+  run.round_count = 8;
+  const auto drive = [&](FakeServer& server, bool restarts) {
+    FakeDevice device;
+    FakeLink link(device, server);
+    EXPECT_TRUE(link.run_until([&] { return link.client().counters().corrections == 1; }));
+    server.holds_version_open = true;
+    EXPECT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
+    if (restarts) {
+      link.restart();
+    }
+    const uint32_t corrections = link.client().counters().corrections;
+    server.verdicts = {gs_VERDICT_REFUSED};  // the pending one; the accepted one still stands to be settled
+    server.intercept = [&](const DeviceMessage& message) {
+      if (message.which_body == gs_DeviceMessage_update_scalars_tag) {
+        server.advance(1);
+        server.holds_version_open = false;
+        server.intercept = nullptr;
+      }
+      return false;
+    };
+    EXPECT_TRUE(link.run_to_end());
+    EXPECT_GE(link.client().counters().corrections, corrections);
+    EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+  };
+  FakeServer undisturbed(run);
+  drive(undisturbed, false);
+  FakeServer server(run);
+  drive(server, true);
+  EXPECT_EQ(server.uploads, undisturbed.uploads);
+  EXPECT_EQ(server.model().digest(), undisturbed.model().digest());
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,216 @@
+// The figures are NumPy's, in double, of the same numbers (numbers() of problem_checker.h).
+#include "runtime/problem/perceptron.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/problem_checker.h"
+
+namespace gradstream {
+namespace {
+
+struct Net {
+  Net(std::vector<uint16_t> layer_widths, uint32_t sample_count, uint32_t seed)
+      : widths(std::move(layer_widths)),
+        samples(sample_count, widths[0] + 1U, rows(sample_count)),
+        data{samples.source, widths.data(), static_cast<uint32_t>(widths.size())} {
+    const uint32_t size = perceptron_size(widths.data(), data.width_count);
+    problem_case = {{&kPerceptronOps, &data}, {size, 1}, numbers(size, seed, 2)};
+  }
+  std::vector<Real> rows(uint32_t count) const {
+    const std::vector<Real> inputs = numbers(size_t{count} * widths[0], 1, 1);
+    std::vector<Real> out;
+    for (uint32_t i = 0; i < count; ++i) {
+      out.insert(out.end(), inputs.begin() + i * widths[0], inputs.begin() + (i + 1) * widths[0]);
+      out.push_back(static_cast<Real>(i % widths.back()));
+    }
+    return out;
+  }
+  std::vector<uint16_t> widths;
+  TestSamples samples;
+  NetworkData data;
+  ProblemCase problem_case;
+};
+
+TEST(Perceptron, HasTheReferencesFigures) {
+  const double one_layer[] = {0.018859821815262849,
+                              -0.0016092384053544065,
+                              0,
+                              0,
+                              0.011168996140896535,
+                              -0.00095300887332033172,
+                              0,
+                              0,
+                              -0.040927254292861398,
+                              0.0034921702908390201,
+                              0,
+                              0,
+                              -0.084658888356320933,
+                              0.0072236278705109236,
+                              0,
+                              0,
+                              0.00067503584020794807,
+                              -0.0020989190025172614,
+                              0.0014238831623093135,
+                              0.009042442196854187,
+                              -0.028116068252456796,
+                              0.019073626055602606,
+                              0,
+                              0,
+                              0,
+                              0,
+                              0,
+                              0,
+                              -0.14814343756622306,
+                              -0.18355917188614779,
+                              0.33170260945237079};
+  const double two_layers[] = {-0.0022449108153975396,
+                               0.022163259843112255,
+                               0,
+                               0,
+                               -0.0013294611412256636,
+                               0.013125328864829361,
+                               0,
+                               0,
+                               0.0048716279881401104,
+                               -0.048095967207056917,
+                               0,
+                               0,
+                               0.010077065199886086,
+                               -0.099487522154197053,
+                               0,
+                               0,
+                               0.0015491980732814904,
+                               0,
+                               0.020752281871152738,
+                               0,
+                               0,
+                               0,
+                               0,
+                               0,
+                               0.050547464741520456,
+                               0.011132595210266355,
+                               0.013572867215773211,
+                               -0.0008986646867626541,
+                               -0.012674202529010532,
+                               -0.00027194526298925147,
+                               0.00083792957449572352,
+                               -0.0005659843115064714,
+                               0.063297587218639997,
+                               -0.046482619832694874,
+                               -0.016814967385945075};
+  expect_golden(Net({3, 4, 3}, 5, 2).problem_case, 1.2902356580756928, one_layer);
+  expect_golden(Net({3, 4, 2, 3}, 5, 2).problem_case, 1.0472760930232474, two_layers);
+}
+
+TEST(Perceptron, TheNetworkOfDigitsHasTheReferencesFigures) {
+  const Net net({64, 32, 10}, 6, 3);
+  const ProblemCase& c = net.problem_case;
+  EXPECT_EQ(c.shape.rows, 2410U);
+  EXPECT_NEAR(loss_at(c, c.x, c.all()), 7.967181791783221, 1e-5);
+  const std::vector<Real> gradient = gradient_at(c, c.all());
+  EXPECT_NEAR(norm2(gradient.size(), gradient.data()), 5.9312584302600015, 1e-5);
+  EXPECT_NEAR(gradient[0], -0.10725340317318492, 1e-6);
+  EXPECT_NEAR(gradient[1000], -0.02007849323354696, 1e-6);
+  EXPECT_NEAR(gradient[2200], 0.00395795740782733, 1e-6);
+  EXPECT_NEAR(gradient[2409], 0.8457577675463825, 1e-6);
+}
+
+// In float the step of the difference is so wide that it meets the corners of max(0, .): double alone.
+#if defined(GS_REAL_DOUBLE)
+TEST(Perceptron, GradientIsTheDerivativeOverAnyBatch) {
+  const uint16_t indices[] = {4, 0, 2};
+  for (const std::vector<uint16_t>& widths :
+       {std::vector<uint16_t>{4, 3}, {4, 5, 3}, {4, 5, 6, 2}, {2, 3, 3, 3, 4}, {64, 32, 10}}) {
+    const Net net(widths, 6, 5);
+    for (const Batch batch : {net.problem_case.all(), Batch{indices, 3}, Batch{indices, 1}}) {
+      expect_gradient_is_derivative(net.problem_case, batch);
+    }
+  }
+}
+#endif
+
+// A network without hidden layers is softmax regression on (inputs, 1).
+TEST(Perceptron, WithoutHiddenLayersIsLogisticRegression) {
+  const Net net({4, 3}, 6, 7);
+  std::vector<Real> rows;
+  for (uint32_t i = 0; i < 6; ++i) {
+    const Real* const row = net.samples.values.data() + i * 5;
+    rows.insert(rows.end(), {row[0], row[1], row[2], row[3], 1, row[4]});
+  }
+  const TestSamples samples(6, 6, rows);
+  const ProblemCase flat = {{&kLogisticOps, &samples.source}, {5, 3}, net.problem_case.x};
+  EXPECT_NEAR(loss_at(net.problem_case, net.problem_case.x, net.problem_case.all()), loss_at(flat, flat.x, flat.all()),
+              1e-6);
+  const std::vector<Real> expected = gradient_at(flat, flat.all());
+  const std::vector<Real> found = gradient_at(net.problem_case, net.problem_case.all());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i], expected[i], 1e-6);
+  }
+}
+
+TEST(Perceptron, KeepsToItsMemoryAndItsStatuses) {
+  Net net({64, 32, 10}, 6, 3);
+  expect_declared_memory(net.problem_case);
+  expect_refuses_bad_samples(net.problem_case, net.samples);
+  net.samples.values[64] = static_cast<Real>(2.5);
+  EXPECT_EQ(kPerceptronOps.check_shape(&net.data, {2410, 1}), Status::kOk);
+  TestArena memory;
+  const ProblemCase& c = net.problem_case;
+  EXPECT_EQ(kPerceptronOps.loss(&net.data, c.shape, c.x.data(), c.all(), memory.arena).status(), Status::kOutOfRange);
+}
+
+TEST(Perceptron, HasOnlyPointsOfItsOwnSize) {
+  Net net({4, 5, 3}, 6, 3);
+  EXPECT_EQ(kPerceptronOps.check_shape(&net.data, {43, 1}), Status::kOk);
+  EXPECT_EQ(kPerceptronOps.check_shape(&net.data, {42, 1}), Status::kInvalidArgument);
+  net.data.source.dimension = 6;
+  EXPECT_EQ(kPerceptronOps.check_shape(&net.data, {43, 1}), Status::kInvalidArgument);
+  const uint16_t widths[] = {4, 0, 3, 1, 65535, 65535, 65535, 2, 2};
+  EXPECT_EQ(perceptron_size(widths, 3), 0U) << "an empty layer";
+  EXPECT_EQ(perceptron_size(widths, 1), 0U);
+  EXPECT_EQ(perceptron_size(widths + 2, 2), 0U) << "one class";
+  EXPECT_EQ(perceptron_size(widths + 4, 4), 0U) << "beyond a shape";
+  const std::vector<uint16_t> many(kWidthCountMax + 1, 2);
+  EXPECT_EQ(perceptron_size(many.data(), kWidthCountMax), 6U * (kWidthCountMax - 1));
+  EXPECT_EQ(perceptron_size(many.data(), kWidthCountMax + 1), 0U);
+}
+
+// Weights of a layer on Stiefel, the rest free: the point of the product is the perceptron's, byte for byte.
+TEST(Perceptron, TrainsWithAConstrainedLayerOnAProduct) {
+  const Net net({6, 3, 3}, 30, 3);
+  const ManifoldOps* const euclidean = &kEuclideanOps;
+  Parts parts;
+  parts.count = 2;
+  parts.part[0] = {&kStiefelOps, {6, 3}};
+  parts.part[1] = {euclidean, {3 + 12, 1}};
+  const Shape shape = {33, 1, &parts};
+  ASSERT_EQ(kProductOps.check_shape(shape), Status::kOk);
+  ASSERT_EQ(kPerceptronOps.check_shape(&net.data, shape), Status::kOk);
+  TestArena memory;
+  std::vector<Real> x = net.problem_case.x;
+  ASSERT_EQ(kProductOps.project_point(shape, x.data(), x.data(), memory.arena), Status::kOk);
+  const double before = loss_at(net.problem_case, x, net.problem_case.all());
+  for (int step = 0; step < 50; ++step) {
+    ProblemCase here = net.problem_case;
+    here.x = x;
+    std::vector<Real> g = gradient_at(here, here.all());
+    ASSERT_EQ(kProductOps.riemannian_gradient(shape, x.data(), g.data(), g.data(), memory.arena), Status::kOk);
+    scale(g.size(), static_cast<Real>(-0.2), g.data());
+    ASSERT_EQ(kProductOps.retract(shape, x.data(), g.data(), x.data(), memory.arena), Status::kOk);
+  }
+  EXPECT_LT(loss_at(net.problem_case, x, net.problem_case.all()), 0.95 * before);
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = 0; j < 3; ++j) {
+      Real sum = 0;
+      for (size_t r = 0; r < 6; ++r) {
+        sum += x[r * 3 + i] * x[r * 3 + j];
+      }
+      EXPECT_NEAR(sum, i == j ? 1 : 0, 1e-5);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradstream

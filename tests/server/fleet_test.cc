@@ -1,0 +1,122 @@
+#include "server/coordinator/fleet.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(Fleet, WhatASequenceIsWorth) {
+  Fleet fleet({"a"});
+  Device& device = fleet.at(0);
+  EXPECT_EQ(fleet.sequence_state(0, 0), SequenceState::kUnknown);
+  EXPECT_EQ(fleet.sequence_state(0, 1), SequenceState::kUnknown);
+  device.task_sequence = 5;
+  device.is_task_open = true;
+  device.judged.task_sequence = 3;
+  EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kOpen);
+  EXPECT_EQ(fleet.sequence_state(0, 4), SequenceState::kSuperseded);  // a newer task was issued over it
+  EXPECT_EQ(fleet.sequence_state(0, 3), SequenceState::kJudged);
+  EXPECT_EQ(fleet.sequence_state(0, 2), SequenceState::kSuperseded);
+  EXPECT_EQ(fleet.sequence_state(0, 6), SequenceState::kUnknown);
+  device.judged.task_sequence = 5;
+  device.is_task_open = false;
+  EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kJudged);
+  EXPECT_EQ(fleet.sequence_state(0, 3), SequenceState::kSuperseded);
+}
+
+TEST(Fleet, NamesWhoIsMissing) {
+  Fleet fleet({"a", "b", "c"});
+  EXPECT_EQ(fleet.add("d"), 3U);
+  EXPECT_EQ(fleet.active_count(), 4U);
+  fleet.at(1).answered_version = 2;
+  fleet.revoke(2);
+  EXPECT_EQ(fleet.active_count(), 3U);
+  EXPECT_EQ(fleet.missing(2), "a,d");
+  fleet.at(0).answered_version = 2;
+  fleet.at(3).answered_version = 2;
+  EXPECT_EQ(fleet.missing(2), "none");
+  fleet.restore(2);
+  EXPECT_EQ(fleet.active_count(), 4U);
+  EXPECT_EQ(fleet.missing(2), "c");
+  EXPECT_FALSE(fleet.contains(4));
+}
+
+TEST(Fleet, NamesAFewOfManyMissing) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    names.push_back("d" + std::to_string(i));
+  }
+  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7,+92");
+  names.resize(NameList::kNameCountMax);
+  EXPECT_EQ(Fleet(names).missing(0), "d0,d1,d2,d3,d4,d5,d6,d7");
+}
+
+TEST(Fleet, NamesWhatAnImageLacks) {
+  const RunParameters p = scalar_parameters();
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  capabilities.problems_count = 0;
+  EXPECT_EQ(lacking(p, capabilities), "problem:kpca");
+  capabilities.manifolds &= ~(1U << gs_Manifold_MANIFOLD_STIEFEL);
+  EXPECT_EQ(lacking(p, capabilities), "manifold:stiefel,problem:kpca");
+  capabilities.solvers &= ~(1U << gs_Solver_SOLVER_PROJECTION);
+  capabilities.estimators &= ~(1U << gs_Estimator_ESTIMATOR_PROJECTION_ONE_SIDED);
+  capabilities.encodings &= ~(1U << gs_Encoding_ENCODING_F32);
+  EXPECT_EQ(lacking(p, capabilities),
+            "manifold:stiefel,problem:kpca,solver:projection,estimator:projection_one_sided,encoding:f32");
+}
+
+// A device that computes in another precision reads no model of this server, whatever encoding uploads have.
+TEST(Fleet, NamesThePrecisionThatAPeerLacks) {
+  RunParameters p = scalar_parameters();
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.encodings = 1U << gs_Encoding_ENCODING_F64 | 1U << gs_Encoding_ENCODING_INT8;
+  p.upload_encoding = Encoding::kInt8;
+  EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
+  p.upload_encoding = Encoding::kF32;
+  EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
+}
+
+TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kProduct;
+  p.parts = "stiefel 8x2, euclidean 3x1";
+  p.shape = {};
+  set_parts(&p);
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.manifolds = 1U << gs_Manifold_MANIFOLD_STIEFEL;
+  EXPECT_EQ(lacking(p, capabilities), "manifold:product,manifold:euclidean");
+  capabilities.manifolds |= 1U << gs_Manifold_MANIFOLD_PRODUCT | 1U << gs_Manifold_MANIFOLD_EUCLIDEAN;
+  EXPECT_EQ(lacking(p, capabilities), "");
+}
+
+// An image older than a field of Welcome or Task would ignore it: it gets no task that needs the field.
+TEST(Fleet, AnImageThatDoesNotKnowWhatARunNeedsIsNamed) {
+  RunParameters p = tangent_parameters();
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  capabilities.features = 0;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.error_feedback = true;
+  p.batch_sizes = "8 16";
+  p.proximal = 0.1F;
+  p.local_retraction = RetractionKind::kExponential;
+  EXPECT_EQ(lacking(p, capabilities),
+            "feature:error_feedback,feature:batch_sizes,feature:proximal,feature:local_retraction");
+  p.proximal_form = ProximalForm::kChordal;
+  EXPECT_EQ(lacking(p, capabilities),
+            "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:local_retraction");
+  p.proximal_form = ProximalForm::kDistance;
+  EXPECT_EQ(lacking(p, capabilities),
+            "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:proximal_distance,"
+            "feature:local_retraction");
+  p.proximal_form = ProximalForm::kGeodesic;
+  capabilities.features = 0b111100;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.correction_form = CorrectionForm::kUnbiased;
+  EXPECT_EQ(lacking(p, capabilities), "feature:memory");
+}
+
+}  // namespace
+}  // namespace gradstream

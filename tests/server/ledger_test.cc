@@ -1,0 +1,152 @@
+#include "server/coordinator/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+// A ledger at some version, moved by a coordinator's journal.
+void live(TestServer* server, int rounds) {
+  server->start();
+  server->join(4);
+  for (int i = 0; i < rounds; ++i) {
+    server->round(4);
+  }
+}
+
+TEST(Ledger, FollowsACoordinatorsJournal) {
+  TestServer server(scalar_parameters());
+  live(&server, 3);
+  Ledger ledger(server.parameters, server.names);
+  for (const JournalRecord& record : server.store.records()) {
+    ASSERT_EQ(ledger.apply(record), Status::kOk);
+  }
+  EXPECT_EQ(ledger.version(), 3U);
+  EXPECT_EQ(ledger.digest(), server.coordinator->model().digest());
+  EXPECT_EQ(ledger.state_text(), server.coordinator->state_text());
+  EXPECT_EQ(ledger.fleet().at(2).updates_folded, 3U);
+}
+
+TEST(Ledger, PlansTheShortestWayToTheCurrentModel) {
+  TestServer server(scalar_parameters());
+  live(&server, 6);
+  Ledger ledger(server.parameters, server.names);
+  std::vector<uint64_t> digests;
+  for (const JournalRecord& record : server.store.records()) {
+    if (ledger.apply(record) == Status::kOk && record.kind == RecordKind::kVersion) {
+      digests.push_back(record.digest);
+    }
+  }
+  const uint32_t version = ledger.version();
+  ASSERT_EQ(digests.size(), version + 1U);
+  EXPECT_EQ(ledger.plan_sync(true, version, digests[version]).cause, SyncCause::kCurrent);
+  const SyncPlan behind = ledger.plan_sync(true, version - 1, digests[version - 1]);
+  EXPECT_EQ(behind.cause, SyncCause::kBehind);
+  EXPECT_EQ(behind.records.size(), 1U);
+  EXPECT_EQ(behind.snapshot, nullptr);
+  const SyncPlan old = ledger.plan_sync(true, 0, digests[0]);
+  EXPECT_EQ(old.cause, SyncCause::kShorter);
+  EXPECT_EQ(old.snapshot_version, version);
+  EXPECT_TRUE(old.records.empty());
+  EXPECT_EQ(ledger.plan_sync(false, 0, 0).cause, SyncCause::kJoined);
+  const SyncPlan wrong = ledger.plan_sync(true, version, 1);
+  EXPECT_EQ(wrong.cause, SyncCause::kMismatch);
+  EXPECT_EQ(wrong.snapshot_version, version);
+  const SyncPlan wrong_before = ledger.plan_sync(true, version - 1, 1);
+  EXPECT_EQ(wrong_before.cause, SyncCause::kMismatch);
+  EXPECT_EQ(wrong_before.snapshot_version, version - 1);
+  EXPECT_EQ(wrong_before.snapshot_digest, digests[version - 1]);
+  EXPECT_EQ(wrong_before.records.size(), 1U);
+  EXPECT_EQ(ledger.plan_sync(true, version + 1, 1).cause, SyncCause::kAhead);
+}
+
+TEST(Ledger, RemembersNoMoreRecordsThanMayBeSent) {
+  RunParameters p = scalar_parameters();
+  p.log_size_max = 1000;
+  TestServer server(p);
+  live(&server, 50);
+  Ledger ledger(p, server.names);
+  for (const JournalRecord& record : server.store.records()) {
+    ASSERT_EQ(ledger.apply(record), Status::kOk);
+  }
+  size_t remembered = 0;
+  const std::string text = ledger.state_text();
+  for (size_t at = text.find("log="); at != std::string::npos; at = text.find("log=", at + 1)) {
+    ++remembered;
+  }
+  EXPECT_EQ(remembered, 1000U / (48 + 48));  // 12 values in f32 and one chunk's other fields
+}
+
+TEST(Ledger, ATangentRunGoesBySnapshots) {
+  TestServer server(tangent_parameters());
+  live(&server, 2);
+  Ledger ledger(server.parameters, server.names);
+  for (const JournalRecord& record : server.store.records()) {
+    ASSERT_EQ(ledger.apply(record), Status::kOk);
+  }
+  const SyncPlan plan = ledger.plan_sync(true, 1, 0);
+  EXPECT_EQ(plan.cause, SyncCause::kShorter);
+  EXPECT_EQ(plan.snapshot_version, 2U);
+}
+
+TEST(Ledger, RefusesRecordsThatDoNotFollow) {
+  TestServer server(scalar_parameters());
+  live(&server, 1);
+  JournalRecord first = server.store.records()[0];
+  Ledger ledger(server.parameters, server.names);
+  JournalRecord gap = first;
+  gap.sequence = 2;
+  EXPECT_EQ(ledger.apply(gap), Status::kDataCorrupt);
+  JournalRecord task = server.store.records()[1];
+  task.sequence = 1;
+  EXPECT_EQ(ledger.apply(task), Status::kDataCorrupt);  // before there is a version
+  JournalRecord wrong = first;
+  wrong.payload[0] ^= 1;
+  EXPECT_EQ(ledger.apply(wrong), Status::kDataCorrupt);
+  JournalRecord event;
+  event.sequence = 1;
+  event.kind = RecordKind::kRunState;
+  EXPECT_EQ(ledger.apply(event), Status::kDataCorrupt);
+}
+
+// A round is its phases; a first phase that made nothing is a round too, so that a run that never succeeds ends.
+TEST(Ledger, CountsRoundsByTheirFirstPhase) {
+  RunParameters p = tangent_parameters();
+  p.solver = SolverId::kSvrg;
+  p.batch_mode = BatchMode::kAll;
+  Ledger ledger(p, {"a", "b", "c", "d"});
+  ledger.open_first_version({});
+  const auto next = [&](bool has_anchor) {
+    VersionRecord record;
+    record.version = ledger.version() + 1;
+    record.model = model_bytes(p.shape, ledger.replica().model());
+    record.has_parts = true;
+    if (has_anchor) {
+      record.mean_gradient = model_bytes(p.shape, std::vector<Real>(p.shape.size()).data());
+      record.local_step = 1;
+    }
+    uint64_t digest = digest_values(kDigestStart, p.shape.size(), ledger.replica().model());
+    if (has_anchor) {
+      digest = digest_values(digest, p.shape.size(), std::vector<Real>(p.shape.size()).data());
+    }
+    JournalRecord out;
+    out.sequence = ledger.last_sequence() + 1;
+    out.kind = RecordKind::kVersion;
+    out.version = record.version;
+    out.digest = record.digest = digest;
+    out.payload = encode_payload(record);
+    ASSERT_EQ(ledger.apply(out), Status::kOk);
+  };
+  const bool has_anchor[] = {true, false, false, true, false};
+  const uint32_t rounds[] = {0, 1, 2, 2, 3};  // of the versions 1 to 5; the anchors of version 2's round failed
+  for (size_t i = 0; i < std::size(rounds); ++i) {
+    next(has_anchor[i]);
+    EXPECT_EQ(ledger.round(), rounds[i]) << "version " << i + 1;
+    EXPECT_EQ(ledger.is_anchor_phase(), !has_anchor[i]);
+  }
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,79 @@
+#include "server/program/model_export.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/as_nobody.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<Real> kModel = {1.0F, -0.5F, 0.1F, 1e-20F, 3.0F, 7.25F};
+
+TEST(ModelExport, NpyIsFormatOneRowByRow) {
+  const std::vector<uint8_t> bytes = npy_bytes({3, 2}, kModel);
+  const std::string head(bytes.begin(), bytes.begin() + 128);
+  EXPECT_EQ(head.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+  EXPECT_EQ((bytes[8] | bytes[9] << 8) + 10, 128);
+  EXPECT_THAT(head, HasSubstr("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"));
+  EXPECT_EQ(head.back(), '\n');
+  ASSERT_EQ(bytes.size(), 128 + 6 * sizeof(Real));
+  EXPECT_EQ(std::memcmp(bytes.data() + 128, kModel.data(), 6 * sizeof(Real)), 0);
+}
+
+TEST(ModelExport, CsvReadsBackToTheSameFloats) {
+  EXPECT_EQ(csv_text({3, 2}, kModel), "1,-0.5\n0.1,1e-20\n3,7.25\n");
+  std::vector<Real> model;
+  EXPECT_EQ(parse_csv(csv_text({3, 2}, kModel), {3, 2}, &model), "");
+  EXPECT_EQ(model, kModel);
+  EXPECT_EQ(parse_csv("1,2", {1, 2}, &model), "") << "the last line may lack its end";
+}
+
+TEST(ModelExport, ATableOfAnotherFormIsRefused) {
+  std::vector<Real> model = kModel;
+  for (const char* text :
+       {"", "1,2\n3,4\n", "1,2\n3,4\n5,6\n7", "1,2,3\n4,5,6\n", "1,2\n3,x\n5,6\n", "1,2\n3,nan\n5,6\n"}) {
+    EXPECT_NE(parse_csv(text, {3, 2}, &model), "") << text;
+  }
+  EXPECT_EQ(model, kModel) << "untouched";
+}
+
+TEST(ModelExport, FilesAppearWholeOrNotAtAll) {
+  std::string folder = testing::TempDir() + "export_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  EXPECT_EQ(version_file_name(3, 12), "run3_v000012.npy");
+  const std::string path = folder + "/" + version_file_name(3, 12);
+  const std::vector<uint8_t> bytes = npy_bytes({3, 2}, kModel);
+  EXPECT_EQ(check_export_folder(folder, true), "");
+  EXPECT_EQ(check_export_folder(folder, false), "");
+  if (AsNobody::is_possible()) {
+    const AsNobody as_nobody;
+    EXPECT_THAT(check_export_folder(folder, true), HasSubstr("Permission denied"));
+    EXPECT_THAT(check_export_folder(folder, false), HasSubstr("Permission denied"));
+  }
+  EXPECT_EQ(write_file_atomically(path, bytes), "");
+  EXPECT_EQ(write_file_atomically(path, bytes), "") << "a file from before a restart is replaced";
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream content;
+  content << file.rdbuf();
+  EXPECT_EQ(content.str(), std::string(bytes.begin(), bytes.end()));
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) {
+    ++count;
+  }
+  EXPECT_EQ(count, 1U) << "nothing is left beside it";
+  std::filesystem::remove_all(folder);
+  EXPECT_THAT(check_export_folder(folder, false), HasSubstr("mkdir -p"));
+  EXPECT_THAT(write_file_atomically(path, bytes), HasSubstr("cannot write " + path));
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,269 @@
+// Pace steering, by its formula and by a fleet of real clients around the real coordinator, in virtual time.
+#include "server/run/pace.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <memory>
+#include <queue>
+
+#include <gtest/gtest.h>
+
+#include "runtime/link/client.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
+TEST(Pace, WindowsAreThoseOfTheRunWithoutATarget) {
+  RunParameters p = scalar_parameters();
+  p.retry_min_ms = 200;
+  p.retry_max_ms = 1000;
+  EXPECT_EQ(retry_window(p, 10'000, 1).max_ms, 1000U);
+  EXPECT_EQ(retry_window(p, 10'000, 4).min_ms, 800U);
+  EXPECT_EQ(refused_window(p, 10'000).min_ms, 1000U);
+  EXPECT_EQ(refused_window(p, 10'000).max_ms, 4000U);
+  EXPECT_EQ(idle_window(p, 10'000).min_ms, 30'000U);
+  EXPECT_EQ(idle_window(p, 10'000).max_ms, 60'000U);
+}
+
+TEST(Pace, WindowsWidenWithTheFleet) {
+  RunParameters p = scalar_parameters();
+  p.retry_min_ms = 200;
+  p.retry_max_ms = 1000;
+  p.arrival_rate = 100;
+  EXPECT_EQ(retry_window(p, 10, 1).max_ms, 1000U);  // a small fleet is never too fast
+  EXPECT_EQ(retry_window(p, 10'000, 1).min_ms, 200U);
+  EXPECT_EQ(retry_window(p, 10'000, 1).max_ms, 300'000U);
+  EXPECT_EQ(refused_window(p, 10'000).max_ms, 1'200'000U);
+  EXPECT_EQ(idle_window(p, 10'000).max_ms, 300'000U);
+  EXPECT_EQ(retry_window(p, UINT32_MAX, 4).max_ms, kRetryMaxMs);
+}
+
+// ---- A fleet -------------------------------------------------------------------------------------------------------
+
+constexpr uint32_t kDeviceCount = 10'000;
+constexpr size_t kArenaSize = 4096;
+constexpr std::array<const EstimatorOps*, 1> kEstimators = {&kProjectionOneSidedOps};
+constexpr std::array<const SolverOps*, 1> kSolvers = {&kSolverProjectionOps};
+
+Status read_sample(const void*, uint32_t index, Real* out) {
+  out[0] = static_cast<Real>(index + 1);
+  out[1] = 1;
+  return Status::kOk;
+}
+
+struct PacedDevice {
+  PacedDevice(uint32_t index, const Problem& problem)
+      : arena(memory.data(), kArenaSize), client(config(index, problem), arena) {}
+  static ClientConfig config(uint32_t index, const Problem& problem) {
+    ClientConfig out;
+    out.registry = {all_manifolds(), kEstimators, kSolvers, {&problem, 1}};
+    out.firmware_version = "paced";
+    out.jitter_seed = index + 1;
+    return out;
+  }
+  std::array<uint64_t, kArenaSize / 8> memory = {};
+  Arena arena;
+  Client client;
+  SessionId session = 0;
+  std::vector<std::vector<uint8_t>> inbox;
+};
+
+RunParameters paced_parameters(uint32_t arrival_rate) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kSphere;
+  p.shape = {2, 1};
+  p.direction_count = 2;
+  p.local_step_count = 1;
+  p.correction_form = CorrectionForm::kNone;
+  p.fold_weight = FoldWeight::kUniform;
+  p.device_count = kDeviceCount;
+  p.update_goal = kDeviceCount / 2;
+  p.update_min = 1;
+  p.report_deadline_ms = 300'000;
+  p.retry_min_ms = 200;
+  p.retry_max_ms = 1000;
+  p.arrival_rate = arrival_rate;
+  return p;
+}
+
+// Links without delay; the server can be away. Arrivals are connections that devices ask for.
+class PacedFleet {
+ public:
+  explicit PacedFleet(const RunParameters& p) : parameters_(p), arrivals_(7200) {
+    source_ = {nullptr, 4, 2, read_sample};
+    problem_ = {&kKpcaOps, &source_};
+    for (uint32_t i = 0; i < kDeviceCount; ++i) {
+      names_.push_back("d" + std::to_string(i));
+      devices_.push_back(std::make_unique<PacedDevice>(i, problem_));
+      wake_.emplace(uint64_t{i} * 300'000 / kDeviceCount, i);  // switched on one after the other
+    }
+  }
+
+  void start_server() {
+    server_ = std::make_unique<Coordinator>(1, parameters_, names_);
+    for (const JournalRecord& record : store_.records()) {
+      GS_ASSERT(server_->replay(record) == Status::kOk);
+    }
+    server_->start(now_ms_);
+    take_actions();
+  }
+  void kill_server() {
+    server_.reset();
+    for (uint32_t i = 0; i < kDeviceCount; ++i) {
+      if (std::exchange(devices_[i]->session, 0) != 0) {
+        devices_[i]->client.on_connection_lost(Status::kClosed, now_ms_);
+        wake_.emplace(now_ms_, i);
+      }
+      devices_[i]->inbox.clear();
+    }
+    owners_.clear();
+  }
+  void run_to(uint64_t end_ms) {
+    for (;;) {
+      const uint64_t tick_ms = server_ == nullptr ? kNever : server_->next_tick_ms();
+      const uint64_t next_ms = std::min(wake_.top().first, tick_ms);
+      if (next_ms >= end_ms) {
+        now_ms_ = end_ms;
+        return;
+      }
+      now_ms_ = std::max(now_ms_, next_ms);
+      if (tick_ms <= now_ms_) {
+        server_->on_tick(now_ms_);
+        take_actions();
+        continue;
+      }
+      const uint32_t index = wake_.top().second;
+      wake_.pop();
+      poll(index);
+    }
+  }
+  uint32_t worst_second(uint64_t from_ms, uint64_t to_ms) const {
+    return *std::max_element(arrivals_.begin() + static_cast<std::ptrdiff_t>(from_ms / 1000),
+                             arrivals_.begin() + static_cast<std::ptrdiff_t>(to_ms / 1000));
+  }
+  uint32_t version() const { return server_->durable_version(); }
+  uint64_t now_ms() const { return now_ms_; }
+
+ private:
+  void poll(uint32_t index) {
+    PacedDevice& device = *devices_[index];
+    for (;;) {
+      for (const std::vector<uint8_t>& frame : std::exchange(device.inbox, {})) {
+        device.client.on_frame({frame.data() + kFramePrefixSize, frame.size() - kFramePrefixSize}, now_ms_);
+      }
+      const ClientAction action = device.client.poll(now_ms_);
+      switch (action.kind) {
+        case ClientActionKind::kWait:
+          if (action.wake_ms > now_ms_ && device.inbox.empty()) {
+            wake_.emplace(action.wake_ms, index);
+            return;
+          }
+          break;
+        case ClientActionKind::kConnect:
+          ++arrivals_[now_ms_ / 1000];
+          if (server_ == nullptr) {
+            device.client.on_connection_lost(Status::kClosed, now_ms_);
+          } else {
+            device.session = next_session_++;
+            owners_[device.session] = index;
+            device.client.on_connected(now_ms_);
+          }
+          break;
+        case ClientActionKind::kSend:
+          send_up(device, index, action.bytes);
+          device.client.on_sent(now_ms_);
+          break;
+        case ClientActionKind::kDisconnect:
+          if (device.session != 0) {
+            owners_.erase(device.session);
+            server_->on_session_closed(std::exchange(device.session, 0), now_ms_);
+            take_actions();
+          }
+          break;
+        case ClientActionKind::kSave:
+        case ClientActionKind::kSaveStep:
+          break;
+      }
+    }
+  }
+  void send_up(const PacedDevice& device, uint32_t index, std::span<const uint8_t> bytes) {
+    DeviceMessage message;
+    GS_ASSERT(decode_message(bytes.subspan(kFramePrefixSize), &message) == Status::kOk);
+    server_->on_message(device.session, index, message, now_ms_);
+    take_actions();
+  }
+  void take_actions() {
+    for (std::vector<Action> actions = server_->take_actions(); !actions.empty(); actions = server_->take_actions()) {
+      for (Action& action : actions) {
+        const auto owner = owners_.find(action.session);
+        if (action.kind == ActionKind::kSend && owner != owners_.end()) {
+          std::vector<uint8_t> frame(kFrameSizeMax);
+          const Result<size_t> size = encode_frame(action.message, frame.data());
+          frame.resize(size.value());
+          devices_[owner->second]->inbox.push_back(std::move(frame));
+        } else if (action.kind == ActionKind::kPersist) {
+          GS_ASSERT(store_.append({&action.record, 1}) == StoreStatus::kOk);
+          server_->on_persisted(action.record.sequence, now_ms_);
+        }
+        GS_ASSERT(action.kind != ActionKind::kClose);
+      }
+    }
+  }
+
+  using Wake = std::pair<uint64_t, uint32_t>;
+  RunParameters parameters_;
+  SampleSource source_;
+  Problem problem_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<PacedDevice>> devices_;
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wake_;
+  std::map<SessionId, uint32_t> owners_;
+  std::vector<uint32_t> arrivals_;  // by second
+  StoreMemory store_;
+  std::unique_ptr<Coordinator> server_;
+  SessionId next_session_ = 1;
+  uint64_t now_ms_ = 0;
+};
+
+// The server is away for two minutes, twice as long as the windows of an unpaced fleet: all who come meanwhile come
+// again when it is back.
+TEST(Pace, AFleetIsSpreadAfterARestart) {
+  constexpr uint32_t kRate = 100;
+  constexpr uint64_t kSecond = 1000;
+  PacedFleet fleet(paced_parameters(kRate));
+  fleet.start_server();
+  fleet.run_to(900 * kSecond);
+  const uint32_t calm = fleet.worst_second(300 * kSecond, 900 * kSecond);
+  fleet.kill_server();
+  fleet.run_to(1020 * kSecond);
+  const uint32_t away = fleet.worst_second(900 * kSecond, 1020 * kSecond);
+  fleet.start_server();
+  const uint32_t version = fleet.version();
+  fleet.run_to(1800 * kSecond);
+  const uint32_t after = fleet.worst_second(1020 * kSecond, 1800 * kSecond);
+  std::printf("target %u a second; worst second: calm %u, while away %u, after the restart %u\n", kRate, calm, away,
+              after);
+  EXPECT_LE(calm, kRate);
+  EXPECT_LE(after, kRate);
+  EXPECT_LE(away, kRate);
+  EXPECT_GT(fleet.version(), version);  // it goes on
+}
+
+// What the target is for: the same without one, where windows hold a second, and back-offs eight.
+TEST(Pace, WithoutATargetTheFleetStampedes) {
+  constexpr uint64_t kSecond = 1000;
+  PacedFleet fleet(paced_parameters(0));
+  fleet.run_to(310 * kSecond);
+  fleet.start_server();
+  fleet.run_to(311 * kSecond);
+  const uint32_t worst = fleet.worst_second(300 * kSecond, 311 * kSecond);
+  std::printf("without a target the worst second has %u arrivals\n", worst);
+  EXPECT_GT(worst, 1000U);
+}
+
+}  // namespace
+}  // namespace gradstream

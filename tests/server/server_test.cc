@@ -1,0 +1,525 @@
+// The shell around the real coordinator, over real sockets and a real database, with devices that follow a script.
+#include "server/program/server.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/program/commands.h"
+#include "tests/support/certificates.h"
+#include "tests/support/server_peer.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kSteps = 2;
+constexpr uint32_t kDirections = 4;
+
+// The database's journal, with a disk that can fill up.
+class FillingStore : public Store {
+ public:
+  explicit FillingStore(Store& store) : store_(store) {}
+  StoreStatus append(std::span<const JournalRecord> batch) override {
+    return full ? StoreStatus::kFull : store_.append(batch);
+  }
+  StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) override { return store_.read(visit); }
+  std::atomic<bool> full = false;
+
+ private:
+  Store& store_;
+};
+
+Config test_config(const std::string& folder) {
+  Config config;
+  config.server.listen = "127.0.0.1:0";
+  config.server.database = folder + "/test.db";
+  config.server.export_dir = folder;
+  config.server.store = {64, 0, 5};
+  config.has_run = true;
+  RunParameters& run = config.run;
+  run.name = "test";
+  run.shape = {8, 2};
+  run.problem = "kpca";
+  run.direction_count = kDirections;
+  run.local_step_count = kSteps;
+  run.device_count = 2;
+  run.round_count = 5;
+  run.fold_weight = FoldWeight::kUniform;
+  return config;
+}
+
+// A server process's life, from the database to the sockets.
+class Life {
+ public:
+  explicit Life(const Config& config) : config_(config) {
+    SqliteOptions options;
+    options.path = config.server.database;
+    EXPECT_EQ(fleet.open(options), StoreStatus::kOk) << fleet.error();
+    EXPECT_EQ(journal_.open(options), StoreStatus::kOk) << journal_.error();
+    std::vector<DeviceRow> devices;
+    std::optional<RunRow> latest;
+    EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
+    for (uint8_t number = 1; devices.size() < 2; ++number) {
+      enrol(number);
+      EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
+    }
+    EXPECT_EQ(fleet.current_run(&latest), StoreStatus::kOk);
+    RunRow run;
+    if (latest) {
+      run = *latest;
+    } else {
+      EXPECT_EQ(create_run(fleet, config, &run), kExitOk);
+    }
+    sqlite_store_ = std::make_unique<SqliteStore>(journal_, run.id);
+    store = std::make_unique<FillingStore>(*sqlite_store_);
+    std::string error;
+    auto coordinator = replay_journal(run, config.run, devices, *store, UINT32_MAX, &error);
+    EXPECT_NE(coordinator, nullptr) << error;
+    const auto mark = [this, id = run.id](StoredRunState state) {
+      // As `serve` does: a wish that came meanwhile stays.
+      EXPECT_EQ(state == StoredRunState::kActive
+                    ? journal_.exchange_run_state(id, StoredRunState::kResumeRequested, state, nullptr)
+                    : journal_.set_run_state(id, state),
+                StoreStatus::kOk);
+    };
+    server =
+        std::make_unique<Server>(io, config_, run, Server::Parts{fleet, *store, mark}, std::move(coordinator), devices);
+    EXPECT_EQ(server->start(), "");
+  }
+  void enrol(uint8_t number) {
+    std::array<uint8_t, 32> key;
+    key.fill(number);
+    std::optional<uint32_t> index;
+    EXPECT_EQ(fleet.add_device("device-" + std::to_string(number), key, 1, &index), StoreStatus::kOk);
+  }
+  bool until(const std::function<bool()>& condition) { return run_until(io, condition); }
+
+  asio::io_context io;
+  LogCapture log;
+  SqliteDatabase fleet;
+  std::unique_ptr<FillingStore> store;
+
+ private:
+  const Config config_;
+  SqliteDatabase journal_;
+  std::unique_ptr<SqliteStore> sqlite_store_;
+
+ public:
+  std::unique_ptr<Server> server;  // last: ends first
+};
+
+// A device that speaks the protocol and sends made-up scalars.
+class Script {
+ public:
+  Script(Life& life, int number) : life_(life), peer_(life.server->port(), ListenerHarness::device(number)) {}
+
+  Script(Life& life, const Credentials& credentials)
+      : life_(life), peer_(life.server->port(), credentials, "127.0.0.1") {}
+
+  bool say_hello() {
+    DeviceMessage hello = hello_message();
+    auto& capabilities = hello.body.hello.capabilities;
+    hello.body.hello.has_capabilities = true;
+    capabilities.manifolds = capabilities.solvers = capabilities.estimators = capabilities.encodings = ~0U;
+    capabilities.problems_count = 1;
+    std::strcpy(capabilities.problems[0], "kpca");
+    if (!life_.until([&] { return peer_.established(); }) || !peer_.send(hello)) {
+      return false;
+    }
+    return wait_for(gs_ServerMessage_welcome_tag);
+  }
+  bool get_task(const gs_Pull& held = {}) {
+    DeviceMessage pull = {};
+    pull.which_body = gs_DeviceMessage_pull_tag;
+    pull.body.pull = held;
+    if (!peer_.send(pull) || !wait_for(gs_ServerMessage_task_tag)) {
+      return false;
+    }
+    task_ = last.body.task;
+    return true;
+  }
+  bool send_update(float value) {
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_update_scalars_tag;
+    auto& update = message.body.update_scalars;
+    update.task_sequence = task_.task_sequence;
+    update.base_version = task_.version;
+    update.steps_done = kSteps;
+    update.direction_count = directions;
+    update.encoding = gs_Encoding_ENCODING_F32;
+    update.value_count = kSteps * directions;
+    for (uint32_t i = 0; i < update.value_count; ++i) {
+      std::memcpy(update.values.bytes + 4 * i, &value, 4);
+    }
+    update.values.size = static_cast<pb_size_t>(4 * update.value_count);
+    update.crc32c = crc32c(0, update.values.bytes, update.values.size);
+    return peer_.send(message);
+  }
+  // Skips to the next message of this kind; `last` is then that message.
+  bool wait_for(pb_size_t tag) {
+    return life_.until([&] {
+      for (std::optional<ServerMessage> message = peer_.next(); message; message = peer_.next()) {
+        last = *message;
+        log_chunk_count += last.which_body == gs_ServerMessage_log_chunk_tag ? 1 : 0;
+        if (last.which_body == tag) {
+          return true;
+        }
+      }
+      return false;
+    });
+  }
+  bool send_and_get_verdict(float value, gs_Verdict verdict) {
+    return send_update(value) && wait_for(gs_ServerMessage_ack_tag) && last.body.ack.verdict == verdict;
+  }
+  TlsPeer& peer() { return peer_; }
+  ServerMessage last = {};
+  uint32_t log_chunk_count = 0;
+  uint32_t directions = kDirections;
+
+ private:
+  Life& life_;
+  TlsPeer peer_;
+  gs_Task task_ = {};
+};
+
+class ServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "server_XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  virtual Config config() const { return test_config(folder_); }
+  std::string folder_;
+};
+
+// What crosses threads, without them and with two.
+class ServerThreads : public ServerTest, public testing::WithParamInterface<uint32_t> {
+ protected:
+  Config config() const override {
+    Config config = ServerTest::config();
+    config.server.io_threads = GetParam();
+    return config;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, ServerThreads, testing::Values(1U, 2U),
+                         [](const auto& parameter) { return "threads_" + std::to_string(parameter.param); });
+
+TEST_P(ServerThreads, ARoundClosesIsExportedAndSurvivesARestart) {
+  uint64_t digest = 0;
+  {
+    Life life(config());
+    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/run1_v000000.npy"); }));
+    Script one(life, 1);
+    Script two(life, 2);
+    ASSERT_TRUE(one.say_hello() && two.say_hello());
+    ASSERT_TRUE(one.get_task() && two.get_task());
+    ASSERT_TRUE(one.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_FOLDED));
+    ASSERT_TRUE(two.send_and_get_verdict(-0.25F, gs_Verdict_VERDICT_FOLDED));
+    ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
+    ASSERT_TRUE(life.until([&] { return std::filesystem::exists(folder_ + "/run1_v000001.npy"); }));
+    digest = life.server->coordinator().model().digest();
+    life.server->drain();
+    one.peer().raw().close();
+    two.peer().raw().close();
+    EXPECT_TRUE(life.until([&] { return life.io.stopped(); }));
+    EXPECT_TRUE(life.server->finish());
+    EXPECT_THAT(life.log.find("counters"), HasSubstr("updates_folded=2"));
+  }
+  Life again(config());
+  EXPECT_EQ(again.server->coordinator().durable_version(), 1U);
+  EXPECT_EQ(again.server->coordinator().model().digest(), digest);
+  Script one(again, 1);
+  ASSERT_TRUE(one.say_hello());
+  EXPECT_EQ(one.last.body.welcome.version, 1U);
+  EXPECT_TRUE(one.get_task());
+}
+
+TEST_P(ServerThreads, OfTwoLiveSessionsOfOneIdentityTheNewerWins) {
+  Life life(config());
+  Script old(life, 1);
+  ASSERT_TRUE(old.say_hello());
+  Script young(life, 1);
+  ASSERT_TRUE(young.say_hello());
+  EXPECT_TRUE(life.until([&] { return old.peer().refusal() == gs_Reason_REASON_NEWER_SESSION; }));
+  EXPECT_TRUE(life.until([&] { return old.peer().gone(); }));
+  EXPECT_EQ(life.server->coordinator().counters().sessions_replaced, 1U);
+  Script other(life, 2);
+  ASSERT_TRUE(other.say_hello());
+  EXPECT_TRUE(young.get_task());
+}
+
+TEST_P(ServerThreads, AFloodOverTlsIsTurnedAwayAndTheOthersGoOn) {
+  Config limited = config();
+  limited.server.device_messages = {1, 6};
+  Life life(limited);
+  Script flood(life, 1);
+  ASSERT_TRUE(flood.say_hello() && flood.get_task());
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(flood.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_FOLDED)) << i;
+  }
+  ASSERT_TRUE(flood.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_TRY_LATER));
+  EXPECT_EQ(flood.last.body.ack.reason, gs_Reason_REASON_RATE_LIMIT);
+  ASSERT_TRUE(flood.send_update(0.5F));
+  EXPECT_TRUE(life.until([&] { return flood.peer().refusal() == gs_Reason_REASON_RATE_LIMIT; }));
+  EXPECT_THAT(life.log.find("rate_limited"), HasSubstr("device=device-1 count=1"));
+  Script again(life, 1);
+  ASSERT_TRUE(life.until([&] { return again.peer().established(); }) && again.peer().send(hello_message()));
+  EXPECT_TRUE(life.until([&] { return again.peer().refusal() == gs_Reason_REASON_RATE_LIMIT; }))
+      << "a new session is no way around it";
+  Script other(life, 2);
+  ASSERT_TRUE(other.say_hello() && other.get_task());
+  ASSERT_TRUE(other.send_and_get_verdict(0.5F, gs_Verdict_VERDICT_FOLDED));
+  EXPECT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
+  EXPECT_EQ(life.server->coordinator().counters().messages_over_rate, 3U);
+}
+
+TEST_P(ServerThreads, AFullDiskDelaysButLosesNothing) {
+  Life life(config());
+  Script one(life, 1);
+  Script two(life, 2);
+  ASSERT_TRUE(one.say_hello() && two.say_hello());
+  ASSERT_TRUE(one.get_task() && two.get_task());
+  life.store->full = true;
+  ASSERT_TRUE(one.send_update(0.5F));
+  ASSERT_TRUE(life.until([&] { return life.log.count("store_failed") == 1; }));
+  EXPECT_THAT(life.log.find("store_failed"), HasSubstr("the disk is full"));
+  EXPECT_THAT(life.log.find("store_failed"), HasSubstr("remedy="));
+  EXPECT_TRUE(two.send_and_get_verdict(0.25F, gs_Verdict_VERDICT_TRY_LATER));
+  life.store->full = false;
+  ASSERT_TRUE(life.until([&] { return life.log.count("store_recovered") == 1; }));
+  EXPECT_TRUE(two.send_and_get_verdict(0.25F, gs_Verdict_VERDICT_FOLDED));
+  ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == 1; }));
+  EXPECT_EQ(life.server->coordinator().counters().updates_folded, 2U) << "the one that met the full disk counts";
+  EXPECT_EQ(life.server->counters().store_failures, 1U);
+}
+
+TEST_P(ServerThreads, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
+  constexpr uint32_t kRounds = 150;
+  Config far = config();
+  far.server.listener.session.queue_size_max = 4096;
+  far.run.direction_count = 64;
+  far.run.round_count = 2 * kRounds;
+  far.run.update_goal = 1;
+  far.run.log_size_max = 1 << 20;
+  Life life(far);
+  ASSERT_TRUE(life.until([&] { return life.log.count("version") == 1; }));
+  const gs_Pull at_zero = {true, 0, life.server->coordinator().model().digest()};
+  Script one(life, 1);
+  one.directions = far.run.direction_count;
+  ASSERT_TRUE(one.say_hello());
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    ASSERT_TRUE(one.get_task({true, round, life.server->coordinator().model().digest()}));
+    ASSERT_TRUE(one.send_and_get_verdict(0.01F, gs_Verdict_VERDICT_FOLDED));
+    ASSERT_TRUE(life.until([&] { return life.server->coordinator().durable_version() == round + 1; }));
+  }
+  Script two(life, 2);
+  ASSERT_TRUE(two.say_hello());
+  EXPECT_TRUE(two.get_task(at_zero));
+  EXPECT_EQ(two.log_chunk_count, kRounds);
+  EXPECT_EQ(life.server->counters().sessions_overloaded, 0U);
+}
+
+// Devices that prove certificates of tests/support/certificates.h; nobody has enrolled "stranger".
+class Registration : public ServerThreads {
+ protected:
+  Config config() const override {
+    Config config = ServerThreads::config();
+    config.server.credentials = {folder_ + "/ca.pem", folder_ + "/server.pem", folder_ + "/server.key"};
+    std::ofstream(config.server.credentials.authority) << test_pem::kCa;
+    std::ofstream(config.server.credentials.certificate) << test_pem::kServer;
+    std::ofstream(config.server.credentials.key) << test_pem::kServerKey;
+    std::filesystem::permissions(config.server.credentials.key,
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    return config;
+  }
+  void SetUp() override {
+    ServerThreads::SetUp();
+    ASSERT_EQ(tls_start(nullptr, 0), Status::kOk);
+    ASSERT_EQ(
+        test_pem::parse(&stranger_, CertificateRole::kDevice, test_pem::kDeviceUnknown, test_pem::kDeviceKey).text,
+        nullptr);
+    ASSERT_EQ(test_pem::parse(&other_, CertificateRole::kDevice, test_pem::kDeviceLongest, test_pem::kDeviceKey).text,
+              nullptr);
+  }
+  static DeviceState state_of(Life& life, const char* name) {
+    std::optional<DeviceRow> row;
+    EXPECT_EQ(life.fleet.find_device(name, &row), StoreStatus::kOk);
+    EXPECT_TRUE(row.has_value());
+    return row ? row->state : DeviceState::kRevoked;
+  }
+
+  Credentials stranger_;
+  Credentials other_;
+};
+INSTANTIATE_TEST_SUITE_P(, Registration, testing::Values(1U, 2U),
+                         [](const auto& parameter) { return "threads_" + std::to_string(parameter.param); });
+
+TEST_P(Registration, AnUnknownDeviceIsPendingUntilSomebodyEnablesIt) {
+  Life life(config());
+  for (const uint64_t turned_away : {1U, 2U}) {
+    Script early(life, stranger_);
+    ASSERT_TRUE(life.until([&] { return early.peer().gone(); }));
+    EXPECT_EQ(early.peer().session().last_alert(), 49) << "access_denied";
+    ASSERT_TRUE(life.until([&] { return life.server->counters().inactive_identities == turned_away; }));
+  }
+  EXPECT_EQ(state_of(life, "stranger"), DeviceState::kPending);
+  EXPECT_EQ(life.server->counters().devices_registered, 1U);
+  EXPECT_THAT(life.log.find("device_registered"), HasSubstr("device=stranger index=2 state=pending"));
+  std::optional<DeviceState> before;
+  ASSERT_EQ(life.fleet.set_device_state("stranger", DeviceState::kActive, &before), StoreStatus::kOk);
+  ASSERT_TRUE(life.until([&] { return life.log.count("device_restored") == 1; }));
+  Script late(life, stranger_);
+  EXPECT_TRUE(late.say_hello());
+  EXPECT_EQ(late.last.body.welcome.client_index, 2U);
+  bool found = false;
+  ASSERT_EQ(life.fleet.revoke_device("stranger", &found), StoreStatus::kOk);
+  EXPECT_TRUE(life.until([&] { return late.peer().refusal() == gs_Reason_REASON_REVOKED; })) << "its live session";
+  Script again(life, stranger_);
+  EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
+  EXPECT_TRUE(life.until([&] { return life.server->counters().revoked_identities == 1; }));
+}
+
+TEST_P(Registration, ActiveLetsItInAtOnce) {
+  Config active = config();
+  active.server.device_registration = "active";
+  Life life(active);
+  Script first(life, stranger_);
+  Script second(life, stranger_);  // at the same moment
+  ASSERT_TRUE(life.until([&] { return first.peer().established() && second.peer().established(); }));
+  ASSERT_TRUE(life.until([&] { return life.server->counters().sessions_established == 2; }));
+  EXPECT_EQ(life.server->counters().devices_registered, 1U);
+  EXPECT_EQ(state_of(life, "stranger"), DeviceState::kActive);
+  Script third(life, stranger_);
+  EXPECT_TRUE(third.say_hello());
+  EXPECT_EQ(third.last.body.welcome.client_index, 2U);
+  Script by_key(life, 1);
+  EXPECT_TRUE(by_key.say_hello());
+}
+
+TEST_P(Registration, ItHasLimitsAndASwitch) {
+  struct Case {
+    const char* mode;
+    RateLimit rate;
+    uint32_t fleet_max;
+    int alert;
+    const char* event;
+  };
+  for (const Case& row : {Case{"off", {10, 100}, 100, 115, "tls_unknown_identity"},
+                          Case{"active", {1, 1}, 100, 46, "tls_registration_limit"},
+                          Case{"active", {10, 100}, 3, 46, "tls_registration_limit"}}) {
+    TearDown();
+    ServerThreads::SetUp();
+    Config limited = config();
+    limited.server.device_registration = row.mode;
+    limited.server.registrations = row.rate;
+    limited.server.registration_device_count_max = row.fleet_max;
+    Life life(limited);
+    if (row.alert == 46) {
+      Script first(life, stranger_);
+      EXPECT_TRUE(first.say_hello());
+    }
+    Script over(life, other_);
+    ASSERT_TRUE(life.until([&] { return over.peer().gone(); })) << row.event;
+    EXPECT_EQ(over.peer().session().last_alert(), row.alert);
+    EXPECT_THAT(life.log.find(row.event), HasSubstr("identity=xxxx"));
+    std::optional<DeviceRow> found;
+    EXPECT_EQ(life.fleet.find_device(std::string(56, 'x'), &found), StoreStatus::kOk);
+    EXPECT_FALSE(found.has_value());
+  }
+}
+
+TEST_P(ServerThreads, DevicesComeAndGoWhileItRuns) {
+  Life life(config());
+  SqliteDatabase other;  // as another process would
+  SqliteOptions options;
+  options.path = folder_ + "/test.db";
+  ASSERT_EQ(other.open(options), StoreStatus::kOk);
+  std::array<uint8_t, 32> key;
+  key.fill(3);
+  std::optional<uint32_t> index;
+  ASSERT_EQ(other.add_device("device-3", key, 1, &index), StoreStatus::kOk);
+  Script three(life, 3);
+  EXPECT_TRUE(three.say_hello()) << "at once, not at the next poll";
+  EXPECT_EQ(three.last.body.welcome.client_index, 2U);
+  bool found = false;
+  ASSERT_EQ(other.revoke_device("device-3", &found), StoreStatus::kOk);
+  EXPECT_TRUE(life.until([&] { return three.peer().refusal() == gs_Reason_REASON_REVOKED; }));
+  Script again(life, 3);
+  EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
+  EXPECT_TRUE(life.until([&] { return life.server->counters().revoked_identities == 1; }));
+}
+
+TEST_F(ServerTest, TheOperatorStopsTheRun) {
+  Life life(config());
+  Script one(life, 1);
+  ASSERT_TRUE(one.say_hello());
+  SqliteDatabase other;
+  SqliteOptions options;
+  options.path = folder_ + "/test.db";
+  ASSERT_EQ(other.open(options), StoreStatus::kOk);
+  ASSERT_EQ(other.set_run_state(1, StoredRunState::kStopRequested), StoreStatus::kOk);
+  EXPECT_TRUE(life.until([&] { return life.log.count("run_stopped") == 1; }));
+  std::optional<RunRow> run;
+  EXPECT_TRUE(life.until(
+      [&] { return other.current_run(&run) == StoreStatus::kOk && run && run->state == StoredRunState::kStopped; }));
+}
+
+TEST_P(ServerThreads, NothingOfItIsLeftInTheLoopThatOutlivesIt) {
+  Life life(config());
+  Script one(life, 1);
+  ASSERT_TRUE(one.say_hello());
+  life.server.reset();
+  life.io.restart();
+  EXPECT_EQ(life.io.poll(), 0U) << "a handler that holds a TLS stream";
+}
+
+TEST_P(ServerThreads, AnUpdateThatHasComeGetsItsAckBeforeTheDrain) {
+  Life life(config());
+  Script one(life, 1);
+  Script two(life, 2);
+  ASSERT_TRUE(one.say_hello() && two.say_hello());
+  ASSERT_TRUE(one.get_task() && two.get_task());
+  life.store->full = true;
+  ASSERT_TRUE(one.send_update(0.5F));
+  ASSERT_TRUE(life.until([&] { return life.log.count("store_failed") == 1; }));
+  life.server->drain();
+  EXPECT_TRUE(two.wait_for(gs_ServerMessage_drain_tag)) << "it owes nothing";
+  EXPECT_FALSE(one.peer().gone());
+  life.store->full = false;
+  ASSERT_TRUE(one.wait_for(gs_ServerMessage_ack_tag));
+  EXPECT_EQ(one.last.body.ack.verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_TRUE(one.wait_for(gs_ServerMessage_drain_tag));
+  one.peer().raw().close();
+  two.peer().raw().close();
+  EXPECT_TRUE(life.until([&] { return life.io.stopped(); }));
+  EXPECT_TRUE(life.server->finish());
+}
+
+TEST_F(ServerTest, TheSecondRunOfAPortIsRefusedWithItsRemedy) {
+  Life life(config());
+  Config occupied = config();
+  occupied.server.listen = "127.0.0.1:" + std::to_string(life.server->port());
+  occupied.server.database = folder_ + "/second.db";
+  asio::io_context io;
+  SqliteDatabase fleet;
+  SqliteOptions options;
+  options.path = occupied.server.database;
+  ASSERT_EQ(fleet.open(options), StoreStatus::kOk);
+  RunRow run;
+  ASSERT_EQ(create_run(fleet, occupied, &run), kExitOk);
+  SqliteStore store(fleet, run.id);
+  Server second(io, occupied, run, {fleet, store, [](StoredRunState) {}},
+                std::make_unique<Coordinator>(run.id, occupied.run, std::vector<std::string>()), {});
+  EXPECT_THAT(second.start(), HasSubstr("server.listen"));
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,211 @@
+// The trigger "k of n or at T" in runs whose devices die at random: every version closes, or is extended by name,
+// within T and one tick, however many devices are left. The real coordinator, in virtual time, from one seed.
+#include <algorithm>
+#include <queue>
+
+#include <gtest/gtest.h>
+
+#include "server/run/straggler.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+// How late the shell's timer may be.
+constexpr uint64_t kTickMs = 10;
+constexpr uint32_t kRunCount = 1000;
+constexpr uint32_t kVersionCount = 12;
+
+struct Dice {
+  explicit Dice(uint32_t run) : stream(key(run)) {}
+  static RandomKey key(uint32_t run) {
+    RandomKey out;
+    out.version = run;
+    return out;
+  }
+  uint64_t between(uint64_t low, uint64_t high) { return low + stream.next() % (high - low + 1); }
+  RandomStream stream;
+};
+
+RunParameters drawn_parameters(Dice* dice) {
+  RunParameters p = scalar_parameters();
+  p.shape = {4, 1};
+  p.direction_count = 2;
+  p.local_step_count = 1;
+  p.round_count = kVersionCount;
+  p.device_count = static_cast<uint32_t>(dice->between(2, 10));
+  p.update_goal = static_cast<uint32_t>(dice->between(1, p.device_count));
+  p.update_min = static_cast<uint32_t>(dice->between(1, p.update_goal));
+  p.report_deadline_ms = static_cast<uint32_t>(dice->between(100, 2000));
+  p.extension_count_max = static_cast<uint32_t>(dice->between(0, 3));
+  p.late = dice->between(0, 1) == 0 ? LatePolicy::kDrop : LatePolicy::kWeight;
+  GS_ASSERT(check_parameters(p).empty());
+  return p;
+}
+
+// What a version came to, as the journal tells it.
+struct Tally {
+  uint32_t by_goal = 0;
+  uint32_t by_deadline = 0;
+  uint32_t extended = 0;
+  uint32_t stalled = 0;
+  uint32_t deaths = 0;
+  uint64_t latest_ms = 0;  // beyond T
+};
+
+class DyingFleet {
+ public:
+  DyingFleet(uint32_t run, Tally* tally) : dice_(run), server_(drawn_parameters(&dice_)), tally_(tally) {
+    for (uint32_t i = 0; i < server_.parameters.device_count; ++i) {
+      step_ms_.push_back(dice_.between(1, server_.parameters.report_deadline_ms));
+      dies_ms_.push_back(1000 + dice_.between(0, 2ULL * kVersionCount * server_.parameters.report_deadline_ms));
+      wakes_.emplace(1000 + dice_.between(0, 50), i);
+    }
+    has_task_.resize(step_ms_.size());
+  }
+
+  void run() {
+    server_.start();
+    opened_ms_ = server_.now_ms;
+    while (!is_over() && (!wakes_.empty() || server_.coordinator->next_tick_ms() != UINT64_MAX)) {
+      const uint64_t due_ms = server_.coordinator->next_tick_ms();
+      if (due_ms != due_ms_) {  // the shell has a new timer
+        due_ms_ = due_ms;
+        tick_ms_ = due_ms == UINT64_MAX ? due_ms : due_ms + dice_.between(0, kTickMs);
+      }
+      if (wakes_.empty() || tick_ms_ <= wakes_.top().first) {
+        due_ms_ = 0;
+        server_.tick_at(tick_ms_);
+      } else {
+        const auto [at_ms, device] = wakes_.top();
+        wakes_.pop();
+        server_.now_ms = at_ms;
+        wake(device);
+      }
+      read_journal();
+      ASSERT_FALSE(testing::Test::HasFailure());
+    }
+    // A fleet too small to close a version stands still, and says so.
+    EXPECT_TRUE(is_over() || server_.coordinator->run_state() == gs_RunState_RUN_STATE_STALLED);
+  }
+
+ private:
+  bool is_over() const { return server_.coordinator->run_state() == gs_RunState_RUN_STATE_FINISHED; }
+
+  void wake(uint32_t device) {
+    if (server_.now_ms >= dies_ms_[device]) {
+      ++tally_->deaths;
+      return;
+    }
+    if (has_task_[device]) {
+      has_task_[device] = false;
+      server_.upload(device, server_.good_upload(device));
+    }
+    if (server_.connects[device] == 0) {
+      server_.hello(device);
+    }
+    const size_t sent = server_.sent.size();
+    server_.pull(device);
+    has_task_[device] = false;
+    for (size_t i = sent; i < server_.sent.size(); ++i) {
+      has_task_[device] = has_task_[device] || server_.sent[i].message.which_body == gs_ServerMessage_task_tag;
+    }
+    const uint64_t next_ms = has_task_[device] ? step_ms_[device] + dice_.between(0, step_ms_[device])
+                                               : dice_.between(1, server_.parameters.report_deadline_ms / 8 + 1);
+    wakes_.emplace(server_.now_ms + next_ms, device);
+  }
+
+  // Every decision at its time: no version is open beyond T and a tick without one.
+  void read_journal() {
+    const RunParameters& p = server_.parameters;
+    const std::vector<JournalRecord>& records = server_.store.records();
+    for (; read_count_ < records.size(); ++read_count_) {
+      const JournalRecord& record = records[read_count_];
+      if (record.kind == RecordKind::kUpdate) {
+        on_time_ += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+        EXPECT_LE(on_time_, update_goal(p, p.device_count));  // k close it at once
+        continue;
+      }
+      const bool is_event = record.kind == RecordKind::kRunState;
+      if (record.kind != RecordKind::kVersion && !is_event) {
+        continue;
+      }
+      const auto event = static_cast<RunEvent>(record.detail);
+      if (record.version == 0 && !is_event) {
+        opened_ms_ = record.time_ms;
+        continue;
+      }
+      if (is_event && event == RunEvent::kFinished) {
+        continue;
+      }
+      const uint64_t open_ms = record.time_ms - opened_ms_;
+      if (!is_stalled_) {
+        EXPECT_LE(open_ms, p.report_deadline_ms + kTickMs);
+      }
+      const uint64_t late_ms = open_ms - std::min<uint64_t>(open_ms, p.report_deadline_ms);
+      tally_->latest_ms = is_stalled_ ? tally_->latest_ms : std::max(tally_->latest_ms, late_ms);
+      if (is_event) {
+        EXPECT_LT(on_time_, p.update_min);
+        EXPECT_GE(open_ms, p.report_deadline_ms);
+        is_stalled_ = event == RunEvent::kStalled;
+        ++(is_stalled_ ? tally_->stalled : tally_->extended);
+      } else {
+        judge_close(record, open_ms);
+      }
+      opened_ms_ = record.time_ms;
+    }
+  }
+  void judge_close(const JournalRecord& record, uint64_t open_ms) {
+    const RunParameters& p = server_.parameters;
+    const auto trigger = static_cast<Trigger>(record.detail);
+    if (trigger == Trigger::kDeadline) {
+      EXPECT_GE(on_time_, p.update_min);
+      EXPECT_GE(open_ms, p.report_deadline_ms);
+      ++tally_->by_deadline;
+    } else if (trigger == Trigger::kGoal) {
+      EXPECT_EQ(on_time_, p.update_goal);
+      ++tally_->by_goal;
+    } else {
+      EXPECT_TRUE(is_stalled_);
+      EXPECT_GE(on_time_, p.update_min);
+    }
+    on_time_ = 0;
+    is_stalled_ = false;
+  }
+
+  using Wake = std::pair<uint64_t, uint32_t>;
+  Dice dice_;
+  TestServer server_;
+  Tally* tally_;
+  std::vector<uint64_t> step_ms_;
+  std::vector<uint64_t> dies_ms_;
+  std::vector<bool> has_task_;
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+  uint64_t due_ms_ = 0;
+  uint64_t tick_ms_ = 0;
+  uint64_t opened_ms_ = 0;
+  uint32_t on_time_ = 0;
+  bool is_stalled_ = false;
+  size_t read_count_ = 0;
+};
+
+TEST(Trigger, FiresWithinTAndATickInEveryOfAThousandRuns) {
+  Tally tally;
+  for (uint32_t run = 0; run < kRunCount; ++run) {
+    DyingFleet(run, &tally).run();
+    ASSERT_FALSE(HasFailure()) << "run " << run;
+  }
+  std::printf("%u runs, %u deaths: %u versions by k, %u at T, %u extended, %u stalled; latest %llu ms after T\n",
+              kRunCount, tally.deaths, tally.by_goal, tally.by_deadline, tally.extended, tally.stalled,
+              static_cast<unsigned long long>(tally.latest_ms));
+  // Each of them has happened often.
+  EXPECT_GT(tally.deaths, 1000U);
+  EXPECT_GT(tally.by_goal, 1000U);
+  EXPECT_GT(tally.by_deadline, 1000U);
+  EXPECT_GT(tally.extended, 100U);
+  EXPECT_GT(tally.stalled, 100U);
+  EXPECT_LE(tally.latest_ms, kTickMs);
+}
+
+}  // namespace
+}  // namespace gradstream

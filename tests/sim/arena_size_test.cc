@@ -1,0 +1,132 @@
+// What each algorithm asks of a device's arena, measured with the real client and server: the table of
+// docs/algorithms.md. A change is a change of what boards must set aside.
+#include <cstdio>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "sim/timed_fleet.h"
+#include "tests/support/training_support.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint32_t kDimension = 64;
+
+struct Algorithm {
+  const char* name;
+  size_t arena_size;
+  void (*choose)(RunParameters& p);
+};
+
+// St(64, 4), K = 5, m = 16, batches of 32, everything in f32.
+RunParameters common_parameters() {
+  RunParameters p;
+  p.name = "arena";
+  p.shape = {kDimension, 4};
+  p.problem = kKpcaOps.name;
+  p.step_size = 0.01F;
+  p.round_count = 3;
+  p.device_count = 2;
+  p.correction_form = CorrectionForm::kNone;
+  p.fold_weight = FoldWeight::kUniform;
+  return p;
+}
+
+void use_tangents(RunParameters& p, SolverId solver) {
+  p.solver = solver;
+  p.estimator = EstimatorId::kAnalyticGradient;
+}
+
+size_t arena_size_of(const RunParameters& p) {
+  EXPECT_EQ(check_parameters(p), "");
+  TestSamples samples(40, kDimension, random_values(size_t{40} * kDimension, 1));
+  const std::vector<Problem> problems(2, Problem{&kKpcaOps, &samples.source});
+  TimedFleet fleet(p, problems, {});
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, [](uint64_t, uint32_t, const Real*) { return true; }), "");
+  EXPECT_EQ(fleet.server().durable_version(), p.version_count());
+  return fleet.arena_high_water_size();
+}
+
+constexpr Algorithm kAlgorithms[] = {
+    {"projection, zeroth order, correction none", 8520, [](RunParameters&) {}},
+    {"projection, zeroth order, correction local", 8520,
+     [](RunParameters& p) { p.correction_form = CorrectionForm::kLocal; }},
+    {"projection, zeroth order, correction memory", 9864,
+     [](RunParameters& p) { p.correction_form = CorrectionForm::kMemory; }},
+    {"projection, gradients, correction none", 8504, [](RunParameters& p) { use_tangents(p, SolverId::kProjection); }},
+    {"projection, gradients, correction local", 11576,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kProjection);
+       p.correction_form = CorrectionForm::kLocal;
+     }},
+    {"projection, gradients, correction memory", 12600,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kProjection);
+       p.correction_form = CorrectionForm::kMemory;
+     }},
+    {"RFedAGS", 7560, [](RunParameters& p) { use_tangents(p, SolverId::kGradientStream); }},
+    {"RFedAGS, smooth transport", 7800,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kGradientStream);
+       p.transport = TransportKind::kSmooth;
+     }},
+    {"RFedAGS, zeroth order", 8648,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kGradientStream);
+       p.estimator = EstimatorId::kProjectionTangent;
+     }},
+    {"RFedAGS, zeroth order, estimator (6)", 9608,
+     [](RunParameters& p) {
+       p.solver = SolverId::kGradientStream;
+       p.estimator = EstimatorId::kTangentRetraction;
+     }},
+    {"RFedAGS, int8 with error feedback", 9880,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kGradientStream);
+       p.upload_encoding = Encoding::kInt8;
+       p.error_feedback = true;
+     }},
+    {"RFedAvg", 7552, [](RunParameters& p) { use_tangents(p, SolverId::kTangentMean); }},
+    {"RFedProx", 8496,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kTangentMean);
+       p.proximal = 0.1F;
+     }},
+    {"RFedSVRG", 9536,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kSvrg);
+       p.batch_mode = BatchMode::kAll;
+     }},
+    {"RFedSVRG-2BB", 10560,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kSvrg);
+       p.batch_mode = BatchMode::kAll;
+       p.barzilai_borwein = BarzilaiBorwein::kFirst;
+     }},
+    {"RFedSVRG-2BBS", 10560,
+     [](RunParameters& p) {
+       use_tangents(p, SolverId::kSvrg);
+       p.batch_mode = BatchMode::kAll;
+       p.barzilai_borwein = BarzilaiBorwein::kFirst;
+       p.step_rule = StepRule::kBarzilaiBorwein;
+       p.step_min = 0.001F;
+       p.step_max = 0.1F;
+     }},
+};
+
+TEST(ArenaSize, OfEachAlgorithmIsPinned) {
+  if (sizeof(void*) != 8) {
+    GTEST_SKIP() << "the figures are those of a 64-bit host";
+  }
+  for (const Algorithm& algorithm : kAlgorithms) {
+    RunParameters p = common_parameters();
+    algorithm.choose(p);
+    const size_t size = arena_size_of(p);
+    std::printf("%-45s %6zu bytes\n", algorithm.name, size);
+    EXPECT_EQ(size, algorithm.arena_size) << algorithm.name;
+  }
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,370 @@
+// What the tests of the server's pure core share: small runs, and a harness that plays shell, disk and devices.
+#ifndef GRADSTREAM_TESTS_SUPPORT_SERVER_SUPPORT_H_
+#define GRADSTREAM_TESTS_SUPPORT_SERVER_SUPPORT_H_
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/random.h"
+#include "server/coordinator/coordinator.h"
+#include "server/journal/store_memory.h"
+#include "server/rules/aggregator.h"
+#include "server/rules/record.h"
+
+namespace gradstream {
+
+inline RunParameters scalar_parameters() {
+  RunParameters p;
+  p.name = "test";
+  p.manifold = ManifoldId::kStiefel;
+  p.shape = {16, 2};
+  p.problem = "kpca";
+  p.direction_count = 4;
+  p.local_step_count = 3;
+  p.step_size = 0.05F;
+  p.step_decay = 0.1F;
+  p.round_count = 1000;
+  p.device_count = 4;
+  p.report_deadline_ms = 1000;
+  p.extension_count_max = 2;
+  p.fold_weight = FoldWeight::kSampleCount;
+  return p;
+}
+
+inline RunParameters tangent_parameters() {
+  RunParameters p = scalar_parameters();
+  p.solver = SolverId::kGradientStream;
+  p.estimator = EstimatorId::kAnalyticGradient;
+  p.correction_form = CorrectionForm::kNone;
+  return p;
+}
+
+inline std::vector<Real> draw_values(size_t count, uint32_t seed, Real scale) {
+  RandomKey key;
+  key.seed = seed;
+  RandomStream stream(key);
+  std::vector<Real> values(count);
+  for (Real& value : values) {
+    value = scale * static_cast<Real>(stream.next_uniform() - 0.5);
+  }
+  return values;
+}
+
+// What a device would send; every field can be spoilt before upload_messages() cuts it into pieces.
+struct TestUpload {
+  uint32_t task_sequence = 0;
+  uint32_t base_version = 0;
+  uint32_t steps_done = 3;
+  uint32_t direction_count = 4;
+  Encoding encoding = Encoding::kF32;
+  StreamKind kind = StreamKind::kScalarStream;
+  std::vector<Real> values;
+  uint32_t crc_error = 0;
+  uint32_t value_count_error = 0;
+  uint32_t step_time_us = 0;
+  float loss_before = 2;
+  float loss_after = 1;
+};
+
+template <typename Piece>
+void fill_piece(const TestUpload& upload, const std::vector<uint8_t>& bytes, size_t first, size_t count, Piece* piece) {
+  piece->task_sequence = upload.task_sequence;
+  piece->base_version = upload.base_version;
+  piece->steps_done = upload.steps_done;
+  piece->encoding = static_cast<gs_Encoding>(upload.encoding);
+  piece->first_value = static_cast<uint32_t>(first);
+  piece->value_count = static_cast<uint32_t>(upload.values.size()) + upload.value_count_error;
+  piece->crc32c = crc32c(0, bytes.data(), bytes.size()) + upload.crc_error;
+  piece->loss_before = upload.loss_before;
+  piece->loss_after = upload.loss_after;
+  piece->step_time_us = upload.step_time_us;
+  const size_t begin = encoded_size(upload.encoding, first);
+  piece->values.size = static_cast<pb_size_t>(encoded_size(upload.encoding, first + count) - begin);
+  std::memcpy(piece->values.bytes, bytes.data() + begin, piece->values.size);
+}
+
+inline std::vector<DeviceMessage> upload_messages(const TestUpload& upload) {
+  std::vector<uint8_t> bytes(encoded_size(upload.encoding, upload.values.size()));
+  GS_ASSERT(encode_values(upload.encoding, upload.values.size(), upload.values.data(), bytes.data()) == Status::kOk);
+  std::vector<DeviceMessage> messages;
+  const size_t most = values_per_message(upload.encoding);
+  for (size_t first = 0; first < upload.values.size(); first += most) {
+    const size_t count = std::min(most, upload.values.size() - first);
+    DeviceMessage& message = messages.emplace_back();
+    if (upload.kind == StreamKind::kScalarStream) {
+      message.which_body = gs_DeviceMessage_update_scalars_tag;
+      fill_piece(upload, bytes, first, count, &message.body.update_scalars);
+      message.body.update_scalars.direction_count = upload.direction_count;
+    } else {
+      message.which_body = gs_DeviceMessage_update_tangent_tag;
+      fill_piece(upload, bytes, first, count, &message.body.update_tangent);
+    }
+  }
+  return messages;
+}
+
+inline gs_Hello good_hello(uint32_t sample_count) {
+  gs_Hello hello = {};
+  hello.protocol_version = kProtocolVersion;
+  hello.capabilities.manifolds = hello.capabilities.solvers = ~0U;
+  hello.capabilities.estimators = hello.capabilities.encodings = hello.capabilities.features = ~0U;
+  hello.capabilities.problems_count = 1;
+  std::strcpy(hello.capabilities.problems[0], "kpca");
+  hello.sample_count = sample_count;
+  return hello;
+}
+
+// A replica as a device keeps it, fed by what the server sends.
+struct TestReplica {
+  explicit TestReplica(const RunParameters& p)
+      : parameters(p), memory(1 << 15), arena(memory.data(), memory.size() * 8) {
+    GS_ASSERT(replica.prepare(*server_manifold(p), p.shape, arena, p.has_mean()) == Status::kOk);
+  }
+  // false: the piece does not fit what came before, or the digest is not reached.
+  bool take(const gs_SnapshotChunk& chunk) {
+    bytes.insert(bytes.end(), chunk.values.bytes, chunk.values.bytes + chunk.values.size);
+    if (bytes.size() < chunk.total) {
+      return true;
+    }
+    const bool is_whole = read_model(parameters.shape, bytes, replica.begin_snapshot()) == Status::kOk;
+    replica.adopt_snapshot(chunk.version);
+    bytes.clear();
+    ++snapshots;
+    return is_whole && replica.digest() == chunk.digest;
+  }
+  bool take(const gs_LogChunk& chunk) {
+    if (chunk.block_index == 0 && chunk.first_value == 0 && replica.begin_record() != Status::kOk) {
+      return false;
+    }
+    const auto encoding = static_cast<Encoding>(chunk.encoding);
+    std::vector<Real> values(std::min<size_t>(values_per_message(encoding), chunk.value_count - chunk.first_value));
+    if (chunk.version != replica.version() + 1 ||
+        decode_values(encoding, values.size(), chunk.values.bytes, chunk.values.size, values.data()) != Status::kOk ||
+        replica.add_to_record(direction_spec(parameters, chunk.base_version, chunk.owner), chunk.first_value,
+                              static_cast<uint32_t>(values.size()), values.data(), arena) != Status::kOk) {
+      return false;
+    }
+    if (chunk.block_index + 1 < chunk.block_count || chunk.first_value + values.size() < chunk.value_count) {
+      return chunk.digest == 0;
+    }
+    ++records;
+    return replica.finish_record(parameters.direction_count, chunk.step_scale, arena) == Status::kOk &&
+           replica.digest() == chunk.digest;
+  }
+
+  RunParameters parameters;
+  std::vector<uint64_t> memory;
+  Arena arena;
+  Replica replica;
+  std::vector<uint8_t> bytes;
+  uint32_t snapshots = 0;
+  uint32_t records = 0;
+};
+
+// The run's rule over a replica that stands at version 2, its model the first columns of the unit matrix.
+struct TestRule {
+  explicit TestRule(const RunParameters& p)
+      : server(p), models(8), rule(make_aggregator({&server.parameters, &server.replica, &models, &server.arena})) {
+    Real* model = server.replica.begin_snapshot();
+    std::fill(model, model + p.shape.size(), Real{0});
+    for (uint32_t i = 0; i < p.shape.cols; ++i) {
+      model[i * p.shape.cols + i] = 1;
+    }
+    server.replica.adopt_snapshot(2);
+    models.push(2, {server.replica.model(), p.shape.size()});
+    rule->begin();
+  }
+  VersionRecord record() const {
+    VersionRecord out;
+    const Status status = rule->finish(&out);
+    GS_ASSERT(status == Status::kOk);
+    return out;
+  }
+  TestReplica server;
+  ModelRing models;
+  std::unique_ptr<Aggregator> rule;
+};
+
+// Shell, disk and clock around one coordinator. Session of device i: 100 * (times it connected) + i + 1.
+class TestServer {
+ public:
+  explicit TestServer(const RunParameters& p, uint32_t enrolled = 0) : parameters(p) {
+    for (uint32_t i = 0; i < (enrolled == 0 ? p.device_count : enrolled); ++i) {
+      names.push_back("d" + std::to_string(i));
+    }
+    connects.resize(64);
+    coordinator = std::make_unique<Coordinator>(7, parameters, names);
+  }
+  void start() {
+    coordinator->start(now_ms);
+    collect();
+  }
+  // As after a crash: what is in the store, and nothing else.
+  void restart() {
+    coordinator = std::make_unique<Coordinator>(7, parameters, names);
+    for (const JournalRecord& record : store.records()) {
+      GS_ASSERT(coordinator->replay(record) == Status::kOk);
+    }
+    pending.clear();
+    start();
+  }
+  void collect() {
+    for (Action& action : coordinator->take_actions()) {
+      switch (action.kind) {
+        case ActionKind::kSend:
+          sent.push_back(action);
+          break;
+        case ActionKind::kClose:
+          closed.push_back(action);
+          break;
+        case ActionKind::kPersist:
+          pending.push_back(action.record);
+          break;
+        case ActionKind::kPublish:
+          published.push_back(action.version);
+          rounds.push_back(coordinator->last_round());
+          break;
+        case ActionKind::kLog:
+          logs.push_back(action.event + " " + action.text);
+          levels[action.event] = action.level;
+          break;
+      }
+    }
+    if (is_auto_persist) {
+      persist();
+      states[store.records().size()] = coordinator->state_text();
+    }
+  }
+  void persist() {
+    while (!pending.empty()) {
+      GS_ASSERT(store.append(pending) == StoreStatus::kOk);
+      const uint64_t sequence = pending.back().sequence;
+      pending.clear();
+      coordinator->on_persisted(sequence, now_ms);
+      const bool was_auto = std::exchange(is_auto_persist, false);
+      collect();
+      is_auto_persist = was_auto;
+    }
+  }
+  SessionId session(uint32_t device) const { return 100 * connects[device] + device + 1; }
+  void send(uint32_t device, const DeviceMessage& message) {
+    coordinator->on_message(session(device), device, message, now_ms);
+    collect();
+  }
+  void hello(uint32_t device) { hello(device, good_hello(10 * (device + 1))); }
+  void hello(uint32_t device, const gs_Hello& hello) {
+    ++connects[device];
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_hello_tag;
+    message.body.hello = hello;
+    send(device, message);
+  }
+  void pull(uint32_t device) { pull(device, true, coordinator->durable_version(), coordinator->model().digest()); }
+  void pull(uint32_t device, bool has_model, uint32_t version, uint64_t digest) {
+    DeviceMessage message = {};
+    message.which_body = gs_DeviceMessage_pull_tag;
+    message.body.pull = {has_model, version, digest};
+    send(device, message);
+  }
+  void upload(uint32_t device, const TestUpload& upload) {
+    for (const DeviceMessage& message : upload_messages(upload)) {
+      send(device, message);
+    }
+  }
+  void tick_at(uint64_t at_ms) {
+    now_ms = at_ms;
+    coordinator->on_tick(now_ms);
+    collect();
+  }
+  // The last message to the device's session with this tag, or null.
+  const ServerMessage* last(uint32_t device, pb_size_t tag) const {
+    for (auto it = sent.rbegin(); it != sent.rend(); ++it) {
+      if (it->session == session(device) && it->message.which_body == tag) {
+        return &it->message;
+      }
+    }
+    return nullptr;
+  }
+  const gs_Task* task(uint32_t device) const {
+    const ServerMessage* message = last(device, gs_ServerMessage_task_tag);
+    return message == nullptr ? nullptr : &message->body.task;
+  }
+  const gs_Ack* ack(uint32_t device) const {
+    const ServerMessage* message = last(device, gs_ServerMessage_ack_tag);
+    return message == nullptr ? nullptr : &message->body.ack;
+  }
+  const gs_Wait* wait(uint32_t device) const {
+    const ServerMessage* message = last(device, gs_ServerMessage_wait_tag);
+    return message == nullptr ? nullptr : &message->body.wait;
+  }
+  const gs_Refuse* refuse(uint32_t device) const {
+    const ServerMessage* message = last(device, gs_ServerMessage_refuse_tag);
+    return message == nullptr ? nullptr : &message->body.refuse;
+  }
+  bool has_log(const std::string& part) const {
+    for (const std::string& line : logs) {
+      if (line.find(part) != std::string::npos) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // A good upload of the device's last task; values depend on device and version only.
+  TestUpload good_upload(uint32_t device) const {
+    const gs_Task* issued = task(device);
+    GS_ASSERT(issued != nullptr);
+    TestUpload upload;
+    upload.task_sequence = issued->task_sequence;
+    upload.base_version = issued->version;
+    upload.steps_done = issued->local_step_count;
+    upload.direction_count = parameters.direction_count;
+    upload.encoding = parameters.upload_encoding;
+    upload.kind = parameters.stream();
+    upload.values = draw_values(parameters.value_count(), 1000 * issued->version + device, 0.2F);
+    if (upload.kind == StreamKind::kScalarStream) {
+      upload.values.resize(static_cast<size_t>(upload.steps_done) * upload.direction_count);
+    }
+    return upload;
+  }
+  // Hello and Pull of the devices, so that each has a task of the open version.
+  void join(uint32_t count) {
+    for (uint32_t device = 0; device < count; ++device) {
+      hello(device);
+      pull(device, false, 0, 0);
+    }
+  }
+  // All of a round: every device pulls, trains, uploads.
+  void round(uint32_t count) {
+    for (uint32_t device = 0; device < count; ++device) {
+      pull(device);
+    }
+    for (uint32_t device = 0; device < count; ++device) {
+      upload(device, good_upload(device));
+    }
+  }
+
+  RunParameters parameters;
+  std::vector<std::string> names;
+  std::vector<uint32_t> connects;
+  std::unique_ptr<Coordinator> coordinator;
+  StoreMemory store;
+  std::vector<JournalRecord> pending;
+  std::vector<Action> sent;
+  std::vector<Action> closed;
+  std::vector<uint32_t> published;
+  std::vector<RoundSummary> rounds;  // that made these
+  std::vector<std::string> logs;
+  std::map<std::string, LogLevel> levels;  // of each event that was logged
+  std::map<size_t, std::string> states;    // of the coordinator, by how many records were durable when it stood still
+  uint64_t now_ms = 1000;
+  bool is_auto_persist = true;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_TESTS_SUPPORT_SERVER_SUPPORT_H_
