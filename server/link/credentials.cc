@@ -11,6 +11,8 @@
 #include <psa/crypto.h>
 #include <sys/stat.h>
 
+#include "server/base/private_file.h"
+
 namespace gradstream {
 
 namespace {

@@ -19,6 +19,8 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
+#include "server/base/listen_address.h"
+
 extern "C" char** environ;  // POSIX leaves its declaration to the program
 
 namespace gradstream {
