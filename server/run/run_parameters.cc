@@ -10,7 +10,7 @@
 #include "runtime/manifold/fixed_rank.h"
 #include "server/run/limits.h"
 #include "server/run/pace.h"
-#include "server/run/straggler.h"
+#include "server/run/trigger.h"
 
 namespace gradstream {
 namespace {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "server/run/pace.h"
-#include "server/run/straggler.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "server/rules/aggregator.h"
-#include "server/run/straggler.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -6,7 +6,6 @@
 
 #include "runtime/base/linalg.h"
 #include "runtime/training/curve.h"
-#include "server/run/straggler.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
