@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "runtime/training/secant.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {

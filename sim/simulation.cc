@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "server/run/parts.h"
+
 namespace gradstream {
 namespace {
 

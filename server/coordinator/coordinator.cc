@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/check_parameters.h"
 
 namespace gradstream {
 

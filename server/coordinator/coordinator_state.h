@@ -20,7 +20,8 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
-#include "server/run/straggler.h"
+#include "server/run/canonical_text.h"
+#include "server/run/trigger.h"
 
 namespace gradstream {
 

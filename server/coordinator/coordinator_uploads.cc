@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/weights.h"
+#include "server/run/work.h"
 
 namespace gradstream {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/run/names.h"
+
 namespace gradstream {
 namespace {
 

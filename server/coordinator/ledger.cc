@@ -4,6 +4,8 @@
 
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/weights.h"
+#include "server/run/work.h"
 
 namespace gradstream {
 namespace {

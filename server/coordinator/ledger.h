@@ -18,7 +18,7 @@
 #include "server/rules/model_average.h"
 #include "server/rules/record.h"
 #include "server/run/run_parameters.h"
-#include "server/run/straggler.h"
+#include "server/run/trigger.h"
 
 namespace gradstream {
 

@@ -17,7 +17,9 @@
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
 #include "server/run/advice.h"
-#include "server/run/straggler.h"
+#include "server/run/canonical_text.h"
+#include "server/run/check_parameters.h"
+#include "server/run/trigger.h"
 #include "server/watch/watch.h"
 
 namespace gradstream {

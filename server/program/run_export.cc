@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/training/encoding.h"
-#include "server/run/straggler.h"
+#include "server/run/trigger.h"
 #include "server/watch/watch.h"
 
 namespace gradstream {

@@ -10,6 +10,7 @@
 #include "server/program/commands.h"
 #include "server/program/model_export.h"
 #include "server/program/server.h"
+#include "server/run/canonical_text.h"
 #include "server/watch/page.h"
 
 namespace gradstream {

@@ -19,7 +19,7 @@
 #include "server/rules/curve_step.h"
 #include "server/rules/delay_correction.h"
 #include "server/rules/tangent_fold.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {

@@ -25,7 +25,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {

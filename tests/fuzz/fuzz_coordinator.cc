@@ -31,6 +31,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store.h"
 #include "server/rules/record.h"
+#include "server/run/check_parameters.h"
 #include "server/run/run_parameters.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/training_support.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/parts.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

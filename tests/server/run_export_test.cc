@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/training/encoding.h"
+#include "server/run/canonical_text.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

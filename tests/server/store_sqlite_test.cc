@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "server/program/config.h"
+#include "server/run/canonical_text.h"
 #include "server/run/run_parameters.h"
 #include "tests/support/as_nobody.h"
 #include "tests/support/power_cut_vfs.h"
