@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/config.h"
+#include "runtime/base/shape.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/training/encoding.h"
 #include "runtime/training/task.h"

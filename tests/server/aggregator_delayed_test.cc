@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "server/run/pace.h"
 #include "server/run/straggler.h"
 #include "tests/support/server_support.h"

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "server/rules/delay_correction.h"
 #include "tests/support/server_support.h"
 
