@@ -4,6 +4,7 @@
 // case: name, count.
 #include <cstdint>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
 #include "runtime/training/solver.h"

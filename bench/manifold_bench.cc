@@ -29,6 +29,7 @@
 #include <lapacke.h>
 #include <unsupported/Eigen/MatrixFunctions>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
 #include "runtime/manifold/manifold.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "runtime/base/crc32c.h"
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 #include "runtime/base/random.h"
 #include "runtime/link/port.h"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "runtime/base/products.h"
 #include "runtime/training/secant.h"
 #include "server/run/weights.h"
 

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "experiments/harness/tube.h"
+#include "runtime/base/products.h"
 #include "runtime/training/solver.h"
 #include "server/run/weights.h"
 

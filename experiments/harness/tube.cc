@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/products.h"
+
 namespace gradstream {
 namespace {
 

@@ -21,6 +21,7 @@
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/harness.h"
 #include "experiments/workloads/data_network.h"
+#include "runtime/base/products.h"
 #include "runtime/training/curve.h"
 #include "server/rules/curve_step.h"
 #include "server/rules/delay_correction.h"

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/products.h"
+
 namespace gradstream {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "experiments/workloads/data_femnist.h"
+#include "runtime/base/products.h"
 
 namespace gradstream {
 namespace {

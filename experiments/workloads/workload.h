@@ -17,8 +17,9 @@
 
 #include <Eigen/Core>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/config.h"
 #include "runtime/base/random.h"
+#include "runtime/base/shape.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
 

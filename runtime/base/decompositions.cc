@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/products.h"
+
 namespace gradstream {
 namespace {
 

@@ -1,4 +1,4 @@
-// Matrix functions and decompositions that only some manifolds need, in the fixed order of operations of linalg.h: an
+// Matrix functions and decompositions that only some manifolds need, in the fixed order of operations of products.h: an
 // image that registers none of them links none of these. Matrices are row-major, without padding.
 #ifndef GRADSTREAM_RUNTIME_BASE_DECOMPOSITIONS_H_
 #define GRADSTREAM_RUNTIME_BASE_DECOMPOSITIONS_H_
@@ -9,7 +9,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/config.h"
-#include "runtime/base/linalg.h"
+#include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {

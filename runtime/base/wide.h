@@ -1,6 +1,6 @@
-// Kernels of linalg.h for x86-64 processors with AVX, asked at run time: eight floats an instruction. Their
-// loops are others, but do the same IEEE operations in the same order as linalg.h states them, and so give the same
-// bits. If a kernel is not here, or not available, linalg.cc does the work by its own loops. A build for other
+// Kernels of products.h for x86-64 processors with AVX, asked at run time: eight floats an instruction. Their
+// loops are others, but do the same IEEE operations in the same order as products.h states them, and so give the same
+// bits. If a kernel is not here, or not available, products.cc does the work by its own loops. A build for other
 // processors, and one in double, has none of this.
 #ifndef GRADSTREAM_RUNTIME_BASE_WIDE_H_
 #define GRADSTREAM_RUNTIME_BASE_WIDE_H_
@@ -25,7 +25,7 @@ inline bool is_available() { return __builtin_cpu_supports("avx"); }
 // Whether it has, and rows x cols is a shape that the kernels below take.
 inline bool takes(size_t rows, uint32_t cols) { return rows >= 5 && cols >= 2 && cols <= 8 && is_available(); }
 
-// As the functions of linalg.h with these names.
+// As the functions of products.h with these names.
 void add(size_t count, const Real* x, const Real* y, Real* out);
 // The matrices' shape must be taken.
 void column_dots(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out);
@@ -47,7 +47,7 @@ Status exponential_columns(size_t rows, uint32_t cols, const Real* x, const Real
 Status transport_columns(size_t rows, uint32_t cols, const Real* x, const Real* y, const Real* v, Real least,
                          Real* out);
 
-// As the functions of linalg.h again, for 4 <= cols.
+// As the functions of products.h again, for 4 <= cols.
 void multiply_transposed(size_t rows, uint32_t cols, const Real* a, const Real* b, Real* out);
 // out <- A S, or G - A S where g is not null. out may be a or g.
 void multiply_right(size_t rows, uint32_t cols, const Real* a, const Real* s, const Real* g, Real* out);

@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include "runtime/base/config.h"
+#include "runtime/base/products.h"
 #include "runtime/link/client.h"
 #include "runtime/link/task_terms.h"
 #include "runtime/training/encoding.h"

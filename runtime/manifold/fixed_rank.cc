@@ -20,6 +20,9 @@
 #include <limits>
 
 #include "runtime/base/decompositions.h"
+#include "runtime/base/equations.h"
+#include "runtime/base/factors.h"
+#include "runtime/base/products.h"
 
 namespace gradstream {
 namespace {

@@ -22,6 +22,9 @@
 #include <limits>
 
 #include "runtime/base/decompositions.h"
+#include "runtime/base/equations.h"
+#include "runtime/base/factors.h"
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/manifold/smooth_transport.h"
 

@@ -15,6 +15,7 @@
 // the naive form loses all digits of near points far from the origin in float.
 #include <cmath>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {

@@ -20,8 +20,8 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/config.h"
-#include "runtime/base/linalg.h"
 #include "runtime/base/random.h"
+#include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {

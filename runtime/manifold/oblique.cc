@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "runtime/base/decompositions.h"
+#include "runtime/base/products.h"
 #include "runtime/base/wide.h"
 #include "runtime/manifold/manifold.h"
 

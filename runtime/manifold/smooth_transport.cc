@@ -1,5 +1,9 @@
 #include "runtime/manifold/smooth_transport.h"
 
+#include "runtime/base/equations.h"
+#include "runtime/base/factors.h"
+#include "runtime/base/products.h"
+
 namespace gradstream {
 namespace {
 

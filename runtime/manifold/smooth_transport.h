@@ -5,7 +5,8 @@
 #include <cstddef>
 
 #include "runtime/base/arena.h"
-#include "runtime/base/linalg.h"
+#include "runtime/base/config.h"
+#include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {

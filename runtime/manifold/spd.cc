@@ -18,6 +18,8 @@
 #include <limits>
 
 #include "runtime/base/decompositions.h"
+#include "runtime/base/equations.h"
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {

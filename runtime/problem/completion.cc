@@ -1,4 +1,5 @@
 // Matrix completion on the fixed-rank manifold: a few known entries of a large matrix, each device its own.
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
 

@@ -1,4 +1,5 @@
 // Least squares with one or more outputs.
+#include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
 
 namespace gradstream {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
 
 namespace gradstream {

@@ -2,6 +2,8 @@
 // they stand in memory.
 #include "runtime/problem/perceptron.h"
 
+#include "runtime/base/products.h"
+
 namespace gradstream {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "runtime/base/products.h"
+
 namespace gradstream {
 
 const Problem* find_problem(std::span<const Problem> linked, const char* name) {

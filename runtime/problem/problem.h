@@ -14,7 +14,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/config.h"
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 #include "runtime/base/status.h"
 
 namespace gradstream {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/products.h"
+
 namespace gradstream {
 namespace {
 

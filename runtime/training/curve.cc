@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 
 namespace gradstream {
 

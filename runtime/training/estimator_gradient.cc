@@ -1,4 +1,5 @@
 // The analytic gradient: first-order counterpart of the projection estimator (A10), and what RFedAGS uses (A1).
+#include "runtime/base/products.h"
 #include "runtime/training/estimator.h"
 
 namespace gradstream {

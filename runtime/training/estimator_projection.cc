@@ -5,6 +5,7 @@
 // that would keep them. A direction of the sphere, which only hosts have, is drawn once and kept.
 #include <cmath>
 
+#include "runtime/base/products.h"
 #include "runtime/training/estimator.h"
 
 namespace gradstream {

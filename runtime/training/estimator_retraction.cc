@@ -5,6 +5,7 @@
 // floor, is larger than that of the projection estimator, whose directions have norm 1.
 #include <cmath>
 
+#include "runtime/base/products.h"
 #include "runtime/training/estimator.h"
 
 namespace gradstream {

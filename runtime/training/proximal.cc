@@ -1,5 +1,6 @@
 #include "runtime/training/proximal.h"
 
+#include "runtime/base/products.h"
 #include "runtime/training/stream.h"
 
 namespace gradstream {

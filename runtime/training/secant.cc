@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "runtime/base/products.h"
 #include "runtime/training/stream.h"
 
 namespace gradstream {

@@ -7,6 +7,7 @@
 // from epoch to epoch; d does too, its moments do not.
 #include <cmath>
 
+#include "runtime/base/products.h"
 #include "runtime/training/curve.h"
 #include "runtime/training/solver.h"
 

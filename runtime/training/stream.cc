@@ -5,7 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 
 namespace gradstream {
 namespace {

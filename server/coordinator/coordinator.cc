@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/base/products.h"
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/check_parameters.h"
 

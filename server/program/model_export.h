@@ -11,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/config.h"
+#include "runtime/base/shape.h"
 
 namespace gradstream {
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/base/products.h"
 #include "runtime/training/curve.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/curve_step.h"

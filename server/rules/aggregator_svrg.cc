@@ -9,6 +9,7 @@
 // records of the anchor phases, so that recovery has it again.
 #include <algorithm>
 
+#include "runtime/base/products.h"
 #include "runtime/training/secant.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"

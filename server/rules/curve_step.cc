@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 
 namespace gradstream {
 namespace {

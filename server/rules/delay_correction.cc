@@ -5,6 +5,8 @@
 #include <limits>
 #include <numbers>
 
+#include "runtime/base/products.h"
+
 namespace gradstream {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/products.h"
 #include "server/rules/delay_correction.h"
 
 namespace gradstream {

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/config.h"
+#include "runtime/base/shape.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/training/encoding.h"
 #include "runtime/training/task.h"

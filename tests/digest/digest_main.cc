@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "runtime/base/arithmetic.h"
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
 #include "runtime/manifold/fixed_rank.h"

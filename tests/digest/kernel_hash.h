@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/base/equations.h"
+#include "runtime/base/factors.h"
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream::testing {

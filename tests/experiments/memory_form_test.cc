@@ -10,6 +10,7 @@
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/form_fleet.h"
 #include "experiments/harness/harness.h"
+#include "runtime/base/products.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {

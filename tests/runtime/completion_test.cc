@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
 #include "tests/support/problem_checker.h"
 

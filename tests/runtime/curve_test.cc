@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 
 namespace gradstream {
 namespace {

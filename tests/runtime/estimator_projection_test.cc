@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/training/estimator.h"
 #include "tests/support/training_support.h"
 

@@ -1,5 +1,6 @@
 #include "runtime/training/estimator.h"
 
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>

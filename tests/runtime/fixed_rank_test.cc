@@ -1,5 +1,6 @@
 #include "runtime/manifold/fixed_rank.h"
 
+#include "runtime/base/products.h"
 #include "tests/golden/fixed_rank_vectors.h"
 #include "tests/support/manifold_checker.h"
 

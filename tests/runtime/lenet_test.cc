@@ -1,6 +1,7 @@
 // The figures are NumPy's, in double: the loss, and central differences of it.
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/problem/perceptron.h"
 #include "tests/support/problem_checker.h"
 

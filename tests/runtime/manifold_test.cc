@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "tests/digest/kernel_hash.h"
 
 namespace gradstream {

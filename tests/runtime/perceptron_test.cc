@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "tests/support/problem_checker.h"
 
 namespace gradstream {

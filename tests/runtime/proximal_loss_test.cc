@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
 #include "tests/support/problem_checker.h"
 #include "tests/support/training_support.h"

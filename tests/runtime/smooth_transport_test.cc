@@ -1,5 +1,6 @@
 #include "runtime/manifold/smooth_transport.h"
 
+#include "runtime/base/products.h"
 #include "tests/support/manifold_checker.h"
 
 namespace gradstream {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/training/solver.h"
 #include "tests/support/training_support.h"
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/training/proximal.h"
 #include "runtime/training/solver.h"
 #include "tests/support/training_support.h"

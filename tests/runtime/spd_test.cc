@@ -1,3 +1,4 @@
+#include "runtime/base/products.h"
 #include "tests/golden/spd_vectors.h"
 #include "tests/support/manifold_checker.h"
 

@@ -1,3 +1,5 @@
+#include "runtime/base/factors.h"
+#include "runtime/base/products.h"
 #include "tests/golden/stiefel_vectors.h"
 #include "tests/support/manifold_checker.h"
 

@@ -14,6 +14,7 @@
 #include <Eigen/Dense>
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {

@@ -1,4 +1,5 @@
-// The kernels with eight floats to an instruction against the order of sums that linalg.h states, one entry at a time.
+// The kernels with eight floats to an instruction against the order of sums that products.h states, one entry at a
+// time.
 #include "runtime/base/wide.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "server/run/check_parameters.h"
 #include "server/run/names.h"
 #include "server/run/pace.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 #include "runtime/training/curve.h"
 #include "server/run/check_parameters.h"
 #include "tests/support/server_support.h"

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
 #include "server/run/names.h"
 #include "tests/golden/delay_vectors.h"

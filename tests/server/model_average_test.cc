@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "server/rules/delay_correction.h"
 #include "server/run/check_parameters.h"
 #include "server/run/names.h"

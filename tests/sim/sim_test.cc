@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
 #include "server/run/parts.h"
 #include "sim/simulation.h"

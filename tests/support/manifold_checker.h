@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream::testing {

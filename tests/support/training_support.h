@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "runtime/base/arena.h"
-#include "runtime/base/linalg.h"
 #include "runtime/base/random.h"
+#include "runtime/base/shape.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
 #include "runtime/training/estimator.h"

@@ -1,118 +1,13 @@
-#include "runtime/base/linalg.h"
+#include "runtime/base/products.h"
 
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <utility>
 
+#include "runtime/base/lanes.h"
 #include "runtime/base/wide.h"
 
 namespace gradstream {
 namespace {
-
-constexpr Real kEpsilon = std::numeric_limits<Real>::epsilon();
-constexpr uint32_t kLaneCount = 4;
-
-// Calls body(k) for k = 0 .. kCount - 1, k a constant: small arrays indexed by it stay in registers at -Os and -O2 too.
-template <uint32_t kCount, typename Body>
-[[gnu::always_inline]] inline void unrolled(Body body) {
-  [&]<uint32_t... k>(std::integer_sequence<uint32_t, k...>) __attribute__((always_inline)) {
-    (body(std::integral_constant<uint32_t, k>{}), ...);
-  }
-  (std::make_integer_sequence<uint32_t, kCount>{});
-}
-
-[[gnu::always_inline]] inline Real sum_lanes(const Real s[kLaneCount]) { return (s[0] + s[1]) + (s[2] + s[3]); }
-
-// Where four floats are computed by one instruction, lane by lane the same IEEE operations, the kernels below have a
-// second form: other loops, the same sums in the same order, the same bits (tests/digest/kernel_hash.h). ARMv7's NEON
-// is left out because it flushes subnormal numbers to zero.
-#if !defined(GS_REAL_DOUBLE) && (defined(__SSE2__) || defined(__aarch64__))
-#define GS_HAS_VECTORS 1
-using Vec = Real __attribute__((vector_size(4 * sizeof(Real))));
-
-[[gnu::always_inline]] inline Vec load(const Real* x) {
-  Vec v;
-  std::memcpy(&v, x, sizeof(v));
-  return v;
-}
-[[gnu::always_inline]] inline void store(Vec v, Real* x) { std::memcpy(x, &v, sizeof(v)); }
-[[gnu::always_inline]] inline Vec splat(Real a) { return Vec{a, a, a, a}; }
-[[gnu::always_inline]] inline Vec sum_vectors(const Vec s[kLaneCount]) { return (s[0] + s[1]) + (s[2] + s[3]); }
-
-// Columns are taken four at a time; calls body(c) for their first ones, the last four overlapping the ones before.
-template <typename Body>
-[[gnu::always_inline]] inline void for_column_blocks(uint32_t begin, uint32_t cols, Body body) {
-  for (uint32_t c = begin; c < cols; c += 4) {
-    body(c + 4 <= cols ? c : cols - 4);
-  }
-}
-
-// Calls body(lane, row) for every row in order, lane = row % 4 a constant.
-template <typename Body>
-[[gnu::always_inline]] inline void for_rows(uint32_t begin, uint32_t rows, Body body) {
-  uint32_t row = begin;
-  for (; row + kLaneCount <= rows; row += kLaneCount) {
-    unrolled<kLaneCount>([&](auto k) __attribute__((always_inline)) { body(k, row + k); });
-  }
-  unrolled<kLaneCount - 1>([&](auto k) __attribute__((always_inline)) {
-    if (row + k < rows) {
-      body(k, row + k);
-    }
-  });
-}
-#else
-#define GS_HAS_VECTORS 0
-using Vec = Real;  // of the forms below that stand in both, only the single one is called
-[[gnu::always_inline]] inline Vec load(const Real* x) { return *x; }
-[[gnu::always_inline]] inline void store(Vec v, Real* x) { *x = v; }
-[[gnu::always_inline]] inline Vec splat(Real a) { return a; }
-#endif
-
-// four(i) for i = 0, 4, ... and one(i) for the rest; without vectors one(i) for all.
-template <typename Four, typename One>
-[[gnu::always_inline]] inline void for_fours(size_t count, [[maybe_unused]] Four four, One one) {
-  size_t i = 0;
-#if GS_HAS_VECTORS
-  for (; i + 4 <= count; i += 4) {
-    four(i);
-  }
-#endif
-  for (; i < count; ++i) {
-    one(i);
-  }
-}
-
-// four(c) gives what is called with i = row * cols + c for every row and for every four columns from c on; one(c, i)
-// does a single entry.
-template <typename Four, typename One>
-[[gnu::always_inline]] inline void for_columns(Shape shape, [[maybe_unused]] Four four, One one) {
-  const size_t cols = shape.cols;
-  const size_t size = shape.size();
-  size_t begin = 0;
-#if GS_HAS_VECTORS
-  for (; begin + 4 <= cols; begin += 4) {
-    const auto row = four(begin);
-    for (size_t i = begin; i < size; i += cols) {
-      row(i);
-    }
-  }
-#endif
-  for (size_t at = 0; begin < cols && at < size; at += cols) {
-    for (size_t c = begin; c < cols; ++c) {
-      one(c, at + c);
-    }
-  }
-}
-
-Real strided_dot(size_t count, size_t x_stride, const Real* x, size_t y_stride, const Real* y) {
-  Real s[kLaneCount] = {};
-  for (size_t i = 0; i < count; ++i) {
-    const Real term = x[i * x_stride] * y[i * y_stride];
-    s[i % kLaneCount] = i < kLaneCount ? term : s[i % kLaneCount] + term;
-  }
-  return sum_lanes(s);
-}
 
 #if GS_HAS_VECTORS
 // Four entries of column_dots, a and b standing at their first columns. Requires rows >= 4.
@@ -125,11 +20,6 @@ void column_dots_tile(Shape shape, const Real* a, const Real* b, Real* out) {
         s[k] += load(a + row * cols) * load(b + row * cols);
       });
   store(sum_vectors(s), out);
-}
-
-template <int k>
-[[gnu::always_inline]] inline Vec splat_lane(Vec v) {
-  return __builtin_shufflevector(v, v, k, k, k, k);
 }
 
 // Partial sums k and k + 1 of the 4 x 4 entries of A' B whose first columns a and b stand at: two at a time leave
@@ -393,239 +283,6 @@ template <typename Store>
   }
 }
 
-void add_to_diagonal(uint32_t n, Real value, Real* s) {
-  for (size_t i = 0; i < n; ++i) {
-    s[i * n + i] += value;
-  }
-}
-
-Real frobenius_squared(uint32_t n, const Real* s) {
-  const size_t size = static_cast<size_t>(n) * n;
-  return dot(size, s, s);
-}
-
-// Jacobi rotates rows p and q of x by (c, s) in the form that does not cancel: tau = s / (1 + c).
-void rotate_rows(uint32_t n, Real s, Real tau, Real* x_p, Real* x_q) {
-  for_fours(
-      n,
-      [=](size_t k) __attribute__((always_inline)) {
-        const auto g = load(x_p + k), h = load(x_q + k);
-        store(g - splat(s) * (h + splat(tau) * g), x_p + k);
-        store(h + splat(s) * (g - splat(tau) * h), x_q + k);
-      },
-      [=](size_t k) __attribute__((always_inline)) {
-        const Real g = x_p[k], h = x_q[k];
-        x_p[k] = g - s * (h + tau * g);
-        x_q[k] = h + s * (g - tau * h);
-      });
-}
-
-// Makes S[p][q] zero (Golub and Van Loan, Matrix Computations, 8.5). q_rows: eigenvectors as rows.
-void jacobi_rotate(uint32_t n, uint32_t p, uint32_t q, Real* s, Real* q_rows) {
-  Real* s_p = s + static_cast<size_t>(p) * n;
-  Real* s_q = s + static_cast<size_t>(q) * n;
-  const Real off = s_p[q];
-  const Real theta = (s_q[q] - s_p[p]) / (2 * off);
-  const Real magnitude = 1 / (std::fabs(theta) + std::sqrt(theta * theta + 1));
-  const Real t = theta < 0 ? -magnitude : magnitude;
-  const Real c = 1 / std::sqrt(t * t + 1);
-  const Real sine = t * c;
-  const Real tau = sine / (1 + c);
-  const Real diagonal_p = s_p[p] - t * off;
-  const Real diagonal_q = s_q[q] + t * off;
-  rotate_rows(n, sine, tau, s_p, s_q);
-  for (size_t k = 0; k < n; ++k) {
-    s[k * n + p] = s_p[k];
-    s[k * n + q] = s_q[k];
-  }
-  s_p[p] = diagonal_p;
-  s_q[q] = diagonal_q;
-  s_p[q] = 0;
-  s_q[p] = 0;
-  rotate_rows(n, sine, tau, q_rows + static_cast<size_t>(p) * n, q_rows + static_cast<size_t>(q) * n);
-}
-
-// Sorts w ascending, rows of q along with it; equal values keep their order.
-void sort_eigenpairs(uint32_t n, Real* w, Real* q_rows) {
-  for (size_t i = 1; i < n; ++i) {
-    for (size_t j = i; j > 0 && w[j] < w[j - 1]; --j) {
-      std::swap(w[j], w[j - 1]);
-      for (size_t k = 0; k < n; ++k) {
-        std::swap(q_rows[j * n + k], q_rows[(j - 1) * n + k]);
-      }
-    }
-  }
-}
-
-// Scratch of polar_factor, from the arena. All n x n but row (n).
-struct PolarScratch {
-  Real* gram;
-  Real* power;  // becomes G^(-1/2)
-  Real* work0;
-  Real* work1;
-  Real* row;
-};
-
-// |G - I| (Frobenius) up to here takes the Newton path, without an eigen-decomposition. Reason: G stays well
-// conditioned, so that the uncoupled iteration is stable (Higham, Functions of Matrices, 6.4).
-constexpr Real kNearIdentity = static_cast<Real>(0.25);
-constexpr int kNewtonStepsMax = 8;
-
-// P = G^(-1/2) for G near I. Start: I - E/2 + 3/8 E^2, E = G - I, with error O(|E|^3); then P <- P (3 I - G P^2) / 2,
-// which squares the error. work0 holds E. On return s.power is P.
-void inverse_root_near_identity(uint32_t n, const PolarScratch& s) {
-  const size_t size = static_cast<size_t>(n) * n;
-  const Shape square{n, n};
-  multiply_right(square, s.work0, s.work0, s.power);
-  for (size_t i = 0; i < size; ++i) {
-    s.power[i] = static_cast<Real>(0.375) * s.power[i] - static_cast<Real>(0.5) * s.work0[i];
-  }
-  add_to_diagonal(n, 1, s.power);
-  for (int step = 0; step < kNewtonStepsMax; ++step) {
-    multiply_right(square, s.power, s.power, s.work0);
-    multiply_right(square, s.gram, s.work0, s.work1);
-    // work1 <- half the residual I - G P^2, then P <- P + P work1.
-    scale(size, static_cast<Real>(-0.5), s.work1);
-    add_to_diagonal(n, static_cast<Real>(0.5), s.work1);
-    multiply_right(square, s.power, s.work1, s.work0);
-    add_scaled(size, 1, s.work0, s.power);
-    if (frobenius_squared(n, s.work1) <= kEpsilon / 4) {
-      return;
-    }
-  }
-}
-
-// P = G^(-1/2) by eigen-decomposition of G, which is overwritten, with eigenvalues below kPolarRankTolerance times the
-// largest raised to it. *full_rank says that none was.
-Status inverse_root_by_eigen(uint32_t n, const PolarScratch& s, bool* full_rank) {
-  GS_TRY(symmetric_eigen(n, s.gram, s.row, s.work0));
-  const Real largest = s.row[n - 1];
-  if (!(largest > std::numeric_limits<Real>::min() / kEpsilon)) {
-    return Status::kSingular;
-  }
-  const Real floor = kPolarRankTolerance * largest;
-  *full_rank = s.row[0] > floor;
-  for (size_t c = 0; c < n; ++c) {
-    const Real root = std::sqrt(s.row[c] > floor ? s.row[c] : floor);
-    for (size_t r = 0; r < n; ++r) {
-      s.work1[c * n + r] = s.work0[r * n + c] / root;
-    }
-  }
-  multiply_right({n, n}, s.work0, s.work1, s.power);
-  return Status::kOk;
-}
-
-// a <- A (A'A)^(-1/2). A far from orthonormal is multiplied by the eigen route's factor, once or twice, until Newton's
-// path takes it: the result is orthonormal to rounding whatever the errors of the eigenvalues were.
-Status polar_in_place(Shape shape, Real* a, const PolarScratch& s) {
-  constexpr int kEigenPassesMax = 2;
-  const uint32_t n = shape.cols;
-  const size_t size = static_cast<size_t>(n) * n;
-  for (int pass = 0;; ++pass) {
-    gram(shape, a, s.gram);
-    if (!all_finite(size, s.gram)) {
-      return Status::kNotFinite;
-    }
-    copy(size, s.gram, s.work0);
-    add_to_diagonal(n, -1, s.work0);
-    if (frobenius_squared(n, s.work0) <= kNearIdentity * kNearIdentity) {
-      inverse_root_near_identity(n, s);
-      multiply_right_in_place(shape, a, s.power, s.row);
-      return Status::kOk;
-    }
-    if (pass == kEigenPassesMax) {
-      return Status::kSingular;
-    }
-    bool full_rank = true;
-    GS_TRY(inverse_root_by_eigen(n, s, &full_rank));
-    if (!full_rank && pass > 0) {
-      return Status::kSingular;
-    }
-    multiply_right_in_place(shape, a, s.power, s.row);
-  }
-}
-
-// A column of A = QR whose part normal to those before it has less than this share of its square is for Gram-Schmidt:
-// below it the Gram matrix has lost too many digits. And a sum of the other shares up to the second constant bounds the
-// condition of A, its columns scaled to one length, by 1.7, so that one pass is orthonormal to rounding.
-constexpr Real kNormalShareMin = static_cast<Real>(1.0 / 64);
-constexpr Real kNearOrthogonal = static_cast<Real>(1.0 / 16);
-// Reason: the first pass leaves a near-orthonormal matrix, whatever the condition was.
-constexpr int kCholeskyPassesMax = 2;
-
-// s <- R^(-1), s = R'R, n x n, R upper triangular with a positive diagonal, zeros below. *dependence: the sum of the
-// shares of the columns' squares that lie along the columns before. false: a share is too large for this, or s is not
-// finite or not positive definite; s is then spoilt.
-bool invert_cholesky(uint32_t n, Real* s, Real* dependence) {
-  for (size_t j = 0; j < n; ++j) {
-    const Real square = s[j * n + j];
-    Real normal = square;
-    for (size_t i = 0; i < j; ++i) {
-      Real value = s[i * n + j];
-      for (size_t k = 0; k < i; ++k) {
-        value -= s[k * n + i] * s[k * n + j];
-      }
-      value /= s[i * n + i];
-      s[i * n + j] = value;
-      normal -= value * value;
-    }
-    const Real share = normal / square;
-    if (!(share >= kNormalShareMin) || !all_finite(1, &normal)) {
-      return false;
-    }
-    *dependence += 1 - share;
-    s[j * n + j] = std::sqrt(normal);
-  }
-  for (size_t j = 0; j < n; ++j) {
-    const Real inverse = 1 / s[j * n + j];
-    for (size_t i = 0; i < j; ++i) {
-      Real sum = 0;
-      for (size_t k = i; k < j; ++k) {
-        sum += s[i * n + k] * s[k * n + j];
-      }
-      s[i * n + j] = -(sum * inverse);
-      s[j * n + i] = 0;
-    }
-    s[j * n + j] = inverse;
-  }
-  return true;
-}
-
-// out <- Q of out = QR by modified Gram-Schmidt, every column twice.
-Status gram_schmidt(Shape shape, Real* out) {
-  const uint32_t rows = shape.rows;
-  const uint32_t cols = shape.cols;
-  for (uint32_t j = 0; j < cols; ++j) {
-    Real* column = out + j;
-    const Real before = strided_dot(rows, cols, column, cols, column);
-    for (uint32_t i = 0; i < 2 * j; ++i) {
-      const Real* done = out + (i < j ? i : i - j);
-      const Real r = strided_dot(rows, cols, done, cols, column);
-      for (size_t k = 0; k < shape.size(); k += cols) {
-        column[k] -= r * done[k];
-      }
-    }
-    const Real after = strided_dot(rows, cols, column, cols, column);
-    if (!(after > kPolarRankTolerance * kPolarRankTolerance * before)) {
-      return Status::kSingular;
-    }
-    const Real length = std::sqrt(after);
-    for (size_t k = 0; k < shape.size(); k += cols) {
-      column[k] /= length;
-    }
-  }
-  return Status::kOk;
-}
-
-// out <- out + factor A B', all n x n. out aliases neither.
-void add_product_transposed(uint32_t n, Real factor, const Real* a, const Real* b, Real* out) {
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < n; ++j) {
-      out[i * n + j] += factor * dot(n, a + i * n, b + j * n);
-    }
-  }
-}
-
 }  // namespace
 
 Real dot(size_t count, const Real* x, const Real* y) {
@@ -790,7 +447,7 @@ void fill_zero(size_t count, Real* x) {
 
 bool all_finite(size_t count, const Real* x) {
   for (size_t i = 0; i < count; ++i) {
-    if (!(std::fabs(x[i]) <= std::numeric_limits<Real>::max())) {
+    if (!is_finite(x[i])) {
       return false;
     }
   }
@@ -910,6 +567,17 @@ void subtract_multiply_right(Shape shape, const Real* a, const Real* s, const Re
       shape, a, s, [=](size_t i, Real value) __attribute__((always_inline)) { out[i] = g[i] - value; });
 }
 
+void add_to_diagonal(uint32_t n, Real value, Real* s) {
+  for (size_t i = 0; i < n; ++i) {
+    s[i * n + i] += value;
+  }
+}
+
+Real frobenius_squared(uint32_t n, const Real* s) {
+  const size_t size = static_cast<size_t>(n) * n;
+  return dot(size, s, s);
+}
+
 void symmetrize(uint32_t n, Real* s) {
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = i + 1; j < n; ++j) {
@@ -926,160 +594,6 @@ void transpose_square(uint32_t n, Real* s) {
       std::swap(s[i * n + j], s[j * n + i]);
     }
   }
-}
-
-Status invert_in_place(uint32_t n, Real* a, uint32_t* pivots) {
-  for (size_t k = 0; k < n; ++k) {
-    size_t pivot = k;
-    for (size_t i = k + 1; i < n; ++i) {
-      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) {
-        pivot = i;
-      }
-    }
-    pivots[k] = static_cast<uint32_t>(pivot);
-    for (size_t j = 0; j < n && pivot != k; ++j) {
-      std::swap(a[k * n + j], a[pivot * n + j]);
-    }
-    const Real inverse = 1 / a[k * n + k];
-    if (!all_finite(1, &inverse)) {
-      return Status::kSingular;
-    }
-    a[k * n + k] = 1;
-    scale(n, inverse, a + k * n);
-    for (size_t i = 0; i < n; ++i) {
-      if (i != k) {
-        const Real factor = a[i * n + k];
-        a[i * n + k] = 0;
-        add_scaled(n, -factor, a + k * n, a + i * n);
-      }
-    }
-  }
-  for (size_t k = n; k-- > 0;) {
-    for (size_t i = 0; i < n && pivots[k] != k; ++i) {
-      std::swap(a[i * n + k], a[i * n + pivots[k]]);
-    }
-  }
-  return Status::kOk;
-}
-
-Status symmetric_eigen(uint32_t n, Real* s, Real* w, Real* q) {
-  constexpr int kSweepsMax = 32;
-  // Below this an entry is zero whatever stands on the diagonal.
-  const Real negligible = kEpsilon * kEpsilon * std::sqrt(frobenius_squared(n, s));
-  fill_zero(static_cast<size_t>(n) * n, q);
-  add_to_diagonal(n, 1, q);
-  const auto root_of_diagonal = [=](size_t i) { return std::sqrt(std::fabs(s[i * n + i])); };
-  for (size_t i = 0; i < n; ++i) {
-    w[i] = root_of_diagonal(i);
-  }
-  bool rotated = true;
-  for (int sweep = 0; sweep < kSweepsMax && rotated; ++sweep) {
-    rotated = false;
-    for (uint32_t i = 0; i + 1 < n; ++i) {
-      for (uint32_t j = i + 1; j < n; ++j) {
-        // Relative to the two diagonal entries, so that small eigenvalues of a positive definite matrix are accurate
-        // too (Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992).
-        const Real off = std::fabs(s[static_cast<size_t>(i) * n + j]);
-        if (!(off <= negligible || off <= kEpsilon * w[i] * w[j])) {
-          jacobi_rotate(n, i, j, s, q);
-          w[i] = root_of_diagonal(i);
-          w[j] = root_of_diagonal(j);
-          rotated = true;
-        }
-      }
-    }
-  }
-  if (rotated) {
-    return Status::kSingular;
-  }
-  for (size_t i = 0; i < n; ++i) {
-    w[i] = s[i * n + i];
-  }
-  sort_eigenpairs(n, w, q);
-  transpose_square(n, q);
-  return Status::kOk;
-}
-
-size_t polar_scratch_size(Shape shape) {
-  return Arena::taken_size<Real>((4 * static_cast<size_t>(shape.cols) + 1) * shape.cols);
-}
-
-Status polar_factor(Shape shape, const Real* a, Real* out, Arena& arena) {
-  const size_t size = static_cast<size_t>(shape.cols) * shape.cols;
-  ScratchScope scope(arena);
-  const Result<Real*> scratch = arena.scratch<Real>(4 * size + shape.cols);
-  GS_TRY(scratch.status());
-  Real* const begin = scratch.value();
-  if (out != a) {
-    copy(shape.size(), a, out);
-  }
-  return polar_in_place(shape, out, {begin, begin + size, begin + 2 * size, begin + 3 * size, begin + 4 * size});
-}
-
-size_t qr_scratch_size(Shape shape) {
-  return Arena::taken_size<Real>((static_cast<size_t>(shape.cols) + 1) * shape.cols);
-}
-
-Status qr_factor(Shape shape, const Real* a, Real* out, Arena& arena) {
-  const uint32_t n = shape.cols;
-  ScratchScope scope(arena);
-  const Result<Real*> scratch = arena.scratch<Real>((static_cast<size_t>(n) + 1) * n);
-  GS_TRY(scratch.status());
-  Real* const square = scratch.value();
-  Real* const row = square + static_cast<size_t>(n) * n;
-  if (out != a) {
-    copy(shape.size(), a, out);
-  }
-  for (int pass = 0; pass < kCholeskyPassesMax; ++pass) {
-    gram(shape, out, square);
-    Real dependence = 0;
-    if (!invert_cholesky(n, square, &dependence)) {
-      break;
-    }
-    multiply_right_in_place(shape, out, square, row);
-    if (dependence <= kNearOrthogonal) {
-      return Status::kOk;
-    }
-  }
-  return gram_schmidt(shape, out);
-}
-
-size_t lyapunov_scratch_size(uint32_t n) {
-  return Arena::taken_size<Real>(2 * static_cast<size_t>(n) * n) + Arena::taken_size<uint32_t>(n);
-}
-
-Status solve_lyapunov(uint32_t n, const Real* m, const Real* c, Real* out, Arena& arena) {
-  constexpr int kDoublingsMax = 24;
-  const size_t size = static_cast<size_t>(n) * n;
-  const Shape square{n, n};
-  ScratchScope scope(arena);
-  const Result<Real*> scratch = arena.scratch<Real>(2 * size);
-  GS_TRY(scratch.status());
-  const Result<uint32_t*> pivots = arena.scratch<uint32_t>(n);
-  GS_TRY(pivots.status());
-  Real* power = scratch.value();
-  Real* work = power + size;
-
-  // With B = (M + I)^(-1) and A = I - 2 B the equation reads X - A X A' = 2 B C B'.
-  copy(size, m, work);
-  add_to_diagonal(n, 1, work);
-  GS_TRY(invert_in_place(n, work, pivots.value()));
-  multiply_right(square, work, c, power);
-  fill_zero(size, out);
-  add_product_transposed(n, 2, power, work, out);
-  copy(size, work, power);
-  scale(size, -2, power);
-  add_to_diagonal(n, 1, power);
-  for (int doubling = 0; doubling < kDoublingsMax; ++doubling) {
-    if (frobenius_squared(n, power) <= kEpsilon / 4) {
-      return Status::kOk;
-    }
-    multiply_right(square, power, out, work);
-    add_product_transposed(n, 1, work, power, out);
-    multiply_right(square, power, power, work);
-    std::swap(power, work);
-  }
-  return Status::kSingular;
 }
 
 }  // namespace gradstream
