@@ -57,8 +57,9 @@ struct PskEntry {
   uint32_t claim = 0;   // its id; 0: this is a device
   PskRefusal refusal = PskRefusal::kNone;
 };
-// false: no such identity. Called on the thread of the context's streams, in the middle of a handshake: it must not
-// wait.
+// false: no such identity. Called on the thread of the context's streams, in the middle of a handshake: all of them
+// wait for it. So it takes at most a page-cache read. The server's runs one SELECT, or two for a key of a rotation; in
+// WAL mode a reader seldom waits for anyone, and 5 s at most.
 using PskLookup = std::function<bool(std::string_view identity, PskEntry* out)>;
 
 enum class TlsFault : uint8_t {

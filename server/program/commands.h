@@ -71,6 +71,7 @@ int claim_end(const CommonOptions& options, const std::string& name);
 int backup(const CommonOptions& options, const std::string& out);
 int restore(const CommonOptions& options, const std::string& from, bool replace);
 
+// server/program/commands_run.cc
 int run_start(const CommonOptions& options);
 int run_list(const CommonOptions& options);
 // run: its number; 0: the active one, else the latest.
@@ -121,9 +122,23 @@ class OutputLine {
 
 // Prints `gradstream: error: ...` and returns the code.
 int fail(CommandExit code, const std::string& sentence);
+// After a call of the database that failed: prints its error().
+int fail_database(const SqliteDatabase& database);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);
+// What most verbs work with.
+struct Opened {
+  CommonOptions options;
+  Config config;
+  SqliteDatabase database;
+};
+// load() and open_database().
+int open_both(const CommonOptions& options, bool may_create, Opened* out);
+// The same, with the run of this number; 0: the active one, else the latest.
+int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run);
+// Which server holds the database. kExitOk, or an error already printed.
+int probe_server(const Config& config, DatabaseOwner* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();
 // Makes a run of config.run; the parameters are frozen from here.

@@ -30,8 +30,6 @@ constexpr size_t kIdentitySizeMax = 63;
 // Of an import. Reason: a name and a key are below 128 bytes, and a million devices are more than one server has.
 constexpr uintmax_t kImportSizeMax = 128U << 20;
 
-int fail_database(const SqliteDatabase& database) { return fail(kExitDatabase, database.error()); }
-
 bool is_device_name(const std::string& name) {
   const auto is_plain = [](char c) { return c > ' ' && c < '~' && c != ','; };
   return !name.empty() && name.size() <= kDeviceNameSizeMax && name.front() != '#' && name != "name" &&

@@ -5,25 +5,17 @@
 #include <chrono>
 #include <utility>
 
-#include <mbedtls/platform_util.h>
-#include <psa/crypto.h>
-
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
-#include "server/base/ports.h"
-#include "server/program/model_export.h"
 #include "server/rules/record.h"
-#include "server/run/pace.h"
 
 namespace gradstream {
 
 namespace {
 
-// How often a change of the fleet by another process is looked for: one row, from the page cache.
-constexpr auto kFleetPoll = std::chrono::milliseconds(250);
-
-uint64_t milliseconds_of(std::chrono::nanoseconds duration) {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+uint64_t epoch_ms() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
 }
 
 // A device that is brought up to date gets a whole snapshot, a whole Log, or both at once: the queue must hold them,
@@ -57,23 +49,23 @@ const char* cause_of(StoreStatus status) {
 Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
                std::unique_ptr<Coordinator> coordinator, std::vector<EnrolledDevice> devices, WatchBoard* board)
     : io_(io),
+      epoch_offset_ms_(epoch_ms() - steady_ms()),
       config_(config),
       run_(run),
       parts_(std::move(parts)),
       coordinator_(std::move(coordinator)),
-      devices_(std::move(devices)),
-      tls_(lookup_in(parts_.fleet), config.server.allow_psk_ke, credential_board()),
+      keyring_(config_.server, parts_.fleet, fleet_alarm_, [this] { return now_ms(); }),
+      follower_(io, {parts_.fleet, fleet_alarm_, *coordinator_, run_.id, [this] { return now_ms(); }},
+                std::move(devices), {[this] { execute(); }, [this](uint32_t next) { make_room_for(next); }}),
+      publisher_(config_.server.export_dir, run_.id),
+      tls_(keyring_.lookup(), config.server.allow_psk_ke, credential_board()),
       listener_(io, tls_, limits_for(config), counters_, *this),
       tick_(io),
-      fleet_poll_(io),
       drain_timer_(io),
-      watch_timer_(io),
-      board_(board),
-      watched_parameters_(std::make_shared<RunParameters>(config.run)) {
-  epoch_offset_ms_ = milliseconds_of(std::chrono::system_clock::now().time_since_epoch()) - steady_ms();
+      watch_timer_(io) {
   coordinator_->set_limits({config_.server.device_messages});
-  for (const RoundSummary& round : coordinator_->replayed_rounds()) {
-    rounds_.push_back({round, 0, 0});
+  if (board != nullptr) {
+    watch_feed_.emplace(*board, *coordinator_, run_, config_.run);
   }
 }
 
@@ -81,7 +73,8 @@ Server::~Server() {
   executing_ = true;  // sessions that end now have nobody to tell
   listener_.close_accepting();
   listener_.abort_all();
-  for (SteadyTimer* const timer : {&tick_, &fleet_poll_, &drain_timer_, &watch_timer_}) {
+  follower_.cancel();
+  for (SteadyTimer* const timer : {&tick_, &drain_timer_, &watch_timer_}) {
     timer->cancel();
   }
   if (store_) {
@@ -91,8 +84,6 @@ Server::~Server() {
   io_.restart();
   io_.poll();
 }
-
-uint64_t Server::now_ms() const { return epoch_offset_ms_ + steady_ms(); }
 
 ShellCounters Server::counters() const {
   ShellCounters total = counters_;
@@ -105,15 +96,10 @@ ShellCounters Server::counters() const {
 std::string Server::start_tls() {
   const uint32_t count = config_.server.io_threads;
   std::vector<PskLookup> lookups;
-  SqliteOptions options;
-  options.path = config_.server.database;
-  options.may_create = false;
-  for (uint32_t i = 0; count > 1 && i < count; ++i) {
-    SqliteDatabase& fleet = *thread_fleets_.emplace_back(std::make_unique<SqliteDatabase>());
-    if (fleet.open(options) != StoreStatus::kOk) {
-      return "server.limits.io_threads: a thread cannot look devices up: " + fleet.error();
+  if (count > 1) {
+    if (std::string problem = keyring_.open_lookups(count, &lookups); !problem.empty()) {
+      return problem;
     }
-    lookups.push_back(lookup_in(fleet));
   }
   if (credential_board() != nullptr) {
     if (std::string problem = reload_credentials(); !problem.empty()) {
@@ -154,129 +140,35 @@ std::string Server::start() {
                 .add("run", uint64_t{run_.id})
                 .add("name", run_.name)
                 .add_hex("parameters", run_.digest)
-                .add("devices", uint64_t{devices_.size()})
+                .add("devices", uint64_t{follower_.devices().size()})
                 .add("database", absolute_path(config_.server.database)));
-  for (const EnrolledDevice& device : devices_) {
-    if (!device.is_active()) {
-      exclude(device);
-    }
-  }
+  follower_.exclude_inactive();
   coordinator_->start(now_ms());
   execute();
-  poll_fleet();  // a stop may have been asked for while no server ran
+  follower_.poll();  // a stop may have been asked for while no server ran
   watch();
   return {};
 }
 
 // ---- Sessions ------------------------------------------------------------------------------------------------------
 
-// What follows runs in the middle of a handshake, on the thread of its session.
-PskLookup Server::lookup_in(SqliteDatabase& fleet) {
-  return [this, &fleet](std::string_view identity, PskEntry* out) { return find_psk(fleet, identity, out); };
-}
-
-bool Server::find_claim_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out) {
-  std::optional<ClaimRow> row;
-  if (fleet.find_claim(std::string(identity.substr(1)), &row) != StoreStatus::kOk) {
-    fleet_unreadable(fleet);
-  }
-  if (!row) {
-    return false;
-  }
-  out->key = row->key;
-  mbedtls_platform_zeroize(row->key.data(), row->key.size());
-  out->device = kNoDevice;
-  out->claim = row->id;
-  out->refusal = now_ms() < row->expires_ms ? PskRefusal::kNone : PskRefusal::kClaimEnded;
-  return true;
-}
-
-bool Server::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry* out) {
-  if (is_claim_identity(identity)) {
-    return find_claim_psk(fleet, identity, out);
-  }
-  std::optional<EnrolledDevice> row;
-  std::string name(identity);
-  uint32_t generation = 0;
-  StoreStatus status = fleet.find_device(name, &row);
-  if (status == StoreStatus::kOk && !row && split_identity(identity, &name, &generation)) {
-    status = fleet.find_device(name, &row);
-  }
-  if (status != StoreStatus::kOk) {
-    fleet_unreadable(fleet);
-  }
-  if (!row || generation > row->generation) {
-    return false;
-  }
-  const bool is_previous = generation + 1 == row->generation && now_ms() < row->previous_until_ms;
-  out->key = is_previous ? row->previous_key : row->key;
-  mbedtls_platform_zeroize(row->key.data(), row->key.size());
-  mbedtls_platform_zeroize(row->previous_key.data(), row->previous_key.size());
-  out->device = row->index;
-  out->refusal = row->state == DeviceState::kRevoked            ? PskRefusal::kRevoked
-                 : !row->is_active()                            ? PskRefusal::kInactive
-                 : generation == row->generation || is_previous ? PskRefusal::kNone
-                                                                : PskRefusal::kExpired;
-  return true;
-}
-
 void Server::on_session_established(SessionId, uint32_t device, uint32_t claim) {
-  if (claim == 0 && device >= devices_.size()) {
-    refresh_fleet();  // enrolled since the last poll
+  if (claim == 0 && device >= follower_.devices().size()) {
+    follower_.refresh();  // enrolled since the last poll
   }
 }
 
-// On this thread, which waits for the disk: it happens once in a device's life, and registrations_ bounds how often.
 void Server::on_session_unregistered(SessionId session, const std::string& name) {
-  uint32_t device = kNoDevice;
-  const TlsFault refusal = register_device(name, &device);
-  listener_.admit(session, refusal, device);
-}
-
-// kNone: it is *device, and active.
-TlsFault Server::register_device(const std::string& name, uint32_t* device) {
-  const bool is_pending = config_.server.device_registration == "pending";
-  if (config_.server.device_registration == "off") {
-    return TlsFault::kUnknownIdentity;
-  }
-  if (devices_.size() >= config_.server.registration_device_count_max ||
-      !registrations_.admit(config_.server.registrations, now_ms())) {
-    return TlsFault::kRegistrationLimit;
-  }
-  PskKey key = {};  // which no file holds; `device rotate` makes one that counts
-  std::optional<uint32_t> index;
-  StoreStatus status =
-      psa_generate_random(key.data(), key.size()) == PSA_SUCCESS ? StoreStatus::kOk : StoreStatus::kFailed;
-  if (status == StoreStatus::kOk) {
-    status =
-        parts_.fleet.add_device(name, key, now_ms(), &index, is_pending ? DeviceState::kPending : DeviceState::kActive);
-  }
-  mbedtls_platform_zeroize(key.data(), key.size());
-  if (status == StoreStatus::kOk && index) {
+  const Keyring::Registration registration = keyring_.register_device(name, follower_.devices().size());
+  if (registration.is_new) {
     ++counters_.devices_registered;
-    log_event(LogLevel::kInfo, "device_registered",
-              Fields()
-                  .add("device", name)
-                  .add("index", uint64_t{*index})
-                  .add("state", is_pending ? "pending" : "active")
-                  .add("remedy", is_pending ? "gradstream device enable lets it in" : "none needed"));
-    refresh_fleet();
-    *device = *index;
-    return is_pending ? TlsFault::kInactive : TlsFault::kNone;
+    follower_.refresh();
   }
-  PskEntry entry;  // another session or program has enrolled it meanwhile
-  if (status != StoreStatus::kOk || !find_psk(parts_.fleet, name, &entry)) {
-    return TlsFault::kRegistrationFailed;
-  }
-  mbedtls_platform_zeroize(entry.key.data(), entry.key.size());
-  *device = entry.device;
-  return entry.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
-         : entry.refusal == PskRefusal::kInactive ? TlsFault::kInactive
-                                                  : TlsFault::kNone;
+  listener_.admit(session, registration.refusal, registration.device);
 }
 
 void Server::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
-  if (device >= devices_.size()) {
+  if (device >= follower_.devices().size()) {
     listener_.close(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
   }
@@ -284,28 +176,9 @@ void Server::on_session_message(SessionId session, uint32_t device, const Device
   execute();
 }
 
-// On this thread, which waits for the disk: it happens once in a device's life.
 void Server::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
-  ClaimOutcome outcome = ClaimOutcome::kEnded;
-  const StoreStatus status = parts_.fleet.claim_device(claim, identity.name, identity.key, now_ms(), &outcome);
-  const gs_Reason reason = status != StoreStatus::kOk            ? gs_Reason_REASON_STORAGE
-                           : outcome == ClaimOutcome::kNameTaken ? gs_Reason_REASON_CLAIM_USED
-                           : outcome == ClaimOutcome::kEnded     ? gs_Reason_REASON_CLAIM_ENDED
-                                                                 : gs_Reason_REASON_NONE;
-  const bool is_granted = reason == gs_Reason_REASON_NONE;
-  ++(is_granted ? counters_.claims_granted : counters_.claims_refused);
-  if (is_granted && outcome == ClaimOutcome::kGranted) {
-    log_event(LogLevel::kInfo, "claim_granted", Fields().add("device", identity.name).add("claim", uint64_t{claim}));
-  } else if (!is_granted && claim_lines_.admit(kFaultLines, now_ms())) {
-    log_event(LogLevel::kWarn, "claim_refused",
-              Fields()
-                  .add("device", identity.name)
-                  .add("claim", uint64_t{claim})
-                  .add("reason", reason_name(reason))
-                  .add("remedy", reason == gs_Reason_REASON_CLAIM_USED
-                                     ? "give the device another name, or a file of its own: gradstream device rotate"
-                                     : "see gradstream claim list; gradstream claim add makes another one"));
-  }
+  const gs_Reason reason = keyring_.grant_claim(claim, identity);
+  ++(reason == gs_Reason_REASON_NONE ? counters_.claims_granted : counters_.claims_refused);
   listener_.answer_claim(session, reason);
 }
 
@@ -351,7 +224,7 @@ void Server::execute(Action& action) {
       store_->append(std::move(action.record));
       break;
     case ActionKind::kPublish:
-      publish(action.version);
+      publisher_.publish(action.version, coordinator_->model(), coordinator_->average(), *store_);
       break;
     case ActionKind::kLog:
       log_event(action.level, action.event, Fields().add_pairs(action.text));
@@ -359,60 +232,24 @@ void Server::execute(Action& action) {
   }
 }
 
-void Server::publish(uint32_t version) {
-  const Replica& model = coordinator_->model();
-  if (!model.has_model() || model.version() != version) {
-    return;
+// Before the next one may close.
+void Server::note_round() {
+  if (watch_feed_ && watch_feed_->has_new_round()) {
+    watch_feed_->note_round(counters());
   }
-  const std::string& folder = config_.server.export_dir;
-  if (folder.empty()) {
-    log_event(LogLevel::kInfo, "version", Fields().add("version", uint64_t{version}).add_hex("digest", model.digest()));
-    return;
-  }
-  const std::span<const Real> values(model.model(), model.shape().size());
-  const std::string path = folder + "/" + version_file_name(run_.id, version);
-  export_model(version, model.digest(), path, npy_bytes(model.shape(), values), "");
-  const ModelAverage& average = coordinator_->average();
-  if (average.count() > 0 && average.last_version() == version) {
-    const uint64_t digest = digest_values(kDigestStart, values.size(), average.model().data());
-    export_model(version, digest, average_file_name(path), npy_bytes(model.shape(), average.model()), average.text());
-  }
-}
-
-// average: what it is the average of; empty: the model.
-void Server::export_model(uint32_t version, uint64_t digest, const std::string& path, std::vector<uint8_t> npy,
-                          const std::string& average) {
-  store_->run_after([version, digest, path, bytes = std::move(npy), average] {
-    const std::string problem = write_file_atomically(path, bytes);
-    if (problem.empty()) {
-      Fields line;
-      line.add("version", uint64_t{version}).add_hex("digest", digest).add("file", path);
-      log_event(LogLevel::kInfo, "version", average.empty() ? line : line.add("average", average));
-    } else {
-      log_event(LogLevel::kError, "export_failed", Fields().add("version", uint64_t{version}).add("cause", problem));
-    }
-  });
 }
 
 // What `run list` and `run start` read.
 void Server::mark_run_state() {
-  const gs_RunState run_state = coordinator_->run_state();
-  const StoredRunState state = run_state == gs_RunState_RUN_STATE_FINISHED  ? StoredRunState::kFinished
-                               : run_state == gs_RunState_RUN_STATE_STOPPED ? StoredRunState::kStopped
-                               : run_state == gs_RunState_RUN_STATE_PAUSED  ? StoredRunState::kPaused
-                                                                            : StoredRunState::kActive;
-  if (state == marked_state_) {
+  const std::optional<StoredRunState> state = follower_.take_run_state();
+  if (!state) {
     return;
   }
-  marked_state_ = state;
-  if (is_over()) {
+  if (follower_.is_over()) {
     log_counters();
   }
-  store_->run_after([mark = parts_.mark_run_state, state] { mark(state); });  // once the record of it is durable
-}
-
-bool Server::is_over() const {
-  return marked_state_ == StoredRunState::kFinished || marked_state_ == StoredRunState::kStopped;
+  // Once the record of it is durable.
+  store_->run_after([mark = parts_.mark_run_state, state = *state] { mark(state); });
 }
 
 void Server::arm_tick() {
@@ -468,117 +305,23 @@ void Server::on_store_failed(StoreStatus status) {
   execute();
 }
 
-// ---- The fleet -----------------------------------------------------------------------------------------------------
+// ---- The end -------------------------------------------------------------------------------------------------------
 
-void Server::poll_fleet() {
-  uint64_t count = 0;
-  if (parts_.fleet.change_count(&count) != StoreStatus::kOk) {
-    fleet_unreadable(parts_.fleet);
-  } else if (count == change_count_ || refresh_fleet()) {
-    change_count_ = count;  // only now: what could not be read is looked for again
-    is_fleet_unreadable_ = false;
+// A drain that was begun for another reason stays one.
+void Server::make_room_for(uint32_t run) {
+  if (draining_) {
+    return;
   }
-  fleet_poll_.expires_after(kFleetPoll);
-  fleet_poll_.async_wait([this](const ErrorCode& error) {
-    if (!error) {
-      poll_fleet();
-    }
-  });
-}
-
-// Logged once until it can be read again. Returns false.
-bool Server::fleet_unreadable(const SqliteDatabase& fleet) {
-  if (!is_fleet_unreadable_.exchange(true)) {
-    log_event(LogLevel::kError, "fleet_unreadable", Fields().add("cause", fleet.error()));
-  }
-  return false;
-}
-
-void Server::exclude(const EnrolledDevice& device) {
-  if (device.state == DeviceState::kRevoked) {
-    coordinator_->on_device_revoked(device.index, now_ms());
-  } else {
-    coordinator_->on_device_disabled(device.index, now_ms());
-  }
-}
-
-// What `device add` and `device revoke` have changed, and the runs. False when it could not be read.
-bool Server::refresh_fleet() {
-  std::vector<EnrolledDevice> rows;
-  if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
-    return fleet_unreadable(parts_.fleet);
-  }
-  for (EnrolledDevice& row : rows) {
-    const bool is_new = row.index >= devices_.size();
-    if (is_new) {
-      log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
-      coordinator_->on_device_added(row.name, now_ms());
-    }
-    const bool is_changed = !is_new && row.state != devices_[row.index].state;
-    if (is_changed) {
-      log_event(LogLevel::kInfo, "device_state",
-                Fields().add("device", row.name).add("state", device_state_text(row.state)));
-    }
-    if ((is_new || is_changed) && !row.is_active()) {
-      exclude(row);
-    } else if (is_changed) {
-      coordinator_->on_device_restored(row.index, now_ms());
-    }
-  }
-  devices_ = std::move(rows);
-  const bool has_runs = refresh_runs();
-  execute();
-  return has_runs;
-}
-
-void Server::follow_wish(StoredRunState wish) {
-  switch (wish) {
-    case StoredRunState::kStopRequested:
-    case StoredRunState::kStopped:
-      log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{run_.id}));
-      coordinator_->stop(now_ms());
-      break;
-    case StoredRunState::kPauseRequested:
-    case StoredRunState::kPaused:
-      coordinator_->pause(now_ms());
-      break;
-    case StoredRunState::kResumeRequested:
-    case StoredRunState::kActive:
-      coordinator_->resume(now_ms());
-      break;
-    case StoredRunState::kFinished:
-      break;
-  }
-}
-
-// What the verbs of `run` have changed.
-bool Server::refresh_runs() {
-  std::optional<RunRow> run;
-  std::optional<RunRow> current;
-  if (parts_.fleet.find_run(run_.id, &run) != StoreStatus::kOk ||
-      parts_.fleet.current_run(&current) != StoreStatus::kOk) {
-    return fleet_unreadable(parts_.fleet);
-  }
-  if (run && !is_over()) {
-    follow_wish(run->state);
-  }
-  // Only once the end or the pause is durable: the next server of this run must find it so.
-  const bool is_idle = is_over() || marked_state_ == StoredRunState::kPaused;
-  if (current && current->id != run_.id && is_active(current->state) && is_idle && !draining_) {
-    next_run_ = current->id;
-    log_event(LogLevel::kInfo, "next_run", Fields().add("run", uint64_t{next_run_}).add("served", uint64_t{run_.id}));
-    drain();
-  }
-  return true;
+  next_run_ = run;
+  log_event(LogLevel::kInfo, "next_run", Fields().add("run", uint64_t{next_run_}).add("served", uint64_t{run_.id}));
+  drain();
 }
 
 void Server::reload() {
   if (!draining_) {
-    refresh_fleet();
+    follower_.refresh();
   }
 }
-
-// ---- The end -------------------------------------------------------------------------------------------------------
 
 void Server::drain() {
   if (draining_) {
@@ -632,8 +375,9 @@ void Server::log_counters() {
 void Server::watch() {
   if (!has_stalled_thread()) {
     notify_manager("READY=1\nWATCHDOG=1");
-    if (board_ != nullptr) {
-      publish_snapshot();
+    if (watch_feed_) {
+      const WatchedShell shell = {listener_.connection_count(), listener_.handshake_count(), draining_, counters()};
+      watch_feed_->publish(now_ms(), follower_.devices(), shell);
     }
   }
   watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));
@@ -658,73 +402,6 @@ bool Server::has_stalled_thread() {
             .add("remedy", "restart the server, as a service manager's watchdog does, and report it with its log"));
   }
   return true;
-}
-
-void Server::publish_snapshot() {
-  const auto snapshot = std::make_shared<WatchSnapshot>();
-  snapshot->taken_ms = now_ms();
-  snapshot->taken_steady_ms = steady_ms();
-  static const uint64_t started_ms = snapshot->taken_ms;  // of the process, which may serve several runs
-  snapshot->started_ms = started_ms;
-  snapshot->run = run_.id;
-  snapshot->run_name = run_.name;
-  snapshot->run_state = coordinator_->run_state();
-  const Replica& model = coordinator_->model();
-  snapshot->has_version = model.has_model();
-  if (model.has_model()) {
-    snapshot->version = model.version();
-    snapshot->digest = model.digest();
-  }
-  snapshot->round_count = config_.run.round_count;
-  snapshot->parameters = watched_parameters_;
-  snapshot->round = coordinator_->round_progress();
-  snapshot->silent_after_ms = silent_after_ms();
-  for (const EnrolledDevice& device : devices_) {
-    ++(device.state == DeviceState::kPending    ? snapshot->devices_pending
-       : device.state == DeviceState::kDisabled ? snapshot->devices_disabled
-       : device.state == DeviceState::kRevoked  ? snapshot->devices_revoked
-                                                : snapshot->devices_active);
-  }
-  snapshot->sessions = listener_.connection_count();
-  snapshot->handshakes = listener_.handshake_count();
-  snapshot->is_storage_failed = coordinator_->is_storage_failed();
-  snapshot->is_draining = draining_;
-  snapshot->shell = counters();
-  snapshot->coordinator = coordinator_->counters();
-  snapshot->rounds.assign(rounds_.begin(), rounds_.end());
-  if (watched_devices_ == nullptr || snapshot->taken_steady_ms >= watch_devices_at_ms_) {
-    const auto begin = std::chrono::steady_clock::now();
-    watched_devices_ = std::make_shared<std::vector<DeviceStatus>>(coordinator_->device_statuses());
-    watched_devices_ms_ = snapshot->taken_ms;
-    const auto cost = (std::chrono::steady_clock::now() - begin) * kDeviceCopyShare;
-    watch_devices_at_ms_ = snapshot->taken_steady_ms + milliseconds_of(cost);
-  }
-  snapshot->devices = watched_devices_;
-  snapshot->devices_taken_ms = watched_devices_ms_;
-  board_->publish(snapshot);
-}
-
-// Who has no task may stay away for the widest window, who has one for a round too.
-uint64_t Server::silent_after_ms() const {
-  const gs_RunState state = coordinator_->run_state();
-  const bool is_idle = state == gs_RunState_RUN_STATE_PAUSED || state == gs_RunState_RUN_STATE_FINISHED ||
-                       state == gs_RunState_RUN_STATE_STOPPED;
-  const auto count = static_cast<uint32_t>(devices_.size());
-  const gs_RetryWindow window = is_idle ? idle_window(config_.run, count) : refused_window(config_.run, count);
-  return uint64_t{config_.run.report_deadline_ms} + window.max_ms;
-}
-
-// Before the next one may close.
-void Server::note_round() {
-  const RoundSummary& last = coordinator_->last_round();
-  if (board_ == nullptr || last.version == 0 || (!rounds_.empty() && rounds_.back().summary.version == last.version)) {
-    return;
-  }
-  const ShellCounters total = counters();
-  rounds_.push_back({last, total.wire_bytes_received, total.wire_bytes_sent});
-  if (rounds_.size() > kRoundHistoryMax) {
-    rounds_.pop_front();
-  }
 }
 
 }  // namespace gradstream

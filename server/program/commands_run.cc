@@ -1,0 +1,170 @@
+// The verbs `run start`, `list`, `stop`, `pause` and `resume`: what the operator wants of runs. A verb writes the wish
+// into the database, and the run's server follows it (server/program/fleet_follower.h).
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/program/commands.h"
+
+namespace gradstream {
+
+namespace {
+
+// What makes a server serve a run that was just begun.
+std::string next_step(const DatabaseOwner& owner, uint32_t run) {
+  if (!owner.is_held || owner.may_serve(run)) {
+    return "gradstream serve";
+  }
+  return "none: the server (process " + std::to_string(owner.process) + ") goes over to it";
+}
+
+// A device takes part in one run at a time: kExitOk where no run but `run` is active.
+int find_no_other_active(SqliteDatabase& database, uint32_t run) {
+  std::optional<RunRow> current;
+  if (database.current_run(&current) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  if (!current || current->id == run || !is_active(current->state)) {
+    return kExitOk;
+  }
+  return fail(kExitNotFound, "run " + std::to_string(current->id) + " (" + current->name +
+                                 ") is active; end it with `gradstream run stop`, or keep it for later with "
+                                 "`gradstream run pause`");
+}
+
+// What a verb asks of a run.
+struct RunRequest {
+  bool (*may_follow)(StoredRunState state) = nullptr;
+  const char* refusal = "";                                 // after "run N is STATE"
+  StoredRunState requested = StoredRunState::kActive;       // of the run's server, which makes it so within a second
+  StoredRunState without_server = StoredRunState::kActive;  // the next server finds it
+  bool is_activating = false;
+};
+
+// From the state that it was read in: the server may be writing what came of the last request.
+int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool* changed) {
+  const std::string name = "run " + std::to_string(run.id);
+  if (!request.may_follow(run.state)) {
+    return fail(kExitNotFound, name + " is " + stored_run_state_text(run.state) + request.refusal);
+  }
+  DatabaseOwner owner;
+  int code = request.is_activating ? find_no_other_active(opened.database, run.id) : int{kExitOk};
+  if (code == kExitOk) {
+    code = probe_server(opened.config, &owner);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  const StoredRunState state = owner.may_serve(run.id) ? request.requested : request.without_server;
+  if (opened.database.exchange_run_state(run.id, run.state, state, changed) != StoreStatus::kOk) {
+    return fail_database(opened.database);
+  }
+  if (*changed) {
+    OutputLine().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
+  }
+  return kExitOk;
+}
+
+int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
+  // Reason: a run that changes its state more often than this while it is asked once is in nobody's hands.
+  constexpr int kAttemptsMax = 10;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    Opened opened;
+    RunRow run;
+    bool changed = false;
+    int code = open_run(options, id, &opened, &run);
+    if (code == kExitOk) {
+      code = ask_once(request, opened, run, &changed);
+    }
+    if (code != kExitOk || changed) {
+      return code;
+    }
+  }
+  return fail(kExitDatabase, "the run's state changes all the time; let no other program write to it, and try again");
+}
+
+}  // namespace
+
+int run_start(const CommonOptions& options) {
+  Config config;
+  SqliteDatabase database;
+  int code = load(options, &config);
+  if (code == kExitOk && !config.has_run) {
+    code = fail(kExitConfig, options.config + " has no section [run]");
+  }
+  if (code == kExitOk) {
+    code = open_database(config, true, &database);
+  }
+  if (code != kExitOk) {
+    return code;
+  }
+  if (code = find_no_other_active(database, 0); code != kExitOk) {
+    return code;
+  }
+  RunRow run;
+  code = create_run(database, config, &run);
+  DatabaseOwner owner;
+  if (code == kExitOk) {
+    code = probe_server(config, &owner);
+  }
+  if (code == kExitOk) {
+    OutputLine()
+        .add("run", uint64_t{run.id})
+        .add("name", run.name)
+        .add_hex("parameters", run.digest)
+        .add("state", "active")
+        .add_quoted("next", next_step(owner, run.id))
+        .print(options);
+  }
+  return code;
+}
+
+int run_list(const CommonOptions& options) {
+  Opened opened;
+  if (const int code = open_both(options, false, &opened); code != kExitOk) {
+    return code;
+  }
+  SqliteDatabase& database = opened.database;
+  std::vector<RunRow> runs;
+  if (database.runs(&runs) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  for (const RunRow& run : runs) {
+    OutputLine()
+        .add("run", uint64_t{run.id})
+        .add("name", run.name)
+        .add_hex("parameters", run.digest)
+        .add_quoted("state", stored_run_state_text(run.state))
+        .add("created_ms", run.created_ms)
+        .print(options);
+  }
+  return kExitOk;
+}
+
+int run_stop(const CommonOptions& options, uint32_t id) {
+  const auto may_stop = [](StoredRunState state) {
+    return state != StoredRunState::kFinished && state != StoredRunState::kStopped &&
+           state != StoredRunState::kStopRequested;
+  };
+  return ask({may_stop, " already", StoredRunState::kStopRequested, StoredRunState::kStopped}, options, id);
+}
+
+int run_pause(const CommonOptions& options, uint32_t id) {
+  const auto may_pause = [](StoredRunState state) {
+    return state == StoredRunState::kActive || state == StoredRunState::kResumeRequested;
+  };
+  return ask(
+      {may_pause, "; only an active run can be paused", StoredRunState::kPauseRequested, StoredRunState::kPaused},
+      options, id);
+}
+
+int run_resume(const CommonOptions& options, uint32_t id) {
+  const auto may_resume = [](StoredRunState state) {
+    return state == StoredRunState::kPaused || state == StoredRunState::kPauseRequested;
+  };
+  return ask({may_resume, "; only a paused run can be resumed (--run N names another one)",
+              StoredRunState::kResumeRequested, StoredRunState::kActive, true},
+             options, id);
+}
+
+}  // namespace gradstream

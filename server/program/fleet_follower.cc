@@ -1,0 +1,138 @@
+#include "server/program/fleet_follower.h"
+
+#include <chrono>
+#include <utility>
+
+#include "server/base/log.h"
+
+namespace gradstream {
+
+FleetFollower::FleetFollower(asio::io_context& io, Parts parts, std::vector<EnrolledDevice> devices, Reports reports)
+    : parts_(std::move(parts)), devices_(std::move(devices)), reports_(std::move(reports)), timer_(io) {}
+
+void FleetFollower::exclude_inactive() {
+  for (const EnrolledDevice& device : devices_) {
+    if (!device.is_active()) {
+      exclude(device);
+    }
+  }
+}
+
+void FleetFollower::exclude(const EnrolledDevice& device) {
+  if (device.state == DeviceState::kRevoked) {
+    parts_.coordinator.on_device_revoked(device.index, parts_.now_ms());
+  } else {
+    parts_.coordinator.on_device_disabled(device.index, parts_.now_ms());
+  }
+}
+
+void FleetFollower::poll() {
+  uint64_t count = 0;
+  if (parts_.fleet.change_count(&count) != StoreStatus::kOk) {
+    fail();
+  } else if (count == change_count_ || refresh()) {
+    change_count_ = count;  // only now: what could not be read is looked for again
+    parts_.alarm.clear();
+  }
+  timer_.expires_after(std::chrono::milliseconds(kPeriodMs));
+  timer_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      poll();
+    }
+  });
+}
+
+bool FleetFollower::fail() {
+  parts_.alarm.raise(parts_.fleet);
+  return false;
+}
+
+bool FleetFollower::refresh() {
+  std::vector<EnrolledDevice> rows;
+  if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
+    return fail();
+  }
+  for (const EnrolledDevice& row : rows) {
+    tell_of(row);
+  }
+  devices_ = std::move(rows);
+  const bool has_runs = refresh_runs();
+  reports_.on_told();
+  return has_runs;
+}
+
+void FleetFollower::tell_of(const EnrolledDevice& row) {
+  const bool is_new = row.index >= devices_.size();
+  if (is_new) {
+    log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
+    parts_.coordinator.on_device_added(row.name, parts_.now_ms());
+  }
+  const bool is_changed = !is_new && row.state != devices_[row.index].state;
+  if (is_changed) {
+    log_event(LogLevel::kInfo, "device_state",
+              Fields().add("device", row.name).add("state", device_state_text(row.state)));
+  }
+  if ((is_new || is_changed) && !row.is_active()) {
+    exclude(row);
+  } else if (is_changed) {
+    parts_.coordinator.on_device_restored(row.index, parts_.now_ms());
+  }
+}
+
+// What the verbs of `run` have changed.
+bool FleetFollower::refresh_runs() {
+  std::optional<RunRow> run;
+  std::optional<RunRow> current;
+  if (parts_.fleet.find_run(parts_.run, &run) != StoreStatus::kOk ||
+      parts_.fleet.current_run(&current) != StoreStatus::kOk) {
+    return fail();
+  }
+  if (run && !is_over()) {
+    follow_wish(run->state);
+  }
+  // Only once the end or the pause is durable: the next server of this run must find it so.
+  const bool is_idle = is_over() || marked_state_ == StoredRunState::kPaused;
+  if (current && current->id != parts_.run && is_active(current->state) && is_idle) {
+    reports_.on_next_run(current->id);
+  }
+  return true;
+}
+
+void FleetFollower::follow_wish(StoredRunState wish) {
+  switch (wish) {
+    case StoredRunState::kStopRequested:
+    case StoredRunState::kStopped:
+      log_event(LogLevel::kInfo, "stop_requested", Fields().add("run", uint64_t{parts_.run}));
+      parts_.coordinator.stop(parts_.now_ms());
+      break;
+    case StoredRunState::kPauseRequested:
+    case StoredRunState::kPaused:
+      parts_.coordinator.pause(parts_.now_ms());
+      break;
+    case StoredRunState::kResumeRequested:
+    case StoredRunState::kActive:
+      parts_.coordinator.resume(parts_.now_ms());
+      break;
+    case StoredRunState::kFinished:
+      break;
+  }
+}
+
+std::optional<StoredRunState> FleetFollower::take_run_state() {
+  const gs_RunState run_state = parts_.coordinator.run_state();
+  const StoredRunState state = run_state == gs_RunState_RUN_STATE_FINISHED  ? StoredRunState::kFinished
+                               : run_state == gs_RunState_RUN_STATE_STOPPED ? StoredRunState::kStopped
+                               : run_state == gs_RunState_RUN_STATE_PAUSED  ? StoredRunState::kPaused
+                                                                            : StoredRunState::kActive;
+  if (state == marked_state_) {
+    return std::nullopt;
+  }
+  marked_state_ = state;
+  return state;
+}
+
+bool FleetFollower::is_over() const {
+  return marked_state_ == StoredRunState::kFinished || marked_state_ == StoredRunState::kStopped;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,79 @@
+// Follows what commands write into the database while a server runs: devices that come, go and come back, and what the
+// operator wants of the run. And says what the run has come to, so that commands can read it.
+//
+//   `device add`, `run pause`, ... --> database --every 250 ms: has it changed?--> FleetFollower --on_...()-->
+//   Coordinator `run list` <-- database <-- store thread <-- server <-- take_run_state()
+//
+// The coordinator's actions are not executed here: on_told says when there may be some. All on the server's thread.
+#ifndef GRADSTREAM_SERVER_PROGRAM_FLEET_FOLLOWER_H_
+#define GRADSTREAM_SERVER_PROGRAM_FLEET_FOLLOWER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "server/base/asio_alias.h"
+#include "server/coordinator/coordinator.h"
+#include "server/program/fleet_alarm.h"
+#include "server/store/store_sqlite.h"
+
+namespace gradstream {
+
+class FleetFollower {
+ public:
+  // Of one run. All must outlive the follower. now_ms: milliseconds since the epoch, never going back.
+  struct Parts {
+    SqliteDatabase& fleet;
+    FleetAlarm& alarm;
+    Coordinator& coordinator;
+    uint32_t run;
+    std::function<uint64_t()> now_ms;
+  };
+  struct Reports {
+    std::function<void()> on_told;                  // of what refresh() has read; after on_next_run, if that is due
+    std::function<void(uint32_t run)> on_next_run;  // another run is active, and this one is durably paused or over;
+                                                    // at every refresh() as long as that is so
+  };
+  // devices: those that the coordinator was made with, in order of enrolment index.
+  FleetFollower(asio::io_context& io, Parts parts, std::vector<EnrolledDevice> devices, Reports reports);
+  FleetFollower(const FleetFollower&) = delete;
+  FleetFollower& operator=(const FleetFollower&) = delete;
+
+  // Before Coordinator::start(): tells the coordinator which of its devices are not active.
+  void exclude_inactive();
+  // Looks for a change now, and from then on every kPeriodMs until cancel(). One that could not be read is looked for
+  // again. Reason for the period: it is one row, from the page cache.
+  void poll();
+  void cancel() { timer_.cancel(); }
+  // Reads the devices and the runs, changed or not. False when they could not be read, which raises the alarm.
+  bool refresh();
+
+  // As of the last refresh(), in order of enrolment index, without their keys.
+  const std::vector<EnrolledDevice>& devices() const { return devices_; }
+  // What the database is to say of the run once all records of now are durable; none if that is what the last call
+  // returned. The first call always returns a state: what the database says then may be a wish of before this server.
+  std::optional<StoredRunState> take_run_state();
+  // Whether the run is finished or stopped, by the last take_run_state().
+  bool is_over() const;
+
+  static constexpr uint32_t kPeriodMs = 250;
+
+ private:
+  void exclude(const EnrolledDevice& device);
+  void tell_of(const EnrolledDevice& row);
+  bool refresh_runs();
+  void follow_wish(StoredRunState wish);
+  bool fail();
+
+  Parts parts_;
+  std::vector<EnrolledDevice> devices_;
+  const Reports reports_;
+  SteadyTimer timer_;
+  std::optional<uint64_t> change_count_;        // of the database, as far as it has been read
+  std::optional<StoredRunState> marked_state_;  // by the last take_run_state()
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_PROGRAM_FLEET_FOLLOWER_H_

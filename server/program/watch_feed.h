@@ -1,0 +1,62 @@
+// Makes the snapshot that HTTP readers see (server/watch/watch.h), out of what the coordinator, the fleet and the shell
+// say at one moment.
+//
+//   server's thread: Coordinator, devices, WatchedShell --publish()--> WatchBoard --read()--> HTTP thread
+//
+// Publishing costs a copy of the numbers. The devices' statuses, which grow with the fleet, are copied less often: at
+// most one part in kDeviceCopyShare of the time goes into them. All on the coordinator's thread.
+#ifndef GRADSTREAM_SERVER_PROGRAM_WATCH_FEED_H_
+#define GRADSTREAM_SERVER_PROGRAM_WATCH_FEED_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "server/coordinator/coordinator.h"
+#include "server/link/shell_counters.h"
+#include "server/store/store_sqlite.h"
+#include "server/watch/watch.h"
+
+namespace gradstream {
+
+// What the shell alone knows.
+struct WatchedShell {
+  uint64_t sessions = 0;
+  uint64_t handshakes = 0;  // of these, not established yet
+  bool is_draining = false;
+  ShellCounters counters;  // of all threads
+};
+
+class WatchFeed {
+ public:
+  // The board and the coordinator must outlive the feed. The rounds that the coordinator has replayed are shown first.
+  WatchFeed(WatchBoard& board, const Coordinator& coordinator, const RunRow& run, const RunParameters& parameters);
+
+  // Whether a round has closed that note_round() has not noted. To be asked before the next one may close.
+  bool has_new_round() const;
+  // Keeps the summary of the round that closed last, with what the wire has carried until now, for the snapshots to
+  // come: the last kRoundHistoryMax.
+  void note_round(const ShellCounters& counters);
+
+  // now_ms: since the epoch. devices: the fleet, in any state.
+  void publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devices, const WatchedShell& shell);
+
+ private:
+  void copy_devices(uint64_t now_ms, uint64_t steady_ms);
+  uint64_t silent_after_ms(size_t device_count) const;
+
+  WatchBoard& board_;
+  const Coordinator& coordinator_;
+  const uint32_t run_;
+  const std::string run_name_;
+  const std::shared_ptr<const RunParameters> parameters_;
+  std::deque<WatchedRound> rounds_;  // the last kRoundHistoryMax, oldest first
+  std::shared_ptr<const std::vector<DeviceStatus>> devices_;
+  uint64_t devices_ms_ = 0;     // when they were copied
+  uint64_t devices_at_ms_ = 0;  // when they are again, by the steady clock
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_PROGRAM_WATCH_FEED_H_

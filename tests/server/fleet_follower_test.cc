@@ -1,0 +1,186 @@
+// What commands write into the database while a server runs, and what the coordinator is told of it.
+#include "server/program/fleet_follower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fleet_database.h"
+#include "tests/support/server_peer.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A server's loop without a server: every record is durable at once.
+class FleetFollowerTest : public testing::Test {
+ protected:
+  // Two active devices, unless the test has enrolled others.
+  void start() {
+    while (database_.devices().size() < 2) {
+      database_.enrol(static_cast<uint8_t>(database_.devices().size() + 1));
+    }
+    run_ = database_.create_run("first");
+    std::vector<std::string> names;
+    for (const EnrolledDevice& device : database_.devices()) {
+      names.push_back(device.name);
+    }
+    RunParameters parameters = scalar_parameters();
+    parameters.device_count = 2;
+    coordinator_ = std::make_unique<Coordinator>(run_, parameters, names);
+    follower_ = std::make_unique<FleetFollower>(
+        io_, FleetFollower::Parts{database_.fleet, alarm_, *coordinator_, run_, [] { return uint64_t{1000}; }},
+        database_.devices(),
+        FleetFollower::Reports{[this] {
+                                 ++told_count_;
+                                 execute();
+                               },
+                               [this](uint32_t run) { next_runs_.push_back(run); }});
+    follower_->exclude_inactive();
+    coordinator_->start(1000);
+    execute();
+    ASSERT_EQ(follower_->take_run_state(), StoredRunState::kActive);
+  }
+  void execute() {
+    for (std::vector<Action> actions = coordinator_->take_actions(); !actions.empty();
+         actions = coordinator_->take_actions()) {
+      for (const Action& action : actions) {
+        if (action.kind == ActionKind::kPersist) {
+          coordinator_->on_persisted(action.record.sequence, 1000);
+        }
+      }
+    }
+  }
+  void wish(StoredRunState state) {
+    ASSERT_EQ(database_.command.set_run_state(run_, state), StoreStatus::kOk);
+    ASSERT_TRUE(follower_->refresh());
+  }
+  // By index: whether each device takes no part.
+  std::vector<bool> excluded() const {
+    std::vector<bool> out;
+    for (const DeviceStatus& device : coordinator_->device_statuses()) {
+      out.push_back(device.is_revoked);
+    }
+    return out;
+  }
+
+  LogCapture log_;
+  asio::io_context io_;
+  FleetDatabase database_;
+  FleetAlarm alarm_;
+  uint32_t run_ = 0;
+  std::unique_ptr<Coordinator> coordinator_;
+  uint32_t told_count_ = 0;
+  std::vector<uint32_t> next_runs_;
+  std::unique_ptr<FleetFollower> follower_;
+};
+
+TEST_F(FleetFollowerTest, DevicesComeGoAndComeBack) {
+  start();
+  EXPECT_THAT(excluded(), ElementsAre(false, false));
+  database_.enrol(3);
+  database_.enrol(4, DeviceState::kPending);
+  database_.set_state("device-1", DeviceState::kDisabled);
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_EQ(told_count_, 1U);
+  EXPECT_EQ(follower_->devices().size(), 4U);
+  EXPECT_THAT(excluded(), ElementsAre(true, false, false, true));
+  EXPECT_THAT(log_.find("device_added"), HasSubstr("device=device-3 index=2"));
+  EXPECT_EQ(log_.count("device_added"), 2U);
+  EXPECT_THAT(log_.find("device_state"), HasSubstr("device=device-1 state=disabled"));
+  EXPECT_EQ(log_.count("device_state"), 1U) << "a new one has none to come from";
+  database_.set_state("device-1", DeviceState::kActive);
+  database_.set_state("device-4", DeviceState::kActive);
+  bool found = false;
+  ASSERT_EQ(database_.command.revoke_device("device-2", &found), StoreStatus::kOk);
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_THAT(excluded(), ElementsAre(false, true, false, false));
+  EXPECT_EQ(log_.count("device_state"), 4U);
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_EQ(log_.count("device_state"), 4U) << "nothing has changed";
+}
+
+TEST_F(FleetFollowerTest, WhoIsNotActiveAtTheStartTakesNoPart) {
+  database_.enrol(1);
+  database_.enrol(2, DeviceState::kPending);
+  database_.enrol(3);
+  bool found = false;
+  ASSERT_EQ(database_.command.revoke_device("device-3", &found), StoreStatus::kOk);
+  start();
+  EXPECT_THAT(excluded(), ElementsAre(false, true, true));
+  EXPECT_EQ(log_.count("device_state"), 0U);
+}
+
+TEST_F(FleetFollowerTest, TheOperatorsWishReachesTheRunAndItsStateIsTakenOnce) {
+  start();
+  EXPECT_EQ(follower_->take_run_state(), std::nullopt);
+  wish(StoredRunState::kPauseRequested);
+  EXPECT_EQ(coordinator_->run_state(), gs_RunState_RUN_STATE_PAUSED);
+  EXPECT_EQ(follower_->take_run_state(), StoredRunState::kPaused);
+  EXPECT_EQ(follower_->take_run_state(), std::nullopt);
+  EXPECT_FALSE(follower_->is_over());
+  wish(StoredRunState::kResumeRequested);
+  EXPECT_NE(coordinator_->run_state(), gs_RunState_RUN_STATE_PAUSED);
+  EXPECT_EQ(follower_->take_run_state(), StoredRunState::kActive);
+  wish(StoredRunState::kStopRequested);
+  EXPECT_THAT(log_.find("stop_requested"), HasSubstr("run=" + std::to_string(run_)));
+  EXPECT_EQ(coordinator_->run_state(), gs_RunState_RUN_STATE_STOPPED);
+  EXPECT_FALSE(follower_->is_over()) << "not before the state was taken";
+  EXPECT_EQ(follower_->take_run_state(), StoredRunState::kStopped);
+  EXPECT_TRUE(follower_->is_over());
+  wish(StoredRunState::kStopRequested);
+  EXPECT_EQ(log_.count("stop_requested"), 1U) << "what is over follows no wish";
+}
+
+TEST_F(FleetFollowerTest, AnotherRunGetsItsTurnOnceThisOneIsIdle) {
+  start();
+  ASSERT_EQ(database_.command.set_run_state(run_, StoredRunState::kPaused), StoreStatus::kOk);
+  const uint32_t next = database_.create_run("second");
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_THAT(next_runs_, ElementsAre()) << "the pause is not taken yet";
+  ASSERT_EQ(follower_->take_run_state(), StoredRunState::kPaused);
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_THAT(next_runs_, ElementsAre(next));
+  ASSERT_TRUE(follower_->refresh());
+  EXPECT_THAT(next_runs_, ElementsAre(next, next)) << "as long as it is so";
+}
+
+TEST_F(FleetFollowerTest, APollReadsWhatHasChangedAndNothingElse) {
+  start();
+  follower_->poll();
+  EXPECT_EQ(told_count_, 1U) << "the first one reads in any case";
+  follower_->poll();
+  EXPECT_EQ(told_count_, 1U);
+  database_.enrol(3);
+  ASSERT_TRUE(run_until(io_, [&] { return follower_->devices().size() == 3; })) << "the timer's poll";
+  EXPECT_EQ(told_count_, 2U);
+  follower_->cancel();
+  io_.restart();
+  EXPECT_EQ(io_.run_for(std::chrono::seconds(20)), 1U) << "the handler that was cancelled, and no further poll";
+  EXPECT_TRUE(io_.stopped());
+}
+
+TEST_F(FleetFollowerTest, WhatCouldNotBeReadIsLookedForAgain) {
+  start();
+  database_.break_fleet();
+  follower_->poll();
+  follower_->poll();
+  EXPECT_EQ(told_count_, 0U);
+  EXPECT_EQ(log_.count("fleet_unreadable"), 1U);
+  database_.mend_fleet();
+  follower_->poll();
+  EXPECT_EQ(told_count_, 1U);
+  database_.break_fleet();
+  ASSERT_EQ(database_.command.set_run_state(run_, StoredRunState::kPauseRequested), StoreStatus::kOk);
+  follower_->poll();
+  EXPECT_EQ(log_.count("fleet_unreadable"), 2U) << "it could be read in between";
+  EXPECT_NE(coordinator_->run_state(), gs_RunState_RUN_STATE_PAUSED);
+  database_.mend_fleet();
+  follower_->poll();
+  EXPECT_EQ(coordinator_->run_state(), gs_RunState_RUN_STATE_PAUSED);
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,191 @@
+// The keys of handshakes, and how a peer becomes a device during one, against a real database.
+#include "server/program/keyring.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/link/tls.h"
+#include "tests/support/fleet_database.h"
+#include "tests/support/server_peer.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+class KeyringTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(tls_start(nullptr, 0), Status::kOk);
+    config_.database = database_.path();
+  }
+  // What a handshake of this identity gets; none: it is unknown.
+  std::optional<PskEntry> look_up(const std::string& identity) {
+    PskEntry entry;
+    return keyring_.lookup()(identity, &entry) ? std::optional(entry) : std::nullopt;
+  }
+  DeviceState state_of(const std::string& name) {
+    std::optional<EnrolledDevice> row;
+    EXPECT_EQ(database_.command.find_device(name, &row), StoreStatus::kOk);
+    EXPECT_TRUE(row.has_value());
+    return row ? row->state : DeviceState::kRevoked;
+  }
+  uint32_t add_claim(const std::string& name, uint32_t count_max) {
+    ClaimRow claim;
+    claim.name = name;
+    claim.key = FleetDatabase::key_of(10);
+    claim.count_max = count_max;
+    claim.expires_ms = 2000;
+    EXPECT_EQ(database_.command.add_claim(&claim), StoreStatus::kOk);
+    return claim.id;
+  }
+
+  LogCapture log_;
+  FleetDatabase database_;
+  ServerConfig config_;
+  FleetAlarm alarm_;
+  uint64_t now_ms_ = 1000;
+  Keyring keyring_{config_, database_.fleet, alarm_, [this] { return now_ms_; }};
+};
+
+TEST_F(KeyringTest, EachDeviceHasItsKeyAndAStandingAndStrangersHaveNone) {
+  for (const uint8_t number : {1, 2, 3, 4}) {
+    database_.enrol(number, number == 3 ? DeviceState::kPending : DeviceState::kActive);
+  }
+  database_.set_state("device-2", DeviceState::kDisabled);
+  bool found = false;
+  ASSERT_EQ(database_.command.revoke_device("device-4", &found), StoreStatus::kOk);
+  const PskRefusal expected[] = {PskRefusal::kNone, PskRefusal::kInactive, PskRefusal::kInactive, PskRefusal::kRevoked};
+  for (uint8_t index = 0; index < 4; ++index) {
+    const std::optional<PskEntry> entry = look_up("device-" + std::to_string(index + 1));
+    ASSERT_TRUE(entry.has_value()) << int{index};
+    EXPECT_EQ(entry->key, FleetDatabase::key_of(index + 1));
+    EXPECT_EQ(entry->device, index);
+    EXPECT_EQ(entry->claim, 0U);
+    EXPECT_EQ(entry->refusal, expected[index]) << int{index};
+  }
+  EXPECT_FALSE(look_up("device-5").has_value());
+  EXPECT_FALSE(look_up("~device-1").has_value()) << "no claim";
+  EXPECT_EQ(log_.count("fleet_unreadable"), 0U);
+}
+
+TEST_F(KeyringTest, AfterARotationBothKeysCountUntilTheWindowIsOver) {
+  database_.enrol(1);
+  std::optional<uint32_t> generation;
+  ASSERT_EQ(database_.command.rotate_key("device-1", FleetDatabase::key_of(99), 1500, &generation), StoreStatus::kOk);
+  ASSERT_EQ(generation, 1U);
+  const std::optional<PskEntry> old = look_up("device-1");
+  const std::optional<PskEntry> young = look_up("device-1~1");
+  ASSERT_TRUE(old && young);
+  EXPECT_EQ(old->key, FleetDatabase::key_of(1));
+  EXPECT_EQ(old->refusal, PskRefusal::kNone);
+  EXPECT_EQ(young->key, FleetDatabase::key_of(99));
+  EXPECT_EQ(young->refusal, PskRefusal::kNone);
+  EXPECT_FALSE(look_up("device-1~2").has_value()) << "of a rotation that was not";
+  now_ms_ = 1500;
+  EXPECT_EQ(look_up("device-1")->refusal, PskRefusal::kExpired);
+  EXPECT_NE(look_up("device-1")->key, FleetDatabase::key_of(1));
+  EXPECT_EQ(look_up("device-1~1")->refusal, PskRefusal::kNone);
+}
+
+TEST_F(KeyringTest, AClaimIsFoundByItsMarkAndEndsByTheClock) {
+  const uint32_t claim = add_claim("batch", 1);
+  const std::optional<PskEntry> entry = look_up("~batch");
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(entry->key, FleetDatabase::key_of(10));
+  EXPECT_EQ(entry->device, kNoDevice);
+  EXPECT_EQ(entry->claim, claim);
+  EXPECT_EQ(entry->refusal, PskRefusal::kNone);
+  EXPECT_FALSE(look_up("batch").has_value()) << "no device";
+  now_ms_ = 2000;
+  EXPECT_EQ(look_up("~batch")->refusal, PskRefusal::kClaimEnded);
+}
+
+TEST_F(KeyringTest, EachFurtherThreadLooksUpThroughAConnectionOfItsOwn) {
+  std::vector<PskLookup> lookups;
+  ASSERT_EQ(keyring_.open_lookups(2, &lookups), "");
+  ASSERT_EQ(lookups.size(), 2U);
+  database_.enrol(1);
+  for (const PskLookup& lookup : lookups) {
+    PskEntry entry;
+    EXPECT_TRUE(lookup("device-1", &entry));
+    EXPECT_EQ(entry.key, FleetDatabase::key_of(1));
+  }
+  config_.database = database_.path() + ".gone";
+  EXPECT_THAT(keyring_.open_lookups(1, &lookups), HasSubstr("server.limits.io_threads"));
+  EXPECT_EQ(lookups.size(), 2U);
+}
+
+TEST_F(KeyringTest, WhatCannotBeReadIsUnknownAndNamedOnce) {
+  database_.enrol(1);
+  ASSERT_TRUE(look_up("device-1").has_value());
+  database_.break_fleet();
+  EXPECT_FALSE(look_up("device-1").has_value());
+  EXPECT_FALSE(look_up("device-1").has_value());
+  EXPECT_EQ(log_.count("fleet_unreadable"), 1U);
+  database_.mend_fleet();
+  EXPECT_TRUE(look_up("device-1").has_value());
+}
+
+TEST_F(KeyringTest, AStrangerIsRegisteredOnceAndThenHasItsStanding) {
+  config_.device_registration = "pending";
+  const Keyring::Registration first = keyring_.register_device("stranger", 0);
+  EXPECT_EQ(first.refusal, TlsFault::kInactive);
+  EXPECT_EQ(first.device, 0U);
+  EXPECT_TRUE(first.is_new);
+  EXPECT_EQ(state_of("stranger"), DeviceState::kPending);
+  EXPECT_THAT(log_.find("device_registered"), HasSubstr("device=stranger index=0 state=pending"));
+  const Keyring::Registration again = keyring_.register_device("stranger", 1);
+  EXPECT_EQ(again.refusal, TlsFault::kInactive);
+  EXPECT_EQ(again.device, 0U);
+  EXPECT_FALSE(again.is_new);
+  EXPECT_EQ(log_.count("device_registered"), 1U);
+  database_.set_state("stranger", DeviceState::kActive);
+  EXPECT_EQ(keyring_.register_device("stranger", 1).refusal, TlsFault::kNone);
+  bool found = false;
+  ASSERT_EQ(database_.command.revoke_device("stranger", &found), StoreStatus::kOk);
+  EXPECT_EQ(keyring_.register_device("stranger", 1).refusal, TlsFault::kRevoked);
+  config_.device_registration = "active";
+  EXPECT_EQ(keyring_.register_device("other", 1).refusal, TlsFault::kNone);
+  EXPECT_EQ(state_of("other"), DeviceState::kActive);
+}
+
+TEST_F(KeyringTest, RegistrationHasASwitchTwoLimitsAndAFailure) {
+  config_.device_registration = "off";
+  EXPECT_EQ(keyring_.register_device("a", 0).refusal, TlsFault::kUnknownIdentity);
+  config_.device_registration = "active";
+  config_.registration_device_count_max = 3;
+  EXPECT_EQ(keyring_.register_device("a", 3).refusal, TlsFault::kRegistrationLimit);
+  config_.registrations = {1, 1};
+  EXPECT_EQ(keyring_.register_device("a", 2).refusal, TlsFault::kNone);
+  EXPECT_EQ(keyring_.register_device("b", 2).refusal, TlsFault::kRegistrationLimit) << "within the same second";
+  EXPECT_EQ(database_.devices().size(), 1U) << "only a";
+  now_ms_ += 1000;
+  database_.break_fleet();
+  const Keyring::Registration failed = keyring_.register_device("b", 2);
+  EXPECT_EQ(failed.refusal, TlsFault::kRegistrationFailed);
+  EXPECT_EQ(failed.device, kNoDevice);
+  EXPECT_FALSE(failed.is_new);
+}
+
+TEST_F(KeyringTest, AClaimLetsInAsManyDevicesAsItMay) {
+  const uint32_t claim = add_claim("batch", 1);
+  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 5)), gs_Reason_REASON_NONE);
+  EXPECT_THAT(log_.find("claim_granted"), HasSubstr("device=kitchen claim=" + std::to_string(claim)));
+  EXPECT_EQ(look_up("kitchen")->key, FleetDatabase::key_of(5)) << "the key that the device has drawn";
+  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 5)), gs_Reason_REASON_NONE) << "its answer was lost";
+  EXPECT_EQ(log_.count("claim_granted"), 1U);
+  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 6)), gs_Reason_REASON_CLAIM_USED);
+  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("cellar", 7)), gs_Reason_REASON_CLAIM_ENDED);
+  EXPECT_EQ(log_.count("claim_refused"), 2U);
+  EXPECT_EQ(database_.devices().size(), 1U);
+  for (uint32_t i = 0; i < 2 * kFaultLines.burst; ++i) {
+    EXPECT_EQ(keyring_.grant_claim(claim, identity_of("cellar", 7)), gs_Reason_REASON_CLAIM_ENDED);
+  }
+  EXPECT_EQ(log_.count("claim_refused"), kFaultLines.burst) << "within one moment";
+  database_.break_fleet();
+  EXPECT_EQ(keyring_.grant_claim(claim, identity_of("kitchen", 5)), gs_Reason_REASON_STORAGE);
+}
+
+}  // namespace
+}  // namespace gradstream
