@@ -56,7 +56,8 @@ TEST(ClientReceive, AFlippedBitIsNoticedAndRepaired) {
     FakeDevice device;
     FakeServer server{FakeRun{}};
     FakeLink link(device, server);
-    ASSERT_TRUE(link.run_until([&] { return link.client().replica().version() == 2; }));
+    ASSERT_TRUE(link.run_until(
+        [&] { return link.client().replica().version() == 2 && link.client().correction() != nullptr; }));
     if (during_idle) {
       ASSERT_TRUE(link.run_past_upload(3));
       link.client().replica_for_test().flip_bit_for_test(77);  // the digest in Pull tells the server

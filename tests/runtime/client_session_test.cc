@@ -248,6 +248,8 @@ TEST(ClientSession, DrainFinishesTheExchangeFirst) {
   };
   ASSERT_TRUE(link.run_past_upload(1));
   const uint64_t begin_ms = link.now_ms;
+  link.step();
+  EXPECT_FALSE(link.is_connected()) << "no other exchange begins";
   ASSERT_TRUE(link.run_until([&] { return server.hello_count() == 2; }));
   EXPECT_EQ(link.now_ms - begin_ms, 4000U);
   EXPECT_EQ(link.client().counters().connection_failures, 0U);

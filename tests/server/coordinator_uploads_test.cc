@@ -293,17 +293,18 @@ TEST(CoordinatorUploads, TooStaleOrDroppedLateUpdatesAreRefused) {
   EXPECT_EQ(server.coordinator->counters().refusals[gs_Reason_REASON_TOO_STALE], 1U);
   EXPECT_EQ(server.coordinator->device_statuses()[3].last_reason, gs_Reason_REASON_TOO_STALE);
 
-  TestServer weighted(deadline_parameters());
-  weighted.start();
-  weighted.join(4);
-  const TestUpload stale = weighted.good_upload(3);
-  for (uint32_t device = 0; device < 3; ++device) {
-    weighted.upload(device, weighted.good_upload(device));
+  for (const uint32_t staleness : {2U, 3U}) {  // two versions are not too many
+    TestServer weighted(deadline_parameters());
+    weighted.start();
+    weighted.join(4);
+    const TestUpload stale = weighted.good_upload(3);
+    for (uint32_t i = 0; i < staleness; ++i) {
+      weighted.round(3);
+    }
+    weighted.upload(3, stale);
+    EXPECT_EQ(weighted.ack(3)->verdict, staleness == 2 ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_REFUSED);
+    EXPECT_EQ(weighted.ack(3)->reason, staleness == 2 ? gs_Reason_REASON_NONE : gs_Reason_REASON_TOO_STALE);
   }
-  weighted.round(3);
-  weighted.round(3);
-  weighted.upload(3, stale);
-  EXPECT_EQ(weighted.ack(3)->reason, gs_Reason_REASON_TOO_STALE);
 }
 
 TEST(CoordinatorUploads, PartialWorkCountsByItsSteps) {
