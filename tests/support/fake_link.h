@@ -141,6 +141,11 @@ class FakeLink {
   bool run_to_end() {
     return run_until([this] { return client().run_finished(); });
   }
+  // Until the server has this many uploads, and the device has read its answer to the last of them.
+  bool run_past_upload(size_t count) {
+    return run_until(
+        [this, count] { return server_.uploads.size() == count && client().state() == ClientState::kIdle; });
+  }
   bool run_to(ClientState state) {
     return run_until([this, state] { return client().state() == state; });
   }

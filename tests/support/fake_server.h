@@ -173,6 +173,10 @@ class FakeServer {
 
   bool is_finished() const { return replica_.version() >= run.round_count; }
   const Replica& model() const { return replica_; }
+  // How many sessions have begun, by their Hellos.
+  size_t hello_count() const {
+    return static_cast<size_t>(std::count(received.begin(), received.end(), gs_DeviceMessage_hello_tag));
+  }
 
   FakeRun run;
   std::map<uint32_t, Bytes> uploads;  // task sequence -> encoded values, as first received whole
@@ -180,7 +184,6 @@ class FakeServer {
   std::vector<pb_size_t> received;    // kinds of message, in order
   uint32_t malformed_count = 0;
   uint32_t snapshots_sent = 0;
-  uint32_t records_sent = 0;
   uint32_t duplicates = 0;
   uint32_t conflicting_uploads = 0;  // the same sequence with other bytes
   std::vector<gs_TaskRefused> refusals;
@@ -254,7 +257,6 @@ class FakeServer {
   void send_record(uint32_t version) {
     const std::vector<ServerMessage>& record = records_[version];
     std::for_each(record.begin(), record.end(), [this](const ServerMessage& piece) { send(piece); });
-    ++records_sent;
   }
 
   void send_snapshot() {

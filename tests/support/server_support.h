@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,17 @@ inline RunParameters tangent_parameters() {
   p.solver = SolverId::kGradientStream;
   p.estimator = EstimatorId::kAnalyticGradient;
   p.correction_form = CorrectionForm::kNone;
+  return p;
+}
+
+// Rounds that two of four devices may close at the deadline, and late or partial work that counts by its weight.
+inline RunParameters deadline_parameters() {
+  RunParameters p = scalar_parameters();
+  p.update_goal = 3;
+  p.update_min = 2;
+  p.late = LatePolicy::kWeight;
+  p.staleness_max = 2;
+  p.steps_min = 1;
   return p;
 }
 
@@ -227,11 +239,10 @@ class TestServer {
           break;
         case ActionKind::kPublish:
           published.push_back(action.version);
-          rounds.push_back(coordinator->last_round());
+          rounds_.push_back(coordinator->last_round());
           break;
         case ActionKind::kLog:
-          logs.push_back(action.event + " " + action.text);
-          levels[action.event] = action.level;
+          logs_.push_back({action.event + " " + action.text, action.level});
           break;
       }
     }
@@ -307,13 +318,23 @@ class TestServer {
     return message == nullptr ? nullptr : &message->body.refuse;
   }
   bool has_log(const std::string& part) const {
-    for (const std::string& line : logs) {
-      if (line.find(part) != std::string::npos) {
-        return true;
-      }
-    }
-    return false;
+    return std::any_of(logs_.begin(), logs_.end(),
+                       [&](const LogLine& line) { return line.text.find(part) != std::string::npos; });
   }
+  // How many lines begin with this.
+  size_t log_count(const std::string& begin) const {
+    return static_cast<size_t>(
+        std::count_if(logs_.begin(), logs_.end(), [&](const LogLine& line) { return line.text.starts_with(begin); }));
+  }
+  // The level of the event's last line; none: the event was never logged.
+  std::optional<LogLevel> log_level(const std::string& event) const {
+    const auto line = std::find_if(logs_.rbegin(), logs_.rend(),
+                                   [&](const LogLine& each) { return each.text.starts_with(event + " "); });
+    return line == logs_.rend() ? std::nullopt : std::optional(line->level);
+  }
+  void clear_logs() { logs_.clear(); }
+  // Of the versions published, one each.
+  const std::vector<RoundSummary>& rounds() const { return rounds_; }
   // A good upload of the device's last task; values depend on device and version only.
   TestUpload good_upload(uint32_t device) const {
     const gs_Task* issued = task(device);
@@ -338,6 +359,14 @@ class TestServer {
       pull(device, false, 0, 0);
     }
   }
+  // These devices join and answer; the version that follows is on its way to the disk.
+  void close_version_on_its_way(uint32_t count) {
+    join(count);
+    is_auto_persist = false;
+    for (uint32_t device = 0; device < count; ++device) {
+      upload(device, good_upload(device));
+    }
+  }
   // All of a round: every device pulls, trains, uploads.
   void round(uint32_t count) {
     for (uint32_t device = 0; device < count; ++device) {
@@ -357,12 +386,18 @@ class TestServer {
   std::vector<Action> sent;
   std::vector<Action> closed;
   std::vector<uint32_t> published;
-  std::vector<RoundSummary> rounds;  // that made these
-  std::vector<std::string> logs;
-  std::map<std::string, LogLevel> levels;  // of each event that was logged
-  std::map<size_t, std::string> states;    // of the coordinator, by how many records were durable when it stood still
+  std::map<size_t, std::string> states;  // of the coordinator, by how many records were durable when it stood still
   uint64_t now_ms = 1000;
   bool is_auto_persist = true;
+
+ private:
+  struct LogLine {
+    std::string text;  // the event, and its fields
+    LogLevel level;
+  };
+
+  std::vector<RoundSummary> rounds_;
+  std::vector<LogLine> logs_;
 };
 
 }  // namespace gradstream

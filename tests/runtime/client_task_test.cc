@@ -1,0 +1,397 @@
+// Runs and tasks: correction and residual, tasks that are refused, deadlines of the work, and a change of run.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/link/client.h"
+#include "tests/support/client_support.h"
+#include "tests/support/fake_link.h"
+#include "tests/support/fake_server.h"
+
+namespace gradstream {
+namespace {
+
+// ---- Correction ----
+
+// The correction is d - Gbar_i, both from what was folded; here written out in the simplest way.
+TEST(ClientTask, CorrectionIsTheFoldMinusItsOwnMean) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.client().correction() != nullptr; }));
+  const FakeRun& run = server.run;
+  const uint32_t count = run.local_step_count * run.direction_count;
+  std::vector<Real> own(count);
+  const Bytes& upload = server.uploads.begin()->second;
+  ASSERT_EQ(decode_values(Encoding::kF32, count, upload.data(), upload.size(), own.data()), Status::kOk);
+  const std::vector<Real> ghost = random_values(count, 1000);
+  const DirectionSpec directions = to_directions(server.make_welcome().body.welcome, 0);
+  std::vector<double> expected(run.shape.size());
+  std::vector<Real> u(run.shape.size());
+  for (uint32_t q = 0; q < count; ++q) {
+    fill_direction(directions, run.shape, q / run.direction_count, q % run.direction_count, u.data());
+    const double mine = static_cast<double>(own[q]) / run.local_step_count;
+    const double folded = 0.05 * static_cast<double>(ghost[q]) + 0.5 * mine;
+    for (size_t e = 0; e < u.size(); ++e) {
+      expected[e] += 16.0 / run.direction_count * (folded - mine) * static_cast<double>(u[e]);
+    }
+  }
+  ASSERT_NE(link.client().correction(), nullptr);
+  for (size_t e = 0; e < expected.size(); ++e) {
+    EXPECT_NEAR(link.client().correction()[e], expected[e], 1e-5);
+  }
+}
+
+TEST(ClientTask, VerdictsSteerTheCorrection) {
+  for (const gs_Verdict verdict : {gs_VERDICT_LATE, gs_VERDICT_REFUSED, gs_VERDICT_SUPERSEDED, gs_VERDICT_ABANDONED}) {
+    FakeDevice device;
+    FakeServer server{FakeRun{}};
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return link.client().correction() != nullptr; }));
+    server.verdicts = {verdict};
+    ASSERT_TRUE(link.run_past_upload(2));
+    ASSERT_TRUE(link.run_to(ClientState::kTrain));
+    const ClientCounters& counters = link.client().counters();
+    EXPECT_EQ(counters.updates_late, verdict == gs_VERDICT_LATE ? 1U : 0U);
+    EXPECT_EQ(counters.updates_refused, verdict == gs_VERDICT_LATE ? 0U : 1U);
+    EXPECT_EQ(link.client().correction() != nullptr, verdict == gs_VERDICT_LATE);
+    EXPECT_EQ(counters.updates_resent, 0U);
+  }
+}
+
+// The next task may come before the version that an accepted update counts in has closed.
+TEST(ClientTask, TrainsWhileItsLastUpdateWaitsForItsRecord) {
+  FakeRun run;
+  run.round_count = 8;
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.client().correction() != nullptr; }));
+  server.holds_version_open = true;
+  ASSERT_TRUE(link.run_past_upload(2));
+  ASSERT_TRUE(link.run_to(ClientState::kTrain));  // a second task for the same version
+  EXPECT_EQ(link.client().counters().corrections, 1U);
+  server.verdicts = {gs_VERDICT_TRY_LATER};
+  ASSERT_TRUE(link.run_to(ClientState::kSave));
+  server.advance(1);
+  server.holds_version_open = false;
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+}
+
+// ---- Error feedback ----
+
+// The second upload is that of a run without feedback and with one more share of what the first left out.
+TEST(ClientTask, WhatAnEncodingLeftOutGoesWithTheNextUpload) {
+  FakeRun run = feedback_run();
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().counters().residuals, run.round_count - 1);
+  EXPECT_EQ(link.client().counters().residuals_lost, 0U);
+  run.error_feedback = false;
+  FakeServer plain(run);
+  FakeDevice other;
+  FakeLink plain_link(other, plain);
+  ASSERT_TRUE(plain_link.run_to_end());
+  EXPECT_EQ(plain_link.client().counters().residuals, 0U);
+  EXPECT_EQ(server.uploads.at(1), plain.uploads.at(1));
+  EXPECT_NE(server.uploads.at(2), plain.uploads.at(2));
+}
+
+// Left out and sent are together what there was to send, as far as it is tangent.
+TEST(ClientTask, TheResidualIsWhatIsMissing) {
+  FakeRun exact = feedback_run();
+  exact.encoding = Encoding::kF32;
+  exact.error_feedback = false;
+  FakeDevice exact_device;
+  FakeServer exact_server(exact);
+  FakeLink exact_link(exact_device, exact_server);
+  ASSERT_TRUE(exact_link.run_until([&] { return exact_server.uploads.size() == 1; }));
+  FakeDevice device;
+  FakeServer server(feedback_run());
+  server.holds_version_open = true;
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return server.uploads.size() == 1; }));
+  const Shape shape = server.run.shape;
+  std::vector<Real> whole(shape.size()), sent(shape.size());
+  const Bytes& whole_bytes = exact_server.uploads.at(1);
+  const Bytes& bytes = server.uploads.at(1);
+  ASSERT_EQ(decode_values(Encoding::kF32, shape.size(), whole_bytes.data(), whole_bytes.size(), whole.data()),
+            Status::kOk);
+  ASSERT_EQ(decode_values(Encoding::kInt8, shape.size(), bytes.data(), bytes.size(), sent.data()), Status::kOk);
+  TestArena memory;
+  for (size_t e = 0; e < shape.size(); ++e) {
+    whole[e] -= sent[e];
+  }
+  ASSERT_EQ(kStiefelOps.project_tangent(shape, server.model().model(), whole.data(), whole.data(), memory.arena),
+            Status::kOk);
+  ASSERT_NE(link.client().residual(), nullptr);
+  Real norm = 0;
+  for (size_t e = 0; e < shape.size(); ++e) {
+    EXPECT_NEAR(link.client().residual()[e] * static_cast<Real>(server.run.local_step_count), whole[e], 1e-7);
+    norm += whole[e] * whole[e];
+  }
+  EXPECT_GT(norm, 0);
+}
+
+// An upload that counts nowhere is made good by the next one whole: the same task again is the same upload.
+TEST(ClientTask, VerdictsSteerTheResidual) {
+  for (const gs_Verdict verdict : {gs_VERDICT_REFUSED, gs_VERDICT_SUPERSEDED, gs_VERDICT_ABANDONED}) {
+    FakeDevice device;
+    FakeServer server(feedback_run());
+    server.verdicts = {gs_VERDICT_FOLDED, verdict};
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return server.uploads.size() == 3; }));
+    EXPECT_NE(server.uploads.at(1), server.uploads.at(2));
+    EXPECT_EQ(server.uploads.at(2), server.uploads.at(3)) << verdict;
+  }
+  FakeDevice device;
+  FakeServer server(feedback_run());
+  server.verdicts = {gs_VERDICT_REFUSED, gs_VERDICT_TRY_LATER, gs_VERDICT_LATE};
+  server.holds_version_open = true;  // every task is of version 0
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return server.uploads.size() == 3; }));
+  EXPECT_EQ(server.uploads.at(1), server.uploads.at(2));  // nothing had been accepted
+  EXPECT_NE(server.uploads.at(2), server.uploads.at(3));
+  EXPECT_EQ(server.conflicting_uploads, 0U);
+}
+
+// ---- Partial work ----
+
+TEST(ClientTask, PartialWorkWhenTheDeadlineComes) {
+  FakeRun run;
+  run.local_step_count = 10;
+  run.steps_min = 2;
+  run.deadline_ms = 1000;
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  link.step_ms = 190;
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(server.steps_done, (std::vector<uint32_t>{5, 5, 5, 5}));  // a sixth would end at 1,140 ms
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+  EXPECT_EQ(link.client().counters().corrections, 4U);
+}
+
+TEST(ClientTask, BelowTheLeastStepsTheWorkGoesOn) {
+  FakeRun run;
+  run.local_step_count = 10;
+  run.steps_min = 4;
+  run.deadline_ms = 1000;
+  FakeDevice device;
+  FakeServer server(run);
+  FakeLink link(device, server);
+  link.step_ms = 600;
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(server.steps_done, (std::vector<uint32_t>{4, 4, 4, 4}));
+}
+
+// ---- Refused tasks and runs ----
+
+gs_Reason reason_after(const std::function<void(gs_Task&)>& change, FakeDevice& device) {
+  FakeServer server{FakeRun{}};
+  uint32_t changes = 0;
+  server.edit = [&](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag && changes++ == 0) {
+      change(message.body.task);
+    }
+  };
+  FakeLink link(device, server);
+  EXPECT_TRUE(link.run_to_end());  // the second task is a good one, and nothing is broken
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+  EXPECT_EQ(link.client().counters().tasks_refused, 1U);
+  EXPECT_EQ(link.client().counters().sessions, 1U);
+  EXPECT_EQ(server.refusals.size(), 1U);
+  return server.refusals.empty() ? gs_REASON_NONE : server.refusals[0].reason;
+}
+
+TEST(ClientTask, RefusesTasksByName) {
+  FakeDevice device;
+  device.config.has_storage = false;
+  const auto reason = [&](const std::function<void(gs_Task&)>& change) { return reason_after(change, device); };
+  EXPECT_EQ(reason([](gs_Task& t) { t.problem[0] = 'x'; }), gs_REASON_TASK_UNIMPLEMENTED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.solver = gs_SOLVER_NONE; }), gs_REASON_TASK_UNIMPLEMENTED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.local_step_count = 0; }), gs_REASON_MALFORMED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.local_step_count = 0xffffffff; }), gs_REASON_MALFORMED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.steps_min = 3; }), gs_REASON_MALFORMED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.step_size = 0; }), gs_REASON_MALFORMED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.smoothing = 0; }), gs_REASON_MALFORMED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.encoding = gs_ENCODING_NONE; }), gs_REASON_MALFORMED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.encoding = gs_ENCODING_F64; }), gs_REASON_MALFORMED);
+  EXPECT_EQ(reason([](gs_Task& t) { t.batch_mode = gs_BATCH_MODE_NONE; }), gs_REASON_MALFORMED);
+  const auto uploads_a_tangent = [](gs_Task& t) {
+    t.estimator = gs_ESTIMATOR_ANALYTIC_GRADIENT;
+    t.use_correction = false;
+  };
+  EXPECT_EQ(reason(uploads_a_tangent), gs_REASON_MALFORMED);  // the run is of scalars
+}
+
+TEST(ClientTask, DataThatDoNotHaveTheRunsRowsAreNamed) {
+  FakeDevice device(7);  // the run has 8
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+  EXPECT_EQ(server.refusals[0].reason, gs_REASON_WRONG_SHAPE);
+}
+
+TEST(ClientTask, ATaskBeyondItsMemoryIsRefused) {
+  FakeDevice device(8, 2000);
+  device.config.has_storage = false;
+  EXPECT_EQ(reason_after([](gs_Task& t) { t.local_step_count = 256; }, device), gs_REASON_OUT_OF_MEMORY);
+}
+
+TEST(ClientTask, ARunBeyondItsMemoryOrItsImageIsRefused) {
+  FakeDevice device(8, 100);
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return server.refusals.size() == 2; }));
+  EXPECT_EQ(server.refusals[0].task_sequence, 0U);
+  EXPECT_EQ(server.refusals[0].reason, gs_REASON_OUT_OF_MEMORY);
+  EXPECT_EQ(link.client().counters().sessions, 2U);
+  server.intercept = [&](const DeviceMessage& message) {  // a server that answers with its own window
+    if (message.which_body == gs_DeviceMessage_task_refused_tag) {
+      server.run.retry = {30000, 30000};
+      server.send(server.make_wait(gs_WAIT_CAUSE_NOT_CAPABLE));
+      return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(link.run_until([&] { return server.hello_count() == 4; }));
+  EXPECT_GE(link.connect_times[3] - link.connect_times[2], 30000U);
+  EXPECT_EQ(link.client().counters().malformed_frames, 0U);
+  FakeDevice other;
+  other.config.registry.manifolds = other.config.registry.manifolds.first(1);
+  FakeServer second{FakeRun{}};
+  FakeLink other_link(other, second);
+  ASSERT_TRUE(other_link.run_until([&] { return second.refusals.size() == 1; }));
+  EXPECT_EQ(second.refusals[0].reason, gs_REASON_TASK_UNIMPLEMENTED);
+}
+
+TEST(ClientTask, AProductThatItCannotHoldIsRefused) {
+  const Parts parts = {2, {{&kStiefelOps, {2, 2}}, {&kSphereOps, {4, 1}}}};
+  struct Case {
+    void (*spoil)(gs_Welcome&);
+    gs_Reason reason;
+  };
+  const Case cases[] = {
+      {[](gs_Welcome& m) { m.manifold_parts_count = 0; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[1].rows = 5; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0].rows = 1; }, gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) {
+         m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}};
+       },
+       gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0].retraction = gs_RETRACTION_SECOND_ORDER; },
+       gs_REASON_TASK_UNIMPLEMENTED},
+      {[](gs_Welcome& m) {
+         m.manifold = gs_MANIFOLD_EUCLIDEAN;
+         m.retraction = gs_RETRACTION_DEFAULT;
+       },
+       gs_REASON_MALFORMED},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(&one - cases);
+    FakeDevice device;
+    device.config.registry.manifolds = all_manifolds();
+    FakeServer server(product_run(parts, StreamKind::kScalarStream));
+    server.edit = [&](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_welcome_tag) {
+        one.spoil(message.body.welcome);
+      }
+    };
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+    EXPECT_EQ(server.refusals[0].reason, one.reason);
+    EXPECT_EQ(link.client().counters().tasks_done, 0U);
+  }
+}
+
+TEST(ClientTask, AStepThatFailsOnItsDataIsReported) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 1; }));
+  device.samples.read_status = Status::kNotFinite;
+  ASSERT_TRUE(link.run_until([&] { return server.refusals.size() == 1; }));
+  EXPECT_EQ(server.refusals[0].reason, gs_REASON_NOT_FINITE);
+  EXPECT_EQ(server.refusals[0].task_sequence, 1U);
+  device.samples.read_status = Status::kOk;
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+}
+
+// ---- Another run ----
+
+// The same client, never reset, meets another server after so many of its updates were answered; to the end of that
+// run.
+void meet_another(FakeLink& link, uint32_t upload_count, FakeServer& second) {
+  ASSERT_TRUE(link.run_past_upload(upload_count));
+  link.break_connection();
+  Client& client = link.client();
+  ASSERT_EQ(client.poll(link.now_ms += 10000).kind, ClientActionKind::kConnect);
+  client.on_connected(link.now_ms);
+  FrameReader reader;
+  while (!client.run_finished()) {
+    const ClientAction action = client.poll(link.now_ms);
+    if (action.kind == ClientActionKind::kSend) {
+      second.on_bytes(Bytes(action.bytes.begin(), action.bytes.end()));
+      client.on_sent(link.now_ms);
+    } else if (action.kind == ClientActionKind::kSave) {
+      ASSERT_EQ(client.replica().digest(), second.model().digest());  // the work has not touched the model
+      client.on_saved(Status::kOk, link.now_ms);
+    } else if (action.kind != ClientActionKind::kSaveStep) {
+      ASSERT_EQ(action.kind, ClientActionKind::kWait);
+      link.now_ms = std::max(link.now_ms, action.wake_ms);
+    }
+    Bytes bytes;
+    bytes.swap(second.output());
+    std::span<const uint8_t> rest = bytes;
+    while (!rest.empty()) {
+      rest = rest.subspan(reader.feed(rest));
+      if (reader.has_frame()) {
+        client.on_frame(reader.payload(), link.now_ms);
+        reader.pop();
+      }
+    }
+  }
+  EXPECT_EQ(client.counters().runs_dropped, 1U);
+}
+
+TEST(ClientTask, AnotherRunBeginsAnew) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  FakeRun other = sphere_run();
+  other.run = 2;
+  FakeServer second(other);
+  ASSERT_NO_FATAL_FAILURE(meet_another(link, 2, second));
+  EXPECT_EQ(link.client().replica().digest(), second.model().digest());
+  EXPECT_EQ(link.client().replica().shape(), (Shape{8, 1}));
+}
+
+// A run with corrections exchanges its two uploads' places; a run that keeps one upload must not write to the other's.
+TEST(ClientTask, ARunThatKeepsFewerUploadsBeginsAnew) {
+  FakeRun other = tangent_run();
+  other.run = 2;
+  other.shape = {8, 8};
+  FakeDevice fresh;
+  FakeServer undisturbed(other);
+  FakeLink direct(fresh, undisturbed);
+  ASSERT_TRUE(direct.run_to_end());
+  FakeDevice device;
+  FakeServer server{sphere_run()};  // a smaller model: its second upload lies in the middle of the next model
+  FakeServer second(other);
+  FakeLink link(device, server);
+  ASSERT_NO_FATAL_FAILURE(meet_another(link, 1, second));
+  expect_same_end(second, link.client(), undisturbed);
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,161 @@
+// When a version opens and closes, is extended or stalls, and how a run ends.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/coordinator/coordinator.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(CoordinatorRounds, OpensVersionZeroWhenEnoughDevicesAreEnrolled) {
+  TestServer server(scalar_parameters(), 3);
+  server.start();
+  EXPECT_TRUE(server.published.empty());
+  EXPECT_TRUE(server.has_log("run_waiting enrolled=3 wanted=4"));
+  server.hello(0);
+  server.pull(0, false, 0, 0);
+  ASSERT_NE(server.wait(0), nullptr);
+  EXPECT_EQ(server.task(0), nullptr);
+  server.names.push_back("d3");
+  server.coordinator->on_device_added("d3", server.now_ms);
+  server.collect();
+  EXPECT_THAT(server.published, testing::ElementsAre(0));
+  server.pull(0, false, 0, 0);
+  EXPECT_NE(server.task(0), nullptr);
+}
+
+TEST(CoordinatorRounds, OneDigestForAnyOrderOfArrival) {
+  for (const bool is_scalar : {true, false}) {
+    std::vector<uint32_t> order = {0, 1, 2, 3};
+    std::vector<uint64_t> digests;
+    do {
+      TestServer server(is_scalar ? scalar_parameters() : tangent_parameters());
+      server.start();
+      server.join(4);
+      for (const uint32_t device : order) {
+        server.upload(device, server.good_upload(device));
+      }
+      EXPECT_THAT(server.published, testing::ElementsAre(0, 1));
+      digests.push_back(server.coordinator->model().digest());
+    } while (std::next_permutation(order.begin(), order.end()));
+    EXPECT_EQ(digests.size(), 24U);
+    EXPECT_EQ(std::count(digests.begin(), digests.end(), digests[0]), 24);
+  }
+}
+
+TEST(CoordinatorRounds, AtTheDeadlineEnoughAnswersCloseTheRound) {
+  TestServer server(deadline_parameters());
+  server.start();
+  server.join(4);
+  server.upload(0, server.good_upload(0));
+  server.upload(1, server.good_upload(1));
+  EXPECT_EQ(server.coordinator->next_tick_ms(), 2000U);
+  server.tick_at(1999);
+  EXPECT_EQ(server.coordinator->durable_version(), 0U);
+  server.tick_at(2000);
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+  EXPECT_TRUE(server.has_log("trigger=deadline folded=2 late=0 partial=0 missing=d2,d3"));
+  const RoundSummary& round = server.coordinator->last_round();
+  EXPECT_EQ(round.asked, 4U);
+  EXPECT_EQ(round.wanted, 2U) << "at the deadline fewer are enough";
+  EXPECT_EQ(round.time_ms - round.opened_ms, 1000U);
+}
+
+TEST(CoordinatorRounds, TooFewAnswersExtendThenStallTheRoundByName) {
+  TestServer server(deadline_parameters());
+  server.start();
+  server.join(4);
+  server.upload(0, server.good_upload(0));
+  server.tick_at(2000);
+  EXPECT_TRUE(server.has_log("round_extended version=0 answers=1 wanted=2 missing=d1,d2,d3"));
+  const RoundProgressView view = server.coordinator->round_progress();
+  EXPECT_EQ(std::vector<uint64_t>({view.answers, view.wanted, view.extensions, view.opened_ms, view.deadline_ms}),
+            std::vector<uint64_t>({1, 2, 1, 1000, 3000}));
+  server.tick_at(3000);
+  EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
+  server.tick_at(4000);
+  EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);
+  EXPECT_TRUE(server.has_log("run_stalled version=0 answers=1 wanted=2 missing=d1,d2,d3"));
+  EXPECT_EQ(server.coordinator->counters().rounds_extended, 2U);
+  EXPECT_EQ(server.coordinator->next_tick_ms(), UINT64_MAX);
+  server.pull(0);
+  EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_STALLED);
+  server.upload(3, server.good_upload(3));
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+  EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_ACTIVE);
+  EXPECT_TRUE(server.has_log("trigger=stall_ended"));
+  EXPECT_EQ(server.coordinator->last_round().extensions, 2U);
+  EXPECT_EQ(server.coordinator->next_tick_ms(), 5000U);
+}
+
+TEST(CoordinatorRounds, ARevokedDeviceIsNotWaitedFor) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  for (uint32_t device = 0; device < 3; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  EXPECT_EQ(server.coordinator->durable_version(), 0U);
+  server.coordinator->on_device_revoked(3, server.now_ms);
+  server.collect();
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+  EXPECT_EQ(server.refuse(3)->reason, gs_Reason_REASON_REVOKED);
+}
+
+TEST(CoordinatorRounds, TheLastRoundFinishesTheRun) {
+  RunParameters p = scalar_parameters();
+  p.round_count = 2;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  server.round(4);
+  server.round(4);
+  EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_FINISHED);
+  EXPECT_EQ(server.coordinator->next_tick_ms(), UINT64_MAX);
+  server.sent.clear();
+  server.pull(0, false, 0, 0);  // still brings the last model
+  EXPECT_NE(server.last(0, gs_ServerMessage_snapshot_chunk_tag), nullptr);
+  EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_FINISHED);
+  EXPECT_EQ(server.task(0), nullptr);
+}
+
+TEST(CoordinatorRounds, AStoppedRunGivesNoTasks) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  server.coordinator->stop(server.now_ms);
+  server.collect();
+  server.pull(0);
+  EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_STOPPED);
+  server.upload(1, server.good_upload(1));
+  EXPECT_EQ(server.ack(1)->reason, gs_Reason_REASON_TOO_STALE);
+  server.restart();
+  EXPECT_EQ(server.coordinator->run_state(), gs_RunState_RUN_STATE_STOPPED);
+}
+
+TEST(CoordinatorRounds, UpdatesThatMakeNoStepLeaveTheModel) {
+  RunParameters p = tangent_parameters();
+  p.manifold = ManifoldId::kEuclidean;
+  p.fold_scale_log2 = 0;
+  p.server_step = 3e38F;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  const uint64_t digest = server.coordinator->model().digest();
+  for (uint32_t device = 0; device < 4; ++device) {
+    TestUpload upload = server.good_upload(device);
+    std::fill(upload.values.begin(), upload.values.end(), 1e9F);
+    server.upload(device, upload);
+  }
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+  EXPECT_EQ(server.coordinator->model().digest(), digest);
+  EXPECT_TRUE(server.has_log("step_failed version=1"));
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,394 @@
+// Sessions, the limit of their messages, tasks, and how a device comes up to date.
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "server/coordinator/coordinator.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+// ---- Hello ----
+
+TEST(CoordinatorSessions, WelcomeSaysWhatTheRunIs) {
+  RunParameters p = scalar_parameters();
+  p.group_count = 2;
+  TestServer server(p);
+  server.start();
+  server.hello(3);
+  const ServerMessage* message = server.last(3, gs_ServerMessage_welcome_tag);
+  ASSERT_NE(message, nullptr);
+  const gs_Welcome& welcome = message->body.welcome;
+  EXPECT_EQ(welcome.run, 7U);
+  EXPECT_EQ(welcome.parameters_digest, parameters_digest(p));
+  EXPECT_EQ(welcome.rows, 16U);
+  EXPECT_EQ(welcome.cols, 2U);
+  EXPECT_EQ(welcome.direction_count, 4U);
+  EXPECT_EQ(welcome.client_index, 3U);
+  EXPECT_EQ(welcome.group, 1U);
+  EXPECT_TRUE(welcome.shared_directions);
+}
+
+TEST(CoordinatorSessions, RefusesBadHellosByName) {
+  TestServer server(scalar_parameters());
+  server.start();
+  gs_Hello hello = good_hello(1);
+  hello.protocol_version = 9;
+  server.hello(0, hello);
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_PROTOCOL_VERSION);
+  hello = good_hello(1);
+  hello.run = 8;
+  server.hello(0, hello);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_UNKNOWN_RUN);
+  server.hello(4);  // not enrolled
+  EXPECT_EQ(server.refuse(4)->reason, gs_Reason_REASON_UNKNOWN_RUN);
+  server.coordinator->on_device_revoked(1, server.now_ms);
+  server.hello(1);
+  EXPECT_EQ(server.refuse(1)->reason, gs_Reason_REASON_REVOKED);
+  EXPECT_EQ(server.closed.size(), 4U);
+  EXPECT_EQ(server.coordinator->round_progress().asked, 3U);
+  server.coordinator->on_device_restored(1, server.now_ms);
+  server.coordinator->on_device_restored(1, server.now_ms);
+  EXPECT_EQ(server.coordinator->round_progress().asked, 4U) << "once";
+  server.hello(1);
+  EXPECT_EQ(server.closed.size(), 4U) << "and it is let in again";
+}
+
+TEST(CoordinatorSessions, NothingComesBeforeHelloAndHelloOnce) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.pull(0, false, 0, 0);
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  server.hello(1);
+  DeviceMessage again = {};
+  again.which_body = gs_DeviceMessage_hello_tag;
+  again.body.hello = good_hello(1);
+  server.send(1, again);
+  EXPECT_EQ(server.refuse(1)->reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  EXPECT_EQ(server.coordinator->counters().messages_unexpected, 2U);
+}
+
+TEST(CoordinatorSessions, TheNewerSessionOfADeviceWins) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.hello(0);
+  const SessionId old = server.session(0);
+  server.hello(0);
+  ASSERT_EQ(server.closed.size(), 1U);
+  EXPECT_EQ(server.closed[0].session, old);
+  EXPECT_EQ(server.closed[0].reason, gs_Reason_REASON_NEWER_SESSION);
+  EXPECT_EQ(server.coordinator->counters().sessions_replaced, 1U);
+  server.coordinator->on_session_closed(old, server.now_ms);
+  EXPECT_TRUE(server.coordinator->device_statuses()[0].connected);
+}
+
+TEST(CoordinatorSessions, ADisabledDeviceIsToldThatItMayComeBack) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  server.coordinator->on_device_disabled(1, server.now_ms);
+  server.collect();
+  EXPECT_EQ(server.refuse(1)->reason, gs_Reason_REASON_INACTIVE);
+  server.coordinator->on_device_revoked(1, server.now_ms);  // for good now
+  server.hello(1);
+  EXPECT_EQ(server.refuse(1)->reason, gs_Reason_REASON_REVOKED);
+}
+
+TEST(CoordinatorSessions, AReportIsLoggedOnceASessionAndSafely) {
+  TestServer server(scalar_parameters());
+  server.start();
+  gs_Hello hello = good_hello(1);
+  std::strcpy(hello.firmware_version, "1.2-a\" event=\nx");
+  std::strcpy(hello.board, "pico=2\x7f");
+  server.hello(0, hello);
+  DeviceMessage message = {};
+  message.which_body = gs_DeviceMessage_status_report_tag;
+  message.body.status_report.uptime_s = 5;
+  message.body.status_report.stack_high_water = 900;
+  message.body.status_report.tasks_done = 3;
+  server.send(0, message);
+  EXPECT_TRUE(
+      server.has_log("device_report device=d0 board=\"pico=2\\x7f\" "
+                     "firmware_version=\"1.2-a\\\" event=\\x0ax\" uptime_s=5"));
+  EXPECT_TRUE(server.has_log("stack_high_water=900"));
+  EXPECT_TRUE(server.has_log("tasks_done=3"));
+  server.clear_logs();
+  server.send(0, message);
+  EXPECT_FALSE(server.has_log("device_report"));
+  server.hello(0, hello);
+  server.send(0, message);
+  EXPECT_TRUE(server.has_log("device_report"));
+}
+
+// ---- Tasks ----
+
+TEST(CoordinatorSessions, AnImageWithoutTheSolverGetsNoTask) {
+  TestServer server(scalar_parameters());
+  server.start();
+  gs_Hello hello = good_hello(1);
+  hello.capabilities.solvers = 1U << gs_Solver_SOLVER_GRADIENT_STREAM;
+  server.hello(0, hello);
+  server.pull(0, false, 0, 0);
+  ASSERT_NE(server.wait(0), nullptr);
+  EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
+  server.hello(1);
+  server.pull(1, false, 0, 0);
+  DeviceMessage refused = {};
+  refused.which_body = gs_DeviceMessage_task_refused_tag;
+  refused.body.task_refused = {server.task(1)->task_sequence, gs_Reason_REASON_OUT_OF_MEMORY};
+  server.send(1, refused);
+  EXPECT_EQ(server.wait(1)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
+  EXPECT_EQ(server.coordinator->counters().tasks_refused, 1U);
+  EXPECT_EQ(server.coordinator->counters().updates_refused, 0U) << "no update has come";
+  EXPECT_FALSE(server.has_log("update_refused"));
+}
+
+TEST(CoordinatorSessions, ARefusedDeviceStaysAwayHoweverShortTheWindowsOfTheRun) {
+  RunParameters p = scalar_parameters();
+  p.retry_min_ms = 5;
+  p.retry_max_ms = 10;
+  TestServer server(p);
+  server.start();
+  const auto is_long = [](const gs_RetryWindow& window) {
+    return window.min_ms >= kRefusedRetryMinMs && window.max_ms >= 2 * kRefusedRetryMinMs;
+  };
+  gs_Hello hello = good_hello(1);
+  hello.capabilities.solvers = 0;
+  server.hello(0, hello);
+  server.pull(0, false, 0, 0);
+  ASSERT_NE(server.wait(0), nullptr);
+  EXPECT_TRUE(is_long(server.wait(0)->retry)) << "an image that cannot do the run";
+  hello.run = 8;
+  server.hello(0, hello);
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_TRUE(is_long(server.refuse(0)->retry)) << "a run that is not here";
+  server.hello(1);
+  server.pull(1, false, 0, 0);
+  for (int i = 0; i < 3; ++i) {
+    TestUpload upload = server.good_upload(1);
+    upload.crc_error = 1;
+    server.upload(1, upload);
+    EXPECT_LT(server.ack(1)->retry.max_ms, kRefusedRetryMinMs) << "the next task may go well";
+    server.pull(1);
+  }
+  ASSERT_NE(server.wait(1), nullptr);
+  EXPECT_TRUE(is_long(server.wait(1)->retry)) << "three refusals in one version";
+  server.hello(2);
+  server.pull(2, false, 0, 0);
+  server.upload(2, server.good_upload(2));
+  EXPECT_EQ(server.ack(2)->retry.max_ms, 10U) << "nobody else waits longer";
+}
+
+TEST(CoordinatorSessions, AnOpenTaskIsIssuedAgainWithItsSequence) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(1);
+  EXPECT_EQ(server.task(0)->task_sequence, 1U);
+  server.hello(0);
+  server.pull(0);
+  EXPECT_EQ(server.task(0)->task_sequence, 1U);
+  EXPECT_EQ(server.coordinator->counters().tasks_issued, 1U);
+}
+
+TEST(CoordinatorSessions, ALostTaskIsAbandonedAndANewOneIssued) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  gs_Hello hello = good_hello(1);
+  hello.lost_task_sequence = 1;
+  server.hello(0, hello);
+  EXPECT_TRUE(server.last(0, gs_ServerMessage_welcome_tag)->body.welcome.abandoned);
+  server.pull(0);
+  EXPECT_EQ(server.task(0)->task_sequence, 2U);
+  TestUpload old = server.good_upload(0);
+  old.task_sequence = 1;
+  server.upload(0, old);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_ABANDONED);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+  server.hello(1);
+  server.pull(1, false, 0, 0);  // it lost its model, and its work with it
+  EXPECT_EQ(server.task(1)->task_sequence, 2U);
+  EXPECT_EQ(server.coordinator->counters().tasks_abandoned, 2U);
+}
+
+TEST(CoordinatorSessions, AfterThreeRefusalsADeviceWaitsForTheNextVersion) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(1);
+  for (int i = 0; i < 3; ++i) {
+    TestUpload upload = server.good_upload(0);
+    upload.crc_error = 1;
+    server.upload(0, upload);
+    server.pull(0);
+  }
+  EXPECT_EQ(server.task(0)->task_sequence, 3U);
+  EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN);
+}
+
+// ---- The limit of messages ----
+
+// What is sent beyond the limit changes nothing of the run.
+TEST(CoordinatorSessions, AFloodOfOneDeviceIsToldToComeLaterAndTheRunGoesOn) {
+  TestServer calm(scalar_parameters());
+  TestServer server(scalar_parameters());
+  for (TestServer* const each : {&calm, &server}) {
+    each->start();
+    each->coordinator->set_limits({{10, 5}});
+    each->join(4);
+  }
+  const TestUpload upload = server.good_upload(0);
+  for (int i = 0; i < 3; ++i) {  // after Hello and Pull
+    server.upload(0, upload);
+    EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED) << i;
+  }
+  EXPECT_EQ(server.coordinator->counters().messages_over_rate, 0U);
+  const size_t records = server.store.records().size();
+  server.upload(0, upload);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_TRY_LATER);
+  EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  EXPECT_GE(server.ack(0)->retry.min_ms, kRefusedRetryMinMs);
+  EXPECT_TRUE(server.closed.empty());
+  server.upload(0, upload);  // it does not wait
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  EXPECT_GE(server.refuse(0)->retry.min_ms, kRefusedRetryMinMs);
+  EXPECT_EQ(server.closed.size(), 1U);
+  for (int i = 0; i < 20; ++i) {
+    server.hello(0);
+    ASSERT_NE(server.refuse(0), nullptr) << "a new session is none the better for it";
+    EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  }
+  EXPECT_EQ(server.coordinator->counters().messages_over_rate, 22U);
+  EXPECT_EQ(server.store.records().size(), records);
+  EXPECT_EQ(server.log_count("rate_limited device=d0"), 1U);
+  calm.upload(0, upload);
+  for (uint32_t device = 1; device < 4; ++device) {
+    calm.upload(device, calm.good_upload(device));
+    server.upload(device, server.good_upload(device));
+  }
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+  server.now_ms += kRefusedRetryMinMs;
+  server.hello(0);
+  server.pull(0, false, 0, 0);
+  EXPECT_EQ(server.task(0)->version, 1U) << "who comes back in its time is served";
+  EXPECT_EQ(server.coordinator->model().digest(), calm.coordinator->model().digest());
+}
+
+TEST(CoordinatorSessions, ALimitedUploadIsAnsweredAfterItsLastPiece) {
+  RunParameters p = tangent_parameters();
+  p.shape = {64, 8};
+  TestServer server(p);
+  server.start();
+  server.join(1);
+  server.coordinator->set_limits({{1, 1}});
+  server.pull(0);  // the only message of this second
+  const std::vector<DeviceMessage> pieces = upload_messages(server.good_upload(0));
+  ASSERT_EQ(pieces.size(), 3U);
+  for (const DeviceMessage& piece : pieces) {
+    EXPECT_EQ(server.ack(0), nullptr);
+    server.send(0, piece);
+  }
+  ASSERT_NE(server.ack(0), nullptr);
+  EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_RATE_LIMIT);
+  EXPECT_EQ(server.coordinator->counters().messages_over_rate, 1U);
+  server.now_ms += kRefusedRetryMinMs;
+  for (const DeviceMessage& piece : pieces) {
+    server.send(0, piece);
+  }
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+}
+
+// ---- Bringing devices up to date ----
+
+void feed(const TestServer& server, uint32_t device, TestReplica* replica) {
+  for (const Action& action : server.sent) {
+    if (action.session != server.session(device)) {
+      continue;
+    }
+    if (action.message.which_body == gs_ServerMessage_snapshot_chunk_tag) {
+      EXPECT_TRUE(replica->take(action.message.body.snapshot_chunk));
+    } else if (action.message.which_body == gs_ServerMessage_log_chunk_tag) {
+      EXPECT_TRUE(replica->take(action.message.body.log_chunk));
+    }
+  }
+}
+
+TEST(CoordinatorSessions, AHundredMissedVersionsComeThroughTheLog) {
+  RunParameters p = scalar_parameters();
+  p.update_goal = 3;
+  p.log_size_max = 1 << 20;
+  p.record_encoding = Encoding::kInt8;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  TestReplica replica(p);
+  feed(server, 3, &replica);
+  EXPECT_EQ(replica.replica.version(), 0U);
+  for (int i = 0; i < 100; ++i) {
+    server.round(3);
+  }
+  ASSERT_EQ(server.coordinator->durable_version(), 100U);
+  server.sent.clear();
+  server.pull(3, true, 0, replica.replica.digest());
+  feed(server, 3, &replica);
+  EXPECT_EQ(replica.records, 100U);
+  EXPECT_EQ(replica.snapshots, 1U);
+  EXPECT_EQ(replica.replica.version(), 100U);
+  EXPECT_EQ(replica.replica.digest(), server.coordinator->model().digest());
+}
+
+TEST(CoordinatorSessions, ALongerLogIsReplacedByASnapshot) {
+  RunParameters p = scalar_parameters();
+  p.update_goal = 3;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  TestReplica replica(p);
+  feed(server, 3, &replica);
+  const uint64_t digest = replica.replica.digest();
+  server.round(3);
+  server.sent.clear();
+  server.pull(3, true, 0, digest);  // 48 bytes against 128
+  EXPECT_NE(server.last(3, gs_ServerMessage_log_chunk_tag), nullptr);
+  EXPECT_EQ(server.last(3, gs_ServerMessage_snapshot_chunk_tag), nullptr);
+  for (int i = 0; i < 3; ++i) {
+    server.round(3);
+  }
+  server.sent.clear();
+  server.pull(3, true, 0, digest);
+  EXPECT_EQ(server.last(3, gs_ServerMessage_log_chunk_tag), nullptr);
+  EXPECT_NE(server.last(3, gs_ServerMessage_snapshot_chunk_tag), nullptr);
+  EXPECT_TRUE(server.has_log("cause=shorter"));
+}
+
+TEST(CoordinatorSessions, AWrongModelIsRepairedAtItsOwnVersionThenByRecords) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  TestReplica replica(server.parameters);
+  feed(server, 0, &replica);
+  server.round(4);
+  replica.replica.flip_bit_for_test(17);
+  server.sent.clear();
+  server.pull(0, true, 0, replica.replica.digest());
+  feed(server, 0, &replica);
+  EXPECT_EQ(replica.snapshots, 2U);
+  EXPECT_EQ(replica.records, 1U);
+  EXPECT_EQ(replica.replica.digest(), server.coordinator->model().digest());
+  EXPECT_EQ(server.coordinator->counters().digest_mismatches, 1U);
+  EXPECT_TRUE(server.has_log("digest_mismatch device=d0 version=0"));
+  server.sent.clear();
+  server.pull(0, true, 55, 1);  // a version that never was
+  feed(server, 0, &replica);
+  EXPECT_EQ(replica.snapshots, 3U);
+  EXPECT_EQ(server.coordinator->counters().digest_mismatches, 1U) << "no fault of its memory";
+  EXPECT_EQ(server.coordinator->counters().devices_ahead, 1U);
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,335 @@
+// What an upload is worth: its verdict, once and for all, the reason of a refusal, and the weight of late or partial
+// work.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "server/coordinator/coordinator.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+// ---- Exactly once ----
+
+// Reset before it had saved what follows from the Ack, while its next task had already been given up.
+TEST(CoordinatorUploads, AnAcceptedUpdateKeepsItsVerdictWhenTheNextTaskIsAbandoned) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = server.good_upload(0);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  server.pull(0);
+  ASSERT_NE(server.task(0), nullptr);
+  ASSERT_EQ(server.task(0)->task_sequence, 2U);
+  server.hello(0);
+  server.pull(0, false, 0, 0);  // half a snapshot
+  ASSERT_EQ(server.task(0)->task_sequence, 3U);
+  server.hello(0);
+  server.upload(0, first);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.ack(0)->version, 1U);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+}
+
+TEST(CoordinatorUploads, DuplicatesGetTheFirstVerdict) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = server.good_upload(0);
+  server.upload(0, first);
+  EXPECT_FALSE(server.ack(0)->duplicate);
+  const std::string before = server.coordinator->state_text();
+  server.upload(0, first);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.ack(0)->version, 1U);
+  EXPECT_EQ(server.coordinator->state_text(), before);
+  for (uint32_t device = 1; device < 4; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  server.pull(0);
+  server.upload(0, first);  // sequence 2 is open, 1 was judged
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+  server.upload(0, server.good_upload(0));
+  server.upload(0, first);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_SUPERSEDED);
+  TestUpload unknown = server.good_upload(0);
+  unknown.task_sequence = 99;
+  server.upload(0, unknown);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_REFUSED);
+  EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_UNKNOWN_TASK);
+}
+
+TEST(CoordinatorUploads, AnUpdateThatChangesUnderItsTaskIsNamedAndCountsNoMore) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = server.good_upload(0);
+  server.upload(0, first);
+  server.upload(0, first);
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 0U);
+  const std::string before = server.coordinator->state_text();
+  TestUpload other = first;
+  other.values[0] += 1;
+  server.upload(0, other);
+  EXPECT_TRUE(server.ack(0)->duplicate);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 1U);
+  EXPECT_TRUE(server.has_log("update_changed device=d0 task=1 reason=corrupt"));
+  EXPECT_EQ(server.coordinator->state_text(), before);
+  // The next task has another content by right.
+  for (uint32_t device = 1; device < 4; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  server.pull(0);
+  server.upload(0, server.good_upload(0));
+  EXPECT_EQ(server.coordinator->counters().updates_changed, 1U);
+}
+
+TEST(CoordinatorUploads, ASupersededVerdictWaitsForTheRecordsThatSupersede) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const TestUpload first = server.good_upload(0);
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  server.pull(0);
+  server.is_auto_persist = false;
+  server.upload(0, server.good_upload(0));
+  server.hello(0);
+  server.upload(0, first);
+  EXPECT_EQ(server.ack(0), nullptr) << "the record of task 2 is not durable";
+  server.persist();
+  ASSERT_NE(server.ack(0), nullptr);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_SUPERSEDED);
+}
+
+// ---- Refusals ----
+
+TEST(CoordinatorUploads, RefusesEachBadUploadByItsName) {
+  struct Case {
+    gs_Reason reason;
+    void (*spoil)(TestUpload*);
+  };
+  const Case cases[] = {
+      {gs_Reason_REASON_WRONG_VERSION, [](TestUpload* u) { u->base_version = 5; }},
+      {gs_Reason_REASON_WRONG_ENCODING, [](TestUpload* u) { u->encoding = Encoding::kBf16; }},
+      {gs_Reason_REASON_WRONG_SHAPE, [](TestUpload* u) { u->direction_count = 6; }},
+      {gs_Reason_REASON_WRONG_SHAPE, [](TestUpload* u) { u->steps_done = 4; }},
+      {gs_Reason_REASON_WRONG_SHAPE, [](TestUpload* u) { u->values.resize(4000); }},
+      {gs_Reason_REASON_WRONG_SHAPE, [](TestUpload* u) { u->kind = StreamKind::kTangentBlock; }},
+      {gs_Reason_REASON_TOO_FEW_STEPS,
+       [](TestUpload* u) {
+         u->steps_done = 1;
+         u->values.resize(4);
+       }},
+      {gs_Reason_REASON_CORRUPT, [](TestUpload* u) { u->crc_error = 1; }},
+      {gs_Reason_REASON_OUT_OF_RANGE, [](TestUpload* u) { u->values[3] = 1000; }},
+  };
+  for (const Case& spoilt : cases) {
+    TestServer server(scalar_parameters());
+    server.start();
+    server.join(1);
+    TestUpload upload = server.good_upload(0);
+    spoilt.spoil(&upload);
+    server.upload(0, upload);
+    ASSERT_NE(server.ack(0), nullptr);
+    EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_REFUSED);
+    EXPECT_EQ(server.ack(0)->reason, spoilt.reason);
+    EXPECT_TRUE(server.has_log(std::string("reason=") + reason_name(spoilt.reason)));
+    server.pull(0);
+    EXPECT_EQ(server.task(0)->task_sequence, 2U);
+  }
+}
+
+TEST(CoordinatorUploads, AnUploadThatIsNotANumberIsRefused) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(1);
+  std::vector<DeviceMessage> messages = upload_messages(server.good_upload(0));
+  gs_UpdateScalars& piece = messages[0].body.update_scalars;
+  std::memset(piece.values.bytes, 0xff, 4);  // NaN
+  piece.crc32c = crc32c(0, piece.values.bytes, piece.values.size);
+  server.send(0, messages[0]);
+  EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_NOT_FINITE);
+}
+
+TEST(CoordinatorUploads, ALossThatIsNoNumberIsRefusedByName) {
+  for (const RunParameters& p : {scalar_parameters(), tangent_parameters()}) {
+    TestServer server(p);
+    server.start();
+    server.join(2);
+    const uint64_t digest = server.coordinator->model().digest();
+    const CoordinatorCounters& counters = server.coordinator->counters();
+    TestUpload upload = server.good_upload(0);
+    upload.loss_after = NAN;
+    server.upload(0, upload);
+    ASSERT_NE(server.ack(0), nullptr) << "the session goes on";
+    EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_REFUSED);
+    EXPECT_EQ(server.ack(0)->reason, gs_Reason_REASON_NOT_FINITE);
+    EXPECT_TRUE(server.has_log("update_refused device=d0 task=1 reason=not_finite"));
+    EXPECT_EQ(counters.updates_loss_not_finite, 1U);
+    EXPECT_EQ(counters.refusals[gs_Reason_REASON_NOT_FINITE], 1U);
+    EXPECT_EQ(server.coordinator->answers_in(), 0U);
+    EXPECT_EQ(server.coordinator->model().digest(), digest);
+    server.upload(0, upload);
+    EXPECT_TRUE(server.ack(0)->duplicate);
+    EXPECT_EQ(counters.updates_loss_not_finite, 1U);
+    server.pull(0);
+    EXPECT_EQ(server.task(0)->task_sequence, 2U) << "and it gets another task";
+    upload = server.good_upload(1);
+    upload.loss_before = -INFINITY;
+    server.upload(1, upload);
+    EXPECT_EQ(server.ack(1)->reason, gs_Reason_REASON_NOT_FINITE);
+    EXPECT_EQ(counters.updates_loss_not_finite, 2U);
+    // Values that are no numbers count by their reason alone.
+    server.pull(1);
+    std::vector<DeviceMessage> messages = upload_messages(server.good_upload(1));
+    if (p.stream() == StreamKind::kScalarStream) {
+      gs_UpdateScalars& piece = messages[0].body.update_scalars;
+      std::memset(piece.values.bytes, 0xff, 4);
+      piece.crc32c = crc32c(0, piece.values.bytes, piece.values.size);
+      server.send(1, messages[0]);
+      EXPECT_EQ(counters.refusals[gs_Reason_REASON_NOT_FINITE], 3U);
+      EXPECT_EQ(counters.updates_loss_not_finite, 2U);
+    }
+  }
+}
+
+TEST(CoordinatorUploads, PiecesOutOfOrderEndTheSession) {
+  TestServer server(tangent_parameters());
+  server.parameters.shape = {64, 8};
+  server.coordinator = std::make_unique<Coordinator>(7, server.parameters, server.names);
+  server.start();
+  server.join(1);
+  const std::vector<DeviceMessage> messages = upload_messages(server.good_upload(0));
+  ASSERT_EQ(messages.size(), 3U);
+  server.send(0, messages[0]);
+  server.send(0, messages[2]);
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_UNEXPECTED_MESSAGE);
+  server.hello(0);
+  server.pull(0);
+  server.upload(0, server.good_upload(0));
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+}
+
+TEST(CoordinatorUploads, RefusalsOfOneDeviceDoNotFillTheLog) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(2);
+  TestUpload unknown = server.good_upload(0);
+  unknown.task_sequence = 99;
+  for (int i = 0; i < 100; ++i) {
+    server.upload(0, unknown);
+  }
+  EXPECT_EQ(server.log_count("update_refused"), 16U);
+  EXPECT_EQ(server.coordinator->counters().updates_refused, 100U);
+  server.upload(1, unknown);
+  EXPECT_EQ(server.log_count("update_refused"), 17U) << "another device has lines of its own";
+  server.now_ms += 1000;
+  server.upload(0, unknown);
+  EXPECT_TRUE(server.has_log("update_refused device=d0 task=99 reason=unknown_task more_since_the_last=84"));
+}
+
+// ---- Late and partial work ----
+
+TEST(CoordinatorUploads, LateUpdatesAreWeightedAndDoNotCount) {
+  for (const bool is_scalar : {true, false}) {
+    RunParameters p = deadline_parameters();
+    if (!is_scalar) {
+      p.solver = SolverId::kGradientStream;
+      p.estimator = EstimatorId::kAnalyticGradient;
+      p.correction_form = CorrectionForm::kNone;
+    }
+    TestServer server(p);
+    server.start();
+    server.join(4);
+    const TestUpload late = server.good_upload(3);
+    for (uint32_t device = 0; device < 3; ++device) {
+      server.upload(device, server.good_upload(device));
+    }
+    EXPECT_EQ(server.coordinator->durable_version(), 1U);
+    server.upload(3, late);
+    EXPECT_EQ(server.ack(3)->verdict, gs_Verdict_VERDICT_LATE);
+    EXPECT_EQ(server.ack(3)->version, 2U);
+    EXPECT_NEAR(server.ack(3)->staleness_weight, 0.70711F, 1e-4F);
+    EXPECT_EQ(server.coordinator->answers_in(), 0U);
+    EXPECT_EQ(server.coordinator->round_progress().late, 1U);
+    const DeviceStatus status = server.coordinator->device_statuses()[3];
+    EXPECT_EQ(status.last_staleness, 1U);
+    EXPECT_NEAR(status.last_staleness_weight, 0.70711F, 1e-4F);
+    EXPECT_FALSE(status.has_answered);
+    server.pull(3);  // and now in time
+    EXPECT_EQ(server.task(3)->version, 1U);
+    server.round(3);
+    EXPECT_EQ(server.coordinator->durable_version(), 2U);
+    EXPECT_TRUE(server.has_log("version=2 digest=") && server.has_log("folded=3 late=1"));
+    EXPECT_EQ(server.coordinator->counters().updates_late, 1U);
+  }
+}
+
+TEST(CoordinatorUploads, TooStaleOrDroppedLateUpdatesAreRefused) {
+  RunParameters p = deadline_parameters();
+  p.late = LatePolicy::kDrop;
+  TestServer server(p);
+  server.start();
+  server.join(4);
+  const TestUpload late = server.good_upload(3);
+  for (uint32_t device = 0; device < 3; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  server.upload(3, late);
+  EXPECT_EQ(server.ack(3)->reason, gs_Reason_REASON_TOO_STALE);
+  EXPECT_EQ(server.coordinator->counters().refusals[gs_Reason_REASON_TOO_STALE], 1U);
+  EXPECT_EQ(server.coordinator->device_statuses()[3].last_reason, gs_Reason_REASON_TOO_STALE);
+
+  for (const uint32_t staleness : {2U, 3U}) {  // two versions are not too many
+    TestServer weighted(deadline_parameters());
+    weighted.start();
+    weighted.join(4);
+    const TestUpload stale = weighted.good_upload(3);
+    for (uint32_t i = 0; i < staleness; ++i) {
+      weighted.round(3);
+    }
+    weighted.upload(3, stale);
+    EXPECT_EQ(weighted.ack(3)->verdict, staleness == 2 ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_REFUSED);
+    EXPECT_EQ(weighted.ack(3)->reason, staleness == 2 ? gs_Reason_REASON_NONE : gs_Reason_REASON_TOO_STALE);
+  }
+}
+
+TEST(CoordinatorUploads, PartialWorkCountsByItsSteps) {
+  TestServer server(deadline_parameters());
+  server.start();
+  server.join(3);
+  for (uint32_t device = 0; device < 3; ++device) {
+    TestUpload upload = server.good_upload(device);
+    upload.steps_done = device + 1;
+    upload.values.resize(4 * (device + 1));
+    server.upload(device, upload);
+    EXPECT_EQ(server.ack(device)->verdict, gs_Verdict_VERDICT_FOLDED);
+  }
+  EXPECT_TRUE(server.has_log("folded=3 late=0 partial=2"));
+  EXPECT_EQ(server.coordinator->counters().updates_partial, 2U);
+  const std::vector<DeviceStatus> statuses = server.coordinator->device_statuses();
+  EXPECT_EQ(statuses[1].last_steps, 2U);
+  EXPECT_EQ(statuses[1].last_steps_asked, 3U);
+  EXPECT_EQ(statuses[1].updates_partial, 1U);
+  EXPECT_EQ(statuses[2].updates_partial, 0U);
+  // K_eff = (10 * 1 + 20 * 2 + 30 * 3) / 60
+  const JournalRecord& record = server.store.records().back();
+  EXPECT_EQ(record.kind, RecordKind::kVersion);
+  EXPECT_FLOAT_EQ(record.step_scale, 0.05F * 140 / 60);
+}
+
+}  // namespace
+}  // namespace gradstream
