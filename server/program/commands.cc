@@ -18,6 +18,8 @@
 #include "server/rules/record.h"
 #include "server/run/advice.h"
 #include "server/run/straggler.h"
+#include "server/store/database_lock.h"
+#include "server/store/journal_table.h"
 #include "server/watch/watch.h"
 
 namespace gradstream {

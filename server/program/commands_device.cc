@@ -19,6 +19,8 @@
 #include "server/base/private_file.h"
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
+#include "server/store/database_copy.h"
+#include "server/store/database_lock.h"
 
 namespace gradstream {
 

@@ -10,6 +10,8 @@
 #include "server/program/commands.h"
 #include "server/program/model_export.h"
 #include "server/program/server.h"
+#include "server/store/database_lock.h"
+#include "server/store/journal_table.h"
 #include "server/watch/page.h"
 
 namespace gradstream {

@@ -21,7 +21,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/link/listener.h"
 #include "server/program/config.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 #include "server/store/store_thread.h"
 #include "server/watch/watch.h"
 
