@@ -2,10 +2,11 @@
 #ifndef GRADSTREAM_SERVER_STORE_FLEET_ROWS_H_
 #define GRADSTREAM_SERVER_STORE_FLEET_ROWS_H_
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "server/base/secret.h"
 
 namespace gradstream {
 
@@ -13,7 +14,7 @@ namespace gradstream {
 enum class DeviceState : uint8_t { kPending = 1, kActive = 2, kDisabled = 3, kRevoked = 4 };
 const char* device_state_text(DeviceState state);
 
-using DeviceKey = std::array<uint8_t, 32>;
+using DeviceKey = Secret<32>;
 
 // The credential of a batch, by which devices enrol themselves under keys that they have drawn (docs/wire.md, Claims).
 struct ClaimRow {

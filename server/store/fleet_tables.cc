@@ -1,8 +1,5 @@
 // The devices and the claims of a SqliteDatabase.
 #include <algorithm>
-#include <cstring>
-
-#include <mbedtls/platform_util.h>
 
 #include "server/store/statement.h"
 
@@ -21,6 +18,11 @@ constexpr const char* kSelectDevices =
 constexpr const char* kRotateKey =
     "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1 WHERE name=?1"
     " RETURNING generation";
+
+// NULL, where there is no key, leaves *out as it is.
+void read_key(std::span<const uint8_t> blob, DeviceKey* out) {
+  std::copy_n(blob.begin(), std::min(blob.size(), out->size()), out->begin());
+}
 
 EnrolledDevice device_of(const Use& use) {
   EnrolledDevice row;
@@ -47,8 +49,7 @@ ClaimRow claim_of(const Use& use) {
 
 }  // namespace
 
-// ---- Devices
-// ----------------------------------------------------------------------------------------------------------
+// ---- Devices --------------------------------------------------------------------------------------------------------
 
 StoreStatus SqliteDatabase::insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms, bool* added) {
   Use use(*this, kInsertDevice);
@@ -70,12 +71,11 @@ StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const 
   EnrolledDevice row;
   row.name = name;
   row.state = state;
-  std::copy(key.begin(), key.end(), row.key.begin());
+  row.key = DeviceKey(key);
   const StoreStatus status = change([&] {
     GS_TRY_STORE(query_number("SELECT count(*) FROM devices", &count));
     return insert_device(row, static_cast<uint64_t>(count), now_ms, &added);
   });
-  mbedtls_platform_zeroize(row.key.data(), row.key.size());
   if (status == StoreStatus::kOk && added) {
     *index = static_cast<uint32_t>(count);
   }
@@ -158,12 +158,8 @@ StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<E
   const int code = use.step();
   if (code == SQLITE_ROW) {
     *out = device_of(use);
-    const auto key = use.blob(6);
-    std::memcpy((*out)->key.data(), key.data(), std::min(key.size(), (*out)->key.size()));
-    const auto previous = use.blob(7);
-    if (!previous.empty()) {
-      std::memcpy((*out)->previous_key.data(), previous.data(), std::min(previous.size(), (*out)->previous_key.size()));
-    }
+    read_key(use.blob(6), &(*out)->key);
+    read_key(use.blob(7), &(*out)->previous_key);
     return StoreStatus::kOk;
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");
@@ -217,8 +213,7 @@ StoreStatus SqliteDatabase::find_claim(const std::string& name, std::optional<Cl
   const int code = use.step();
   if (code == SQLITE_ROW) {
     *out = claim_of(use);
-    const auto key = use.blob(7);
-    std::memcpy((*out)->key.data(), key.data(), std::min(key.size(), (*out)->key.size()));
+    read_key(use.blob(7), &(*out)->key);
     return StoreStatus::kOk;
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claim");
@@ -285,17 +280,16 @@ StoreStatus SqliteDatabase::claim_device(uint32_t id, const std::string& name, s
                                          uint64_t now_ms, ClaimOutcome* out) {
   EnrolledDevice row;
   row.name = name;
-  std::copy(key.begin(), key.end(), row.key.begin());
+  row.key = DeviceKey(key);
   // First without a transaction: what is refused costs the disk nothing.
-  StoreStatus status = judge_claim(id, name, key, now_ms, out, &row.state);
-  if (status == StoreStatus::kOk && *out == ClaimOutcome::kGranted) {
-    status = change([&] {
-      GS_TRY_STORE(judge_claim(id, name, key, now_ms, out, &row.state));
-      return *out == ClaimOutcome::kGranted ? insert_claimed(id, row, now_ms) : StoreStatus::kOk;
-    });
+  GS_TRY_STORE(judge_claim(id, name, key, now_ms, out, &row.state));
+  if (*out != ClaimOutcome::kGranted) {
+    return StoreStatus::kOk;
   }
-  mbedtls_platform_zeroize(row.key.data(), row.key.size());
-  return status;
+  return change([&] {
+    GS_TRY_STORE(judge_claim(id, name, key, now_ms, out, &row.state));
+    return *out == ClaimOutcome::kGranted ? insert_claimed(id, row, now_ms) : StoreStatus::kOk;
+  });
 }
 
 }  // namespace gradstream

@@ -34,7 +34,7 @@ TEST(FleetTables, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   ASSERT_EQ(other.find_device("a", &row), StoreStatus::kOk);
   ASSERT_TRUE(row);
   EXPECT_EQ(row->state, DeviceState::kRevoked);
-  EXPECT_EQ(row->key, key);
+  EXPECT_EQ(row->key, DeviceKey(key));
   ASSERT_EQ(other.find_device("c", &row), StoreStatus::kOk);
   EXPECT_FALSE(row);
   std::vector<EnrolledDevice> rows;
@@ -43,7 +43,7 @@ TEST(FleetTables, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   EXPECT_EQ(rows[1].name, "b");
   EXPECT_EQ(rows[0].state, DeviceState::kRevoked);
   EXPECT_EQ(rows[1].created_ms, 7U);
-  EXPECT_EQ(rows[1].key, decltype(key){}) << "a list holds no keys";
+  EXPECT_EQ(rows[1].key, DeviceKey()) << "a list holds no keys";
 }
 
 TEST(FleetTables, ManyDevicesAreEnrolledOrNone) {
