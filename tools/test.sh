@@ -6,7 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C.UTF-8 CTEST_OUTPUT_ON_FAILURE=1
 
 # What the thread sanitizer watches: everything that has threads or talks to a process that has.
-readonly THREADED="store_thread_test store_sqlite_test server_test listener_test session_test http_test io_thread_test"
+readonly THREADED="store_thread_test sqlite_database_test server_test listener_test session_test http_test \
+io_thread_test"
 
 # name | preset to build | its targets (all) | further options of ctest
 # The slow tests of processes and of the tools run once, without sanitizers.

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include <mbedtls/platform_util.h>
 #include <psa/crypto.h>
 
 #include "server/base/private_file.h"
@@ -18,8 +17,6 @@ namespace {
 
 // Of a file. Reason: a P-256 certificate is a kilobyte, and some CAs may stand in one file.
 constexpr size_t kFileSizeMax = 65536;
-
-void wipe(std::string* text) { mbedtls_platform_zeroize(text->data(), text->size()); }
 
 // Empty, or a sentence about what is called so.
 std::string read_file(const std::string& path, const std::string& name, std::string* out) {
@@ -55,22 +52,16 @@ std::span<const char> with_end(const std::string& text) { return {text.c_str(), 
 
 }  // namespace
 
-CredentialBundle::~CredentialBundle() {
-  for (std::string* const text : {&authority_, &certificate_, &key_}) {
-    wipe(text);
-  }
-}
-
 std::string CredentialBundle::read(const CredentialPaths& paths, CertificateRole role) {
-  std::string problem = read_file(paths.authority, text_of(CredentialFile::kAuthority, paths, role), &authority_);
+  std::string problem = read_file(paths.authority, text_of(CredentialFile::kAuthority, paths, role), &*authority_);
   if (problem.empty()) {
-    problem = read_file(paths.certificate, text_of(CredentialFile::kCertificate, paths, role), &certificate_);
+    problem = read_file(paths.certificate, text_of(CredentialFile::kCertificate, paths, role), &*certificate_);
   }
-  return problem.empty() ? read_file(paths.key, text_of(CredentialFile::kKey, paths, role), &key_) : problem;
+  return problem.empty() ? read_file(paths.key, text_of(CredentialFile::kKey, paths, role), &*key_) : problem;
 }
 
 CredentialProblem CredentialBundle::parse_into(Credentials* out, CertificateRole role) const {
-  return out->parse({with_end(authority_), with_end(certificate_), with_end(key_)}, role);
+  return out->parse({with_end(*authority_), with_end(*certificate_), with_end(*key_)}, role);
 }
 
 std::string load_credentials(const CredentialPaths& paths, CertificateRole role, CredentialBundle* bundle,

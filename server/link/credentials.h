@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/link/certificate.h"
+#include "server/base/secret.h"
 
 namespace gradstream {
 
@@ -25,19 +26,14 @@ struct CredentialPaths {
 // The files' contents, wiped at the end.
 class CredentialBundle {
  public:
-  CredentialBundle() = default;
-  ~CredentialBundle();
-  CredentialBundle(const CredentialBundle&) = delete;
-  CredentialBundle& operator=(const CredentialBundle&) = delete;
-
   // Empty, or a sentence that names the file, the cause and the remedy.
   std::string read(const CredentialPaths& paths, CertificateRole role);
   CredentialProblem parse_into(Credentials* out, CertificateRole role) const;
 
  private:
-  std::string authority_;
-  std::string certificate_;
-  std::string key_;
+  SecretText authority_;
+  SecretText certificate_;
+  SecretText key_;
 };
 
 // Empty, or a sentence that names the file, of a server also its key in the configuration, the cause and the remedy.

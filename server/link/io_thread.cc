@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include <mbedtls/platform_util.h>
 #include <unistd.h>
 
 #include "server/base/log.h"
@@ -125,11 +124,6 @@ void IoThread::take_reports() {
   }
   room_.notify_one();
   on_reports_(reports);
-  for (SessionReport& report : reports) {
-    if (report.identity) {
-      mbedtls_platform_zeroize(report.identity->key, sizeof report.identity->key);
-    }
-  }
 }
 
 // ---- Orders: this thread's side ------------------------------------------------------------------------------------
@@ -197,7 +191,7 @@ void IoThread::on_session_claim(SessionId session, uint32_t claim, const Identit
   report.kind = SessionReport::Kind::kClaim;
   report.session = session;
   report.claim = claim;
-  report.identity = std::make_unique<Identity>(identity);
+  report.identity = std::make_unique<SecretValue<Identity>>(identity);
   send(std::move(report));
 }
 

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/base/secret.h"
 #include "server/link/session_pool.h"
 
 namespace gradstream {
@@ -34,8 +35,8 @@ struct SessionReport {
   uint32_t device = 0;
   uint32_t claim = 0;
   DeviceMessage message = {};
-  std::unique_ptr<Identity> identity;  // of a claim: it holds a key, and is wiped when it has been heard
-  std::string name;                    // of who is unregistered
+  std::unique_ptr<SecretValue<Identity>> identity;  // of a claim
+  std::string name;                                 // of who is unregistered
 };
 
 class IoThread final : public SessionOwner {

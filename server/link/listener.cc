@@ -292,7 +292,7 @@ void Listener::on_reports(std::vector<SessionReport>& reports) {
         on_session_message(report.session, report.device, report.message);
         break;
       case SessionReport::Kind::kClaim:
-        on_session_claim(report.session, report.claim, *report.identity);
+        on_session_claim(report.session, report.claim, **report.identity);
         break;
       case SessionReport::Kind::kEnded:
         on_session_ended(report.session);

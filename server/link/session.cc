@@ -4,11 +4,10 @@
 #include <chrono>
 #include <utility>
 
-#include <mbedtls/platform_util.h>
-
 #include "runtime/training/encoding.h"
 #include "server/base/log.h"
 #include "server/base/ports.h"
+#include "server/base/secret.h"
 
 namespace gradstream {
 
@@ -472,11 +471,10 @@ void Session::on_frame(std::span<const uint8_t> payload) {
 }
 
 void Session::on_claim(std::span<const uint8_t> payload) {
-  Identity claimed;
+  SecretValue<Identity> claimed;
   DeviceMessage message = {};
-  if (decode_claim_request(payload, &claimed) == Status::kOk) {
-    owner_->on_session_claim(id_, claim(), claimed);
-    mbedtls_platform_zeroize(claimed.key, sizeof claimed.key);
+  if (decode_claim_request(payload, &*claimed) == Status::kOk) {
+    owner_->on_session_claim(id_, claim(), *claimed);
   } else if (decode_message(payload, &message) == Status::kOk) {
     refuse_device_at_claim();
   } else {

@@ -7,7 +7,6 @@
 
 #include <mbedtls/error.h>
 #include <mbedtls/platform.h>
-#include <mbedtls/platform_util.h>
 #include <psa/crypto.h>
 
 namespace gradstream {
@@ -258,7 +257,7 @@ int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned c
     return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
   }
   const int code = mbedtls_ssl_set_hs_psk(ssl, stream->entry_.key.data(), stream->entry_.key.size());
-  mbedtls_platform_zeroize(stream->entry_.key.data(), stream->entry_.key.size());
+  stream->entry_.key.wipe();  // the stream outlives the handshake by days
   return code;
 }
 
@@ -349,7 +348,7 @@ Status TlsStream::admit_certificate() {
     return Status::kProtocolError;
   }
   const bool is_known = context_.lookup_(identity_, &entry_);
-  mbedtls_platform_zeroize(entry_.key.data(), entry_.key.size());
+  entry_.key.wipe();
   if (!is_known) {
     entry_ = {};
     entry_.device = kNoDevice;

@@ -22,7 +22,6 @@
 #ifndef GRADSTREAM_SERVER_LINK_TLS_STREAM_H_
 #define GRADSTREAM_SERVER_LINK_TLS_STREAM_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,12 +34,13 @@
 
 #include "runtime/base/status.h"
 #include "server/base/asio_alias.h"
+#include "server/base/secret.h"
 #include "server/link/credentials.h"
 
 namespace gradstream {
 
 inline constexpr size_t kPskSize = 32;  // bytes
-using PskKey = std::array<uint8_t, kPskSize>;
+using PskKey = Secret<kPskSize>;
 
 // What the fleet says of an identity.
 enum class PskRefusal : uint8_t {

@@ -20,6 +20,8 @@
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
 #include "server/run/trigger.h"
+#include "server/store/database_lock.h"
+#include "server/store/journal_table.h"
 #include "server/watch/watch.h"
 
 namespace gradstream {

@@ -9,7 +9,7 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 
 namespace gradstream {
 

@@ -1,6 +1,5 @@
 // The verbs of the program `gradstream` around identities, and copies of the database that holds them.
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,15 +9,17 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <mbedtls/platform_util.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/wire/claim.h"
 #include "server/base/private_file.h"
+#include "server/base/secret.h"
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
+#include "server/store/database_copy.h"
+#include "server/store/database_lock.h"
 
 namespace gradstream {
 
@@ -29,6 +30,7 @@ constexpr size_t kDeviceNameSizeMax = 56;
 constexpr size_t kIdentitySizeMax = 63;
 // Of an import. Reason: a name and a key are below 128 bytes, and a million devices are more than one server has.
 constexpr uintmax_t kImportSizeMax = 128U << 20;
+constexpr size_t kImportLineSize = 4096;  // bytes; no line with a good name and key grows beyond it
 
 bool is_device_name(const std::string& name) {
   const auto is_plain = [](char c) { return c > ' ' && c < '~' && c != ','; };
@@ -36,17 +38,7 @@ bool is_device_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), is_plain);
 }
 
-std::string hex_of(std::span<const uint8_t> bytes) {
-  std::string text;
-  for (const uint8_t byte : bytes) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
-}
-
-bool parse_key(const std::string& text, DeviceKey* out) {
+bool parse_key(std::string_view text, DeviceKey* out) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   if (text.size() != 2 * out->size()) {
     return false;
@@ -85,25 +77,18 @@ std::string write_secret_file(const std::string& path, const std::string& text) 
 }
 
 std::string write_identity(const std::string& path, const std::string& identity, const DeviceKey& key) {
-  std::string text = "# gradstream device: keep this file secret, it is the device's key\nidentity = " + identity +
-                     "\nkey = " + hex_of(key) + "\n";
-  std::string problem = write_secret_file(path, text);
-  mbedtls_platform_zeroize(text.data(), text.size());
-  return problem;
-}
-
-// Keys that are gone when they go out of scope.
-struct Rows {
-  std::vector<EnrolledDevice> rows;
-  Rows() = default;
-  Rows(const Rows&) = delete;
-  Rows& operator=(const Rows&) = delete;
-  ~Rows() {
-    for (EnrolledDevice& row : rows) {
-      mbedtls_platform_zeroize(row.key.data(), row.key.size());
-    }
+  SecretText text;
+  text->reserve(kIdentityTextSizeMax);
+  *text = "# gradstream device: keep this file secret, it is the device's key\nidentity = ";
+  *text += identity;
+  *text += "\nkey = ";
+  for (const uint8_t byte : key) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    *text += {kDigits[byte >> 4], kDigits[byte & 15]};
   }
-};
+  *text += "\n";
+  return write_secret_file(path, *text);
+}
 
 int open_fleet(const CommonOptions& options, bool may_create, Config* config, SqliteDatabase* database) {
   const int code = load(options, config);
@@ -135,7 +120,6 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   std::optional<uint32_t> index;
   const DeviceState state = is_pending ? DeviceState::kPending : DeviceState::kActive;
   const StoreStatus added = database.add_device(name, key, wall_clock_ms(), &index, state);
-  mbedtls_platform_zeroize(key.data(), key.size());
   if (added != StoreStatus::kOk || !index) {
     ::unlink(out.c_str());
     return added != StoreStatus::kOk
@@ -160,9 +144,11 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Line by line; empty, or an error with its line. Rows without a key get an all-zero one, for *drawn to say so.
-std::string parse_import(const std::string& file, Rows* out, std::set<std::string>* drawn) {
+std::string parse_import(const std::string& file, std::vector<EnrolledDevice>* out, std::set<std::string>* drawn) {
   std::ifstream in(file);
-  std::string line;
+  SecretText secret_line;
+  std::string& line = *secret_line;
+  line.reserve(kImportLineSize);
   std::set<std::string> names;
   for (uint32_t number = 1; std::getline(in, line); ++number) {
     if (line.ends_with('\r')) {
@@ -186,13 +172,12 @@ std::string parse_import(const std::string& file, Rows* out, std::set<std::strin
     }
     if (comma == std::string::npos) {
       drawn->insert(row.name);
-    } else if (!parse_key(line.substr(comma + 1), &row.key)) {
+    } else if (!parse_key(std::string_view(line).substr(comma + 1), &row.key)) {
       return where + "key: expected 64 hexadecimal digits";  // and not what stands there: it may be a key nearly right
     }
-    out->rows.push_back(row);
-    mbedtls_platform_zeroize(line.data(), line.size());
+    out->push_back(std::move(row));
   }
-  return out->rows.empty() ? file + " names no device; expected lines NAME or NAME,KEY" : "";
+  return out->empty() ? file + " names no device; expected lines NAME or NAME,KEY" : "";
 }
 
 std::string check_import_file(const std::string& file) {
@@ -214,13 +199,13 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  Rows imported;
+  std::vector<EnrolledDevice> imported;
   std::set<std::string> drawn;
   problem = parse_import(file, &imported, &drawn);
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  if (drawn.size() < imported.rows.size() && is_read_by_others(file)) {
+  if (drawn.size() < imported.size() && is_read_by_others(file)) {
     return fail(kExitFile, file + " holds keys and can be read by others; chmod 600 " + file);
   }
   if (!drawn.empty() && out_folder.empty()) {
@@ -238,7 +223,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   }
   std::vector<std::string> written;
   std::string taken;
-  for (EnrolledDevice& row : imported.rows) {
+  for (EnrolledDevice& row : imported) {
     row.state = is_pending ? DeviceState::kPending : DeviceState::kActive;
     if (problem.empty() && drawn.contains(row.name)) {
       const std::string path = out_folder + "/" + row.name + ".identity";
@@ -251,7 +236,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
     }
   }
   const StoreStatus added =
-      problem.empty() ? database.add_devices(imported.rows, wall_clock_ms(), &taken) : StoreStatus::kFailed;
+      problem.empty() ? database.add_devices(imported, wall_clock_ms(), &taken) : StoreStatus::kFailed;
   if (added != StoreStatus::kOk || !taken.empty()) {
     for (const std::string& path : written) {
       ::unlink(path.c_str());
@@ -264,9 +249,9 @@ int device_import(const CommonOptions& options, const std::string& file, const s
                             : fail(kExitNotFound, "device " + taken + " is enrolled already; nothing was enrolled");
   }
   OutputLine()
-      .add("devices", uint64_t{imported.rows.size()})
+      .add("devices", uint64_t{imported.size()})
       .add("identity_files", uint64_t{written.size()})
-      .add("state", device_state_text(imported.rows.front().state))
+      .add("state", device_state_text(imported.front().state))
       .add("database", absolute_path(config.server.database))
       .print(options);
   return kExitOk;
@@ -303,7 +288,6 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   const uint64_t until_ms = wall_clock_ms() + uint64_t{window_s} * 1000;
   std::optional<uint32_t> generation;
   const StoreStatus rotated = database.rotate_key(name, key, until_ms, &generation);
-  mbedtls_platform_zeroize(key.data(), key.size());
   if (rotated != StoreStatus::kOk || generation != row->generation + 1) {
     ::unlink(out.c_str());  // of two rotations at once the other's file is the one that counts, or the next one's
     return rotated != StoreStatus::kOk ? fail_database(database)
@@ -389,7 +373,6 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
     return fail(kExitFile, problem);
   }
   const StoreStatus added = database.add_claim(&row);
-  mbedtls_platform_zeroize(row.key.data(), row.key.size());
   if (added != StoreStatus::kOk || row.id == 0) {
     ::unlink(claim.out.c_str());
     return added != StoreStatus::kOk ? fail_database(database)

@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include <fcntl.h>
-#include <mbedtls/platform_util.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/random.h>
@@ -22,6 +21,7 @@
 #include "runtime/link/tls.h"
 #include "runtime/link/transport.h"
 #include "runtime/wire/identity.h"
+#include "server/base/secret.h"
 
 namespace gradstream {
 
@@ -143,15 +143,17 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
     return true;
   }
   std::ifstream file(options.identity_file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open()) {
     conclude(out, "identity_file", "cannot read " + options.identity_file + ": " + std::strerror(errno),
              "give the file that `gradstream device add` wrote, and read it as its owner");
     return false;
   }
+  SecretText text;
+  text->resize(kIdentityTextSizeMax + 1);  // one more tells that a file is too long
+  file.read(text->data(), static_cast<std::streamsize>(text->size()));
+  text->resize(static_cast<size_t>(file.gcount()));
   uint32_t line = 0;
-  const Status status = parse_identity(text, identity, &line);
-  mbedtls_platform_zeroize(text.data(), text.size());
+  const Status status = parse_identity(*text, identity, &line);
   if (status != Status::kOk) {
     conclude(out, "identity_file", options.identity_file + ": line " + std::to_string(line),
              "expected the lines identity = NAME and key = 64 hexadecimal digits: copy the file anew");
@@ -372,16 +374,15 @@ bool split_target(const std::string& target, std::string* host, std::string* por
 
 Diagnosis diagnose(const DoctorOptions& options) {
   Diagnosis diagnosis;
-  Identity identity;
+  SecretValue<Identity> identity;
   Credentials credentials;
   Link link;
   const bool by_certificate = options.certificate.is_set();
   const bool is_read = by_certificate ? read_certificate(options, &credentials, &diagnosis)
-                                      : read_identity(options, &identity, &diagnosis);
+                                      : read_identity(options, &*identity, &diagnosis);
   if (is_read && connect_by_name(options, &link, &diagnosis)) {
-    shake_hands(options, identity, by_certificate ? &credentials : nullptr, &link, &diagnosis);
+    shake_hands(options, *identity, by_certificate ? &credentials : nullptr, &link, &diagnosis);
   }
-  mbedtls_platform_zeroize(identity.key, sizeof identity.key);
   return diagnosis;
 }
 

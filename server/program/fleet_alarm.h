@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "server/base/log.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 
 namespace gradstream {
 

@@ -16,7 +16,7 @@
 #include "server/base/asio_alias.h"
 #include "server/coordinator/coordinator.h"
 #include "server/program/fleet_alarm.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 
 namespace gradstream {
 

@@ -23,7 +23,7 @@
 #include "server/link/tls_stream.h"
 #include "server/program/config.h"
 #include "server/program/fleet_alarm.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 
 namespace gradstream {
 

@@ -18,7 +18,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store.h"
 #include "server/run/run_parameters.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/fleet_rows.h"
 
 namespace gradstream {
 

@@ -11,6 +11,8 @@
 #include "server/program/model_export.h"
 #include "server/program/server.h"
 #include "server/run/canonical_text.h"
+#include "server/store/database_lock.h"
+#include "server/store/journal_table.h"
 #include "server/watch/page.h"
 
 namespace gradstream {

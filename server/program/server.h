@@ -30,7 +30,7 @@
 #include "server/program/keyring.h"
 #include "server/program/publisher.h"
 #include "server/program/watch_feed.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 #include "server/store/store_thread.h"
 #include "server/watch/watch.h"
 

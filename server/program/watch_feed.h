@@ -15,7 +15,7 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/link/shell_counters.h"
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 #include "server/watch/watch.h"
 
 namespace gradstream {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "server/program/commands.h"
+#include "server/store/journal_table.h"
 #include "tests/support/certificates.h"
 #include "tests/support/server_peer.h"
 

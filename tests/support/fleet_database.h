@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
-#include "server/store/store_sqlite.h"
+#include "server/store/sqlite_database.h"
 
 namespace gradstream {
 

@@ -1,0 +1,44 @@
+// Two servers of one database would each answer devices that the other one knows nothing of: a lock keeps them apart.
+#ifndef GRADSTREAM_SERVER_STORE_DATABASE_LOCK_H_
+#define GRADSTREAM_SERVER_STORE_DATABASE_LOCK_H_
+
+#include <cstdint>
+#include <string>
+
+namespace gradstream {
+
+// Who holds the lock of a database.
+struct DatabaseOwner {
+  bool is_held = false;
+  uint32_t process = 0;
+  uint32_t run = 0;  // that it serves; 0: it has not chosen one yet
+  // Whether a request to this run reaches a server: that has chosen it, or is about to.
+  bool may_serve(uint32_t id) const { return is_held && (run == id || run == 0); }
+};
+
+// Held by the one server of a database, for as long as it lives: an advisory lock on `<path>.lock`, which the kernel
+// drops when the process ends, however it ends. The file holds the owner's process and run.
+class DatabaseLock {
+ public:
+  DatabaseLock() = default;
+  ~DatabaseLock();
+  DatabaseLock(const DatabaseLock&) = delete;
+  DatabaseLock& operator=(const DatabaseLock&) = delete;
+  // Empty, or a sentence that names the other server's process and the remedy. Tries for patience_ms: a command that
+  // probes holds the lock for a moment.
+  std::string take(const std::string& database_path, uint32_t patience_ms = 0);
+  // After take(): the run that this server serves. Empty, or a sentence.
+  std::string name_run(uint32_t run);
+  // Which server holds it. A sentence when that cannot be known. Leaves nothing held.
+  static std::string probe(const std::string& database_path, DatabaseOwner* out);
+
+ private:
+  std::string write_owner(uint32_t run);
+
+  int file_ = -1;
+  std::string path_;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_STORE_DATABASE_LOCK_H_

@@ -1,0 +1,114 @@
+#include "server/store/journal_table.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/training/encoding.h"
+#include "server/store/statement.h"
+
+namespace gradstream {
+
+namespace {
+
+constexpr const char* kInsertRecord =
+    "INSERT INTO journal VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)";
+constexpr const char* kSelectRecords =
+    "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
+    "loss_before,loss_after,digest,time_ms,payload,crc32c FROM journal WHERE run=?1 ORDER BY sequence";
+
+void append_bytes(uint64_t value, std::vector<uint8_t>* out) {
+  for (int shift = 0; shift < 64; shift += 8) {
+    out->push_back(static_cast<uint8_t>(value >> shift));
+  }
+}
+
+uint64_t bits_of(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// Of a whole row, so that a bit that rots anywhere in it is found.
+uint32_t checksum_of(uint32_t run, const JournalRecord& r) {
+  std::vector<uint8_t> bytes;
+  bytes.reserve(17 * 8);
+  for (const uint64_t value :
+       {uint64_t{run}, r.sequence, static_cast<uint64_t>(r.kind), uint64_t{r.device}, uint64_t{r.task_sequence},
+        uint64_t{r.version}, uint64_t{r.base_version}, uint64_t{r.steps_done}, uint64_t{r.weight}, uint64_t{r.verdict},
+        uint64_t{r.reason}, uint64_t{r.detail}, bits_of(r.step_scale), bits_of(r.loss_before), bits_of(r.loss_after),
+        r.digest, r.time_ms}) {
+    append_bytes(value, &bytes);
+  }
+  const uint32_t head = crc32c(0, bytes.data(), bytes.size());
+  return crc32c(head, r.payload.data(), r.payload.size());
+}
+
+}  // namespace
+
+StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
+  Transaction transaction(database_);
+  GS_TRY_STORE(transaction.begin());
+  for (const JournalRecord& record : batch) {
+    Use use(database_, kInsertRecord);
+    int at = 1;
+    for (const uint64_t value : {uint64_t{run_}, record.sequence, static_cast<uint64_t>(record.kind),
+                                 uint64_t{record.device}, uint64_t{record.task_sequence}, uint64_t{record.version},
+                                 uint64_t{record.base_version}, uint64_t{record.steps_done}, uint64_t{record.weight},
+                                 uint64_t{record.verdict}, uint64_t{record.reason}, uint64_t{record.detail}}) {
+      use.bind(at++, value);
+    }
+    use.bind_real(13, static_cast<double>(record.step_scale));
+    use.bind_real(14, static_cast<double>(record.loss_before));
+    use.bind_real(15, static_cast<double>(record.loss_after));
+    use.bind(16, record.digest);
+    use.bind(17, record.time_ms);
+    use.bind_blob(18, record.payload);
+    use.bind(19, checksum_of(run_, record));
+    const int code = use.step();
+    if (code != SQLITE_DONE) {
+      return database_.fail(code, "append to the journal");
+    }
+  }
+  return transaction.commit();
+}
+
+StoreStatus SqliteStore::read(const std::function<bool(const JournalRecord&)>& visit) {
+  Use use(database_, kSelectRecords);
+  use.bind(1, run_);
+  uint64_t expected = 1;
+  int code = use.step();
+  for (; code == SQLITE_ROW; code = use.step(), ++expected) {
+    JournalRecord r;
+    r.sequence = use.number(0);
+    r.kind = static_cast<RecordKind>(use.number(1));
+    r.device = use.number32(2);
+    r.task_sequence = use.number32(3);
+    r.version = use.number32(4);
+    r.base_version = use.number32(5);
+    r.steps_done = use.number32(6);
+    r.weight = use.number32(7);
+    r.verdict = use.number32(8);
+    r.reason = use.number32(9);
+    r.detail = use.number32(10);
+    r.step_scale = use.real(11);
+    r.loss_before = use.real(12);
+    r.loss_after = use.real(13);
+    r.digest = use.number(14);
+    r.time_ms = use.number(15);
+    const auto payload = use.blob(16);
+    r.payload.assign(payload.begin(), payload.end());
+    if (r.sequence != expected || checksum_of(run_, r) != use.number32(17)) {
+      return database_.fail_with(StoreStatus::kCorrupt, "database " + database_.name_ + ": the journal of run " +
+                                                            std::to_string(run_) + " is damaged at sequence " +
+                                                            std::to_string(expected) + "; " +
+                                                            database_.remedy_of(StoreStatus::kCorrupt));
+    }
+    if (!visit(r)) {
+      return StoreStatus::kOk;
+    }
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "read the journal");
+}
+
+}  // namespace gradstream

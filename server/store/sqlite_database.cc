@@ -1,0 +1,390 @@
+#include "server/store/sqlite_database.h"
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/base/private_file.h"
+#include "server/store/database_copy.h"
+#include "server/store/database_lock.h"
+#include "server/store/statement.h"
+
+namespace gradstream {
+
+namespace {
+
+// "GSdb": tells our files from any other program's.
+constexpr int64_t kApplicationId = 0x47536462;
+constexpr int64_t kSchemaVersion = 4;
+constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
+constexpr int kPageSize = 4096;  // SQLite's default
+
+constexpr const char* kSchema[] = {
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+    "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
+    " created_ms INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 2, generation INTEGER NOT NULL DEFAULT 0,"
+    " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0, claim INTEGER NOT NULL DEFAULT 0) STRICT",
+    "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
+    " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
+    " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
+    " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE journal (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " device INTEGER NOT NULL, task_sequence INTEGER NOT NULL, version INTEGER NOT NULL, base_version INTEGER NOT NULL,"
+    " steps_done INTEGER NOT NULL, weight INTEGER NOT NULL, verdict INTEGER NOT NULL, reason INTEGER NOT NULL,"
+    " detail INTEGER NOT NULL, step_scale REAL NOT NULL, loss_before REAL NOT NULL, loss_after REAL NOT NULL,"
+    " digest INTEGER NOT NULL, time_ms INTEGER NOT NULL, payload BLOB NOT NULL, crc32c INTEGER NOT NULL,"
+    " PRIMARY KEY (run, sequence)) STRICT, WITHOUT ROWID",
+};
+
+// From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
+// release say `use_correction`.
+constexpr const char* kMigrations[] = {
+    "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
+    "UPDATE devices SET state=4 WHERE revoked<>0;"
+    "ALTER TABLE devices DROP COLUMN revoked;"
+    "ALTER TABLE devices ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE devices ADD COLUMN previous_key BLOB;"
+    "ALTER TABLE devices ADD COLUMN previous_until_ms INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE meta SET value=2 WHERE key='schema_version'",
+    "ALTER TABLE devices ADD COLUMN claim INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
+    " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
+    " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
+    "UPDATE meta SET value=3 WHERE key='schema_version'",
+    "UPDATE runs SET"
+    " parameters=replace(parameters,'\nuse_correction = true\n','\ncorrection_form = local\n'),"
+    " source=replace(source,'\nuse_correction = true\n','\ncorrection_form = \"local\"\n');"
+    "UPDATE runs SET"
+    " parameters=replace(parameters,'\nuse_correction = false\n','\ncorrection_form = none\n'),"
+    " source=replace(source,'\nuse_correction = false\n','\ncorrection_form = \"none\"\n');"
+    "UPDATE meta SET value=4 WHERE key='schema_version'",
+};
+static_assert(std::size(kMigrations) == kSchemaVersion - 1);
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) {
+    return ".";
+  }
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// After an attempt of this user at what belongs to `owner`.
+std::string unreadable(const std::string& name, int cause, uid_t owner) {
+  passwd entry = {};
+  passwd* user = nullptr;
+  char text[1024];
+  getpwuid_r(owner, &entry, text, sizeof text, &user);
+  const std::string who = user != nullptr ? user->pw_name : "#" + std::to_string(owner);
+  return "database " + name + " cannot be read: " + std::strerror(cause) + "; it is user " + who +
+         "'s: run this as that user (sudo -u " + who + ") or as root";
+}
+
+// Empty, or why no database can be at this path: its folder, its kind or its owner.
+std::string check_place(const std::string& path, const std::string& name, bool* is_there) {
+  *is_there = false;
+  struct stat folder_info = {};
+  const std::string folder = folder_of(path);
+  if (stat(folder.c_str(), &folder_info) != 0) {
+    return "database " + name + ": folder " + folder +
+           (errno == ENOENT
+                ? " does not exist; create it (mkdir -p " + folder + ") or set server.database to another path"
+                : " cannot be looked into: " + std::string(std::strerror(errno)) +
+                      "; run this as the user of the server, or as root");
+  }
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) {
+    return errno == ENOENT ? "" : unreadable(name, errno, folder_info.st_uid);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return "database " + name + " is no regular file; set server.database to a file";
+  }
+  if (::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0) {
+    return unreadable(name, errno, info.st_uid);
+  }
+  *is_there = true;
+  return {};
+}
+
+std::string check_mode(const std::string& path, const std::string& name) {
+  return is_read_by_others(path) ? "database " + name + " can be read by others, and holds keys; chmod 600 " + path +
+                                       ", and rotate the keys if somebody may have"
+                                 : "";
+}
+
+}  // namespace
+
+std::string check_database_file(const std::string& path) {
+  bool is_there = false;
+  const std::string problem = check_place(path, path, &is_there);
+  return problem.empty() ? check_mode(path, path) : problem;
+}
+
+// ---- Opening -------------------------------------------------------------------------------------------------------
+
+SqliteDatabase::~SqliteDatabase() {
+  for (const auto& [sql, statement] : statements_) {
+    sqlite3_finalize(statement);
+  }
+  sqlite3_close(connection_);
+}
+
+const char* SqliteDatabase::remedy_of(StoreStatus status) const {
+  switch (status) {
+    case StoreStatus::kOk:
+      return "";
+    case StoreStatus::kFull:
+      return "free space on that disk; the server goes on by itself";
+    case StoreStatus::kBusy:
+      return "another program holds the database: end it, or try again";
+    case StoreStatus::kCorrupt:
+      return is_copy_ ? kUseAnotherCopy
+                      : "restore the file (and its -wal file) from a copy, or begin with another path";
+    case StoreStatus::kFailed:
+      return "check the disk, the path and its permissions";
+  }
+  return "";
+}
+
+StoreStatus SqliteDatabase::fail_with(StoreStatus status, std::string sentence) {
+  error_ = std::move(sentence);
+  return status;
+}
+
+StoreStatus SqliteDatabase::fail(int sqlite_code, const char* what) {
+  const StoreStatus status = status_of(sqlite_code);
+  const char* const cause = connection_ == nullptr ? sqlite3_errstr(sqlite_code) : sqlite3_errmsg(connection_);
+  return fail_with(status, "database " + name_ + ": cannot " + what + ": " + cause + "; " + remedy_of(status));
+}
+
+StoreStatus SqliteDatabase::execute(const char* sql) {
+  const int code = sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? StoreStatus::kOk : fail(code, sql);
+}
+
+StoreStatus SqliteDatabase::query_number(const char* sql, int64_t* out) {
+  Use use(*this, sql);
+  const int code = use.step();
+  if (code != SQLITE_ROW) {
+    return fail(code, sql);
+  }
+  *out = static_cast<int64_t>(use.number(0));
+  return StoreStatus::kOk;
+}
+
+// SQLite would create the file readable by everybody.
+StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
+  if (options.vfs != nullptr) {
+    return StoreStatus::kOk;
+  }
+  bool is_there = false;
+  const std::string problem = check_place(path_, name_, &is_there);
+  if (!problem.empty()) {
+    return fail_with(StoreStatus::kFailed, problem);
+  }
+  struct stat info = {};
+  const bool is_empty = is_there && stat(path_.c_str(), &info) == 0 && info.st_size == 0;
+  if (is_empty && !options.may_create) {
+    return fail_with(StoreStatus::kFailed, "database " + name_ +
+                                               " is an empty file; `gradstream device add` and "
+                                               "`gradstream serve` make it a database");
+  }
+  if (is_there) {
+    return StoreStatus::kOk;
+  }
+  if (!options.may_create) {
+    return fail_with(StoreStatus::kFailed,
+                     "database " + name_ +
+                         " does not exist; `gradstream device add` and `gradstream serve` create it; "
+                         "check server.database in the configuration");
+  }
+  const std::string folder = folder_of(path_);
+  const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) {
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " cannot be created: " + std::strerror(errno) +
+                                               "; check the permissions of " + folder);
+  }
+  ::close(file);
+  // The name of the new file must survive a power cut as well.
+  const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0) {
+    ::fsync(directory);
+    ::close(directory);
+  }
+  return StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::check_format(bool* is_new) {
+  int64_t application_id = 0;
+  int64_t object_count = 0;
+  // In this order: another process may make the tables in between, and names their owner in the same transaction.
+  StoreStatus status = query_number("SELECT count(*) FROM sqlite_schema", &object_count);
+  if (status == StoreStatus::kOk) {
+    status = query_number("PRAGMA application_id", &application_id);
+  }
+  if (status == StoreStatus::kCorrupt) {
+    return fail_with(status,
+                     "database " + name_ + " is no SQLite database, or its beginning is damaged; " + remedy_of(status));
+  }
+  GS_TRY_STORE(status);
+  *is_new = application_id == 0 && object_count == 0;
+  if (*is_new && is_copy_) {
+    return fail_with(StoreStatus::kCorrupt, "database " + name_ + " is empty; " + kUseAnotherCopy);
+  }
+  if (!*is_new && application_id != kApplicationId) {
+    return fail_with(StoreStatus::kCorrupt, "database " + name_ + " belongs to another program; " +
+                                                (is_copy_ ? kUseAnotherCopy : "set server.database to another path"));
+  }
+  return StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::make_schema() {
+  Transaction transaction(*this);
+  GS_TRY_STORE(transaction.begin());
+  bool is_new = false;
+  GS_TRY_STORE(check_format(&is_new));  // another process may have been first
+  if (is_new) {
+    for (const char* const table : kSchema) {
+      GS_TRY_STORE(execute(table));
+    }
+    const std::string finish = "PRAGMA application_id=" + std::to_string(kApplicationId) +
+                               "; INSERT INTO meta VALUES ('schema_version'," + std::to_string(kSchemaVersion) + ")";
+    GS_TRY_STORE(execute(finish.c_str()));
+  }
+  return transaction.commit();
+}
+
+StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
+  int64_t version = 0;
+  GS_TRY_STORE(query_number("SELECT value FROM meta WHERE key='schema_version'", &version));
+  if (version == kSchemaVersion) {
+    return StoreStatus::kOk;
+  }
+  const std::string format = "database " + name_ + " has format " + std::to_string(version);
+  if (version < 1 || version > kSchemaVersion) {
+    return fail_with(StoreStatus::kCorrupt, format + ", this release reads formats up to " +
+                                                std::to_string(kSchemaVersion) + "; use the release that wrote it");
+  }
+  DatabaseOwner owner;
+  if (!options.is_owner && options.vfs == nullptr) {
+    DatabaseLock::probe(path_, &owner);
+  }
+  if (owner.is_held) {
+    return fail_with(StoreStatus::kBusy, format + ", and an older server, process " + std::to_string(owner.process) +
+                                             ", is at work on it; start that one anew with this release first");
+  }
+  return migrate(version);
+}
+
+StoreStatus SqliteDatabase::migrate(int64_t version) {
+  Transaction transaction(*this);
+  GS_TRY_STORE(transaction.begin());
+  // Another process may have been first.
+  GS_TRY_STORE(query_number("SELECT value FROM meta WHERE key='schema_version'", &version));
+  for (; version < kSchemaVersion; ++version) {
+    GS_TRY_STORE(execute(kMigrations[version - 1]));
+  }
+  return transaction.commit();
+}
+
+// If SQLite cannot use a write-ahead log, it goes on in another mode without an error, and readers would then stop the
+// server's commits. If two processes switch a new database to WAL together, SQLite fails one with SQLITE_BUSY at once,
+// and ignores the busy timeout because waiting would deadlock. We retry.
+StoreStatus SqliteDatabase::use_wal() {
+  int code = SQLITE_BUSY;
+  std::string mode;
+  for (int waited_ms = 0; (code & 0xff) == SQLITE_BUSY && waited_ms < kBusyTimeoutMs; waited_ms += kModePauseMs) {
+    if (waited_ms > 0) {
+      sqlite3_sleep(kModePauseMs);
+    }
+    Use use(*this, "PRAGMA journal_mode=WAL");
+    code = use.step();
+    mode = code == SQLITE_ROW ? use.text(0) : "";
+  }
+  if (code != SQLITE_ROW) {
+    return fail(code, "use a write-ahead log");
+  }
+  if (mode == "wal") {
+    return StoreStatus::kOk;
+  }
+  return fail_with(StoreStatus::kFailed, "database " + name_ + " has no write-ahead log, journal_mode is " + mode +
+                                             "; set server.database to a path on a local disk");
+}
+
+StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (options.vfs != nullptr ? SQLITE_OPEN_CREATE : 0);
+  const int code = sqlite3_open_v2(path_.c_str(), &connection_, flags, options.vfs);
+  if (code != SQLITE_OK) {
+    return fail(code, "open it");
+  }
+  sqlite3_extended_result_codes(connection_, 1);
+  sqlite3_busy_timeout(connection_, kBusyTimeoutMs);
+  bool is_new = false;
+  GS_TRY_STORE(check_format(&is_new));
+  GS_TRY_STORE(use_wal());
+  GS_TRY_STORE(execute(options.synchronous_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF"));
+  GS_TRY_STORE(execute("PRAGMA foreign_keys=ON"));
+  sqlite3_wal_autocheckpoint(connection_, options.checkpoint_pages);
+  const std::string limit = "PRAGMA journal_size_limit=" + std::to_string(options.checkpoint_pages * kPageSize);
+  GS_TRY_STORE(execute(limit.c_str()));  // the WAL gives back what one large burst took
+  if (is_new) {
+    GS_TRY_STORE(make_schema());
+  }
+  return check_schema(options);
+}
+
+StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
+  path_ = options.path;
+  is_copy_ = !options.copy_of.empty();
+  name_ = is_copy_ ? options.copy_of : path_;
+  GS_TRY_STORE(prepare_file(options));
+  GS_TRY_STORE(connect(options));
+  // After connect(), which says of another program's file that it is one.
+  const std::string problem = options.vfs == nullptr ? check_mode(path_, name_) : "";
+  if (!problem.empty()) {
+    return fail_with(StoreStatus::kFailed, problem);
+  }
+  return options.check_integrity ? check_pages() : StoreStatus::kOk;
+}
+
+StoreStatus SqliteDatabase::check_pages() {
+  Use use(*this, "PRAGMA quick_check(1)");
+  const int code = use.step();
+  if (code != SQLITE_ROW) {
+    return fail(code, "check it");
+  }
+  const std::string verdict = use.text(0);
+  if (verdict != "ok") {
+    return fail_with(StoreStatus::kCorrupt,
+                     "database " + name_ + " is damaged: " + verdict + "; " + remedy_of(StoreStatus::kCorrupt));
+  }
+  return StoreStatus::kOk;
+}
+
+// ---- Changes -------------------------------------------------------------------------------------------------------
+
+StoreStatus SqliteDatabase::change(const std::function<StoreStatus()>& body) {
+  Transaction transaction(*this);
+  GS_TRY_STORE(transaction.begin());
+  GS_TRY_STORE(body());
+  GS_TRY_STORE(execute("INSERT INTO meta VALUES ('change_count',1) ON CONFLICT(key) DO UPDATE SET value=value+1"));
+  return transaction.commit();
+}
+
+StoreStatus SqliteDatabase::change_count(uint64_t* out) {
+  int64_t count = 0;
+  const StoreStatus status =
+      query_number("SELECT coalesce((SELECT value FROM meta WHERE key='change_count'),0)", &count);
+  *out = static_cast<uint64_t>(count);
+  return status;
+}
+
+}  // namespace gradstream

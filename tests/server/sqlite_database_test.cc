@@ -1,0 +1,307 @@
+// The database file: modes, formats, and every fault with its name and remedy.
+#include "server/store/sqlite_database.h"
+
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include "server/program/config.h"
+#include "server/run/run_parameters.h"
+#include "server/store/database_lock.h"
+#include "server/store/journal_table.h"
+#include "tests/support/as_nobody.h"
+#include "tests/support/store_support.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+
+// What the first release wrote (tests/server/format_1.sql says how).
+void write_format_1(const std::string& path) {
+  std::ifstream file(GS_SOURCE_DIR "/tests/server/format_1.sql");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(connection, text.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(connection);
+  sqlite3_close(connection);
+  chmod(path.c_str(), 0600);
+}
+
+// Each row's columns as SQL literals, which keep every bit.
+std::vector<std::string> rows_of(const std::string& path, const std::string& table,
+                                 const std::vector<std::string>& columns) {
+  std::string row;
+  for (const std::string& column : columns) {
+    row += (row.empty() ? "quote(" : "||','||quote(") + column + ")";
+  }
+  std::vector<std::string> rows;
+  sqlite3* connection = nullptr;
+  sqlite3_stmt* statement = nullptr;
+  EXPECT_EQ(sqlite3_open(path.c_str(), &connection), SQLITE_OK);
+  EXPECT_EQ(sqlite3_prepare_v2(connection, ("SELECT " + row + " FROM " + table).c_str(), -1, &statement, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(connection);
+  while (sqlite3_step(statement) == SQLITE_ROW) {
+    rows.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
+  }
+  sqlite3_finalize(statement);
+  sqlite3_close(connection);
+  return rows;
+}
+
+// All that no format has changed, table by table.
+std::vector<std::vector<std::string>> kept_rows(const std::string& path) {
+  return {rows_of(path, "devices", {"device_index", "name", "key", "created_ms"}),
+          rows_of(path, "runs", {"id", "name", "digest", "state", "created_ms"}),
+          rows_of(path, "journal",
+                  {"run", "sequence", "kind", "device", "task_sequence", "version", "base_version", "steps_done",
+                   "weight", "verdict", "reason", "detail", "step_scale", "loss_before", "loss_after", "digest",
+                   "time_ms", "payload", "crc32c"})};
+}
+
+TEST(SqliteDatabase, TheFirstFormatIsBroughtToThisOne) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  auto kept = kept_rows(path);
+  ASSERT_EQ(kept[0].size(), 3U);
+  ASSERT_EQ(kept[2].size(), 31U);
+  for (int opening = 0; opening < 2; ++opening) {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+    EXPECT_EQ(kept_rows(path), kept);
+    std::vector<EnrolledDevice> rows;
+    ASSERT_EQ(database.devices(&rows), StoreStatus::kOk) << database.error();
+    ASSERT_EQ(rows.size(), 3U + static_cast<size_t>(opening));
+    EXPECT_EQ(rows[0].state, DeviceState::kActive);
+    EXPECT_EQ(rows[2].state, DeviceState::kRevoked);
+    std::optional<EnrolledDevice> row;
+    ASSERT_EQ(database.find_device("b", &row), StoreStatus::kOk);
+    EXPECT_EQ(row->key, key_of(2));
+    EXPECT_EQ(row->generation, 0U);
+    EXPECT_EQ(row->previous_until_ms, 0U);
+    std::vector<ClaimRow> claims;
+    EXPECT_EQ(database.claims(&claims), StoreStatus::kOk) << database.error();
+    EXPECT_TRUE(claims.empty());
+    std::optional<uint32_t> index;
+    ASSERT_EQ(database.add_device("new", key_of(9), 7, &index), StoreStatus::kOk);
+    kept = kept_rows(path);
+  }
+}
+
+// What was called otherwise is brought to its name of today, in both texts, and nothing else is touched.
+TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  const auto before = rows_of(path, "runs", {"parameters"});
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+  const auto after = rows_of(path, "runs", {"parameters"});
+  std::vector<RunRow> runs;
+  ASSERT_EQ(database.runs(&runs), StoreStatus::kOk);
+  ASSERT_EQ(runs.size(), 2U);
+  const CorrectionForm forms[] = {CorrectionForm::kNone, CorrectionForm::kLocal};
+  const std::vector<std::string> changed[] = {{"correction_form", "use_correction"}, {"use_correction"}};
+  const uint64_t counts[] = {12, 19};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(differing_keys(before[i], after[i]), changed[i]);
+    RunParameters parameters;
+    EXPECT_EQ(parse_run_source(runs[i].source, &parameters), "");
+    EXPECT_THAT(differing_keys(runs[i].parameters, canonical_text(parameters)), testing::IsEmpty());
+    EXPECT_EQ(parameters.correction_form, forms[i]);
+    SqliteStore journal(database, runs[i].id);
+    JournalRecord last;
+    ASSERT_EQ(journal.read([&last](const JournalRecord& record) {
+      last = record;
+      return true;
+    }),
+              StoreStatus::kOk)
+        << database.error();
+    EXPECT_EQ(last.sequence, counts[i]);
+  }
+}
+
+TEST(SqliteDatabase, ADatabaseThatAnOlderServerHoldsIsNotTouched) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  DatabaseLock server;
+  ASSERT_EQ(server.take(path), "");
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(path)), StoreStatus::kBusy);
+  EXPECT_NE(database.error().find("start that one anew"), std::string::npos) << database.error();
+  SqliteOptions options = options_for(path);
+  options.is_owner = true;
+  SqliteDatabase owner;
+  EXPECT_EQ(owner.open(options), StoreStatus::kOk) << owner.error();
+}
+
+TEST(SqliteDatabase, ANewerFormatIsNamed) {
+  const Folder folder;
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
+  sqlite3_exec(raw, "UPDATE meta SET value=9", nullptr, nullptr, nullptr);
+  sqlite3_close(raw);
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kCorrupt);
+  EXPECT_THAT(database.error(), HasSubstr("has format 9"));
+}
+
+// As `serve` and the first `device add` may. Without repetition one in some hundred opens fails.
+TEST(SqliteDatabase, ManyMayBeginOneDatabaseAtOnce) {
+  constexpr int kDatabaseCount = 60;
+  constexpr int kOpenerCount = 4;
+  const Folder folder;
+  for (int i = 0; i < kDatabaseCount; ++i) {
+    const std::string path = folder.file(std::to_string(i) + ".db");
+    std::latch together(kOpenerCount);
+    std::string errors[kOpenerCount];
+    std::vector<std::thread> openers;
+    for (std::string& error : errors) {
+      openers.emplace_back([&together, &path, &error] {
+        SqliteDatabase database;
+        together.arrive_and_wait();
+        if (database.open(options_for(path)) != StoreStatus::kOk) {
+          error = database.error();
+        }
+      });
+    }
+    for (std::thread& opener : openers) {
+      opener.join();
+    }
+    EXPECT_THAT(errors, testing::Each("")) << path;
+  }
+}
+
+TEST(SqliteDatabase, ADatabaseThatOthersCanReadIsRefused) {
+  const Folder folder;
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
+  chmod(folder.file("a.db").c_str(), 0640);
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kFailed);
+  EXPECT_NE(database.error().find("chmod 600"), std::string::npos) << database.error();
+}
+
+TEST(SqliteDatabase, OnlyTheOwnerCanReadTheFiles) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  RunRow run = run_row();
+  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  for (const char* const name : {"a.db", "a.db-wal", "a.db-shm"}) {
+    struct stat info = {};
+    ASSERT_EQ(stat(folder.file(name).c_str(), &info), 0) << name;
+    EXPECT_EQ(info.st_mode & 0777, 0600U) << name;
+  }
+}
+
+TEST(SqliteDatabase, ChangesOfFleetAndRunsAreCountedAndRecordsAreNot) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  uint64_t last = 0;
+  const auto is_counted = [&] {
+    uint64_t count = 0;
+    EXPECT_EQ(database.change_count(&count), StoreStatus::kOk);
+    return std::exchange(last, count) != count;
+  };
+  EXPECT_FALSE(is_counted()) << "of an empty database";
+  std::optional<uint32_t> index;
+  ASSERT_EQ(database.add_device("a", std::array<uint8_t, 32>{}, 7, &index), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
+  bool found = false;
+  ASSERT_EQ(database.revoke_device("a", &found), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
+  RunRow run = run_row();
+  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
+  JournalRecord record;
+  record.sequence = 1;
+  SqliteStore journal(database, run.id);
+  ASSERT_EQ(journal.append({&record, 1}), StoreStatus::kOk);
+  EXPECT_FALSE(is_counted());
+  ASSERT_EQ(database.set_run_state(run.id, StoredRunState::kStopped), StoreStatus::kOk);
+  EXPECT_TRUE(is_counted());
+}
+
+TEST(SqliteDatabase, WhatCannotBeOpenedIsNamedWithItsRemedy) {
+  const Folder folder;
+  {
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options_for(folder.file("none/a.db"))), StoreStatus::kFailed);
+    EXPECT_THAT(database.error(), HasSubstr("mkdir -p"));
+  }
+  {
+    SqliteDatabase database;
+    SqliteOptions options = options_for(folder.file("absent.db"));
+    options.may_create = false;
+    EXPECT_EQ(database.open(options), StoreStatus::kFailed);
+    EXPECT_THAT(database.error(), HasSubstr("does not exist"));
+    std::ofstream(folder.file("absent.db")).flush();
+    chmod(folder.file("absent.db").c_str(), 0600);
+    EXPECT_EQ(database.open(options), StoreStatus::kFailed) << "who only reads must not make tables";
+    EXPECT_THAT(database.error(), HasSubstr("is an empty file"));
+    EXPECT_EQ(std::filesystem::file_size(folder.file("absent.db")), 0U);
+  }
+  {
+    std::ofstream(folder.file("text.db")) << std::string(5000, 'x');
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options_for(folder.file("text.db"))), StoreStatus::kCorrupt);
+    EXPECT_THAT(database.error(), HasSubstr("text.db is no SQLite database"));
+  }
+  {
+    sqlite3* foreign = nullptr;
+    ASSERT_EQ(sqlite3_open(folder.file("foreign.db").c_str(), &foreign), SQLITE_OK);
+    sqlite3_exec(foreign, "CREATE TABLE songs (name TEXT)", nullptr, nullptr, nullptr);
+    sqlite3_close(foreign);
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options_for(folder.file("foreign.db"))), StoreStatus::kCorrupt);
+    EXPECT_THAT(database.error(), HasSubstr("belongs to another program"));
+  }
+}
+
+// As somebody at the server's machine who forgot sudo: the file, or the folder around it, is there.
+TEST(SqliteDatabase, AnotherUsersDatabaseIsNotCalledAbsent) {
+  if (!AsNobody::is_possible()) {
+    GTEST_SKIP() << "needs root";
+  }
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  ASSERT_EQ(SqliteDatabase().open(options_for(path)), StoreStatus::kOk);
+  SqliteOptions options = options_for(path);
+  options.may_create = false;
+  for (const mode_t folder_mode : {0755, 0700}) {
+    chmod(folder.file("").c_str(), folder_mode);
+    SqliteDatabase database;
+    const AsNobody as_nobody;
+    EXPECT_EQ(database.open(options), StoreStatus::kFailed);
+    EXPECT_THAT(database.error(), HasSubstr("a.db cannot be read: Permission denied; it is user root's"));
+  }
+}
+
+TEST(SqliteDatabase, WithoutAWriteAheadLogItDoesNotOpen) {
+  const Folder folder;
+  SqliteDatabase database;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.vfs = "unix-none";  // no shared memory, as on some network disks
+  EXPECT_EQ(database.open(options), StoreStatus::kFailed);
+  EXPECT_THAT(database.error(), HasSubstr("no write-ahead log, journal_mode is delete"));
+}
+
+}  // namespace
+}  // namespace gradstream
