@@ -22,6 +22,8 @@
 #include "experiments/harness/harness.h"
 #include "experiments/workloads/data_network.h"
 #include "runtime/training/curve.h"
+#include "runtime/training/estimator.h"
+#include "runtime/training/solver.h"
 #include "server/rules/curve_step.h"
 #include "server/rules/delay_correction.h"
 
