@@ -2,10 +2,10 @@
 // with LAPACK and BLAS (single), in one run on one thread.
 //
 // The peers get the better layout for them, columns, all their memory beforehand, and the same formula where it has a
-// fast form; ours are the tables' functions, on rows, in the fixed order of sums that makes them reproducible. Before a
+// fast form. Ours are the tables' functions, on rows, in the fixed order of sums that makes them reproducible. Before a
 // row is timed, all sides must have the same result. The sides run in turn in short slices of processor time. A ratio
-// is the faster peer's time over ours in the same turn, the median of all turns, so that what else the machine does
-// meets both: 2.00 means that ours takes half as long. Times are medians too.
+// is the faster peer's time over ours in the same turn, so that what else the machine does meets both: 2.00 means that
+// ours takes half as long. Ratios and times are medians of all turns.
 //
 // Every array of either side begins at a cache line: what a wide load or store across two lines costs is a matter of
 // where the caller's memory lies, and made two speeds of one row.

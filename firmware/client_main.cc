@@ -18,7 +18,7 @@ int read_sample(const void* shard, uint32_t index, float* out) {
 }
 
 int fail(ExitCode code, const char* reason, uint64_t line_number = 0, const char* file = nullptr) {
-  Line line("failed");
+  ConsoleLine line("failed");
   line.quoted("reason", reason);
   if (file != nullptr) {
     line.quoted("file", file);
@@ -98,7 +98,7 @@ const char* reset_cause_name(const ClientMainOptions& options) {
 
 void log_model(const gs_status_view& status, const char* from) {
   port_log_line(
-      Line("model").number("version", status.version).hex("digest", status.digest).word("from", from).c_str());
+      ConsoleLine("model").number("version", status.version).hex("digest", status.digest).word("from", from).c_str());
 }
 
 void log_started(const ClientMainOptions& options, const gs_sample_source& samples) {
@@ -116,7 +116,7 @@ void log_started(const ClientMainOptions& options, const gs_sample_source& sampl
 bool is_stopped(const gs_status_view& status) { return status.last_wait == gs_WaitCause_WAIT_CAUSE_STOPPED; }
 
 void log_over(const gs_status_view& status, size_t stack_high_water) {
-  Line line(is_stopped(status) ? "stopped" : "finished");
+  ConsoleLine line(is_stopped(status) ? "stopped" : "finished");
   line.number("version", status.version).hex("digest", status.digest).number("folded", status.updates_folded);
   line.number("late", status.updates_late).number("snapshots", status.snapshots);
   line.number("records", status.records_applied).number("local_steps", status.local_steps);
@@ -138,7 +138,7 @@ struct Seen {
 void log_wrong_shape(const gs_sample_source& samples) {
   gs_model_view model = {};
   gs_model(&model);
-  port_log_line(Line("wrong_shape")
+  port_log_line(ConsoleLine("wrong_shape")
                     .number("dimension", samples.dimension)
                     .number("rows", model.rows)
                     .quoted("reason",
@@ -148,7 +148,7 @@ void log_wrong_shape(const gs_sample_source& samples) {
 }
 
 void log_out_of_memory(const ClientMainOptions& options) {
-  port_log_line(Line("out_of_memory")
+  port_log_line(ConsoleLine("out_of_memory")
                     .number("arena", options.arena.size())
                     .quoted("reason", "the arena is too small for this run")
                     .quoted("remedy", options.arena_remedy)
@@ -167,7 +167,7 @@ const char* key_exchange_name(const ClientMainOptions& options) {
 void log_changes(const gs_status_view& status, const ClientMainOptions& options, const gs_sample_source& samples,
                  size_t stack_high_water, Seen* seen) {
   if (status.connected && !seen->connected) {
-    port_log_line(Line("connected")
+    port_log_line(ConsoleLine("connected")
                       .word("tls", key_exchange_name(options))
                       .number("sessions", status.sessions)
                       .number("version", status.version)
@@ -206,7 +206,7 @@ bool is_once_over(const gs_status_view& status, int* code) {
 
 int client_main(const ClientMainOptions& options) {
   // Before anything that can fail: an image that stops says which one it is, and why it started.
-  port_log_line(Line("boot")
+  port_log_line(ConsoleLine("boot")
                     .quoted("board", options.board)
                     .word("firmware", kFirmwareVersion)
                     .word("reset", reset_cause_name(options))

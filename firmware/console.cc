@@ -54,9 +54,9 @@ uint32_t arithmetic_digest() {
   return crc32c(0, reinterpret_cast<const uint8_t*>(x), sizeof(x));
 }
 
-Line device_line(const char* event, const gs_status_view& status, const char* firmware_version,
-                 const char* reset_cause) {
-  Line line(event);
+ConsoleLine device_line(const char* event, const gs_status_view& status, const char* firmware_version,
+                        const char* reset_cause) {
+  ConsoleLine line(event);
   line.word("device", status.device).word("firmware", firmware_version).word("reset", reset_cause);
   line.word("server", status.server != nullptr ? status.server : "serial");
   line.word("link", kLinkNames[status.link]).word("tls", kTlsNames[status.link]);
@@ -105,7 +105,7 @@ void Console::answer_status() const {
   gs_status_view status;
   gs_status(&status);
   port_log_line(device_line("status", status, firmware_version_, reset_cause_).c_str());
-  Line model("status_model");
+  ConsoleLine model("status_model");
   model.word("state", kStateNames[status.state]).number("version", status.version).hex("digest", status.digest);
   model.number("round", status.version + (status.run_finished || status.digest == 0 ? 0 : 1));
   model.number("folded", status.updates_folded).quoted("last_fault", status.last_fault);
@@ -118,7 +118,7 @@ void Console::answer_test() const {
   const Status flash = port_.check_storage();
   const bool is_good =
       random == Status::kOk && arithmetic == Status::kOk && (flash == Status::kOk || flash == Status::kUnimplemented);
-  Line line("test");
+  ConsoleLine line("test");
   line.word("random", verdict(random)).word("arithmetic", verdict(arithmetic)).word("flash", verdict(flash));
   port_log_line(line.word("result", is_good ? "ok" : "failed").c_str());
 }
@@ -126,7 +126,7 @@ void Console::answer_test() const {
 // Does not return when it succeeds.
 void Console::reset_identity() const {
   port_log_line("event=identity_reset");
-  Line line("failed");
+  ConsoleLine line("failed");
   line.quoted("reason", port_.wipe_identity() == Status::kUnimplemented ? "no flash driver: write the page anew"
                                                                         : "the flash does not erase");
   port_log_line(line.c_str());

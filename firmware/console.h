@@ -25,8 +25,8 @@ inline constexpr uint32_t kArithmeticDigest = 0xB9087843;
 
 // "event=EVENT" and who the device is, which image, why it started, its server ("serial": the link's other end knows),
 // the link and TLS: the start of the line that a boot logs, and the shell's answer.
-Line device_line(const char* event, const gs_status_view& status, const char* firmware_version,
-                 const char* reset_cause);
+ConsoleLine device_line(const char* event, const gs_status_view& status, const char* firmware_version,
+                        const char* reset_cause);
 
 class Console {
  public:

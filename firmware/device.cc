@@ -42,9 +42,9 @@ const char* text_of_opening(Status status) {
 
 }  // namespace
 
-Device::Device(const DeviceConfig& config, Arena& arena) : config_(config), client_(config.client, arena) {}
+DeviceShell::DeviceShell(const DeviceConfig& config, Arena& arena) : config_(config), client_(config.client, arena) {}
 
-DeviceCounters Device::counters() const {
+DeviceCounters DeviceShell::counters() const {
   DeviceCounters counters = counters_;
   if (session_.is_begun()) {
     counters.bytes_sent += static_cast<uint32_t>(session_.wire_bytes_sent());
@@ -53,7 +53,7 @@ DeviceCounters Device::counters() const {
   return counters;
 }
 
-uint64_t Device::poll(uint64_t now_ms) {
+uint64_t DeviceShell::poll(uint64_t now_ms) {
   drive(now_ms);
   log_reason(client_.state());
   if (now_ms < held_until_ms_) {
@@ -80,28 +80,28 @@ uint64_t Device::poll(uint64_t now_ms) {
 
 // Each deadline that the client missed in that state, each reason that either end gave since the last call, and that
 // the image lacks something for the run.
-void Device::log_reason(ClientState state) {
+void DeviceShell::log_reason(ClientState state) {
   const ClientCounters& counters = client_.counters();
   const uint32_t version = client_.replica().has_model() ? client_.replica().version() : 0;
   const gs_Reason reason = client_.last_reason();
   if (counters.deadlines_missed != deadlines_logged_) {
     const char* name = kStateNames[static_cast<size_t>(state)];
-    Line line("deadline");
+    ConsoleLine line("deadline");
     line.word("state", name).number("version", version);
     if (state == ClientState::kConnect && config_.transport.peer != nullptr) {
       line.word("server", config_.transport.peer).quoted("reason", kNoAnswer);
     }
     port_log_line(line.c_str());
   } else if (counters.reasons != reasons_logged_ && reason != gs_Reason_REASON_NONE) {
-    port_log_line(Line("refused").word("reason", reason_name(reason)).number("version", version).c_str());
+    port_log_line(ConsoleLine("refused").word("reason", reason_name(reason)).number("version", version).c_str());
   }
   const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
   if (is_incapable && !is_incapacity_logged_) {
-    port_log_line(Line("not_capable").quoted("reason", kNotCapable).c_str());
+    port_log_line(ConsoleLine("not_capable").quoted("reason", kNotCapable).c_str());
   }
   is_incapacity_logged_ = is_incapable;
   if (counters.steps_replayed != replays_logged_) {
-    port_log_line(Line("resumed").number("steps", counters.steps_replayed).number("version", version).c_str());
+    port_log_line(ConsoleLine("resumed").number("steps", counters.steps_replayed).number("version", version).c_str());
   }
   replays_logged_ = counters.steps_replayed;
   deadlines_logged_ = counters.deadlines_missed;
@@ -109,7 +109,7 @@ void Device::log_reason(ClientState state) {
 }
 
 // Returns when the client wants to be polled again.
-uint64_t Device::perform(const ClientAction& action, uint64_t now_ms) {
+uint64_t DeviceShell::perform(const ClientAction& action, uint64_t now_ms) {
   switch (action.kind) {
     case ClientActionKind::kWait:
       return std::max(action.wake_ms, now_ms);
@@ -140,19 +140,19 @@ uint64_t Device::perform(const ClientAction& action, uint64_t now_ms) {
 }
 
 // The first failure and the recovery from it are logged; the client counts all.
-Status Device::save(const ClientAction& action) {
+Status DeviceShell::save(const ClientAction& action) {
   const Status status = port_storage_write(action.pieces.data(), action.pieces.size());
   const bool is_failed = status != Status::kOk;
   if (is_failed && !is_storage_failed_) {
-    port_log_line(Line("state_not_saved").quoted("reason", kNotSaved).c_str());
+    port_log_line(ConsoleLine("state_not_saved").quoted("reason", kNotSaved).c_str());
   } else if (!is_failed && is_storage_failed_) {
-    port_log_line(Line("state_saved").number("failures", client_.counters().save_failures).c_str());
+    port_log_line(ConsoleLine("state_saved").number("failures", client_.counters().save_failures).c_str());
   }
   is_storage_failed_ = is_failed;
   return status;
 }
 
-void Device::fill_report() {
+void DeviceShell::fill_report() {
   const DeviceCounters counters = this->counters();
   gs_StatusReport& report = client_.report();
   report.tls_high_water = static_cast<uint32_t>(tls_high_water_size());
@@ -160,7 +160,7 @@ void Device::fill_report() {
   report.bytes_received = counters.bytes_received;
 }
 
-void Device::connect(uint64_t now_ms) {
+void DeviceShell::connect(uint64_t now_ms) {
   drop();
   if (config_.transport.ops->can_dial) {
     link_ = Link::kOpening;
@@ -172,7 +172,7 @@ void Device::connect(uint64_t now_ms) {
 }
 
 // Ends the session, if there is one, without a word to the client.
-void Device::drop() {
+void DeviceShell::drop() {
   const bool was_open = link_ != Link::kDown;
   link_ = Link::kDown;
   sending_ = {};
@@ -187,12 +187,12 @@ void Device::drop() {
   reader_.reset();
 }
 
-void Device::lose(Status reason, const char* text, uint64_t now_ms) {
+void DeviceShell::lose(Status reason, const char* text, uint64_t now_ms) {
   ++counters_.link_faults;
   const char* const own = *config_.transport.fault_text;
   text = own != nullptr ? own : text;
   fault_text_ = text;
-  Line line("link_lost");
+  ConsoleLine line("link_lost");
   line.quoted("reason", text);
   if (session_.is_begun() && session_.last_alert() >= 0) {
     line.number("alert", static_cast<uint64_t>(session_.last_alert()));
@@ -205,7 +205,7 @@ void Device::lose(Status reason, const char* text, uint64_t now_ms) {
   client_.on_connection_lost(reason, now_ms);
 }
 
-void Device::drive(uint64_t now_ms) {
+void DeviceShell::drive(uint64_t now_ms) {
   switch (link_) {
     case Link::kDown:
       break;
@@ -224,7 +224,7 @@ void Device::drive(uint64_t now_ms) {
   }
 }
 
-void Device::drive_quiet(uint64_t now_ms) {
+void DeviceShell::drive_quiet(uint64_t now_ms) {
   uint8_t discarded[kReadSize];
   for (;;) {
     const Result<size_t> count = config_.transport.ops->read(config_.transport.context, discarded, kReadSize);
@@ -239,7 +239,7 @@ void Device::drive_quiet(uint64_t now_ms) {
   }
 }
 
-void Device::drive_opening(uint64_t now_ms) {
+void DeviceShell::drive_opening(uint64_t now_ms) {
   const Status status = config_.transport.ops->open(config_.transport.context);
   if (status == Status::kWouldBlock) {
     return;
@@ -251,7 +251,7 @@ void Device::drive_opening(uint64_t now_ms) {
   begin_handshake(now_ms);
 }
 
-void Device::begin_handshake(uint64_t now_ms) {
+void DeviceShell::begin_handshake(uint64_t now_ms) {
   ++counters_.handshakes;
   handshake_since_ms_ = now_ms;
 #if defined(GS_BARE_METAL)
@@ -269,7 +269,7 @@ void Device::begin_handshake(uint64_t now_ms) {
   drive_handshake(now_ms);
 }
 
-void Device::drive_handshake(uint64_t now_ms) {
+void DeviceShell::drive_handshake(uint64_t now_ms) {
   const size_t sent = session_.wire_bytes_sent();
   const Status status = session_.handshake();
   if (status == Status::kWouldBlock) {
@@ -294,7 +294,7 @@ void Device::drive_handshake(uint64_t now_ms) {
 }
 
 // Hands the client's frame to the session. true: the client was told.
-bool Device::push_frame(uint64_t now_ms) {
+bool DeviceShell::push_frame(uint64_t now_ms) {
   while (!sending_.empty()) {
     const Result<size_t> count = session_.write(sending_.data(), sending_.size());
     if (count.status() == Status::kWouldBlock) {
@@ -311,7 +311,7 @@ bool Device::push_frame(uint64_t now_ms) {
 }
 
 // false: the session is over, or the client has to close it first.
-bool Device::take_frames(std::span<const uint8_t> bytes, uint64_t now_ms) {
+bool DeviceShell::take_frames(std::span<const uint8_t> bytes, uint64_t now_ms) {
   while (!bytes.empty()) {
     const bool was_in_frame = reader_.in_frame();
     bytes = bytes.subspan(reader_.feed(bytes));
@@ -331,7 +331,7 @@ bool Device::take_frames(std::span<const uint8_t> bytes, uint64_t now_ms) {
   return true;
 }
 
-void Device::drive_up(uint64_t now_ms) {
+void DeviceShell::drive_up(uint64_t now_ms) {
   if (!sending_.empty() && push_frame(now_ms) && link_ != Link::kUp) {
     return;
   }
@@ -357,7 +357,7 @@ void Device::drive_up(uint64_t now_ms) {
 }
 
 // The link's own deadlines; news on it wake the board anyway.
-uint64_t Device::link_wake_ms(uint64_t now_ms) const {
+uint64_t DeviceShell::link_wake_ms(uint64_t now_ms) const {
   switch (link_) {
     case Link::kQuiet:
       return std::max(quiet_since_ms_ + kLinkQuietMs, now_ms + 1);

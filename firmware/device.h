@@ -44,12 +44,12 @@ struct DeviceCounters {
 // As gs_link of firmware/gradstream_device.h.
 enum class DeviceLink : uint8_t { kDown, kQuiet, kOpening, kHandshake, kUp };
 
-class Device {
+class DeviceShell {
  public:
   // tls_start() comes before. The arena is the client's alone and must outlive the device.
-  Device(const DeviceConfig& config, Arena& arena);
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  DeviceShell(const DeviceConfig& config, Arena& arena);
+  DeviceShell(const DeviceShell&) = delete;
+  DeviceShell& operator=(const DeviceShell&) = delete;
 
   // Does what is due; at most one local step. Returns when to poll again at the latest.
   uint64_t poll(uint64_t now_ms);

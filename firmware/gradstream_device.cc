@@ -35,7 +35,7 @@ struct Application {
   Problem problem;
   uint32_t identity_line = 0;
   std::optional<Arena> arena;
-  std::optional<Device> device;
+  std::optional<DeviceShell> device;
 #if !defined(GS_BARE_METAL)
   const Credentials* credentials = nullptr;
   const char* server_name = nullptr;
@@ -44,7 +44,7 @@ struct Application {
 
 Application app;
 
-Device& device() {
+DeviceShell& device() {
   GS_ASSERT(app.device.has_value());
   return *app.device;
 }
@@ -242,7 +242,7 @@ bool gs_model(gs_model_view* out) {
 }
 
 void gs_status(gs_status_view* out) {
-  const gradstream::Device& device = gradstream::device();
+  const gradstream::DeviceShell& device = gradstream::device();
   const gradstream::Client& client = device.client();
   const gradstream::ClientCounters& counters = client.counters();
   const gradstream::DeviceCounters link = device.counters();

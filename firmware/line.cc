@@ -2,7 +2,7 @@
 
 namespace gradstream {
 
-Line& Line::text(const char* value) {
+ConsoleLine& ConsoleLine::text(const char* value) {
   while (*value != '\0' && size_ < kSizeMax) {
     text_[size_++] = *value++;
   }
@@ -10,7 +10,7 @@ Line& Line::text(const char* value) {
   return *this;
 }
 
-Line& Line::number(const char* key, uint64_t value) {
+ConsoleLine& ConsoleLine::number(const char* key, uint64_t value) {
   char digits[21];
   size_t at = sizeof(digits) - 1;
   digits[at] = '\0';
@@ -21,7 +21,7 @@ Line& Line::number(const char* key, uint64_t value) {
   return word(key, digits + at);
 }
 
-Line& Line::hex(const char* key, uint64_t value) {
+ConsoleLine& ConsoleLine::hex(const char* key, uint64_t value) {
   char digits[17];
   for (size_t i = 0; i < 16; ++i) {
     digits[i] = "0123456789abcdef"[(value >> (60 - 4 * i)) & 15];
@@ -30,8 +30,8 @@ Line& Line::hex(const char* key, uint64_t value) {
   return word(key, digits);
 }
 
-Line& Line::word(const char* key, const char* value) { return text(" ").text(key).text("=").text(value); }
+ConsoleLine& ConsoleLine::word(const char* key, const char* value) { return text(" ").text(key).text("=").text(value); }
 
-Line& Line::quoted(const char* key, const char* value) { return word(key, "\"").text(value).text("\""); }
+ConsoleLine& ConsoleLine::quoted(const char* key, const char* value) { return word(key, "\"").text(value).text("\""); }
 
 }  // namespace gradstream

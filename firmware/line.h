@@ -7,17 +7,17 @@
 
 namespace gradstream {
 
-class Line {
+class ConsoleLine {
  public:
   static constexpr size_t kSizeMax = 239;
 
-  explicit Line(const char* event) { text("event=").text(event); }
+  explicit ConsoleLine(const char* event) { text("event=").text(event); }
   // Each adds to the line; what does not fit is cut off.
-  Line& text(const char* value);
-  Line& number(const char* key, uint64_t value);
-  Line& hex(const char* key, uint64_t value);  // 16 digits
-  Line& word(const char* key, const char* value);
-  Line& quoted(const char* key, const char* value);
+  ConsoleLine& text(const char* value);
+  ConsoleLine& number(const char* key, uint64_t value);
+  ConsoleLine& hex(const char* key, uint64_t value);  // 16 digits
+  ConsoleLine& word(const char* key, const char* value);
+  ConsoleLine& quoted(const char* key, const char* value);
   const char* c_str() const { return text_; }
 
  private:

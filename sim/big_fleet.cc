@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "server/run/check_parameters.h"
 #include "sim/oracle.h"
 
 namespace gradstream {

@@ -1,5 +1,5 @@
-// The simulator at fleet scale: thousands of devices of unequal speed, asleep, disconnected and replaced, that train
-// one small model in virtual time (timed_fleet.h), held to the invariants by the oracle as the run goes on.
+// The simulator at fleet scale: thousands of devices of unequal speed, asleep, disconnected and replaced. They train
+// one small model in virtual time (timed_fleet.h), and the oracle holds them to the invariants as the run goes on.
 //
 //   options --> speeds, cycles, samples of each device --> TimedFleet --version--> loss, bytes: a line of the CSV
 #ifndef GRADSTREAM_SIM_BIG_FLEET_H_
@@ -25,7 +25,7 @@ struct BigFleetOptions {
   uint32_t silent_count = 1;   // devices that take tasks and never answer
   uint32_t awake_minutes = 0;  // of every cycle, each at its own time; 0: always
   uint32_t cycle_minutes = 1440;
-  uint32_t loss_odds = 1000;    // a frame in so many takes its connection down; 0: none
+  uint32_t loss_odds = 1000;    // one frame in this many takes its connection down; 0: none
   uint32_t life_hours = 0;      // mean time until a device loses all that it has; 0: never
   uint32_t absence_hours = 1;   // mean time until it is back
   uint32_t buffer_size = 500;   // updates of a version; 0: rounds

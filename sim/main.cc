@@ -13,6 +13,8 @@
 #include <CLI/CLI.hpp>
 #include <sys/resource.h>
 
+#include "server/run/check_parameters.h"
+#include "server/run/names.h"
 #include "sim/big_fleet.h"
 #include "sim/simulation.h"
 

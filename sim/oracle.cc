@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "runtime/training/secant.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {
@@ -93,11 +93,12 @@ std::string Oracle::on_run_event(const JournalRecord& record) {
   return "";
 }
 
-// weight_share_max by its definition (docs/algorithms.md), not by the server's code: whoever is above the cap
-// c = s (m c + what the others weigh) comes under it, until nobody is. The unit is that in which the cap is the largest
-// weight that there is; where the capped ones alone would have the whole, all weigh the same.
+// weight_share_max by its definition (docs/algorithms.md), not by the server's code. Each weight above the cap
+// c = s (m c + the sum of the other weights) is lowered to it, until none is above; m weights are capped. In the unit
+// of the result the cap is the largest weight that there is. If the capped weights alone would be the whole, all weigh
+// the same.
 void bring_under_cap(Real share_max, std::vector<uint64_t>* weights) {
-  constexpr uint64_t kWhole = 1U << 16;  // s is a number of so many parts
+  constexpr uint64_t kWhole = 1U << 16;  // s is share / kWhole
   const auto share = static_cast<uint64_t>(static_cast<double>(share_max) * kWhole);
   std::vector<bool> is_capped(weights->size());
   uint64_t others = std::accumulate(weights->begin(), weights->end(), uint64_t{0});
@@ -436,8 +437,8 @@ void Oracle::add_to_sum(const Share& share, int64_t numerator, int64_t denominat
   }
 }
 
-// a_i om_i of an update as a fraction, for its values or, to take them out, those of the update that it replaces: w_i
-// of either is by its own samples. The staleness weight multiplies only what is new in d.
+// a_i om_i as a fraction. `share` is the update itself or, to take its values out, the update that it replaces; w_i of
+// either comes from its own samples. The staleness weight multiplies only what is new in d.
 std::pair<int64_t, int64_t> Oracle::step_weight(const Share& share, const Share& update, int64_t total,
                                                 int64_t count) const {
   const int64_t weight = int64_t{share.samples} * update.weight;

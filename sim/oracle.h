@@ -17,8 +17,8 @@ namespace gradstream {
 
 class Oracle {
  public:
-  // A Hello or Pull as it reached the server. What its answer claims must have held in the durable journal at some time
-  // from then on.
+  // A Hello or Pull as it reached the server. The claims of its answer must have held in the durable journal at some
+  // time from then on.
   struct Request {
     uint32_t version = 0;    // durable then
     size_t state_index = 0;  // of the durable run state then
@@ -26,8 +26,8 @@ class Oracle {
   };
 
   explicit Oracle(const RunParameters& parameters);
-  // From now on it keeps of each device the last tasks only, and of the versions those that an update may be made at:
-  // for long runs whose messages are not looked at.
+  // From now on the oracle keeps only the last tasks of each device, and the versions that an update may be made at.
+  // For long runs whose messages are not looked at.
   void forget_old() { forgets_ = true; }
 
   // Each returns a sentence on the first invariant that is broken, or nothing.

@@ -1,6 +1,7 @@
 #include "sim/sim_parameters.h"
 
 #include "runtime/problem/problem.h"
+#include "server/run/parts.h"
 
 namespace gradstream {
 namespace {
@@ -80,8 +81,8 @@ RunParameters sim_parameters(const SimOptions& options) {
   p.direction_count = 4;
   p.local_step_count = 2;
   p.batch_size = 4;
-  // Without a memory, a device that was not asked for some versions may get a snapshot for the record that its
-  // correction needs, as its schedule goes: the digest is one only without a correction.
+  // Without a memory, a device that was not asked for some versions may get a snapshot in place of the record that its
+  // correction needs. That depends on its schedule, so only a run without a correction has one digest.
   const bool is_own = options.correction_form == CorrectionForm::kLocal;
   const bool has_form = p.solver == SolverId::kProjection && (options.participation == Participation::kAll || !is_own);
   p.correction_form = has_form ? options.correction_form : CorrectionForm::kNone;

@@ -1,5 +1,5 @@
-// A fleet of unequal devices in virtual time, for experiments and for the simulator at fleet scale: the real
-// coordinator and the real clients in one thread, every frame encoded, framed and decoded.
+// A fleet of unequal devices in virtual time, for experiments and for the simulator at fleet scale. It runs the real
+// coordinator and the real clients in one thread; every frame is encoded, framed and decoded.
 //
 //   device i: step_ms, duty cycle, answers?  --frames, latency, loss--> coordinator --records, commit_ms--> journal
 //
@@ -38,7 +38,7 @@ struct DeviceHabits {
 struct FleetHabits {
   uint64_t latency_ms = 1;  // of a frame, one way
   uint64_t commit_ms = 1;   // of the journal
-  uint32_t loss_odds = 0;   // a frame in so many takes its connection down; 0: none
+  uint32_t loss_odds = 0;   // one frame in this many takes its connection down; 0: none
   uint64_t life_ms = 0;     // mean time after which a device loses all that it holds and is away; 0: for ever
   uint64_t absence_ms = 0;  // mean time for which it is
   uint64_t arena_size = 0;  // bytes of a device; 0: enough for any run of the shape

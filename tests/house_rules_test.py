@@ -9,12 +9,16 @@ A rule is a function from a Tree to violations; RULES at the end lists them.
 """
 
 import ast
+import functools
 import os
 import posixpath
 import re
+import subprocess
 import sys
-from typing import Iterator, NamedTuple
+import tempfile
+from typing import Callable, Iterator, NamedTuple
 
+ROOT = posixpath.dirname(posixpath.dirname(posixpath.abspath(__file__)))
 ALLOW_FILE = "tests/house_rules_allow.txt"
 SKIPPED_FOLDERS = {".git", "build", "third_party", "__pycache__"}
 LINE_LENGTH_MAX = 120
@@ -62,14 +66,39 @@ class Tree:
             self._stripped[path] = strip_cpp(self.files[path])
         return self._stripped[path]
 
-    def includes(self, path: str) -> list:
+    def includes(self, path: str) -> tuple:
         """(line, header, is_quoted) of every include."""
-        found = []
-        for number, line in enumerate(self.files[path].split("\n"), 1):
-            match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
-            if match:
-                found.append((number, match[2], match[1] == '"'))
-        return found
+        return includes_of(self.files[path])
+
+    def chains(self, path: str, into: Callable[[str], bool] = lambda header: True) -> dict:
+        """Every header that path reaches by project includes -> the shortest chain of headers that ends in it.
+
+        A chain goes on behind a header of the project for which into() holds.
+        """
+        chains, front = {}, [(path, ())]
+        while front:
+            following = []
+            for at, chain in front:
+                for _, header, _ in self.includes(at):
+                    if header not in chains and header != path:
+                        chains[header] = chain + (header,)
+                        if header in self.files and into(header):
+                            following.append((header, chains[header]))
+            front = following
+        return chains
+
+    def line_of(self, path: str, header: str) -> int:
+        return next(line for line, included, _ in self.includes(path) if included == header)
+
+
+@functools.cache
+def includes_of(text: str) -> tuple:
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if match:
+            found.append((number, match[2], match[1] == '"'))
+    return tuple(found)
 
 
 CPP_TOKENS = re.compile(
@@ -97,8 +126,10 @@ BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK = (
 SHARED_TRAINING = ("runtime/training/curve.h", "runtime/training/encoding.h", "runtime/training/secant.h",
                    "runtime/training/stream.h", "runtime/training/task.h")
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
+PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
 
-# What a room may include of the project: prefixes of paths. Rooms that are not named may include everything.
+# What a room may reach of the project, by an include or by a chain of them: prefixes of paths. Rooms that are not named
+# may reach everything.
 ARROWS = {
     BASE: (BASE,),
     MANIFOLD: (BASE, MANIFOLD),
@@ -107,7 +138,8 @@ ARROWS = {
     WIRE: (BASE, MANIFOLD, *SHARED_TRAINING, WIRE),
     LINK: (BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK),
     # The client's side of a handshake, as devices link it.
-    "server/program/doctor": SERVER_MAY + ("server/", "runtime/link/tls.h", "runtime/link/transport.h"),
+    "server/program/doctor": SERVER_MAY + ("server/", "runtime/link/certificate.h", "runtime/link/tls.h",
+                                           "runtime/link/transport.h"),
     "server/base/": (BASE, "server/base/"),
     "server/run/": SERVER_MAY + ("server/base/", "server/run/"),
     "server/rules/": SERVER_MAY + ("server/run/", "server/rules/"),
@@ -115,26 +147,27 @@ ARROWS = {
     "server/coordinator/": SERVER_MAY + ("server/base/", "server/run/", "server/rules/", "server/journal/",
                                          "server/coordinator/"),
     "server/store/": SERVER_MAY + ("server/base/", "server/journal/", "server/store/"),
-    "server/link/": SERVER_MAY + ("server/base/", "server/link/"),
+    # One check of certificates serves both ends; credentials.h holds what it parses.
+    "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h"),
+    # The page shows the coordinator's counts: coordinator.h is made of the three headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
-                                   "server/watch/"),
-    "server/program/": SERVER_MAY + ("server/",),
-    "sim/": ("runtime/", "sim/"),  # and the pure part of server/, see PURE_STEMS
+                                   "server/watch/", "server/journal/store.h", "server/rules/model_average.h",
+                                   "server/run/run_parameters.h"),
+    "server/program/": SERVER_MAY + ("server/", "runtime/link/certificate.h"),  # as server/link/credentials.h
+    # The pure rooms of the server, and the three headers of server/base/ that coordinator.h is made of.
+    "sim/": ("runtime/", "sim/", *PURE_ROOMS, "server/base/fields.h", "server/base/rate_limit.h",
+             "server/base/session_id.h"),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),
     "firmware/": ("runtime/", "boards/", "firmware/"),
 }
-
-# The coordinator and its neighbours: no sockets, disk, threads or clock, whatever they include.
-PURE_STEMS = re.compile(r"server/(run|rules|journal|coordinator)/\w+\.(h|cc)$")
-IMPURE_HEADER = re.compile(
-    r"(asio|spdlog|mbedtls|psa|sys|netinet|arpa)(/|\.hpp)|sqlite3\.h|(unistd|fcntl|time|pthread|poll)\.h|"
-    r"(thread|chrono|filesystem|fstream|iostream|mutex|shared_mutex|condition_variable|future|random|ctime|cstdio|"
-    r"stop_token|semaphore|latch|barrier)$")
 
 RUNTIME_HEADERS = set(
     "algorithm array bit cfloat climits cmath compare concepts cstddef cstdint cstring initializer_list iterator "
     "limits numbers numeric optional span string_view tuple type_traits utility version "
     "stdbool.h stddef.h stdint.h".split())
+# What the pure part of the server may include besides: no socket, disk, thread, clock or source of randomness.
+PURE_HEADERS = RUNTIME_HEADERS | set("charconv deque functional map memory set string vector".split())
+PURE_LIBRARY, PURE_CMAKE = "gs_coordinator", "server/CMakeLists.txt"
 NANOPB = re.compile(r"pb(_\w+)?\.h$|.*\.pb\.h$")
 MBEDTLS = re.compile(r"(mbedtls|psa)/")
 
@@ -147,43 +180,56 @@ def room_of(path: str) -> str:
     return next((room for room in ARROWS if path.startswith(room)), "")
 
 
-def reach_impure(tree: Tree, path: str, seen: set) -> str:
-    """The chain of includes from path to an impure header, or ''."""
-    seen.add(path)
-    for _, header, quoted in tree.includes(path):
-        if IMPURE_HEADER.match(header):
-            return header
-        if quoted and header in tree.files and header not in seen:
-            chain = reach_impure(tree, header, seen)
-            if chain:
-                return f"{header} -> {chain}"
-    return ""
-
-
 def include_arrows(tree: Tree) -> Iterator[Violation]:
     for path in tree.select():
         room = room_of(path)
         for line, header, quoted in tree.includes(path):
-            if not quoted or is_generated(header):
-                continue
-            if header not in tree.files:
+            if quoted and not is_generated(header) and header not in tree.files:
                 yield Violation("include_path", path, line, header,
                                 f'"{header}" is no path from the project\'s root; headers of others take <>')
-                continue
-            if not room or header.startswith(ARROWS[room]):
-                continue
-            if room == "sim/" and header.startswith("server/") and not reach_impure(tree, header, set()):
-                continue
-            yield Violation("include_arrow", path, line, header, f"{room} must not include {header}")
+        if room:
+            yield from chains_beyond(tree, path, room)
+
+
+def chains_beyond(tree: Tree, path: str, room: str) -> Iterator[Violation]:
+    """The first header of every chain that the room must not reach. Headers of its own are judged by themselves."""
+    def is_allowed(header):
+        return header not in tree.files or header.startswith(ARROWS[room])
+    for header, chain in tree.chains(path, lambda header: is_allowed(header) and room_of(header) != room).items():
+        if not is_allowed(header):
+            yield Violation("include_arrow", path, tree.line_of(path, chain[0]), header,
+                            f"{room} must not reach {' -> '.join(chain)}")
+
+
+def library_sources(tree: Tree, cmake: str, library: str) -> set:
+    """Paths of the sources that a CMake file gives to a library; variables are those that it sets."""
+    text = re.sub(r"#[^\n]*", "", tree.files.get(cmake, ""))
+    variables = {name: words.split() for name, words in re.findall(r"\bset\(\s*(\w+)\s+([^)]*)\)", text)}
+    sources = set()
+    for words in re.findall(rf"\b(?:add_library|target_sources)\(\s*{library}\s+([^)]*)\)", text):
+        for word in words.split():
+            variable = re.fullmatch(r"\$\{(\w+)\}", word)
+            sources.update(variables.get(variable[1], [word]) if variable else [word])
+    keywords = {"STATIC", "OBJECT", "PRIVATE", "PUBLIC", "INTERFACE", "EXCLUDE_FROM_ALL"}
+    return {posixpath.normpath(posixpath.join(posixpath.dirname(cmake), source)) for source in sources - keywords}
+
+
+def pure_sources(tree: Tree) -> set:
+    """The files of the pure rooms, and every source of the pure library in whatever room."""
+    return set(tree.select(*PURE_ROOMS)) | library_sources(tree, PURE_CMAKE, PURE_LIBRARY)
 
 
 def pure_coordinator(tree: Tree) -> Iterator[Violation]:
-    for path in tree.select("server/"):
-        if PURE_STEMS.match(path):
-            chain = reach_impure(tree, path, set())
-            if chain:
-                yield Violation("pure_coordinator", path, 1, chain.split(" -> ")[-1],
-                                f"a pure part of the server reaches {chain}")
+    if PURE_CMAKE in tree.files and not library_sources(tree, PURE_CMAKE, PURE_LIBRARY):
+        yield Violation("pure_coordinator", PURE_CMAKE, 1, PURE_LIBRARY, f"no source of {PURE_LIBRARY} is found here")
+    for path in sorted(pure_sources(tree)):
+        if path not in tree.files:
+            yield Violation("pure_coordinator", PURE_CMAKE, 1, path, f"{PURE_LIBRARY} has no file of this name: {path}")
+            continue
+        for header, chain in tree.chains(path).items():
+            if header not in tree.files and header not in PURE_HEADERS and not NANOPB.match(header):
+                yield Violation("pure_coordinator", path, tree.line_of(path, chain[0]), header,
+                                f"a pure part of the server reaches {' -> '.join(chain)}")
 
 
 def runtime_headers(tree: Tree) -> Iterator[Violation]:
@@ -308,6 +354,122 @@ def functions_of(tree: Tree, path: str) -> list:
     return []
 
 
+# ---- Format ----
+
+FORMAT_FILE = ".clang-format"
+CLANG_FORMAT, CLANG_FORMAT_VERSION = "clang-format", 14
+
+
+def clang_format_fault() -> str:
+    """Why the formatter cannot judge: every major version formats in its own way."""
+    try:
+        text = subprocess.run([CLANG_FORMAT, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"version {CLANG_FORMAT_VERSION} of clang-format is needed, and none runs ({error}): run ./run setup"
+    found = re.search(r"version (\d+)", text)
+    if not found or int(found[1]) != CLANG_FORMAT_VERSION:
+        return f"version {CLANG_FORMAT_VERSION} of clang-format is needed, this is: {text.strip()}"
+    return ""
+
+
+def formatted(tree: Tree) -> Iterator[Violation]:
+    if FORMAT_FILE not in tree.files:
+        yield Violation("format", FORMAT_FILE, 1, "", f"{FORMAT_FILE} is missing")
+        return
+    fault = clang_format_fault()
+    if fault:
+        yield Violation("format", FORMAT_FILE, 1, "clang-format", fault)
+        return
+    paths = tree.select()
+    with tempfile.TemporaryDirectory() as root:
+        for path in paths + [FORMAT_FILE]:
+            os.makedirs(posixpath.dirname(posixpath.join(root, path)), exist_ok=True)
+            with open(posixpath.join(root, path), "w", encoding="utf-8") as file:
+                file.write(tree.files[path])
+        count = os.cpu_count() or 1
+        runs = [subprocess.Popen([CLANG_FORMAT, "--dry-run", "-Werror", *paths[first::count]], cwd=root, text=True,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                for first in range(min(count, len(paths)))]
+        for run in runs:
+            said = run.communicate()[1]
+            places = dict(reversed(re.findall(r"^([^:\n]+):(\d+):\d+: error", said, re.M)))  # the first of each file
+            for path, line in places.items():
+                yield Violation("format", path, int(line), "", f"{CLANG_FORMAT} -i {path} would change it")
+            if run.returncode and not places:
+                yield Violation("format", FORMAT_FILE, 1, "clang-format", f"it failed: {said.strip()}")
+
+
+# ---- One name, one header ----
+
+NAMING = ("runtime/", "server/", "sim/", "firmware/", "boards/", "experiments/")
+NAMESPACE_HEAD = re.compile(r'^(inline\s+)?namespace\b|^extern\s*""$')
+TYPE_HEAD = re.compile(r"^(?:typedef\s+)?(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+"
+                       r"(?:alignas\s*\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)*(\w+)\s*(?:final\s*)?(?::(?!:).*)?$", re.S)
+TEMPLATE_HEAD = re.compile(r"^template\s*<(?:[^<>]|<[^<>]*>)*>\s*(?:requires\s+[\w:]+(?:<[^<>]*>)?\s*)?")
+
+
+def name_of_statement(head: str, is_block: bool) -> str:
+    """The type, alias or constant that a statement at namespace scope defines, or ''; {} stands for its blocks."""
+    head = TEMPLATE_HEAD.sub("", head)
+    if is_block:
+        match = TYPE_HEAD.match(head)
+        return match[1] if match else ""
+    if re.fullmatch(r"typedef\s+\w+\s+(\w+)\s+\1", head):
+        return ""  # C's forward declaration
+    for pattern in (r"using\s+(\w+)\s*=", r"typedef\b.*?(\w+)$", r"concept\s+(\w+)\s*=",
+                    r"(?:(?:inline|static)\s+)*constexpr\b[^=({]*?\b(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|\{\}|$)",
+                    r"(?:(?:inline|static)\s+)*constexpr\b[^=({]*?\b(k[A-Z]\w*)\s*\("):
+        match = re.match(pattern, head, re.S)
+        if match:
+            return match[1]
+    return ""
+
+
+def names_at_namespace_scope(stripped: str) -> Iterator[tuple]:
+    """(name, line) of every class, struct, union, enum, alias, concept and constant that a header defines."""
+    text = blank_preprocessor(stripped)
+    depth, head, head_line, line = 0, "", 1, 1  # depth: of braces that are no namespace
+    scopes = []
+    for char in text:
+        line += char == "\n"
+        if char == "{":
+            is_namespace = not depth and bool(NAMESPACE_HEAD.match(head.strip()))
+            if not depth and not is_namespace:
+                name = name_of_statement(head.strip(), True)
+                if name:
+                    yield name, head_line
+            scopes.append(is_namespace)
+            depth += not is_namespace
+            head = "" if is_namespace else head
+        elif char == "}" and scopes:
+            is_namespace = scopes.pop()
+            depth -= not is_namespace
+            if not depth:
+                is_over = is_namespace or classify_head(head.strip()) == "function"
+                head = "" if is_over else head + "{}"
+        elif not depth and char == ";":
+            name = name_of_statement(head.strip(), False)
+            if name:
+                yield name, head_line
+            head = ""
+        elif not depth:
+            if not head.strip():
+                head, head_line = "", line
+            head += char
+
+
+def one_name(tree: Tree) -> Iterator[Violation]:
+    """Each port has its own board_config.h by design: the build takes one of them, and they define the same names."""
+    homes = {}
+    for path in tree.select(*NAMING, ends=(".h",)):
+        if path.startswith("boards/") and path.endswith("/board_config.h"):
+            continue
+        for name, line in names_at_namespace_scope(tree.stripped(path)):
+            home = homes.setdefault(name, path)
+            if home != path:
+                yield Violation("one_name", path, line, name, f"{name} is defined in {home} already")
+
+
 # ---- Nothing dead, nothing untested, nothing left over ----
 
 def listed_in_cmake(tree: Tree) -> set:
@@ -342,7 +504,7 @@ def dead_files(tree: Tree) -> Iterator[Violation]:
         if path.endswith((".py", ".sh")):
             alive = alive or path in (f"tools/{stem}.py", f"tools/{stem}.sh") and stem in verbs
             alive = alive or any(re.search(rf"(?<!\w){re.escape(name)}|\bimport {stem}\b|\bfrom {stem} import\b", text)
-                                 for other, text in tree.files.items() if other != path)
+                                 for other, text in tree.files.items() if other != path and stem in text)
         elif path.endswith(".options"):
             alive = alive or path[:-len("options")] + "proto" in listed
         if not alive:
@@ -368,15 +530,15 @@ def leftovers(tree: Tree) -> Iterator[Violation]:
                 yield Violation("leftover", path, number, match[0], f"'{match[0]}': do it or file it")
 
 
-RULES = (include_arrows, pure_coordinator, runtime_headers, device_words, line_length, function_length, dead_files,
-         stem_tests, leftovers)
+RULES = (include_arrows, pure_coordinator, runtime_headers, device_words, line_length, function_length, formatted,
+         one_name, dead_files, stem_tests, leftovers)
 
 
 # ---- Exceptions ----
 
-def check(tree: Tree) -> list:
+def check(tree: Tree, rules: tuple = RULES) -> list:
     """Violations that no exception excuses, and exceptions that excuse nothing or give no reason."""
-    found = [violation for rule in RULES for violation in rule(tree)]
+    found = [violation for rule in rules for violation in rule(tree)]
     excused, remaining = set(), []
     for number, line in enumerate(tree.files.get(ALLOW_FILE, "").split("\n"), 1):
         if not line.strip() or line.startswith("#"):
@@ -411,6 +573,12 @@ GOOD = {
     "tests/runtime/codec_test.cc": "",
     "tests/server/coordinator_test.cc": "",
 }
+FORMATTED = {
+    FORMAT_FILE: "BasedOnStyle: Google\n",
+    "runtime/base/a.cc": '#include "runtime/base/a.h"\nstruct A {\n  A(const A&) = delete;\n};\n'
+                         'const char* text = "malloc";\n',
+    "tests/runtime/a_test.cc": '#include "runtime/base/a.h"\n\n#include <vector>\n',
+}
 LONG_BODY = "  int a;\n" * 70
 BASE_H = '#include "runtime/base/a.h"\n'
 
@@ -429,11 +597,39 @@ PLANTED = [
     ("include_arrow", "firmware/f.h", {"boards/posix/b.cc": '#include "firmware/f.h"\n', "firmware/f.h": ""}),
     ("include_arrow", "server/link/session.h", {"sim/sim.cc": '#include "server/link/session.h"\n',
                                            "server/link/session.h": "#include <asio.hpp>\n"}),
+    ("include_arrow", "runtime/training/solver.h",
+     {"server/coordinator/coordinator.cc": '#include "runtime/wire/codec.h"\n',
+      "runtime/wire/codec.h": '#include "runtime/training/solver.h"\n',
+      "runtime/training/solver.h": '#include "runtime/problem/p.h"\n', "runtime/problem/p.h": ""}),
+    ("include_arrow", "runtime/problem/p.h",
+     {"server/link/session.h": '#include "runtime/training/stream.h"\n',
+      "runtime/training/stream.h": "#include <runtime/problem/p.h>\n", "runtime/problem/p.h": ""}),
+    ("include_arrow", "server/base/log.h", {"boards/x/b.h": '#include "boards/x/c.h"\n', "server/base/log.h": "",
+                                            "boards/x/c.h": '#include "server/base/log.h"\n'}),
+    ("include_arrow", "server/base/log.h",
+     {"boards/x/b.h": '#include "runtime/link/port.h"\n', "server/base/log.h": "",
+      "runtime/link/port.h": '#include "runtime/base/a.h"\n', "runtime/base/a.h": '#include "server/base/log.h"\n'}),
+    ("include_arrow", "boards/x/b.h", {"runtime/link/x.h": '#include "boards/x/b.h"\n', "boards/x/b.h": ""}),
+    ("include_arrow", "firmware/f.h", {"runtime/problem/p.cc": '#include "runtime/training/y.h"\n',
+                                       "runtime/training/y.h": '#include "firmware/f.h"\n', "firmware/f.h": ""}),
+    ("include_arrow", "server/base/log.h",
+     {"sim/sim.h": '#include "server/run/r.h"\n', "server/run/r.h": '#include "server/base/log.h"\n',
+      "server/base/log.h": ""}),
+    ("include_arrow", "server/store/s.h", {"sim/sim.h": '#include "server/store/s.h"\n', "server/store/s.h": ""}),
+    ("include_arrow", "server/program/p.h", {"firmware/f.h": '#include "server/program/p.h"\n',
+                                             "server/program/p.h": ""}),
     ("include_path", "a.h", {"runtime/base/a.cc": '#include "a.h"\n'}),
     ("pure_coordinator", "chrono", {"server/coordinator/coordinator.h": "#include <chrono>\n"}),
     ("pure_coordinator", "asio.hpp", {"server/rules/fold.cc": '#include "server/other.h"\n',
                                       "server/other.h": "#include <asio.hpp>\n"}),
     ("pure_coordinator", "sqlite3.h", {"server/journal/store.h": "#include <sqlite3.h>\n"}),
+    ("pure_coordinator", "sys/time.h", {"server/journal/store.h": "#include <sys/time.h>\n"}),
+    ("pure_coordinator", "fstream", {"server/base/f.cc": "#include <fstream>\n", PURE_CMAKE:
+        "set(core\n  base/f.cc  # fields\n)\nadd_library(gs_coordinator STATIC ${core})\n"}),
+    ("pure_coordinator", "ctime", {"server/base/f.cc": "#include <ctime>\n", PURE_CMAKE:
+        "add_library(gs_coordinator STATIC run/r.cc)\ntarget_sources(gs_coordinator PRIVATE base/f.cc)\n"}),
+    ("pure_coordinator", "server/base/gone.cc", {PURE_CMAKE: "add_library(gs_coordinator STATIC base/gone.cc)\n"}),
+    ("pure_coordinator", "gs_coordinator", {PURE_CMAKE: "add_library(gs_core STATIC base/f.cc)\n"}),
     ("runtime_header", "cstdio", {"runtime/base/a.h": "#include <cstdio>\n"}),
     ("runtime_header", "Eigen/Core", {"runtime/base/a.h": "#include <Eigen/Core>\n"}),
     ("nanopb", "pb_decode.h", {"runtime/wire/frame.cc": "#include <pb_decode.h>\n"}),
@@ -454,6 +650,22 @@ PLANTED = [
     ("function_length", "TEST", {"tests/runtime/a_test.cc": "TEST(A, B) {\n" + LONG_BODY + "}\n"}),
     ("function_length", "f", {"tools/x.py": "def f():\n" + "    a = 1\n" * 70}),
     ("function_length", "f", {"tools/x.sh": "f() {\n" + "  a\n" * 70 + "}\n"}),
+    ("format", "", {"runtime/base/a.cc": BASE_H + "int  a;\n"}),
+    ("format", "", {"tests/runtime/a_test.cc": '#include <vector>\n#include "runtime/base/a.h"\n'}),
+    ("format", "", {"firmware/f.h": "struct A\n{\n};\n"}),
+    ("one_name", "A", {"runtime/base/a.h": "namespace gradstream {\nclass A : B {};\n}\n",
+                       "server/x.h": "namespace gradstream {\ninline int f() { return 1; }\nstruct A {};\n}\n"}),
+    ("one_name", "A", {"runtime/base/a.h": "enum class A : uint8_t { kB };\n", "sim/x.h": "union A { int a; };\n"}),
+    ("one_name", "A", {"runtime/base/a.h": "using A = int;\n",
+                       "firmware/f.h": "template <typename T, int N>\nclass [[nodiscard]] A final : B<T> {\n};\n"}),
+    ("one_name", "kA", {"runtime/base/a.h": "inline constexpr int kA = 1;\n",
+                        "boards/x/b.h": "constexpr std::array<A, 2> kA[kB]{1};\n"}),
+    ("one_name", "kA", {"runtime/base/a.h": "constexpr A kA(1);\n",
+                        "experiments/x.h": "X::X() : a{1} {}\nstatic constexpr auto kA = f(1);\n"}),
+    ("one_name", "gs_a", {"runtime/base/a.h": "typedef struct { int a; } gs_a;\n",
+                          "firmware/f.h": 'extern "C" {\nstruct gs_a { int a; };\n}\n'}),
+    ("one_name", "A", {"runtime/base/a.h": "template <typename T>\nconcept A = requires(T a) { a.f(); };\n",
+                       "server/x.h": "namespace {\ntemplate <typename T>\n  requires B<T>\nstruct A {};\n}\n"}),
     ("dead_file", "", {"runtime/base/dead.h": ""}),
     ("dead_file", "", {"server/dead.cc": ""}),
     ("dead_file", "", {"tests/server/dead_test.cc": ""}),
@@ -475,24 +687,83 @@ NOT_PLANTED = [
      "tests/server/CMakeLists.txt": GOOD["tests/server/CMakeLists.txt"] + "gs_test(x)\n"},
     {"runtime/base/a.cc": BASE_H + "constexpr int kTable[] = {\n" + "  1,\n" * 100 + "};\n"},
     {"runtime/base/a.cc": BASE_H + "constexpr auto kMax = f(1,\n  2);\nconstexpr char c = '{';\nint n = 1'000'000;\n"},
+    {"runtime/base/a.h": "namespace a {\nclass A {\n  struct State;\n  using B = int;\n"
+                         "  static constexpr int kC = 1;\n};\n}\n",
+     "tests/support/x.h": "struct A {};\n", "boards/x/board_config.h": "constexpr int kC = 1;\n",
+     "boards/y/board_config.h": "constexpr int kC = 2;\n",
+     "server/coordinator/coordinator.h":
+         "class A;\nstruct A::State { int a; };\nenum class B : int;\ntemplate <>\nstruct C<A> {};\n"
+         "using std::size_t;\ntypedef struct D D;\nconstexpr int f(int a) { return a; }\nextern const A kC;\n",
+     "sim/sim.h": "struct B {};\nclass C {};\nstruct D {};\nconstexpr int f(char a) { return a; }\n",
+     "sim/sim.cc": '#include "sim/sim.h"\n',
+     "tests/runtime/a_test.cc": '#include "boards/x/board_config.h"\n#include "boards/y/board_config.h"\n'
+                                '#include "tests/support/x.h"\n'},
+    {"bench/b.cc": '#include "server/link/s.h"\n#include "runtime/problem/p.h"\n#include "firmware/f.h"\n',
+     "experiments/b.cc": '#include "bench/b.cc"\n', "tests/runtime/a_test.cc": '#include "experiments/b.cc"\n',
+     "server/link/s.h": "#include <asio.hpp>\n", "runtime/problem/p.h": "", "firmware/f.h": "",
+     "tests/server/s_test.cc": "", "tests/runtime/p_test.cc": "",
+     "tests/runtime/CMakeLists.txt": GOOD["tests/runtime/CMakeLists.txt"] + "gs_test(p)\n",
+     "tests/server/CMakeLists.txt": GOOD["tests/server/CMakeLists.txt"] + "gs_test(s)\n"},
     {"runtime/base/a.cc": BASE_H + "//" + "x" * 119 + "\n",
      ALLOW_FILE: "# comment\nline_length runtime/base/a.cc # a line of a table\n"},
 ]
 
 
+# One each in turn in every pure source of this tree.
+IMPURE_HEADERS = ("chrono", "thread", "fstream", "mutex", "cstdio", "asio.hpp")
+
+
+def missed_plants(tree: Tree) -> Iterator[str]:
+    """Every impure include that stands in a pure source of the real tree and is not found."""
+    for path in sorted(pure_sources(tree)):
+        for header in IMPURE_HEADERS:
+            planted = Tree({**tree.files, path: f"#include <{header}>\n" + tree.files[path]})
+            if not any(v.path == path and v.item == header for v in pure_coordinator(planted)):
+                yield f"not found: <{header}> planted in {path}"
+
+
+def missed_formatters() -> Iterator[str]:
+    """Every formatter that is none, fails or has another version, and is taken for a good one."""
+    global CLANG_FORMAT
+    usual = CLANG_FORMAT
+    with tempfile.TemporaryDirectory() as folder:
+        for name, script in (("missing", ""), ("other", "echo clang-format version 15.0.1"), ("failing", "exit 1"),
+                             ("killed", '[ "$1" = --version ] || exit 1; echo clang-format version 14.0.6')):
+            CLANG_FORMAT = posixpath.join(folder, name)
+            if script:
+                with open(CLANG_FORMAT, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\n{script}\n")
+                os.chmod(CLANG_FORMAT, 0o755)
+            if not any(v.item == "clang-format" for v in check(Tree({**GOOD, **FORMATTED}), (formatted,))):
+                yield f"not found: a formatter that is {name}"
+    CLANG_FORMAT = usual
+    if not list(formatted(Tree(GOOD))):
+        yield f"not found: a tree without {FORMAT_FILE}"
+
+
 def self_test() -> int:
-    failures = 0
+    tree = Tree.read(ROOT)
+    faults = [*missed_plants(tree), *missed_formatters()]
+    for fault in faults:
+        print(fault)
+    failures = len(faults)
+    print(f"{len(IMPURE_HEADERS)} impure headers planted in each of {len(pure_sources(tree))} pure sources, "
+          f"{failures} missed")
+    unformatted = tuple(rule for rule in RULES if rule is not formatted)  # what is planted looks as it likes
     for rule, item, files in PLANTED:
-        violations = check(Tree({**GOOD, **files}))
+        if rule == "format":
+            violations = check(Tree({**GOOD, **FORMATTED, **files}), (formatted,))
+        else:
+            violations = check(Tree({**GOOD, **files}), unformatted)
         if not any(v.rule == rule and v.item == item and v.path in files for v in violations):
             print(f"not found: {rule} '{item}' planted in {', '.join(files)}; found {violations}")
             failures += 1
-    for files in NOT_PLANTED:
-        for violation in check(Tree({**GOOD, **files})):
+    for files in NOT_PLANTED + [FORMATTED]:
+        for violation in check(Tree({**GOOD, **files}), RULES if files is FORMATTED else unformatted):
             print(f"found in a clean tree: {violation}")
             failures += 1
     planted_rules = {rule for rule, _, _ in PLANTED}
-    print(f"{len(PLANTED)} planted violations of {len(planted_rules)} rules, {len(NOT_PLANTED)} clean trees, "
+    print(f"{len(PLANTED)} planted violations of {len(planted_rules)} rules, {len(NOT_PLANTED) + 1} clean trees, "
           f"{failures} failures")
     return 1 if failures else 0
 
@@ -503,7 +774,7 @@ def main() -> int:
     if sys.argv[1:]:
         print(f"unknown option {sys.argv[1]} (known: --self-test)", file=sys.stderr)
         return 2
-    tree = Tree.read(posixpath.dirname(posixpath.dirname(posixpath.abspath(__file__))))
+    tree = Tree.read(ROOT)
     violations = check(tree)
     for v in sorted(violations, key=lambda v: (v.path, v.line)):
         print(f"{v.path}:{v.line}: [{v.rule}] {v.text}")

@@ -5,7 +5,7 @@
 
 #include "experiments/harness/tube.h"
 #include "runtime/training/solver.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {

@@ -16,6 +16,7 @@
 #include <fnmatch.h>
 
 #include "experiments/harness/tube.h"
+#include "server/run/check_parameters.h"
 #include "sim/timed_fleet.h"
 
 namespace gradstream {

@@ -5,6 +5,7 @@
 
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/form_fleet.h"
+#include "server/run/names.h"
 
 namespace gradstream {
 namespace {

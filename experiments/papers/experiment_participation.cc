@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "experiments/harness/experiment.h"
+#include "server/run/names.h"
 
 namespace gradstream {
 namespace {

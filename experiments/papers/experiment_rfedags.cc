@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "experiments/harness/experiment.h"
+#include "server/run/names.h"
 
 namespace gradstream {
 namespace {

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "experiments/harness/harness.h"
+#include "server/run/names.h"
 
 namespace gradstream {
 namespace {

@@ -20,7 +20,7 @@ namespace gradstream {
 
 inline constexpr size_t kArenaAlignment = 8;
 
-// Of two operations that do not run inside each other: the scratch that either may take.
+// The scratch that either of two operations may take, if neither runs inside the other.
 constexpr size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 class Arena {

@@ -19,8 +19,9 @@ namespace gradstream {
 Status matrix_exponential(uint32_t n, const Real* a, Real* out, Arena& arena);
 size_t matrix_exponential_scratch_size(uint32_t n);  // bytes of arena scratch
 
-// cos(a) and sin(a) / a as power series of q = a^2, for q up to kAngleSquaredMax, that is for angles up to pi / 2: the
-// first term left out is below rounding there. With + and * only, where libm's functions differ from one to another.
+// cos(a) and sin(a) / a as power series of q = a^2, for q up to kAngleSquaredMax, that is for angles up to pi / 2. The
+// first term left out is below rounding there. Only + and * are used, because the functions of one libm differ from
+// those of another.
 // Evaluated as even(q^2) + q odd(q^2), each by Horner's rule: half the chain of dependent operations.
 inline constexpr Real kAngleSquaredMax = static_cast<Real>(2.4674);
 inline constexpr int kAngleTermCount = std::numeric_limits<Real>::digits > 24 ? 13 : 7;  // odd

@@ -51,8 +51,8 @@ class RandomStream {
   uint32_t block_[4];
 };
 
-// Standard normals number first .. first + count - 1 of the key: normals 2 i and 2 i + 1 are r cos(2 pi u1) and
-// r sin(2 pi u1), r = sqrt(-2 ln u0), from the uniforms u0 and u1 of words 2 i and 2 i + 1. Uses libm:
+// Standard normals number first .. first + count - 1 of the key. Normals 2 i and 2 i + 1 are r cos(2 pi u1) and
+// r sin(2 pi u1) with r = sqrt(-2 ln u0); u0 and u1 are the uniforms of words 2 i and 2 i + 1. Uses libm, and so is
 // not reproducible between machines. The float build computes the uniforms in double, then rounds them to float before
 // ln and cos.
 void fill_normal(const RandomKey& key, uint64_t first, size_t count, Real* out);

@@ -1,6 +1,7 @@
-// Kernels of linalg.h for x86-64 processors with AVX, asked at run time: eight floats an instruction. Other loops, the
-// same IEEE operations in the same order as linalg.h states them, so the same bits; what is not here, or not available,
-// linalg.cc does by its own loops. A build for other processors, and one in double, has none of this.
+// Kernels of linalg.h for x86-64 processors with AVX, asked at run time: eight floats an instruction. Their
+// loops are others, but do the same IEEE operations in the same order as linalg.h states them, and so give the same
+// bits. If a kernel is not here, or not available, linalg.cc does the work by its own loops. A build for other
+// processors, and one in double, has none of this.
 #ifndef GRADSTREAM_RUNTIME_BASE_WIDE_H_
 #define GRADSTREAM_RUNTIME_BASE_WIDE_H_
 
@@ -36,9 +37,9 @@ void remove_along_columns(size_t rows, uint32_t cols, const Real* x, const Real*
 // out <- the columns of X + V, or of X where v is null, by their lengths. kNotFinite: the square of a length is not;
 // kSingular: it is below `least`. out is then unspecified.
 Status normalize_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out);
-// out <- the columns of X moved by those of V along the geodesics of their spheres, by the series of decompositions.h,
-// and divided by the lengths that they then have by rounding. *is_short: no column of V is too long for it; otherwise
-// out is untouched. Statuses as of normalize_columns.
+// out <- the columns of X moved by those of V along the geodesics of their spheres, by the series of decompositions.h.
+// Each is then divided by its length, which is 1 but for rounding. *is_short: no column of V is too long for the
+// series; otherwise out is untouched. Statuses as of normalize_columns.
 Status exponential_columns(size_t rows, uint32_t cols, const Real* x, const Real* v, Real least, Real* out,
                            bool* is_short);
 // out <- (V - X diag(f)) - Y diag(f), f_c = y_c'v_c / (1 + x_c'y_c). kSingular, and out is untouched, where a divisor

@@ -15,7 +15,8 @@
 
 namespace gradstream {
 
-// Of a certificate and those between it and the CA, as DER, bytes. Reason: with what TLS adds it fits one record.
+// Bytes of a certificate and of those between it and the CA, as DER. Reason: with what TLS adds the chain fits one
+// record.
 inline constexpr size_t kCertificateChainSizeMax = 900;
 inline constexpr size_t kPublicKeyDigestSize = 32;  // SHA-256
 
@@ -49,7 +50,8 @@ class Credentials {
   mbedtls_x509_crt* authority() const { return &authority_; }
   mbedtls_x509_crt* certificate() const { return &certificate_; }
   mbedtls_pk_context* key() const { return &key_; }
-  // Of the certificate's public key: the same when the certificate is renewed for the same key. false: out of memory.
+  // The digest of the certificate's public key. It stays the same when the certificate is renewed for the same key.
+  // false: out of memory.
   bool digest_public_key(std::span<uint8_t, kPublicKeyDigestSize> out) const;
 
  private:

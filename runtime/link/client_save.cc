@@ -176,7 +176,8 @@ bool holds(std::span<const uint8_t> part, size_t size, uint32_t crc) {
   return part.size() == size && crc32c(0, part.data(), part.size()) == crc;
 }
 
-// Begun with the owner, so that a step of another identity never holds and this costs the flash nothing.
+// The CRC starts from the owner's digest: a step saved under another identity fails the check, and no flash is spent on
+// storing the owner.
 uint32_t step_crc(uint32_t owner, const SavedStep& step, const uint8_t* values, size_t size) {
   return crc32c(crc32c(owner, reinterpret_cast<const uint8_t*>(&step), offsetof(SavedStep, crc)), values, size);
 }

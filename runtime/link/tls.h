@@ -25,9 +25,9 @@ class Credentials;  // certificate.h
 // kCertificate: of the begin() with credentials.
 enum class TlsKeyExchange : uint8_t { kPskEphemeral = 0, kPsk = 1, kCertificate = 2 };
 
-// Once per process or boot, before the first session: takes the pool (boards; ignored where Mbed TLS is built on the
-// libc's heap) and seeds the random generator, on a board from port_random_bytes. kClosed when there is no entropy,
-// kOutOfMemory. On a host it also returns kOk when called again.
+// Call it once per process or boot, before the first session. It takes the pool (boards; ignored where Mbed TLS is
+// built on the libc's heap). It seeds the random generator, on a board from port_random_bytes. kClosed when there is no
+// entropy, kOutOfMemory. On a host it also returns kOk when called again.
 Status tls_start(void* pool, size_t pool_size);
 // Bytes of the pool up to the highest one ever written, so that a pool of this size would have done. 0 where Mbed TLS
 // uses the libc's heap.

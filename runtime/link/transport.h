@@ -29,8 +29,8 @@ struct Transport {
   const TransportOps* ops = nullptr;
   void* context = nullptr;
   const char* peer = nullptr;  // whom it dials, "HOST:PORT", for log lines; null: it cannot dial
-  // Where static words stand, with the remedy, for why the pipe failed, if it knows more than its status and than the
-  // session over it; null there: it does not.
+  // Where the pipe puts static words that say why it failed, with the remedy. Null there: the pipe knows no more than
+  // its status and the session over it say.
   const char* const* fault_text = &kNoFaultText;
 };
 

@@ -1,10 +1,10 @@
 // Matrices X, m x n, of rank r, factored: X = U S V' with U'U = I, V'V = I and S, r x r, invertible (not diagonal in
 // general). A point is the blocks (U, V, S) one under the other, (m + n + r) x r numbers, cut by Shape::parts. A
-// tangent vector is the blocks (Up, Vp, M) of Up V' + U Vp' + U M V', with U'Up = 0 and V'Vp = 0; metric tr(V'W) of the
-// dense matrices, which is that of the blocks. The manifold is not closed: its points can run out of rank.
+// tangent vector is the blocks (Up, Vp, M) of Up V' + U Vp' + U M V', with U'Up = 0 and V'Vp = 0. The metric is tr(V'W)
+// of the dense matrices, which is that of the blocks. The manifold is not closed: its points can run out of rank.
 //
-// An ambient g is the blocks (A, B, C) of A V' + U B' + U C V'; a Euclidean gradient is the derivative by the numbers
-// of the point, (G V S', G'U S, U'G V) for a cost of X with dense gradient G.
+// An ambient g is the blocks (A, B, C) of A V' + U B' + U C V'. A Euclidean gradient is the derivative by the numbers
+// of the point. For a cost of X with dense gradient G it is (G V S', G'U S, U'G V).
 //
 // project_point    orthonormalises U and V by their polar factors and gives the rest to S: the same X
 // retract          projection: the truncated singular value decomposition of X + V (B. Vandereycken, "Low-rank matrix
@@ -290,8 +290,9 @@ struct FixedRank {
     copy(b.square, v + b.s, m);
     return truncate(b, x, m, t, out, arena);
   }
-  // With a = V'Vy and c = U'Uy: Up = (I - UU') Uy Sy a^-1, Vp = (I - VV') Vy Sy' c^-1,
-  // M = (c Sy - e) a^-1 - S, e = c'^-1 Sy (I - a'a): the tangent vector with (X + V) Vy = Uy Sy, Uy'(X + V) = Sy Vy'.
+  // The tangent vector with (X + V) Vy = Uy Sy and Uy'(X + V) = Sy Vy'. With a = V'Vy and c = U'Uy it is:
+  //   Up = (I - UU') Uy Sy a^-1, Vp = (I - VV') Vy Sy' c^-1
+  //   M = (c Sy - e) a^-1 - S, e = c'^-1 Sy (I - a'a)
   static Status inverse_retract(Shape shape, const Real* x, const Real* y, Real* out, Arena& arena) {
     const Blocks b(shape);
     const uint32_t n = b.core.cols;

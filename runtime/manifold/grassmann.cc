@@ -4,17 +4,19 @@
 //
 // project_point    polar factor
 // project_tangent  A - U U'A
-// retract          polar, the default: (U + H)(I + H'H)^(-1/2), second order; qr: Q of U + H with positive diagonal R,
-//                  the same subspace by another representative; exponential (Q cos S Q' from U, Q sin S / S Q' from H,
-//                  H'H = Q S^2 Q'), not reproducible. None changes the representative more than it must
+// retract          polar, the default: (U + H)(I + H'H)^(-1/2), second order.
+//                  qr: Q of U + H with positive diagonal R, the same subspace by another representative.
+//                  exponential: Q cos S Q' from U, Q sin S / S Q' from H, H'H = Q S^2 Q'; not reproducible.
+//                  None changes the representative more than it must
 // inverse_retract  of polar and qr Y (U'Y)^(-1) - U: the lift at U of the subspace of Y, whatever Y represents it;
 //                  of the exponential log_map. kSingular where an angle between the subspaces is pi/2
 // exp_map, log_map D = Y (U'Y)^(-1) - U = P S Q', log = P atan(S) Q' (the factor Q' is missing in the work's print)
-// transport        with O = polar(X'Y), which takes lifts at the representative aligned with X to lifts at Y:
-//                  projection, the default: proj_Y(V O); parallel along the minimal geodesic: smooth_transport(V) O,
-//                  isometric and, with polar or qr, reproducible; unaligned: proj_Y(V), which takes X and Y as aligned.
-//                  They are to second order along a chain of polar retractions. smooth: smooth_transport(V), which
-//                  takes them so too. Both for comparison: they depend on the representative
+// transport        with O = polar(X'Y), which takes lifts at the representative aligned with X to lifts at Y.
+//                  projection, the default: proj_Y(V O).
+//                  parallel, along minimal geodesics: smooth_transport(V) O; isometric, reproducible with polar or qr.
+//                  unaligned: proj_Y(V), and smooth: smooth_transport(V). Both take X and Y as aligned, which they are
+//                  to second order along a chain of polar retractions. Both are there for comparison, because they
+//                  depend on the representative
 // distance         the norm of the principal angles, atan2(sine, cosine): accurate for small and for large ones
 #include <cmath>
 #include <limits>

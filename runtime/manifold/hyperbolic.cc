@@ -1,5 +1,5 @@
-// Hyperbolic space in the Lorentz model: x = (x0, xs), n x 1, with <x, x>_L = -1 and x0 > 0, where
-// <x, y>_L = -x0 y0 + xs'ys; the time coordinate x0 comes first. Curvature -1; another one is a scaling of the caller.
+// Hyperbolic space in the Lorentz model: x = (x0, xs), n x 1, with <x, x>_L = -1 and x0 > 0. <x, y>_L is
+// -x0 y0 + xs'ys, and the time coordinate x0 comes first. Curvature -1; another one is a scaling of the caller.
 //
 // project_point    the lift of the space part, (sqrt(1 + |zs|^2), zs)
 // project_tangent  a + <x, a>_L x; riemannian_gradient projects (-g0, gs)
@@ -11,8 +11,8 @@
 // distance         2 asinh(|x - y|_L / 2)
 // inner            <v, w>_L by its parts across and along xs, see tangent_product()
 //
-// Differences of time coordinates are taken from the space parts, x0 - y0 = (xs - ys)'(xs + ys) / (x0 + y0): the naive
-// form loses all digits of near points far from the origin in float.
+// Differences of time coordinates are taken from the space parts, x0 - y0 = (xs - ys)'(xs + ys) / (x0 + y0). Reason:
+// the naive form loses all digits of near points far from the origin in float.
 #include <cmath>
 
 #include "runtime/manifold/manifold.h"
@@ -56,8 +56,8 @@ Real time_difference(size_t size, const Real* x, const Real* y) {
   return sum / (x[0] + y[0]);
 }
 
-// |x - y|_L^2, at least 0; time: y0 - x0. Keeps its digits for near points; of points far from the origin and far apart
-// along one ray it is a difference of large numbers (in float 1,000 and 1,500 out: the squared distance is 12 % off).
+// |x - y|_L^2, at least 0; time: y0 - x0. It keeps its digits for near points. For points far from the origin and far
+// apart along one ray it is a difference of large numbers: in float, 1,000 and 1,500 out, it is 12 % off.
 Real chord_squared(size_t size, const Real* x, const Real* y, Real time) {
   const Real space = distance2(size - 1, x + 1, y + 1);
   const Real squared = space * space - time * time;

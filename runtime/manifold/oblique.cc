@@ -60,8 +60,8 @@ void combine_columns(Shape shape, const Real* x, Real* a, const Real* v, Real* b
   subtract_columns(shape, factors, is_first_v ? x : v, out, out);
 }
 
-// The factors of x and v for columns that move by less than a right angle, and the square of the length that they give,
-// from the sums x'x, x'v and v'v of a column.
+// The factors of x and v for columns that move by less than a right angle, and the square of the length that they give.
+// They are made of the sums x'x, x'v and v'v of a column.
 struct ShortStep {
   Real of_x, of_v, square;
 };

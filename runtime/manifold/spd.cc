@@ -1,7 +1,7 @@
 // Symmetric positive definite n x n matrices with the affine-invariant metric <U, V>_X = tr(X^-1 U X^-1 V).
 //
-// Every operation goes through X = L L' (Cholesky) and A = L^-1 V L'^-1, which gives the values of the symmetric root
-// of the works at a third of its cost and keeps the digits of badly scaled points. Results are symmetric bit for bit.
+// Every operation goes through X = L L' (Cholesky) and A = L^-1 V L'^-1. That gives the values of the works' symmetric
+// root at a third of its cost, and keeps the digits of badly scaled points. Results are symmetric bit for bit.
 //
 // project_point    the symmetric part, where it is positive definite; the set is open, so nothing else is nearest
 // project_tangent  sym(G); riemannian_gradient X sym(G) X

@@ -1,19 +1,19 @@
 // The Stiefel manifold St(p, n) = {X: n x p, X'X = I} with the metric of the embedding, tr(V'W).
 //
 // project_point    polar factor A (A'A)^(-1/2)
-// retract          polar, the default: (X + V)(I + V'V)^(-1/2) for tangent V; second order
-//                  qr: Q of X + V = QR with a positive diagonal of R; first order
+// retract          polar, the default: (X + V)(I + V'V)^(-1/2) for tangent V; second order.
+//                  qr: Q of X + V = QR with a positive diagonal of R; first order.
 //                  exponential: the geodesic of this metric (Edelman, Arias, Smith, "The geometry of algorithms with
 //                  orthogonality constraints", 1998, 2.2.2); not reproducible
 // inverse_retract  of polar: V = Y S - X, S symmetric with X'Y S + S Y'X = 2 I. Exists where every eigenvalue of X'Y
-//                  has a positive real part; unique there
-//                  of qr: V = Y R - X, R upper triangular with X'Y R + R'Y'X = 2 I; exists for a positive diagonal of R
-//                  of exponential: there is no closed form; by shooting, V += proj_X(Y - Exp_X(V)), which converges for
-//                  near points. kSingular otherwise
-// transport        projection to T_Y, the default: V - Y sym(Y'V); not isometric
+//                  has a positive real part, and is unique there.
+//                  of qr: V = Y R - X, R upper triangular with X'Y R + R'Y'X = 2 I. Exists for a positive diagonal of
+//                  R. of exponential: there is no closed form. It is found by shooting, V += proj_X(Y - Exp_X(V)),
+//                  which converges for near points. kSingular otherwise
+// transport        projection to T_Y, the default: V - Y sym(Y'V); not isometric.
 //                  smooth: with Om = skew(X'V) and orthonormal complements Xp, Yp = polar((I - YY') Xp) it is
-//                  X Om + Xp K -> Y Om + Yp K; isometric (smooth_transport.h)
-//                  householder: the same with the complements of a Householder QR of X and of Y; isometric, but it
+//                  X Om + Xp K -> Y Om + Yp K. Isometric (smooth_transport.h).
+//                  householder: the same with the complements of a Householder QR of X and of Y. Isometric, but it
 //                  jumps where a sign of a QR changes, and trained worse (docs/algorithms.md): for comparison only
 // distance         norm of the inverse retraction, for polar and qr that of polar: d (1 + O(d^2)) for the geodesic
 //                  distance d
@@ -75,8 +75,8 @@ Status polar_correction(Shape shape, const Real* x, const Real* y, Real* mixed, 
   return solve_lyapunov(shape.cols, mixed, out, out, arena);
 }
 
-// The same by elimination in the n^2 entries of E. A solution exists wherever no two eigenvalues of X'Y add up to 0,
-// also where Y is no retraction of a tangent vector at X; the works lift such points all the same.
+// The same by elimination in the n^2 entries of E. A solution exists wherever no two eigenvalues of X'Y add up to 0. It
+// exists there even if Y is no retraction of a tangent vector at X; the works lift such points all the same.
 Status formal_correction(Shape shape, const Real* x, const Real* y, Real* mixed, Real* out, Arena& arena) {
   const size_t n = shape.cols;
   const size_t size = square_size(shape);
@@ -124,8 +124,8 @@ Status eliminate(uint32_t n, Real* mixed) {
   return Status::kOk;
 }
 
-// E of the QR retraction, upper triangular, column by column: (M E)_ij = (D'D)_ij - (M E)_ji above the diagonal and
-// (D'D)_jj / 2 on it, a system with the leading block of M = X'Y. Those blocks share one elimination; a pivot that is
+// E of the QR retraction, upper triangular, column by column. (M E)_ij is (D'D)_ij - (M E)_ji above the diagonal and
+// (D'D)_jj / 2 on it: a system with the leading block of M = X'Y. These blocks share one elimination. A pivot that is
 // not positive means that no R with a positive diagonal exists. mixed: 2 cols^2 Reals.
 Status qr_correction(Shape shape, const Real* x, const Real* y, Real* mixed, Real* out) {
   const size_t n = shape.cols;

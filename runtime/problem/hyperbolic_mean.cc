@@ -1,6 +1,9 @@
-// Weighted Frechet mean on the hyperboloid. Time entries of points cancel in float, so that their difference comes from
-// the space parts: dt = z0 - x0 = <zs - xs, zs + xs> / (z0 + x0), q = |z - x|_L^2 = |zs - xs|^2 - dt^2 and
-// d = 2 asinh(sqrt(q) / 2); log_x(z) = d / |w|_L w with w = (z - x) - (q / 2) x and |w|_L = sqrt(q (1 + q / 4)).
+// Weighted Frechet mean on the hyperboloid. The time entries of two points cancel in float, so that their difference is
+// made of the space parts:
+//   dt = z0 - x0 = <zs - xs, zs + xs> / (z0 + x0)
+//   q = |z - x|_L^2 = |zs - xs|^2 - dt^2
+//   d = 2 asinh(sqrt(q) / 2)
+//   log_x(z) = d / |w|_L w with w = (z - x) - (q / 2) x and |w|_L = sqrt(q (1 + q / 4))
 #include "runtime/problem/problem.h"
 
 namespace gradstream {
@@ -19,8 +22,8 @@ struct Separation {
   Real distance = 0;
 };
 
-// Of near points the difference of two squared differences keeps its digits, of far ones x0 z0 - <xs, zs>, whose two
-// terms are equal only where the points are near: the smaller of both forms' terms says which.
+// For near points the difference of two squared differences keeps its digits. For far points x0 z0 - <xs, zs> does,
+// because its two terms are equal only where the points are near. The form with the smaller terms is taken.
 Separation separate(Shape shape, const Real* x, const Real* z) {
   Real across = 0;
   Real space = 0;

@@ -1,7 +1,7 @@
 // Low-dimensional multitask feature learning. A task is read row by row, twice: its w first, then its residuals. So
 // neither X' X nor the task stands in memory, and the cost is a sum of squares that cancels nothing. w comes from the
-// triangular factor of (X u; sqrt(2 lambda) I), which takes the rows one by one (Givens): the normal equations square
-// the condition, and a school's features with a small ridge are singular to float that way.
+// triangular factor of (X u; sqrt(2 lambda) I), which takes the rows one by one (Givens). Reason: the normal equations
+// square the condition, and make a school's features with a small ridge singular to float.
 #include <cmath>
 #include <limits>
 

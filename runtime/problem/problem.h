@@ -69,9 +69,8 @@ const Problem* find_problem(std::span<const Problem> linked, const char* name);
 extern const ProblemOps kKpcaOps;
 
 // Brockett's cost, context = SampleSource of symmetric matrices A_b, row-major, dimension = rows^2. Point x: rows x p
-// with orthonormal columns; f(x) = 1/B sum_b tr(x' A_b x N), N = diag(p, ..., 2, 1), gradient 2/B sum_b A_b x N: the
-// minimum is the p lowest eigenvectors, in order. (000 section 5) Of a matrix that is not symmetric the symmetric part
-// counts.
+// with orthonormal columns; f(x) = 1/B sum_b tr(x' A_b x N), N = diag(p, ..., 2, 1), gradient 2/B sum_b A_b x N. The
+// minimum is the p lowest eigenvectors, in order. (000 section 5) Only the symmetric part of a matrix counts.
 extern const ProblemOps kBrockettOps;
 
 // Frechet (Karcher) mean of symmetric positive definite matrices Z_b under the affine-invariant metric, context =
@@ -90,17 +89,17 @@ struct MultitaskData {
   Real ridge = 0;                       // lambda >= 0
 };
 // Low-dimensional multitask feature learning, context = MultitaskData. Point u: features x r, orthonormal columns, a
-// representative of its subspace; f(u) = 1/B sum_b 1/2 |X_b u w_b - y_b|^2, where w_b = w_b(u) solves
-// (u' X_b' X_b u + 2 lambda I) w = u' X_b' y_b; gradient 1/B sum_b X_b' (X_b u w_b - y_b) w_b'. (000 section 5) As
-// printed: with lambda > 0 the cost omits lambda |w_b|^2, so that the gradient is not exactly its derivative.
+// representative of its subspace. f(u) = 1/B sum_b 1/2 |X_b u w_b - y_b|^2, where w_b = w_b(u) solves
+// (u' X_b' X_b u + 2 lambda I) w = u' X_b' y_b. The gradient is 1/B sum_b X_b' (X_b u w_b - y_b) w_b'. (000 section 5)
+// As printed: with lambda > 0 the cost omits lambda |w_b|^2, so that the gradient is not exactly its derivative.
 // kSingular: w_b is not unique (a task with fewer rows than columns, and no ridge). Rows are read twice.
 extern const ProblemOps kMultitaskOps;
 
-// Weighted Frechet mean on the hyperboloid, by which structured prediction in hyperbolic space decodes; context =
+// Weighted Frechet mean on the hyperboloid, by which structured prediction in hyperbolic space decodes. Context =
 // SampleSource, a sample is (z, weight), z in Lorentz coordinates, time first, dimension = rows + 1. Point x: rows x 1
-// with <x, x>_L = -1; f(x) = 1/B sum_b weight_b d(x, z_b)^2; weights may be negative. The gradient is
-// J grad f, J = diag(-1, 1, ..), for the Riemannian gradient grad f = -2/B sum_b weight_b log_x(z_b), in the form
-// without cancellation: of all extensions of f to the ambient space the one whose projection loses nothing in float.
+// with <x, x>_L = -1. f(x) = 1/B sum_b weight_b d(x, z_b)^2; weights may be negative. The gradient is J grad f,
+// J = diag(-1, 1, ..), with the Riemannian gradient grad f = -2/B sum_b weight_b log_x(z_b) in the form without
+// cancellation. Reason: of all extensions of f to the ambient space, the projection of this one loses nothing in float.
 extern const ProblemOps kHyperbolicMeanOps;
 
 // Least squares, context = SampleSource, a sample is (a, y), a of rows values and y of cols: f(x) = 1/(2 B) sum_b
@@ -128,18 +127,19 @@ inline constexpr uint32_t kWidthCountMax = 8;
 // Numbers of a perceptron of these widths; 0: there is none.
 uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count);
 
-// Multilayer perceptron, context = NetworkData. Point x: perceptron_size() x 1, for each layer its weights, inputs x
-// outputs row by row, then its biases; the same bytes as a product of parts (inputs x outputs) and (outputs x 1) on any
-// manifolds. h <- max(0, h W + b) for each layer but the last, whose h W + b are the scores of the classes;
-// f(x) = -1/B sum_b ln p(label_b) (softmax). One sample at a time: memory is two rows of the network, whatever the
-// batch. Codes as logistic.
+// Multilayer perceptron, context = NetworkData. Point x: perceptron_size() x 1. It holds for each layer the weights,
+// inputs x outputs row by row, then the biases. A product of parts (inputs x outputs) and (outputs x 1) on any
+// manifolds has the same bytes. Each layer but the last does h <- max(0, h W + b); the last one's h W + b are the
+// scores of the classes. f(x) = -1/B sum_b ln p(label_b) (softmax). Samples are taken one at a time, so that memory is
+// two rows of the network, whatever the batch. Codes as logistic.
 extern const ProblemOps kPerceptronOps;
 
-// LeNet-5's shape, context = NetworkData, for Linux images. Images 28 x 28 row by row; point x: lenet_size(classes) x
-// 1,
-//   convolution 6 of 5 x 5 (a border of 2), max(0, .), means of 2 x 2 | 16 of 6 x 5 x 5, max(0, .), means of 2 x 2 |
-//   perceptron 400, 120, 84, classes
-// for each convolution its kernels, one after the other, then its biases. Loss and codes as perceptron.
+// LeNet-5's shape, context = NetworkData, for Linux images. Images are 28 x 28, row by row. Its layers:
+// - a convolution of 6 kernels of 5 x 5 (a border of 2), max(0, .), means of 2 x 2;
+// - a convolution of 16 kernels of 6 x 5 x 5, max(0, .), means of 2 x 2;
+// - a perceptron 400, 120, 84, classes.
+// Point x: lenet_size(classes) x 1. For each convolution it holds the kernels, one after the other, then the biases;
+// the perceptron follows. Loss and codes as perceptron.
 extern const ProblemOps kLenetOps;
 uint32_t lenet_size(uint16_t class_count);
 

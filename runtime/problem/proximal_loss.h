@@ -8,10 +8,12 @@
 //
 // the squared Lorentzian distance of the lifts to the hyperboloid. With x0 - c0 = <x - c, x + c> / (x0 + c0) nothing
 // cancels: as -2 - 2 <pi(x), pi(c)>_L it is off by 43 times at |x| = 320 in float. The exponent is at most
-// kProximalExponentMax, beyond which value and slope stay those of that exponent. d has the Riemannian gradient
-// -mu log_x(c) where it is geodesic, and at fixed rank, where it is chordal, that of |X - C|^2 / 2; Stiefel's d is the
-// norm of an inverse retraction, whose gradient is no logarithm: there the term is a loss only. These are losses, so
-// that zeroth-order estimators have them; runtime/training/proximal.h pulls along the retraction and needs gradients.
+// kProximalExponentMax, beyond which value and slope stay those of that exponent.
+//
+// Where d is geodesic its term has the Riemannian gradient -mu log_x(c). At fixed rank d is chordal, and its term has
+// the gradient of mu/2 |X - C|^2. On Stiefel d is the norm of an inverse retraction, whose gradient is no logarithm:
+// there the term is a loss only. All three are losses, so that zeroth-order estimators have them;
+// runtime/training/proximal.h pulls along the retraction and needs gradients.
 #ifndef GRADSTREAM_RUNTIME_PROBLEM_PROXIMAL_LOSS_H_
 #define GRADSTREAM_RUNTIME_PROBLEM_PROXIMAL_LOSS_H_
 
@@ -35,12 +37,14 @@ struct ProximalLoss {
   bool needs_gradient = false;            // check_shape refuses a distance without one
 };
 
-// As the inner problem, whose codes it passes on; check_shape also kInvalidArgument for a mu below 0, a sigma not above
-// 0 or one of them no number, and of kDistance kUnimplemented where the manifold's table has no distance (boards:
-// kHasHostMembers) or lacks the gradient that is needed. Takes no memory beside the inner problem's but for kDistance:
-// the manifold's scratch and one tensor, not both at once with the inner problem's. Losses and gradients of kDistance
-// pass on the manifold's codes too: kSingular at the cut locus of c. The table has a gradient; where the inner problem
-// has none, it is kUnimplemented.
+// Behaves as the inner problem, and passes its codes on. Further codes:
+// - check_shape: kInvalidArgument if mu is below 0, sigma is not above 0, or one of them is no number;
+// - check_shape: kUnimplemented for kDistance if the manifold's table has no distance (boards: kHasHostMembers) or
+//   lacks the gradient that is needed;
+// - losses and gradients of kDistance: those of the manifold, with kSingular at the cut locus of c;
+// - gradients: kUnimplemented if the inner problem has none. The table has the member all the same.
+// It takes no memory beside the inner problem's, except for kDistance: that takes the manifold's scratch and one
+// tensor, not both at once with the inner problem's.
 extern const ProblemOps kProximalLossOps;
 
 }  // namespace gradstream

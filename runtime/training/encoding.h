@@ -40,13 +40,13 @@ size_t values_per_message(Encoding encoding);
 // (bf16 rounds up to infinity, int8's 127 * scale does); kInvalidArgument for an unknown encoding. On an error out is
 // unspecified.
 Status encode_values(Encoding encoding, size_t count, const Real* values, uint8_t* out);
-// Decodes count values. kInvalidArgument when size != encoded_size(encoding, count); kNotFinite; kDataCorrupt for a
-// byte pattern that no encoder makes (int8: byte -128, a byte other than 0 under scale 0, a scale that is negative, not
-// finite or so large that 127 * scale overflows). On an error values is unspecified.
+// Decodes count values. kInvalidArgument when size != encoded_size(encoding, count). kNotFinite. kDataCorrupt for a
+// byte pattern that no encoder makes. For int8 that is byte -128, a byte other than 0 under scale 0, or a scale that is
+// negative, not finite or so large that 127 * scale overflows. On an error values is unspecified.
 Status decode_values(Encoding encoding, size_t count, const uint8_t* bytes, size_t size, Real* values);
 
-// The word of exact sums: an integer as wide as Real, added modulo its range, so that no order and no detour beyond the
-// range changes a sum that fits.
+// The word of exact sums: an integer as wide as Real, added modulo its range. So neither the order of the terms nor a
+// detour beyond the range changes a sum that fits.
 using FixedWord = std::conditional_t<sizeof(Real) == sizeof(double), int64_t, int32_t>;
 // Fractional bits of a word, at most. Reason: as the fold's.
 inline constexpr uint32_t kFixedScaleLog2Max = 48;

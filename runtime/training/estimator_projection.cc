@@ -1,8 +1,8 @@
 // The zeroth-order estimator by projection (A8, 003 eq. 7), one-sided and two-sided. G is not tangent, on purpose: its
 // normal part is noise that P_M removes from the step, and projecting it would destroy the scalar form (E18).
 //
-// A direction of signs is drawn for each evaluation and again for the sum: its bits cost less than the tensor that
-// would keep them. One of the sphere, which only hosts have, is drawn once and kept.
+// A direction of signs is drawn for each evaluation and again for the sum, because its bits cost less than the tensor
+// that would keep them. A direction of the sphere, which only hosts have, is drawn once and kept.
 #include <cmath>
 
 #include "runtime/training/estimator.h"

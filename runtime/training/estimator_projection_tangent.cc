@@ -1,6 +1,6 @@
 // The projection estimator with its normal part taken off: proj_z(G), G of A8 (one-sided). The normal part of G is pure
-// noise; without it the variance is smaller (by (dimension - 1) / (pr - 1) about), but P_M removes it from a step to
-// first order anyway, and the projection at z destroys the scalar form: it travels as a TangentBlock (E18).
+// noise. Without it the variance is smaller (by (dimension - 1) / (pr - 1) about), but P_M removes it from a step to
+// first order anyway. The projection at z destroys the scalar form, so that an upload is a TangentBlock (E18).
 #include "runtime/training/estimator.h"
 
 namespace gradstream {

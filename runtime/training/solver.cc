@@ -14,7 +14,7 @@ const SolverOps* find_solver(std::span<const SolverOps* const> linked, SolverId 
   return nullptr;
 }
 
-// Of a variant with another retraction only what does not depend on its transport is used.
+// A variant with another retraction is used only for operations that do not depend on its transport.
 const ManifoldOps* find_local_manifold(const Registry& registry, const Task& task, const ManifoldOps* manifold) {
   return task.local_retraction == RetractionKind::kDefault
              ? manifold

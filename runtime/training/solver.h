@@ -39,8 +39,8 @@ struct SolverRun {
   Task task;
   const struct SolverOps* ops = nullptr;
   const ManifoldOps* manifold = nullptr;
-  // Of the path and of displaced points: manifold, or its variant with task.local_retraction. What stands on the wire,
-  // lifts at the model and transports to it, is manifold's.
+  // Makes the path and displaced points: manifold, or its variant with task.local_retraction. The lifts at the model
+  // and the transports to it that stand on the wire are manifold's.
   const ManifoldOps* local_manifold = nullptr;
   const EstimatorOps* estimator = nullptr;
   Problem problem;
@@ -75,9 +75,9 @@ struct SolverOps {
   // The stream of the steps done so far (at least 1 and task.steps_min; kProtocolError otherwise). Changes nothing:
   // steps may follow.
   Status (*finish)(SolverRun& run, GradientStream* out);
-  // The step that step() would do, from the scalars (direction_count of them) and the loss that it had when it was done
-  // before a reset, without evaluating anything: the run is then bit for bit as after that step(). Codes as step, and
-  // kUnimplemented when the run keeps no scalars. null: a solver whose step is more than its scalars.
+  // Does again a step that was done before a reset, from its direction_count scalars and its loss, without evaluating
+  // anything. The run is then bit for bit as after that step(). Codes as step, and kUnimplemented when the run keeps no
+  // scalars. null: a solver whose step is more than its scalars.
   Status (*replay)(SolverRun& run, const Real* scalars, Real loss, Arena& arena);
 };
 
@@ -87,9 +87,13 @@ extern const SolverOps kSolverTangentMeanOps;
 extern const SolverOps kSolverSvrgOps;
 extern const SolverOps kSolverCurveOps;  // not built for boards
 
-// Checks bounds and encoding (kInvalidArgument), looks up everything the task names (kUnimplemented when the image
-// lacks it), checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks) and that
-// persistent and scratch memory fit (kOutOfMemory), then calls the solver's prepare. On error the arena is as before.
+// Begins a task. In this order it
+// - checks bounds and encoding (kInvalidArgument);
+// - looks up everything that the task names (kUnimplemented when the image lacks it);
+// - checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks);
+// - checks that persistent and scratch memory fit (kOutOfMemory);
+// - calls the solver's prepare.
+// On error the arena is as before.
 // Of task.estimator.directions only kind, shared, direction_count and, when shared, owner (the group) are read: the
 // rest is the task's seed, version and client_index. correction is ignored unless task.use_correction; null then means
 // that there is none yet.

@@ -1,8 +1,8 @@
 // Local work of RFedAGS (A1, 000 Alg. 1): x = X, zeta = 0; each step: eta = -alpha grad at x,
 // zeta <- zeta + T_{x -> X}(eta) (the first eta stands at X already), x <- R_x(eta).
 // With a proximal term (task.proximal) grad is that of f + mu/2 d(x, X)^2.
-// A retraction is made only when the next step needs it: K steps cost K - 1 retractions and K - 1 transports, and the
-// stream of a part of the steps is complete at any time.
+// A retraction is made only when the next step needs it, so that K steps cost K - 1 retractions and K - 1 transports.
+// The stream of a part of the steps is complete at any time.
 #include "runtime/training/proximal.h"
 #include "runtime/training/solver.h"
 

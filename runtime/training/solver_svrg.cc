@@ -2,12 +2,12 @@
 // -2BBS (A5, A6). With the mean gradient g of all devices at X, and x_{t-1} the model of the round before:
 //   K times  v = grad f(x) + T_{X -> x}(g - grad f(X) + (b - b_i) L_X(x));   x <- R_x(-eta v)
 //   zeta = L_X(x), of the last x, or of x_l with l drawn from 0 .. K - 1 (task.draws_iterate)
-// b comes with the task. b_i is this device's own, from its gradients at x_{t-1} and X; both are computed here from the
-// models that the server sends, so that a device keeps nothing from round to round and a reset changes no bit. Where
-// b_i means nothing (training/secant.h), or there is no b, b = b_i = 0.
+// b comes with the task. b_i is this device's own, from its gradients at x_{t-1} and X. Both gradients are computed
+// here from the models that the server sends, so that a device keeps nothing from round to round and a reset changes no
+// bit. If b_i means nothing (training/secant.h), or there is no b, b = b_i = 0.
 //
-// The first step needs no gradient of its own (v = g at x = X), so that K steps cost K gradients over all samples, and
-// one more with a curvature. Steps after x_l are counted and not done.
+// The first step needs no gradient of its own, because v = g at x = X. So K steps cost K gradients over all samples,
+// and one more with a curvature. Steps after x_l are counted and not done.
 #include "runtime/training/secant.h"
 #include "runtime/training/solver.h"
 

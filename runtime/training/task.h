@@ -46,9 +46,9 @@ struct EstimatorParameters {
 // Values equal the wire's enums; never renumber.
 enum class SolverId : uint8_t {
   kNone = 0,
-  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream, or where
-                        // the estimator has no scalars (A10) or the run wants a dense upload the mean of its k
-                        // estimates, a TangentBlock of ambient values
+  kProjection = 1,      // A9 / A10 (003 Alg. 1): zhat -= eta (G + c); z = P_M(zhat); uploads a ScalarStream. Where
+                        // the estimator has no scalars (A10) or the run wants a dense upload, it uploads the mean of
+                        // its k estimates, a TangentBlock of ambient values
   kGradientStream = 2,  // A1 RFedAGS (000 Alg. 1): uploads zeta, a TangentBlock at the base model
   kTangentMean = 3,     // A2, A3 RFedAvg, RFedProx: uploads L_X(x_K), a TangentBlock at the base model
   kSvrg = 4,            // A4 to A6 RFedSVRG, -2BB, -2BBS: the same, of the variance-reduced path

@@ -97,7 +97,7 @@ Status check(const gs_Hello& m) {
   return in_bounds(m.sample_count, 0, kSampleCountMax);
 }
 
-// The losses of an update may be anything: who judges it answers by name (docs/wire.md).
+// The losses of an update may be anything: the coordinator judges them, and names its reason (docs/wire.md).
 Status check(const gs_UpdateScalars& m) {
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(in_bounds(m.steps_done, 1, kLocalStepCountMax));

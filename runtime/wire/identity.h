@@ -28,9 +28,9 @@ inline constexpr size_t kIdentityTextSizeMax = 1024;
 // text is too long). *out is then unspecified, and holds no key.
 Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line);
 
-// Of name and key, to tell whether what a device has saved was saved under this identity. Name and key, and no server's
-// address: the server made the key, so another server's device of the same name has another one, while a server that
-// moved keeps its devices' work. It tells 32 of the 256 bits of the key: the others cannot be searched.
+// A digest of name and key. It tells whether a device's saved state was saved under this identity. The server's address
+// is no part of it: the server made the key, so another server's device of the same name has another key, while a
+// server that moved keeps its devices' work. It tells 32 of the 256 bits of the key: the others cannot be searched.
 uint32_t identity_digest(const Identity& identity);
 
 }  // namespace gradstream

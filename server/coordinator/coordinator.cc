@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/check_parameters.h"
 
 namespace gradstream {
 
@@ -74,7 +75,7 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
     state.refuse(session, gs_Reason_REASON_UNKNOWN_RUN);
     return;
   }
-  Device& known = state.ledger.fleet().at(device);
+  DeviceRow& known = state.ledger.fleet().at(device);
   if (known.is_revoked) {
     state.refuse(session, known.revoked_reason);
     return;
@@ -127,7 +128,7 @@ void Coordinator::on_session_closed(SessionId session, uint64_t) {
   const bool has_held = known == state.sessions.end() || known->second.held_count > 0;
   state.drop_session(session);
   if (!has_held) {
-    return;  // of thousands that leave together each would look at all that is held
+    return;  // skip the scan: when thousands of sessions close at once it would be quadratic
   }
   std::erase_if(state.held, [session](const State::Held& entry) { return entry.action.session == session; });
 }
@@ -188,7 +189,7 @@ void Coordinator::on_device_disabled(uint32_t device, uint64_t now_ms) {
 }
 
 void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now_ms) {
-  Device& excluded = ledger.fleet().at(device);
+  DeviceRow& excluded = ledger.fleet().at(device);
   const bool was_active = !excluded.is_revoked;
   if (!was_active && excluded.revoked_reason == reason) {
     return;
@@ -265,7 +266,7 @@ std::vector<DeviceStatus> Coordinator::device_statuses() const {
   std::vector<DeviceStatus> statuses;
   statuses.reserve(fleet.size());
   for (uint32_t index = 0; index < fleet.size(); ++index) {
-    const Device& device = fleet.at(index);
+    const DeviceRow& device = fleet.at(index);
     DeviceStatus& status = statuses.emplace_back();
     status.name = device.name;
     status.index = index;

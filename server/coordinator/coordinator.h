@@ -31,13 +31,12 @@
 #include "runtime/wire/codec.h"
 #include "server/base/fields.h"
 #include "server/base/rate_limit.h"
+#include "server/base/session_id.h"
 #include "server/journal/store.h"
 #include "server/rules/model_average.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
-
-using SessionId = uint64_t;  // of the shell; never reused; 0: none
 
 enum class ActionKind : uint8_t {
   kSend,     // message to session
@@ -47,8 +46,8 @@ enum class ActionKind : uint8_t {
   kLog,      // one structured line: level, event, text
 };
 
-// Actions whose memory is kept for the next ones. Reason: those of some updates, 100 KB; a record that becomes durable
-// may release thousands.
+// Actions whose memory is kept for the next ones. Reason: 64 actions are those of some updates, and take 100 KB; a
+// record that becomes durable may release thousands.
 inline constexpr size_t kUsedActionCountMax = 64;
 
 struct Action {
@@ -95,7 +94,7 @@ struct CoordinatorCounters {
   std::array<uint64_t, _gs_Reason_ARRAYSIZE> refusals = {};  // of updates and of tasks, by gs_Reason
 };
 
-// Not of the run: what one device may cost its server.
+// What one device may cost its server, whatever the run.
 struct CoordinatorLimits {
   // Of one device, over all its sessions: Hellos, Pulls, uploads (by their first piece), refused tasks, reports. An
   // upload beyond it is answered TRY_LATER with REASON_RATE_LIMIT; anything else, and whatever comes before the window
@@ -130,7 +129,7 @@ struct RoundSummary {
 struct RoundProgressView {
   uint32_t asked = 0;    // devices
   uint32_t answers = 0;  // in time
-  // That close it: the goal before the deadline, the least number after it; of a buffer, with those that are late.
+  // Answers that close it: the goal before the deadline, the least number after it. In a buffer late answers count too.
   uint32_t wanted = 0;
   uint32_t late = 0;     // accepted answers to older versions
   uint32_t partial = 0;  // of all these, with fewer steps than asked
@@ -209,9 +208,9 @@ class Coordinator {
   void on_device_disabled(uint32_t device, uint64_t now_ms);
   // A device that was taken out and may come in again.
   void on_device_restored(uint32_t device, uint64_t now_ms);
-  // By the operator. A paused run issues no task and opens no version; it takes the answers to tasks that are out, and
-  // its version goes on with them, and with all its time, when it is resumed. Each has no effect where the run is in
-  // that state, or over.
+  // By the operator. A paused run issues no task and opens no version, but takes the answers to tasks that are out.
+  // When it is resumed its version goes on with these answers, and with all its time. Each call has no effect if the
+  // run is in that state already, or over.
   void stop(uint64_t now_ms);
   void pause(uint64_t now_ms);
   void resume(uint64_t now_ms);

@@ -1,4 +1,4 @@
-// What leaves: actions in order, and what is held back until its record is durable.
+// The coordinator's output: actions in order, and the actions that are held back until their record is durable.
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +9,8 @@ namespace gradstream {
 namespace {
 
 // Messages held back for one session, at most. Reason: a Welcome, an Ack and the end of one answer to a Pull, with
-// room; beyond it the peer floods. Messages of a snapshot or log do not count: a Pull waits as itself, and is answered
-// ahead of a version's record only where versions follow each other faster than commits.
+// room; beyond it the peer floods. Messages of a snapshot or log do not count, because a Pull itself waits for the
+// version's record. It is answered earlier only where versions follow each other faster than commits.
 constexpr uint32_t kHeldMax = 64;
 
 }  // namespace
@@ -24,7 +24,7 @@ void Coordinator::State::log(LogLevel level, const char* event, const Fields& fi
   actions.push_back(std::move(action));
 }
 
-// Keeps the order of what one session gets: behind something held, everything is held.
+// Keeps the order of one session's messages: behind a held message every message is held.
 void Coordinator::State::hold_or_act(Action action, uint64_t required, bool is_sync) {
   const auto session = sessions.find(action.session);
   const bool is_behind = session != sessions.end() && session->second.held_count > 0;
@@ -53,8 +53,8 @@ void Coordinator::State::respond(SessionId id, const ServerMessage& message, uin
   hold_or_act(std::move(action), required);
 }
 
-// Pieces of the open version. is_end: with the last of them a Task or Wait is all that is left of the answer; it may
-// leave with that, for a device can do nothing before it. Earlier ones leave at once.
+// Sends pieces of the open version. is_end: after the last piece only a Task or Wait is left of the answer. The last
+// piece may then leave together with it, because a device can do nothing before that. Earlier pieces leave at once.
 void Coordinator::State::respond_sync(SessionId id, const std::vector<ServerMessage>& pieces, bool is_end) {
   for (const ServerMessage& piece : pieces) {
     Action action;
@@ -106,7 +106,7 @@ uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
   return sequence;
 }
 
-// Of all who are enrolled, since nobody knows who of them is away for good.
+// The window counts all enrolled devices, because the server cannot know which of them are away for good.
 gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
   return gradstream::retry_window(parameters, ledger.fleet().active_count(), factor);
 }

@@ -6,6 +6,8 @@
 
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/advice.h"
+#include "server/run/names.h"
+#include "server/run/trigger.h"
 
 namespace gradstream {
 namespace {

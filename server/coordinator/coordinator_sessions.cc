@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/weights.h"
+#include "server/run/work.h"
 
 namespace gradstream {
 namespace {
@@ -45,7 +47,7 @@ void copy_text(const std::string& text, char (&out)[N]) {
 // Whether the message may be looked at. One that may not has been answered.
 bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint64_t now_ms) {
   Session& session = sessions.at(id);
-  Device& device = ledger.fleet().at(session.device);
+  DeviceRow& device = ledger.fleet().at(session.device);
   if (!counts_for_rate(message)) {
     return true;
   }
@@ -73,7 +75,7 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
 
 void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                      uint64_t now_ms) {
-  Device& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   if (!device.refusal_lines.admit(kRefusalLines, now_ms)) {
     ++device.lines_dropped;
     return;
@@ -101,7 +103,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
     refuse(id, gs_Reason_REASON_UNKNOWN_RUN);
     return;
   }
-  Device& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   const bool is_lost = hello.lost_task_sequence != 0 &&
                        ledger.fleet().sequence_state(index, hello.lost_task_sequence) == SequenceState::kOpen;
   if (is_lost && is_storage_failed) {
@@ -136,7 +138,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
-  const Device& device = ledger.fleet().at(index);
+  const DeviceRow& device = ledger.fleet().at(index);
   JournalRecord record;
   record.kind = RecordKind::kVerdict;
   record.device = index;
@@ -222,8 +224,9 @@ void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t
   send_task_or_wait(id, device, pull, now_ms);
 }
 
-// Those whose version is durable by now, also if further ones have been decided since: in a run without rounds the
-// version last decided may always be on its way to the disk. Answering may hold others back again, but closes none.
+// Answers the Pulls whose version is durable by now, also if further versions have been decided since. Reason: in a run
+// without rounds the version last decided may always be on its way to the disk. An answer may hold other Pulls back
+// again, but closes no session.
 void Coordinator::State::answer_waiting_pulls(uint64_t now_ms) {
   std::vector<std::pair<SessionId, gs_Pull>> pulls;
   for (const auto& [id, waits] : waiting) {
@@ -256,7 +259,7 @@ std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const 
 }
 
 void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull) {
-  Device& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
   if (plan.cause == SyncCause::kMismatch) {
     ++counters.digest_mismatches;
@@ -299,7 +302,7 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
 }
 
 void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
-  const Device& device = ledger.fleet().at(index);
+  const DeviceRow& device = ledger.fleet().at(index);
   const uint32_t version = ledger.version();
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   if (ledger.is_over()) {
@@ -349,7 +352,7 @@ uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
   if (parameters.work != Work::kTimed || ledger.is_anchor_phase()) {
     return 0;
   }
-  Device& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   const uint32_t whole_ms =
       parameters.task_deadline_ms > 0 ? parameters.task_deadline_ms : parameters.report_deadline_ms;
   // A round's deadline is the same for all who are asked, whenever they come; without rounds there is none to meet.
@@ -370,7 +373,7 @@ uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
 }
 
 void Coordinator::State::send_task(SessionId id, uint32_t index) {
-  const Device& device = ledger.fleet().at(index);
+  const DeviceRow& device = ledger.fleet().at(index);
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_task_tag;
   gs_Task& task = message.body.task;
@@ -409,7 +412,7 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
 
 void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms) {
   const uint32_t index = sessions.at(id).device;
-  Device& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
   count_refusal(refused.reason);
   log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
@@ -429,7 +432,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
 // The last one is kept; the first one of a session is logged.
 void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) {
   Session& session = sessions.at(id);
-  Device& device = ledger.fleet().at(session.device);
+  DeviceRow& device = ledger.fleet().at(session.device);
   device.report = report;
   if (std::exchange(session.has_report, true)) {
     return;

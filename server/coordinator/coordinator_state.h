@@ -20,7 +20,8 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
-#include "server/run/straggler.h"
+#include "server/run/canonical_text.h"
+#include "server/run/trigger.h"
 
 namespace gradstream {
 
@@ -63,7 +64,7 @@ struct Coordinator::State {
   std::vector<Action> actions;
   std::deque<Held> held;
   std::map<SessionId, Session> sessions;
-  std::map<SessionId, WaitingPull> waiting;  // of these: a commit must not look at all
+  std::map<SessionId, WaitingPull> waiting;  // apart from `sessions`, so that a commit visits only the waiting ones
   std::vector<Real> first_model;             // empty: drawn from the seed
   uint64_t durable_sequence = 0;
   uint32_t durable_version = 0;

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/weights.h"
+#include "server/run/work.h"
 
 namespace gradstream {
 namespace {
@@ -36,7 +38,7 @@ bool has_finite_loss(const Upload& upload) {
 // device whose storage is broken. By the checksum that the device keeps with its upload: one whose bytes do not fit it
 // is refused where it could count.
 void Coordinator::State::compare_content(uint32_t index, const Upload& upload, uint64_t now_ms) {
-  Device& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   if (device.content_task == upload.task_sequence && device.content_crc32c != upload.crc32c) {
     ++counters.updates_changed;
     log_refusal("update_changed", index, upload.task_sequence, gs_Reason_REASON_CORRUPT, now_ms);
@@ -61,7 +63,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
       return;
     case SequenceState::kSuperseded: {
       // A crash before these are durable would make the older task the last one again, with a verdict of its own.
-      const Device& device = ledger.fleet().at(index);
+      const DeviceRow& device = ledger.fleet().at(index);
       ++counters.updates_superseded;
       send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE,
                std::max(device.task_record_sequence, device.judged.record_sequence));
@@ -122,7 +124,7 @@ uint32_t Coordinator::State::measured_step_us(uint32_t index, const Upload& uplo
 
 // The first thing wrong with an upload of an open task before its values are looked at, or REASON_NONE.
 gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
-  const Device& device = ledger.fleet().at(index);
+  const DeviceRow& device = ledger.fleet().at(index);
   const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
   if (upload.base_version != device.task_version) {
     return gs_Reason_REASON_WRONG_VERSION;
@@ -209,7 +211,7 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
 }
 
 void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_Reason reason, uint64_t now_ms) {
-  // One that is too late says how slow its device is; else it would get the same work for ever.
+  // An update that is too late says how slow its device is; else the device would get the same work for ever.
   const uint32_t step_us = measured_step_us(index, upload, now_ms);
   const bool is_measured = reason == gs_Reason_REASON_TOO_STALE &&
                            had_time_for(parameters, upload.steps_done, step_us,
@@ -231,7 +233,7 @@ void Coordinator::State::count_refusal(gs_Reason reason) {
 // The verdict of a task that ends without an update, by whichever end.
 void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                           uint32_t step_time_us, uint64_t now_ms) {
-  const Device& device = ledger.fleet().at(index);
+  const DeviceRow& device = ledger.fleet().at(index);
   JournalRecord record;
   record.kind = RecordKind::kVerdict;
   record.device = index;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/run/names.h"
+
 namespace gradstream {
 namespace {
 
@@ -32,7 +34,7 @@ Fleet::Fleet(const std::vector<std::string>& names) {
 }
 
 uint32_t Fleet::add(const std::string& name) {
-  Device& device = devices_.emplace_back();
+  DeviceRow& device = devices_.emplace_back();
   device.name = name;
   device.is_member = !has_cohort_;
   member_count_ += device.is_member ? 1 : 0;
@@ -54,12 +56,12 @@ void Fleet::restore(uint32_t index) {
   member_count_ += at(index).is_member ? 1 : 0;
 }
 
-Device& Fleet::at(uint32_t index) {
+DeviceRow& Fleet::at(uint32_t index) {
   GS_ASSERT(contains(index));
   return devices_[index];
 }
 
-const Device& Fleet::at(uint32_t index) const {
+const DeviceRow& Fleet::at(uint32_t index) const {
   GS_ASSERT(contains(index));
   return devices_[index];
 }
@@ -69,14 +71,15 @@ void Fleet::set_cohort(const Cohort& cohort) {
     return;  // everyone is asked, as before: a version of a run without cohorts costs nothing here
   }
   has_cohort_ = cohort.population > 0;
-  for (Device& device : devices_) {
+  for (DeviceRow& device : devices_) {
     device.is_member = !has_cohort_;
   }
   for (const uint32_t member : cohort.members) {
     at(member).is_member = true;
   }
-  member_count_ = static_cast<uint32_t>(std::count_if(
-      devices_.begin(), devices_.end(), [](const Device& device) { return device.is_member && !device.is_revoked; }));
+  member_count_ = static_cast<uint32_t>(std::count_if(devices_.begin(), devices_.end(), [](const DeviceRow& device) {
+    return device.is_member && !device.is_revoked;
+  }));
 }
 
 std::vector<uint32_t> Fleet::active_devices() const {
@@ -90,7 +93,7 @@ std::vector<uint32_t> Fleet::active_devices() const {
 }
 
 bool Fleet::is_asked(uint32_t index) const {
-  const Device& device = at(index);
+  const DeviceRow& device = at(index);
   return !device.is_revoked && (device.is_member || member_count_ == 0);
 }
 
@@ -119,7 +122,7 @@ std::vector<std::string> Fleet::missing_names(uint32_t version) const {
 }
 
 SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {
-  const Device& device = at(index);
+  const DeviceRow& device = at(index);
   if (task_sequence == 0 || task_sequence > device.task_sequence) {
     return SequenceState::kUnknown;
   }
@@ -131,7 +134,7 @@ SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) cons
 }
 
 const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) const {
-  const Device& device = at(index);
+  const DeviceRow& device = at(index);
   return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 

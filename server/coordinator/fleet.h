@@ -1,9 +1,10 @@
 // Who takes part in a run: for each enrolled device its last task, its last verdict and what its sessions said.
 //
-// Exactly once rests here: task sequences are issued strictly increasing for each device, and two verdicts are kept,
-// those of the last judged task and of the last accepted one. A device that is reset between an Ack and its next upload
-// comes back with the accepted update as its pending one, and by then its next task may have been abandoned: without
-// the second verdict it would learn "superseded", and lose the correction that follows from its update.
+// Exactly once rests here. Each device's task sequences are issued strictly increasing, and two of its verdicts are
+// kept: that of the last judged task and that of the last accepted one. Reason for the second: a device that is reset
+// between an Ack and its next upload comes back with the accepted update as its pending one. Its next task may have
+// been abandoned by then. From the first verdict alone it would learn "superseded", and lose the correction that
+// follows from its update.
 #ifndef GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 #define GRADSTREAM_SERVER_COORDINATOR_FLEET_H_
 
@@ -32,7 +33,7 @@ struct JudgedTask {
   friend bool operator==(const JudgedTask&, const JudgedTask&) = default;
 };
 
-struct Device {
+struct DeviceRow {
   std::string name;
   bool is_revoked = false;                              // or disabled, or pending: takes no part
   gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
@@ -109,8 +110,8 @@ class Fleet : public Enrolment {
   uint32_t add(const std::string& name);  // its enrolment index
   uint32_t size() const { return static_cast<uint32_t>(devices_.size()); }
   bool contains(uint32_t index) const { return index < devices_.size(); }
-  Device& at(uint32_t index);
-  const Device& at(uint32_t index) const;
+  DeviceRow& at(uint32_t index);
+  const DeviceRow& at(uint32_t index) const;
   // Of one that takes part, and back.
   void revoke(uint32_t index);
   void restore(uint32_t index);
@@ -136,7 +137,7 @@ class Fleet : public Enrolment {
  private:
   bool is_missing(uint32_t index, uint32_t version) const;
 
-  std::vector<Device> devices_;
+  std::vector<DeviceRow> devices_;
   uint32_t active_count_ = 0;
   uint32_t member_count_ = 0;  // active members
   bool has_cohort_ = false;

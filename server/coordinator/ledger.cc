@@ -4,6 +4,8 @@
 
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/weights.h"
+#include "server/run/work.h"
 
 namespace gradstream {
 namespace {
@@ -104,7 +106,7 @@ Status Ledger::apply_task(const JournalRecord& record) {
       record.steps_done > parameters_.local_step_count || record.weight > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  Device& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device);
   device.task_sequence = record.task_sequence;
   device.task_version = record.version;
   device.task_record_sequence = record.sequence;
@@ -115,7 +117,7 @@ Status Ledger::apply_task(const JournalRecord& record) {
   return Status::kOk;
 }
 
-void Ledger::judge(Device& device, const JournalRecord& record) {
+void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
   device.is_task_open = false;
   device.judged = {
       record.task_sequence, static_cast<gs_Verdict>(record.verdict), static_cast<gs_Reason>(record.reason), 0, 0,
@@ -127,7 +129,7 @@ Status Ledger::apply_update(const JournalRecord& record) {
       fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen || is_over()) {
     return Status::kDataCorrupt;
   }
-  Device& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device);
   const bool is_late = record.verdict == gs_Verdict_VERDICT_LATE;
   if ((!is_late && record.verdict != gs_Verdict_VERDICT_FOLDED) || record.version != version() + 1 ||
       record.base_version != device.task_version || is_late != (record.base_version < version()) ||
@@ -176,7 +178,7 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
       fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen) {
     return Status::kDataCorrupt;
   }
-  Device& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device);
   judge(device, record);
   device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
   if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
@@ -207,7 +209,7 @@ Status Ledger::apply_version(const JournalRecord& record) {
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
   const auto event = static_cast<RunEvent>(record.detail);
-  // Of a paused run nothing happens but that it goes on, or is stopped.
+  // The only events of a paused run are that it is resumed or stopped.
   const bool may_follow = event == RunEvent::kStopped || is_paused() == (event == RunEvent::kResumed);
   if (is_over() || !may_follow) {
     return Status::kDataCorrupt;
@@ -464,7 +466,7 @@ std::string Ledger::state_text() const {
     text += "log=" + std::to_string(logged.record.version) + " digest=" + hex(logged.record.digest) + "\n";
   }
   for (uint32_t i = 0; i < fleet_.size(); ++i) {
-    const Device& device = fleet_.at(i);
+    const DeviceRow& device = fleet_.at(i);
     text += "device=" + device.name + " task=" + std::to_string(device.task_sequence) + "@" +
             std::to_string(device.task_version) + (device.is_task_open ? " open" : "") +
             " steps=" + std::to_string(device.task_steps) + " step_us=" + std::to_string(device.step_time_us) +

@@ -18,7 +18,7 @@
 #include "server/rules/model_average.h"
 #include "server/rules/record.h"
 #include "server/run/run_parameters.h"
-#include "server/run/straggler.h"
+#include "server/run/trigger.h"
 
 namespace gradstream {
 
@@ -35,8 +35,8 @@ enum class SyncCause : uint8_t {
 const char* sync_cause_name(SyncCause cause);
 
 // How a device gets from the model it holds to the current one: first the snapshot, if there is one, then the records.
-// The snapshot that repairs a wrong model is of the device's own version where that is still known, so that the records
-// after it, on which its correction rests, are not lost to it. Pointers are valid until the next version.
+// A snapshot that repairs a wrong model is of the device's own version where that is still known. Reason: the device's
+// correction rests on the records after that version. Pointers are valid until the next version.
 struct SyncPlan {
   SyncCause cause = SyncCause::kCurrent;
   const Real* snapshot = nullptr;
@@ -108,7 +108,7 @@ class Ledger {
   bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
-  // Of the open version, where the run switches its delay rule by a statistic.
+  // The switch as of the open version, where the run switches its delay rule by a statistic.
   const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
   Fleet& fleet() { return fleet_; }
@@ -145,7 +145,7 @@ class Ledger {
   Status begin_version(const VersionRecord& record);
   void remember(VersionRecord record);
   JournalRecord journal_record(const VersionRecord& record, Trigger trigger) const;
-  void judge(Device& device, const JournalRecord& record);
+  void judge(DeviceRow& device, const JournalRecord& record);
 
   RunParameters parameters_;
   Fleet fleet_;
@@ -159,7 +159,7 @@ class Ledger {
   uint32_t round_ = 0;
   uint64_t digest_ = 0;
   uint64_t model_digest_ = 0;  // of the open version's model alone
-  // Of an anchor phase's record, while the version that it led to is open.
+  // Whether the open version came from the record of an anchor phase, and that record's step and curvature.
   bool has_anchor_ = false;
   Real local_step_ = 0;
   Real curvature_ = 0;

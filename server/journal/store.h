@@ -17,18 +17,21 @@
 namespace gradstream {
 
 enum class RecordKind : uint8_t {
-  kTaskIssued = 1,  // device, task_sequence, version (the task's base version); steps_done: the steps that it asks for
-                    // where they are not K (0); weight: the samples that the device weighs by, in the memory form
-  kUpdate = 2,      // a complete update accepted: device, task_sequence, base_version (in `base_version`), version that
-                    // it goes into, steps_done, weight (with staleness), verdict, in step_scale 1 / q of the device's
-                    // participation, in `detail` what a step took, us (0: unknown); payload: decoded values, f32 (f64
-                    // in the double build)
-  kVerdict = 3,     // an update that was not accepted, or a task abandoned: device, task_sequence, verdict, reason, in
-                    // `detail` what a step took, us, of an update that came too late
-  kVersion = 4,   // version begun: version, step_scale, digest; payload as server/rules/record.h says: the blocks sent
-                  // to replicas (scalar runs) or the model itself (tangent runs, version 0), and who is asked in it
-                  // where the run chooses; Trigger in `detail`
-  kRunState = 5,  // extended, stalled, finished, stopped, ...: RunEvent in detail, the open version in `version`
+  kTaskIssued = 1,  // A task was issued: device, task_sequence, version (the task's base version).
+                    // steps_done is the number of steps that the task asks for, 0 for K.
+                    // weight is the number of samples that the device weighs by, in the memory form.
+  kUpdate = 2,      // A complete update was accepted: device, task_sequence, base_version, steps_done, verdict.
+                    // version is the one that the update goes into; weight includes the staleness weight.
+                    // step_scale is 1 / q of the device's participation.
+                    // `detail` is the time of a local step, us (0: unknown).
+                    // The payload is the decoded values, f32 (f64 in the double build).
+  kVerdict = 3,     // An update was not accepted, or a task was abandoned: device, task_sequence, verdict, reason.
+                    // `detail` is the time of a local step, us, of an update that came too late.
+  kVersion = 4,     // A version was begun: version, step_scale, digest, Trigger in `detail`.
+                    // The payload is that of server/rules/record.h: the blocks sent to replicas (scalar runs) or the
+                    // model itself (tangent runs, version 0). Where the run chooses cohorts it also names the devices
+                    // asked.
+  kRunState = 5,    // extended, stalled, finished, stopped, ...: RunEvent in detail, the open version in `version`
 };
 
 // What a kRunState record says. A stalled run is active again with its next version, a paused one with kResumed.

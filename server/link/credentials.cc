@@ -9,7 +9,8 @@
 
 #include <mbedtls/platform_util.h>
 #include <psa/crypto.h>
-#include <sys/stat.h>
+
+#include "server/base/private_file.h"
 
 namespace gradstream {
 

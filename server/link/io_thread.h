@@ -3,9 +3,9 @@
 //
 //   home: begin(), order() ... deliver() --orders--> session pool --reports--> home: Reports, all that have come
 //
-// Home never waits for this thread. This thread waits for home where kReportCountMax reports lie in the box, so that
-// devices that send faster than the coordinator decides are slowed down, and memory is bounded; the frames on the way
-// to a session count in its QueueGauge.
+// Home never waits for this thread. This thread waits for home while kReportCountMax reports lie in the box: that slows
+// down devices that send faster than the coordinator decides, and bounds the memory. Frames on the way to a session
+// count in its QueueGauge.
 #ifndef GRADSTREAM_SERVER_LINK_IO_THREAD_H_
 #define GRADSTREAM_SERVER_LINK_IO_THREAD_H_
 

@@ -1,22 +1,22 @@
 // The listening socket and its sessions, under two caps.
 //
-// The sessions live on the thread of the listener's io_context ("home"), or, after start_threads(), each on one of
-// further threads (server/link/io_thread.h), which home accepts for and hands the socket to: the thread that has the
-// fewest. One acceptor, not one for each thread by SO_REUSEPORT: an accept costs a fiftieth of a handshake, the kernel
-// would share out connections by their addresses and not by load, and so the caps and the end of a drain stay numbers
-// of one thread. Threads or not, all functions are home's, and so are the calls of the owner.
+// The sessions live on the thread of the listener's io_context ("home"). After start_threads() they live on further
+// threads (server/link/io_thread.h): home accepts each connection, and hands its socket to the thread with the fewest
+// sessions. There is one acceptor, not one for each thread by SO_REUSEPORT, for three reasons. An accept costs a
+// fiftieth of a handshake. The kernel would share out connections by their addresses and not by load. And so the caps
+// and the end of a drain stay numbers of one thread. Threads or not, home calls all functions, and calls the owner.
 //
 // Over connection_count_max a new connection is closed at once. Over handshake_count_max half-open connections one of
 // them is closed for the new one: the oldest of the address that has most of them. A device finishes its handshake in
-// milliseconds to seconds, so the oldest is the one that stalls, and neither 50 silent peers nor a flood from one
+// milliseconds to seconds, so the oldest is the one that stalls. Thus neither 50 silent peers nor a flood from one
 // address keeps a device out. Both are counted and logged, at most one line a second each. When the process has no
 // file descriptor left, accepting pauses and resumes by itself.
 //
-// A handshake that fails costs little (identity and key are judged before any curve arithmetic), so there is no limit
-// of them: behind one address may be a whole fleet. Lines of the log about them are limited (kFaultLines).
+// Failed handshakes have no limit, because they cost little (identity and key are judged before any curve arithmetic)
+// and a whole fleet may stand behind one address. Lines of the log about them are limited (kFaultLines).
 //
-// A device has at most one established session that has not said Hello; its newest. Those that have are the
-// coordinator's to replace.
+// A device has at most one established session that has not said Hello: its newest. The coordinator replaces those that
+// have said it.
 #ifndef GRADSTREAM_SERVER_LINK_LISTENER_H_
 #define GRADSTREAM_SERVER_LINK_LISTENER_H_
 
@@ -63,7 +63,7 @@ class Listener : public SessionOwner {
   void close_accepting();
   // Drain to every session, then a close of each; a session with an update that has no Ack yet gets that first.
   void drain(const gs_RetryWindow& retry);
-  // Ends all sessions without a word, and the threads. Of their sessions the last reports are still to come.
+  // Ends all sessions without a word, and the threads. The last reports of the threads' sessions are still to come.
   void abort_all();
 
   // Sessions whose end has not been reported; of these, those that have not been reported as established.
@@ -71,8 +71,8 @@ class Listener : public SessionOwner {
   size_t handshake_count() const { return half_open_.size(); }
   // Added to *total: what the threads have counted.
   void add_thread_counters(ShellCounters* total) const;
-  // Of all threads, when the one that has shown it the longest ago last showed that it runs; asks them to show it
-  // again. By steady_ms(); without threads now_ms.
+  // Each thread shows from time to time that it runs. Returns the time of the thread that showed it the longest ago, by
+  // steady_ms(), and asks all threads to show it again. Without threads now_ms.
   uint64_t beaten_ms(uint64_t now_ms);
   // The session, or null once it has ended. Without threads only.
   Session* find(SessionId session) const { return pool_.find(session); }

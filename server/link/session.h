@@ -4,14 +4,15 @@
 //   handshake_       answer_      idle (below) close_deadline_ms
 //   deadline_ms      deadline_ms
 //
-// kAdmit: by its certificate the peer is a device that the owner has to register first.
-// Over all states: a frame (or TLS record) begun is complete within frame_deadline_ms, and a write leaves within
-// write_deadline_ms. In kOpen the peer is due:
+// kAdmit: by its certificate the peer is a device that the owner has to register first. In all states a frame (or TLS
+// record) that has begun must be complete within frame_deadline_ms, and a write must leave within write_deadline_ms. In
+// kOpen the peer is due:
 //   after a Task              within the task's own deadline plus answer_deadline_ms (session_idle_max_ms without one)
 //   after Ack, Wait           within the retry window plus answer_deadline_ms
 //   after anything else sent  within answer_deadline_ms
-//   while this end owes it an answer: session_idle_max_ms (not after StatusReport, nor before an update's last piece:
-//   then the next frame within answer_deadline_ms, and all such frames together within session_idle_max_ms)
+//   while this end owes it an answer  within session_idle_max_ms
+//   after StatusReport, or before an update's last piece  within answer_deadline_ms for the next frame, and within
+//                                                         session_idle_max_ms for all such frames together
 // A deadline that fires is logged with its name, counted, answered with REASON_DEADLINE and ends in a close.
 //
 // Malformed bytes are answered REASON_MALFORMED; a queue over its cap ends the session with REASON_OVERLOADED.
@@ -32,12 +33,11 @@
 #include "runtime/wire/frame.h"
 #include "server/base/asio_alias.h"
 #include "server/base/rate_limit.h"
+#include "server/base/session_id.h"
 #include "server/link/shell_counters.h"
 #include "server/link/tls_stream.h"
 
 namespace gradstream {
-
-using SessionId = uint64_t;  // never reused
 
 // What keeping a frame costs beyond its bytes: its vector, its share of the queue, the heap's own bookkeeping.
 inline constexpr size_t kQueuedFrameOverhead = 64;
@@ -75,7 +75,8 @@ class FaultLines {
 };
 
 // What waits for one peer, in bytes of memory (kQueuedFrameOverhead for each frame included), on its way to the session
-// and in its queue. Who makes a frame adds it, the session takes it off.
+// and in its queue. make_frame() adds the frame's cost to the gauge; the session subtracts it when the frame has been
+// sent or dropped.
 using QueueGauge = std::atomic<size_t>;
 
 // A message as its session sends it.
@@ -98,7 +99,7 @@ class SessionOwner {
   // Before it: a peer has proven a certificate of this device, and nobody has enrolled that. Answered by admit().
   virtual void on_session_unregistered(SessionId session, const std::string& name) = 0;
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
-  // Of a session of this claim; answered by answer_claim().
+  // A session of this claim wants to become the device `identity`; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
   // The last call for this session, and the only one for a session that never was established.
   virtual void on_session_ended(SessionId session) = 0;

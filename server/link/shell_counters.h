@@ -7,7 +7,7 @@
 
 namespace gradstream {
 
-// Counted by one thread and read by any, at the price of a plain number: who counts never waits for who reads.
+// One thread counts and any thread reads, at the price of a plain number: the counting thread never waits for a reader.
 class Counter {
  public:
   Counter() = default;

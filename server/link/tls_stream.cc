@@ -233,8 +233,8 @@ const std::shared_ptr<Credentials>& TlsContext::credentials() {
 int TlsContext::on_choose_certificate(mbedtls_ssl_context* ssl) {
   auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
   if (!stream->identity_.empty()) {
-    // Beside a key that was refused, and of which the peer has been told, no certificate counts. Without a certificate
-    // of this end none is asked for, and who has offered a key must prove it.
+    // A peer whose PSK was refused, and which has been told so, cannot fall back to a certificate. If the PSK is
+    // acceptable we send no certificate and ask for none, so the peer must complete PSK authentication.
     const bool is_refused = !stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone;
     return is_refused ? MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY : 0;
   }
@@ -329,10 +329,10 @@ int TlsStream::on_verify(void* stream, mbedtls_x509_crt* certificate, int depth,
   return 0;
 }
 
-// Where this end has shown a certificate, no key has proven anything: the peer's certificate must, and its CN says who
-// it is; the fleet says whether that one may come in. It is refused here and not in the handshake, as Mbed TLS's server
-// would encrypt an alert there with keys that the peer has left behind. Also frees the certificate, which no idle
-// session needs.
+// If this end has shown a certificate, no key has proven anything, so the peer's certificate must. Its CN names the
+// device, and the fleet says whether that device may come in. The peer is refused here and not in the handshake,
+// because Mbed TLS's server would encrypt an alert there with keys that the peer has left behind. Also frees the
+// certificate, which no idle session needs.
 Status TlsStream::admit_certificate() {
   if (!has_shown_certificate_) {
     return Status::kOk;
@@ -623,7 +623,7 @@ void TlsStream::track_records(const unsigned char* bytes, size_t size) {
   }
 }
 
-// Of a handshake by certificate that did not come to its end; kNone: it is not the certificates'.
+// The fault of a handshake by certificate that did not come to its end. kNone: the certificates are not at fault.
 TlsFault TlsStream::find_broken_certificate(int code) const {
   if (established_ || !has_shown_certificate_) {
     return TlsFault::kNone;

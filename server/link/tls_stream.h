@@ -9,15 +9,16 @@
 // A pump, not a coroutine: Mbed TLS may want to write in order to read. The stream calls on_event whenever bytes came,
 // bytes left or the peer is gone; the owner then calls handshake(), read() and write() until they would block.
 //
-// Trust: the identity is the one of the pre-shared key that both ends proved (psk_dhe_ke with x25519 or P-256; psk_ke
-// where the context allows it), or the CN of a certificate that the device CA has signed, where the context has
-// credentials. No tickets, no renegotiation; records of at most 1,024 bytes. A peer offers one identity: an unknown one
-// is answered at once with the alert unknown_psk_identity; of a certificate it may be one that the owner registers
-// (is_unregistered()). What a peer sends is looked at only when it is admitted.
+// Trust: the identity is that of the pre-shared key that both ends proved (psk_dhe_ke with x25519 or P-256; psk_ke
+// where the context allows it). Where the context has credentials, it may also be the CN of a certificate that the
+// device CA has signed. There are no tickets and no renegotiation; records have at most 1,024 bytes. A peer offers one
+// identity. An unknown one of a key is answered at once with the alert unknown_psk_identity; an unknown one of a
+// certificate may be one that the owner registers (is_unregistered()). What a peer sends is looked at only when the
+// peer is admitted.
 //
-// A context and its streams belong to one thread. Several contexts may have threads of their own: the keys and random
-// numbers of PSA, which are the process's, are locked (MBEDTLS_THREADING_C); contexts are started before any of them
-// has a stream.
+// A context and its streams belong to one thread. Several contexts may have threads of their own, because the keys and
+// random numbers of PSA, which are the process's, are locked (MBEDTLS_THREADING_C). All contexts are started before any
+// of them has a stream.
 #ifndef GRADSTREAM_SERVER_LINK_TLS_STREAM_H_
 #define GRADSTREAM_SERVER_LINK_TLS_STREAM_H_
 
@@ -139,8 +140,8 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   // At least one byte. kWouldBlock; kClosed: the peer is gone; kProtocolError: see fault().
   Result<size_t> read(uint8_t* out, size_t size);
   // Takes all of the bytes (at most one record's worth) or none (kWouldBlock: call again after a flush() that leaves
-  // can_write(), or on the next event). flush() hands what was taken to the socket, in one send if none is under way;
-  // a socket that does not take all of it at once gets the rest later, and on_event is called then.
+  // can_write(), or on the next event). flush() hands the taken bytes to the socket, in one send if none is under way.
+  // If the socket does not take all of them at once, it gets the rest later, and on_event is called then.
   Status write(std::span<const uint8_t> bytes);
   bool can_write() const;
   void flush();

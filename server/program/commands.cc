@@ -17,7 +17,9 @@
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
 #include "server/run/advice.h"
-#include "server/run/straggler.h"
+#include "server/run/canonical_text.h"
+#include "server/run/check_parameters.h"
+#include "server/run/trigger.h"
 #include "server/watch/watch.h"
 
 namespace gradstream {
@@ -76,34 +78,34 @@ std::string next_step(const DatabaseOwner& owner, uint32_t run) {
 
 }  // namespace
 
-Line& Line::add(const std::string& key, const std::string& value) {
+OutputLine& OutputLine::add(const std::string& key, const std::string& value) {
   pairs_.push_back({key, value});
   return *this;
 }
 
-Line& Line::add(const std::string& key, uint64_t value) {
+OutputLine& OutputLine::add(const std::string& key, uint64_t value) {
   pairs_.push_back({key, std::to_string(value), Kind::kNumber});
   return *this;
 }
 
-Line& Line::add_hex(const std::string& key, uint64_t value) { return add(key, hex(value)); }
+OutputLine& OutputLine::add_hex(const std::string& key, uint64_t value) { return add(key, hex(value)); }
 
-Line& Line::add_quoted(const std::string& key, const std::string& value) {
+OutputLine& OutputLine::add_quoted(const std::string& key, const std::string& value) {
   pairs_.push_back({key, value, Kind::kQuoted});
   return *this;
 }
 
-Line& Line::add_flag(const std::string& key, bool value) {
+OutputLine& OutputLine::add_flag(const std::string& key, bool value) {
   pairs_.push_back({key, value ? "yes" : "no", Kind::kFlag});
   return *this;
 }
 
-Line& Line::add_list(const std::string& key, const std::string& text, std::vector<std::string> all) {
+OutputLine& OutputLine::add_list(const std::string& key, const std::string& text, std::vector<std::string> all) {
   pairs_.push_back({key, text, Kind::kList, std::move(all)});
   return *this;
 }
 
-void Line::print(const CommonOptions& options) const {
+void OutputLine::print(const CommonOptions& options) const {
   if (options.format == "json") {
     nlohmann::ordered_json json;
     for (const Pair& pair : pairs_) {
@@ -133,7 +135,7 @@ void Line::print(const CommonOptions& options) const {
   std::puts(text.c_str());
 }
 
-int fail(ExitCode code, const std::string& sentence) {
+int fail(CommandExit code, const std::string& sentence) {
   std::fprintf(stderr, "gradstream: error: %s\n", sentence.c_str());
   return code;
 }
@@ -203,11 +205,11 @@ int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
 }
 
 std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParameters& parameters,
-                                            const std::vector<DeviceRow>& devices, Store& journal,
+                                            const std::vector<EnrolledDevice>& devices, Store& journal,
                                             uint32_t version_last, std::string* error) {
   std::vector<std::string> names;
   names.reserve(devices.size());
-  for (const DeviceRow& device : devices) {
+  for (const EnrolledDevice& device : devices) {
     names.push_back(device.name);
   }
   auto coordinator = std::make_unique<Coordinator>(run.id, parameters, std::move(names));
@@ -326,7 +328,7 @@ int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool*
     return fail_database(opened.database);
   }
   if (*changed) {
-    Line().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
+    OutputLine().add("run", uint64_t{run.id}).add_quoted("state", stored_run_state_text(state)).print(opened.options);
   }
   return kExitOk;
 }
@@ -374,7 +376,7 @@ int run_start(const CommonOptions& options) {
     code = probe_server(config, &owner);
   }
   if (code == kExitOk) {
-    Line()
+    OutputLine()
         .add("run", uint64_t{run.id})
         .add("name", run.name)
         .add_hex("parameters", run.digest)
@@ -396,7 +398,7 @@ int run_list(const CommonOptions& options) {
     return fail_database(database);
   }
   for (const RunRow& run : runs) {
-    Line()
+    OutputLine()
         .add("run", uint64_t{run.id})
         .add("name", run.name)
         .add_hex("parameters", run.digest)
@@ -466,7 +468,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   SqliteDatabase& database = opened.database;
   RunParameters parameters;
   std::string error = parse_run_source(run.source, &parameters);
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   if (!error.empty() || database.devices(&devices) != StoreStatus::kOk) {
     return error.empty() ? fail_database(database) : fail(kExitDatabase, error + "use the release that wrote it");
   }
@@ -478,7 +480,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   const Replica& model = coordinator->model();
   if (!model.has_model()) {
     const auto enrolled =
-        std::count_if(devices.begin(), devices.end(), [](const DeviceRow& d) { return d.is_active(); });
+        std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
                                    "served and " + std::to_string(parameters.device_count) + " devices are enrolled; " +
                                    std::to_string(enrolled) + " are");
@@ -504,7 +506,7 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     return fail(kExitFile, problem);
   }
   const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
-  Line line;
+  OutputLine line;
   line.add("run", uint64_t{run.id}).add("version", uint64_t{model.version()});
   line.add_hex("digest", digest).add("file", out);
   if (wants_average) {
@@ -624,7 +626,7 @@ int run_export(const CommonOptions& options, uint32_t run_id, const ExportOption
   }
   code = find_exported_version(opened.database, journal, &head);
   RunParameters parameters;
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   if (code != kExitOk) {
     return code;
   }
@@ -636,7 +638,7 @@ int run_export(const CommonOptions& options, uint32_t run_id, const ExportOption
   const LineageSource source = {run, parameters, devices, journal};
   code = check ? compare_lineage(source, head, what.out) : export_lineage(source, head, what.out);
   if (code == kExitOk) {
-    Line()
+    OutputLine()
         .add("run", uint64_t{head.run})
         .add("version", uint64_t{head.version})
         .add("file", what.out)
@@ -714,13 +716,13 @@ struct RoundView {
 
 // wanted: the goal before the deadline, after it the least number that closes the round.
 void print_round(const CommonOptions& options, const RunRow& run, const RoundView& round,
-                 const RunParameters& parameters, const std::vector<DeviceRow>& devices) {
+                 const RunParameters& parameters, const std::vector<EnrolledDevice>& devices) {
   std::vector<std::string> names(devices.size());
-  for (const DeviceRow& device : devices) {
+  for (const EnrolledDevice& device : devices) {
     names[device.index] = device.name;
   }
   Fleet fleet(names);
-  for (const DeviceRow& device : devices) {
+  for (const EnrolledDevice& device : devices) {
     if (!device.is_active()) {
       fleet.revoke(device.index);
     }
@@ -735,10 +737,10 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
   const uint32_t wanted =
       is_past_deadline ? update_least(parameters, fleet.asked_count()) : update_goal(parameters, fleet.asked_count());
   if (!is_active(run.state)) {  // nobody is waited for
-    Line().add("round", uint64_t{round.version}).add("state", stored_run_state_text(run.state)).print(options);
+    OutputLine().add("round", uint64_t{round.version}).add("state", stored_run_state_text(run.state)).print(options);
     return;
   }
-  Line()
+  OutputLine()
       .add("round", uint64_t{round.version})
       .add("state", round.state())
       .add("answers", uint64_t{round.answered.size()})
@@ -773,7 +775,7 @@ int status(const CommonOptions& options, uint32_t run_id) {
     }
     return true;
   });
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -784,9 +786,9 @@ int status(const CommonOptions& options, uint32_t run_id) {
   const bool is_served = owner.is_held && owner.run == run.id;
   const auto count = [&devices](DeviceState state) {
     return static_cast<uint64_t>(
-        std::count_if(devices.begin(), devices.end(), [state](const DeviceRow& d) { return d.state == state; }));
+        std::count_if(devices.begin(), devices.end(), [state](const EnrolledDevice& d) { return d.state == state; }));
   };
-  Line line;
+  OutputLine line;
   line.add("run", uint64_t{run.id})
       .add("name", run.name)
       .add_quoted("state", stored_run_state_text(run.state))
@@ -800,9 +802,9 @@ int status(const CommonOptions& options, uint32_t run_id) {
       .add("disabled", count(DeviceState::kDisabled))
       .print(options);
   print_round(options, run, round, parameters, devices);
-  for (const DeviceRow& device : devices) {
+  for (const EnrolledDevice& device : devices) {
     const DeviceTally& t = tallies[device.index];
-    Line()
+    OutputLine()
         .add("device", device.name)
         .add("index", uint64_t{device.index})
         .add("state", device_state_text(device.state))

@@ -14,7 +14,7 @@
 namespace gradstream {
 
 // Stable. exit_code_text() says what each means, in --help and in docs/operating.md.
-enum ExitCode : int {
+enum CommandExit : int {
   kExitOk = 0,
   kExitInternal = 1,
   kExitUsage = 2,
@@ -94,18 +94,18 @@ int status(const CommonOptions& options, uint32_t run);
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------
 
 // One line of a verb's output: `key=value ...`, or an object in JSON.
-class Line {
+class OutputLine {
  public:
-  Line& add(const std::string& key, const std::string& value);
-  Line& add(const std::string& key, const char* value) { return add(key, std::string(value)); }
-  Line& add(const std::string& key, uint64_t value);
-  Line& add_hex(const std::string& key, uint64_t value);
+  OutputLine& add(const std::string& key, const std::string& value);
+  OutputLine& add(const std::string& key, const char* value) { return add(key, std::string(value)); }
+  OutputLine& add(const std::string& key, uint64_t value);
+  OutputLine& add_hex(const std::string& key, uint64_t value);
   // In quotes, also where the text needs none.
-  Line& add_quoted(const std::string& key, const std::string& value);
+  OutputLine& add_quoted(const std::string& key, const std::string& value);
   // yes or no; a boolean in JSON.
-  Line& add_flag(const std::string& key, bool value);
+  OutputLine& add_flag(const std::string& key, bool value);
   // A list, all of it in JSON; `text` is what is shown of it.
-  Line& add_list(const std::string& key, const std::string& text, std::vector<std::string> all);
+  OutputLine& add_list(const std::string& key, const std::string& text, std::vector<std::string> all);
   void print(const CommonOptions& options) const;
 
  private:
@@ -120,7 +120,7 @@ class Line {
 };
 
 // Prints `gradstream: error: ...` and returns the code.
-int fail(ExitCode code, const std::string& sentence);
+int fail(CommandExit code, const std::string& sentence);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);
@@ -131,7 +131,7 @@ int create_run(SqliteDatabase& database, const Config& config, RunRow* out);
 // A coordinator that has replayed the journal, up to and including the record that makes version `version_last`.
 // Null with *error when the journal does not lead to the digests it names.
 std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParameters& parameters,
-                                            const std::vector<DeviceRow>& devices, Store& journal,
+                                            const std::vector<EnrolledDevice>& devices, Store& journal,
                                             uint32_t version_last, std::string* error);
 
 }  // namespace gradstream

@@ -96,12 +96,12 @@ std::string write_identity(const std::string& path, const std::string& identity,
 
 // Keys that are gone when they go out of scope.
 struct Rows {
-  std::vector<DeviceRow> rows;
+  std::vector<EnrolledDevice> rows;
   Rows() = default;
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
   ~Rows() {
-    for (DeviceRow& row : rows) {
+    for (EnrolledDevice& row : rows) {
       mbedtls_platform_zeroize(row.key.data(), row.key.size());
     }
   }
@@ -144,7 +144,7 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
                ? fail_database(database)
                : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
   }
-  Line()
+  OutputLine()
       .add("device", name)
       .add("index", uint64_t{*index})
       .add("identity_file", out)
@@ -177,7 +177,7 @@ std::string parse_import(const std::string& file, Rows* out, std::set<std::strin
       continue;
     }
     const size_t comma = line.find(',');
-    DeviceRow row;
+    EnrolledDevice row;
     row.name = line.substr(0, comma);
     const std::string where = file + ":" + std::to_string(number) + ": ";
     if (!is_device_name(row.name)) {
@@ -240,7 +240,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   }
   std::vector<std::string> written;
   std::string taken;
-  for (DeviceRow& row : imported.rows) {
+  for (EnrolledDevice& row : imported.rows) {
     row.state = is_pending ? DeviceState::kPending : DeviceState::kActive;
     if (problem.empty() && drawn.contains(row.name)) {
       const std::string path = out_folder + "/" + row.name + ".identity";
@@ -265,7 +265,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
            : taken.empty()  ? fail_database(database)
                             : fail(kExitNotFound, "device " + taken + " is enrolled already; nothing was enrolled");
   }
-  Line()
+  OutputLine()
       .add("devices", uint64_t{imported.rows.size()})
       .add("identity_files", uint64_t{written.size()})
       .add("state", device_state_text(imported.rows.front().state))
@@ -282,7 +282,7 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::optional<DeviceRow> row;
+  std::optional<EnrolledDevice> row;
   if (database.find_device(name, &row) != StoreStatus::kOk) {
     return fail_database(database);
   }
@@ -311,7 +311,7 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
     return rotated != StoreStatus::kOk ? fail_database(database)
                                        : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
   }
-  Line()
+  OutputLine()
       .add("device", name)
       .add("identity", identity)
       .add("identity_file", out)
@@ -326,13 +326,13 @@ int device_list(const CommonOptions& options) {
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   if (database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
   }
   const uint64_t now_ms = wall_clock_ms();
-  for (const DeviceRow& device : devices) {
-    Line line;
+  for (const EnrolledDevice& device : devices) {
+    OutputLine line;
     line.add("device", device.name)
         .add("index", uint64_t{device.index})
         .add("state", device_state_text(device.state))
@@ -362,7 +362,7 @@ int device_set_state(const CommonOptions& options, const std::string& name, Devi
   if (*before == DeviceState::kRevoked && state != DeviceState::kRevoked) {
     return fail(kExitNotFound, "device " + name + " is revoked, for good; enrol it under a new name");
   }
-  Line().add("device", name).add("state", device_state_text(state)).print(options);
+  OutputLine().add("device", name).add("state", device_state_text(state)).print(options);
   return kExitOk;
 }
 
@@ -397,7 +397,7 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
     return added != StoreStatus::kOk ? fail_database(database)
                                      : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
   }
-  Line()
+  OutputLine()
       .add("claim", row.name)
       .add("identity_file", claim.out)
       .add("count_max", uint64_t{row.count_max})
@@ -420,7 +420,7 @@ int claim_list(const CommonOptions& options) {
   const uint64_t now_ms = wall_clock_ms();
   for (const ClaimRow& row : rows) {
     const char* const state = row.expires_ms <= now_ms ? "ended" : row.count_used >= row.count_max ? "used up" : "open";
-    Line()
+    OutputLine()
         .add("claim", row.name)
         .add_quoted("state", state)
         .add("count_used", uint64_t{row.count_used})
@@ -445,7 +445,7 @@ int claim_end(const CommonOptions& options, const std::string& name) {
   if (!found) {
     return fail(kExitNotFound, "no claim " + name + "; `gradstream claim list` shows all");
   }
-  Line().add("claim", name).add("state", "ended").print(options);
+  OutputLine().add("claim", name).add("state", "ended").print(options);
   return kExitOk;
 }
 
@@ -482,7 +482,7 @@ int backup(const CommonOptions& options, const std::string& out) {
   }
   struct stat info = {};
   stat(out.c_str(), &info);
-  Line()
+  OutputLine()
       .add("database", absolute_path(config.server.database))
       .add("file", out)
       .add("bytes", static_cast<uint64_t>(info.st_size))
@@ -548,7 +548,7 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  Line line;
+  OutputLine line;
   line.add("database", absolute_path(path)).add("from", from);
   if (is_there) {
     line.add("before", aside);

@@ -19,6 +19,11 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
+#include "server/base/listen_address.h"
+#include "server/run/check_parameters.h"
+#include "server/run/names.h"
+#include "server/run/parts.h"
+
 extern "C" char** environ;  // POSIX leaves its declaration to the program
 
 namespace gradstream {

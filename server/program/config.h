@@ -27,8 +27,8 @@
 
 namespace gradstream {
 
-// Of a device that proves a certificate of the device CA, and that nobody has enrolled: it is turned away; enrolled,
-// and turned away until somebody enables it; enrolled and let in.
+// What happens to a device that proves a certificate of the device CA and that nobody has enrolled. "off": it is turned
+// away. "pending": it is enrolled, and turned away until somebody enables it. "active": it is enrolled and let in.
 inline constexpr const char* kRegistrations[] = {"off", "pending", "active"};
 
 struct ServerConfig {
@@ -48,8 +48,8 @@ struct ServerConfig {
   ListenerLimits listener;
   StoreThreadLimits store;
   HttpLimits http;
-  // Of one device. Reason: a device that trains at all sends a few messages a second, one in a test without waits some
-  // hundred; 250 Pulls with their updates cost the server a twenty-fifth of a core (docs/operating.md, Sizing).
+  // Messages of one device. Reason: a training device sends a few messages a second, and some hundred in a test without
+  // waits. 250 Pulls with their updates cost the server a twenty-fifth of a core (docs/operating.md, Sizing).
   RateLimit device_messages = {500, 1000};
   // Of unknown devices by certificate. Reason: each waits for the disk; hundreds a second would hold up a round, and
   // a batch that is switched on together is in after minutes.
@@ -133,7 +133,7 @@ std::string load_config(const std::string& path, const std::vector<std::string>&
 std::vector<std::string> config_keys();
 // The value of one of them, as config_text() shows it.
 std::string value_text(const Config& config, const std::string& key);
-// Of the known words, at least one, that with the fewest edits to this one.
+// The known word that takes the fewest edits to become `word`. There is at least one known word.
 std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
 
 // The variables of this process, for ConfigSources.

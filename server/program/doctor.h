@@ -1,5 +1,6 @@
-// Why a device cannot reach a server: the client's side of a connection up to the end of the TLS handshake, step by
-// step, and at the first that fails its cause and the remedy. No message is sent, so that no live session is replaced.
+// Why a device cannot reach a server. The doctor does the client's side of a connection up to the end of the TLS
+// handshake, step by step. For the first step that fails it names the cause and the remedy. No message is sent, so that
+// no live session is replaced.
 #ifndef GRADSTREAM_SERVER_PROGRAM_DOCTOR_H_
 #define GRADSTREAM_SERVER_PROGRAM_DOCTOR_H_
 
@@ -20,11 +21,14 @@ struct DoctorOptions {
   uint32_t deadline_ms = 5000;  // of the connection, and again of the handshake
 };
 
-// cause: "none", or a stable word: "identity_file", "certificate_file", "dns", "nothing_listening", "unreachable",
-// "no_answer", "plain_text", "tls_version", "unknown_identity", "not_active", "wrong_key", "key_exchange",
-// "record_too_large", "server_busy", "closed", "handshake"; with a certificate also "certificate_name",
-// "certificate_kind", "certificate_expired" (or not valid yet), "certificate_foreign", "registration_limit",
-// "server_certificate", "no_certificates" (the server takes keys only).
+// cause is "none" or a stable word, which docs/operating.md explains:
+// - of the files: "identity_file", "certificate_file";
+// - of the connection: "dns", "nothing_listening", "unreachable", "no_answer", "plain_text";
+// - of TLS: "tls_version", "key_exchange", "record_too_large", "handshake", "closed", "server_busy";
+// - of the device: "unknown_identity", "not_active", "wrong_key";
+// - of a device's certificate: "certificate_name", "certificate_kind", "certificate_foreign", "registration_limit",
+//   "certificate_expired" (or not valid yet), "no_certificates" (the server takes keys only);
+// - of the server's certificate: "server_certificate".
 struct Diagnosis {
   std::string cause = "none";
   std::string step;     // that failed, or the last: "identity", "name", "connect", "tls"

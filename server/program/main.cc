@@ -219,7 +219,7 @@ int doctor(Arguments* arguments) {
     std::fprintf(stderr, "gradstream: warning: others may read the key in %s: chmod 600\n",
                  options.identity_file.c_str());
   }
-  Line line;
+  OutputLine line;
   line.add("target", arguments->target)
       .add("cause", diagnosis.cause)
       .add("step", diagnosis.step)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/training/encoding.h"
-#include "server/run/straggler.h"
+#include "server/run/trigger.h"
 #include "server/watch/watch.h"
 
 namespace gradstream {
@@ -197,7 +197,7 @@ std::string write_lineage(const LineageSource& source, const LineageHead& head, 
                           std::unique_ptr<Coordinator>* model) {
   model->reset();
   std::vector<std::string> names;
-  for (const DeviceRow& device : source.devices) {
+  for (const EnrolledDevice& device : source.devices) {
     names.push_back(device.name);
   }
   auto coordinator = std::make_unique<Coordinator>(source.run.id, source.parameters, names);

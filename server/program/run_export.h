@@ -1,8 +1,8 @@
 // The lineage of a model as JSON: which updates made which version, for audit.
 //
 // Written as the journal is read, one record at a time: memory does not grow with the run. The text depends on the
-// journal, the version and the names of files alone, so that writing it again proves it, and the journal is replayed
-// meanwhile: every digest in it has been recomputed. docs/operating.md names each field.
+// journal, the version and the names of files alone, so that writing it again proves it. The journal is replayed
+// meanwhile, so that every digest in the text has been recomputed. docs/operating.md names each field.
 #ifndef GRADSTREAM_SERVER_PROGRAM_RUN_EXPORT_H_
 #define GRADSTREAM_SERVER_PROGRAM_RUN_EXPORT_H_
 
@@ -32,7 +32,7 @@ struct LineageHead {
 struct LineageSource {
   const RunRow& run;
   const RunParameters& parameters;  // of the run
-  const std::vector<DeviceRow>& devices;
+  const std::vector<EnrolledDevice>& devices;
   Store& journal;
 };
 

@@ -10,6 +10,7 @@
 #include "server/program/commands.h"
 #include "server/program/model_export.h"
 #include "server/program/server.h"
+#include "server/run/canonical_text.h"
 #include "server/watch/page.h"
 
 namespace gradstream {
@@ -181,7 +182,8 @@ class Signals {
   }
   bool was_ended() const { return was_ended_; }
 
-  // A started server that shall hear of them until detach(), and at once of those that came while there was none.
+  // `server` has been started. It hears of the signals until detach(), and at once of those that came while there was
+  // no server.
   void attach(Server& server) {
     server_ = &server;
     if (was_hung_up_) {
@@ -237,7 +239,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   SqliteDatabase& fleet = shared.fleet;
   SqliteDatabase& journal_database = shared.journal;
   *has_next = false;
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   if (fleet.devices(&devices) != StoreStatus::kOk) {
     return fail(kExitDatabase, fleet.error());
   }
@@ -251,7 +253,8 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
     return fail(kExitFile, error);
   }
   shared.io.restart();
-  // Over is over; of a pause and its end only the wish for it is taken off, not one that came later.
+  // A finished or stopped run is written unconditionally. Paused and active are written only if the pending request is
+  // still the one just fulfilled, so that a newer request survives.
   const auto mark = [&journal_database, id = run.id](StoredRunState state) {
     const bool is_paused = state == StoredRunState::kPaused;
     const StoredRunState wish = is_paused ? StoredRunState::kPauseRequested : StoredRunState::kResumeRequested;

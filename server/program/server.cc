@@ -55,7 +55,7 @@ const char* cause_of(StoreStatus status) {
 }  // namespace
 
 Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
-               std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices, WatchBoard* board)
+               std::unique_ptr<Coordinator> coordinator, std::vector<EnrolledDevice> devices, WatchBoard* board)
     : io_(io),
       config_(config),
       run_(run),
@@ -100,7 +100,8 @@ ShellCounters Server::counters() const {
   return total;
 }
 
-// One thread: it is this one. More: so many beside this one, each with a connection to the database.
+// With io_threads = 1 this thread serves the sessions. With more, that many further threads serve them, and each of
+// these opens its own database connection.
 std::string Server::start_tls() {
   const uint32_t count = config_.server.io_threads;
   std::vector<PskLookup> lookups;
@@ -155,7 +156,7 @@ std::string Server::start() {
                 .add_hex("parameters", run_.digest)
                 .add("devices", uint64_t{devices_.size()})
                 .add("database", absolute_path(config_.server.database)));
-  for (const DeviceRow& device : devices_) {
+  for (const EnrolledDevice& device : devices_) {
     if (!device.is_active()) {
       exclude(device);
     }
@@ -194,7 +195,7 @@ bool Server::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntry
   if (is_claim_identity(identity)) {
     return find_claim_psk(fleet, identity, out);
   }
-  std::optional<DeviceRow> row;
+  std::optional<EnrolledDevice> row;
   std::string name(identity);
   uint32_t generation = 0;
   StoreStatus status = fleet.find_device(name, &row);
@@ -493,7 +494,7 @@ bool Server::fleet_unreadable(const SqliteDatabase& fleet) {
   return false;
 }
 
-void Server::exclude(const DeviceRow& device) {
+void Server::exclude(const EnrolledDevice& device) {
   if (device.state == DeviceState::kRevoked) {
     coordinator_->on_device_revoked(device.index, now_ms());
   } else {
@@ -503,11 +504,11 @@ void Server::exclude(const DeviceRow& device) {
 
 // What `device add` and `device revoke` have changed, and the runs. False when it could not be read.
 bool Server::refresh_fleet() {
-  std::vector<DeviceRow> rows;
+  std::vector<EnrolledDevice> rows;
   if (parts_.fleet.devices(&rows) != StoreStatus::kOk) {
     return fleet_unreadable(parts_.fleet);
   }
-  for (DeviceRow& row : rows) {
+  for (EnrolledDevice& row : rows) {
     const bool is_new = row.index >= devices_.size();
     if (is_new) {
       log_event(LogLevel::kInfo, "device_added", Fields().add("device", row.name).add("index", uint64_t{row.index}));
@@ -625,8 +626,9 @@ void Server::log_counters() {
   log_event(LogLevel::kInfo, "counters", fields);
 }
 
-// Once a period: a word to the service manager, and a copy of what can be seen now, so that who looks holds nobody up.
-// Where a thread with sessions has stopped none of that happens: the manager and /healthz see a server that hangs.
+// Every kWatchPeriodMs: notify the service manager, and publish a snapshot, so that HTTP readers never block this
+// thread. If a thread with sessions has stopped, neither happens, so that the manager and /healthz see a server that
+// hangs.
 void Server::watch() {
   if (!has_stalled_thread()) {
     notify_manager("READY=1\nWATCHDOG=1");
@@ -677,7 +679,7 @@ void Server::publish_snapshot() {
   snapshot->parameters = watched_parameters_;
   snapshot->round = coordinator_->round_progress();
   snapshot->silent_after_ms = silent_after_ms();
-  for (const DeviceRow& device : devices_) {
+  for (const EnrolledDevice& device : devices_) {
     ++(device.state == DeviceState::kPending    ? snapshot->devices_pending
        : device.state == DeviceState::kDisabled ? snapshot->devices_disabled
        : device.state == DeviceState::kRevoked  ? snapshot->devices_revoked

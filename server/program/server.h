@@ -37,7 +37,7 @@ class Server : public SessionOwner {
   };
   // coordinator: has replayed the journal; devices: the fleet it was made with. board: where snapshots go, null: none.
   Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
-         std::unique_ptr<Coordinator> coordinator, std::vector<DeviceRow> devices, WatchBoard* board = nullptr);
+         std::unique_ptr<Coordinator> coordinator, std::vector<EnrolledDevice> devices, WatchBoard* board = nullptr);
   ~Server() override;
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -86,7 +86,7 @@ class Server : public SessionOwner {
   void arm_tick();
   void poll_fleet();
   // Tells the coordinator of a device that is not active.
-  void exclude(const DeviceRow& device);
+  void exclude(const EnrolledDevice& device);
   bool refresh_fleet();
   bool refresh_runs();
   bool fleet_unreadable(const SqliteDatabase& fleet);
@@ -103,7 +103,7 @@ class Server : public SessionOwner {
   const RunRow run_;
   Parts parts_;
   std::unique_ptr<Coordinator> coordinator_;
-  std::vector<DeviceRow> devices_;
+  std::vector<EnrolledDevice> devices_;
   ShellCounters counters_;
   std::vector<std::unique_ptr<SqliteDatabase>> thread_fleets_;  // one for each thread with sessions
   CredentialBoard credentials_;

@@ -69,8 +69,8 @@ class Aggregator {
   virtual ~Aggregator() = default;
   // Forgets what was added: the next version is open.
   virtual void begin() = 0;
-  // begin(), for rules with a state beyond a version: the replica has followed `record`, which was made from what was
-  // added. kDataCorrupt: it was not.
+  // As begin(), for rules with a state beyond a version. The replica has followed `record`, which was made from the
+  // updates that were added. kDataCorrupt: it was made from others.
   virtual Status follow(const VersionRecord& record) {
     static_cast<void>(record);
     begin();
@@ -81,9 +81,12 @@ class Aggregator {
     static_cast<void>(device);
     return {};
   }
-  // Whether add() would take it. kOutOfRange: a value beyond the fold's range, or one update too many for a version;
-  // kNotFinite; kSingular: cannot be brought to the open version's model; kInvalidArgument: not of this rule's form;
-  // kProtocolError: an update of the same device from the same or a newer version counts already.
+  // Whether add() would take the update.
+  // - kOutOfRange: a value is beyond the fold's range, or this is one update too many for a version.
+  // - kNotFinite: a value is no finite number.
+  // - kSingular: the update cannot be brought to the open version's model.
+  // - kInvalidArgument: the update has not this rule's form.
+  // - kProtocolError: an update of the same device from the same or a newer version counts already.
   virtual Status check(const FoldInput& input) const = 0;
   // Codes as check(); on an error nothing has been added.
   virtual Status add(const FoldInput& input) = 0;

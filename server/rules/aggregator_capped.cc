@@ -1,5 +1,5 @@
-// A rule whose devices weigh at most a share of each version: it keeps a version's updates as they came, since the cap
-// depends on all of them, and gives them to the run's own rule with capped weights when the version closes.
+// A rule whose devices weigh at most a share of each version. It keeps a version's updates as they came, because the
+// cap depends on all of them. When the version closes it gives them to the run's own rule with capped weights.
 //
 //   add -> kept updates          finish: weights -> cap_weights() -> the inner rule -> its record
 //
@@ -8,7 +8,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {

@@ -1,18 +1,16 @@
 // Fully asynchronous aggregation of tangents (004, A11; docs/algorithms.md, "Asynchronous rules"): a version closes
 // with every update, or with every B of them.
 //
-//   one update       C <- R_C(-alpha D), D of server/rules/delay_correction.h, alpha = eta_g s(staleness) [/ (N p_i),
-//   at
-//                    most 1]
+//   one update       C <- R_C(-alpha D), D of server/rules/delay_correction.h, alpha = eta_g s(staleness)
+//                    [/ (N p_i), at most 1]
 //   B > 1 (FedBuff)  D = 1/B sum_i s_i (K_eff / k_i) delta_i at C, alpha = eta_g; divided by B, not by the weights
 //   momentum beta    v <- beta T_{C_before -> C}(v) + D in place of D
-//   curve (A13)      C^ = C - D, the whole step; phi^ of server/rules/curve_step.h; C <- the point alpha of the curve
-//   from C
-//                    by phi^ to C^, alpha as of one update, at most 1
+//   curve (A13)      C^ = C - D, the whole step; phi^ of server/rules/curve_step.h. C <- the point alpha of the
+//                    curve from C by phi^ to C^, alpha as of one update, at most 1
 //
-// What goes from version to version (moments, velocity, how often each device took part) follows from the updates in
-// the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic stands in the
-// versions' records.
+// The state that goes from version to version is moments, velocity and how often each device took part. It follows from
+// the updates in the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic
+// stands in the versions' records.
 #include <algorithm>
 #include <map>
 
@@ -21,7 +19,7 @@
 #include "server/rules/curve_step.h"
 #include "server/rules/delay_correction.h"
 #include "server/rules/tangent_fold.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {
@@ -47,8 +45,8 @@ class AggregatorDelayed : public Aggregator {
     return Status::kOk;
   }
 
-  // Beside take(): values within the range of any run's fold, and no second update where each makes a version. Not of
-  // add(), which older journals go through again.
+  // Two checks that add() must not make, because replaying older journals would then fail: values must fit the fold's
+  // range, and a run with buffer_size = 1 takes one update a version.
   Status check(const FoldInput& input) const override {
     if (parameters().buffer_size == 1 && !open_.devices.empty()) {
       return Status::kOutOfRange;

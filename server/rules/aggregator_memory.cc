@@ -1,18 +1,18 @@
-// A9 and A10 with a memory (docs/algorithms.md, "Forms of the correction"): the server remembers the last accepted
-// update of every device i, h_i = Gbar_i of it, and h = sum_i w_i h_i. A version with the accepted updates A,
+// A9 and A10 with a memory (docs/algorithms.md, "Forms of the correction"). The server remembers the last accepted
+// update of every device i, h_i = Gbar_i of it, and h = sum_i w_i h_i. A version with the accepted updates A does, with
 // V_i = Gbar_i - h_i:
 //   d = h + sum_A a_i om_i V_i;  X <- P_M(X - eta_g eta_k K_eff d);  h <- h + sum_A w_i V_i
-// a_i = w_i (memory) or w_i/pi_i (unbiased), om_i the staleness weight of a late update, K_eff the mean of the k_i by
-// w_i. pi_i = |A|/n of the n devices among which the weights are shared, or where devices are drawn with probabilities,
-// the q_i of server/run/participation.h.
+// a_i is w_i (memory) or w_i/pi_i (unbiased). om_i is the staleness weight of a late update, K_eff the mean of the k_i
+// by w_i. pi_i is |A|/n of the n devices among which the weights are shared. Where devices are drawn with
+// probabilities, pi_i is the q_i of server/run/participation.h.
 //
-// w_i = 1/n of the enrolled devices, or N_i / N where samples weigh: N is then the sum over the devices that have had
-// an update, since no other's samples are known. A version in which N changes shares h anew before its step: its record
-// is dense, and replicas need not know any weight.
+// w_i is 1/n of the enrolled devices, or N_i / N where samples weigh. N is then the sum over the devices that have had
+// an update, because the samples of the others are not known. A version in which N changes shares h anew before its
+// step: its record is dense, and replicas need not know any weight.
 //
-// Everything is whole numbers. A share (s / k_i, or an entry of a dense Gbar_i) becomes fixed point once; its
-// coefficient is that times w_i, rounded; h is the sum of the coefficients times their signs. What is taken out of h is
-// the very number that was put in, so that h has no drift and does not depend on any order. A device may have two
+// All numbers are whole. A share (s / k_i, or an entry of a dense Gbar_i) becomes fixed point once. Its coefficient is
+// the share times w_i, rounded; h is the sum of the coefficients times their signs. The number that is taken out of h
+// is the very number that was put in, so that h has no drift and does not depend on any order. A device may have two
 // updates in a version, a late one and then one on time: the second replaces the first.
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {
@@ -47,7 +47,7 @@ struct Added {
   std::optional<Entry> replaced;
 };
 
-// Of a share: numerator below 2^31, so that the product stays below 2^62.
+// The factor of a share. Its numerator is below 2^31, so that the product stays below 2^62.
 struct Fraction {
   uint64_t numerator = 0;
   uint64_t denominator = 1;
@@ -71,8 +71,7 @@ using Entries = std::map<uint32_t, Entry>;              // by device
 using BlockKey = std::tuple<bool, uint32_t, uint32_t>;  // after the step, base version, owner: the record's order
 using Blocks = std::map<BlockKey, std::vector<int64_t>>;
 
-// A device that answers less than once in so many rounds counts no more than this: it keeps sums of coefficients, of
-// shares of 31 bits and up to 2^12 directions, below 2^62.
+// Upper bound of 1/q. It keeps sums of coefficients below 2^62: 31-bit shares times 2^12 directions times 1/q.
 constexpr double kInverseParticipationMax = 1U << kStalenessBits;
 
 // To 31 bits, the same on every machine. 0 < value <= kInverseParticipationMax, not below 2^-31.
@@ -187,7 +186,7 @@ class AggregatorMemory : public Aggregator {
   bool is_scalar() const { return parameters().stream() == StreamKind::kScalarStream; }
   bool weighs_samples() const { return parameters().memory_weighs_samples(); }
 
-  // The device's last update as of now, those of the open version included.
+  // The device's last update as of now, the updates of the open version included.
   const Entry* last_of(uint32_t device) const {
     const auto newer = std::find_if(added_.rbegin(), added_.rend(), [&](const Added& a) { return a.device == device; });
     if (newer != added_.rend()) {
@@ -241,8 +240,8 @@ class AggregatorMemory : public Aggregator {
     add_blocks(blocks, h);
   }
 
-  // Weights that add up to 1, whichever they are, make no sum of such updates that is beyond the range of h, the
-  // roundings of as many coefficients as there can be included.
+  // Whether sums of such updates stay within the range of h for all weights that add up to 1. The bound leaves room for
+  // the rounding of as many coefficients as there can be.
   bool fits_at_any_weight(const Entry& entry) const {
     Tensor alone(size());
     add_blocks({{BlockKey(false, entry.stamp, entry.owner), entry.shares}}, &alone);
@@ -399,7 +398,8 @@ class AggregatorMemory : public Aggregator {
     return fill_dense(d, entries, record);
   }
 
-  // Who is no longer there or was absent too long, and among how many devices the weights are shared from now on.
+  // Finds the devices that have left or were absent too long, and the total by which the weights are shared from now
+  // on.
   bool find_changes(const Entries& entries, VersionRecord* weights) const {
     const uint32_t next_version = context_.replica->version() + 1;
     const uint32_t age_max = parameters().memory_age_max;

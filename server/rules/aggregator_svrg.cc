@@ -1,8 +1,8 @@
 // A4 to A6, the variance-reduced algorithms (002; docs/algorithms.md). A round has two phases, each a version:
 //
 //   anchors  every device uploads -grad f_i(X), one step of RFedAGS with step 1. The phase closes without a step
-//            (step_scale 0); its record carries g = mean grad f_i(X) down and, with a Barzilai-Borwein form, X of the
-//            round before, the curvature b and the local step.
+//            (step_scale 0). Its record carries g = mean grad f_i(X) to the devices. With a Barzilai-Borwein form it
+//            also carries X of the round before, the curvature b and the local step.
 //   steps    the round's cohort uploads zeta_i = L_X(x_i) of its local work; X <- R_X(eta_g K_eff mean zeta_i / k_i)
 //
 // Kept from round to round: the models and mean gradients of this round and the one before. All of it comes from the
@@ -58,7 +58,7 @@ class AggregatorSvrg : public Aggregator {
     Secant secant;
     if (parameters.barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
       record->previous_model = model_bytes(parameters.shape, last_model_.data());
-      // Of models too far apart the secant stays as it is: no curvature, the largest step.
+      // If the models are too far apart the secant stays as it is: no curvature, the largest step.
       static_cast<void>(find_secant(replica.manifold(), parameters.shape, last_model_.data(), replica.model(),
                                     last_gradient_.data(), g.data(), &secant, *context_.arena));
     }

@@ -1,5 +1,5 @@
-// The server's half of AsyncCurve (004, A13; equations (16), (17) and (28), as docs/algorithms.md corrects them): where
-// the control point of a device's curve belongs beside the model that the server has now.
+// The server's half of AsyncCurve (004, A13; equations (16), (17) and (28), as docs/algorithms.md corrects them). It
+// says where the control point of a device's curve belongs beside the model that the server has now.
 #ifndef GRADSTREAM_SERVER_RULES_CURVE_STEP_H_
 #define GRADSTREAM_SERVER_RULES_CURVE_STEP_H_
 
@@ -9,9 +9,9 @@
 
 namespace gradstream {
 
-// v <- R v, R the rotation in the plane of a and b that takes a's direction to b's and leaves alone what is orthogonal
-// to both; a or b 0: v as it is. False: they point against each other (cosine below -1 + 1e-6), where no one rotation
-// does so: then v's part along a changes its sign. All of one size.
+// v <- R v. R is the rotation in the plane of a and b that takes a's direction to b's and leaves alone what is
+// orthogonal to both. If a or b is 0, v stays as it is. False: a and b point against each other (cosine below
+// -1 + 1e-6), where more than one rotation does so; then v's part along a changes its sign. All are of one size.
 bool rotate(const std::vector<Real>& a, const std::vector<Real>& b, std::vector<Real>* v);
 
 // phi^ = (current + that) / 2 + R(phi - (base + result) / 2), R taking result - base to that - current. The device went

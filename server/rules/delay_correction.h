@@ -16,9 +16,9 @@
 //   ortho_pos   the same in a conflict, else p
 //   ortho_strict  delta without its part along b, always
 //
-// In Euclidean space these are A11's formulas. The geometry is one for which they are exact: exponential, logarithm and
-// parallel transport on the sphere, SPD and hyperbolic manifolds; elsewhere the run's own retraction and transport, and
-// L_C(Z) = P_C(Z - C), which is defined for all pairs, on Stiefel and oblique.
+// In Euclidean space these are A11's formulas. The geometry is one for which they are exact: on the sphere, SPD and
+// hyperbolic manifolds it is exponential, logarithm and parallel transport. Elsewhere it is the run's own retraction
+// and transport. On Stiefel and oblique L_C(Z) = P_C(Z - C), because that is defined for all pairs.
 #ifndef GRADSTREAM_SERVER_RULES_DELAY_CORRECTION_H_
 #define GRADSTREAM_SERVER_RULES_DELAY_CORRECTION_H_
 
@@ -44,7 +44,7 @@ struct DelayDirection {
   bool is_clamped = false;        // take_delayed_step() has shortened it
 };
 
-// What a version's updates and step were besides accepted: of those who count it, not of the journal.
+// What is worth counting in a version's updates and step. It goes to the counters, not to the journal.
 struct DelayNotes {
   uint32_t still_count = 0;         // a displacement of 0: no angle, nothing to correct
   uint32_t clamped_count = 0;       // the step was shortened

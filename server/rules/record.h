@@ -1,19 +1,20 @@
 // The record that leads from one version to the next, as the journal keeps it and as replicas get it.
 //
-// Scalar runs: the step and a list of blocks of folded coefficients, one for each distinct (base version, owner of the
-// directions), as encoded: a replica, the server's own among them, steps with the decoded values, so that the record as
-// encoded defines the model. Tangent runs, and version 0 of every run: the model itself.
+// In a scalar run it holds the step and a list of blocks of folded coefficients, one for each distinct pair of base
+// version and owner of the directions. Every replica, the server's own too, steps with the decoded values, so that the
+// record as encoded defines the model. In a tangent run, and for version 0 of every run, it holds the model itself.
 //
-// Runs whose replicas hold a mean (runtime/training/stream.h): a dense record carries model and mean; blocks hold whole
+// Where replicas hold a mean (runtime/training/stream.h), a dense record carries model and mean. Blocks then hold whole
 // coefficients (Encoding::kFixed), before or after the step. A record of the memory form is dense where its blocks
-// would be longer, and where the weights change: devices that came, left or were too long absent.
+// would be longer. It is dense too where the weights change, because devices came, left or were too long absent.
 //
 // Journal form of the payload (kVersion), little-endian:
 //   scalar  block_count u32, then for each block base_version u32, owner u32, value_count u32, encoding u8, its bytes
-//   model   rows * cols f32 (f64 in the double build); in runs whose versions hold more (RunParameters::model_parts())
-//           the bits of the extra parts u32, these tensors in order, then local step and curvature, as the model
-//           and where an asynchronous run switches its delay rule by a statistic: is_switched u8, sample_count u32,
-//           mean as the model
+//   model   rows * cols f32 (f64 in the double build).
+//           In runs whose versions hold more (RunParameters::model_parts()), then the bits of the extra parts u32,
+//           these tensors in order, local step and curvature, all in the model's type.
+//           Where an asynchronous run switches its delay rule by a statistic, then is_switched u8, sample_count u32,
+//           and the mean in the model's type.
 // with a mean
 //   dense   1 u8, weight_total u32, count u32 of the forgotten devices and their indices u32, model, mean (fixed)
 //   blocks  0 u8, from_zero u8, then as above, each block with after_step u8 before its bytes

@@ -1,7 +1,7 @@
 #include "server/rules/tangent_fold.h"
 
 #include "server/run/participation.h"
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 

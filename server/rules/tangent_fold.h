@@ -3,8 +3,8 @@
 //   mean = sum_i W_i T_{X_b -> X}(zeta_i) / k_i / sum_i W_i,      K_eff = sum_i W_i k_i / sum_i W_i
 //
 // A late tangent is transported from the model that it was made at. With unbiased partial participation (Scheme II)
-// zeta_i / q_i takes the place of zeta_i, and S, the devices that could have been asked, that of sum_i W_i, W_i being
-// the staleness weight alone.
+// W_i is the staleness weight alone, and zeta_i / q_i takes the place of zeta_i. S, the number of devices that could
+// have been asked, then takes the place of sum_i W_i.
 #ifndef GRADSTREAM_SERVER_RULES_TANGENT_FOLD_H_
 #define GRADSTREAM_SERVER_RULES_TANGENT_FOLD_H_
 

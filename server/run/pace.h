@@ -1,8 +1,8 @@
 // Pace steering: how long devices are told to stay away, so that a fleet comes back at a rate that a server bears.
 //
 // The devices dial, and draw uniformly inside the window that they were given (full jitter). A fleet of n devices that
-// wait W / 2 on average arrives at 2 n / W a second, also after a server that was away: a device that cannot reach it
-// draws again inside its last window (docs/wire.md).
+// wait W / 2 on average arrives at 2 n / W a second. The rate is the same after a server was away, because a device
+// that cannot reach it draws again inside its last window (docs/wire.md).
 #ifndef GRADSTREAM_SERVER_RUN_PACE_H_
 #define GRADSTREAM_SERVER_RUN_PACE_H_
 
@@ -13,19 +13,19 @@
 
 namespace gradstream {
 
-// W = this times n / arrival_rate. Reason: two thirds of the target on average; at 100 a second and more the worst
-// second of half an hour, four standard deviations above that, stays below the target too.
+// W = this times n / arrival_rate. Reason: arrivals are two thirds of the target on average. At 100 a second and more
+// the worst second of half an hour, four standard deviations above that, stays below the target too.
 inline constexpr uint32_t kPaceSpread = 3;
 
 // The run's window, wide enough for device_count devices where it has an arrival_rate; times factor, at most
 // kRetryMaxMs.
 gs_RetryWindow retry_window(const RunParameters& parameters, uint32_t device_count, uint32_t factor);
 
-// Of a device that comes back for nothing until something is changed: kRefusedWindowFactor times as wide, and not
-// before kRefusedRetryMinMs.
+// The window of a device that comes back in vain until somebody changes something. It is kRefusedWindowFactor times as
+// wide, and does not begin before kRefusedRetryMinMs.
 gs_RetryWindow refused_window(const RunParameters& parameters, uint32_t device_count);
 
-// Of a run that is over or paused: nothing changes any more but by an operator.
+// The window of a run that is over or paused, in which only an operator can change anything.
 gs_RetryWindow idle_window(const RunParameters& parameters, uint32_t device_count);
 
 }  // namespace gradstream

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/base/linalg.h"
@@ -88,7 +87,7 @@ struct RunParameters {
   RetractionKind retraction = RetractionKind::kDefault;
   TransportKind transport = TransportKind::kDefault;
   // Of manifold product: "stiefel 16x2, euclidean 10x1 exponential parallel", retraction and transport may be left out.
-  // Whoever sets it calls set_parts() after it.
+  // Whoever sets it calls set_parts() after it (server/run/parts.h).
   std::string parts;
   // Of manifold fixed_rank: "20x14", the matrix's shape; set_parts() makes the point's shape of it and of `rank`.
   std::string matrix;
@@ -327,75 +326,13 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit_policy_fields(p, visit);
 }
 
-// The words of each enum, as they stand in files and canonical text. names_of<Enum>() lists all.
-template <typename Enum>
-using EnumNames = std::vector<std::pair<const char*, Enum>>;
-template <typename Enum>
-const EnumNames<Enum>& names_of();
-template <>
-const EnumNames<ManifoldId>& names_of();
-template <>
-const EnumNames<RetractionKind>& names_of();
-template <>
-const EnumNames<TransportKind>& names_of();
-template <>
-const EnumNames<SolverId>& names_of();
-template <>
-const EnumNames<EstimatorId>& names_of();
-template <>
-const EnumNames<DirectionKind>& names_of();
-template <>
-const EnumNames<BatchMode>& names_of();
-template <>
-const EnumNames<StreamKind>& names_of();
-template <>
-const EnumNames<Encoding>& names_of();
-template <>
-const EnumNames<FoldWeight>& names_of();
-template <>
-const EnumNames<CorrectionForm>& names_of();
-template <>
-const EnumNames<ProximalForm>& names_of();
-template <>
-const EnumNames<Participation>& names_of();
-template <>
-const EnumNames<ParticipationWeights>& names_of();
-template <>
-const EnumNames<StepRule>& names_of();
-template <>
-const EnumNames<BarzilaiBorwein>& names_of();
-template <>
-const EnumNames<Iterate>& names_of();
-template <>
-const EnumNames<DelayRule>& names_of();
-template <>
-const EnumNames<DelaySwitchBy>& names_of();
-template <>
-const EnumNames<LatePolicy>& names_of();
-template <>
-const EnumNames<Work>& names_of();
-template <>
-const EnumNames<StalenessTable>& names_of();
-
-// Static text; "none" for a value that has no word.
-template <typename Enum>
-const char* name_of(Enum value) {
-  for (const auto& [name, known] : names_of<Enum>()) {
-    if (known == value) {
-      return name;
-    }
-  }
-  return "none";
-}
-
 // The finite numbers of a text with spaces between them; empty if a word is none, or if there is no word.
 std::vector<Real> parse_numbers(const std::string& text);
-// Makes part_list and shape.parts of `parts`, or of `matrix` and `rank`, and rows and cols where they are not set or
-// were those of others. What names no point leaves them empty, and check_parameters() says why.
-void set_parts(RunParameters* parameters);
 // batch_sizes as a Task carries them; empty for none.
 std::vector<uint32_t> batch_schedule(const RunParameters& parameters);
 
+// Whether directions of the estimator depend on nothing but the seed, so that scalars say all.
+bool has_scalars(EstimatorId id);
 // Whether the manifold's metric is that of the space that its entries are in.
 bool is_embedded(ManifoldId id);
 // Whether the rule has a meaning on this manifold: entrywise products need an embedding whose metric is Euclidean.
@@ -403,20 +340,6 @@ bool is_delay_rule_defined(DelayRule rule, ManifoldId manifold);
 
 // The table that the run computes with; null where the manifold has no such retraction and transport.
 const ManifoldOps* server_manifold(const RunParameters& parameters);
-
-// Canonical text, one `key = value` line for each field in a fixed order: what is stored, shown and hashed.
-std::string canonical_text(const RunParameters& parameters);
-// 64-bit FNV-1a of the lines of canonical_text() that differ from those of RunParameters(). A release that adds a field
-// gives it a default that means what runs without it did: digests of stored runs and of devices stay what they were.
-uint64_t parameters_digest(const RunParameters& parameters);
-// Names of the keys in which two canonical texts differ. A key that one of them lacks stands there with its default.
-std::vector<std::string> differing_keys(const std::string& a, const std::string& b);
-
-// Every combination is valid or refused here with a sentence that names the keys and the remedy; empty: valid.
-std::string check_parameters(const RunParameters& parameters);
-// The same of a run that is to begin, with what would only waste its devices' work: one that an older release began so
-// goes on.
-std::string check_new_run(const RunParameters& parameters);
 
 }  // namespace gradstream
 

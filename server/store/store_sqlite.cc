@@ -495,9 +495,9 @@ StoreStatus SqliteDatabase::migrate(int64_t version) {
   return status;
 }
 
-// Where SQLite cannot, it goes on in another mode without an error: readers would then stop the server's commits.
-// Of two processes that change the mode of a new database at once it refuses one unasked, and does not wait: each of
-// them would wait for the other's lock.
+// If SQLite cannot use a write-ahead log, it goes on in another mode without an error, and readers would then stop the
+// server's commits. If two processes switch a new database to WAL together, SQLite fails one with SQLITE_BUSY at once,
+// and ignores the busy timeout because waiting would deadlock. We retry.
 StoreStatus SqliteDatabase::use_wal() {
   int code = SQLITE_BUSY;
   std::string mode;
@@ -606,7 +606,7 @@ StoreStatus SqliteDatabase::change_count(uint64_t* out) {
   return status;
 }
 
-StoreStatus SqliteDatabase::insert_device(const DeviceRow& row, uint64_t index, uint64_t now_ms, bool* added) {
+StoreStatus SqliteDatabase::insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms, bool* added) {
   Use use(*this, kInsertDevice);
   use.bind(1, index);
   use.bind_text(2, row.name);
@@ -623,7 +623,7 @@ StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const 
   index->reset();
   bool added = false;
   int64_t count = 0;
-  DeviceRow row;
+  EnrolledDevice row;
   row.name = name;
   row.state = state;
   std::copy(key.begin(), key.end(), row.key.begin());
@@ -638,12 +638,12 @@ StoreStatus SqliteDatabase::add_device(const std::string& name, std::span<const 
   return status;
 }
 
-StoreStatus SqliteDatabase::add_devices(const std::vector<DeviceRow>& rows, uint64_t now_ms, std::string* taken) {
+StoreStatus SqliteDatabase::add_devices(const std::vector<EnrolledDevice>& rows, uint64_t now_ms, std::string* taken) {
   taken->clear();
   const StoreStatus status = change([&] {
     int64_t count = 0;
     StoreStatus added_all = query_number("SELECT count(*) FROM devices", &count);
-    for (const DeviceRow& row : rows) {
+    for (const EnrolledDevice& row : rows) {
       bool added = false;
       if (added_all == StoreStatus::kOk) {
         added_all = insert_device(row, static_cast<uint64_t>(count++), now_ms, &added);
@@ -662,7 +662,7 @@ StoreStatus SqliteDatabase::set_device_state(const std::string& name, DeviceStat
                                              std::optional<DeviceState>* before) {
   before->reset();
   return change([&] {
-    std::optional<DeviceRow> row;
+    std::optional<EnrolledDevice> row;
     const StoreStatus found = find_device(name, &row);
     if (found != StoreStatus::kOk || !row) {
       return found;
@@ -708,8 +708,8 @@ StoreStatus SqliteDatabase::rotate_key(const std::string& name, std::span<const 
 namespace {
 
 template <typename UseType>
-DeviceRow device_of(const UseType& use) {
-  DeviceRow row;
+EnrolledDevice device_of(const UseType& use) {
+  EnrolledDevice row;
   row.index = use.number32(0);
   row.name = use.text(1);
   row.state = static_cast<DeviceState>(use.number(2));
@@ -747,7 +747,7 @@ RunRow run_of(const UseType& use) {
 
 }  // namespace
 
-StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<DeviceRow>* out) {
+StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<EnrolledDevice>* out) {
   out->reset();
   Use use(*this, kSelectDevice);
   use.bind_text(1, name);
@@ -765,7 +765,7 @@ StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<D
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");
 }
 
-StoreStatus SqliteDatabase::devices(std::vector<DeviceRow>* out) {
+StoreStatus SqliteDatabase::devices(std::vector<EnrolledDevice>* out) {
   out->clear();
   Use use(*this, kSelectDevices);
   int code = use.step();
@@ -859,7 +859,7 @@ StoreStatus SqliteDatabase::judge_claim(uint32_t id, const std::string& name, st
   return code == SQLITE_ROW || code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claim");
 }
 
-StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const DeviceRow& row, uint64_t now_ms) {
+StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const EnrolledDevice& row, uint64_t now_ms) {
   int64_t count = 0;
   bool added = false;
   StoreStatus status = query_number("SELECT count(*) FROM devices", &count);
@@ -884,7 +884,7 @@ StoreStatus SqliteDatabase::insert_claimed(uint32_t id, const DeviceRow& row, ui
 
 StoreStatus SqliteDatabase::claim_device(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
                                          uint64_t now_ms, ClaimOutcome* out) {
-  DeviceRow row;
+  EnrolledDevice row;
   row.name = name;
   std::copy(key.begin(), key.end(), row.key.begin());
   // First without a transaction: what is refused costs the disk nothing.

@@ -70,7 +70,7 @@ enum class ClaimOutcome : uint8_t {
 
 // A device and its keys. A rotation begins a new generation of the key and keeps the one before for a window. TLS
 // identities say which one they prove: identity_of_generation().
-struct DeviceRow {
+struct EnrolledDevice {
   uint32_t index = 0;  // enrolment index, from 0 without gaps
   std::string name;
   DeviceState state = DeviceState::kActive;
@@ -134,14 +134,14 @@ class SqliteDatabase {
   StoreStatus add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
                          std::optional<uint32_t>* index, DeviceState state = DeviceState::kActive);
   // All of them (name, key, state) or none; *taken: a name that is enrolled already.
-  StoreStatus add_devices(const std::vector<DeviceRow>& rows, uint64_t now_ms, std::string* taken);
+  StoreStatus add_devices(const std::vector<EnrolledDevice>& rows, uint64_t now_ms, std::string* taken);
   // before: empty when there is no such device. What is revoked stays so.
   StoreStatus set_device_state(const std::string& name, DeviceState state, std::optional<DeviceState>* before);
   StoreStatus revoke_device(const std::string& name, bool* found);
   // Both keys count, the old one until then. *generation: of the new one, empty when there is no such device.
   StoreStatus rotate_key(const std::string& name, std::span<const uint8_t, 32> key, uint64_t previous_until_ms,
                          std::optional<uint32_t>* generation);
-  StoreStatus find_device(const std::string& name, std::optional<DeviceRow>* out);
+  StoreStatus find_device(const std::string& name, std::optional<EnrolledDevice>* out);
   // Sets row->id; 0: the name is taken.
   StoreStatus add_claim(ClaimRow* row);
   // In order of id, without their keys.
@@ -153,7 +153,7 @@ class SqliteDatabase {
   StoreStatus claim_device(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
                            ClaimOutcome* out);
   // In order of index, without their keys.
-  StoreStatus devices(std::vector<DeviceRow>* out);
+  StoreStatus devices(std::vector<EnrolledDevice>* out);
 
   // Sets row.id.
   StoreStatus create_run(RunRow* row);
@@ -181,8 +181,8 @@ class SqliteDatabase {
   StoreStatus migrate(int64_t version);
   StoreStatus judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
                           ClaimOutcome* out, DeviceState* state);
-  StoreStatus insert_claimed(uint32_t id, const DeviceRow& row, uint64_t now_ms);
-  StoreStatus insert_device(const DeviceRow& row, uint64_t index, uint64_t now_ms, bool* added);
+  StoreStatus insert_claimed(uint32_t id, const EnrolledDevice& row, uint64_t now_ms);
+  StoreStatus insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms, bool* added);
   StoreStatus execute(const char* sql);
   StoreStatus change(const std::function<StoreStatus()>& body);
   StoreStatus query_number(const char* sql, int64_t* out);

@@ -47,7 +47,7 @@ bool StoreThread::stop() {
 
 std::vector<JournalRecord> StoreThread::wait_for_batch(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [this] { return stopping_ || !items_.empty(); });
-  // Where a job waits behind the records nothing is gained by waiting for more.
+  // If a job waits behind the records, waiting for more records gains nothing.
   const auto is_full = [this] { return stopping_ || job_count_ > 0 || items_.size() >= limits_.batch_count_max; };
   changed_.wait_for(lock, std::chrono::milliseconds(limits_.delay_ms), is_full);
   std::vector<JournalRecord> batch;

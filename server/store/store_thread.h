@@ -3,10 +3,10 @@
 //   io_context thread: append(record) ... append(record)          on_persisted(last sequence of the batch)
 //   store thread:               [ one transaction per batch ] ----^
 //
-// A batch closes at batch_count_max records, or delay_ms after its first one; the thread is woken for the first record,
+// A batch closes at batch_count_max records, or delay_ms after its first one. The thread is woken for the first record,
 // for the one that fills a batch and for a job, and sleeps through all others. A batch that fails is kept and tried
-// again every retry_ms, with the records that came since behind it: nothing that was appended is dropped while the
-// process lives. Reports are posted to the io_context.
+// again every retry_ms, with the records that came since behind it. So no appended record is dropped while the process
+// lives. Reports are posted to the io_context.
 #ifndef GRADSTREAM_SERVER_STORE_STORE_THREAD_H_
 #define GRADSTREAM_SERVER_STORE_STORE_THREAD_H_
 

@@ -21,7 +21,8 @@ namespace {
 constexpr size_t kTokenSizeMin = 16;
 constexpr size_t kTokenSizeMax = 200;
 constexpr size_t kReadSize = 2048;
-// Of every answer; the last line is what a browser may do with a page of this port: fetch from it, and nothing else.
+// Headers of every answer. The last line says what a browser may do with a page of this port: fetch from the port, and
+// nothing else.
 constexpr const char* kFixedHeaders =
     "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
     "Referrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\n"

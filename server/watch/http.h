@@ -2,16 +2,17 @@
 //
 //   http thread: accept -> one request -> handler(path) -> one response -> close
 //
-// It shares no io_context with the devices' sessions, and the handler must read only what it may read from any thread:
-// a client that stalls, floods or asks for much costs the devices nothing but its share of the processor.
+// It shares no io_context with the devices' sessions, and the handler must read only what any thread may read. So a
+// client that stalls, floods or asks for much costs the devices nothing but its share of the processor.
 //
-// HTTP/1.1, one request a connection, no body, no TLS. Whatever else comes is refused with a status, a sentence, a
-// counter and a log line (at most one a second): see HttpCounters. A peer must prove a token where one is set; where
-// none is set the port must be on a loopback address, and the Host of a request must be one too, so that no web page
-// can read it through a name of its own (DNS rebinding). A browser cannot prove a token before it has a page that asks
-// for one: what is_public names is given without, and must say nothing of the run. Every answer forbids a browser all
-// scripts, styles and connections but those of this port. Own code over Asio: every limit above is one of a whole
-// request, and each refusal is counted, for which the packaged cpp-httplib 0.11 has no hook.
+// HTTP/1.1, one request a connection, no body, no TLS. Any other request is refused with a status, a sentence, a
+// counter and a log line (at most one a second): see HttpCounters. If a token is set, a peer must prove it. If none is
+// set, the port must be on a loopback address. The Host of a request must then be a loopback address too, so that no
+// web page can read the port through a name of its own (DNS rebinding). A browser cannot prove a token before it has a
+// page that asks for one. So the paths that is_public names are given without a token, and must say nothing of the run.
+// Every answer forbids a browser all scripts, styles and connections but those of this port. The code is our own over
+// Asio, because every limit here is one of a whole request and each refusal is counted, for which the packaged
+// cpp-httplib 0.11 has no hook.
 #ifndef GRADSTREAM_SERVER_WATCH_HTTP_H_
 #define GRADSTREAM_SERVER_WATCH_HTTP_H_
 

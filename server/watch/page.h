@@ -1,7 +1,7 @@
 // The web page of the HTTP port: files of server/page and uPlot, which the build puts into the program.
 //
-// They are the same for every run and say nothing of it, so that a browser may have them without a token; what they
-// show they fetch from /status and /status/devices, with the token that the user gives them.
+// They are the same for every run and say nothing of it, so that a browser may have them without a token. They fetch
+// what they show from /status and /status/devices, with the token that the user gives them.
 #ifndef GRADSTREAM_SERVER_WATCH_PAGE_H_
 #define GRADSTREAM_SERVER_WATCH_PAGE_H_
 

@@ -14,6 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/run/names.h"
+
 namespace gradstream {
 
 namespace {

@@ -47,8 +47,8 @@ struct WatchSnapshot {
   uint32_t round_count = 0;
   std::shared_ptr<const RunParameters> parameters;  // of the run; null: not told
   RoundProgressView round;
-  // A device that is not connected is silent when nothing has been heard of it for so long: by then it had the time of
-  // a round and of the widest retry window.
+  // A device that is not connected is silent when nothing has been heard of it for longer than this. By then it had the
+  // time of a round and of the widest retry window.
   uint64_t silent_after_ms = 0;
   uint32_t devices_pending = 0;
   uint32_t devices_active = 0;
@@ -61,13 +61,13 @@ struct WatchSnapshot {
   ShellCounters shell;
   CoordinatorCounters coordinator;
   std::vector<WatchedRound> rounds;  // the last ones, oldest first
-  // Of a large fleet less often than the rest, and shared by the snapshots between.
+  // Copied less often than the rest if the fleet is large; the snapshots between two copies share one.
   std::shared_ptr<const std::vector<DeviceStatus>> devices;
   uint64_t devices_taken_ms = 0;
 };
 
-// Copying the devices takes the coordinator's thread as long as this share of its time at most: one part in so many.
-// Reason: at 10,000 devices a copy takes up to 14 ms (docs/operating.md), and the whole is to stay below the noise.
+// Copying the devices takes at most one part in this many of the coordinator thread's time. Reason: at 10,000 devices a
+// copy takes up to 14 ms (docs/operating.md), and all copies together are to stay below the noise.
 inline constexpr uint32_t kDeviceCopyShare = 1000;
 
 class WatchBoard {

@@ -1,5 +1,3 @@
-#include "boards/posix/notify.h"
-
 #include <cstdlib>
 #include <string>
 
@@ -7,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "boards/posix/notify.h"
 
 namespace gradstream {
 namespace {

@@ -195,7 +195,7 @@ void boot(FakeWorld& world) {
 }
 
 std::string digest_text(uint64_t digest) {
-  return std::string(Line("").hex("digest", digest).c_str()).substr(std::strlen("event="));
+  return std::string(ConsoleLine("").hex("digest", digest).c_str()).substr(std::strlen("event="));
 }
 
 void boot_without_state() {

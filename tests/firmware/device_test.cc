@@ -31,7 +31,7 @@ struct Bench {
     config.identity = identity;
     config.key_exchange = key_exchange;
     config.step_delay_ms = step_delay_ms;
-    device = std::make_unique<Device>(config, parts.memory.arena);
+    device = std::make_unique<DeviceShell>(config, parts.memory.arena);
   }
   bool run_until(const std::function<bool()>& is_done, int turns_max = 20000) {
     for (int turn = 0; turn < turns_max && !is_done(); ++turn) {
@@ -46,7 +46,7 @@ struct Bench {
 
   FakeWorld world;
   FakeDevice parts;
-  std::unique_ptr<Device> device;
+  std::unique_ptr<DeviceShell> device;
 };
 
 std::string lines() {

@@ -2,10 +2,12 @@
 // slow or fails, and crashes. The devices here hold real replicas, so that an honest input trains for many versions;
 // every message may be spoilt, repeated, or come at any time.
 //
-// Checked: nothing asserts; what is sent decodes; no message leaves before the records that it depends on are durable;
-// a verdict never changes; no update is counted twice, and each version's record is the mean of its updates, recomputed
-// in double; replicas that follow the log have the digest that the server names; a replay of the journal has the state
-// of the coordinator that wrote it; memory is bounded.
+// What is checked:
+// Nothing asserts, and what is sent decodes.
+// No message leaves before the records that it depends on are durable, and a verdict never changes.
+// No update is counted twice, and each version's record is the mean of its updates, recomputed in double.
+// Replicas that follow the log have the digest that the server names.
+// A replay of the journal has the state of the coordinator that wrote it. Memory is bounded.
 #include "tests/fuzz/fuzz_coordinator.h"
 
 #include <cstddef>
@@ -26,6 +28,7 @@
 #include "runtime/wire/frame.h"
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store.h"
+#include "server/run/check_parameters.h"
 #include "server/run/run_parameters.h"
 #include "tests/fuzz/fuzz_device.h"
 #include "tests/fuzz/fuzz_disk.h"

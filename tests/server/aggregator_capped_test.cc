@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "server/run/straggler.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

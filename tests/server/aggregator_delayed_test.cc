@@ -5,8 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/check_parameters.h"
+#include "server/run/names.h"
 #include "server/run/pace.h"
-#include "server/run/straggler.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -9,7 +9,8 @@
 
 #include "server/coordinator/fleet.h"
 #include "server/rules/aggregator.h"
-#include "server/run/straggler.h"
+#include "server/run/check_parameters.h"
+#include "server/run/weights.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/canonical_text.h"
+
 namespace gradstream {
 namespace {
 

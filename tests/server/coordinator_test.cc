@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/canonical_text.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

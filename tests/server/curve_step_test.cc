@@ -6,7 +6,7 @@
 
 #include "runtime/base/linalg.h"
 #include "runtime/training/curve.h"
-#include "server/run/straggler.h"
+#include "server/run/check_parameters.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

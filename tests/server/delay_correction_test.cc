@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/manifold/fixed_rank.h"
+#include "server/run/names.h"
 #include "tests/golden/delay_vectors.h"
 #include "tests/support/manifold_checker.h"
 

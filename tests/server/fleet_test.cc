@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/parts.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -9,7 +10,7 @@ namespace {
 
 TEST(Fleet, WhatASequenceIsWorth) {
   Fleet fleet({"a"});
-  Device& device = fleet.at(0);
+  DeviceRow& device = fleet.at(0);
   EXPECT_EQ(fleet.sequence_state(0, 0), SequenceState::kUnknown);
   EXPECT_EQ(fleet.sequence_state(0, 1), SequenceState::kUnknown);
   device.task_sequence = 5;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/check_parameters.h"
 #include "server/run/run_parameters.h"
 #include "tests/support/server_support.h"
 

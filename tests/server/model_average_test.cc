@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "server/rules/delay_correction.h"
+#include "server/run/check_parameters.h"
+#include "server/run/names.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

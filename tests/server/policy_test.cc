@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/run/straggler.h"
+#include "server/run/check_parameters.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/training/encoding.h"
+#include "server/run/canonical_text.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -38,7 +39,7 @@ struct Exported {
       server.upload(device, server.good_upload(device));
     }
     for (uint32_t i = 0; i < 4; ++i) {
-      DeviceRow& row = devices.emplace_back();
+      EnrolledDevice& row = devices.emplace_back();
       row.index = i;
       row.name = server.names[i];
     }
@@ -72,7 +73,7 @@ struct Exported {
 
   TestServer server;
   RunRow run;
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   std::string problem;
   uint64_t digest = 0;
   size_t longest = 0;

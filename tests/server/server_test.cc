@@ -63,7 +63,7 @@ class Life {
     options.path = config.server.database;
     EXPECT_EQ(fleet.open(options), StoreStatus::kOk) << fleet.error();
     EXPECT_EQ(journal_.open(options), StoreStatus::kOk) << journal_.error();
-    std::vector<DeviceRow> devices;
+    std::vector<EnrolledDevice> devices;
     std::optional<RunRow> latest;
     EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
     for (uint8_t number = 1; devices.size() < 2; ++number) {
@@ -350,7 +350,7 @@ class Registration : public ServerThreads {
               nullptr);
   }
   static DeviceState state_of(Life& life, const char* name) {
-    std::optional<DeviceRow> row;
+    std::optional<EnrolledDevice> row;
     EXPECT_EQ(life.fleet.find_device(name, &row), StoreStatus::kOk);
     EXPECT_TRUE(row.has_value());
     return row ? row->state : DeviceState::kRevoked;
@@ -430,7 +430,7 @@ TEST_P(Registration, ItHasLimitsAndASwitch) {
     ASSERT_TRUE(life.until([&] { return over.peer().gone(); })) << row.event;
     EXPECT_EQ(over.peer().session().last_alert(), row.alert);
     EXPECT_THAT(life.log.find(row.event), HasSubstr("identity=xxxx"));
-    std::optional<DeviceRow> found;
+    std::optional<EnrolledDevice> found;
     EXPECT_EQ(life.fleet.find_device(std::string(56, 'x'), &found), StoreStatus::kOk);
     EXPECT_FALSE(found.has_value());
   }

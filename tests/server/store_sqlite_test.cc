@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "server/program/config.h"
+#include "server/run/canonical_text.h"
 #include "server/run/run_parameters.h"
 #include "tests/support/as_nobody.h"
 #include "tests/support/power_cut_vfs.h"
@@ -209,14 +210,14 @@ TEST(StoreSqlite, DevicesHaveIndicesWithoutGapsAndNamesAreNeverUsedTwice) {
   EXPECT_TRUE(found);
   ASSERT_EQ(database.revoke_device("c", &found), StoreStatus::kOk);
   EXPECT_FALSE(found);
-  std::optional<DeviceRow> row;
+  std::optional<EnrolledDevice> row;
   ASSERT_EQ(other.find_device("a", &row), StoreStatus::kOk);
   ASSERT_TRUE(row);
   EXPECT_EQ(row->state, DeviceState::kRevoked);
   EXPECT_EQ(row->key, key);
   ASSERT_EQ(other.find_device("c", &row), StoreStatus::kOk);
   EXPECT_FALSE(row);
-  std::vector<DeviceRow> rows;
+  std::vector<EnrolledDevice> rows;
   ASSERT_EQ(other.devices(&rows), StoreStatus::kOk);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[1].name, "b");
@@ -229,7 +230,7 @@ TEST(StoreSqlite, ManyDevicesAreEnrolledOrNone) {
   const Folder folder;
   SqliteDatabase database;
   ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
-  std::vector<DeviceRow> rows(3);
+  std::vector<EnrolledDevice> rows(3);
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].name = std::string(1, static_cast<char>('a' + i));
     rows[i].key.fill(static_cast<uint8_t>(i + 1));
@@ -241,7 +242,7 @@ TEST(StoreSqlite, ManyDevicesAreEnrolledOrNone) {
   rows[0].name = "new";
   ASSERT_EQ(database.add_devices(rows, 8, &taken), StoreStatus::kOk);
   EXPECT_EQ(taken, "b");
-  std::vector<DeviceRow> listed;
+  std::vector<EnrolledDevice> listed;
   ASSERT_EQ(database.devices(&listed), StoreStatus::kOk);
   ASSERT_EQ(listed.size(), 3U) << "new was taken back";
   EXPECT_EQ(listed[2].index, 2U);
@@ -255,7 +256,7 @@ TEST(StoreSqlite, StatesOfADeviceAndRevocationForGood) {
   std::optional<uint32_t> index;
   ASSERT_EQ(database.add_device("a", DeviceKey{}, 7, &index, DeviceState::kPending), StoreStatus::kOk);
   std::optional<DeviceState> before;
-  std::optional<DeviceRow> row;
+  std::optional<EnrolledDevice> row;
   const std::pair<DeviceState, DeviceState> steps[] = {{DeviceState::kActive, DeviceState::kActive},
                                                        {DeviceState::kDisabled, DeviceState::kDisabled},
                                                        {DeviceState::kRevoked, DeviceState::kRevoked},
@@ -282,7 +283,7 @@ TEST(StoreSqlite, ARotationKeepsTheKeyBefore) {
   ASSERT_EQ(database.add_device("a", first, 7, &number), StoreStatus::kOk);
   ASSERT_EQ(database.rotate_key("a", second, 99, &number), StoreStatus::kOk);
   EXPECT_EQ(number, 1U);
-  std::optional<DeviceRow> row;
+  std::optional<EnrolledDevice> row;
   ASSERT_EQ(database.find_device("a", &row), StoreStatus::kOk);
   EXPECT_EQ(row->key, second);
   EXPECT_EQ(row->previous_key, first);
@@ -393,12 +394,12 @@ TEST(StoreSqlite, AClaimLetsInAsManyAsItMayAndEachOnce) {
   EXPECT_EQ(outcome_of("b", 2, 999), ClaimOutcome::kGranted);
   EXPECT_EQ(outcome_of("c", 3, 12), ClaimOutcome::kEnded) << "two are in";
   EXPECT_EQ(outcome_of("b", 2, 2000), ClaimOutcome::kRepeated) << "whose answer was lost";
-  std::vector<DeviceRow> devices;
+  std::vector<EnrolledDevice> devices;
   ASSERT_EQ(database.devices(&devices), StoreStatus::kOk);
   ASSERT_EQ(devices.size(), 3U);
   EXPECT_EQ(devices[2].name, "b");
   EXPECT_EQ(devices[2].state, DeviceState::kPending);
-  std::optional<DeviceRow> device;
+  std::optional<EnrolledDevice> device;
   ASSERT_EQ(database.find_device("b", &device), StoreStatus::kOk);
   EXPECT_EQ(device->key, key_of(2));
   std::vector<ClaimRow> claims;
@@ -425,12 +426,12 @@ TEST(StoreSqlite, TheFirstFormatIsBroughtToThisOne) {
     SqliteDatabase database;
     ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
     EXPECT_EQ(kept_rows(path), kept);
-    std::vector<DeviceRow> rows;
+    std::vector<EnrolledDevice> rows;
     ASSERT_EQ(database.devices(&rows), StoreStatus::kOk) << database.error();
     ASSERT_EQ(rows.size(), 3U + static_cast<size_t>(opening));
     EXPECT_EQ(rows[0].state, DeviceState::kActive);
     EXPECT_EQ(rows[2].state, DeviceState::kRevoked);
-    std::optional<DeviceRow> row;
+    std::optional<EnrolledDevice> row;
     ASSERT_EQ(database.find_device("b", &row), StoreStatus::kOk);
     EXPECT_EQ(row->key, key_of(2));
     EXPECT_EQ(row->generation, 0U);
@@ -534,7 +535,7 @@ TEST(StoreSqlite, ACopyOfADatabaseAtWorkIsWhole) {
   options.check_integrity = true;
   SqliteDatabase copy;
   ASSERT_EQ(copy.open(options), StoreStatus::kOk) << copy.error();
-  std::vector<DeviceRow> rows;
+  std::vector<EnrolledDevice> rows;
   ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
   EXPECT_EQ(rows.size(), 1U);
   EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("copy.db"), &error), StoreStatus::kFailed);
@@ -616,7 +617,7 @@ TEST(StoreSqlite, ACopyWithAWriteAheadLogIsReadWhereItsFolderIsNotWritten) {
   EXPECT_THAT(torn, HasSubstr("torn.db-wal belongs to it, and needs a folder that can be written: copy both files"));
   SqliteDatabase copy;
   ASSERT_EQ(copy.open(options_for(folder.file("own/whole.db"))), StoreStatus::kOk) << copy.error();
-  std::vector<DeviceRow> rows;
+  std::vector<EnrolledDevice> rows;
   ASSERT_EQ(copy.devices(&rows), StoreStatus::kOk);
   EXPECT_EQ(rows.size(), 1U);
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -1,15 +1,103 @@
-// The trigger "k of n or at T" in runs whose devices die at random: every version closes, or is extended by name,
-// within T and one tick, however many devices are left. The real coordinator, in virtual time, from one seed.
+// The trigger "k of n or at T": its decision table, and what it comes to in runs whose devices die at random. There
+// every version closes, or is extended by name, within T and one tick, however many devices are left: the real
+// coordinator, in virtual time, from one seed.
+#include "server/run/trigger.h"
+
 #include <algorithm>
 #include <queue>
 
 #include <gtest/gtest.h>
 
-#include "server/run/straggler.h"
+#include "server/run/check_parameters.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
 namespace {
+
+TEST(Trigger, GoalsFollowTheFleet) {
+  RunParameters p = scalar_parameters();
+  EXPECT_EQ(update_goal(p, 4), 4U);
+  EXPECT_EQ(update_goal(p, 3), 3U);
+  EXPECT_EQ(update_least(p, 3), 3U);
+  p.update_goal = 3;
+  p.update_min = 2;
+  EXPECT_EQ(update_goal(p, 4), 3U);
+  EXPECT_EQ(update_goal(p, 2), 2U);
+  EXPECT_EQ(update_least(p, 1), 1U);
+}
+
+// Of those drawn too many nobody is waited for.
+TEST(Trigger, OverSelectionWantsTheCohortOnly) {
+  RunParameters p = scalar_parameters();
+  p.participation = Participation::kSchemeOne;
+  p.cohort_size = 2;
+  EXPECT_EQ(update_goal(p, 2), 2U);
+  EXPECT_TRUE(p.waits_for_all());
+  p.over_selection = 2;
+  EXPECT_FALSE(p.waits_for_all());
+  EXPECT_EQ(update_goal(p, 4), 2U);
+  EXPECT_EQ(update_least(p, 4), 2U);
+  EXPECT_EQ(update_goal(p, 1), 1U);  // the others were revoked
+  p.update_goal = 1;
+  EXPECT_EQ(update_goal(p, 4), 1U);
+}
+
+TEST(Trigger, TheWholeDecisionTable) {
+  RunParameters p = scalar_parameters();
+  p.update_goal = 3;
+  p.update_min = 2;
+  p.extension_count_max = 1;
+  struct Case {
+    uint32_t on_time;
+    uint32_t extensions;
+    bool is_stalled;
+    bool is_past;
+    RoundDecision decision;
+    Trigger trigger;
+  };
+  const Case cases[] = {
+      {0, 0, false, false, RoundDecision::kWait, Trigger::kNone},
+      {2, 0, false, false, RoundDecision::kWait, Trigger::kNone},
+      {3, 0, false, false, RoundDecision::kClose, Trigger::kGoal},
+      {2, 0, false, true, RoundDecision::kClose, Trigger::kDeadline},
+      {1, 0, false, true, RoundDecision::kExtend, Trigger::kNone},
+      {1, 1, false, true, RoundDecision::kStall, Trigger::kNone},
+      {1, 1, true, true, RoundDecision::kWait, Trigger::kNone},
+      {2, 1, true, false, RoundDecision::kClose, Trigger::kStallEnded},
+      {3, 1, true, false, RoundDecision::kClose, Trigger::kStallEnded},
+  };
+  for (const Case& c : cases) {
+    const RoundVerdict verdict = judge_round(p, {4, c.on_time, c.extensions, c.is_stalled, c.is_past});
+    EXPECT_EQ(verdict.decision, c.decision) << c.on_time;
+    EXPECT_EQ(verdict.trigger, c.trigger) << c.on_time;
+  }
+  // A phase of anchors wants everybody's until the deadline.
+  EXPECT_EQ(judge_round(p, {4, 3, 0, false, false, true}).decision, RoundDecision::kWait);
+  EXPECT_EQ(judge_round(p, {4, 4, 0, false, false, true}).trigger, Trigger::kGoal);
+  EXPECT_EQ(judge_round(p, {4, 2, 0, false, true, true}).trigger, Trigger::kDeadline);
+  // Nobody left and nobody answered: no step to make.
+  EXPECT_EQ(judge_round(p, {0, 0, 0, false, false}).decision, RoundDecision::kWait);
+}
+
+// A buffer counts answers to any version; at the deadline one is enough.
+TEST(Trigger, ABufferClosesByItsCount) {
+  RunParameters p = scalar_parameters();
+  p.buffer_size = 2;
+  RoundProgress progress;
+  progress.asked_count = 4;
+  progress.late_count = 1;
+  EXPECT_EQ(judge_round(p, progress).decision, RoundDecision::kWait);
+  progress.is_past_deadline = true;
+  EXPECT_EQ(judge_round(p, progress).trigger, Trigger::kDeadline);
+  progress.is_past_deadline = false;
+  progress.on_time_count = 1;
+  EXPECT_EQ(judge_round(p, progress).trigger, Trigger::kGoal);
+  progress.on_time_count = progress.late_count = 0;
+  progress.is_past_deadline = true;
+  EXPECT_EQ(judge_round(p, progress).decision, RoundDecision::kExtend);
+}
+
+// ---- Runs whose devices die ----
 
 // How late the shell's timer may be.
 constexpr uint64_t kTickMs = 10;

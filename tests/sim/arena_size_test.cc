@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/check_parameters.h"
 #include "sim/timed_fleet.h"
 #include "tests/support/training_support.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/manifold/fixed_rank.h"
+#include "server/run/parts.h"
 #include "sim/simulation.h"
 #include "sim/timed_fleet.h"
 

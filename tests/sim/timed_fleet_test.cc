@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/check_parameters.h"
+
 namespace gradstream {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "server/run/straggler.h"
+#include "server/run/weights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -66,28 +66,6 @@ uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count) {
              : uint16_t{1};
 }
 
-uint32_t timed_step_count(const RunParameters& parameters, uint32_t step_time_us, uint64_t budget_ms) {
-  const uint32_t least = parameters.least_steps();
-  if (step_time_us == 0) {
-    return least;
-  }
-  const uint64_t fits = budget_ms * 875 / step_time_us;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(fits, least, parameters.local_step_count));
-}
-
-uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us) {
-  if (estimate_us == 0 || measured_us == 0) {
-    return std::max(estimate_us, measured_us);
-  }
-  return static_cast<uint32_t>((uint64_t{3} * estimate_us + measured_us + 2) / 4);
-}
-
-bool had_time_for(const RunParameters& parameters, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms) {
-  const uint64_t most_us = (elapsed_ms + 1) * 1000;  // the shell's clock counts whole milliseconds
-  return uint64_t{steps_done} * parameters.step_time_min_us <= most_us &&
-         uint64_t{steps_done} * step_time_us <= 2 * most_us;
-}
-
 // With weights w_1 >= w_2 >= ... the first m are capped at c = share (m c + w_(m+1) + ...), for the least m with
 // w_(m+1) <= c. Floored, c keeps below the share.
 void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
@@ -113,59 +91,6 @@ void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
     rest -= sorted[m];
   }
   std::fill(weights.begin(), weights.end(), uint16_t{1});
-}
-
-uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
-  const bool is_over_selected = parameters.over_selection > 1;
-  const uint32_t wanted =
-      parameters.update_goal == 0 && is_over_selected ? parameters.cohort_size : parameters.update_goal;
-  return wanted == 0 ? asked_count : std::min(wanted, asked_count);
-}
-
-uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {
-  const uint32_t goal = update_goal(parameters, asked_count);
-  return parameters.update_min == 0 ? goal : std::min(parameters.update_min, goal);
-}
-
-const char* trigger_name(Trigger trigger) {
-  switch (trigger) {
-    case Trigger::kGoal:
-      return "goal";
-    case Trigger::kDeadline:
-      return "deadline";
-    case Trigger::kStallEnded:
-      return "stall_ended";
-    case Trigger::kNone:
-      break;
-  }
-  return "none";
-}
-
-RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
-  const bool has_buffer = parameters.buffer_size > 0;
-  const uint32_t counted = progress.on_time_count + (has_buffer ? progress.late_count : 0);
-  // A round without an answer has no step to make, however few are wanted.
-  const uint32_t goal = progress.is_anchor ? progress.asked_count
-                        : has_buffer       ? parameters.buffer_size
-                                           : update_goal(parameters, progress.asked_count);
-  // At the deadline a buffer that is not full is emptied with what is there.
-  const uint32_t least = has_buffer ? 1 : update_least(parameters, progress.asked_count);
-  const bool has_goal = counted > 0 && counted >= goal;
-  const bool has_least = counted > 0 && counted >= least;
-  if (has_goal) {
-    return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};
-  }
-  if (progress.is_stalled) {
-    return has_least ? RoundVerdict{RoundDecision::kClose, Trigger::kStallEnded} : RoundVerdict{};
-  }
-  if (!progress.is_past_deadline) {
-    return {};
-  }
-  if (has_least) {
-    return {RoundDecision::kClose, Trigger::kDeadline};
-  }
-  return {progress.extension_count < parameters.extension_count_max ? RoundDecision::kExtend : RoundDecision::kStall,
-          Trigger::kNone};
 }
 
 }  // namespace gradstream

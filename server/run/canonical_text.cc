@@ -1,0 +1,90 @@
+#include "server/run/canonical_text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <map>
+#include <string>
+#include <type_traits>
+
+#include "server/run/names.h"
+
+namespace gradstream {
+namespace {
+
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(uint32_t value) { return std::to_string(value); }
+template <std::floating_point Float>
+std::string text_of(Float value) {
+  std::array<char, 32> text = {};
+  // Shortest text that reads back as the same number, whatever the locale.
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+template <typename Enum>
+requires std::is_enum_v<Enum> std::string text_of(Enum value) { return name_of(value); }
+
+std::map<std::string, std::string> parse_lines(const std::string& text) {
+  std::map<std::string, std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    const size_t equals = line.find(" = ");
+    if (equals != std::string::npos) {
+      lines[line.substr(0, equals)] = line.substr(equals + 3);
+    }
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string canonical_text(const RunParameters& parameters) {
+  std::string text;
+  visit_fields(parameters, [&text](const char* key, const auto& field) {
+    text += std::string(key) + " = " + text_of(field) + "\n";
+  });
+  return text;
+}
+
+uint64_t parameters_digest(const RunParameters& parameters) {
+  const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
+  uint64_t digest = kDigestStart;
+  visit_fields(parameters, [&](const char* key, const auto& field) {
+    const std::string value = text_of(field);
+    if (defaults.at(key) == value) {
+      return;
+    }
+    for (const char c : std::string(key) + " = " + value + "\n") {
+      digest = digest_byte(digest, static_cast<uint8_t>(c));
+    }
+  });
+  return digest;
+}
+
+std::vector<std::string> differing_keys(const std::string& a, const std::string& b) {
+  const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
+  std::map<std::string, std::string> lines_a = parse_lines(a);
+  std::map<std::string, std::string> lines_b = parse_lines(b);
+  lines_a.insert(defaults.begin(), defaults.end());
+  lines_b.insert(defaults.begin(), defaults.end());
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : lines_a) {
+    const auto other = lines_b.find(key);
+    if (other == lines_b.end() || other->second != value) {
+      keys.push_back(key);
+    }
+  }
+  for (const auto& [key, value] : lines_b) {
+    if (!lines_a.contains(key)) {
+      keys.push_back(key);
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,30 @@
+// Points that have parts: those of manifold product, listed in `parts`, and those of manifold fixed_rank, made of
+// `matrix` and `rank`. The text of a run's file becomes a table of parts and the shape of the whole point.
+#ifndef GRADSTREAM_SERVER_RUN_PARTS_H_
+#define GRADSTREAM_SERVER_RUN_PARTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "server/run/run_parameters.h"
+
+namespace gradstream {
+
+// Makes part_list and shape.parts of `parts`, or of `matrix` and `rank`, and rows and cols where they are not set or
+// were those of others. If the text describes no valid point, part_list is null and shape has no parts;
+// check_parameters() then says what is wrong.
+void set_parts(RunParameters* parameters);
+
+// The parts of a product from a text such as "stiefel 16x2, euclidean 10x1 exponential parallel". Returns "", or a
+// sentence with the key and the remedy; then *out holds the parts before the fault. *out must be empty.
+std::string read_parts(const std::string& text, Parts* out);
+
+// The blocks of a point of fixed rank from `matrix` and `rank`. Returns "", or a sentence with the keys and the remedy.
+std::string read_matrix(const RunParameters& parameters, Parts* out);
+
+// Numbers of all parts together.
+uint64_t size_of(const Parts& parts);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RUN_PARTS_H_

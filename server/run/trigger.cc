@@ -1,0 +1,60 @@
+#include "server/run/trigger.h"
+
+#include <algorithm>
+
+namespace gradstream {
+
+uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
+  const bool is_over_selected = parameters.over_selection > 1;
+  const uint32_t wanted =
+      parameters.update_goal == 0 && is_over_selected ? parameters.cohort_size : parameters.update_goal;
+  return wanted == 0 ? asked_count : std::min(wanted, asked_count);
+}
+
+uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {
+  const uint32_t goal = update_goal(parameters, asked_count);
+  return parameters.update_min == 0 ? goal : std::min(parameters.update_min, goal);
+}
+
+const char* trigger_name(Trigger trigger) {
+  switch (trigger) {
+    case Trigger::kGoal:
+      return "goal";
+    case Trigger::kDeadline:
+      return "deadline";
+    case Trigger::kStallEnded:
+      return "stall_ended";
+    case Trigger::kNone:
+      break;
+  }
+  return "none";
+}
+
+RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
+  const bool has_buffer = parameters.buffer_size > 0;
+  const uint32_t counted = progress.on_time_count + (has_buffer ? progress.late_count : 0);
+  // A round without an answer has no step to make, however few are wanted.
+  const uint32_t goal = progress.is_anchor ? progress.asked_count
+                        : has_buffer       ? parameters.buffer_size
+                                           : update_goal(parameters, progress.asked_count);
+  // At the deadline a buffer that is not full is emptied with what is there.
+  const uint32_t least = has_buffer ? 1 : update_least(parameters, progress.asked_count);
+  const bool has_goal = counted > 0 && counted >= goal;
+  const bool has_least = counted > 0 && counted >= least;
+  if (has_goal) {
+    return {RoundDecision::kClose, progress.is_stalled ? Trigger::kStallEnded : Trigger::kGoal};
+  }
+  if (progress.is_stalled) {
+    return has_least ? RoundVerdict{RoundDecision::kClose, Trigger::kStallEnded} : RoundVerdict{};
+  }
+  if (!progress.is_past_deadline) {
+    return {};
+  }
+  if (has_least) {
+    return {RoundDecision::kClose, Trigger::kDeadline};
+  }
+  return {progress.extension_count < parameters.extension_count_max ? RoundDecision::kExtend : RoundDecision::kStall,
+          Trigger::kNone};
+}
+
+}  // namespace gradstream

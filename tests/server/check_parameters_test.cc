@@ -1,0 +1,47 @@
+#include "server/run/check_parameters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/refused_parameters.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(CheckParameters, GoodOnesPass) {
+  EXPECT_EQ(check_parameters(scalar_parameters()), "");
+  EXPECT_EQ(check_parameters(tangent_parameters()), "");
+}
+
+// The order of the three parts decides which of several faults a user is told.
+TEST(CheckParameters, TheFirstFaultIsTold) {
+  RunParameters p = tangent_parameters();
+  p.device_count = 0;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("device_count:"));
+  EXPECT_EQ(check_parameters(p), check_policy(p));
+  p.name = "";
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("name:"));
+  EXPECT_EQ(check_parameters(p), check_model(p));
+  p.local_step_count = 0;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("local_step_count:"));
+  EXPECT_EQ(check_parameters(p), check_work(p));
+}
+
+// Stored by a release that did not know better it goes on.
+TEST(CheckParameters, AFleetOfOneSpeedBeyondTheStalenessBeginsNoRun) {
+  RunParameters p = asynchronous_parameters();
+  EXPECT_EQ(check_new_run(p), "");
+  p.device_count = p.staleness_max + 2;
+  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_THAT(check_new_run(p),
+              testing::StartsWith("staleness_max, device_count, buffer_size: with a version for every "
+                                  "update each of 10 devices of one speed is 9"));
+  p.device_count -= 1;
+  EXPECT_EQ(check_new_run(p), "");
+  p.step_size = -1;
+  EXPECT_EQ(check_new_run(p), check_parameters(p));
+}
+
+}  // namespace
+}  // namespace gradstream

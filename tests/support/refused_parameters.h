@@ -1,0 +1,42 @@
+// What the tests of a run's checks share: good runs, spoilt in one way, and the beginning of the sentence that must
+// refuse each.
+#ifndef GRADSTREAM_TESTS_SUPPORT_REFUSED_PARAMETERS_H_
+#define GRADSTREAM_TESTS_SUPPORT_REFUSED_PARAMETERS_H_
+
+#include <span>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/run/check_parameters.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+
+struct RefusedCase {
+  const char* sentence;  // its begin: the keys, and where it matters what is said of them
+  void (*spoil)(RunParameters*);
+};
+
+inline void expect_refused(const RunParameters& good, std::span<const RefusedCase> cases) {
+  GS_ASSERT(check_parameters(good).empty());
+  for (const RefusedCase& spoilt : cases) {
+    RunParameters p = good;
+    spoilt.spoil(&p);
+    EXPECT_THAT(check_parameters(p), testing::StartsWith(spoilt.sentence));
+  }
+}
+
+// A version for every update, by a rule for late ones.
+inline RunParameters asynchronous_parameters() {
+  RunParameters p = tangent_parameters();
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.fold_weight = FoldWeight::kUniform;
+  p.delay_rule = DelayRule::kOrthoPos;
+  return p;
+}
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_TESTS_SUPPORT_REFUSED_PARAMETERS_H_
