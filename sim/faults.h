@@ -64,6 +64,29 @@ class Dice {
   RandomStream stream_;
 };
 
+// Which faults may still happen in a schedule, and how often each did.
+class FaultChances {
+ public:
+  // bits: bit n: Fault n may happen. The dice must outlive this.
+  FaultChances(uint32_t bits, Dice& dice) : bits_(bits), are_on_(bits != 0), dice_(dice) {}
+
+  // True once in `odds`. Draws only for a fault that may happen, and does not count it: an occasion may yet be missing.
+  bool may(Fault fault, uint32_t odds) {
+    return are_on_ && (bits_ >> static_cast<uint32_t>(fault) & 1U) != 0 && dice_.one_in(odds);
+  }
+  void count(Fault fault) { ++counts_[static_cast<size_t>(fault)]; }
+  // From now on none happens.
+  void end() { are_on_ = false; }
+  bool are_on() const { return are_on_; }
+  const FaultCounts& counts() const { return counts_; }
+
+ private:
+  uint32_t bits_;
+  bool are_on_;
+  Dice& dice_;
+  FaultCounts counts_ = {};
+};
+
 }  // namespace gradstream
 
 #endif  // GRADSTREAM_SIM_FAULTS_H_

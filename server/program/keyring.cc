@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include <mbedtls/platform_util.h>
 #include <psa/crypto.h>
 
 #include "runtime/wire/claim.h"
@@ -29,8 +28,7 @@ std::string Keyring::open_lookups(uint32_t count, std::vector<PskLookup>* out) {
   return {};
 }
 
-// ---- Lookups: in the middle of a handshake, on the thread of its session
-// ----------------------------------------------
+// ---- Lookups: in the middle of a handshake, on the thread of its session ----
 
 PskLookup Keyring::lookup_in(SqliteDatabase& fleet) {
   return [this, &fleet](std::string_view identity, PskEntry* out) { return find_psk(fleet, identity, out); };
@@ -45,7 +43,6 @@ bool Keyring::find_claim_psk(SqliteDatabase& fleet, std::string_view identity, P
     return false;
   }
   out->key = row->key;
-  mbedtls_platform_zeroize(row->key.data(), row->key.size());
   out->device = kNoDevice;
   out->claim = row->id;
   out->refusal = now_ms_() < row->expires_ms ? PskRefusal::kNone : PskRefusal::kClaimEnded;
@@ -71,8 +68,6 @@ bool Keyring::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntr
   }
   const bool is_previous = generation + 1 == row->generation && now_ms_() < row->previous_until_ms;
   out->key = is_previous ? row->previous_key : row->key;
-  mbedtls_platform_zeroize(row->key.data(), row->key.size());
-  mbedtls_platform_zeroize(row->previous_key.data(), row->previous_key.size());
   out->device = row->index;
   out->refusal = row->state == DeviceState::kRevoked            ? PskRefusal::kRevoked
                  : !row->is_active()                            ? PskRefusal::kInactive
@@ -81,8 +76,7 @@ bool Keyring::find_psk(SqliteDatabase& fleet, std::string_view identity, PskEntr
   return true;
 }
 
-// ---- Peers that become devices
-// -----------------------------------------------------------------------------------------
+// ---- Peers that become devices ----
 
 Keyring::Registration Keyring::register_device(const std::string& name, size_t device_count) {
   const bool is_pending = config_.device_registration == "pending";
@@ -100,7 +94,6 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
   if (status == StoreStatus::kOk) {
     status = fleet_.add_device(name, key, now_ms_(), &index, is_pending ? DeviceState::kPending : DeviceState::kActive);
   }
-  mbedtls_platform_zeroize(key.data(), key.size());
   if (status == StoreStatus::kOk && index) {
     log_event(LogLevel::kInfo, "device_registered",
               Fields()
@@ -114,7 +107,6 @@ Keyring::Registration Keyring::register_device(const std::string& name, size_t d
   if (status != StoreStatus::kOk || !find_psk(fleet_, name, &entry)) {
     return {TlsFault::kRegistrationFailed};
   }
-  mbedtls_platform_zeroize(entry.key.data(), entry.key.size());
   const TlsFault refusal = entry.refusal == PskRefusal::kRevoked    ? TlsFault::kRevoked
                            : entry.refusal == PskRefusal::kInactive ? TlsFault::kInactive
                                                                     : TlsFault::kNone;

@@ -2,19 +2,17 @@
 // slow or fails, and crashes. The devices here hold real replicas, so that an honest input trains for many versions;
 // every message may be spoilt, repeated, or come at any time.
 //
-// Checked: nothing asserts; what is sent decodes; no message leaves before the records that it depends on are durable;
-// a verdict never changes; no update is counted twice, and each version's record is the mean of its updates, recomputed
-// in double; replicas that follow the log have the digest that the server names; a replay of the journal has the state
-// of the coordinator that wrote it; memory is bounded.
+// What is checked:
+// Nothing asserts, and what is sent decodes.
+// No message leaves before the records that it depends on are durable, and a verdict never changes.
+// No update is counted twice, and each version's record is the mean of its updates, recomputed in double.
+// Replicas that follow the log have the digest that the server names.
+// A replay of the journal has the state of the coordinator that wrote it. Memory is bounded.
 #include "tests/fuzz/fuzz_coordinator.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -30,11 +28,12 @@
 #include "runtime/wire/frame.h"
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store.h"
-#include "server/rules/record.h"
 #include "server/run/check_parameters.h"
 #include "server/run/run_parameters.h"
+#include "tests/fuzz/fuzz_device.h"
+#include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/support/training_support.h"
+#include "tests/fuzz/fuzz_spoil.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GS_HAS_SANITIZER_ALLOCATOR 1
@@ -109,388 +108,6 @@ RunParameters make_parameters(uint8_t first, uint8_t second) {
   return p;
 }
 
-// ---- Spoiling ----
-
-void spoil(FuzzInput& in, uint32_t& field) { field = in.number_near(field); }
-void spoil(FuzzInput& in, uint64_t& field) { field ^= uint64_t{1} << in.below(64); }
-template <typename Enum>
-void spoil_enum(FuzzInput& in, Enum& field) {
-  const uint32_t raw = in.below(8);
-  static_assert(sizeof(raw) == sizeof(field));
-  std::memcpy(&field, &raw, sizeof(raw));
-}
-
-void spoil_hello(FuzzInput& in, uint32_t which, gs_Hello& m) {
-  switch (which % 9) {
-    case 0:
-      return spoil(in, m.protocol_version);
-    case 1:
-      return spoil(in, m.run);
-    case 2:
-      return spoil(in, m.version);
-    case 3:
-      return spoil(in, m.digest);
-    case 4:
-      return spoil(in, m.pending_task_sequence);
-    case 5:
-      m.lost_task_sequence = m.pending_task_sequence + in.below(3);
-      return;
-    case 6:
-      return spoil(in, m.sample_count);
-    case 7:
-      return spoil(in, m.capabilities.solvers);
-    default:
-      m.has_model = !m.has_model;
-      return;
-  }
-}
-
-void spoil_pull(FuzzInput& in, uint32_t which, gs_Pull& m) {
-  switch (which % 3) {
-    case 0:
-      return spoil(in, m.version);
-    case 1:
-      return spoil(in, m.digest);
-    default:
-      m.has_model = !m.has_model;
-      return;
-  }
-}
-
-template <typename Update>
-void spoil_update(FuzzInput& in, uint32_t which, Update& m) {
-  switch (which % 9) {
-    case 0:
-      return spoil(in, m.task_sequence);
-    case 1:
-      return spoil(in, m.base_version);
-    case 2:
-      return spoil(in, m.steps_done);
-    case 3:
-      return spoil_enum(in, m.encoding);
-    case 4:
-      return spoil(in, m.first_value);
-    case 5:
-      return spoil(in, m.value_count);
-    case 6:
-      return spoil(in, m.crc32c);
-    case 7:
-      m.values.bytes[in.below(64)] ^= in.byte();
-      return;
-    default:
-      m.values.size = static_cast<pb_size_t>(in.word() % (kPayloadSizeMax + 1));
-      return;
-  }
-}
-
-// One field; which = 0: nothing.
-void spoil(FuzzInput& in, uint32_t which, DeviceMessage& message) {
-  if (which == 0) {
-    return;
-  }
-  switch (message.which_body) {
-    case gs_DeviceMessage_hello_tag:
-      return spoil_hello(in, which, message.body.hello);
-    case gs_DeviceMessage_pull_tag:
-      return spoil_pull(in, which, message.body.pull);
-    case gs_DeviceMessage_update_scalars_tag:
-      if (which % 10 == 9) {
-        return spoil(in, message.body.update_scalars.direction_count);
-      }
-      return spoil_update(in, which, message.body.update_scalars);
-    case gs_DeviceMessage_update_tangent_tag:
-      return spoil_update(in, which, message.body.update_tangent);
-    case gs_DeviceMessage_task_refused_tag:
-      if (which % 2 == 0) {
-        return spoil(in, message.body.task_refused.task_sequence);
-      }
-      return spoil_enum(in, message.body.task_refused.reason);
-    default:
-      return;
-  }
-}
-
-// ---- What the disk holds, and what follows from it ---------------------------------------------------------------
-
-// The journal, and what may be said because of it.
-class Disk {
- public:
-  explicit Disk(const RunParameters& parameters) : parameters_(parameters) {}
-
-  const std::vector<JournalRecord>& journal() const { return journal_; }
-  uint64_t last_sequence() const { return journal_.size(); }
-  size_t size() const { return size_; }
-
-  void append(const JournalRecord& record) {
-    FUZZ_CHECK(record.sequence == journal_.size() + 1);
-    journal_.push_back(record);
-    size_ += sizeof(JournalRecord) + record.payload.size();
-    const std::pair<uint32_t, uint32_t> task = {record.device, record.task_sequence};
-    switch (record.kind) {
-      case RecordKind::kTaskIssued:
-        FUZZ_CHECK(tasks_.try_emplace(task, record.version).second);
-        break;
-      case RecordKind::kUpdate:
-        FUZZ_CHECK(tasks_.contains(task));
-        FUZZ_CHECK(judged_.try_emplace(task, record).second);
-        if (record.verdict == gs_Verdict_VERDICT_FOLDED) {
-          FUZZ_CHECK(on_time_.insert({record.device, record.version}).second);
-        }
-        open_updates_.push_back(record);
-        break;
-      case RecordKind::kVerdict:
-        FUZZ_CHECK(tasks_.contains(task));
-        FUZZ_CHECK(judged_.try_emplace(task, record).second);
-        break;
-      case RecordKind::kVersion:
-        check_version(record);
-        version_ = record.version;
-        has_version_ = true;
-        open_updates_.clear();
-        break;
-      case RecordKind::kRunState:
-        break;
-    }
-  }
-
-  bool has_version(uint32_t version) const { return has_version_ && version <= version_; }
-  bool has_task(uint32_t device, uint32_t sequence, uint32_t version) const {
-    const auto found = tasks_.find({device, sequence});
-    return found != tasks_.end() && found->second == version;
-  }
-  const JournalRecord* judged(uint32_t device, uint32_t sequence) const {
-    const auto found = judged_.find({device, sequence});
-    return found == judged_.end() ? nullptr : &found->second;
-  }
-
- private:
-  void check_version(const JournalRecord& record) {
-    FUZZ_CHECK(record.version == (has_version_ ? version_ + 1 : 0));
-    VersionRecord decoded;
-    decoded.version = record.version;
-    FUZZ_CHECK(decode_payload(parameters_, record.payload, &decoded) == Status::kOk);
-    if (record.version == 0 || record.step_scale == 0 || parameters_.stream() != StreamKind::kScalarStream) {
-      return;
-    }
-    double total = 0;
-    std::map<std::pair<uint32_t, uint32_t>, std::vector<double>> sums;
-    for (const JournalRecord& update : open_updates_) {
-      FUZZ_CHECK(update.version == record.version);
-      total += update.weight;
-      add_update(update, sums[{update.base_version, parameters_.owner_of(update.device)}]);
-    }
-    FUZZ_CHECK(total > 0 && sums.size() == decoded.blocks.size());
-    for (const RecordBlock& block : decoded.blocks) {
-      const auto found = sums.find({block.base_version, block.owner});
-      FUZZ_CHECK(found != sums.end());
-      check_block(block, found->second, total);
-    }
-  }
-
-  static void add_update(const JournalRecord& update, std::vector<double>& sum) {
-    std::vector<Real> values(update.payload.size() / 4);
-    FUZZ_CHECK(decode_values(Encoding::kF32, values.size(), update.payload.data(), update.payload.size(),
-                             values.data()) == Status::kOk);
-    sum.resize(std::max(sum.size(), values.size()));
-    for (size_t i = 0; i < values.size(); ++i) {
-      sum[i] += static_cast<double>(values[i]) / update.steps_done * update.weight;
-    }
-  }
-
-  // Each coefficient is the weighted mean within the rounding of its encoding.
-  void check_block(const RecordBlock& block, const std::vector<double>& sum, double total) const {
-    FUZZ_CHECK(block.value_count == sum.size());
-    std::vector<Real> values(block.value_count);
-    FUZZ_CHECK(decode_values(block.encoding, values.size(), block.bytes.data(), block.bytes.size(), values.data()) ==
-               Status::kOk);
-    const double rounding = block.encoding == Encoding::kF32 ? 1e-6 : block.encoding == Encoding::kBf16 ? 4e-3 : 5e-3;
-    const double unit = std::ldexp(1.0, 1 - static_cast<int>(parameters_.fold_scale_log2));
-    for (size_t first = 0; first < values.size(); first += kInt8BlockSize) {
-      const size_t end = std::min(values.size(), first + kInt8BlockSize);
-      double largest = 0;
-      for (size_t i = first; i < end; ++i) {
-        largest = std::max(largest, std::fabs(sum[i] / total));
-      }
-      for (size_t i = first; i < end; ++i) {
-        FUZZ_CHECK(std::fabs(static_cast<double>(values[i]) - sum[i] / total) <= rounding * largest + unit);
-      }
-    }
-  }
-
-  RunParameters parameters_;
-  std::vector<JournalRecord> journal_;
-  size_t size_ = 0;
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> tasks_;  // version
-  std::map<std::pair<uint32_t, uint32_t>, JournalRecord> judged_;
-  std::set<std::pair<uint32_t, uint32_t>> on_time_;  // device, version
-  std::vector<JournalRecord> open_updates_;
-  uint32_t version_ = 0;
-  bool has_version_ = false;
-};
-
-// ---- A device ----------------------------------------------------------------------------------------------------
-
-class Device {
- public:
-  Device(const RunParameters& parameters, uint32_t index) : parameters_(parameters), memory_(1 << 14) {
-    FUZZ_CHECK(replica_.prepare(*server_manifold(parameters), parameters.shape, memory_.arena) == Status::kOk);
-    index_ = index;
-  }
-
-  SessionId session = 0;
-  bool has_hello = false;
-  bool is_truthful = true;  // every Pull of this session said what it holds
-  std::vector<DeviceMessage> upload;
-
-  uint32_t task_sequence() const { return task_.task_sequence; }
-
-  DeviceMessage hello() const {
-    DeviceMessage message = {};
-    message.which_body = gs_DeviceMessage_hello_tag;
-    gs_Hello& hello = message.body.hello;
-    hello.protocol_version = kProtocolVersion;
-    hello.has_capabilities = true;
-    hello.capabilities.manifolds = 0xff;
-    hello.capabilities.solvers = 0xff;
-    hello.capabilities.estimators = 0xff;
-    hello.capabilities.encodings = 0xff;
-    hello.capabilities.arena_size = 1 << 20;
-    hello.capabilities.problems_count = 1;
-    std::strcpy(hello.capabilities.problems[0], "kpca");
-    hello.has_model = replica_.has_model();
-    hello.version = replica_.version();
-    hello.digest = replica_.has_model() ? replica_.digest() : 0;
-    hello.pending_task_sequence = task_.task_sequence;
-    hello.sample_count = 100 + 50 * index_;
-    return message;
-  }
-
-  DeviceMessage pull() const {
-    DeviceMessage message = {};
-    message.which_body = gs_DeviceMessage_pull_tag;
-    message.body.pull.has_model = replica_.has_model();
-    message.body.pull.version = replica_.version();
-    message.body.pull.digest = replica_.has_model() ? replica_.digest() : 0;
-    return message;
-  }
-
-  DeviceMessage refusal() const {
-    DeviceMessage message = {};
-    message.which_body = gs_DeviceMessage_task_refused_tag;
-    message.body.task_refused.task_sequence = task_.task_sequence;
-    message.body.task_refused.reason = gs_Reason_REASON_NOT_FINITE;
-    return message;
-  }
-
-  // The pieces of an upload for the task in hand. kind: 0 ordinary values, else stranger ones and fewer steps.
-  void make_upload(uint32_t kind) {
-    const bool is_scalar = parameters_.stream() == StreamKind::kScalarStream;
-    const uint32_t steps = kind % 3 == 1 ? 1 + kind % parameters_.local_step_count : parameters_.local_step_count;
-    const uint32_t count =
-        is_scalar ? steps * parameters_.direction_count : static_cast<uint32_t>(parameters_.shape.size());
-    std::vector<Real> values(count);
-    RandomStream stream({.seed = index_, .version = task_.version, .step = kind});
-    constexpr Real kSizes[] = {0x1p-31F, 0x1p-31F, 0x1p-33F, 0x1p-25F, 0x1p60F, 0};
-    for (Real& value : values) {
-      value = static_cast<Real>(static_cast<int32_t>(stream.next())) * kSizes[kind / 3 % 6];
-    }
-    std::vector<uint8_t> bytes(encoded_size(parameters_.upload_encoding, count));
-    if (encode_values(parameters_.upload_encoding, count, values.data(), bytes.data()) != Status::kOk) {
-      std::fill(bytes.begin(), bytes.end(), 0x7f);  // not finite in any encoding of floats
-    }
-    upload.clear();
-    const size_t most = values_per_message(parameters_.upload_encoding);
-    for (size_t first = 0; first < count; first += most) {
-      upload.push_back(piece(steps, first, count, std::min(most, count - first), bytes));
-    }
-  }
-
-  void receive(const ServerMessage& message) {
-    switch (message.which_body) {
-      case gs_ServerMessage_task_tag:
-        FUZZ_CHECK(message.body.task.task_sequence >= task_.task_sequence);
-        task_ = message.body.task;
-        FUZZ_CHECK(!is_truthful || (replica_.version() == task_.version && replica_.digest() == task_.digest));
-        break;
-      case gs_ServerMessage_log_chunk_tag:
-        receive_log(message.body.log_chunk);
-        break;
-      case gs_ServerMessage_snapshot_chunk_tag:
-        receive_snapshot(message.body.snapshot_chunk);
-        break;
-      default:
-        break;
-    }
-  }
-
- private:
-  DeviceMessage piece(uint32_t steps, size_t first, uint32_t total, size_t count,
-                      const std::vector<uint8_t>& bytes) const {
-    DeviceMessage message = {};
-    if (parameters_.stream() == StreamKind::kScalarStream) {
-      message.which_body = gs_DeviceMessage_update_scalars_tag;
-      message.body.update_scalars.direction_count = parameters_.direction_count;
-      fill_piece(steps, first, total, count, bytes, message.body.update_scalars);
-    } else {
-      message.which_body = gs_DeviceMessage_update_tangent_tag;
-      fill_piece(steps, first, total, count, bytes, message.body.update_tangent);
-    }
-    return message;
-  }
-
-  template <typename Update>
-  void fill_piece(uint32_t steps, size_t first, uint32_t total, size_t count, const std::vector<uint8_t>& bytes,
-                  Update& out) const {
-    const Encoding encoding = parameters_.upload_encoding;
-    out.task_sequence = task_.task_sequence;
-    out.base_version = task_.version;
-    out.steps_done = steps;
-    out.encoding = static_cast<gs_Encoding>(encoding);
-    out.first_value = static_cast<uint32_t>(first);
-    out.value_count = total;
-    out.crc32c = crc32c(0, bytes.data(), bytes.size());
-    out.values.size = static_cast<pb_size_t>(encoded_size(encoding, count));
-    std::memcpy(out.values.bytes, bytes.data() + encoded_size(encoding, first), out.values.size);
-  }
-
-  void receive_log(const gs_LogChunk& chunk) {
-    if (!is_truthful) {
-      return;
-    }
-    FUZZ_CHECK(replica_.has_model() && chunk.version == replica_.version() + 1);
-    if (chunk.block_index == 0 && chunk.first_value == 0) {
-      FUZZ_CHECK(replica_.begin_record() == Status::kOk);
-    }
-    const Encoding encoding = static_cast<Encoding>(chunk.encoding);
-    std::vector<Real> values(piece_value_count(encoding, chunk.values.size));
-    FUZZ_CHECK(decode_values(encoding, values.size(), chunk.values.bytes, chunk.values.size, values.data()) ==
-               Status::kOk);
-    FUZZ_CHECK(replica_.add_to_record(direction_spec(parameters_, chunk.base_version, chunk.owner), chunk.first_value,
-                                      static_cast<uint32_t>(values.size()), values.data(),
-                                      memory_.arena) == Status::kOk);
-    if (chunk.block_index + 1 == chunk.block_count && chunk.first_value + values.size() == chunk.value_count) {
-      FUZZ_CHECK(replica_.finish_record(parameters_.direction_count, chunk.step_scale, memory_.arena) == Status::kOk);
-      FUZZ_CHECK(replica_.digest() == chunk.digest);
-    }
-  }
-
-  void receive_snapshot(const gs_SnapshotChunk& chunk) {
-    FUZZ_CHECK(chunk.total == 4 * parameters_.shape.size());
-    std::memcpy(reinterpret_cast<uint8_t*>(replica_.begin_snapshot()) + chunk.offset, chunk.values.bytes,
-                chunk.values.size);
-    if (chunk.offset + chunk.values.size == chunk.total) {
-      replica_.adopt_snapshot(chunk.version);
-      FUZZ_CHECK(replica_.digest() == chunk.digest);
-    }
-  }
-
-  const RunParameters& parameters_;
-  TestArena memory_;
-  Replica replica_;
-  uint32_t index_ = 0;
-  gs_Task task_ = {};
-};
-
 // ---- The shell around the coordinator ----------------------------------------------------------------------------
 
 class World {
@@ -534,7 +151,7 @@ class World {
       case CoordinatorMove::kResend:
         return resend(device());
       case CoordinatorMove::kRefuse:
-        return transmit_spoilt(device(), &Device::refusal);
+        return transmit_spoilt(device(), &FuzzDevice::refusal);
       case CoordinatorMove::kStatus:
         return transmit(device(), status_report());
       case CoordinatorMove::kRaw: {
@@ -595,7 +212,7 @@ class World {
     waiting_.clear();
     waiting_size_ = 0;
     sessions_.clear();
-    for (Device& each : devices_) {
+    for (FuzzDevice& each : devices_) {
       each.session = 0;
       each.has_hello = false;
     }
@@ -775,7 +392,7 @@ class World {
     if (found == sessions_.end()) {
       return;
     }
-    Device& owner = devices_[found->second];
+    FuzzDevice& owner = devices_[found->second];
     if (owner.session == session) {
       owner.session = 0;
       owner.has_hello = false;
@@ -811,7 +428,7 @@ class World {
     }
   }
 
-  void transmit_spoilt(uint32_t index, DeviceMessage (Device::*make)() const) {
+  void transmit_spoilt(uint32_t index, DeviceMessage (FuzzDevice::*make)() const) {
     DeviceMessage message = (devices_[index].*make)();
     spoil(in_, in_.byte(), message);
     transmit(index, message);
@@ -906,13 +523,13 @@ class World {
   FuzzInput& in_;
   const RunParameters parameters_;
   const bool is_disk_fast_;
-  Disk disk_;
+  FuzzDisk disk_;
   std::deque<JournalRecord> waiting_;  // on their way to the disk
   size_t waiting_size_ = 0;
   bool is_storage_failed_ = false;
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::string> names_;
-  std::deque<Device> devices_;
+  std::deque<FuzzDevice> devices_;
   std::set<uint32_t> revoked_;
   std::map<SessionId, uint32_t> sessions_;  // device
   SessionId last_session_ = 0;

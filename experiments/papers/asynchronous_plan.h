@@ -1,0 +1,90 @@
+// What X14 compares: the speeds of devices, the rules of the server, the plan of each workload, and the keys of cases.
+#ifndef GRADSTREAM_EXPERIMENTS_PAPERS_ASYNCHRONOUS_PLAN_H_
+#define GRADSTREAM_EXPERIMENTS_PAPERS_ASYNCHRONOUS_PLAN_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "experiments/harness/experiment.h"
+#include "experiments/workloads/data_network.h"
+#include "server/run/run_parameters.h"
+
+namespace gradstream {
+
+inline constexpr uint32_t kAsyncStepCount = 400;         // server steps of the rules
+inline constexpr uint32_t kAsyncEarly = 50;              // where the rules are compared first
+inline constexpr uint32_t kAsyncSeedCount = 6;           // of every rule
+inline constexpr uint32_t kAsyncReferenceSeedCount = 3;  // the first of them, of seed 1, are the reference's
+inline constexpr double kAsyncServerStep = 0.6;
+inline constexpr double kAsyncLocalStep = 0.1;
+
+// How fast the devices are: a minibatch takes 1 / speed.
+
+struct AsyncSpeeds {
+  const char* name;
+  std::array<double, kNetworkDeviceCount> speeds;
+};
+inline constexpr AsyncSpeeds kAsyncSpeeds[] = {{"equal", {1, 1, 1, 1, 1, 1, 1, 1}},
+                                               {"mixed", {1, 1, 1, 1, 0.5, 0.5, 0.25, 0.1}}};
+
+// What stepwise, curve and connection do with a workload.
+struct AsyncPlan {
+  const char* prefix;         // of their keys
+  uint32_t step_count;        // of the server
+  uint32_t epoch_count;       // pairs of epochs in a device's curve task
+  uint32_t stride;            // steps from one measure of a method to the next
+  uint32_t stepwise_every;    // from one saved version to the next
+  uint32_t connection_every;  // from one connection to the next
+  uint32_t part_count;        // of a connection
+  bool is_curve_cheap;        // that the curve costs nothing is a criterion of seed 1; else a claim
+  bool has_run;               // on the real data: that every method learns is a criterion; else a claim
+};
+inline constexpr AsyncPlan kDigitsPlan = {"", 400, 5, 10, 10, 40, 10, true, true};
+// Few steps: one takes a device through all its images, 250 to 2,000 of them, twice.
+inline constexpr AsyncPlan kMnistPlan = {"mnist/", 32, 1, 4, 3, 8, 4, false, true};
+inline constexpr AsyncPlan kFemnistPlan = {"femnist/", 32, 1, 4, 3, 8, 4, false, false};
+
+// A rule of the server.
+struct AsyncRule {
+  const char* name;
+  DelayRule early;
+  DelayRule late;  // from the middle of the run on
+  // Test loss at steps 50 and 400, mean of the reference's three seeds: equal and mixed speeds; 0: none there.
+  double reference[2][2];
+};
+inline constexpr AsyncRule kAsyncRules[] = {
+    {"FedAsync", DelayRule::kFedAsync, DelayRule::kFedAsync, {{1.58, 0.268}, {1.52, 0.306}}},
+    {"ASGD", DelayRule::kAsgd, DelayRule::kAsgd, {{0.505, 0.330}, {0.627, 0.160}}},
+    {"OrthoGrad", DelayRule::kOrthoGrad, DelayRule::kOrthoGrad, {{0.507, 0.294}, {0.628, 0.159}}},
+    {"OrthoPos", DelayRule::kOrthoPos, DelayRule::kOrthoPos, {{1.54, 0.244}, {1.55, 0.424}}},
+    {"OrthoStrict", DelayRule::kOrthoStrict, DelayRule::kOrthoStrict, {{1.21, 0.170}, {1.17, 0.174}}},
+    {"OrthoDyn", DelayRule::kOrthoGrad, DelayRule::kOrthoPos, {{0.507, 0.166}, {0.628, 0.322}}},
+    // The product limits lambda delta o delta to 1, the reference does not: no figure to be held to.
+    {"DC-ASGD", DelayRule::kDcAdaptive, DelayRule::kDcAdaptive, {{0, 0}, {0, 0}}}};
+
+// OrthoDyn that switches by a statistic of its updates, not at the middle of the run; of `rules` alone.
+struct AsyncSwitch {
+  const char* name;
+  DelaySwitchBy by;
+  double at;
+};
+inline constexpr AsyncSwitch kAsyncSwitches[] = {{"OrthoDyn-cosine.2", DelaySwitchBy::kCosine, 0.2},
+                                                 {"OrthoDyn-cosine.4", DelaySwitchBy::kCosine, 0.4},
+                                                 {"OrthoDyn-drift3", DelaySwitchBy::kDriftRatio, 3}};
+
+// By its name, one of kAsyncRules.
+const AsyncRule& async_rule(const std::string& name);
+
+// The first of the seeds that a request covers, kAsyncSeedCount of them.
+uint32_t first_async_seed(const Request& request);
+
+// Keys of cases. A rule is named alike in rules/ and stepwise/, so that it looks the same in both pictures.
+std::string async_rule_key(const AsyncSpeeds& speeds, const std::string& rule, uint32_t seed);
+std::string async_stepwise_key(const AsyncPlan& plan, const AsyncSpeeds& speeds, const char* rule, uint32_t seed);
+std::string async_method_key(const AsyncPlan& plan, const AsyncSpeeds& speeds, const std::string& method);
+std::string async_connection_key(const AsyncPlan& plan, bool by_curve);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_EXPERIMENTS_PAPERS_ASYNCHRONOUS_PLAN_H_

@@ -1,0 +1,48 @@
+// What a simulated fleet is asked to be, and the run that it trains.
+#ifndef GRADSTREAM_SIM_SIM_PARAMETERS_H_
+#define GRADSTREAM_SIM_SIM_PARAMETERS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "server/run/run_parameters.h"
+
+namespace gradstream {
+
+struct SimOptions {
+  uint32_t device_count = 4;
+  uint32_t round_count = 8;
+  uint32_t seed = 1;
+  StreamKind stream = StreamKind::kScalarStream;
+  bool uploads_means = false;  // tangents are the mean gradients of solver projection (A10), not RFedAGS's
+  CorrectionForm correction_form = CorrectionForm::kLocal;  // of solver projection
+  bool memory_weighs_samples = false;                       // a memory's w_i are N_i / N, not 1/n; not under scheme 2
+  Encoding encoding = Encoding::kF32;                       // of uploads and, but with a memory, records
+  bool error_feedback = false;                              // of tangents that are not in f32
+  bool is_product = false;                                  // of several manifolds, not Stiefel alone
+  bool is_grassmann = false;                                // the subspaces of those Stiefel points
+  bool is_fixed_rank = false;                               // matrix completion at rank 2
+  uint32_t fault_bits = 0;                                  // bit n: Fault n may happen
+  bool has_stragglers =
+      false;              // close early, weigh late updates, accept partial work: the digest depends on the schedule
+  bool is_timed = false;  // with stragglers: each device's steps by its step time
+  // No rounds: a version with every so many updates, tangents by rule asgd; the digest depends on the schedule. 0:
+  // rounds
+  uint32_t buffer_size = 0;
+  ProximalForm proximal_form = ProximalForm::kGeodesic;  // another: a proximal term in every loss
+  SolverId tangent_solver = SolverId::kGradientStream;   // of tangent streams
+  Participation participation = Participation::kAll;
+  float weight_share_max = 1;  // as the run's; below 1 not with a memory, nor solver svrg
+  bool plants_double_fold = false;
+  bool plants_step = false;  // the server's step is another than the run's
+  void (*on_log)(uint64_t now_ms, const char* who, const std::string& text) = nullptr;
+};
+
+// The run that every schedule of these options trains: trigger all and fixed K, so that its last digest is one, unless
+// the options ask for stragglers.
+RunParameters sim_parameters(const SimOptions& options);
+bool has_one_digest(const SimOptions& options);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SIM_SIM_PARAMETERS_H_
