@@ -10,5 +10,8 @@ function(gs_add_googletest)
   set(BUILD_GMOCK ON)
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O0")  # compiled once a preset, run for seconds
   add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+  foreach(target gtest gtest_main gmock gmock_main)
+    gs_layout(${target})
+  endforeach()
 endfunction()
 gs_add_googletest()

@@ -3,6 +3,7 @@
 #   gs_runtime_flags(target)   code that also runs on a board: runtime, firmware, boards
 #   gs_host_flags(target)      code of the host: server, sim
 #   gs_test_flags(target)      tests, benchmarks
+#   gs_layout(target)          code of others that the library's code is linked with; the three above call it
 #   gs_shell_sources(file...)  sources of this folder that wrap a library of templates around what others compute
 
 set(CMAKE_CXX_STANDARD 20)
@@ -11,22 +12,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# Replicas compare their models bit for bit, so no compiler may fuse a multiplication with an addition, in any target.
-add_compile_options(-ffp-contract=off)
-
 # An image must not depend on where it was built, and its asserts name files from the root.
 if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
   add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
-endif()
-
-# runtime/base/config.h leaves out what only hosts call.
-if(GS_BARE_METAL)
-  add_compile_definitions(GS_BARE_METAL=1)
-endif()
-
-# Without key exchange: cmake/mbedtls_config_board.h and firmware/ read it.
-if(GS_PSK_KE_ONLY)
-  add_compile_definitions(GS_PSK_KE_ONLY=1)
 endif()
 
 if(GS_SANITIZE)
@@ -43,8 +31,25 @@ endif()
 
 set(GS_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wundef -Werror)
 
+# What decides bits and the layout of types goes with the target to all that link it, a user's files among them.
+function(gs_layout target)
+  # Replicas compare their models bit for bit, so no compiler may fuse a multiplication with an addition.
+  # runtime/base/no_contraction.h asks whether the flag is there.
+  target_compile_options(${target} BEFORE PUBLIC -ffp-contract=off)
+  target_compile_definitions(${target} PUBLIC GS_CONTRACTION_OFF=1)
+  # runtime/base/config.h leaves out what only hosts call.
+  if(GS_BARE_METAL)
+    target_compile_definitions(${target} PUBLIC GS_BARE_METAL=1)
+  endif()
+  # Without key exchange: cmake/mbedtls_config_board.h and firmware/ read it.
+  if(GS_PSK_KE_ONLY)
+    target_compile_definitions(${target} PUBLIC GS_PSK_KE_ONLY=1)
+  endif()
+endfunction()
+
 # Includes name their folder from the project's root: "runtime/base/status.h".
 function(gs_common target)
+  gs_layout(${target})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${GS_WARNINGS}>)
 endfunction()

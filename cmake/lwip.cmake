@@ -13,6 +13,7 @@ add_library(gs_lwip STATIC
   ${lwip_sources}
   ${PROJECT_SOURCE_DIR}/boards/ethernet/lwipopts.h
   ${PROJECT_SOURCE_DIR}/boards/ethernet/arch/cc.h)
+gs_layout(gs_lwip)
 target_include_directories(gs_lwip SYSTEM PUBLIC ${GS_LWIP}/include ${PROJECT_SOURCE_DIR}/boards/ethernet)
 # Apart from the other C code, so that `./run footprint` can tell what the network takes.
 target_compile_options(gs_lwip PRIVATE -fno-lto)

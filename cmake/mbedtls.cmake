@@ -38,6 +38,12 @@ function(gs_add_mbedtls)
     add_subdirectory(${everest} ${PROJECT_BINARY_DIR}/everest EXCLUDE_FROM_ALL SYSTEM)
   endif()
   add_subdirectory(${PROJECT_SOURCE_DIR}/third_party/mbedtls ${PROJECT_BINARY_DIR}/mbedtls EXCLUDE_FROM_ALL SYSTEM)
+  # Its structures stand in ours, and its configuration reads our definitions.
+  foreach(target mbedtls mbedx509 mbedcrypto everest p256m)
+    if(TARGET ${target})
+      gs_layout(${target})
+    endif()
+  endforeach()
   # The header is part of a preprocessor definition, so the dependency scan finds it; nothing else to declare.
 endfunction()
 gs_add_mbedtls()

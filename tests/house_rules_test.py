@@ -399,6 +399,19 @@ def formatted(tree: Tree) -> Iterator[Violation]:
                 yield Violation("format", FORMAT_FILE, 1, "clang-format", f"it failed: {said.strip()}")
 
 
+# ---- Arithmetic of which every replica has the same bits ----
+
+NO_CONTRACTION = "runtime/base/no_contraction.h"
+
+
+def no_contraction(tree: Tree) -> Iterator[Violation]:
+    for path in tree.select("runtime/", "server/rules/", ends=(".cc",)):
+        directive = re.search(r"^[ \t]*#", tree.stripped(path), re.M)
+        first = tree.stripped(path).count("\n", 0, directive.start()) + 1 if directive else 1
+        if (first, NO_CONTRACTION, True) not in tree.includes(path):
+            yield Violation("no_contraction", path, first, "", f'its first line of code: #include "{NO_CONTRACTION}"')
+
+
 # ---- One name, one header ----
 
 NAMING = ("runtime/", "server/", "sim/", "firmware/", "boards/", "experiments/")
@@ -531,7 +544,7 @@ def leftovers(tree: Tree) -> Iterator[Violation]:
 
 
 RULES = (include_arrows, pure_coordinator, runtime_headers, device_words, line_length, function_length, formatted,
-         one_name, dead_files, stem_tests, leftovers)
+         no_contraction, one_name, dead_files, stem_tests, leftovers)
 
 
 # ---- Exceptions ----
@@ -557,30 +570,35 @@ def check(tree: Tree, rules: tuple = RULES) -> list:
 
 # ---- The checker's own test ----
 
+EXACT = f'#include "{NO_CONTRACTION}"\n'
 GOOD = {
     "CMakeLists.txt": "add_library(a runtime/base/a.cc runtime/wire/codec.cc server/coordinator/coordinator.cc "
                       "sim/sim.cc)\n",
-    "tests/runtime/CMakeLists.txt": "gs_test(a gs_runtime)\ngs_test(codec)\n",
+    "tests/runtime/CMakeLists.txt": "gs_test(a gs_runtime)\ngs_test(codec)\ngs_test(no_contraction)\n",
     "tests/server/CMakeLists.txt": "gs_test(coordinator)\n",
     "runtime/base/a.h": "#include <cstdint>\n// new and try in a comment\n",
-    "runtime/base/a.cc": '#include "runtime/base/a.h"\nstruct A { A(const A&) = delete; };\n'
-                         'const char* text = "malloc";\n',
-    "runtime/wire/codec.cc": '#include "proto/gradstream.pb.h"\n',
+    "runtime/base/a.cc": '// #\n' + EXACT + '#include "runtime/base/a.h"\n'
+                         'struct A { A(const A&) = delete; };\nconst char* text = "malloc";\n',
+    "runtime/base/no_contraction.h": "",
+    "runtime/wire/codec.cc": EXACT + '#include "proto/gradstream.pb.h"\n',
     "server/coordinator/coordinator.h": '#include "runtime/base/a.h"\n',
     "server/coordinator/coordinator.cc": '#include "server/coordinator/coordinator.h"\n',
     "sim/sim.cc": '#include "server/coordinator/coordinator.h"\n',
     "tests/runtime/a_test.cc": '#include "runtime/base/a.h"\n#include <vector>\n',
     "tests/runtime/codec_test.cc": "",
+    "tests/runtime/no_contraction_test.cc": "",
     "tests/server/coordinator_test.cc": "",
 }
 FORMATTED = {
-    FORMAT_FILE: "BasedOnStyle: Google\n",
-    "runtime/base/a.cc": '#include "runtime/base/a.h"\nstruct A {\n  A(const A&) = delete;\n};\n'
+    FORMAT_FILE: "BasedOnStyle: Google\nIncludeCategories:\n  - {Regex: no_contraction, Priority: -1}\n"
+                 "  - {Regex: ^<, Priority: 1}\n  - {Regex: ^, Priority: 2}\n",
+    "runtime/wire/codec.cc": EXACT + '\n#include "proto/gradstream.pb.h"\n',
+    "runtime/base/a.cc": EXACT + '\n#include "runtime/base/a.h"\nstruct A {\n  A(const A&) = delete;\n};\n'
                          'const char* text = "malloc";\n',
     "tests/runtime/a_test.cc": '#include "runtime/base/a.h"\n\n#include <vector>\n',
 }
 LONG_BODY = "  int a;\n" * 70
-BASE_H = '#include "runtime/base/a.h"\n'
+BASE_H = EXACT + '#include "runtime/base/a.h"\n'
 
 # (rule, item, files to add or to replace)
 PLANTED = [
@@ -653,6 +671,11 @@ PLANTED = [
     ("format", "", {"runtime/base/a.cc": BASE_H + "int  a;\n"}),
     ("format", "", {"tests/runtime/a_test.cc": '#include <vector>\n#include "runtime/base/a.h"\n'}),
     ("format", "", {"firmware/f.h": "struct A\n{\n};\n"}),
+    ("no_contraction", "", {"runtime/base/a.cc": '#include "runtime/base/a.h"\n'}),
+    ("no_contraction", "", {"runtime/base/a.cc": '#include "runtime/base/a.h"\n' + EXACT}),
+    ("no_contraction", "", {"runtime/base/a.cc": "#if 0\n" + EXACT + "#endif\n"}),
+    ("no_contraction", "", {"runtime/training/y.cc": "/*\n" + EXACT + "*/\n"}),
+    ("no_contraction", "", {"server/rules/fold.cc": "int a;\n"}),
     ("one_name", "A", {"runtime/base/a.h": "namespace gradstream {\nclass A : B {};\n}\n",
                        "server/x.h": "namespace gradstream {\ninline int f() { return 1; }\nstruct A {};\n}\n"}),
     ("one_name", "A", {"runtime/base/a.h": "enum class A : uint8_t { kB };\n", "sim/x.h": "union A { int a; };\n"}),
@@ -680,7 +703,8 @@ PLANTED = [
 
 NOT_PLANTED = [
     {},
-    {"tests/runtime/CMakeLists.txt": "foreach(stem a\n    codec)\n  gs_test(${stem} gs_runtime)\nendforeach()\n"},
+    {"tests/runtime/CMakeLists.txt": "foreach(stem a codec\n    no_contraction)\n"
+                                     "  gs_test(${stem} gs_runtime)\nendforeach()\n"},
     {"server/x.cc": "int f() {\n" + "  int a;\n" * 68 + "}\nint g() {\n" + "  int a;\n" * 68 + "}\n",
      "CMakeLists.txt": GOOD["CMakeLists.txt"] + "add_library(x server/x.cc)\n",
      "tests/server/x_test.cc": "",

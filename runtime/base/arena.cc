@@ -1,3 +1,5 @@
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/arena.h"
 
 #include <cstring>

@@ -1,5 +1,7 @@
 // What the client does next, and what becomes of a session. Its other parts: client_send.cc the messages to the server,
 // client_receive.cc those from it, client_task.cc runs, models and tasks, client_save.cc what survives a reset.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/link/client.h"
 
 #include "runtime/base/config.h"

@@ -1,4 +1,6 @@
 // What the client makes of the server's messages. Anything that does not belong here ends the session.
+#include "runtime/base/no_contraction.h"
+
 #include <bit>
 
 #include "runtime/base/config.h"

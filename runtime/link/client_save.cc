@@ -7,6 +7,8 @@
 //
 // Words as the processor keeps them: only the image that wrote a state reads it again, and only the identity that it
 // was written under continues it. What another one did is no answer to this one's tasks, whatever their numbers.
+#include "runtime/base/no_contraction.h"
+
 #include <bit>
 #include <cstring>
 

@@ -1,4 +1,6 @@
 // What the client says to the server.
+#include "runtime/base/no_contraction.h"
+
 #include <cstring>
 
 #include "runtime/base/config.h"

@@ -1,4 +1,6 @@
 // The run that the client takes part in, its model, and the tasks it is given.
+#include "runtime/base/no_contraction.h"
+
 #include <iterator>
 
 #include "runtime/base/config.h"

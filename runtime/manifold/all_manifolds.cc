@@ -1,4 +1,6 @@
 // The list of every table, apart from manifold.cc so that only hosts that ask for it link them all.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {

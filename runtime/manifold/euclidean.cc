@@ -1,5 +1,7 @@
 // Euclidean space, rows x cols matrices. Retraction x + v (its exponential), transport the identity (parallel),
 // distance |y - x|.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 

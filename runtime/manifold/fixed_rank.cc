@@ -14,6 +14,8 @@
 // transport        projection to T_Y, whatever Y's representative
 // distance         |X - Y|, chordal: there is no closed geodesic distance
 // Everything with + - * / sqrt only: reproducible. No exp_map, no log_map.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/manifold/fixed_rank.h"
 
 #include <cmath>

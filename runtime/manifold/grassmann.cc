@@ -18,6 +18,8 @@
 //                  to second order along a chain of polar retractions. Both are there for comparison, because they
 //                  depend on the representative
 // distance         the norm of the principal angles, atan2(sine, cosine): accurate for small and for large ones
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 #include <limits>
 

@@ -13,6 +13,8 @@
 //
 // Differences of time coordinates are taken from the space parts, x0 - y0 = (xs - ys)'(xs + ys) / (x0 + y0). Reason:
 // the naive form loses all digits of near points far from the origin in float.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 
 #include "runtime/base/products.h"

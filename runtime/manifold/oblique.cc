@@ -7,6 +7,8 @@
 // inverse_retract  of the projection y / (x'y) - x, where x'y > 0 in every column; of the exponential log_map
 // transport        parallel, the default: along the minimal geodesic of each column, isometric; or projection to T_Y
 // distance         geodesic: the norm of the columns' angles
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 #include <limits>
 

@@ -5,6 +5,8 @@
 //
 // random_point draws part k from the stream of the key with its owner raised by k. A product inside a product is
 // refused: list its parts instead.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 
 #include "runtime/manifold/manifold.h"

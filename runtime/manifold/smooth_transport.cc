@@ -1,3 +1,5 @@
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/manifold/smooth_transport.h"
 
 #include "runtime/base/equations.h"

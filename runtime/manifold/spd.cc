@@ -14,6 +14,8 @@
 // distance         |log B|
 //
 // A point that lost definiteness, whether it came in or would go out, is refused with kSingular.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 #include <limits>
 

@@ -5,6 +5,8 @@
 // exp_map, log_map cos|v| x + sin|v| / |v| v and d p / |p|, p = proj_x(y - x); libm
 // transport        parallel along the minimal geodesic, u - (y'u) / (1 + x'y) (x + y); isometric, no trigonometry
 // distance         geodesic, 2 asin(|y - x| / 2): accurate for near points, where acos(x'y) is not
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 #include <limits>
 

@@ -17,6 +17,8 @@
 //                  jumps where a sign of a QR changes, and trained worse (docs/algorithms.md): for comparison only
 // distance         norm of the inverse retraction, for polar and qr that of polar: d (1 + O(d^2)) for the geodesic
 //                  distance d
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,6 @@
 // Brockett's cost. The matrices of a batch are added first: one product with x serves all of them.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
 

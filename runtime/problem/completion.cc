@@ -1,4 +1,6 @@
 // Matrix completion on the fixed-rank manifold: a few known entries of a large matrix, each device its own.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"

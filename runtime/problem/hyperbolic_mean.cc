@@ -4,6 +4,8 @@
 //   q = |z - x|_L^2 = |zs - xs|^2 - dt^2
 //   d = 2 asinh(sqrt(q) / 2)
 //   log_x(z) = d / |w|_L w with w = (z - x) - (q / 2) x and |w|_L = sqrt(q (1 + q / 4))
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
 

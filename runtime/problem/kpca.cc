@@ -1,5 +1,7 @@
 // k-PCA. A sample is read once for each evaluation, and its products with four columns at a time stay in registers.
 // Reason: on a Cortex-M4F the loads of x dominate, so that four columns cost little more than one.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
 

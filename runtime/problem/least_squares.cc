@@ -1,4 +1,6 @@
 // Least squares with one or more outputs.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
 

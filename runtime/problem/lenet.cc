@@ -1,5 +1,7 @@
 // LeNet-5's shape: two convolutions with means of 2 x 2 after each, then a perceptron; one sample at a time. A
 // convolution adds whole rows of its input, so that the inner loop runs over neighbours in memory.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/problem/perceptron.h"
 

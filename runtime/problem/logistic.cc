@@ -1,5 +1,7 @@
 // Logistic regression with two classes (one column) or more (softmax). One column is softmax too: class 0 has the fixed
 // score 0 and stands in front of the column's.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"
 

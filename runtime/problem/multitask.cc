@@ -2,6 +2,8 @@
 // neither X' X nor the task stands in memory, and the cost is a sum of squares that cancels nothing. w comes from the
 // triangular factor of (X u; sqrt(2 lambda) I), which takes the rows one by one (Givens). Reason: the normal equations
 // square the condition, and make a school's features with a small ridge singular to float.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 #include <limits>
 

@@ -1,5 +1,7 @@
 // Multilayer perceptron: forward through the layers, then the error back through them. The weights' rows are read as
 // they stand in memory.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/problem/perceptron.h"
 
 #include "runtime/base/products.h"

@@ -1,5 +1,7 @@
 // Frechet mean on SPD matrices. With R = x^(-1/2), from the eigenvectors of x, and the eigenvectors P and eigenvalues l
 // of R Z R: d(x, Z)^2 = sum ln(l)^2 and x^(-1) log_x(Z) x^(-1) = R (P diag(ln l) P') R.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/equations.h"
 #include "runtime/base/products.h"
 #include "runtime/problem/problem.h"

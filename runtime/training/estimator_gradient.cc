@@ -1,4 +1,6 @@
 // The analytic gradient: first-order counterpart of the projection estimator (A10), and what RFedAGS uses (A1).
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/training/estimator.h"
 

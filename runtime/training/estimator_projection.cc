@@ -3,6 +3,8 @@
 //
 // A direction of signs is drawn for each evaluation and again for the sum, because its bits cost less than the tensor
 // that would keep them. A direction of the sphere, which only hosts have, is drawn once and kept.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 
 #include "runtime/base/products.h"

@@ -1,6 +1,8 @@
 // The projection estimator with its normal part taken off: proj_z(G), G of A8 (one-sided). The normal part of G is pure
 // noise. Without it the variance is smaller (by (dimension - 1) / (pr - 1) about), but P_M removes it from a step to
 // first order anyway. The projection at z destroys the scalar form, so that an upload is a TangentBlock (E18).
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/training/estimator.h"
 
 namespace gradstream {

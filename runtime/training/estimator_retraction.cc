@@ -3,6 +3,8 @@
 // with the run's retraction R. G is tangent. The directions depend on z, so that no one else can rebuild G from its
 // scalars: it travels as a TangentBlock. |u_j| is about sqrt(dimension): at equal mu the displacement, and with it the
 // floor, is larger than that of the projection estimator, whose directions have norm 1.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 
 #include "runtime/base/products.h"

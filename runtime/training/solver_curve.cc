@@ -5,6 +5,8 @@
 //   uploads (th - X, phi - X), phi with the last M.
 // A step is both epochs, so that a part of the steps is complete. gamma is task.curvature. The end point's Adam goes on
 // from epoch to epoch; d does too, its moments do not.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 
 #include "runtime/base/products.h"

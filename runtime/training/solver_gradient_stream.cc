@@ -3,6 +3,8 @@
 // With a proximal term (task.proximal) grad is that of f + mu/2 d(x, X)^2.
 // A retraction is made only when the next step needs it, so that K steps cost K - 1 retractions and K - 1 transports.
 // The stream of a part of the steps is complete at any time.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/training/proximal.h"
 #include "runtime/training/solver.h"

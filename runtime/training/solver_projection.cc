@@ -1,6 +1,8 @@
 // Local work of zeroth-order federated learning by projection and of its first-order counterpart:
 //   zhat = z = X;  each step: G = estimate at z;  zhat <- zhat - eta (G + c);  z <- P_M(zhat)     (A9, A10; 003 Alg. 1)
 // What leaves the device does not contain zhat: the scalars G is made of, or the mean of the G.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/training/solver.h"
 

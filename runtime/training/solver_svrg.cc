@@ -8,6 +8,8 @@
 //
 // The first step needs no gradient of its own, because v = g at x = X. So K steps cost K gradients over all samples,
 // and one more with a curvature. Steps after x_l are counted and not done.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/training/secant.h"
 #include "runtime/training/solver.h"

@@ -3,6 +3,8 @@
 // L is the inverse of the server's R. Where the path takes the same R (task.local_retraction), one step gives the very
 // zeta of RFedAGS, and the server's step is the same. The lift L_X is made once the steps may be the last ones: after
 // every step from steps_min on.
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/base/products.h"
 #include "runtime/training/proximal.h"
 #include "runtime/training/solver.h"

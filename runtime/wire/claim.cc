@@ -1,3 +1,5 @@
+#include "runtime/base/no_contraction.h"
+
 #include "runtime/wire/claim.h"
 
 #include <cstring>

@@ -4,6 +4,8 @@
 //   add -> kept updates          finish: weights -> cap_weights() -> the inner rule -> its record
 //
 // Memory: the updates of one version, at most a fold's. Inner rules are those without a state beyond a version.
+#include "runtime/base/no_contraction.h"
+
 #include <utility>
 
 #include "server/rules/aggregator.h"

@@ -11,6 +11,8 @@
 // The state that goes from version to version is moments, velocity and how often each device took part. It follows from
 // the updates in the journal's order, so that recovery has it again. The switch to late_delay_rule by a statistic
 // stands in the versions' records.
+#include "runtime/base/no_contraction.h"
+
 #include <algorithm>
 #include <map>
 

@@ -2,6 +2,8 @@
 // base model,
 //   X <- R_X(eta_g K_eff mean),      mean and K_eff as server/rules/tangent_fold.h
 // The devices' steps are inside zeta.
+#include "runtime/base/no_contraction.h"
+
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"
 

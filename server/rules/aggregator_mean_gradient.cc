@@ -2,6 +2,8 @@
 //   d = sum_i W_i Gbar_i / sum_i W_i;  X <- P_M(X - eta_g eta_k K_eff d),  K_eff = sum W k / sum W
 // A late Gbar_i needs no transport: P_M takes its normal part off. Where devices correct themselves (`local`), d goes
 // down beside X.
+#include "runtime/base/no_contraction.h"
+
 #include <cmath>
 #include <limits>
 

@@ -14,6 +14,8 @@
 // the share times w_i, rounded; h is the sum of the coefficients times their signs. The number that is taken out of h
 // is the very number that was put in, so that h has no drift and does not depend on any order. A device may have two
 // updates in a version, a late one and then one on time: the second replaces the first.
+#include "runtime/base/no_contraction.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -2,6 +2,8 @@
 //   coefficient[b, owner][t, j] = sum_i W_i s_i[t, j] / k_i / sum_i W_i       one block for each base version and owner
 //   X <- P_M(X - eta_g eta_k K_eff (pr / m) sum_blocks sum_{t,j} coefficient u),   K_eff = sum_i W_i k_i / sum_i W_i
 // All blocks share one denominator. Late scalars need no transport: their directions are ambient.
+#include "runtime/base/no_contraction.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>

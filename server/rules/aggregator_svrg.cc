@@ -7,6 +7,8 @@
 //
 // Kept from round to round: the models and mean gradients of this round and the one before. All of it comes from the
 // records of the anchor phases, so that recovery has it again.
+#include "runtime/base/no_contraction.h"
+
 #include <algorithm>
 
 #include "runtime/base/products.h"

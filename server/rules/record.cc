@@ -1,3 +1,5 @@
+#include "runtime/base/no_contraction.h"
+
 #include "server/rules/record.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+#include "runtime/base/no_contraction.h"
+
 #include "server/rules/tangent_fold.h"
 
 #include "server/run/participation.h"
