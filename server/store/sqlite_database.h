@@ -102,30 +102,35 @@ class SqliteDatabase {
   friend class Transaction;
   friend class Use;
 
-  StoreStatus connect(const SqliteOptions& options);
+  // Opening.
   StoreStatus prepare_file(const SqliteOptions& options);
+  StoreStatus connect(const SqliteOptions& options);
   StoreStatus use_wal();
   StoreStatus check_pages();
   StoreStatus check_format(bool* is_new);
   StoreStatus make_schema();
   StoreStatus check_schema(const SqliteOptions& options);
   StoreStatus migrate(int64_t version);
+
+  // The fleet, in fleet_tables.cc.
+  StoreStatus insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms, bool* added);
   StoreStatus find_device_state(const std::string& name, std::optional<DeviceState>* out);
   StoreStatus judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
                           ClaimOutcome* out, DeviceState* state);
   StoreStatus insert_claimed(uint32_t id, const EnrolledDevice& row, uint64_t now_ms);
-  StoreStatus insert_device(const EnrolledDevice& row, uint64_t index, uint64_t now_ms, bool* added);
-  StoreStatus execute(const char* sql);
-  // One transaction that changes the fleet or the runs, and counts itself. What body() returns beside kOk takes it
-  // back.
+
+  // What all tables need. `what` is a verb and its object, for the sentence.
+  // change() is one transaction that changes the fleet or the runs, and counts itself. If body() does not return kOk,
+  // it is taken back.
   StoreStatus change(const std::function<StoreStatus()>& body);
+  StoreStatus execute(const char* sql);
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence);
   const char* remedy_of(StoreStatus status) const;
 
   sqlite3* connection_ = nullptr;
-  std::map<const char*, sqlite3_stmt*> statements_;
+  std::map<const char*, sqlite3_stmt*> statements_;  // prepared, by the address of their text
   std::string path_;
   std::string name_;  // of the file in errors
   std::string error_;

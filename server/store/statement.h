@@ -22,6 +22,7 @@ StoreStatus status_of(int sqlite_code);
 // SQLite: columns from 0, parameters from 1.
 class Use {
  public:
+  // sql: a literal. Its address finds the statement that an earlier use has prepared.
   Use(SqliteDatabase& database, const char* sql) {
     sqlite3_stmt*& cached = database.statements_[sql];
     if (cached == nullptr) {
