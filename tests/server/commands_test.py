@@ -26,6 +26,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPERATING = ROOT / "docs" / "operating.md"
+COUNTER_HEADERS = ("link/shell_counters.h", "watch/watch.h")
 PROMTOOL = ROOT / "third_party" / "prometheus" / "promtool"
 PROGRAM = None
 CLIENT = None
@@ -207,7 +208,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(server.stop(), OK)
 
     def test_the_document_tells_every_exit_code(self):
-        source = (ROOT / "server" / "commands.h").read_text()
+        source = (ROOT / "server" / "program" / "commands.h").read_text()
         codes = re.findall(r"(?m)^  kExit\w+ = (\d+),", source)
         said = re.findall(r"(?m)^  (\d+)  (.+)$", self.run_program("--help"))
         self.assertEqual([code for code, _ in said], codes)
@@ -273,7 +274,9 @@ class Commands(unittest.TestCase):
             self.assertRegex(self.config.read_text(), rf"(?m)^{key} = ")
 
     def test_the_document_tells_every_event(self):
-        sources = "".join(path.read_text() for path in sorted((ROOT / "server").glob("*.cc")))
+        sources = "".join(path.read_text() for path in sorted((ROOT / "server").rglob("*.*"))
+                          if path.suffix in (".cc", ".h"))
+        sources = re.sub(r"(?m)^ *//.*$", "", sources)  # an example in a comment is no event
         events = set(re.findall(r'log(?:_event|_cap|_refusal)?\(\s*(?:LogLevel::k\w+,\s*)?"([a-z_]+)"', sources))
         events |= set(re.findall(r'RunEvent::k\w+\s*\? "(\w+)"', sources)) | {"run_stopped"}
         self.assertGreater(len(events), 30)
@@ -1069,7 +1072,8 @@ retry_max_ms = 5
                    for path in sorted((ROOT / folder).rglob("*.cc"))
                    if re.search(r"system_clock|CLOCK_REALTIME|\btime\(", path.read_text())]
         self.assertEqual(readers, ["commands.cc", "server.cc"])
-        self.assertEqual((ROOT / "server" / "server.cc").read_text().count("system_clock"), 1, "once, at the start")
+        server = (ROOT / "server" / "program" / "server.cc").read_text()
+        self.assertEqual(server.count("system_clock"), 1, "once, at the start")
 
     def http(self, port, path, headers=None):
         """Status and text of a GET."""
@@ -1150,7 +1154,7 @@ retry_max_ms = 5
         later = {"gradstream_version_timestamp_seconds", "gradstream_round_loss"}  # of the first round that closes
         told = set(re.findall(r"(?m)^\| `(\w+)(?:\{\w+\})?` \|", OPERATING.read_text())) & (there | later)
         self.assertGreater(len(told), 15)
-        sources = "".join((ROOT / "server" / name).read_text() for name in ("shell_counters.h", "watch.h"))
+        sources = "".join((ROOT / "server" / name).read_text() for name in COUNTER_HEADERS)
         counters = {f"gradstream_{key}_total" for key in re.findall(r'visit\("(\w+)"', sources)}
         self.assertEqual((there | later) - counters - told, set(), "metrics that docs/operating.md does not tell")
         self.assertEqual(counters - there, set())
@@ -1173,9 +1177,9 @@ retry_max_ms = 5
 
     def test_the_page_shows_every_refusal_of_a_peer(self):
         counters = set()
-        for header in ("shell_counters.h", "watch.h"):
+        for header in COUNTER_HEADERS:
             counters |= set(re.findall(r'visit\("(\w+)"', (ROOT / "server" / header).read_text()))
-        page = (ROOT / "server" / "page" / "page.js").read_text()
+        page = (ROOT / "server" / "watch" / "page" / "page.js").read_text()
         peers = set(re.findall(r"(?m)^  (\w+): '", re.search(r"const PEERS = \{(.*?)\n\};", page, re.S)[1]))
         # What is no refusal of a peer: work done, bytes, the server's own troubles; updates and tasks have the list of
         # reasons.
