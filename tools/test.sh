@@ -6,7 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C.UTF-8 CTEST_OUTPUT_ON_FAILURE=1
 
 # What the thread sanitizer watches: everything that has threads or talks to a process that has.
-readonly THREADED="store_thread_test sqlite_database_test server_test listener_test session_test http_test \
+readonly THREADED="store_thread_test sqlite_database_test statement_test fleet_rows_test fleet_tables_test \
+run_tables_test journal_table_test database_copy_test database_lock_test server_test keyring_test \
+fleet_follower_test fleet_alarm_test publisher_test watch_feed_test listener_test session_test http_test \
 io_thread_test"
 
 # name | preset to build | its targets (all) | further options of ctest
