@@ -102,9 +102,10 @@ Status polar_in_place(Shape shape, Real* a, const PolarScratch& s) {
   }
 }
 
-// A column of A = QR whose part normal to those before it has less than this share of its square is for Gram-Schmidt:
-// below it the Gram matrix has lost too many digits. And a sum of the other shares up to the second constant bounds the
-// condition of A, its columns scaled to one length, by 1.7, so that one pass is orthonormal to rounding.
+// The normal share of a column of A = QR is the square of its part normal to the columns before it, divided by its own
+// square. Below kNormalShareMin the Gram matrix has lost too many digits, and Gram-Schmidt takes over.
+// If the other shares add up to kNearOrthogonal at most, the condition of A with columns of one length is below 1.7.
+// One pass is then orthonormal to rounding.
 constexpr Real kNormalShareMin = static_cast<Real>(1.0 / 64);
 constexpr Real kNearOrthogonal = static_cast<Real>(1.0 / 16);
 // Reason: the first pass leaves a near-orthonormal matrix, whatever the condition was.
