@@ -35,7 +35,7 @@ class Keyring {
 
   // For the sessions of the server's thread. A lookup is true and fills *out where the identity is one of a device or
   // of a claim, whether it may be used now or not (PskEntry::refusal). It is false where there is none, or where the
-  // database failed, which raises the alarm. It waits for no more than PskLookup allows. The caller wipes the key.
+  // database failed, which raises the alarm. It waits for no more than PskLookup allows.
   PskLookup lookup() { return lookup_in(fleet_); }
   // For `count` further threads with sessions: a lookup for each, with a connection of its own to config.database.
   // Empty, or a sentence. Once, before any of them runs.
