@@ -9,6 +9,7 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
+#include "server/store/database_lock.h"
 #include "server/store/sqlite_database.h"
 
 namespace gradstream {
