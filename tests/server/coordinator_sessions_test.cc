@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/canonical_text.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "server/program/config.h"
+#include "server/run/canonical_text.h"
 #include "server/run/run_parameters.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
