@@ -31,8 +31,10 @@ inline bool is_log_due(uint64_t* last_ms) {
   return true;
 }
 
+// As a configuration writes it: "127.0.0.1:7433", "[::1]:7433".
 inline std::string text_of(const Tcp::endpoint& endpoint) {
-  return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
+  const std::string host = endpoint.address().to_string();
+  return (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
 }
 
 }  // namespace gradstream
