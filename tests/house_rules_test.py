@@ -127,6 +127,8 @@ SHARED_TRAINING = ("runtime/training/curve.h", "runtime/training/encoding.h", "r
                    "runtime/training/stream.h", "runtime/training/task.h")
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
+# The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
+PURE_BASE = ("server/base/fields.h", "server/base/rate_limit.h", "server/base/session_id.h")
 
 # What a room may reach of the project, by an include or by a chain of them: prefixes of paths. Rooms that are not named
 # may reach everything.
@@ -138,13 +140,13 @@ ARROWS = {
     WIRE: (BASE, MANIFOLD, *SHARED_TRAINING, WIRE),
     LINK: (BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK),
     # The client's side of a handshake, as devices link it.
-    "server/program/doctor": SERVER_MAY + ("server/", "runtime/link/certificate.h", "runtime/link/tls.h",
-                                           "runtime/link/transport.h"),
+    "server/program/doctor.": SERVER_MAY + ("server/", "runtime/link/certificate.h", "runtime/link/tls.h",
+                                            "runtime/link/transport.h"),
     "server/base/": (BASE, "server/base/"),
-    "server/run/": SERVER_MAY + ("server/base/", "server/run/"),
-    "server/rules/": SERVER_MAY + ("server/run/", "server/rules/"),
+    "server/run/": SERVER_MAY + (*PURE_BASE, "server/run/"),
+    "server/rules/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/"),
     "server/journal/": (BASE, "server/journal/"),
-    "server/coordinator/": SERVER_MAY + ("server/base/", "server/run/", "server/rules/", "server/journal/",
+    "server/coordinator/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/", "server/journal/",
                                          "server/coordinator/"),
     "server/store/": SERVER_MAY + ("server/base/", "server/journal/", "server/store/"),
     # One check of certificates serves both ends; credentials.h holds what it parses.
@@ -154,9 +156,7 @@ ARROWS = {
                                    "server/watch/", "server/journal/store.h", "server/rules/model_average.h",
                                    "server/run/run_parameters.h"),
     "server/program/": SERVER_MAY + ("server/", "runtime/link/certificate.h"),  # as server/link/credentials.h
-    # The pure rooms of the server, and the three headers of server/base/ that coordinator.h is made of.
-    "sim/": ("runtime/", "sim/", *PURE_ROOMS, "server/base/fields.h", "server/base/rate_limit.h",
-             "server/base/session_id.h"),
+    "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),
     "firmware/": ("runtime/", "boards/", "firmware/"),
 }
@@ -180,9 +180,37 @@ def room_of(path: str) -> str:
     return next((room for room in ARROWS if path.startswith(room)), "")
 
 
+# Folders whose every file stands in a room of ARROWS.
+ROOMED = ("runtime/", "server/")
+INCLUDE_LINE = re.compile(r"^\s*(?:#|%:)\s*(?:include|include_next|import)\b|^\s*import\s*[<\"]")
+PLAIN_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^<>"]+)>|"([^<>"]+)")')
+
+
+def include_forms(tree: Tree) -> Iterator[Violation]:
+    """What the other rules cannot read: an include that is spelt otherwise, or by a path with . or .. in it."""
+    for path in tree.select():
+        text = re.sub(r"/\*.*?\*/", lambda m: " " + "\n" * m[0].count("\n"), tree.files[path], flags=re.S)
+        for number, line in enumerate(text.replace("\\\n", " ").split("\n"), 1):
+            if INCLUDE_LINE.match(line):
+                match = PLAIN_INCLUDE.match(line)
+                name = (match[1] or match[2]) if match else line.strip().split("//")[0].strip()
+                if not match or name.startswith(("./", "../", "/")) or "/./" in name or "/../" in name:
+                    yield Violation("include_form", path, number, name,
+                                    'write #include <path> or "path from the root"')
+
+
+def file_kinds(tree: Tree) -> Iterator[Violation]:
+    """Files that the rules for code would pass over."""
+    for path in tree.files:
+        if re.search(r"\.(cpp|cxx|c\+\+|cppm|ixx|hpp|hxx|hh|h\+\+|inc|inl|ipp|tcc|tpp)$", path):
+            yield Violation("file_kind", path, 1, "", "code ends with .h, .cc or .c, so that the rules read it")
+
+
 def include_arrows(tree: Tree) -> Iterator[Violation]:
     for path in tree.select():
         room = room_of(path)
+        if path.startswith(ROOMED) and not room:
+            yield Violation("no_room", path, 1, "", "ARROWS has no room for it: name the room and what it may reach")
         for line, header, quoted in tree.includes(path):
             if quoted and not is_generated(header) and header not in tree.files:
                 yield Violation("include_path", path, line, header,
@@ -405,7 +433,7 @@ NO_CONTRACTION = "runtime/base/no_contraction.h"
 
 
 def no_contraction(tree: Tree) -> Iterator[Violation]:
-    for path in tree.select("runtime/", "server/rules/", ends=(".cc",)):
+    for path in tree.select("runtime/", "server/rules/", ends=(".cc", ".c")):
         directive = re.search(r"^[ \t]*#", tree.stripped(path), re.M)
         first = tree.stripped(path).count("\n", 0, directive.start()) + 1 if directive else 1
         if (first, NO_CONTRACTION, True) not in tree.includes(path):
@@ -543,8 +571,19 @@ def leftovers(tree: Tree) -> Iterator[Violation]:
                 yield Violation("leftover", path, number, match[0], f"'{match[0]}': do it or file it")
 
 
-RULES = (include_arrows, pure_coordinator, runtime_headers, device_words, line_length, function_length, formatted,
-         no_contraction, one_name, dead_files, stem_tests, leftovers)
+FILE_LINES_MAX, TEST_LINES_MAX = 700, 900  # a file of more lines is two files
+
+
+def file_length(tree: Tree) -> Iterator[Violation]:
+    for path in tree.select(ends=(".h", ".cc")):
+        limit = TEST_LINES_MAX if path.startswith("tests/") else FILE_LINES_MAX
+        lines = tree.files[path].count("\n")
+        if lines > limit:
+            yield Violation("file_length", path, 1, "", f"{lines} lines, at most {limit}")
+
+
+RULES = (include_forms, file_kinds, file_length, include_arrows, pure_coordinator, runtime_headers, device_words,
+         line_length, function_length, formatted, no_contraction, one_name, dead_files, stem_tests, leftovers)
 
 
 # ---- Exceptions ----
@@ -602,6 +641,21 @@ BASE_H = EXACT + '#include "runtime/base/a.h"\n'
 
 # (rule, item, files to add or to replace)
 PLANTED = [
+    ("include_form", "../x/y.h", {"server/run/a.h": "#include <../x/y.h>\n"}),
+    ("include_form", "server/../runtime/problem/p.h", {"server/run/a.h": "#include <server/../runtime/problem/p.h>\n"}),
+    ("include_form", "#include NAME", {"server/run/a.h": "#include NAME\n"}),
+    ("include_form", "#import <chrono>", {"server/run/a.h": "#import <chrono>\n"}),
+    ("include_form", "%:include <chrono>", {"server/run/a.h": "%:include <chrono>\n"}),
+    ("file_kind", "", {"server/run/a.inc": ""}),
+    ("file_kind", "", {"runtime/base/a.cpp": ""}),
+    ("file_length", "", {"server/run/long.h": "\n" * 701}),
+    ("file_length", "", {"tests/server/long_test.cc": "\n" * 901}),
+    ("no_room", "", {"server/loose.h": ""}),
+    ("no_room", "", {"server/misc/loose.h": ""}),
+    ("include_arrow", "server/base/log.h", {"server/coordinator/coordinator.cc": '#include "server/base/log.h"\n',
+                                            "server/base/log.h": ""}),
+    ("include_arrow", "server/base/notify.h", {"server/run/pace.h": '#include "server/base/notify.h"\n',
+                                               "server/base/notify.h": ""}),
     ("include_arrow", "server/coordinator/coordinator.h",
      {"runtime/base/a.cc": BASE_H + '#include "server/coordinator/coordinator.h"\n'}),
     ("include_arrow", "runtime/link/x.h", {"runtime/training/y.h": '#include "runtime/link/x.h"\n',
@@ -705,8 +759,8 @@ NOT_PLANTED = [
     {},
     {"tests/runtime/CMakeLists.txt": "foreach(stem a codec\n    no_contraction)\n"
                                      "  gs_test(${stem} gs_runtime)\nendforeach()\n"},
-    {"server/x.cc": "int f() {\n" + "  int a;\n" * 68 + "}\nint g() {\n" + "  int a;\n" * 68 + "}\n",
-     "CMakeLists.txt": GOOD["CMakeLists.txt"] + "add_library(x server/x.cc)\n",
+    {"server/link/x.cc": "int f() {\n" + "  int a;\n" * 68 + "}\nint g() {\n" + "  int a;\n" * 68 + "}\n",
+     "CMakeLists.txt": GOOD["CMakeLists.txt"] + "add_library(x server/link/x.cc)\n",
      "tests/server/x_test.cc": "",
      "tests/server/CMakeLists.txt": GOOD["tests/server/CMakeLists.txt"] + "gs_test(x)\n"},
     {"runtime/base/a.cc": BASE_H + "constexpr int kTable[] = {\n" + "  1,\n" * 100 + "};\n"},
