@@ -142,24 +142,26 @@ void add_device_keys(CLI::App* device, Arguments* arguments, int* code) {
   add->callback([arguments, code] {
     *code = device_add(arguments->common, arguments->name, arguments->out, arguments->is_pending);
   });
-  auto* const import = device->add_subcommand("import", "enrol many: a file of lines NAME or NAME,KEY; all or none");
-  add_common(import, arguments);
-  import->add_option("file", arguments->target, "the file (CSV)")->required();
-  import->add_option("--out-folder", arguments->out_folder, "where NAME.identity of names without a key are written");
-  import->add_flag("--pending", arguments->is_pending, "they are let in only after device enable");
-  import->callback([arguments, code] {
+  auto* const import_many =
+      device->add_subcommand("import", "enrol many: a file of lines NAME or NAME,KEY; all or none");
+  add_common(import_many, arguments);
+  import_many->add_option("file", arguments->target, "the file (CSV)")->required();
+  import_many->add_option("--out-folder", arguments->out_folder,
+                          "where NAME.identity of names without a key are written");
+  import_many->add_flag("--pending", arguments->is_pending, "they are let in only after device enable");
+  import_many->callback([arguments, code] {
     *code = device_import(arguments->common, arguments->target, arguments->out_folder, arguments->is_pending);
-});
-auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
-add_common(rotate, arguments);
-rotate->add_option("name", arguments->name, "its name")->required();
-rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
-rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
-    ->capture_default_str();
-rotate->callback([arguments, code] {
-  *code = device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
-});
-}  // namespace
+  });
+  auto* const rotate = device->add_subcommand("rotate", "give a device a new key; the old one counts for a while");
+  add_common(rotate, arguments);
+  rotate->add_option("name", arguments->name, "its name")->required();
+  rotate->add_option("--out", arguments->out, "the identity file to write; goes to the device")->required();
+  rotate->add_option("--window-s", arguments->window_s, "how long the old key counts, s; 0: no longer")
+      ->capture_default_str();
+  rotate->callback([arguments, code] {
+    *code = device_rotate(arguments->common, arguments->name, arguments->out, arguments->window_s);
+  });
+}
 
 void add_device(CLI::App& app, Arguments* arguments, int* code) {
   auto* const device =
@@ -339,7 +341,7 @@ int run_program(int argc, char** argv) {
   return code;
 }
 
-}  // namespace gradstream
+}  // namespace
 }  // namespace gradstream
 
 int main(int argc, char** argv) { return gradstream::run_program(argc, argv); }
