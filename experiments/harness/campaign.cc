@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "experiments/harness/compare.h"
-#include "experiments/workloads/network.h"
+#include "experiments/harness/network.h"
 
 namespace gradstream {
 namespace {

@@ -1,8 +1,8 @@
 // Follows what commands write into the database while a server runs: devices that come, go and come back, and what the
 // operator wants of the run. And says what the run has come to, so that commands can read it.
 //
-//   `device add`, `run pause`, ... --> database --every 250 ms: has it changed?--> FleetFollower --on_...()-->
-//   Coordinator `run list` <-- database <-- store thread <-- server <-- take_run_state()
+//   `device add`, `run pause`, ... --> database --every 250 ms--> FleetFollower --on_...()--> Coordinator
+//   `run list` <-- database <-- store thread <-- server <-- take_run_state()
 //
 // The coordinator's actions are not executed here: on_told says when there may be some. All on the server's thread.
 #ifndef GRADSTREAM_SERVER_PROGRAM_FLEET_FOLLOWER_H_

@@ -7,9 +7,9 @@
 // Four parts beside it know nothing of the server: the keys of handshakes (keyring.h), what commands change in the
 // database (fleet_follower.h), the files of versions (publisher.h), the snapshot for HTTP readers (watch_feed.h).
 //
-// One io_context thread runs everything but the disk and, where io_threads is above 1, the sessions, which have threads
-// of their own then (server/link/io_thread.h): between TLS and decoded messages nothing is shared but the database, of
-// which each thread has a connection to look keys up in. Lifetime: construct, start(), io.run(), then finish().
+// One io_context thread runs everything but the disk. Where io_threads is above 1, the sessions have threads of their
+// own (server/link/io_thread.h). Between TLS and decoded messages the threads share nothing but the database, and each
+// thread looks keys up by a connection of its own. Lifetime: construct, start(), io.run(), then finish().
 #ifndef GRADSTREAM_SERVER_PROGRAM_SERVER_H_
 #define GRADSTREAM_SERVER_PROGRAM_SERVER_H_
 

@@ -41,7 +41,7 @@ struct DelayDirection {
   DelayMoments moments;           // after this update
   bool is_still = false;          // delta is 0: nothing to correct
   std::optional<Real> statistic;  // that the run switches by; none where there is no drift, or no delta
-  bool is_clamped = false;        // take_delayed_step() has shortened it
+  bool is_clamped = false;        // step() has shortened it
 };
 
 // What is worth counting in a version's updates and step. It goes to the counters, not to the journal.

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/training/encoding.h"
+#include "runtime/base/crc32c.h"
 #include "server/store/statement.h"
 
 namespace gradstream {

@@ -1,4 +1,4 @@
-// The web page of the HTTP port: files of server/page and uPlot, which the build puts into the program.
+// The web page of the HTTP port: files of server/watch/page and uPlot, which the build puts into the program.
 //
 // They are the same for every run and say nothing of it, so that a browser may have them without a token. They fetch
 // what they show from /status and /status/devices, with the token that the user gives them.

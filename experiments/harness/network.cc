@@ -1,4 +1,4 @@
-#include "experiments/workloads/network.h"
+#include "experiments/harness/network.h"
 
 #include <algorithm>
 #include <array>

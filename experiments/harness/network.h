@@ -1,6 +1,6 @@
 // A case as files that the real server and native clients take: what ./run experiment --network runs over TLS.
-#ifndef GRADSTREAM_EXPERIMENTS_WORKLOADS_NETWORK_H_
-#define GRADSTREAM_EXPERIMENTS_WORKLOADS_NETWORK_H_
+#ifndef GRADSTREAM_EXPERIMENTS_HARNESS_NETWORK_H_
+#define GRADSTREAM_EXPERIMENTS_HARNESS_NETWORK_H_
 
 #include <string>
 
@@ -22,4 +22,4 @@ Real network_ridge(const Workload& workload);
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_EXPERIMENTS_WORKLOADS_NETWORK_H_
+#endif  // GRADSTREAM_EXPERIMENTS_HARNESS_NETWORK_H_
