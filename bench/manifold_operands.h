@@ -8,6 +8,7 @@
 #include <Eigen/Dense>
 #include <lapacke.h>
 
+#include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 
 namespace gradstream {
