@@ -32,7 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = ("third_party/", "build/")
 ON_BOARDS = ("runtime/", "firmware/", "boards/")
 SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")]
-BATCH_UNITS_MAX = 8  # more save little, and leave the last batch to one processor
+BATCH_UNITS_MAX = 24  # more save little, and leave the last batch to one processor
 NUMBER = "OfUnit"
 # Of a compile command: outputs, the unit, and the tests' precompiled header, which is GCC's.
 NOT_CHECKED = r" (?:-o|-MF|-MT) \S+| -c \S+| -Winvalid-pch| -include \S+/cmake_pch\.hxx"
@@ -193,9 +193,12 @@ def main() -> int:
     with open(os.path.join(clean, "compile_commands.json"), "w", encoding="utf-8") as file:
         json.dump(database, file)
     failures = 0
+    # The longest begin, so that all processors end at about the same time.
+    names = sorted(wanted, key=lambda name: len(wanted[name].units), reverse=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        complaints = pool.map(lambda name: check(clean, files[name], wanted[name]), wanted)
-        for (name, batch), complaint in zip(wanted.items(), complaints):
+        complaints = pool.map(lambda name: check(clean, files[name], wanted[name]), names)
+        for name, complaint in zip(names, complaints):
+            batch = wanted[name]
             if complaint:
                 print(f"{' '.join(batch.units)}:\n{complaint}")
                 failures += 1

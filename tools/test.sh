@@ -1,6 +1,10 @@
 #!/bin/bash
-# Builds and runs all tests. A new stage is one line of the table; everything that a stage runs is a test of ctest, so
-# that ctest's closing lines stand in the output.
+# Builds and runs all tests; with "quick", the native unit tests alone.
+#
+# A new stage is one line of the table. Everything that a stage runs is a test of ctest, so that ctest's closing lines
+# stand in the output.
+#
+# Usage: tools/test.sh [quick]
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C.UTF-8 CTEST_OUTPUT_ON_FAILURE=1
@@ -13,11 +17,21 @@ io_thread_test"
 
 # name | preset to build | its targets (all) | further options of ctest
 # The slow tests of processes and of the tools run once, without sanitizers.
-readonly STAGES=(
+STAGES=(
   "native|dev||"
   "address|asan||-LE rules|slow|digest"
   "threads|tsan|$THREADED gradstream gradstream-client|-R ^(${THREADED// /|}|commands|kill)\$"
 )
+case ${1:-all} in
+  all) ;;
+  quick) STAGES=("unit|dev|gs_unit_tests|-L ^unit\$") ;;
+  *)
+    printf "test: error: unknown choice '%s' (known: quick)\n" "$1" >&2
+    printf 'result: verb=test error=usage\n'
+    exit 2
+    ;;
+esac
+readonly STAGES
 
 begin=$SECONDS
 tests=0 failed=0 broken=0
@@ -27,7 +41,7 @@ run_stage() {
   local name=$1 preset=$2 targets log=build/$2/ctest-$1.log summary stage_failed stage_tests
   read -ra targets <<<"$3"
   shift 3
-  if ! tools/build.sh "$preset" "${targets[@]}" | sed '/^result: /d'; then
+  if ! tools/build.sh "$preset" "${targets[@]}" | sed -u '/^result: /d'; then
     printf 'test: stage %s: the build of %s failed\n' "$name" "$preset" >&2
     broken=$((broken + 1))
     return

@@ -17,6 +17,7 @@
 
 #include <Eigen/Core>
 
+#include "experiments/workloads/dense.h"
 #include "runtime/base/config.h"
 #include "runtime/base/random.h"
 #include "runtime/base/shape.h"
@@ -24,8 +25,6 @@
 #include "runtime/problem/problem.h"
 
 namespace gradstream {
-
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // Of one model.
 struct Measures {
@@ -69,31 +68,6 @@ class Workload {
 Matrix normals(const RandomKey& key, Eigen::Index rows, Eigen::Index cols);
 // m of n without replacement, as choose().
 std::vector<uint32_t> chosen(const RandomKey& key, uint32_t n, uint32_t m);
-
-// ---- Decompositions, in one unit: each file that instantiates Eigen's takes half a minute to compile ---------------
-
-struct Eigenpairs {
-  Eigen::VectorXd values;  // ascending
-  Eigen::MatrixXd vectors;
-
-  // V diag(f(values)) V'.
-  template <typename Function>
-  Matrix compose(Function function) const {
-    return vectors * values.unaryExpr(function).asDiagonal() * vectors.transpose();
-  }
-};
-// Of a symmetric matrix; its lower half is read.
-Eigenpairs symmetric_eigen(const Eigen::MatrixXd& a);
-// Descending.
-Eigen::VectorXd singular_values(const Eigen::MatrixXd& a);
-// The solution w of a w = b, a symmetric and positive semidefinite.
-Eigen::VectorXd solve_semidefinite(const Eigen::MatrixXd& a, const Eigen::VectorXd& b);
-// The same span, to rounding, for columns that are orthonormal to a few units in the last place already.
-Matrix orthonormal(const Matrix& a);
-// U V' of the thin SVD.
-Matrix polar(const Matrix& a);
-// The largest principal angle between the spans of the columns of orthonormal a and b, accurate when small.
-double principal_angle(const Matrix& a, const Matrix& b);
 
 // ---- Samples ----------------------------------------------------------------------------------------------------
 

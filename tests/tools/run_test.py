@@ -18,7 +18,8 @@ RUN = ROOT / "run"
 HELP = {"setup": "Debian packages", "build": "presets:", "test": "all tests", "emulate": "--identity",
         "digest": "digest", "footprint": "flash and RAM", "fuzz": "seconds", "package": "Debian packages",
         "soak": "linkdrop"}
-WRONG = (["fly"], ["build"], ["build", "nothing"], ["emulate", "nothing"], ["footprint", "--all"], ["fuzz", "0"])
+WRONG = (["fly"], ["build"], ["build", "nothing"], ["emulate", "nothing"], ["footprint", "--all"], ["fuzz", "0"],
+         ["test", "slow"], ["test", "quick", "again"])
 
 
 def run(*arguments):
