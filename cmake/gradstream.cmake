@@ -4,7 +4,7 @@
 #   gs_host_flags(target)      code of the host: server, sim
 #   gs_test_flags(target)      tests, benchmarks
 #   gs_layout(target)          code of others that the library's code is linked with; the three above call it
-#   gs_computes(target)        where tests of minutes spend their time: presets of sanitizers optimise nothing else
+#   gs_computes(target)        where tests of minutes spend their time: under sanitizers no other C++ is optimised
 #   gs_precompile(target header...)  what most sources of the target include, parsed once
 
 set(CMAKE_CXX_STANDARD 20)
@@ -77,9 +77,9 @@ function(gs_computes target)
   endif()
 endfunction()
 
-# For the address sanitizer's build, which optimises little: there parsing takes half of the time. A precompiled header
-# hides an include that is missing, and GCC 12 takes it for the project's own, whose warnings it then gives when it
-# optimises. So the other builds go without.
+# In the address sanitizer's build, where parsing takes half of the time. A precompiled header hides an include that is
+# missing, and GCC 12 gives warnings of its insides when it optimises as the product is optimised. So the build of the
+# product goes without.
 function(gs_precompile target)
   if(GS_SANITIZE MATCHES "address" AND NOT GS_FUZZ)
     target_precompile_headers(${target} PRIVATE ${ARGN})

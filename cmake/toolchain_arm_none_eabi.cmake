@@ -11,19 +11,6 @@ set(CMAKE_C_COMPILER arm-none-eabi-gcc)
 set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 
-# Presets of one processor compile the same sources by the same commands: ccache, if it is there, compiles them once.
-# Its folder stands in this tree. Objects are the same from any preset's folder: what debuggers are told of the folder
-# they were compiled in is the first one.
-find_program(GS_CCACHE ccache)
-if(GS_CCACHE)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH gs_root)
-  set(gs_launcher ${CMAKE_COMMAND} -E env CCACHE_DIR=${gs_root}/build/ccache CCACHE_BASEDIR=${gs_root}
-    CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE=500M CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime
-    ${GS_CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${gs_launcher})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${gs_launcher})
-endif()
-
 set(GS_CPU_FLAGS "" CACHE STRING "Processor flags, such as -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES GS_CPU_FLAGS)
 if(NOT GS_CPU_FLAGS)

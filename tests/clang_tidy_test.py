@@ -32,7 +32,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = ("third_party/", "build/")
 ON_BOARDS = ("runtime/", "firmware/", "boards/")
 SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")]
-BATCH_UNITS_MAX = 24  # more save little, and leave the last batch to one processor
+# More save little, and leave the last batch to one processor. In depth the analyzer has budgets a file.
+BATCH_UNITS_MAX = {"deep": 8, "shallow": 24}
 NUMBER = "OfUnit"
 # Of a compile command: outputs, the unit, and the tests' precompiled header, which is GCC's.
 NOT_CHECKED = r" (?:-o|-MF|-MT) \S+| -c \S+| -Winvalid-pch| -include \S+/cmake_pch\.hxx"
@@ -139,10 +140,11 @@ def batches_of(units: dict, deep: bool) -> list:
     for number, (path, entry) in enumerate(units.items()):
         command = re.sub(NOT_CHECKED, "", entry["command"])
         options, suffix = options_for(path, deep), os.path.splitext(path)[1]
+        unit_max = BATCH_UNITS_MAX["shallow" if SHALLOW[0] in options else "deep"]
         text, names = numbered(path, number)
         for batch in batches:
             if (batch.command, batch.options, batch.suffix) == (command, options, suffix) and \
-                    len(batch.units) < BATCH_UNITS_MAX and not batch.names & names and ALONE not in names | batch.names:
+                    len(batch.units) < unit_max and not batch.names & names and ALONE not in names | batch.names:
                 break
         else:
             batch = Batch(command, options, suffix, [], [], set())
@@ -193,7 +195,7 @@ def main() -> int:
     with open(os.path.join(clean, "compile_commands.json"), "w", encoding="utf-8") as file:
         json.dump(database, file)
     failures = 0
-    # The longest begin, so that all processors end at about the same time.
+    # Those with the most units begin, so that all processors end at about the same time.
     names = sorted(wanted, key=lambda name: len(wanted[name].units), reverse=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         complaints = pool.map(lambda name: check(clean, files[name], wanted[name]), names)

@@ -1,10 +1,7 @@
 #!/bin/bash
-# Builds and runs all tests; with "quick", the native unit tests alone.
+# Builds and runs all tests; with "quick", the unit tests for this machine.
 #
-# A new stage is one line of the table. Everything that a stage runs is a test of ctest, so that ctest's closing lines
-# stand in the output.
-#
-# Usage: tools/test.sh [quick]
+# Usage: ./run test [quick]
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C.UTF-8 CTEST_OUTPUT_ON_FAILURE=1
@@ -15,6 +12,8 @@ run_tables_test journal_table_test database_copy_test database_lock_test server_
 fleet_follower_test fleet_alarm_test publisher_test watch_feed_test listener_test session_test http_test \
 io_thread_test"
 
+# A new stage is one line. Everything that a stage runs is a test of ctest, so that ctest's closing lines stand in the
+# output.
 # name | preset to build | its targets (all) | further options of ctest
 # The slow tests of processes and of the tools run once, without sanitizers.
 STAGES=(
@@ -22,11 +21,11 @@ STAGES=(
   "address|asan||-LE rules|slow|digest"
   "threads|tsan|$THREADED gradstream gradstream-client|-R ^(${THREADED// /|}|commands|kill)\$"
 )
-case ${1:-all} in
+case ${*:-all} in
   all) ;;
   quick) STAGES=("unit|dev|gs_unit_tests|-L ^unit\$") ;;
   *)
-    printf "test: error: unknown choice '%s' (known: quick)\n" "$1" >&2
+    printf "test: error: unknown choice '%s' (known: quick)\n" "$*" >&2
     printf 'result: verb=test error=usage\n'
     exit 2
     ;;

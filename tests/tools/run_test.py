@@ -15,7 +15,7 @@ import soak  # noqa: E402
 
 RUN = ROOT / "run"
 # What the help of each verb must say; that of demo and simulate comes from their programs.
-HELP = {"setup": "Debian packages", "build": "presets:", "test": "all tests", "emulate": "--identity",
+HELP = {"setup": "Debian packages", "build": "presets:", "test": "quick", "emulate": "--identity",
         "digest": "digest", "footprint": "flash and RAM", "fuzz": "seconds", "package": "Debian packages",
         "soak": "linkdrop"}
 WRONG = (["fly"], ["build"], ["build", "nothing"], ["emulate", "nothing"], ["footprint", "--all"], ["fuzz", "0"],
