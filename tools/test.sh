@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds and runs all tests; with "quick", the unit tests for this machine.
+# Builds and runs all tests; with "quick", the unit tests of devices and server for this machine.
 #
 # Usage: ./run test [quick]
 set -uo pipefail
@@ -23,7 +23,7 @@ STAGES=(
 )
 case ${*:-all} in
   all) ;;
-  quick) STAGES=("unit|dev|gs_unit_tests|-L ^unit\$") ;;
+  quick) STAGES=("quick|dev|gs_quick_tests|-L ^quick\$") ;;
   *)
     printf "test: error: unknown choice '%s' (known: quick)\n" "$*" >&2
     printf 'result: verb=test error=usage\n'
