@@ -334,10 +334,10 @@ int serve(const CommonOptions& options) {
   if (code != kExitOk) {
     return code;
   }
+  DatabaseLock lock;  // before the connections, which it outlives
   SqliteDatabase fleet;
   SqliteDatabase journal;
-  DatabaseLock lock;
-  const std::string problem = lock.take(config.server.database, kLockPatienceMs);
+  std::string problem = lock.take(config.server.database, kLockPatienceMs);
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }
@@ -351,6 +351,10 @@ int serve(const CommonOptions& options) {
     return fail(kExitNetwork, occupied);
   }
   code = open_databases(config, &fleet, &journal);
+  problem = code == kExitOk ? lock.hold_file(kLockPatienceMs) : "";
+  if (!problem.empty()) {
+    return fail(kExitDatabase, problem);
+  }
   RunRow run;
   if (code == kExitOk) {
     code = choose_run(fleet, config, options.config, &run);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/store/database_lock.h"
 #include "server/store/statement.h"
 
 namespace gradstream {
@@ -122,6 +123,11 @@ StoreStatus copy_database(const std::string& from, const std::string& to, std::s
   if (!S_ISREG(info.st_mode)) {
     *error = "database " + from + " is no regular file; give the path of a file";
     return StoreStatus::kFailed;
+  }
+  // By this name SQLite would not find what the server has in its write-ahead log.
+  *error = DatabaseLock::check_name(from);
+  if (!error->empty()) {
+    return StoreStatus::kBusy;
   }
   const int file = ::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {

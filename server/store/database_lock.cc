@@ -4,11 +4,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace gradstream {
@@ -30,17 +34,68 @@ DatabaseOwner read_owner(int file) {
   return owner;
 }
 
+// The lock's file stands beside the database itself and not beside a symbolic link to it.
+std::string lock_path_of(const std::string& database_path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(database_path, error);
+  return (error ? database_path : real.string()) + ".lock";
+}
+
+// 0, or errno. Tries for patience_ms: a program that looks whether it is locked holds it for a moment.
+int lock_patiently(int file, uint32_t patience_ms) {
+  int cause = ::flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  for (uint32_t waited = 0; cause == EWOULDBLOCK && waited < patience_ms; waited += kLockRetryMs) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kLockRetryMs));
+    cause = ::flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  }
+  return cause;
+}
+
+// The process that holds a flock() on the file, as text. "unknown": the kernel does not show it here, as it does not
+// across containers.
+std::string holder_of(int file) {
+  struct stat info = {};
+  std::ifstream locks("/proc/locks");
+  if (::fstat(file, &info) != 0) {
+    return "unknown";
+  }
+  char wanted[64];
+  (void)std::snprintf(wanted, sizeof wanted, "%02x:%02x:%llu", major(info.st_dev), minor(info.st_dev),
+                      static_cast<unsigned long long>(info.st_ino));
+  std::string line;
+  while (std::getline(locks, line)) {
+    std::istringstream words(line);
+    std::string number, kind, strictness, access, process, place;
+    words >> number >> kind >> strictness >> access >> process >> place;
+    if (kind == "FLOCK" && access == "WRITE" && place == wanted) {
+      return process;
+    }
+  }
+  return "unknown";
+}
+
+std::string cannot_lock(const std::string& path, int cause) {
+  return "cannot lock " + path + ": " + std::strerror(cause) + "; set server.database to a path on a local disk";
+}
+
+std::string served_elsewhere(const std::string& path, int file) {
+  return "database " + path + " is served under another name, by process " + holder_of(file) +
+         "; stop that server, or set server.database to the name that it uses";
+}
+
 }  // namespace
 
 DatabaseLock::~DatabaseLock() {
-  if (file_ >= 0) {
-    ::close(file_);
+  for (const int file : {file_, owner_file_}) {
+    if (file >= 0) {
+      ::close(file);
+    }
   }
 }
 
 std::string DatabaseLock::probe(const std::string& database_path, DatabaseOwner* out) {
   *out = DatabaseOwner();
-  const std::string path = database_path + ".lock";
+  const std::string path = lock_path_of(database_path);
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     return errno == ENOENT ? std::string()
@@ -56,29 +111,67 @@ std::string DatabaseLock::probe(const std::string& database_path, DatabaseOwner*
                                     : "cannot lock " + path + ": " + std::strerror(cause) + "; check its file system";
 }
 
+std::string DatabaseLock::check_name(const std::string& database_path) {
+  const int file = ::open(database_path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return {};  // whoever opens the database names the cause
+  }
+  DatabaseOwner owner;
+  const bool is_locked = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  std::string problem = is_locked ? probe(database_path, &owner) : std::string();
+  if (is_locked && problem.empty() && !owner.is_held) {
+    problem = served_elsewhere(database_path, file);
+  }
+  ::close(file);
+  return problem;
+}
+
 std::string DatabaseLock::take(const std::string& database_path, uint32_t patience_ms) {
-  path_ = database_path + ".lock";
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file_ < 0) {
+  database_path_ = database_path;
+  path_ = lock_path_of(database_path);
+  owner_file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (owner_file_ < 0) {
     return "cannot create " + path_ + ": " + std::strerror(errno) + "; check the folder of server.database";
   }
-  int cause = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-  for (uint32_t waited = 0; cause == EWOULDBLOCK && waited < patience_ms; waited += kLockRetryMs) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(kLockRetryMs));
-    cause = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-  }
+  const int cause = lock_patiently(owner_file_, patience_ms);
   if (cause == 0) {
-    return write_owner(0);
+    const bool is_there = ::access(database_path.c_str(), F_OK) == 0;
+    std::string problem = is_there ? hold_file(patience_ms) : std::string();
+    return problem.empty() ? write_owner(0) : problem;
   }
-  const DatabaseOwner owner = read_owner(file_);
-  ::close(file_);
-  file_ = -1;
+  const DatabaseOwner owner = read_owner(owner_file_);
+  ::close(owner_file_);
+  owner_file_ = -1;
   if (cause != EWOULDBLOCK) {
-    return "cannot lock " + path_ + ": " + std::strerror(cause) + "; set server.database to a path on a local disk";
+    return cannot_lock(path_, cause);
   }
   const std::string process = owner.process == 0 ? "unknown" : std::to_string(owner.process);
   return "database " + database_path + " is served by another server, process " + process +
          "; stop that one, or set server.database to another path";
+}
+
+std::string DatabaseLock::hold_file(uint32_t patience_ms) {
+  struct stat named = {};
+  struct stat held = {};
+  if (file_ >= 0) {
+    const bool is_same = ::stat(database_path_.c_str(), &named) == 0 && ::fstat(file_, &held) == 0 &&
+                         named.st_ino == held.st_ino && named.st_dev == held.st_dev;
+    return is_same ? std::string()
+                   : "another file has taken the place of database " + database_path_ + " meanwhile; start again";
+  }
+  file_ = ::open(database_path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) {
+    return "database " + database_path_ + " cannot be read: " + std::strerror(errno) + "; check its permissions";
+  }
+  const int cause = lock_patiently(file_, patience_ms);
+  if (cause == 0) {
+    return {};
+  }
+  std::string problem =
+      cause == EWOULDBLOCK ? served_elsewhere(database_path_, file_) : cannot_lock(database_path_, cause);
+  ::close(file_);
+  file_ = -1;
+  return problem;
 }
 
 std::string DatabaseLock::name_run(uint32_t run) { return write_owner(run); }
@@ -86,7 +179,7 @@ std::string DatabaseLock::name_run(uint32_t run) { return write_owner(run); }
 // The new line is never shorter than the old one of the same process, so that a probe reads no mixture of two.
 std::string DatabaseLock::write_owner(uint32_t run) {
   const std::string line = std::to_string(::getpid()) + " " + std::to_string(run) + "\n";
-  if ((run == 0 && ::ftruncate(file_, 0) != 0) || ::pwrite(file_, line.data(), line.size(), 0) < 0) {
+  if ((run == 0 && ::ftruncate(owner_file_, 0) != 0) || ::pwrite(owner_file_, line.data(), line.size(), 0) < 0) {
     return "cannot write " + path_ + ": " + std::strerror(errno) + "; free space on that disk";
   }
   return {};

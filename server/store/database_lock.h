@@ -16,8 +16,13 @@ struct DatabaseOwner {
   bool may_serve(uint32_t id) const { return is_held && (run == id || run == 0); }
 };
 
-// Held by the one server of a database, for as long as it lives: an advisory lock on `<path>.lock`, which the kernel
-// drops when the process ends, however it ends. The file holds the owner's process and run.
+// Held by the one server of a database, for as long as it lives: two advisory locks, which the kernel drops when the
+// process ends, however it ends. One is on `<path>.lock`, whose text names the owner's process and run to the commands.
+// The other is on the database itself. Reason: a file has more than one name by links, by bind mounts and in other
+// mount namespaces, and by each name SQLite would keep another write-ahead log, which destroys the file.
+//
+// The lock must outlive every connection of its process to the database. Reason: a process that closes any descriptor
+// of a file loses the locks that SQLite has on it.
 class DatabaseLock {
  public:
   DatabaseLock() = default;
@@ -27,16 +32,24 @@ class DatabaseLock {
   // Empty, or a sentence that names the other server's process and the remedy. Tries for patience_ms: a command that
   // probes holds the lock for a moment.
   std::string take(const std::string& database_path, uint32_t patience_ms = 0);
+  // After take() and after the database was opened, which may have made it. Empty, or a sentence: it is served under
+  // another name, or another file has taken its place meanwhile.
+  std::string hold_file(uint32_t patience_ms = 0);
   // After take(): the run that this server serves. Empty, or a sentence.
   std::string name_run(uint32_t run);
   // Which server holds it. A sentence when that cannot be known. Leaves nothing held.
   static std::string probe(const std::string& database_path, DatabaseOwner* out);
+  // For a program that is not the server, before it opens the database: empty, or a sentence where a server serves the
+  // file and calls it by another name.
+  static std::string check_name(const std::string& database_path);
 
  private:
   std::string write_owner(uint32_t run);
 
-  int file_ = -1;
-  std::string path_;
+  int owner_file_ = -1;  // <path>.lock
+  int file_ = -1;        // the database; -1: it was not there
+  std::string database_path_;
+  std::string path_;  // of owner_file_
 };
 
 }  // namespace gradstream

@@ -110,6 +110,12 @@ std::string check_place(const std::string& path, const std::string& name, bool* 
   if (::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0) {
     return unreadable(name, errno, info.st_uid);
   }
+  // By each of its names SQLite would keep another write-ahead log.
+  if (info.st_nlink > 1) {
+    return "database " + name + " has " + std::to_string(info.st_nlink) +
+           " names (hard links), and can have one only; find them with `find FOLDER -samefile " + path +
+           "` and remove the others, or put a copy of it and of its -wal file in its place";
+  }
   *is_there = true;
   return {};
 }
@@ -198,7 +204,9 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                                                "`gradstream serve` make it a database");
   }
   if (is_there) {
-    return StoreStatus::kOk;
+    // The owner has the file locked already, and would lose SQLite's locks on it by a look.
+    const std::string elsewhere = options.is_owner ? "" : DatabaseLock::check_name(path_);
+    return elsewhere.empty() ? StoreStatus::kOk : fail_with(StoreStatus::kBusy, elsewhere);
   }
   if (!options.may_create) {
     return fail_with(StoreStatus::kFailed,

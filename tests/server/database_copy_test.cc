@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/store/database_lock.h"
 #include "tests/support/store_support.h"
 
 namespace gradstream {
@@ -47,6 +48,22 @@ TEST(DatabaseCopy, ACopyOfADatabaseAtWorkIsWhole) {
   EXPECT_THAT(error, HasSubstr("is no regular file"));
   EXPECT_EQ(copy_database(folder.file("a.db"), folder.file("none/b.db"), &error), StoreStatus::kFailed);
   EXPECT_THAT(error, HasSubstr("check its folder"));
+}
+
+TEST(DatabaseCopy, UnderAnotherNameThanTheServersNothingIsCopied) {
+  const Folder folder;
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
+  std::filesystem::create_hard_link(folder.file("a.db"), folder.file("b.db"));
+  std::string error;
+  EXPECT_EQ(copy_database(folder.file("b.db"), folder.file("copy.db"), &error), StoreStatus::kOk) << error;
+  DatabaseLock server;
+  ASSERT_EQ(server.take(folder.file("a.db")), "");
+  EXPECT_EQ(copy_database(folder.file("b.db"), folder.file("later.db"), &error), StoreStatus::kBusy);
+  EXPECT_THAT(error, HasSubstr("under another name"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("later.db")));
 }
 
 // Copies as a user who may not write the folder of `from` (root may write everywhere). The error, or "copied"; empty

@@ -2,9 +2,13 @@
 #include "server/store/database_lock.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/store_support.h"
@@ -47,6 +51,90 @@ TEST(DatabaseLock, AProbeOfTheLockLeavesItFree) {
   EXPECT_FALSE(owner.is_held || owner.may_serve(12));
   DatabaseLock next;
   EXPECT_EQ(next.take(folder.file("a.db")), "");
+}
+
+std::string this_process() { return "process " + std::to_string(getpid()); }
+
+void make_file(const std::string& path) { std::ofstream(path) << "a database"; }
+
+TEST(DatabaseLock, OneServerWhateverTheName) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  make_file(path);
+  std::filesystem::create_symlink("a.db", folder.file("soft.db"));
+  std::filesystem::create_hard_link(path, folder.file("hard.db"));
+  std::filesystem::create_directory_symlink(".", folder.file("door"));
+  DatabaseLock first;
+  ASSERT_EQ(first.take(path), "");
+  for (const char* const name : {"soft.db", "hard.db", "door/a.db", "door/soft.db", "door/hard.db"}) {
+    DatabaseLock second;
+    EXPECT_THAT(second.take(folder.file(name)), HasSubstr(this_process())) << name;
+  }
+}
+
+TEST(DatabaseLock, ACommandFindsTheServerByALinkAndIsToldOfAnotherName) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  make_file(path);
+  std::filesystem::create_symlink("a.db", folder.file("soft.db"));
+  std::filesystem::create_hard_link(path, folder.file("hard.db"));
+  EXPECT_EQ(DatabaseLock::check_name(folder.file("hard.db")), "") << "nobody serves it";
+  DatabaseLock server;
+  ASSERT_EQ(server.take(path), "");
+  DatabaseOwner owner;
+  EXPECT_EQ(DatabaseLock::probe(folder.file("soft.db"), &owner), "");
+  EXPECT_TRUE(owner.is_held);
+  EXPECT_EQ(DatabaseLock::check_name(path), "");
+  EXPECT_EQ(DatabaseLock::check_name(folder.file("soft.db")), "");
+  EXPECT_THAT(DatabaseLock::check_name(folder.file("hard.db")), HasSubstr("under another name, by " + this_process()));
+  EXPECT_EQ(DatabaseLock::check_name(folder.file("none.db")), "");
+}
+
+TEST(DatabaseLock, AFileThatTheServerMadeIsHeldToo) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  DatabaseLock server;
+  ASSERT_EQ(server.take(path), "");
+  EXPECT_THAT(server.hold_file(), HasSubstr("cannot be read"));
+  make_file(path);
+  ASSERT_EQ(server.hold_file(), "");
+  EXPECT_EQ(server.hold_file(), "");
+  std::filesystem::create_hard_link(path, folder.file("hard.db"));
+  DatabaseLock second;
+  EXPECT_THAT(second.take(folder.file("hard.db")), HasSubstr("under another name"));
+  std::filesystem::remove(path);
+  make_file(path);
+  EXPECT_THAT(server.hold_file(), HasSubstr("another file has taken the place"));
+}
+
+// In a mount namespace of its own the file gets a second name that no link count shows.
+int take_by_bind_mount(const std::string& path, const std::string& other) {
+  constexpr int kNotPossible = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount(path.c_str(), other.c_str(), nullptr, MS_BIND, nullptr) != 0) {
+      _exit(kNotPossible);
+    }
+    DatabaseLock second;
+    _exit(second.take(other).find("under another name") == std::string::npos ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(DatabaseLock, ABindMountInAnotherNamespaceIsTheSameFile) {
+  const Folder folder;
+  make_file(folder.file("a.db"));
+  make_file(folder.file("b.db"));
+  DatabaseLock server;
+  ASSERT_EQ(server.take(folder.file("a.db")), "");
+  const int outcome = take_by_bind_mount(folder.file("a.db"), folder.file("b.db"));
+  if (outcome == 77) {
+    GTEST_SKIP() << "a mount namespace takes the rights of root";
+  }
+  EXPECT_EQ(outcome, 0);
 }
 
 }  // namespace

@@ -186,6 +186,23 @@ TEST(SqliteDatabase, ManyMayBeginOneDatabaseAtOnce) {
   }
 }
 
+TEST(SqliteDatabase, AFileOfTwoHardLinksIsRefused) {
+  const Folder folder;
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
+  std::filesystem::create_hard_link(folder.file("a.db"), folder.file("b.db"));
+  for (const char* const name : {"a.db", "b.db"}) {
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options_for(folder.file(name))), StoreStatus::kFailed);
+    EXPECT_NE(database.error().find("has 2 names (hard links)"), std::string::npos) << database.error();
+  }
+  std::filesystem::remove(folder.file("a.db"));
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(folder.file("b.db"))), StoreStatus::kOk) << database.error();
+}
+
 TEST(SqliteDatabase, ADatabaseThatOthersCanReadIsRefused) {
   const Folder folder;
   {
