@@ -6,8 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -74,18 +76,56 @@ std::string holder_of(int file) {
   return "unknown";
 }
 
+// What this process has locked. A look at such a file must open nothing: the close would take SQLite's locks away.
+struct Holding {
+  const DatabaseLock* lock;
+  dev_t device;
+  ino_t inode;
+  std::string lock_path;
+};
+std::mutex holdings_mutex;
+std::vector<Holding> holdings;
+
+void note_holding(const DatabaseLock* lock, int file, const std::string& lock_path) {
+  struct stat info = {};
+  if (::fstat(file, &info) == 0) {
+    const std::lock_guard guard(holdings_mutex);
+    holdings.push_back({lock, info.st_dev, info.st_ino, lock_path});
+  }
+}
+
+void forget_holding(const DatabaseLock* lock) {
+  const std::lock_guard guard(holdings_mutex);
+  std::erase_if(holdings, [lock](const Holding& holding) { return holding.lock == lock; });
+}
+
+// Whether this process has the file locked; *lock_path: beside which name.
+bool is_held_here(const std::string& path, std::string* lock_path) {
+  struct stat info = {};
+  const bool is_there = ::stat(path.c_str(), &info) == 0;
+  const std::lock_guard guard(holdings_mutex);
+  for (const Holding& holding : holdings) {
+    if (is_there && holding.device == info.st_dev && holding.inode == info.st_ino) {
+      *lock_path = holding.lock_path;
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string cannot_lock(const std::string& path, int cause) {
   return "cannot lock " + path + ": " + std::strerror(cause) + "; set server.database to a path on a local disk";
 }
 
-std::string served_elsewhere(const std::string& path, int file) {
-  return "database " + path + " is served under another name, by process " + holder_of(file) +
+std::string served_elsewhere(const std::string& path, const std::string& process) {
+  return "database " + path + " is served under another name, by process " + process +
          "; stop that server, or set server.database to the name that it uses";
 }
 
 }  // namespace
 
 DatabaseLock::~DatabaseLock() {
+  forget_holding(this);
   for (const int file : {file_, owner_file_}) {
     if (file >= 0) {
       ::close(file);
@@ -112,6 +152,10 @@ std::string DatabaseLock::probe(const std::string& database_path, DatabaseOwner*
 }
 
 std::string DatabaseLock::check_name(const std::string& database_path) {
+  std::string lock_path;
+  if (is_held_here(database_path, &lock_path)) {
+    return lock_path == lock_path_of(database_path) ? "" : served_elsewhere(database_path, std::to_string(::getpid()));
+  }
   const int file = ::open(database_path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     return {};  // whoever opens the database names the cause
@@ -120,7 +164,7 @@ std::string DatabaseLock::check_name(const std::string& database_path) {
   const bool is_locked = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   std::string problem = is_locked ? probe(database_path, &owner) : std::string();
   if (is_locked && problem.empty() && !owner.is_held) {
-    problem = served_elsewhere(database_path, file);
+    problem = served_elsewhere(database_path, holder_of(file));
   }
   ::close(file);
   return problem;
@@ -165,10 +209,11 @@ std::string DatabaseLock::hold_file(uint32_t patience_ms) {
   }
   const int cause = lock_patiently(file_, patience_ms);
   if (cause == 0) {
+    note_holding(this, file_, path_);
     return {};
   }
   std::string problem =
-      cause == EWOULDBLOCK ? served_elsewhere(database_path_, file_) : cannot_lock(database_path_, cause);
+      cause == EWOULDBLOCK ? served_elsewhere(database_path_, holder_of(file_)) : cannot_lock(database_path_, cause);
   ::close(file_);
   file_ = -1;
   return problem;

@@ -39,8 +39,8 @@ class DatabaseLock {
   std::string name_run(uint32_t run);
   // Which server holds it. A sentence when that cannot be known. Leaves nothing held.
   static std::string probe(const std::string& database_path, DatabaseOwner* out);
-  // For a program that is not the server, before it opens the database: empty, or a sentence where a server serves the
-  // file and calls it by another name.
+  // Before a connection to the database: empty, or a sentence where a server serves the file and calls it by another
+  // name.
   static std::string check_name(const std::string& database_path);
 
  private:

@@ -204,8 +204,7 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                                                "`gradstream serve` make it a database");
   }
   if (is_there) {
-    // The owner has the file locked already, and would lose SQLite's locks on it by a look.
-    const std::string elsewhere = options.is_owner ? "" : DatabaseLock::check_name(path_);
+    const std::string elsewhere = DatabaseLock::check_name(path_);
     return elsewhere.empty() ? StoreStatus::kOk : fail_with(StoreStatus::kBusy, elsewhere);
   }
   if (!options.may_create) {

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "server/program/config.h"
 #include "server/run/canonical_text.h"
@@ -201,6 +203,36 @@ TEST(SqliteDatabase, AFileOfTwoHardLinksIsRefused) {
   std::filesystem::remove(folder.file("a.db"));
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(folder.file("b.db"))), StoreStatus::kOk) << database.error();
+}
+
+// A server has several connections. Closing any descriptor of the file would take their locks away, and the next
+// command to end would then take its connection for the last one and remove the write-ahead log.
+TEST(SqliteDatabase, AnotherConnectionOfTheServerLeavesItsLocks) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  DatabaseLock lock;
+  ASSERT_EQ(lock.take(path), "");
+  SqliteOptions options = options_for(path);
+  options.is_owner = true;
+  SqliteDatabase owner;
+  ASSERT_EQ(owner.open(options), StoreStatus::kOk) << owner.error();
+  ASSERT_EQ(lock.hold_file(), "");
+  SqliteDatabase second;
+  ASSERT_EQ(second.open(options_for(path)), StoreStatus::kOk) << second.error();
+  const pid_t command = fork();
+  if (command == 0) {
+    constexpr char kReadAndClose[] =
+        "import sqlite3, sys\n"
+        "database = sqlite3.connect(sys.argv[1])\n"
+        "database.execute('SELECT * FROM meta').fetchall()\n"
+        "database.close()\n";
+    execl("/usr/bin/python3", "python3", "-c", kReadAndClose, path.c_str(), nullptr);
+    _exit(1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(command, &status, 0), command);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::exists(path + "-wal")) << "the server's log was removed";
 }
 
 TEST(SqliteDatabase, ADatabaseThatOthersCanReadIsRefused) {
