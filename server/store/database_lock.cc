@@ -212,8 +212,11 @@ std::string DatabaseLock::hold_file(uint32_t patience_ms) {
     note_holding(this, file_, path_);
     return {};
   }
+  std::string lock_path;
+  const bool is_ours = is_held_here(database_path_, &lock_path);
+  const std::string process = is_ours ? std::to_string(::getpid()) : holder_of(file_);
   std::string problem =
-      cause == EWOULDBLOCK ? served_elsewhere(database_path_, holder_of(file_)) : cannot_lock(database_path_, cause);
+      cause == EWOULDBLOCK ? served_elsewhere(database_path_, process) : cannot_lock(database_path_, cause);
   ::close(file_);
   file_ = -1;
   return problem;
