@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -76,36 +77,41 @@ std::string holder_of(int file) {
   return "unknown";
 }
 
-// What this process has locked. A look at such a file must open nothing: the close would take SQLite's locks away.
+// What this process has locked, or is about to make. A look at such a file must open nothing: the close would take away
+// the locks that SQLite has on it.
 struct Holding {
   const DatabaseLock* lock;
-  dev_t device;
-  ino_t inode;
   std::string lock_path;
+  struct stat file;  // st_ino is 0 as long as there is no file
 };
 std::mutex holdings_mutex;
 std::vector<Holding> holdings;
-
-void note_holding(const DatabaseLock* lock, int file, const std::string& lock_path) {
-  struct stat info = {};
-  if (::fstat(file, &info) == 0) {
-    const std::lock_guard guard(holdings_mutex);
-    holdings.push_back({lock, info.st_dev, info.st_ino, lock_path});
-  }
-}
 
 void forget_holding(const DatabaseLock* lock) {
   const std::lock_guard guard(holdings_mutex);
   std::erase_if(holdings, [lock](const Holding& holding) { return holding.lock == lock; });
 }
 
+// file: the database; -1: it is not there yet.
+void note_holding(const DatabaseLock* lock, const std::string& lock_path, int file) {
+  struct stat info = {};
+  if (file >= 0 && ::fstat(file, &info) != 0) {
+    info = {};
+  }
+  forget_holding(lock);
+  const std::lock_guard guard(holdings_mutex);
+  holdings.push_back({lock, lock_path, info});
+}
+
 // Whether this process has the file locked; *lock_path: beside which name.
 bool is_held_here(const std::string& path, std::string* lock_path) {
+  const std::string wanted = lock_path_of(path);
   struct stat info = {};
   const bool is_there = ::stat(path.c_str(), &info) == 0;
   const std::lock_guard guard(holdings_mutex);
   for (const Holding& holding : holdings) {
-    if (is_there && holding.device == info.st_dev && holding.inode == info.st_ino) {
+    const bool is_same = is_there && holding.file.st_ino == info.st_ino && holding.file.st_dev == info.st_dev;
+    if (is_same || holding.lock_path == wanted) {
       *lock_path = holding.lock_path;
       return true;
     }
@@ -179,6 +185,7 @@ std::string DatabaseLock::take(const std::string& database_path, uint32_t patien
   }
   const int cause = lock_patiently(owner_file_, patience_ms);
   if (cause == 0) {
+    note_holding(this, path_, -1);
     const bool is_there = ::access(database_path.c_str(), F_OK) == 0;
     std::string problem = is_there ? hold_file(patience_ms) : std::string();
     return problem.empty() ? write_owner(0) : problem;
@@ -209,7 +216,7 @@ std::string DatabaseLock::hold_file(uint32_t patience_ms) {
   }
   const int cause = lock_patiently(file_, patience_ms);
   if (cause == 0) {
-    note_holding(this, file_, path_);
+    note_holding(this, path_, file_);
     return {};
   }
   std::string lock_path;
