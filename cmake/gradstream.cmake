@@ -4,7 +4,7 @@
 #   gs_host_flags(target)      code of the host: server, sim
 #   gs_test_flags(target)      tests, benchmarks
 #   gs_layout(target)          code of others that the library's code is linked with; the three above call it
-#   gs_computes(target)        where tests of minutes spend their time: under sanitizers no other C++ is optimised
+#   gs_computes(target)        where tests of minutes spend their time: with -O0 in the preset, this alone is optimised
 #   gs_precompile(target header...)  what most sources of the target include, parsed once
 
 set(CMAKE_CXX_STANDARD 20)
@@ -72,16 +72,16 @@ function(gs_test_flags target)
 endfunction()
 
 function(gs_computes target)
-  if(GS_SANITIZE)
+  if(GS_SANITIZE OR GS_COMPILE_FAST)
     target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
 
-# In the address sanitizer's build, where parsing takes half of the time. A precompiled header hides an include that is
-# missing, and GCC 12 gives warnings of its insides when it optimises as the product is optimised. So the build of the
-# product goes without.
+# In builds that are made for tests alone, where parsing takes half of the time. A precompiled header hides an include
+# that is missing, and GCC 12 gives warnings of its insides when it optimises as the product is optimised. So the build
+# of the product goes without.
 function(gs_precompile target)
-  if(GS_SANITIZE MATCHES "address" AND NOT GS_FUZZ)
+  if(GS_COMPILE_FAST)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
 endfunction()
