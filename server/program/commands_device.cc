@@ -281,11 +281,15 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   if (!draw_key(&key)) {
     return fail_random();
   }
+  uint64_t now_ms = wall_clock_ms();
+  if (database.note_time(&now_ms) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
   const std::string problem = write_identity(out, identity, key);
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
-  const uint64_t until_ms = wall_clock_ms() + uint64_t{window_s} * 1000;
+  const uint64_t until_ms = now_ms + uint64_t{window_s} * 1000;
   std::optional<uint32_t> generation;
   const StoreStatus rotated = database.rotate_key(name, key, until_ms, &generation);
   if (rotated != StoreStatus::kOk || generation != row->generation + 1) {
@@ -312,7 +316,11 @@ int device_list(const CommonOptions& options) {
   if (database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
   }
-  const uint64_t now_ms = wall_clock_ms();
+  uint64_t now_ms = 0;
+  if (database.latest_time(&now_ms) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  now_ms = std::max(now_ms, wall_clock_ms());
   for (const EnrolledDevice& device : devices) {
     OutputLine line;
     line.add("device", device.name)
@@ -363,6 +371,9 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   row.name = claim.name;
   row.count_max = claim.count_max;
   row.created_ms = wall_clock_ms();
+  if (database.note_time(&row.created_ms) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
   row.expires_ms = row.created_ms + uint64_t{claim.window_s} * 1000;
   row.device_state = claim.is_pending ? DeviceState::kPending : DeviceState::kActive;
   if (!draw_key(&row.key)) {
@@ -398,9 +409,15 @@ int claim_list(const CommonOptions& options) {
   if (database.claims(&rows) != StoreStatus::kOk) {
     return fail_database(database);
   }
-  const uint64_t now_ms = wall_clock_ms();
+  uint64_t now_ms = 0;
+  if (database.latest_time(&now_ms) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  now_ms = std::max(now_ms, wall_clock_ms());
   for (const ClaimRow& row : rows) {
-    const char* const state = row.expires_ms <= now_ms ? "ended" : row.count_used >= row.count_max ? "used up" : "open";
+    const char* const state = row.is_ended || row.expires_ms <= now_ms ? "ended"
+                              : row.count_used >= row.count_max        ? "used up"
+                                                                       : "open";
     OutputLine()
         .add("claim", row.name)
         .add_quoted("state", state)

@@ -1,5 +1,6 @@
 #include "server/program/fleet_follower.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -31,15 +32,49 @@ void FleetFollower::poll() {
   if (parts_.fleet.change_count(&count) != StoreStatus::kOk) {
     fail();
   } else if (count == change_count_ || refresh()) {
+    if (count != change_count_) {
+      next_expiry_ms_ = 0;
+    }
     change_count_ = count;  // only now: what could not be read is looked for again
     parts_.alarm.clear();
+    follow_time();
   }
-  timer_.expires_after(std::chrono::milliseconds(kPeriodMs));
+  // What expires ends at its time: a server that is killed a moment later must not forget it.
+  const uint64_t now_ms = parts_.now_ms();
+  const uint64_t left_ms = next_expiry_ms_ > now_ms ? next_expiry_ms_ - now_ms : kPeriodMs;
+  timer_.expires_after(std::chrono::milliseconds(std::min<uint64_t>(left_ms, kPeriodMs)));
   timer_.async_wait([this](const ErrorCode& error) {
     if (!error) {
       poll();
     }
   });
+}
+
+void FleetFollower::follow_time() {
+  const uint64_t now_ms = parts_.now_ms();
+  if (now_ms >= next_expiry_ms_) {
+    judge_stored(parts_.fleet.end_expired(now_ms, &next_expiry_ms_));
+  }
+  if (now_ms >= note_due_ms_) {
+    note_time();
+  }
+}
+
+void FleetFollower::note_time() {
+  uint64_t now_ms = parts_.now_ms();
+  note_due_ms_ = now_ms + kNotePeriodMs;
+  judge_stored(parts_.fleet.note_time(&now_ms));
+}
+
+// Handshakes are judged by the clock in any case: what could not be stored can wait for the next period.
+void FleetFollower::judge_stored(StoreStatus status) {
+  if (status != StoreStatus::kOk) {
+    next_expiry_ms_ = std::max(next_expiry_ms_, parts_.now_ms() + kNotePeriodMs);
+    log_event(LogLevel::kWarn, "time_not_stored",
+              Fields()
+                  .add("cause", parts_.fleet.error())
+                  .add("remedy", "free space on the disk; do not set the clock back before the next start"));
+  }
 }
 
 bool FleetFollower::fail() {

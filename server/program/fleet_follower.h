@@ -46,6 +46,8 @@ class FleetFollower {
   // again. Reason for the period: it is one row, from the page cache.
   void poll();
   void cancel() { timer_.cancel(); }
+  // Keeps the time in the database, for a server that starts with a clock that was set back.
+  void note_time();
   // Reads the devices and the runs, changed or not. False when they could not be read, which raises the alarm.
   bool refresh();
 
@@ -58,11 +60,15 @@ class FleetFollower {
   bool is_over() const;
 
   static constexpr uint32_t kPeriodMs = 250;
+  // How much time a server forgets if it is killed. Reason: it costs one write to the disk.
+  static constexpr uint32_t kNotePeriodMs = 60000;
 
  private:
   void exclude(const EnrolledDevice& device);
   void tell_of(const EnrolledDevice& row);
   bool refresh_runs();
+  void follow_time();
+  void judge_stored(StoreStatus status);
   void follow_wish(StoredRunState wish);
   bool fail();
 
@@ -71,6 +77,8 @@ class FleetFollower {
   const Reports reports_;
   SteadyTimer timer_;
   std::optional<uint64_t> change_count_;        // of the database, as far as it has been read
+  uint64_t next_expiry_ms_ = 0;                 // of a claim or a previous key, as far as the database has been read
+  uint64_t note_due_ms_ = 0;                    // when the time is to be kept again
   std::optional<StoredRunState> marked_state_;  // by the last take_run_state()
 };
 

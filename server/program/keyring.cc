@@ -45,7 +45,7 @@ bool Keyring::find_claim_psk(SqliteDatabase& fleet, std::string_view identity, P
   out->key = row->key;
   out->device = kNoDevice;
   out->claim = row->id;
-  out->refusal = now_ms_() < row->expires_ms ? PskRefusal::kNone : PskRefusal::kClaimEnded;
+  out->refusal = !row->is_ended && now_ms_() < row->expires_ms ? PskRefusal::kNone : PskRefusal::kClaimEnded;
   return true;
 }
 

@@ -18,6 +18,28 @@ uint64_t epoch_ms() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
 }
 
+// A clock that was set back, or that starts late after a power cut, goes on from the latest time that the fleet has
+// seen.
+uint64_t first_ms(SqliteDatabase& fleet) {
+  constexpr uint64_t kCorrectionMaxMs = 60000;  // a time service corrects a clock by less, and nobody needs to know
+  const uint64_t clock_ms = epoch_ms();
+  uint64_t now_ms = clock_ms;
+  if (fleet.note_time(&now_ms) != StoreStatus::kOk) {
+    log_event(LogLevel::kWarn, "time_not_stored",
+              Fields()
+                  .add("cause", fleet.error())
+                  .add("remedy", "free space on the disk; do not set the clock back before the next start"));
+  }
+  if (now_ms > clock_ms + kCorrectionMaxMs) {
+    log_event(LogLevel::kWarn, "clock_behind",
+              Fields()
+                  .add("clock_ms", clock_ms)
+                  .add("latest_ms", now_ms)
+                  .add("remedy", "set the clock; until then claims and rotated keys go on from the latest time"));
+  }
+  return now_ms;
+}
+
 // A device that is brought up to date gets a whole snapshot, a whole Log, or both at once: the queue must hold them,
 // however large the model and however many versions it missed. Both sizes count whole frames, of 52 bytes at least:
 // with kQueuedFrameOverhead for each they stay below two and a half times as much.
@@ -49,7 +71,7 @@ const char* cause_of(StoreStatus status) {
 Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Parts parts,
                std::unique_ptr<Coordinator> coordinator, std::vector<EnrolledDevice> devices, WatchBoard* board)
     : io_(io),
-      epoch_offset_ms_(epoch_ms() - steady_ms()),
+      epoch_offset_ms_(first_ms(parts.fleet) - steady_ms()),
       config_(config),
       run_(run),
       parts_(std::move(parts)),
@@ -350,6 +372,7 @@ void Server::drain() {
 }
 
 bool Server::finish() {
+  follower_.note_time();
   const bool complete = !store_ || store_->stop();
   if (!complete) {
     log_event(LogLevel::kError, "records_not_stored",

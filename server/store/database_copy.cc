@@ -11,6 +11,7 @@
 
 #include "server/store/database_lock.h"
 #include "server/store/statement.h"
+#include "server/store/wal_check.h"
 
 namespace gradstream {
 
@@ -128,6 +129,12 @@ StoreStatus copy_database(const std::string& from, const std::string& to, std::s
   *error = DatabaseLock::check_name(from);
   if (!error->empty()) {
     return StoreStatus::kBusy;
+  }
+  DatabaseOwner owner;
+  DatabaseLock::probe(from, &owner);
+  if (const std::string damage = owner.is_held ? "" : find_wal_damage(from); !damage.empty()) {
+    *error = "the write-ahead log " + from + "-wal is damaged: " + damage + "; " + kUseAnotherCopy;
+    return StoreStatus::kCorrupt;
   }
   const int file = ::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {

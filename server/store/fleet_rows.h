@@ -26,6 +26,7 @@ struct ClaimRow {
   uint64_t expires_ms = 0;                          // since the epoch
   DeviceState device_state = DeviceState::kActive;  // of those that it lets in
   uint64_t created_ms = 0;
+  bool is_ended = false;  // by the operator, or seen to be expired: whatever a clock says later
 };
 enum class ClaimOutcome : uint8_t {
   kGranted,

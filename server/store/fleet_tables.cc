@@ -11,10 +11,16 @@ constexpr const char* kInsertDevice =
     "INSERT INTO devices (device_index,name,key,created_ms,state) SELECT ?1,?2,?3,?4,?5"
     " WHERE NOT EXISTS (SELECT 1 FROM devices WHERE name=?2)";
 constexpr const char* kSelectDevice =
-    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,key,previous_key FROM devices"
-    " WHERE name=?1";
+    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,is_whole,key,previous_key"
+    " FROM checked_devices WHERE name=?1";
 constexpr const char* kSelectDevices =
-    "SELECT device_index,name,state,created_ms,generation,previous_until_ms FROM devices ORDER BY 1";
+    "SELECT device_index,name,state,created_ms,generation,previous_until_ms,is_whole FROM checked_devices ORDER BY 1";
+constexpr const char* kSelectClaim =
+    "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,is_whole,key FROM checked_claims"
+    " WHERE name=?1";
+constexpr const char* kSelectClaims =
+    "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,is_ended,is_whole FROM checked_claims"
+    " ORDER BY id";
 constexpr const char* kRotateKey =
     "UPDATE devices SET previous_key=key, previous_until_ms=?3, key=?2, generation=generation+1 WHERE name=?1"
     " RETURNING generation";
@@ -44,8 +50,13 @@ ClaimRow claim_of(const Use& use) {
   row.expires_ms = use.number(4);
   row.device_state = static_cast<DeviceState>(use.number(5));
   row.created_ms = use.number(6);
+  row.is_ended = use.number(7) != 0;
   return row;
 }
+// The columns of kSelectDevice and kSelectDevices, and of kSelectClaim and kSelectClaims, that say whether a row is
+// whole. Their keys follow.
+constexpr int kDeviceIsWhole = 6;
+constexpr int kClaimIsWhole = 8;
 
 }  // namespace
 
@@ -101,10 +112,13 @@ StoreStatus SqliteDatabase::add_devices(const std::vector<EnrolledDevice>& rows,
 }
 
 StoreStatus SqliteDatabase::find_device_state(const std::string& name, std::optional<DeviceState>* out) {
-  Use use(*this, "SELECT state FROM devices WHERE name=?1");
+  Use use(*this, "SELECT state,is_whole FROM checked_devices WHERE name=?1");
   use.bind_text(1, name);
   const int code = use.step();
   if (code == SQLITE_ROW) {
+    if (use.number(1) == 0) {
+      return fail_damaged("devices", name);
+    }
     *out = static_cast<DeviceState>(use.number(0));
     return StoreStatus::kOk;
   }
@@ -157,9 +171,14 @@ StoreStatus SqliteDatabase::find_device(const std::string& name, std::optional<E
   use.bind_text(1, name);
   const int code = use.step();
   if (code == SQLITE_ROW) {
-    *out = device_of(use);
-    read_key(use.blob(6), &(*out)->key);
-    read_key(use.blob(7), &(*out)->previous_key);
+    const EnrolledDevice row = device_of(use);
+    // The name also: an index that is damaged leads to another device's row.
+    if (use.number(kDeviceIsWhole) == 0 || row.name != name) {
+      return fail_damaged("devices", name);
+    }
+    *out = row;
+    read_key(use.blob(kDeviceIsWhole + 1), &(*out)->key);
+    read_key(use.blob(kDeviceIsWhole + 2), &(*out)->previous_key);
     return StoreStatus::kOk;
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the device");
@@ -171,6 +190,9 @@ StoreStatus SqliteDatabase::devices(std::vector<EnrolledDevice>* out) {
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
     out->push_back(device_of(use));
+    if (use.number(kDeviceIsWhole) == 0) {
+      return fail_damaged("devices", out->back().name);
+    }
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the devices");
 }
@@ -197,23 +219,29 @@ StoreStatus SqliteDatabase::add_claim(ClaimRow* row) {
 
 StoreStatus SqliteDatabase::claims(std::vector<ClaimRow>* out) {
   out->clear();
-  Use use(*this, "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms FROM claims ORDER BY id");
+  Use use(*this, kSelectClaims);
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
     out->push_back(claim_of(use));
+    if (use.number(kClaimIsWhole) == 0) {
+      return fail_damaged("claims", out->back().name);
+    }
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claims");
 }
 
 StoreStatus SqliteDatabase::find_claim(const std::string& name, std::optional<ClaimRow>* out) {
   out->reset();
-  Use use(*this,
-          "SELECT id,name,count_max,count_used,expires_ms,device_state,created_ms,key FROM claims WHERE name=?1");
+  Use use(*this, kSelectClaim);
   use.bind_text(1, name);
   const int code = use.step();
   if (code == SQLITE_ROW) {
-    *out = claim_of(use);
-    read_key(use.blob(7), &(*out)->key);
+    const ClaimRow row = claim_of(use);
+    if (use.number(kClaimIsWhole) == 0 || row.name != name) {
+      return fail_damaged("claims", name);
+    }
+    *out = row;
+    read_key(use.blob(kClaimIsWhole + 1), &(*out)->key);
     return StoreStatus::kOk;
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the claim");
@@ -221,7 +249,7 @@ StoreStatus SqliteDatabase::find_claim(const std::string& name, std::optional<Cl
 
 StoreStatus SqliteDatabase::end_claim(const std::string& name, uint64_t now_ms, bool* found) {
   return change([&] {
-    Use use(*this, "UPDATE claims SET expires_ms=min(expires_ms,?2) WHERE name=?1");
+    Use use(*this, "UPDATE claims SET is_ended=1, expires_ms=min(expires_ms,?2) WHERE name=?1");
     use.bind_text(1, name);
     use.bind(2, now_ms);
     const int code = use.step();
@@ -234,10 +262,13 @@ StoreStatus SqliteDatabase::end_claim(const std::string& name, uint64_t now_ms, 
 StoreStatus SqliteDatabase::judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key,
                                         uint64_t now_ms, ClaimOutcome* out, DeviceState* state) {
   {
-    Use use(*this, "SELECT key,claim FROM devices WHERE name=?1");
+    Use use(*this, "SELECT key,claim,is_whole FROM checked_devices WHERE name=?1");
     use.bind_text(1, name);
     const int code = use.step();
     if (code == SQLITE_ROW) {
+      if (use.number(2) == 0) {
+        return fail_damaged("devices", name);
+      }
       const auto known = use.blob(0);
       const bool is_same = use.number32(1) == id && std::equal(known.begin(), known.end(), key.begin(), key.end());
       *out = is_same ? ClaimOutcome::kRepeated : ClaimOutcome::kNameTaken;
@@ -247,10 +278,15 @@ StoreStatus SqliteDatabase::judge_claim(uint32_t id, const std::string& name, st
       return fail(code, "read the device");
     }
   }
-  Use use(*this, "SELECT device_state FROM claims WHERE id=?1 AND expires_ms>?2 AND count_used<count_max");
+  Use use(*this,
+          "SELECT device_state,is_whole,name FROM checked_claims"
+          " WHERE id=?1 AND is_ended=0 AND expires_ms>?2 AND count_used<count_max");
   use.bind(1, id);
   use.bind(2, now_ms);
   const int code = use.step();
+  if (code == SQLITE_ROW && use.number(1) == 0) {
+    return fail_damaged("claims", use.text(2));
+  }
   if (code == SQLITE_ROW) {
     *state = static_cast<DeviceState>(use.number(0));
   }
@@ -290,6 +326,41 @@ StoreStatus SqliteDatabase::claim_device(uint32_t id, const std::string& name, s
     GS_TRY_STORE(judge_claim(id, name, key, now_ms, out, &row.state));
     return *out == ClaimOutcome::kGranted ? insert_claimed(id, row, now_ms) : StoreStatus::kOk;
   });
+}
+
+// ---- What ends by itself --------------------------------------------------------------------------------------------
+
+StoreStatus SqliteDatabase::next_expiry(uint64_t* out) {
+  int64_t next = 0;
+  const StoreStatus status = query_number(
+      "SELECT coalesce(min(until_ms),-1) FROM (SELECT previous_until_ms AS until_ms FROM devices"
+      " WHERE previous_until_ms<>0 UNION ALL SELECT expires_ms FROM claims WHERE is_ended=0)",
+      &next);
+  *out = static_cast<uint64_t>(next);  // -1 is UINT64_MAX
+  return status;
+}
+
+StoreStatus SqliteDatabase::end_all_until(uint64_t now_ms) {
+  Use keys(*this,
+           "UPDATE devices SET previous_key=NULL, previous_until_ms=0"
+           " WHERE previous_until_ms<>0 AND previous_until_ms<=?1");
+  keys.bind(1, now_ms);
+  int code = keys.step();
+  if (code != SQLITE_DONE) {
+    return fail(code, "drop previous keys");
+  }
+  Use claims(*this, "UPDATE claims SET is_ended=1 WHERE is_ended=0 AND expires_ms<=?1");
+  claims.bind(1, now_ms);
+  code = claims.step();
+  return code == SQLITE_DONE ? note_time(&now_ms) : fail(code, "end claims");
+}
+
+StoreStatus SqliteDatabase::end_expired(uint64_t now_ms, uint64_t* next_ms) {
+  StoreStatus status = next_expiry(next_ms);
+  if (status == StoreStatus::kOk && *next_ms <= now_ms) {
+    status = change([&] { return end_all_until(now_ms); });
+  }
+  return status == StoreStatus::kOk ? next_expiry(next_ms) : status;
 }
 
 }  // namespace gradstream

@@ -7,8 +7,10 @@ namespace gradstream {
 
 namespace {
 
-constexpr const char* kSelectRun = "SELECT id,name,parameters,source,digest,state,created_ms FROM runs WHERE id=?1";
-constexpr const char* kSelectRuns = "SELECT id,name,parameters,source,digest,state,created_ms FROM runs ORDER BY id";
+constexpr const char* kSelectRun =
+    "SELECT id,name,parameters,source,digest,state,created_ms,is_whole FROM checked_runs WHERE id=?1";
+constexpr const char* kSelectRuns =
+    "SELECT id,name,parameters,source,digest,state,created_ms,is_whole FROM checked_runs ORDER BY id";
 
 RunRow run_of(const Use& use) {
   RunRow row;
@@ -21,6 +23,8 @@ RunRow run_of(const Use& use) {
   row.created_ms = use.number(6);
   return row;
 }
+
+constexpr int kRunIsWhole = 7;  // the column
 
 }  // namespace
 
@@ -45,6 +49,9 @@ StoreStatus SqliteDatabase::find_run(uint32_t id, std::optional<RunRow>* out) {
   use.bind(1, id);
   const int code = use.step();
   if (code == SQLITE_ROW) {
+    if (use.number(kRunIsWhole) == 0) {
+      return fail_damaged("runs", std::to_string(id));
+    }
     *out = run_of(use);
     return StoreStatus::kOk;
   }
@@ -57,6 +64,9 @@ StoreStatus SqliteDatabase::runs(std::vector<RunRow>* out) {
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step()) {
     out->push_back(run_of(use));
+    if (use.number(kRunIsWhole) == 0) {
+      return fail_damaged("runs", std::to_string(out->back().id));
+    }
   }
   return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read the runs");
 }

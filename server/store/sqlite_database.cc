@@ -14,7 +14,9 @@
 #include "server/base/private_file.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
+#include "server/store/row_checks.h"
 #include "server/store/statement.h"
+#include "server/store/wal_check.h"
 
 namespace gradstream {
 
@@ -22,20 +24,24 @@ namespace {
 
 // "GSdb": tells our files from any other program's.
 constexpr int64_t kApplicationId = 0x47536462;
-constexpr int64_t kSchemaVersion = 4;
+constexpr int64_t kSchemaVersion = 5;
 constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
 constexpr int kPageSize = 4096;  // SQLite's default
 
 constexpr const char* kSchema[] = {
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL,"
+    " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE devices (device_index INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " created_ms INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 2, generation INTEGER NOT NULL DEFAULT 0,"
-    " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0, claim INTEGER NOT NULL DEFAULT 0) STRICT",
+    " previous_key BLOB, previous_until_ms INTEGER NOT NULL DEFAULT 0, claim INTEGER NOT NULL DEFAULT 0,"
+    " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE claims (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,"
     " count_max INTEGER NOT NULL, count_used INTEGER NOT NULL DEFAULT 0, expires_ms INTEGER NOT NULL,"
-    " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
+    " device_state INTEGER NOT NULL, created_ms INTEGER NOT NULL, is_ended INTEGER NOT NULL DEFAULT 0,"
+    " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL, source TEXT NOT NULL,"
-    " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT",
+    " digest INTEGER NOT NULL, state INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " crc32c INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE TABLE journal (run INTEGER NOT NULL REFERENCES runs(id), sequence INTEGER NOT NULL, kind INTEGER NOT NULL,"
     " device INTEGER NOT NULL, task_sequence INTEGER NOT NULL, version INTEGER NOT NULL, base_version INTEGER NOT NULL,"
     " steps_done INTEGER NOT NULL, weight INTEGER NOT NULL, verdict INTEGER NOT NULL, reason INTEGER NOT NULL,"
@@ -45,7 +51,7 @@ constexpr const char* kSchema[] = {
 };
 
 // From each format to the next. Formats: 1 had `revoked` alone; 2 had no claims; in 3 and before, runs of the first
-// release say `use_correction`.
+// release say `use_correction`; 4 had no checksums of rows, and a claim ended by its time alone.
 constexpr const char* kMigrations[] = {
     "ALTER TABLE devices ADD COLUMN state INTEGER NOT NULL DEFAULT 2;"
     "UPDATE devices SET state=4 WHERE revoked<>0;"
@@ -66,6 +72,12 @@ constexpr const char* kMigrations[] = {
     " parameters=replace(parameters,'\nuse_correction = false\n','\ncorrection_form = none\n'),"
     " source=replace(source,'\nuse_correction = false\n','\ncorrection_form = \"none\"\n');"
     "UPDATE meta SET value=4 WHERE key='schema_version'",
+    "ALTER TABLE meta ADD COLUMN crc32c INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE devices ADD COLUMN crc32c INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE claims ADD COLUMN is_ended INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE claims ADD COLUMN crc32c INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE runs ADD COLUMN crc32c INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE meta SET value=5 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
 
@@ -263,7 +275,8 @@ StoreStatus SqliteDatabase::make_schema() {
       GS_TRY_STORE(execute(table));
     }
     const std::string finish = "PRAGMA application_id=" + std::to_string(kApplicationId) +
-                               "; INSERT INTO meta VALUES ('schema_version'," + std::to_string(kSchemaVersion) + ")";
+                               "; INSERT INTO meta (key,value) VALUES ('schema_version'," +
+                               std::to_string(kSchemaVersion) + ");" + row_sign_statements();
     GS_TRY_STORE(execute(finish.c_str()));
   }
   return transaction.commit();
@@ -296,8 +309,11 @@ StoreStatus SqliteDatabase::migrate(int64_t version) {
   GS_TRY_STORE(transaction.begin());
   // Another process may have been first.
   GS_TRY_STORE(query_number("SELECT value FROM meta WHERE key='schema_version'", &version));
-  for (; version < kSchemaVersion; ++version) {
-    GS_TRY_STORE(execute(kMigrations[version - 1]));
+  if (version < kSchemaVersion) {
+    for (; version < kSchemaVersion; ++version) {
+      GS_TRY_STORE(execute(kMigrations[version - 1]));
+    }
+    GS_TRY_STORE(execute(row_sign_statements().c_str()));
   }
   return transaction.commit();
 }
@@ -326,6 +342,27 @@ StoreStatus SqliteDatabase::use_wal() {
                                              "; set server.database to a path on a local disk");
 }
 
+// SQLite must not see a damaged log: it would read its beginning, and remove the rest when the last connection closes.
+StoreStatus SqliteDatabase::check_wal(const SqliteOptions& options) {
+  if (options.vfs != nullptr) {
+    return StoreStatus::kOk;
+  }
+  DatabaseOwner owner;
+  if (!options.is_owner) {
+    DatabaseLock::probe(path_, &owner);
+  }
+  const std::string damage = owner.is_held ? "" : find_wal_damage(path_);
+  return damage.empty()
+             ? StoreStatus::kOk
+             : fail_with(StoreStatus::kCorrupt, "the write-ahead log " + name_ + "-wal is damaged: " + damage + "; " +
+                                                    remedy_of(StoreStatus::kCorrupt));
+}
+
+// What a torn transaction has left in the log would look like damage behind the next torn one.
+void SqliteDatabase::empty_wal() {
+  sqlite3_wal_checkpoint_v2(connection_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+}
+
 StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (options.vfs != nullptr ? SQLITE_OPEN_CREATE : 0);
   const int code = sqlite3_open_v2(path_.c_str(), &connection_, flags, options.vfs);
@@ -334,6 +371,9 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   }
   sqlite3_extended_result_codes(connection_, 1);
   sqlite3_busy_timeout(connection_, kBusyTimeoutMs);
+  if (const int registered = register_row_crc(connection_); registered != SQLITE_OK) {
+    return fail(registered, "add a function");
+  }
   bool is_new = false;
   GS_TRY_STORE(check_format(&is_new));
   GS_TRY_STORE(use_wal());
@@ -345,7 +385,8 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   if (is_new) {
     GS_TRY_STORE(make_schema());
   }
-  return check_schema(options);
+  GS_TRY_STORE(check_schema(options));
+  return execute(row_check_statements().c_str());
 }
 
 StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
@@ -353,17 +394,27 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   is_copy_ = !options.copy_of.empty();
   name_ = is_copy_ ? options.copy_of : path_;
   GS_TRY_STORE(prepare_file(options));
+  GS_TRY_STORE(check_wal(options));
   GS_TRY_STORE(connect(options));
   // After connect(), which says of another program's file that it is one.
   const std::string problem = options.vfs == nullptr ? check_mode(path_, name_) : "";
   if (!problem.empty()) {
     return fail_with(StoreStatus::kFailed, problem);
   }
-  return options.check_integrity ? check_pages() : StoreStatus::kOk;
+  if (!options.check_integrity) {
+    return StoreStatus::kOk;
+  }
+  GS_TRY_STORE(check_pages());
+  GS_TRY_STORE(check_rows());
+  if (options.is_owner) {
+    empty_wal();
+  }
+  return StoreStatus::kOk;
 }
 
+// Not quick_check, which does not compare an index with its table: a device is found by the index of names.
 StoreStatus SqliteDatabase::check_pages() {
-  Use use(*this, "PRAGMA quick_check(1)");
+  Use use(*this, "PRAGMA integrity_check(1)");
   const int code = use.step();
   if (code != SQLITE_ROW) {
     return fail(code, "check it");
@@ -376,13 +427,27 @@ StoreStatus SqliteDatabase::check_pages() {
   return StoreStatus::kOk;
 }
 
+StoreStatus SqliteDatabase::check_rows() {
+  Use use(*this, "SELECT table_name,id FROM damaged_rows LIMIT 1");
+  const int code = use.step();
+  return code == SQLITE_DONE  ? StoreStatus::kOk
+         : code == SQLITE_ROW ? fail_damaged(use.text(0), use.text(1))
+                              : fail(code, "check its rows");
+}
+
+StoreStatus SqliteDatabase::fail_damaged(const std::string& table, const std::string& id) {
+  return fail_with(StoreStatus::kCorrupt, "database " + name_ + " is damaged: row " + id + " of table " + table +
+                                              " does not fit its checksum; " + remedy_of(StoreStatus::kCorrupt));
+}
+
 // ---- Changes -------------------------------------------------------------------------------------------------------
 
 StoreStatus SqliteDatabase::change(const std::function<StoreStatus()>& body) {
   Transaction transaction(*this);
   GS_TRY_STORE(transaction.begin());
   GS_TRY_STORE(body());
-  GS_TRY_STORE(execute("INSERT INTO meta VALUES ('change_count',1) ON CONFLICT(key) DO UPDATE SET value=value+1"));
+  GS_TRY_STORE(
+      execute("INSERT INTO meta (key,value) VALUES ('change_count',1) ON CONFLICT(key) DO UPDATE SET value=value+1"));
   return transaction.commit();
 }
 
@@ -392,6 +457,29 @@ StoreStatus SqliteDatabase::change_count(uint64_t* out) {
       query_number("SELECT coalesce((SELECT value FROM meta WHERE key='change_count'),0)", &count);
   *out = static_cast<uint64_t>(count);
   return status;
+}
+
+StoreStatus SqliteDatabase::latest_time(uint64_t* out) {
+  int64_t time_ms = 0;
+  const StoreStatus status =
+      query_number("SELECT coalesce((SELECT value FROM meta WHERE key='latest_time_ms'),0)", &time_ms);
+  *out = static_cast<uint64_t>(time_ms);
+  return status;
+}
+
+StoreStatus SqliteDatabase::note_time(uint64_t* now_ms) {
+  uint64_t latest_ms = 0;
+  GS_TRY_STORE(latest_time(&latest_ms));
+  if (latest_ms >= *now_ms) {
+    *now_ms = latest_ms;
+    return StoreStatus::kOk;
+  }
+  Use use(*this,
+          "INSERT INTO meta (key,value) VALUES ('latest_time_ms',?1)"
+          " ON CONFLICT(key) DO UPDATE SET value=max(value,?1)");
+  use.bind(1, *now_ms);
+  const int code = use.step();
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "note the time");
 }
 
 }  // namespace gradstream

@@ -94,6 +94,16 @@ class SqliteDatabase {
   // Only where the state is still `from`. changed may be null.
   StoreStatus exchange_run_state(uint32_t run, StoredRunState from, StoredRunState to, bool* changed);
 
+  // Wall time decides whether a claim and a rotated key count, and a clock can be set back, or start late after a power
+  // cut. So the largest time that was ever seen is kept: milliseconds since the epoch, 0 in a new database.
+  StoreStatus latest_time(uint64_t* out);
+  // *now_ms: a clock's time, raised to the latest one. Durable on kOk. If it fails to be stored, it is raised all the
+  // same.
+  StoreStatus note_time(uint64_t* now_ms);
+  // What is over by now_ms is over for good: claims end, and previous keys are dropped. Notes the time with it.
+  // *next_ms: when the next one is over; UINT64_MAX: none is open.
+  StoreStatus end_expired(uint64_t now_ms, uint64_t* next_ms);
+
   // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
   StoreStatus change_count(uint64_t* out);
 
@@ -105,8 +115,11 @@ class SqliteDatabase {
   // Opening.
   StoreStatus prepare_file(const SqliteOptions& options);
   StoreStatus connect(const SqliteOptions& options);
+  StoreStatus check_wal(const SqliteOptions& options);
+  void empty_wal();
   StoreStatus use_wal();
   StoreStatus check_pages();
+  StoreStatus check_rows();
   StoreStatus check_format(bool* is_new);
   StoreStatus make_schema();
   StoreStatus check_schema(const SqliteOptions& options);
@@ -117,6 +130,8 @@ class SqliteDatabase {
   StoreStatus find_device_state(const std::string& name, std::optional<DeviceState>* out);
   StoreStatus judge_claim(uint32_t id, const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
                           ClaimOutcome* out, DeviceState* state);
+  StoreStatus next_expiry(uint64_t* out);
+  StoreStatus end_all_until(uint64_t now_ms);
   StoreStatus insert_claimed(uint32_t id, const EnrolledDevice& row, uint64_t now_ms);
 
   // What all tables need. `what` is a verb and its object, for the sentence.
@@ -127,6 +142,7 @@ class SqliteDatabase {
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence);
+  StoreStatus fail_damaged(const std::string& table, const std::string& id);
   const char* remedy_of(StoreStatus status) const;
 
   sqlite3* connection_ = nullptr;

@@ -16,6 +16,8 @@ StoreStatus status_of(int sqlite_code) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return StoreStatus::kCorrupt;
+    case SQLITE_CONSTRAINT:  // a trigger of row_checks.h
+      return sqlite_code == SQLITE_CONSTRAINT_TRIGGER ? StoreStatus::kCorrupt : StoreStatus::kFailed;
     default:
       return StoreStatus::kFailed;
   }

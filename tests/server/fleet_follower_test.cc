@@ -31,7 +31,7 @@ class FleetFollowerTest : public testing::Test {
     parameters.device_count = 2;
     coordinator_ = std::make_unique<Coordinator>(run_, parameters, names);
     follower_ = std::make_unique<FleetFollower>(
-        io_, FleetFollower::Parts{database_.fleet, alarm_, *coordinator_, run_, [] { return uint64_t{1000}; }},
+        io_, FleetFollower::Parts{database_.fleet, alarm_, *coordinator_, run_, [this] { return now_ms_; }},
         database_.devices(),
         FleetFollower::Reports{[this] {
                                  ++told_count_;
@@ -70,6 +70,7 @@ class FleetFollowerTest : public testing::Test {
   asio::io_context io_;
   FleetDatabase database_;
   FleetAlarm alarm_;
+  uint64_t now_ms_ = 1000;
   uint32_t run_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   uint32_t told_count_ = 0;
@@ -132,6 +133,38 @@ TEST_F(FleetFollowerTest, TheOperatorsWishReachesTheRunAndItsStateIsTakenOnce) {
   EXPECT_TRUE(follower_->is_over());
   wish(StoredRunState::kStopRequested);
   EXPECT_EQ(log_.count("stop_requested"), 1U) << "what is over follows no wish";
+}
+
+TEST_F(FleetFollowerTest, WhatExpiresEndsAtItsTimeAndTheTimeIsKeptOnceAMinute) {
+  start();
+  std::optional<uint32_t> generation;
+  ASSERT_EQ(database_.command.rotate_key("device-1", FleetDatabase::key_of(9), 1500, &generation), StoreStatus::kOk);
+  const auto latest_ms = [this] {
+    uint64_t latest = 0;
+    EXPECT_EQ(database_.command.latest_time(&latest), StoreStatus::kOk);
+    return latest;
+  };
+  const auto has_previous_key = [this] {
+    std::optional<EnrolledDevice> row;
+    EXPECT_EQ(database_.command.find_device("device-1", &row), StoreStatus::kOk);
+    return row && row->previous_until_ms != 0;
+  };
+  follower_->poll();
+  EXPECT_EQ(latest_ms(), 1000U);
+  EXPECT_TRUE(has_previous_key());
+  now_ms_ = 1499;
+  follower_->poll();
+  EXPECT_TRUE(has_previous_key());
+  EXPECT_EQ(latest_ms(), 1000U) << "not at every poll";
+  now_ms_ = 1500;
+  follower_->poll();
+  EXPECT_FALSE(has_previous_key());
+  EXPECT_EQ(latest_ms(), 1500U);
+  now_ms_ = 1000 + FleetFollower::kNotePeriodMs;
+  follower_->poll();
+  EXPECT_EQ(latest_ms(), now_ms_);
+  EXPECT_EQ(log_.count("time_not_stored"), 0U);
+  follower_->cancel();
 }
 
 TEST_F(FleetFollowerTest, AnotherRunGetsItsTurnOnceThisOneIsIdle) {

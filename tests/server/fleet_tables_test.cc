@@ -173,5 +173,65 @@ TEST(FleetTables, AClaimLetsInAsManyAsItMayAndEachOnce) {
   EXPECT_EQ(claims[0].expires_ms, 500U);
 }
 
+TEST(FleetTables, TheLatestTimeIsKept) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  for (const auto& [clock_ms, latest_ms] : {std::pair<uint64_t, uint64_t>{500, 500}, {400, 500}, {501, 501}}) {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
+    uint64_t now_ms = clock_ms;
+    ASSERT_EQ(database.note_time(&now_ms), StoreStatus::kOk);
+    EXPECT_EQ(now_ms, latest_ms);
+    uint64_t read_ms = 0;
+    ASSERT_EQ(database.latest_time(&read_ms), StoreStatus::kOk);
+    EXPECT_EQ(read_ms, latest_ms);
+  }
+}
+
+TEST(FleetTables, WhatExpiresEndsInItsOrderAndIsCountedAsAChange) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  uint64_t next_ms = 0;
+  ASSERT_EQ(database.end_expired(7, &next_ms), StoreStatus::kOk);
+  EXPECT_EQ(next_ms, UINT64_MAX) << "nothing is open";
+  std::optional<uint32_t> index;
+  std::optional<uint32_t> generation;
+  ASSERT_EQ(database.add_device("a", key_of(1), 7, &index), StoreStatus::kOk);
+  ASSERT_EQ(database.rotate_key("a", key_of(2), 300, &generation), StoreStatus::kOk);
+  ClaimRow claim;
+  claim.name = "batch";
+  claim.key = key_of(3);
+  claim.count_max = 9;
+  claim.expires_ms = 200;
+  ASSERT_EQ(database.add_claim(&claim), StoreStatus::kOk);
+  uint64_t before = 0;
+  uint64_t after = 0;
+  ASSERT_EQ(database.change_count(&before), StoreStatus::kOk);
+  ASSERT_EQ(database.end_expired(199, &next_ms), StoreStatus::kOk);
+  EXPECT_EQ(next_ms, 200U);
+  ASSERT_EQ(database.change_count(&after), StoreStatus::kOk);
+  EXPECT_EQ(after, before) << "nothing was over";
+  ASSERT_EQ(database.end_expired(200, &next_ms), StoreStatus::kOk);
+  EXPECT_EQ(next_ms, 300U);
+  ASSERT_EQ(database.change_count(&after), StoreStatus::kOk);
+  EXPECT_NE(after, before);
+  std::optional<ClaimRow> row;
+  ASSERT_EQ(database.find_claim("batch", &row), StoreStatus::kOk);
+  EXPECT_TRUE(row->is_ended);
+  std::optional<EnrolledDevice> device;
+  ASSERT_EQ(database.find_device("a", &device), StoreStatus::kOk);
+  EXPECT_EQ(device->previous_key, key_of(1));
+  ASSERT_EQ(database.end_expired(300, &next_ms), StoreStatus::kOk);
+  EXPECT_EQ(next_ms, UINT64_MAX);
+  ASSERT_EQ(database.find_device("a", &device), StoreStatus::kOk);
+  EXPECT_EQ(device->previous_key, DeviceKey());
+  EXPECT_EQ(device->previous_until_ms, 0U);
+  EXPECT_EQ(device->key, key_of(2));
+  uint64_t latest_ms = 0;
+  ASSERT_EQ(database.latest_time(&latest_ms), StoreStatus::kOk);
+  EXPECT_EQ(latest_ms, 300U) << "the time at which they ended is kept with them";
+}
+
 }  // namespace
 }  // namespace gradstream

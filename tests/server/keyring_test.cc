@@ -101,6 +101,30 @@ TEST_F(KeyringTest, AClaimIsFoundByItsMarkAndEndsByTheClock) {
   EXPECT_EQ(look_up("~batch")->refusal, PskRefusal::kClaimEnded);
 }
 
+// A board computer without a clock of its own starts up to an hour back after a power cut.
+TEST_F(KeyringTest, WhatIsOverStaysSoWhenTheClockIsSetBack) {
+  database_.enrol(1);
+  std::optional<uint32_t> generation;
+  ASSERT_EQ(database_.command.rotate_key("device-1", FleetDatabase::key_of(99), 1500, &generation), StoreStatus::kOk);
+  add_claim("expired", 3);
+  add_claim("ended", 3);
+  bool found = false;
+  ASSERT_EQ(database_.command.end_claim("ended", 1200, &found), StoreStatus::kOk);
+  uint64_t next_ms = 0;
+  ASSERT_EQ(database_.fleet.end_expired(2000, &next_ms), StoreStatus::kOk);
+  EXPECT_EQ(next_ms, UINT64_MAX);
+  now_ms_ = 100;
+  EXPECT_EQ(look_up("device-1")->refusal, PskRefusal::kExpired);
+  EXPECT_EQ(look_up("device-1")->key, FleetDatabase::key_of(99)) << "the previous key is gone";
+  EXPECT_EQ(look_up("device-1~1")->refusal, PskRefusal::kNone);
+  EXPECT_EQ(look_up("~expired")->refusal, PskRefusal::kClaimEnded);
+  EXPECT_EQ(look_up("~ended")->refusal, PskRefusal::kClaimEnded);
+  Identity identity;
+  std::strcpy(identity.name, "intruder");
+  EXPECT_EQ(keyring_.grant_claim(1, identity), gs_Reason_REASON_CLAIM_ENDED);
+  EXPECT_EQ(keyring_.grant_claim(2, identity), gs_Reason_REASON_CLAIM_ENDED);
+}
+
 TEST_F(KeyringTest, EachFurtherThreadLooksUpThroughAConnectionOfItsOwn) {
   std::vector<PskLookup> lookups;
   ASSERT_EQ(keyring_.open_lookups(2, &lookups), "");

@@ -13,6 +13,7 @@
 #include "server/program/commands.h"
 #include "server/store/journal_table.h"
 #include "tests/support/certificates.h"
+#include "tests/support/fleet_database.h"
 #include "tests/support/server_peer.h"
 
 namespace gradstream {
@@ -456,6 +457,30 @@ TEST_P(ServerThreads, DevicesComeAndGoWhileItRuns) {
   Script again(life, 3);
   EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
   EXPECT_TRUE(life.until([&] { return life.server->counters().revoked_identities == 1; }));
+}
+
+TEST_F(ServerTest, AClockThatWasSetBackIsNamedAndTheTimeGoesOn) {
+  constexpr uint64_t kHourMs = 3600 * 1000;
+  const uint64_t ahead_ms = wall_clock_ms() + kHourMs;
+  {
+    SqliteDatabase database;
+    SqliteOptions options;
+    options.path = folder_ + "/test.db";
+    ASSERT_EQ(database.open(options), StoreStatus::kOk);
+    uint64_t noted_ms = ahead_ms;
+    ASSERT_EQ(database.note_time(&noted_ms), StoreStatus::kOk);
+    ClaimRow claim;
+    claim.name = "batch";
+    claim.key = FleetDatabase::key_of(9);
+    claim.count_max = 1;
+    claim.expires_ms = ahead_ms;  // over by the latest time, open by the clock
+    ASSERT_EQ(database.add_claim(&claim), StoreStatus::kOk);
+  }
+  Life life(config());
+  EXPECT_THAT(life.log.find("clock_behind"), HasSubstr("latest_ms=" + std::to_string(ahead_ms)));
+  std::optional<ClaimRow> claim;
+  EXPECT_TRUE(life.until(
+      [&] { return life.fleet.find_claim("batch", &claim) == StoreStatus::kOk && claim && claim->is_ended; }));
 }
 
 TEST_F(ServerTest, TheOperatorStopsTheRun) {

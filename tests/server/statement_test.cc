@@ -10,7 +10,7 @@
 namespace gradstream {
 namespace {
 
-constexpr const char* kInsert = "INSERT INTO meta VALUES (?1,?2)";
+constexpr const char* kInsert = "INSERT INTO meta (key,value) VALUES (?1,?2)";
 
 class Statement : public testing::Test {
  protected:
