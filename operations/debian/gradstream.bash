@@ -32,7 +32,7 @@ _gradstream() {
     words='export'
   elif [[ $current == -* ]]; then
     case "$verb ${COMP_WORDS[2]:-}" in
-      serve\ *) words='--config --set --help --check-config --print-config' ;;
+      serve\ *) words='--config --set --help --check-config --print-config --create' ;;
       device\ add) words="$common --out --pending" ;;
       device\ import) words="$common --out-folder --pending" ;;
       device\ rotate) words="$common --out --window-s" ;;

@@ -36,7 +36,9 @@ struct CommonOptions {
   std::string format = "text";         // or "json": one object a line
 };
 
-int serve(const CommonOptions& options);
+// may_create: a database that is missing or empty is made. Else it is kExitDatabase: a disk that is not mounted, or a
+// misspelt path, must not turn a whole fleet away as unknown.
+int serve(const CommonOptions& options, bool may_create);
 // kExitFile and a sentence: a file or folder that it names cannot be used. may_write: also tries to write where files
 // are to be written.
 int check_files(const Config& config, bool may_write);

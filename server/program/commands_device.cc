@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/wire/claim.h"
+#include "server/base/durable_file.h"
 #include "server/base/private_file.h"
 #include "server/base/secret.h"
 #include "server/link/credentials.h"
@@ -69,9 +70,10 @@ std::string write_secret_file(const std::string& path, const std::string& text) 
   const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
   const int cause = errno;
   ::close(file);
-  if (!written) {
+  const int unnamed = written ? sync_folder_of(path) : cause;
+  if (unnamed != 0) {
     ::unlink(path.c_str());
-    return "identity file " + path + " cannot be written: " + std::strerror(cause) + "; free space on that disk";
+    return "identity file " + path + " cannot be written: " + std::strerror(unnamed) + "; free space on that disk";
   }
   return {};
 }
@@ -475,8 +477,8 @@ int backup(const CommonOptions& options, const std::string& out) {
   if (const int code = copy(config.server.database, partial); code != kExitOk) {
     return code;
   }
-  if (::rename(partial.c_str(), out.c_str()) != 0) {
-    return fail(kExitFile, "cannot rename " + partial + ": " + std::strerror(errno));
+  if (const int cause = rename_durably(partial, out); cause != 0) {
+    return fail(kExitFile, "cannot rename " + partial + ": " + std::strerror(cause) + "; check that disk");
   }
   struct stat info = {};
   stat(out.c_str(), &info);
@@ -493,8 +495,9 @@ namespace {
 // The database, with the files that belong to it, under another name.
 std::string move_aside(const std::string& path, const std::string& to) {
   for (const char* const end : {"-wal", "-shm", ""}) {
-    if (::rename((path + end).c_str(), (to + end).c_str()) != 0 && errno != ENOENT) {
-      return "cannot move " + path + end + " aside: " + std::strerror(errno);
+    const int cause = rename_durably(path + end, to + end);
+    if (cause != 0 && cause != ENOENT) {
+      return "cannot move " + path + end + " aside: " + std::strerror(cause);
     }
   }
   return {};

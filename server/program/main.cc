@@ -70,6 +70,7 @@ struct Arguments {
   bool replace = false;
   uint32_t window_s = 86400;
   std::string check_config;
+  bool may_create = false;
   std::string print_config;
   std::string name;
   std::string out;
@@ -112,6 +113,7 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
                                        "the same unjudged, with the origin of each value behind it");
   check->expected(0, 1);
   print->expected(0, 1)->excludes(check);
+  verb->add_flag("--create", arguments->may_create, "make the database, if there is none")->excludes(check, print);
   verb->callback([arguments, check, print, code] {
     for (const std::string& file : {arguments->check_config, arguments->print_config}) {
       if (!file.empty()) {
@@ -119,8 +121,8 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
       }
     }
     const bool with_origins = print->count() > 0;
-    *code =
-        check->count() > 0 || with_origins ? check_config(arguments->common, with_origins) : serve(arguments->common);
+    *code = check->count() > 0 || with_origins ? check_config(arguments->common, with_origins)
+                                               : serve(arguments->common, arguments->may_create);
   });
 }
 

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/base/durable_file.h"
+
 namespace gradstream {
 
 namespace {
@@ -108,8 +110,14 @@ std::string write_file_atomically(const std::string& path, std::span<const uint8
     }
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
-  if (::close(file) != 0 || ::rename(beside.c_str(), path.c_str()) != 0) {
-    const int cause = errno;
+  int cause = ::fsync(file) == 0 ? 0 : errno;
+  if (::close(file) != 0 && cause == 0) {
+    cause = errno;
+  }
+  if (cause == 0) {
+    cause = rename_durably(beside, path);
+  }
+  if (cause != 0) {
     ::unlink(beside.c_str());
     return cannot_write(path, cause);
   }

@@ -30,7 +30,7 @@ std::string version_file_name(uint32_t run, uint32_t version);
 // "run3_v000012_average.npy", beside "run3_v000012.npy": the average of the versions up to it.
 std::string average_file_name(const std::string& version_path);
 
-// Empty, or a sentence that names the file, the cause and the remedy.
+// Under its name the file is whole and durable. Empty, or a sentence that names the file, the cause and the remedy.
 std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);
 // Whether files can be made in the folder: empty or a sentence, as above. may_write: one is made and removed.
 std::string check_export_folder(const std::string& folder, bool may_write);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/training/encoding.h"
+#include "server/base/durable_file.h"
 #include "server/run/trigger.h"
 #include "server/watch/watch.h"
 
@@ -277,16 +278,15 @@ bool FileWriter::write(std::string_view text) {
 std::string FileWriter::finish() {
   const std::string part = path_ + ".part";
   if (problem_.empty()) {
-    const bool is_written = std::fflush(file_) == 0;
-    const int cause = errno;
+    const bool is_written = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
+    int cause = is_written ? 0 : errno;
     std::fclose(file_);
     file_ = nullptr;
-    if (!is_written) {
-      fail(cause);
-    } else if (::rename(part.c_str(), path_.c_str()) != 0) {
-      fail(errno);
+    if (cause == 0) {
+      cause = rename_durably(part, path_);
     }
-    if (!problem_.empty()) {
+    if (cause != 0) {
+      fail(cause);
       ::unlink(part.c_str());
     }
   }

@@ -50,11 +50,12 @@ int choose_run(SqliteDatabase& database, const Config& config, const std::string
                                (is_over ? "" : "run stop` and `gradstream ") + "run start`");
 }
 
-int open_databases(const Config& config, SqliteDatabase* fleet, SqliteDatabase* journal) {
+int open_databases(const Config& config, bool may_create, SqliteDatabase* fleet, SqliteDatabase* journal) {
   SqliteOptions options;
   options.path = config.server.database;
   options.check_integrity = true;
   options.is_owner = true;
+  options.may_create = may_create;
   if (fleet->open(options) != StoreStatus::kOk) {
     return fail(kExitDatabase, fleet->error());
   }
@@ -318,7 +319,7 @@ int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
 
 }  // namespace
 
-int serve(const CommonOptions& options) {
+int serve(const CommonOptions& options, bool may_create) {
   Config config;
   int code = load(options, &config);
   if (code != kExitOk) {
@@ -350,7 +351,7 @@ int serve(const CommonOptions& options) {
   if (!occupied.empty()) {
     return fail(kExitNetwork, occupied);
   }
-  code = open_databases(config, &fleet, &journal);
+  code = open_databases(config, may_create, &fleet, &journal);
   problem = code == kExitOk ? lock.hold_file(kLockPatienceMs) : "";
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/base/durable_file.h"
 #include "server/base/private_file.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
@@ -27,6 +28,10 @@ constexpr int64_t kApplicationId = 0x47536462;
 constexpr int64_t kSchemaVersion = 5;
 constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
 constexpr int kPageSize = 4096;  // SQLite's default
+
+constexpr const char* kMakeDatabase =
+    "if there was one, check server.database and that its disk is mounted; a new one is made by "
+    "`gradstream device add`, `claim add`, `run start` or `serve --create`";
 
 constexpr const char* kSchema[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL,"
@@ -80,14 +85,6 @@ constexpr const char* kMigrations[] = {
     "UPDATE meta SET value=5 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
-
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) {
-    return ".";
-  }
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 // After an attempt of this user at what belongs to `owner`.
 std::string unreadable(const std::string& name, int cause, uid_t owner) {
@@ -211,19 +208,14 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
   struct stat info = {};
   const bool is_empty = is_there && stat(path_.c_str(), &info) == 0 && info.st_size == 0;
   if (is_empty && !options.may_create) {
-    return fail_with(StoreStatus::kFailed, "database " + name_ +
-                                               " is an empty file; `gradstream device add` and "
-                                               "`gradstream serve` make it a database");
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " is an empty file; " + kMakeDatabase);
   }
   if (is_there) {
     const std::string elsewhere = DatabaseLock::check_name(path_);
     return elsewhere.empty() ? StoreStatus::kOk : fail_with(StoreStatus::kBusy, elsewhere);
   }
   if (!options.may_create) {
-    return fail_with(StoreStatus::kFailed,
-                     "database " + name_ +
-                         " does not exist; `gradstream device add` and `gradstream serve` create it; "
-                         "check server.database in the configuration");
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " does not exist; " + kMakeDatabase);
   }
   const std::string folder = folder_of(path_);
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -232,13 +224,11 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                                                "; check the permissions of " + folder);
   }
   ::close(file);
-  // The name of the new file must survive a power cut as well.
-  const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory >= 0) {
-    ::fsync(directory);
-    ::close(directory);
-  }
-  return StoreStatus::kOk;
+  const int cause = sync_folder_of(path_);
+  return cause == 0
+             ? StoreStatus::kOk
+             : fail_with(StoreStatus::kFailed, "database " + name_ + ": folder " + folder +
+                                                   " cannot be written: " + std::strerror(cause) + "; check that disk");
 }
 
 StoreStatus SqliteDatabase::check_format(bool* is_new) {

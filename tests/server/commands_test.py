@@ -57,7 +57,7 @@ class Server:
     """`gradstream serve` until its port is known; lines of its log."""
 
     def __init__(self, *arguments):
-        self.child = subprocess.Popen([PROGRAM, "serve", *arguments], stderr=subprocess.PIPE, text=True)
+        self.child = subprocess.Popen([PROGRAM, "serve", "--create", *arguments], stderr=subprocess.PIPE, text=True)
         self.lines = []
         self.listening = self.wait_for("event=listening")
         self.port = int(re.search(r"port=(\d+)", self.listening)[1])
@@ -705,6 +705,18 @@ staleness_max = STALENESS
         self.verb("run", "stop")
         self.assertIn("raise staleness_max (at most 1024) or buffer_size", self.verb("run", "start", code=CONFIG))
         self.assertIn("raise staleness_max", self.run_program("serve", "--check-config", self.config, code=CONFIG))
+
+    def test_a_missing_database_is_named_and_made_only_when_told(self):
+        database = self.home / "test.db"
+        for make in (lambda: None, database.touch):
+            make()
+            said = self.verb("serve", code=DATABASE)
+            self.assertIn("check server.database and that its disk is mounted", said)
+            self.assertIn("`serve --create`", said)
+            self.assertFalse(database.exists() and database.stat().st_size > 0)
+        database.unlink()
+        self.assertEqual(self.serve().stop(), OK)
+        self.assertGreater(database.stat().st_size, 0)
 
     def test_a_damaged_database_is_named(self):
         self.enrol()

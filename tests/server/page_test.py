@@ -66,7 +66,7 @@ class Run:
         self.server = None
 
     def serve(self, *more):
-        self.server = fleet.Process("server", [fleet.SERVER, "serve", *self.config, *more])
+        self.server = fleet.Process("server", [fleet.SERVER, "serve", "--create", *self.config, *more])
         self.processes.append(self.server)
         assert self.server.wait_for_line("event=http_listening", SECONDS_MAX) is not None, list(self.server.lines)
 

@@ -155,7 +155,7 @@ def check_service(tree, program, home):
         manager.bind(str(home / "notify"))
         manager.settimeout(SECONDS_MAX)
         os.environ["NOTIFY_SOCKET"] = str(home / "notify")
-        server = fleet.Process("server", [program, *words])
+        server = fleet.Process("server", [program, *words, "--create"])  # no device is enrolled
         try:
             assert manager.recv(100) == b"READY=1\nWATCHDOG=1"
             assert server.wait_for_line("event=http_listening", SECONDS_MAX) is not None, server.lines
