@@ -15,6 +15,12 @@ inline constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
 // Between two lines of one kind that a flood of connections makes.
 inline constexpr uint64_t kLogPeriodMs = 1000;
 
+// A timer that fires so much late tells of a process that stood still: stopped, swapped out, or its machine paused. A
+// loop at work is late by less.
+inline constexpr uint64_t kStandstillMs = 250;
+// Then what has come meanwhile is read for so long before the deadline is judged. Reason: enough for 4,000 updates.
+inline constexpr uint64_t kWakeMs = 250;
+
 // By the clock that nobody sets.
 inline uint64_t steady_ms() {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();

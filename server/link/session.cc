@@ -601,7 +601,11 @@ Session::Deadline Session::next_deadline(uint64_t* when_ms) const {
 // The timer is a watchdog: it is moved only when the next deadline comes before the time it is set to.
 void Session::arm_timer() {
   uint64_t when_ms = 0;
-  if (next_deadline(&when_ms) == Deadline::kNone || (timer_ms_ != 0 && timer_ms_ <= when_ms)) {
+  if (next_deadline(&when_ms) == Deadline::kNone) {
+    return;
+  }
+  when_ms = std::max(when_ms, wake_end_ms_);
+  if (timer_ms_ != 0 && timer_ms_ <= when_ms) {
     return;
   }
   const uint64_t now = now_ms();
@@ -613,9 +617,12 @@ void Session::arm_timer() {
       return;
     }
     self->timer_ms_ = 0;
+    const uint64_t fired_ms = self->now_ms();
     uint64_t due_ms = 0;
     const Deadline deadline = self->next_deadline(&due_ms);
-    if (due_ms <= self->now_ms()) {
+    if (deadline != Deadline::kNone && due_ms + kStandstillMs < fired_ms && self->wake_end_ms_ < due_ms) {
+      self->wake_end_ms_ = fired_ms + kWakeMs;  // first what has come while the process stood still
+    } else if (due_ms <= fired_ms) {
       self->on_deadline(deadline);
     }
     self->arm_timer();

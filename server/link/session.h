@@ -183,7 +183,8 @@ class Session : public std::enable_shared_from_this<Session> {
   const Tcp::endpoint peer_;
   std::shared_ptr<TlsStream> stream_;
   SteadyTimer timer_;
-  uint64_t timer_ms_ = 0;  // when it fires; 0: not armed
+  uint64_t timer_ms_ = 0;     // when it fires; 0: not armed
+  uint64_t wake_end_ms_ = 0;  // after a standstill: no deadline is judged before
   State state_ = State::kNew;
   bool pumping_ = false;
   FrameReader reader_;

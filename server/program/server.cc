@@ -76,7 +76,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
       run_(run),
       parts_(std::move(parts)),
       coordinator_(std::move(coordinator)),
-      keyring_(config_.server, parts_.fleet, fleet_alarm_, [this] { return now_ms(); }),
+      keyring_(config_.server, parts_.fleet, fleet_alarm_, [this] { return clock_ms(); }),
       follower_(io, {parts_.fleet, fleet_alarm_, *coordinator_, run_.id, [this] { return now_ms(); }},
                 std::move(devices), {[this] { execute(); }, [this](uint32_t next) { make_room_for(next); }}),
       publisher_(config_.server.export_dir, run_.id),
@@ -284,16 +284,31 @@ void Server::arm_tick() {
     tick_.cancel();
     return;
   }
-  const uint64_t now = now_ms();
+  const uint64_t now = clock_ms();
   // A tick that stays due would spin: at least a millisecond between two.
-  tick_.expires_after(std::chrono::milliseconds(next_ms > now ? next_ms - now : 1));
-  tick_.async_wait([this](const ErrorCode& error) {
-    if (!error) {
-      tick_ms_ = UINT64_MAX;
-      coordinator_->on_tick(now_ms());
-      execute();
+  wait_for_tick(next_ms, next_ms > now ? next_ms - now : 1);
+}
+
+void Server::wait_for_tick(uint64_t due_ms, uint64_t wait_ms) {
+  tick_.expires_after(std::chrono::milliseconds(wait_ms));
+  tick_.async_wait([this, due_ms](const ErrorCode& error) {
+    if (error) {
+      return;
     }
+    if (clock_ms() > due_ms + kStandstillMs && woken_for_ms_ != due_ms) {
+      woken_for_ms_ = due_ms;
+      wait_for_tick(due_ms, kWakeMs);
+      return;
+    }
+    tick_ms_ = UINT64_MAX;
+    coordinator_->on_tick(now_ms());
+    execute();
   });
+}
+
+uint64_t Server::now_ms() {
+  judged_ms_ = std::max(judged_ms_, std::min(clock_ms(), tick_ms_ - 1));
+  return judged_ms_;
 }
 
 // ---- Storage -------------------------------------------------------------------------------------------------------
@@ -400,7 +415,7 @@ void Server::watch() {
     notify_manager("READY=1\nWATCHDOG=1");
     if (watch_feed_) {
       const WatchedShell shell = {listener_.connection_count(), listener_.handshake_count(), draining_, counters()};
-      watch_feed_->publish(now_ms(), follower_.devices(), shell);
+      watch_feed_->publish(clock_ms(), follower_.devices(), shell);
     }
   }
   watch_timer_.expires_after(std::chrono::milliseconds(kWatchPeriodMs));

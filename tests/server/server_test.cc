@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -242,6 +243,29 @@ TEST_P(ServerThreads, ARoundClosesIsExportedAndSurvivesARestart) {
   ASSERT_TRUE(one.say_hello());
   EXPECT_EQ(one.last.body.welcome.version, 1U);
   EXPECT_TRUE(one.get_task());
+}
+
+// As a paused machine or a stopped process: what both devices sent in time lies in the sockets when the server wakes.
+TEST_P(ServerThreads, WhatCameDuringAStandstillCountsBeforeTheDeadline) {
+  Config deadline = config();
+  deadline.run.report_deadline_ms = 200;
+  deadline.run.update_min = 1;
+  deadline.run.late = LatePolicy::kDrop;
+  Life life(deadline);
+  Script one(life, 1);
+  Script two(life, 2);
+  ASSERT_TRUE(one.say_hello() && two.say_hello());
+  ASSERT_TRUE(one.get_task() && two.get_task());
+  ASSERT_TRUE(one.send_update(0.5F) && two.send_update(0.25F));
+  const uint64_t wake_ms = steady_ms() + deadline.run.report_deadline_ms + 2 * kStandstillMs;
+  while (steady_ms() < wake_ms) {
+    std::this_thread::yield();
+  }
+  ASSERT_TRUE(one.wait_for(gs_ServerMessage_ack_tag) && two.wait_for(gs_ServerMessage_ack_tag));
+  EXPECT_EQ(one.last.body.ack.verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_EQ(two.last.body.ack.verdict, gs_Verdict_VERDICT_FOLDED);
+  EXPECT_TRUE(life.until([&] { return life.log.count("round_closed") == 1; }));
+  EXPECT_THAT(life.log.find("round_closed"), HasSubstr("trigger=goal folded=2"));
 }
 
 TEST_P(ServerThreads, OfTwoLiveSessionsOfOneIdentityTheNewerWins) {
