@@ -59,7 +59,7 @@ std::string read_value(const TomlNode& node, float* out, Range) {
   if (!is_number || !(std::abs(value) <= double{std::numeric_limits<float>::max()})) {
     return "a finite number";
   }
-  *out = static_cast<float>(value);
+  *out = value == 0 ? 0.0F : static_cast<float>(value);  // no -0: it would be printed as a whole number without a sign
   return {};
 }
 
