@@ -1,8 +1,9 @@
-"""./run fuzz SECONDS: libFuzzer on everything that a peer can reach, for so many seconds in all, on two cores.
+"""./run fuzz SECONDS: libFuzzer on what peers send and what people write, for so many seconds in all, on two cores.
 
   frame        bytes -> frames -> messages, both directions
   client       the device's state machine against any server
   coordinator  frames of several devices -> coordinator -> fold -> journal, with a slow disk and crashes
+  config       a file, a variable or --set -> TOML -> the configuration
 
 Starts from tests/corpus and from what earlier runs found (build/fuzz/corpus). An input that breaks a rule is kept in
 build/fuzz/crashes, with the command that replays it.
@@ -45,8 +46,9 @@ class Target(NamedTuple):
 
 TARGETS = [
     Target("coordinator", 400, 0, 1.0),
-    Target("client", 400, 1, 0.7),
-    Target("frame", 2048, 1, 0.3),
+    Target("client", 400, 1, 0.6),
+    Target("frame", 2048, 1, 0.2),
+    Target("config", 600, 1, 0.2),
 ]
 OPTIONS = ["-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=64", "-entropic=0"]
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "malloc_context_size=5:detect_leaks=1",

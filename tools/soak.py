@@ -31,6 +31,8 @@ PARTS = {
     "reconnect": ("every kind of device on noisy links to a server that is restarted 20 times",
                   [*PYTHON, fleet.ROOT / "tests" / "boards" / "mixed_fleet_test.py", "--rounds", "126",
                    "--restarts", "20", "--noise-gap", "30000"]),
+    "config": ("2,000 spoilt configurations, for the program and for a live server",
+               [*PYTHON, fleet.ROOT / "tests" / "server" / "config_edits_test.py"]),
     "fleet": ("an hour of virtual fleet days on the real server: memory, descriptors, one digest",
               [*PYTHON, fleet.ROOT / "tools" / "soak_fleet.py"]),
     "tidy": ("clang-tidy with the path-sensitive analyzer at full depth over everything, tests too",

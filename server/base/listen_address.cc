@@ -31,6 +31,8 @@ std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::a
   return where + "; set " + key + " to an address of this machine";
 }
 
+bool is_loopback(const Tcp::endpoint& endpoint) { return endpoint.address().is_loopback(); }
+
 bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) {

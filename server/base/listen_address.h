@@ -10,6 +10,8 @@ namespace gradstream {
 
 // Splits "host:port" ("127.0.0.1:7433", "[::1]:7433", "0.0.0.0:0"); false when it is none.
 bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
+// Whether no other machine can reach the address.
+bool is_loopback(const Tcp::endpoint& endpoint);
 // Whether the address can be listened on now: empty, or a sentence as that of Listener::open(). Nothing stays open.
 std::string check_listen_address(const Tcp::endpoint& endpoint, const char* key = "server.listen");
 // Opens *out there. Empty, or a sentence that names the address, the cause and the remedy; key: what it is set by.

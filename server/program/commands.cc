@@ -120,6 +120,9 @@ int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
     return fail(kExitUsage, "no configuration: name one with --config FILE or GRADSTREAM_CONFIG");
   }
   std::string errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
+  for (const std::string& warning : out->warnings) {
+    log_event(LogLevel::kWarn, "variable_ignored", Fields().add("cause", warning));
+  }
   if (errors.empty()) {
     return kExitOk;
   }

@@ -3,28 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
-#include <sstream>
 #include <type_traits>
 
-// Errors come back as values: no exception crosses an interface of the server.
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include "server/base/listen_address.h"
+#include "server/program/config_source.h"
+#include "server/program/toml_document.h"
 #include "server/run/check_parameters.h"
 #include "server/run/names.h"
 #include "server/run/parts.h"
-
-extern "C" char** environ;  // POSIX leaves its declaration to the program
 
 namespace gradstream {
 
@@ -38,48 +29,45 @@ struct Range {
 // ---- Values --------------------------------------------------------------------------------------------------------
 // Each read_value() returns empty or what was expected instead.
 
-std::string read_value(const toml::node& node, std::string* out, Range) {
-  const auto value = node.value_exact<std::string>();
-  if (!value) {
-    return "a text in quotes";
+std::string read_value(const TomlNode& node, std::string* out, Range) {
+  if (node.kind != TomlKind::kText || node.text.find('\0') != std::string::npos) {  // a path would end there
+    return "a text in quotes, without a byte 0";
   }
-  *out = *value;
+  *out = node.text;
   return {};
 }
 
-std::string read_value(const toml::node& node, bool* out, Range) {
-  const auto value = node.value_exact<bool>();
-  if (!value) {
+std::string read_value(const TomlNode& node, bool* out, Range) {
+  if (node.kind != TomlKind::kFlag) {
     return "true or false";
   }
-  *out = *value;
+  *out = node.flag;
   return {};
 }
 
-std::string read_value(const toml::node& node, uint32_t* out, Range range) {
-  const auto value = node.value_exact<int64_t>();
-  if (!value || *value < int64_t{range.least} || *value > int64_t{range.most}) {
+std::string read_value(const TomlNode& node, uint32_t* out, Range range) {
+  if (node.kind != TomlKind::kWhole || node.whole < int64_t{range.least} || node.whole > int64_t{range.most}) {
     return "a whole number from " + std::to_string(range.least) + " to " + std::to_string(range.most);
   }
-  *out = static_cast<uint32_t>(*value);
+  *out = static_cast<uint32_t>(node.whole);
   return {};
 }
 
-std::string read_value(const toml::node& node, float* out, Range) {
-  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  if (!value || !std::isfinite(static_cast<float>(*value))) {
+std::string read_value(const TomlNode& node, float* out, Range) {
+  const double value = node.kind == TomlKind::kWhole ? static_cast<double>(node.whole) : node.number;
+  const bool is_number = node.kind == TomlKind::kWhole || node.kind == TomlKind::kNumber;
+  if (!is_number || !(std::abs(value) <= double{std::numeric_limits<float>::max()})) {
     return "a finite number";
   }
-  *out = static_cast<float>(*value);
+  *out = value == 0 ? 0.0F : static_cast<float>(value);  // no -0: it would be printed as a whole number without a sign
   return {};
 }
 
 template <typename Enum>
-requires std::is_enum_v<Enum> std::string read_value(const toml::node& node, Enum* out, Range) {
-  const auto value = node.value_exact<std::string>();
+requires std::is_enum_v<Enum> std::string read_value(const TomlNode& node, Enum* out, Range) {
   std::string words;
   for (const auto& [name, known] : names_of<Enum>()) {
-    if (value && *value == name) {
+    if (node.kind == TomlKind::kText && node.text == name) {
       *out = known;
       return {};
     }
@@ -94,7 +82,7 @@ std::string quoted(const std::string& text) {
     if (c == '"' || c == '\\') {
       out += '\\';
     }
-    if (static_cast<unsigned char>(c) < ' ') {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
       constexpr char kDigits[] = "0123456789abcdef";
       out += std::string("\\u00") + kDigits[static_cast<unsigned char>(c) >> 4] + kDigits[c & 15];
     } else {
@@ -143,6 +131,27 @@ constexpr FormerKey kFormerKeys[] = {
     {"run.use_correction", "correction_form has taken its place: \"local\" for true, \"none\" for false"},
 };
 
+// Edits that a slip of the fingers makes.
+constexpr size_t kSlipMax = 2;
+
+// Where a name that stands in the wrong section belongs; empty when no section has it.
+std::string owner_of(std::string_view section, std::string_view name) {
+  const std::string word(name);
+  if (name == "server" || name == "run" || name == "demo") {
+    return word + " is a section of its own: [" + word + "]";
+  }
+  if (name == "limits") {
+    return word + " belongs to [server]: [server.limits]";
+  }
+  for (const std::string& key : config_keys()) {
+    const size_t dot = key.rfind('.');
+    if (std::string_view(key).substr(dot + 1) == name && std::string_view(key).substr(0, dot) != section) {
+      return word + " belongs to [" + key.substr(0, dot) + "]";
+    }
+  }
+  return {};
+}
+
 std::string remedy_for(std::string_view section, std::string_view key, const std::vector<std::string>& known) {
   const std::string name = std::string(section) + "." + std::string(key);
   for (const FormerKey& former : kFormerKeys) {
@@ -150,8 +159,25 @@ std::string remedy_for(std::string_view section, std::string_view key, const std
       return former.remedy;
     }
   }
-  return "the nearest known one is " + nearest_of(key, known);
+  std::string owner = owner_of(section, key);
+  if (!owner.empty()) {
+    return owner;
+  }
+  const std::string nearest = nearest_of(key, known);
+  if (edit_distance(key, nearest) > kSlipMax) {
+    for (const std::string& other : config_keys()) {
+      const size_t dot = other.rfind('.');
+      if (edit_distance(key, std::string_view(other).substr(dot + 1)) <= kSlipMax) {
+        return "the nearest known one is " + other.substr(dot + 1) + ", which belongs to [" + other.substr(0, dot) +
+               "]";
+      }
+    }
+  }
+  return "the nearest known one is " + nearest;
 }
+
+// Lines of errors of one source. Reason: a file that is no configuration has thousands, and the first few tell it.
+constexpr size_t kErrorCountMax = 20;
 
 // What is being read, and what was wrong with it.
 class Reader {
@@ -160,20 +186,27 @@ class Reader {
   Reader(std::string where, std::string origin, bool has_lines, ConfigOrigins* origins)
       : where_(std::move(where)), origin_(std::move(origin)), has_lines_(has_lines), origins_(origins) {}
 
-  void error(const toml::node* node, const std::string& what) {
+  void error(const TomlNode* node, const std::string& what) {
+    ++error_count_;
+    if (is_full()) {
+      return;
+    }
     errors_ += where_;
     if (has_lines_ && node != nullptr) {
-      errors_ += ":" + std::to_string(node->source().begin.line);
+      errors_ += ":" + std::to_string(node->line);
     }
     errors_ += ": " + what + "\n";
   }
-  const std::string& errors() const { return errors_; }
+  std::string errors() const {
+    return !is_full() ? errors_
+                      : errors_ + where_ + ": and " + std::to_string(error_count_ - kErrorCountMax) + " more errors\n";
+  }
 
   // One key of a section, if it is there.
   template <typename Field>
-  void field(const toml::table& table, const std::string& section, const char* key, Field& out, Range range = {}) {
+  void field(const TomlNode& table, const std::string& section, const char* key, Field& out, Range range = {}) {
     known_.emplace_back(key);
-    const toml::node* const node = table.get(key);
+    const TomlNode* const node = table.find(key);
     if (node == nullptr) {
       return;
     }
@@ -184,74 +217,78 @@ class Reader {
     note_origin(*node, section + "." + key);
   }
   void know(const char* key) { known_.emplace_back(key); }
-  void note_origin(const toml::node& node, const std::string& name) {
+  void note_origin(const TomlNode& node, const std::string& name) {
     if (origins_ != nullptr) {
-      (*origins_)[name] = origin_ + (has_lines_ ? ":" + std::to_string(node.source().begin.line) : "");
+      (*origins_)[name] = origin_ + (has_lines_ ? ":" + std::to_string(node.line) : "");
     }
   }
   // After all fields of a section: whatever else stands in it is unknown.
-  void finish(const toml::table& table, const std::string& section) {
-    for (const auto& [key, node] : table) {
-      const std::string name(key.str());
-      if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+  void finish(const TomlNode& table, const std::string& section) {
+    for (const auto& [key, node] : table.entries) {
+      if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+        const std::string name = printable(key);
         if (section.empty() && !node.is_table()) {
           error(&node, name + " stands before any section; put [server] or [run] above it");
           continue;
         }
         std::string what = section.empty() ? "section [" : "key " + section + ".";
         what += section.empty() ? name + "]" : name;
-        error(&node, "unknown " + what + "; " + remedy_for(section, name, known_));
+        error(&node, "unknown " + what + "; " + (is_full() ? "" : remedy_for(section, key, known_)));
       }
     }
     known_.clear();
   }
   // The section as a table; null when it is missing or no table.
-  const toml::table* section(const toml::table& root, const char* key, const std::string& name) {
-    const toml::node* const node = root.get(key);
+  const TomlNode* section(const TomlNode& root, const char* key, const std::string& name) {
+    const TomlNode* const node = root.find(key);
     if (node == nullptr) {
       return nullptr;
     }
     if (!node->is_table()) {
       error(node, "[" + name + "] must be a section");
+      return nullptr;
     }
-    return node->as_table();
+    return node;
   }
 
  private:
+  bool is_full() const { return error_count_ > kErrorCountMax; }
+
   std::string where_;
   std::string origin_;
   bool has_lines_;
   ConfigOrigins* origins_;
   std::string errors_;
+  size_t error_count_ = 0;
   std::vector<std::string> known_;
 };
 
-void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
+void read_server(const TomlNode& table, Reader& reader, ServerConfig* out) {
   visit_server_fields(*out, [&](const char* key, auto& value) { reader.field(table, "server", key, value); });
   reader.know("limits");
   reader.finish(table, "server");
   // Only what this table sets: what was wrong before is not the fault of an override of another key.
   LogLevel ignored_level;
-  const toml::node* const level = table.get("log_level");
+  const TomlNode* const level = table.find("log_level");
   if (level != nullptr && !parse_log_level(out->log_level, &ignored_level)) {
     reader.error(level, "server.log_level: expected one of \"debug\", \"info\", \"warn\", \"error\"");
   }
   Tcp::endpoint ignored_endpoint;
-  const toml::node* const listen = table.get("listen");
+  const TomlNode* const listen = table.find("listen");
   if (listen != nullptr && !parse_listen_address(out->listen, &ignored_endpoint)) {
     reader.error(listen,
                  "server.listen: expected ADDRESS:PORT with a numeric address and a port from 0 to 65535, such "
                  "as \"127.0.0.1:7433\" or \"[::]:7433\"");
   }
-  const toml::node* const http = table.get("http_listen");
+  const TomlNode* const http = table.find("http_listen");
   if (http != nullptr && !out->http_listen.empty() && !parse_listen_address(out->http_listen, &ignored_endpoint)) {
     reader.error(http, "server.http_listen: expected nothing, or ADDRESS:PORT such as \"127.0.0.1:7434\"");
   }
-  const toml::node* const database = table.get("database");
+  const TomlNode* const database = table.find("database");
   if (database != nullptr && out->database.empty()) {
     reader.error(database, "server.database: expected the path of a file");
   }
-  if (const toml::table* const limits = reader.section(table, "limits", "server.limits")) {
+  if (const TomlNode* const limits = reader.section(table, "limits", "server.limits")) {
     visit_limits(*out, [&](const char* key, uint32_t& value, uint32_t least, uint32_t most) {
       reader.field(*limits, "server.limits", key, value, {least, most});
     });
@@ -260,11 +297,11 @@ void read_server(const toml::table& table, Reader& reader, ServerConfig* out) {
 }
 
 // Texts, joined by commas.
-void read_list(const toml::array& list, const char* key, Reader& reader, std::string* out) {
+void read_list(const TomlNode& list, const char* key, Reader& reader, std::string* out) {
   reader.know(key);
   reader.note_origin(list, std::string("run.") + key);
   out->clear();
-  for (const toml::node& node : list) {
+  for (const TomlNode& node : list.items) {
     std::string text;
     const std::string expected = read_value(node, &text, {});
     if (!expected.empty()) {
@@ -275,19 +312,20 @@ void read_list(const toml::array& list, const char* key, Reader& reader, std::st
   }
 }
 
-void read_run(const toml::table& table, Reader& reader, RunParameters* out) {
+void read_run(const TomlNode& table, Reader& reader, RunParameters* out) {
   visit_fields(*out, [&](const char* key, auto& value) {
     if constexpr (std::is_same_v<decltype(value), uint32_t&>) {
-      if (&value == &out->update_goal && table[key].value_exact<std::string>() == "all") {
+      const TomlNode* const goal = table.find(key);
+      if (&value == &out->update_goal && goal != nullptr && goal->kind == TomlKind::kText && goal->text == "all") {
         value = 0;
         reader.know(key);
-        reader.note_origin(*table.get(key), "run.update_goal");
+        reader.note_origin(*goal, "run.update_goal");
         return;
       }
     }
     if constexpr (std::is_same_v<decltype(value), std::string&>) {
-      const toml::array* const list = table[key].as_array();
-      if (&value == &out->parts && list != nullptr) {
+      const TomlNode* const list = table.find(key);
+      if (&value == &out->parts && list != nullptr && list->kind == TomlKind::kArray) {
         read_list(*list, key, reader, &value);
         return;
       }
@@ -298,15 +336,15 @@ void read_run(const toml::table& table, Reader& reader, RunParameters* out) {
   reader.finish(table, "run");
 }
 
-void read_document(const toml::table& root, Reader& reader, Config* out) {
+void read_document(const TomlNode& root, Reader& reader, Config* out) {
   for (const char* const name : {"server", "run", "demo"}) {
     reader.know(name);
   }
   reader.finish(root, "");
-  if (const toml::table* const server = reader.section(root, "server", "server")) {
+  if (const TomlNode* const server = reader.section(root, "server", "server")) {
     read_server(*server, reader, &out->server);
   }
-  if (const toml::table* const run = reader.section(root, "run", "run")) {
+  if (const TomlNode* const run = reader.section(root, "run", "run")) {
     out->has_run = true;
     read_run(*run, reader, &out->run);
   }
@@ -318,37 +356,68 @@ struct Source {
   bool has_lines = false;
 };
 
-std::string read_text(const std::string& text, const Source& source, Config* out, ConfigOrigins* origins) {
-  const toml::parse_result parsed = toml::parse(text);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    const std::string line = source.has_lines ? ":" + std::to_string(error.source().begin.line) : "";
-    return source.where + line + ": " + std::string(error.description()) + "\n";
-  }
+std::string read_tree(const TomlNode& root, const Source& source, Config* out, ConfigOrigins* origins) {
   Reader reader(source.where, source.origin, source.has_lines, origins);
-  read_document(parsed.table(), reader, out);
+  read_document(root, reader, out);
   return reader.errors();
 }
 
-// One value from outside the files: a small document of its own, so that it is read like them.
-std::string read_value_text(const std::string& name, const std::string& value, const Source& source, Config* out,
+std::string read_text(const std::string& text, const Source& source, Config* out, ConfigOrigins* origins) {
+  TomlNode root;
+  uint32_t line = 0;
+  const std::string error = parse_toml(text, &root, &line);
+  if (!error.empty()) {
+    return source.where + (source.has_lines ? ":" + std::to_string(line) : "") + ": " + error + "\n";
+  }
+  return read_tree(root, source, out, origins);
+}
+
+// A value from outside the files: TOML, or else the text itself. The tree around it is made here, so that the text is a
+// value and nothing else, whatever stands in it.
+std::string read_value_text(const std::string& key, const std::string& value, const Source& source, Config* out,
                             ConfigOrigins* origins) {
-  const size_t dot = name.rfind('.');
-  const bool is_toml = static_cast<bool>(toml::parse("x = " + value));
-  return read_text(
-      "[" + name.substr(0, dot) + "]\n" + name.substr(dot + 1) + " = " + (is_toml ? value : quoted(value)) + "\n",
-      source, out, origins);
+  TomlNode node;
+  uint32_t ignored_line = 0;
+  const bool is_toml = parse_toml("x = " + value, &node, &ignored_line).empty() && node.entries.size() == 1;
+  if (is_toml) {
+    TomlNode inner = std::move(node.entries.front().value);
+    node = std::move(inner);
+  } else if (!is_utf8(value)) {
+    return source.where + ": the value is no UTF-8\n";
+  } else {
+    node = TomlNode();
+    node.kind = TomlKind::kText;
+    node.text = value;
+  }
+  std::string_view rest = key;
+  while (!rest.empty()) {  // from the last name outwards
+    const size_t dot = rest.rfind('.');
+    TomlNode table;
+    table.entries.push_back({std::string(rest.substr(dot == std::string_view::npos ? 0 : dot + 1)), std::move(node)});
+    node = std::move(table);
+    rest = rest.substr(0, dot == std::string_view::npos ? 0 : dot);
+  }
+  return read_tree(node, source, out, origins);
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
 // One `--set section.key=value`.
 std::string read_override(const std::string& text, Config* out, ConfigOrigins* origins) {
-  const std::string where = "--set " + text;
+  const std::string where = "--set " + printable(text);
   const size_t equals = text.find('=');
-  const size_t dot = equals == std::string::npos ? std::string::npos : text.rfind('.', equals);
-  if (dot == std::string::npos || dot == 0 || dot + 1 == equals || equals + 1 == text.size()) {
-    return where + ": expected SECTION.KEY=VALUE, such as run.step_size=0.1\n";
+  const std::string key = trimmed(text.substr(0, equals));
+  const auto parts = static_cast<size_t>(std::count(key.begin(), key.end(), '.')) + 1;
+  const bool has_hole = key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos;
+  if (equals == std::string::npos || has_hole || parts < 2 || parts > kTomlKeyPartsMax) {
+    const std::string owner = parts == 1 ? owner_of("", key) : "";
+    return where + ": expected SECTION.KEY=VALUE, such as run.step_size=0.1" + (owner.empty() ? "" : "; " + owner) +
+           "\n";
   }
-  return read_value_text(text.substr(0, equals), text.substr(equals + 1), {where, "--set", false}, out, origins);
+  return read_value_text(key, text.substr(equals + 1), {where, "--set", false}, out, origins);
 }
 
 constexpr std::string_view kVariablePrefix = "GRADSTREAM_";
@@ -369,54 +438,38 @@ std::string read_variable(const std::string& text, Config* out, ConfigOrigins* o
   if (equals == std::string::npos || !name.starts_with(kVariablePrefix) || name == "GRADSTREAM_CONFIG") {
     return {};
   }
+  const std::string value = text.substr(equals + 1);
   std::vector<std::string> variables;
   for (const std::string& key : config_keys()) {
     if (variables.emplace_back(variable_of(key)) == name) {
       *used = name;
-      return read_value_text(key, text.substr(equals + 1), {name, name, false}, out, origins);
+      return read_value_text(key, value, {name, name, false}, out, origins);
     }
+  }
+  if (is_service_variable(name, value)) {
+    return {};
   }
   variables.emplace_back("GRADSTREAM_CONFIG");
-  return name + ": unknown variable; the nearest known one is " + nearest_of(name, variables) + "\n";
-}
-
-// Empty, or a line. A file that is no file is named by the cause.
-std::string read_file(const std::string& path, Config* out, ConfigOrigins* origins) {
-  const char* const remedy = "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return "configuration " + path + " cannot be read: it is a folder" + remedy;
-  }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (file) {
-    text << file.rdbuf();
-  }
-  if (!file || file.bad()) {
-    return "configuration " + path + " cannot be read: " + std::strerror(errno) + remedy;
-  }
-  return read_text(text.str(), {path, path, true}, out, origins);
-}
-
-// conf.d/*.toml beside the file, by name. *error: the folder is there and cannot be read.
-std::vector<std::string> fragments_of(const std::string& path, std::string* error) {
-  std::vector<std::string> fragments;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path() / "conf.d";
-  std::error_code code;
-  if (!std::filesystem::is_directory(folder, code)) {
-    return fragments;
-  }
-  for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
-    if (it->path().extension() == ".toml") {
-      fragments.push_back(it->path().string());
+  const std::string what = printable(name) + ": unknown variable; the nearest known one is " +
+                           nearest_of(std::string_view(name).substr(0, kTomlNameSizeMax), variables);
+  for (const char* const ours : {"GRADSTREAM_SERVER_", "GRADSTREAM_RUN_", "GRADSTREAM_CONFIG"}) {
+    if (name.starts_with(ours)) {
+      return what + "\n";
     }
   }
-  if (code) {
-    *error = "folder " + folder.string() + " cannot be read: " + code.message() + "; check its permissions\n";
+  out->warnings.push_back(what);
+  return {};
+}
+
+// Empty, or lines.
+std::string read_file(const std::string& path, Config* out, ConfigOrigins* origins) {
+  std::string text;
+  const std::string problem = read_config_file(path, &text);
+  if (!problem.empty()) {
+    return "configuration " + path + " cannot be read: " + problem +
+           "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
   }
-  std::sort(fragments.begin(), fragments.end());
-  return fragments;
+  return read_text(text, {path, path, true}, out, origins);
 }
 
 // What is wrong with values that are each in range; empty: nothing.
@@ -439,12 +492,31 @@ std::string find_conflict(const Config& config) {
   }
   if (std::find(std::begin(kRegistrations), std::end(kRegistrations), config.server.device_registration) ==
       std::end(kRegistrations)) {
-    return "server.device_registration: expected off, pending or active, not " + config.server.device_registration;
+    return "server.device_registration: expected off, pending or active, not " +
+           printable(config.server.device_registration);
   }
   const SessionLimits& session = config.server.listener.session;
   return session.refusal_retry_min_ms > session.refusal_retry_max_ms
              ? "server.limits.refusal_retry_min_ms must not be above refusal_retry_max_ms"
              : "";
+}
+
+// After the files, named `files`, whose errors are `errors`: what stands over them, and what the whole conflicts with.
+std::string load_others(const ConfigSources& sources, std::string errors, const std::string& files, Config* out,
+                        ConfigOrigins* origins) {
+  const bool was_good = find_conflict(*out).empty();  // if not, the files are to blame
+  std::string others;
+  for (const std::string& variable : sources.environment) {
+    std::string used;
+    errors += read_variable(variable, out, origins, &used);
+    others += used.empty() ? "" : (others.empty() ? "" : ", ") + used;
+  }
+  for (const std::string& override_text : sources.overrides) {
+    errors += read_override(override_text, out, origins);
+    others += (others.empty() ? "--set " : ", --set ") + printable(override_text);
+  }
+  const std::string conflict = errors.empty() ? find_conflict(*out) : "";
+  return conflict.empty() ? errors : (was_good && !others.empty() ? others : files) + ": " + conflict + "\n";
 }
 
 }  // namespace
@@ -459,36 +531,23 @@ std::string nearest_of(std::string_view word, const std::vector<std::string>& kn
 std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
   std::string errors = read_file(sources.path, out, origins);
   std::string files = sources.path;
-  const std::vector<std::string> fragments = fragments_of(sources.path, &errors);
+  std::vector<std::string> fragments;
+  const std::string problem = config_fragments(sources.path, &fragments);
+  errors += problem.empty() ? "" : problem + "\n";
   for (const std::string& fragment : fragments) {
     errors += read_file(fragment, out, origins);
     files += ", " + fragment;
   }
-  const bool was_good = find_conflict(*out).empty();  // if not, the files are to blame
-  std::string others;
-  for (const std::string& variable : sources.environment) {
-    std::string used;
-    errors += read_variable(variable, out, origins, &used);
-    others += used.empty() ? "" : (others.empty() ? "" : ", ") + used;
-  }
-  for (const std::string& override_text : sources.overrides) {
-    errors += read_override(override_text, out, origins);
-    others += (others.empty() ? "--set " : ", --set ") + override_text;
-  }
-  const std::string conflict = errors.empty() ? find_conflict(*out) : "";
-  return conflict.empty() ? errors : (was_good && !others.empty() ? others : files) + ": " + conflict + "\n";
+  return load_others(sources, std::move(errors), files, out, origins);
 }
 
 std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out) {
   return load_config(ConfigSources{path, {}, overrides}, out);
 }
 
-std::vector<std::string> process_environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    variables.emplace_back(*variable);
-  }
-  return variables;
+std::string load_config_text(const std::string& text, const ConfigSources& sources, Config* out) {
+  std::string errors = read_text(text, {sources.path, sources.path, true}, out, nullptr);
+  return load_others(sources, std::move(errors), sources.path, out, nullptr);
 }
 
 namespace {

@@ -4,7 +4,8 @@
 //   the file -> FOLDER OF THE FILE/conf.d/*.toml, by name -> GRADSTREAM_SECTION_KEY -> --set section.key=value
 //
 // each over what stands before it. A variable's name is the key in capitals, its points as underscores:
-// GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS=5. GRADSTREAM_CONFIG names the file and is no key.
+// GRADSTREAM_SERVER_LIMITS_STORE_DELAY_MS=5. GRADSTREAM_CONFIG names the file and is no key. A file has at most
+// kTomlSizeMax bytes; whatever they are, the answer is a configuration or errors (server/program/toml_document.h).
 //
 // [run] holds the fields of RunParameters under the keys of visit_fields(); update_goal = "all" means 0. The keys of
 // [server] and [server.limits] are those of visit_server_fields() and visit_limits() below.
@@ -21,6 +22,7 @@
 #include "server/base/rate_limit.h"
 #include "server/link/credentials.h"
 #include "server/link/listener.h"
+#include "server/program/config_source.h"
 #include "server/run/run_parameters.h"
 #include "server/store/store_thread.h"
 #include "server/watch/http.h"
@@ -112,13 +114,16 @@ struct Config {
   ServerConfig server;
   RunParameters run;
   bool has_run = false;  // the file has a section [run]
+  // Of variables GRADSTREAM_... that no section could have. Each is a sentence; they change nothing.
+  std::vector<std::string> warnings;
 };
 
 // What is read, in this order.
 struct ConfigSources {
-  std::string path;                      // and conf.d/*.toml beside it
-  std::vector<std::string> environment;  // "NAME=value"; other names than GRADSTREAM_... are passed over
-  std::vector<std::string> overrides;    // "section.key=value", the value in TOML or a bare word
+  std::string path;  // and conf.d/*.toml beside it
+  // "NAME=value". Other names than GRADSTREAM_... are passed over, and so are those that a cluster makes for a service.
+  std::vector<std::string> environment;
+  std::vector<std::string> overrides;  // "section.key=value", the value in TOML or a bare word; nothing: an empty text
 };
 // Where the value of each "section.key" comes from: "FILE:LINE", a variable's name or "--set". A key that is not there
 // has its default.
@@ -128,6 +133,8 @@ using ConfigOrigins = std::map<std::string, std::string>;
 // when there is none. [run] is also checked by check_parameters(). origins may be null.
 std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
 std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
+// The same of a text that no file holds; sources.path is only its name in errors, and no conf.d is read.
+std::string load_config_text(const std::string& text, const ConfigSources& sources, Config* out);
 
 // Every key as "section.key", in the order of config_text().
 std::vector<std::string> config_keys();
@@ -135,9 +142,6 @@ std::vector<std::string> config_keys();
 std::string value_text(const Config& config, const std::string& key);
 // The known word that takes the fewest edits to become `word`. There is at least one known word.
 std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
-
-// The variables of this process, for ConfigSources.
-std::vector<std::string> process_environment();
 
 // The path from the root, for lines that are read in another folder than the one that a relative path counts from.
 std::string absolute_path(const std::string& path);

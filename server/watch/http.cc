@@ -166,8 +166,6 @@ std::string read_token(const std::string& path, std::string* out) {
   return {};
 }
 
-bool is_loopback(const Tcp::endpoint& endpoint) { return endpoint.address().is_loopback(); }
-
 // ---- One connection ------------------------------------------------------------------------------------------------
 
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {

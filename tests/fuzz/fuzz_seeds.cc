@@ -1,4 +1,4 @@
-// Writes the first inputs of the fuzz targets into FOLDER/{frame,client,coordinator}: fuzz_seeds FOLDER
+// Writes the first inputs of the fuzz targets into FOLDER/{frame,client,coordinator,config}: fuzz_seeds FOLDER
 // What fuzzing finds beyond them is added by tools/fuzz.py --merge.
 #include <cstddef>
 #include <cstdint>
@@ -344,6 +344,55 @@ bool write_scripts(const std::filesystem::path& folder, const std::vector<Script
   return is_good;
 }
 
+// The first byte chooses where the text stands: fuzz_config.cc.
+constexpr uint8_t kOverride = 0;
+constexpr uint8_t kVariable = 1;
+constexpr uint8_t kFile = 2;
+
+struct Text {
+  const char* name;
+  uint8_t place;
+  const char* text;
+};
+
+constexpr Text kTexts[] = {
+    {"whole", kFile,
+     "[server]\nlisten = \"127.0.0.1:0\"\nlog_level = 'debug'\nallow_psk_ke = true\n[server.limits]\nio_threads = 2\n"
+     "[run]\nname = \"t\"\nrows = 8\ncols = 2\nproblem = \"kpca\"\ndevice_count = 2\nstep_size = 1.5e-2\n"
+     "update_goal = \"all\"\n[demo]\nx = [1, 2.5]\n"},
+    {"product", kFile,
+     "[run]\nname = \"t\"\nmanifold = \"product\"\nparts = [\"stiefel 16x2\", \"euclidean 10x1\"]\n"
+     "problem = \"own\"\ndevice_count = 2\n"},
+    {"dotted", kFile, "run.name = \"t\"\nrun.rows = 8\nserver.limits.store_delay_ms = 1\n"},
+    {"inline", kFile, "run = {name = \"t\", rows = 0x8, cols = 1_0, parts.x = [{a = 1}, {b.c = true}]}\n[[demo.x]]\n"},
+    {"values", kFile,
+     "[demo]\na = 1979-05-27 07:32:00.5\nb = 07:32:00\nc = 1979-05-27T07:32:00-07:00\nd = -inf\ne = nan\nf = 0o7\n"
+     "g = \"\"\"x\\\n  y\\u00e4\"\"\"\nh = '''z'''''\ni = \"\\t\\\"\"\n"},
+    {"windows", kFile, "\xef\xbb\xbf[run]\r\nrows = 8 # \xc3\xa4\r\n"},
+    {"begins_wrong", kFile, "[.server]\n"},
+    {"half_a_time", kFile, "x = 2020-01-01 1\n"},
+    {"nothing_closed", kFile, "x = [}]\n"},
+    {"letter", kFile, "[\xc3\xa4]\n"},
+    {"wrong_section", kFile, "[server]\nrows = 8\n[limits]\nio_threads = 1\n"},
+    {"override", kOverride, "run.step_size=0.1"},
+    {"override_word", kOverride, "server.database=a b.db"},
+    {"override_empty", kOverride, "server.http_listen="},
+    {"override_list", kOverride, "run.parts=[\"sphere 5x1\"]"},
+    {"variable", kVariable, "GRADSTREAM_RUN_SEED=5"},
+    {"variable_service", kVariable, "GRADSTREAM_SERVER_PORT_7433_TCP_ADDR=10.0.0.5"},
+    {"variable_unknown", kVariable, "GRADSTREAM_RUN_SEDE=5"},
+};
+
+bool write_texts(const std::filesystem::path& folder) {
+  bool is_good = true;
+  for (const Text& text : kTexts) {
+    Bytes bytes = {text.place};
+    bytes.insert(bytes.end(), text.text, text.text + std::strlen(text.text));
+    is_good = write_file(folder / text.name, bytes) && is_good;
+  }
+  return is_good;
+}
+
 }  // namespace
 }  // namespace gradstream::testing
 
@@ -357,6 +406,7 @@ int main(int argc, char** argv) {
   const bool is_good = write_frames(folder / "frame") && write_scripts(folder / "client", client_scripts()) &&
                        write_scripts(folder / "coordinator", coordinator_round_scripts()) &&
                        write_scripts(folder / "coordinator", coordinator_fault_scripts()) &&
-                       write_scripts(folder / "coordinator", coordinator_operator_scripts());
+                       write_scripts(folder / "coordinator", coordinator_operator_scripts()) &&
+                       write_texts(folder / "config");
   return is_good ? 0 : 1;
 }

@@ -8,8 +8,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "server/program/toml_document.h"
 #include "server/run/canonical_text.h"
+#include "tests/support/text_edits.h"
 
 namespace gradstream {
 namespace {
@@ -168,6 +172,120 @@ TEST(Config, AFileThatCannotBeReadOrParsedIsNamed) {
   EXPECT_THAT(errors_of("[server]\nlisten = \n"), HasSubstr(":2: "));
 }
 
+TEST(Config, AFileThatIsNoFileIsRefusedAtOnce) {
+  const std::string pipe = testing::TempDir() + "config_pipe_" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  Config config;
+  EXPECT_THAT(load_config(pipe, {}, &config), HasSubstr(pipe + " cannot be read: it is a pipe"));
+  unlink(pipe.c_str());
+  EXPECT_THAT(load_config("/dev/zero", {}, &config), HasSubstr("a device, not a file"));
+  EXPECT_THAT(errors_of(std::string(kTomlSizeMax + 1, '#')), HasSubstr("it has more than 1048576 bytes"));
+}
+
+TEST(Config, AWrongHeaderIsAnErrorWithItsLine) {
+  for (const char* const header : {"[.server]", "[@x]", "[{x}]", "[\u00e4]", "[\n]"}) {
+    EXPECT_THAT(errors_of(std::string(kRun) + header + "\n"), HasSubstr(":7: not TOML")) << header;
+  }
+}
+
+TEST(Config, AKeyInTheWrongSectionSaysWhereItBelongs) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[server]\nrows = 8\n", ":2: unknown key server.rows; rows belongs to [run]"},
+      {"[server.limits]\ncols = 8\n", ":2: unknown key server.limits.cols; cols belongs to [run]"},
+      {"[server]\nstore_delay_ms = 1\n", "store_delay_ms belongs to [server.limits]"},
+      {"[run]\nlisten = \"127.0.0.1:0\"\n", "listen belongs to [server]"},
+      {"[run]\nio_threads = 1\n", "io_threads belongs to [server.limits]"},
+      {"[server.limits]\nlog_level = \"info\"\n", "log_level belongs to [server]"},
+      {"[limits]\nio_threads = 1\n", "unknown section [limits]; limits belongs to [server]: [server.limits]"},
+      {"[run.limits]\nio_threads = 1\n", "limits belongs to [server]: [server.limits]"},
+      {"[server.run]\nrows = 1\n", "run is a section of its own: [run]"},
+      {"[server]\nstep_sise = 1\n", "the nearest known one is step_size, which belongs to [run]"},
+      {"[server]\n\"a\\nb\" = 1\n", "unknown key server.a\\x0ab; the nearest"},
+  };
+  for (const auto& [text, expected] : cases) {
+    EXPECT_THAT(errors_of(text), HasSubstr(expected));
+  }
+  EXPECT_THAT(errors_of(kRun, {"server.rows=8"}),
+              HasSubstr("--set server.rows=8: unknown key server.rows; rows belongs"));
+  EXPECT_THAT(errors_of(kRun, {"rows=8"}),
+              HasSubstr("SECTION.KEY=VALUE, such as run.step_size=0.1; rows belongs to [run]"));
+}
+
+TEST(Config, EveryKeyIsKnownInItsOwnSectionAlone) {
+  for (const std::string& key : config_keys()) {
+    const std::string section = key.substr(0, key.rfind('.'));
+    const std::string name = key.substr(section.size() + 1);
+    for (const std::string other : {"server", "server.limits", "run"}) {
+      if (other != section) {
+        EXPECT_THAT(errors_of("[" + other + "]\n" + name + " = 1\n"),
+                    HasSubstr(name + " belongs to [" + section + "]"));
+      }
+    }
+  }
+}
+
+TEST(Config, OnlyTheFirstErrorsOfAFileAreTold) {
+  std::string text = "[server]\n";
+  for (int i = 0; i < 5000; ++i) {
+    text += "key" + std::to_string(i) + " = 1\n";
+  }
+  const std::string errors = errors_of(text);
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 21);
+  EXPECT_THAT(errors, HasSubstr(": and 4980 more errors\n"));
+}
+
+TEST(Config, AValueFromOutsideIsAValueAndNothingElse) {
+  Config config;
+  ASSERT_EQ(
+      load_config_text(kRun, {"x", {}, {"server.http_listen=", "server.database=a\nb", "run.name= \"n\""}}, &config),
+      "");
+  EXPECT_EQ(config.server.http_listen, "");
+  EXPECT_EQ(config.server.database, "a\nb");
+  EXPECT_EQ(config.run.name, "n");
+  ASSERT_EQ(load_config_text(kRun, {"x", {"GRADSTREAM_SERVER_DATABASE=1\n[run]\nrows = 3"}, {}}, &config), "");
+  EXPECT_EQ(config.server.database, "1\n[run]\nrows = 3") << "no second key, whatever the value holds";
+  EXPECT_EQ(config.run.shape.rows, 8U);
+  EXPECT_THAT(errors_of(kRun, {"server.database="}), HasSubstr("server.database: expected the path of a file"));
+  EXPECT_THAT(errors_of(kRun, {"run.rows="}), HasSubstr("run.rows: expected a whole number"));
+  EXPECT_THAT(errors_of(kRun, {"run.rows=[."}), HasSubstr("run.rows: expected a whole number"));
+  EXPECT_THAT(errors_of(kRun, {"run.rows=2020-01-01 1"}), HasSubstr("run.rows: expected a whole number"));
+  EXPECT_THAT(errors_of(kRun, {"server.database=\xff"}),
+              HasSubstr("--set server.database=\\xff: the value is no UTF-8"));
+  EXPECT_THAT(errors_of(kRun, {"server.database=\"a\\u0000b\""}), HasSubstr("without a byte 0"));
+  EXPECT_THAT(errors_of(kRun, {"server]\n[run].rows=3"}), HasSubstr("unknown section [server]\\x0a[run]]"));
+  for (const char* const wrong : {"=1", ".=1", "run.=1", ".rows=1", "run..rows=1", "", "."}) {
+    EXPECT_THAT(errors_of(kRun, {wrong}), HasSubstr("expected SECTION.KEY=VALUE")) << wrong;
+  }
+  std::string deep = "run";
+  for (int i = 0; i < 100000; ++i) {
+    deep += ".a";
+  }
+  EXPECT_THAT(errors_of(kRun, {deep + "=1"}), HasSubstr("expected SECTION.KEY=VALUE"));
+}
+
+TEST(Config, AFlagThatIsEmptyIsNoText) {
+  EXPECT_THAT(errors_of(kRun, {"server.allow_psk_ke="}), HasSubstr("expected true or false"));
+  EXPECT_THAT(errors_of(std::string("[server]\nlisten = 2020-01-01\n") + kRun), HasSubstr("expected a text in quotes"));
+  EXPECT_THAT(errors_of("[[run]]\nname = \"a\"\n"), HasSubstr("[run] must be a section"));
+  EXPECT_EQ(errors_of("run = {name = \"t\", rows = 8, cols = 2, problem = \"kpca\", device_count = 2}\n"), "");
+  EXPECT_EQ(errors_of("run.name = \"t\"\nrun.rows = 8\nrun.cols = 2\nrun.problem = \"kpca\"\nrun.device_count = 2\n"),
+            "");
+}
+
+TEST(Config, RandomEditsAreConfigurationsOrErrors) {
+  TextEdits edits(7);
+  const std::string good = std::string("[server]\nlisten = \"127.0.0.1:0\"\n[server.limits]\nio_threads = 2\n") + kRun;
+  for (int i = 0; i < 500; ++i) {
+    Config config;
+    const std::string override_text = edits.spoil("run.step_size=0.5");
+    const std::string variable = "GRADSTREAM_" + edits.spoil("RUN_SEED=5");
+    const std::string errors = load_config_text(edits.spoil(good), {"x", {variable}, {override_text}}, &config);
+    EXPECT_TRUE(errors.empty() || errors.back() == '\n');
+    RunParameters run;
+    EXPECT_EQ(parse_run_source(edits.spoil(run_source(config.run)), &run).find('\0'), std::string::npos);
+  }
+}
+
 // A folder with fleet.toml and conf.d/, gone at the end.
 class ConfigFolder {
  public:
@@ -233,6 +351,29 @@ TEST(Config, ErrorsNameTheVariableOrTheFragment) {
   EXPECT_THAT(errors("A=1"), HasSubstr("conf.d/a.toml:2: unknown key run.sede"));
   folder.write("conf.d/a.toml", "[run]\ncols = 9\n");
   EXPECT_THAT(errors("A=1"), HasSubstr("conf.d/a.toml: [run] rows, cols"));
+}
+
+// A name space that others write to: a cluster makes variables for each service, and one may be called gradstream.
+TEST(Config, VariablesThatAreNotOursChangeNothing) {
+  Config config;
+  const std::vector<std::string> made = {"GRADSTREAM_PORT=tcp://10.0.0.5:7433",
+                                         "GRADSTREAM_SERVICE_HOST=10.0.0.5",
+                                         "GRADSTREAM_PORT_7433_TCP_ADDR=10.0.0.5",
+                                         "GRADSTREAM_SERVER_PORT=tcp://10.0.0.5:7433",
+                                         "GRADSTREAM_SERVER_SERVICE_PORT_HTTP=7434",
+                                         "GRADSTREAM_RUN_PORT_7433_TCP=tcp://10.0.0.5:7433",
+                                         "GRADSTREAM_RUN_SERVICE_PORT=1"};
+  ASSERT_EQ(load_config_text(kRun, {"x", made, {}}, &config), "");
+  EXPECT_TRUE(config.warnings.empty());
+  ASSERT_EQ(load_config_text(kRun, {"x", {"GRADSTREAM_SERVR_LISTEN=127.0.0.1:0", "GRADSTREAM_NAME=x"}, {}}, &config),
+            "");
+  ASSERT_EQ(config.warnings.size(), 2U);
+  EXPECT_EQ(config.warnings[0],
+            "GRADSTREAM_SERVR_LISTEN: unknown variable; the nearest known one is GRADSTREAM_SERVER_LISTEN");
+  for (const char* const wrong : {"GRADSTREAM_SERVER_LISTN=x", "GRADSTREAM_RUN_ROW=8", "GRADSTREAM_SERVER_PORT=7433",
+                                  "GRADSTREAM_CONFIG_FILE=x", "GRADSTREAM_RUN_\xff=1"}) {
+    EXPECT_THAT(load_config_text(kRun, {"x", {wrong}, {}}, &config), HasSubstr("unknown variable")) << wrong;
+  }
 }
 
 TEST(Config, EveryKeyHasAVariableOfItsOwn) {

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/base/listen_address.h"
 #include "tests/support/as_nobody.h"
 
 namespace gradstream {
