@@ -36,8 +36,8 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 class LineReader {
  public:
   explicit LineReader(std::string_view text) : text_(text) {
-    if (text.size() >= kByteOrderMark.size() && slice(text, 0, kByteOrderMark.size()) == kByteOrderMark) {
-      at_ = kByteOrderMark.size();
+    if (text.size() >= 3 && text[0] == '\xEF' && text[1] == '\xBB' && text[2] == '\xBF') {  // kByteOrderMark
+      at_ = 3;
     }
   }
 

@@ -25,7 +25,8 @@ inline bool is_claim_identity(std::string_view identity) { return !identity.empt
 // Longest name that can be claimed, bytes: room is left for the number of a rotation.
 inline constexpr size_t kClaimNameSizeMax = sizeof(gs_ClaimRequest{}.name) - 1;
 
-// Whether a device may be called so: 1 .. kClaimNameSizeMax printable characters without spaces, commas, slashes and
+// Whether a device may be called so: 1 .. kClaimNameSizeMax printable ASCII characters without spaces, commas, slashes
+// and
 // ~, not beginning with #, and not the word "name".
 bool is_claimable_name(std::string_view name);
 

@@ -1,4 +1,4 @@
-#include "runtime/link/server_address.h"
+#include "runtime/wire/server_address.h"
 
 #include <string>
 

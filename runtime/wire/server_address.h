@@ -1,6 +1,6 @@
 // HOST:PORT of a server, as people write it on a command line. What can never work is told from what may work later.
-#ifndef GRADSTREAM_RUNTIME_LINK_SERVER_ADDRESS_H_
-#define GRADSTREAM_RUNTIME_LINK_SERVER_ADDRESS_H_
+#ifndef GRADSTREAM_RUNTIME_WIRE_SERVER_ADDRESS_H_
+#define GRADSTREAM_RUNTIME_WIRE_SERVER_ADDRESS_H_
 
 #include <string_view>
 
@@ -27,4 +27,4 @@ AddressFault parse_server_address(std::string_view text, ServerAddress* out);
 
 }  // namespace gradstream
 
-#endif  // GRADSTREAM_RUNTIME_LINK_SERVER_ADDRESS_H_
+#endif  // GRADSTREAM_RUNTIME_WIRE_SERVER_ADDRESS_H_

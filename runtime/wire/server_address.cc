@@ -1,6 +1,6 @@
 #include "runtime/base/no_contraction.h"
 
-#include "runtime/link/server_address.h"
+#include "runtime/wire/server_address.h"
 
 #include <cstddef>
 #include <cstdint>
