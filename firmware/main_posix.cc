@@ -24,13 +24,14 @@
 #include "firmware/float_shard.h"
 #include "firmware/linked_problem.h"
 #include "firmware/name_posix.h"
+#include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
 #include "runtime/link/certificate.h"
 #include "runtime/link/port.h"
-#include "runtime/link/server_address.h"
 #include "runtime/link/tls.h"
 #include "runtime/wire/claim.h"
 #include "runtime/wire/identity.h"
+#include "runtime/wire/server_address.h"
 
 namespace {
 
@@ -352,10 +353,7 @@ gradstream::Status read_row(const void* shard, uint32_t index, gradstream::Real*
 }
 
 // 0, or the exit status.
-int open_float_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* out) {
-  if (gradstream::parse_float_shard(bytes, &out->shard) != gradstream::Status::kOk) {  // find_shard_fault() told
-    return gradstream::kExitData;
-  }
+int open_float_data(const Arguments& arguments, FloatData* out) {
   const bool wants_groups = arguments.problem == "multitask";
   if (wants_groups != (out->shard.group_count > 0)) {
     return fail(gradstream::kExitData,
@@ -422,11 +420,15 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
 // Puts shard and problem into the options. 0, or the exit status.
 int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* data,
               gradstream::ClientMainOptions* options) {
-  if (const std::string fault = gradstream::find_shard_fault(bytes); !fault.empty()) {
-    return fail(gradstream::kExitData, arguments.data + " " + fault);
+  const bool is_float = gradstream::is_float_shard(bytes);
+  gradstream::Shard ignored;
+  const gradstream::Status status =
+      is_float ? gradstream::parse_float_shard(bytes, &data->shard) : gradstream::parse_shard(bytes, &ignored);
+  if (status != gradstream::Status::kOk) {
+    return fail(gradstream::kExitData, arguments.data + " " + gradstream::find_shard_fault(bytes));
   }
-  if (gradstream::is_float_shard(bytes)) {
-    if (const int code = open_float_data(arguments, bytes, data); code != gradstream::kExitOk) {
+  if (is_float) {
+    if (const int code = open_float_data(arguments, data); code != gradstream::kExitOk) {
       return code;
     }
     options->samples = &data->samples;
