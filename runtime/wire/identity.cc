@@ -121,6 +121,15 @@ IdentityFault line_fault(std::string_view text, uint32_t line, const Found& befo
 
 }  // namespace
 
+bool is_undrawn_key(std::span<const uint8_t> key) {
+  uint8_t all = 0xff, any = 0;
+  for (const uint8_t byte : key) {
+    all = static_cast<uint8_t>(all & byte);
+    any = static_cast<uint8_t>(any | byte);
+  }
+  return any == 0 || all == 0xff;
+}
+
 uint32_t identity_digest(const Identity& identity) {
   const uint32_t of_name = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name) + 1);
   return crc32c(of_name, identity.key, sizeof(identity.key));

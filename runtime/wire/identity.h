@@ -39,6 +39,9 @@ struct IdentityFault {
 // line: as parse_identity() gave it.
 IdentityFault find_identity_fault(std::span<const char> text, uint32_t line);
 
+// Whether nobody has drawn this key: its bytes are all 0, as of an empty field, or all 255, as of an erased flash.
+bool is_undrawn_key(std::span<const uint8_t> key);
+
 // A digest of name and key. It tells whether a device's saved state was saved under this identity. The server's address
 // is no part of it: the server made the key, so another server's device of the same name has another key, while a
 // server that moved keeps its devices' work. It tells 32 of the 256 bits of the key: the others cannot be searched.

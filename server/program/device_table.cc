@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/wire/identity.h"
 #include "server/base/table_row.h"
 
 namespace gradstream {
@@ -38,9 +39,7 @@ std::string parse_key(std::string_view text, DeviceKey* out) {
     }
     (*out)[i / 2] = static_cast<uint8_t>(i % 2 == 0 ? digit << 4 : (*out)[i / 2] | digit);
   }
-  const uint8_t first = *out->begin();
-  const bool is_plain = std::all_of(out->begin(), out->end(), [first](uint8_t byte) { return byte == first; });
-  return is_plain && (first == 0 || first == 0xFF)  // nobody has drawn it: an empty field, or erased flash
+  return is_undrawn_key(*out)
              ? "key: all of its digits are the same, so it is no secret; leave it out, and a key is drawn"
              : std::string();
 }

@@ -103,6 +103,16 @@ TEST(Identity, DigestTellsNamesAndKeysApart) {
   }
 }
 
+TEST(Identity, TellsKeysThatNobodyHasDrawn) {
+  for (const uint8_t byte : {0, 0xff}) {
+    std::vector<uint8_t> key(Identity::kKeySize, byte);
+    EXPECT_TRUE(is_undrawn_key(key));
+    key[5] ^= 1;
+    EXPECT_FALSE(is_undrawn_key(key));
+  }
+  EXPECT_FALSE(is_undrawn_key(std::vector<uint8_t>(Identity::kKeySize, 0x55)));
+}
+
 TEST(Identity, TakesTheLongestName) {
   EXPECT_EQ(parse("identity = " + std::string(63, 'x') + "\nkey = " + kKey).status, Status::kOk);
 }
