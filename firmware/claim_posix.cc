@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "firmware/client_main.h"
+#include "firmware/name_posix.h"
 #include "runtime/base/config.h"
 #include "runtime/link/port.h"
 #include "runtime/wire/claim.h"
@@ -33,7 +34,7 @@ constexpr uint32_t kBackOffDoublingMax = 3;
 constexpr int kAlertAccessDenied = 49;
 
 int fail(int code, const std::string& reason) {
-  std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());
+  port_log_line(("event=failed reason=\"" + reason + "\"").c_str());
   return code;
 }
 
@@ -46,8 +47,11 @@ std::string read_identity(const std::string& path, Identity* out) {
   }
   uint32_t line = 0;
   const Status status = parse_identity(text, out, &line);
+  const std::string problem = status == Status::kOk
+                                  ? std::string()
+                                  : path + identity_fault_text(text, line) + ": give the file that `gradstream` wrote";
   mbedtls_platform_zeroize(text.data(), text.size());
-  return status == Status::kOk ? std::string() : path + " is no identity file: line " + std::to_string(line);
+  return problem;
 }
 
 bool sync_folder_of(const std::string& path) {
@@ -220,7 +224,7 @@ int settle(const ClaimRun& run, const std::string& pending) {
   if (::rename(pending.c_str(), run.identity_path.c_str()) != 0 || !sync_folder_of(run.identity_path)) {
     return fail(kExitIdentity, "cannot write " + run.identity_path + ": " + std::strerror(errno));
   }
-  std::fprintf(stderr, "event=claimed device=%s identity=%s\n", run.name.c_str(), run.identity_path.c_str());
+  port_log_line(("event=claimed device=" + run.name + " identity=" + run.identity_path).c_str());
   return kExitOk;
 }
 
@@ -257,7 +261,7 @@ int claim_identity(const ClaimRun& run) {
       case Attempt::kLater:
         break;
     }
-    std::fprintf(stderr, "event=claim_failed reason=\"%s\"\n", why.c_str());
+    port_log_line(("event=claim_failed reason=\"" + why + "\"").c_str());
     if (run.once) {
       return kExitSession;
     }

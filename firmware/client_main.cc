@@ -17,12 +17,9 @@ int read_sample(const void* shard, uint32_t index, float* out) {
   return 0;
 }
 
-int fail(ExitCode code, const char* reason, uint64_t line_number = 0, const char* file = nullptr) {
+int fail(ExitCode code, const char* reason, uint64_t line_number = 0) {
   ConsoleLine line("failed");
   line.quoted("reason", reason);
-  if (file != nullptr) {
-    line.quoted("file", file);
-  }
   if (line_number != 0) {
     line.number("line", line_number);
   }
@@ -30,19 +27,34 @@ int fail(ExitCode code, const char* reason, uint64_t line_number = 0, const char
   return code;
 }
 
-// 0: the shard is in *out.
+uint32_t load_u32(const uint8_t* bytes) {
+  return static_cast<uint32_t>(bytes[0]) | static_cast<uint32_t>(bytes[1]) << 8 |
+         static_cast<uint32_t>(bytes[2]) << 16 | static_cast<uint32_t>(bytes[3]) << 24;
+}
+
+// 0: the shard is in *out. A host has looked at its file before, and said more (firmware/shard_fault_posix.h).
 int open_shard(const ClientMainOptions& options, Shard* out) {
-  const char* const name = options.shard_name;
-  switch (parse_shard(options.shard, out)) {
-    case Status::kOk:
-      return kExitOk;
-    case Status::kOutOfRange:
-      return fail(kExitData, "the shard's count or dimension is 0 or beyond its limit: make it anew", 0, name);
-    case Status::kNotFinite:
-      return fail(kExitData, "the shard's scale or mean is not a number: make it anew", 0, name);
-    default:
-      return fail(kExitData, "no shard, or a truncated one: firmware/shard.h tells the format", 0, name);
+  const Status status = parse_shard(options.shard, out);
+  if (status == Status::kOk) {
+    return kExitOk;
   }
+  const uint8_t* const head = options.shard.data();
+  constexpr size_t kHeadSize = 12;  // magic, samples, dimension
+  const bool has_head = options.shard.size() >= kHeadSize && head[0] == 'G' && head[1] == 'S' && head[2] == 'D';
+  ConsoleLine line("failed");
+  line.quoted("reason", status == Status::kOutOfRange  ? "samples beyond 1 to 65535, or dimension beyond 1 to 32768"
+                        : status == Status::kNotFinite ? "scale or mean is no number: make it anew"
+                        : !has_head                    ? "no shard: docs/data.md tells the format"
+                        : head[3] == '1'               ? "a truncated shard: write it again"
+                                                       : "no shard of bytes (GSD1)");
+  if (has_head) {
+    line.number("samples", load_u32(head + 4)).number("dimension", load_u32(head + 8));
+  }
+  if (options.shard_name != nullptr) {
+    line.quoted("file", options.shard_name);
+  }
+  port_log_line(line.c_str());
+  return kExitData;
 }
 
 int start(const ClientMainOptions& options, const gs_sample_source& samples) {

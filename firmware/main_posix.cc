@@ -2,7 +2,6 @@
 // it is the code of the boards.
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -24,10 +23,15 @@
 #include "firmware/client_main.h"
 #include "firmware/float_shard.h"
 #include "firmware/linked_problem.h"
+#include "firmware/name_posix.h"
+#include "firmware/shard.h"
+#include "firmware/shard_fault_posix.h"
 #include "runtime/link/certificate.h"
+#include "runtime/link/port.h"
 #include "runtime/link/tls.h"
 #include "runtime/wire/claim.h"
 #include "runtime/wire/identity.h"
+#include "runtime/wire/server_address.h"
 
 namespace {
 
@@ -46,6 +50,7 @@ struct Arguments {
   std::string server_name;
   std::string key_exchange = "psk_dhe_ke";
   std::string problem = "kpca";
+  std::string log_time = "auto";
   float ridge = 0;
   std::vector<uint16_t> widths;
   uint32_t run = 0;
@@ -75,25 +80,21 @@ std::string board_name() {
 }
 
 int fail(int code, const std::string& reason) {
-  std::fprintf(stderr, "event=failed reason=\"%s\"\n", reason.c_str());
+  gradstream::port_log_line(("event=failed reason=\"" + reason + "\"").c_str());
   return code;
 }
 
-// HOST:PORT or [ADDRESS]:PORT.
-bool split_server(const std::string& text, std::string* host, std::string* port) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
-    return false;
+// 0, or the exit status of an address that can never work. A name that does not resolve yet may do so later.
+int split_server(const std::string& text, std::string* host, std::string* port) {
+  gradstream::ServerAddress address;
+  const gradstream::AddressFault fault = gradstream::parse_server_address(text, &address);
+  if (fault.text != nullptr) {
+    return fail(gradstream::kExitUsage,
+                "--server wants HOST:PORT, not '" + text + "': '" + std::string(fault.part) + "' " + fault.text);
   }
-  *host = text.substr(0, colon);
-  *port = text.substr(colon + 1);
-  if (host->size() > 2 && host->front() == '[' && host->back() == ']') {
-    *host = host->substr(1, host->size() - 2);
-  }
-  uint16_t number = 0;
-  const char* end = port->data() + port->size();
-  const auto [rest, error] = std::from_chars(port->data(), end, number);
-  return error == std::errc() && rest == end;
+  *host = address.host;
+  *port = address.port;
+  return gradstream::kExitOk;
 }
 
 // Empty, or what the system says is wrong.
@@ -177,10 +178,12 @@ void define(CLI::App& app, Arguments* arguments) {
   auto* const claim =
       app.add_option("--claim", arguments->claim,
                      "file that `gradstream claim add` wrote: where --identity is not there, get one by it");
-  auto* const name = app.add_option("--name", arguments->name, "that the device is to have, with --claim");
+  auto* const name = app.add_option("--name", arguments->name,
+                                    "that the device is to have, with --claim; {hostname} and "
+                                    "{machine-id} stand for this machine's");
   claim->needs(name)->needs(identity);
   name->needs(claim);
-  app.add_option("--data", arguments->data, "shard of samples (*.gsd; firmware/shard.h, float_shard.h)")->required();
+  app.add_option("--data", arguments->data, "shard of samples (*.gsd; docs/data.md tells the format)")->required();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();
   app.add_option("--key-exchange", arguments->key_exchange, "psk_dhe_ke (forward secrecy) or psk_ke (cheaper)")
       ->check(CLI::IsMember({"psk_dhe_ke", "psk_ke"}))
@@ -204,13 +207,16 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_option("--arena-kib", arguments->arena_kib, "memory for model and training")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  app.add_option("--log-time", arguments->log_time, "time in UTC before each log line; auto: unless journald notes it")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
   app.add_flag("--once", arguments->once, "end after one upload was answered, or as soon as none will be");
   app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished or stopped");
 }
 
 void warn_of_readers(const std::string& path) {
   if ((fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) != fs::perms::none) {
-    std::fprintf(stderr, "event=warning reason=\"others may read the key in %s: chmod 600\"\n", path.c_str());
+    gradstream::port_log_line(("event=warning reason=\"others may read the key in " + path + ": chmod 600\"").c_str());
   }
 }
 
@@ -223,11 +229,8 @@ int load_identity(const std::string& path, std::vector<char>* text, std::string*
   gradstream::Identity identity;
   uint32_t line = 0;
   if (gradstream::parse_identity(*text, &identity, &line) != gradstream::Status::kOk) {
-    return fail(gradstream::kExitIdentity,
-                path +
-                    (line == 0 ? std::string(" lacks `identity = NAME` or `key = 64 hex digits`")
-                               : " line " + std::to_string(line) + " does not parse") +
-                    ": give the file that `gradstream device add` wrote");
+    return fail(gradstream::kExitIdentity, path + gradstream::identity_fault_text(*text, line) +
+                                               ": give the file that `gradstream device add` wrote");
   }
   if (gradstream::is_claim_identity(identity.name)) {
     return fail(gradstream::kExitIdentity, path +
@@ -295,13 +298,11 @@ int claim_if_needed(const Arguments& arguments) {
   if (arguments.claim.empty()) {
     return gradstream::kExitOk;
   }
-  if (!gradstream::is_claimable_name(arguments.name)) {
-    return fail(gradstream::kExitUsage,
-                "--name " + arguments.name + ": expected 1 to 56 printable characters without spaces, commas, / and ~");
-  }
   gradstream::ClaimRun run;
+  if (const std::string problem = gradstream::expand_name(arguments.name, &run.name); !problem.empty()) {
+    return fail(gradstream::kExitUsage, "--name " + arguments.name + ": " + problem);
+  }
   run.claim_path = arguments.claim;
-  run.name = arguments.name;
   run.identity_path = arguments.identity;
   run.key_exchange =
       arguments.key_exchange == "psk_ke" ? gradstream::TlsKeyExchange::kPsk : gradstream::TlsKeyExchange::kPskEphemeral;
@@ -352,19 +353,7 @@ gradstream::Status read_row(const void* shard, uint32_t index, gradstream::Real*
 }
 
 // 0, or the exit status.
-int open_float_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* out) {
-  switch (gradstream::parse_float_shard(bytes, &out->shard)) {
-    case gradstream::Status::kOk:
-      break;
-    case gradstream::Status::kOutOfRange:
-      return fail(gradstream::kExitData,
-                  arguments.data + ": a count of the shard is 0 or beyond its limit: make it anew");
-    case gradstream::Status::kNotFinite:
-      return fail(gradstream::kExitData, arguments.data + ": a value of the shard is not a number: make it anew");
-    default:
-      return fail(gradstream::kExitData,
-                  arguments.data + ": a truncated shard, or wrong groups: firmware/float_shard.h tells the format");
-  }
+int open_float_data(const Arguments& arguments, FloatData* out) {
   const bool wants_groups = arguments.problem == "multitask";
   if (wants_groups != (out->shard.group_count > 0)) {
     return fail(gradstream::kExitData,
@@ -431,8 +420,15 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
 // Puts shard and problem into the options. 0, or the exit status.
 int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* data,
               gradstream::ClientMainOptions* options) {
-  if (gradstream::is_float_shard(bytes)) {
-    if (const int code = open_float_data(arguments, bytes, data); code != gradstream::kExitOk) {
+  const bool is_float = gradstream::is_float_shard(bytes);
+  gradstream::Shard ignored;
+  const gradstream::Status status =
+      is_float ? gradstream::parse_float_shard(bytes, &data->shard) : gradstream::parse_shard(bytes, &ignored);
+  if (status != gradstream::Status::kOk) {
+    return fail(gradstream::kExitData, arguments.data + " " + gradstream::find_shard_fault(bytes));
+  }
+  if (is_float) {
+    if (const int code = open_float_data(arguments, data); code != gradstream::kExitOk) {
       return code;
     }
     options->samples = &data->samples;
@@ -457,9 +453,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : gradstream::kExitUsage;
   }
+  gradstream::posix_set_log_time(arguments.log_time == "on" ||
+                                 (arguments.log_time == "auto" && !gradstream::posix_is_journald()));
   std::string host, port, name;
-  if (!split_server(arguments.server, &host, &port)) {
-    return fail(gradstream::kExitUsage, "--server wants HOST:PORT, not " + arguments.server);
+  if (const int code = split_server(arguments.server, &host, &port); code != 0) {
+    return code;
   }
   if (arguments.identity.empty() && arguments.certificate.empty()) {
     return fail(gradstream::kExitUsage, "--identity is required, or --certificate with --key and --server-ca");

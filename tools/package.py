@@ -88,7 +88,7 @@ def fill(tree, architecture):
     put(share / "man" / "man1" / f"{NAME}.1.gz", gzip.compress((DEBIAN / f"{NAME}.1").read_bytes(), mtime=0))
     put(share / "bash-completion" / "completions" / NAME, (DEBIAN / f"{NAME}.bash").read_bytes())
     documents = share / "doc" / NAME
-    for name, content in package_documents.gather("boards/posix/README.md").items():
+    for name, content in package_documents.gather("boards/posix/README.md", "docs/data.md").items():
         put(documents / name, content)
     (documents / "examples").mkdir()
     pixels, mean = digits.shards(1)

@@ -1,6 +1,5 @@
 #include "boards/ethernet/network_settings.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -81,10 +80,6 @@ bool parse_mac(std::string_view value, NetworkSettings* out) {
 }
 
 bool parse_line(std::string_view text, NetworkSettings* out) {
-  text = trim(text);
-  if (text.empty() || text.front() == '#') {
-    return true;
-  }
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     return false;
@@ -111,13 +106,12 @@ Status parse_network_settings(std::span<const char> text, NetworkSettings* out, 
     ++size;
   }
   *out = {};
-  std::string_view rest(text.data(), size);
-  for (*line = 1; !rest.empty(); ++*line) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    if (!parse_line(slice(rest, 0, end), out)) {
+  LineReader lines({text.data(), size});
+  for (std::string_view next; lines.next(&next);) {
+    if (!parse_line(next, out)) {
+      *line = lines.number();
       return Status::kDataCorrupt;
     }
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   *line = 0;
   const bool is_whole = out->address != 0 && out->server != 0 && out->next_hop() != 0 &&

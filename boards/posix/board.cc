@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +31,9 @@ const char* server_port = nullptr;
 char server_text[kServerTextSizeMax + 1] = {};
 char state_path[kPathSizeMax + 1] = {};
 char temporary_path[kPathSizeMax + 8] = {};
+// Of a time before a log line, with its end. Reason: 25 characters, and a year may have more than four digits.
+constexpr size_t kTimeTextSizeMax = 40;
+bool has_log_time = false;
 
 // The one connection.
 Dial tcp;
@@ -114,7 +118,27 @@ bool write_temporary(const StoragePiece* pieces, size_t count) {
   return ::close(file) == 0 && written;
 }
 
+// "2026-11-25T15:07:20.123Z ", the form of the server's log.
+void write_time(char* out) {
+  timespec now = {};
+  tm date = {};
+  (void)::clock_gettime(CLOCK_REALTIME, &now);
+  (void)::gmtime_r(&now.tv_sec, &date);
+  const size_t size = ::strftime(out, kTimeTextSizeMax, "%Y-%m-%dT%H:%M:%S", &date);
+  const auto milliseconds = static_cast<unsigned>(now.tv_nsec / 1000000);
+  (void)std::snprintf(out + size, kTimeTextSizeMax - size, ".%03uZ ", milliseconds);
+}
+
 }  // namespace
+
+void posix_set_log_time(bool is_on) { has_log_time = is_on; }
+
+bool posix_is_journald() {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat info = {};
+  const bool is_file = ::fstat(STDERR_FILENO, &info) == 0 && S_ISREG(info.st_mode);
+  return stream != nullptr && *stream != '\0' && !is_file && ::isatty(STDERR_FILENO) == 0;
+}
 
 void posix_set_server(const char* host, const char* port) {
   server_host = host;
@@ -171,7 +195,13 @@ Status port_random_bytes(uint8_t* out, size_t size) {
 
 Transport port_transport() { return {&kTcpOps, nullptr, server_text}; }
 
-void port_log_line(const char* text) { std::fprintf(stderr, "%s\n", text); }
+void port_log_line(const char* text) {
+  char time[kTimeTextSizeMax] = "";
+  if (has_log_time) {
+    write_time(time);
+  }
+  std::fprintf(stderr, "%s%s\n", time, text);
+}
 
 Status port_storage_write(const StoragePiece* pieces, size_t count) {
   if (state_path[0] == '\0') {

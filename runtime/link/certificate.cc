@@ -48,7 +48,7 @@ const char* find_certificate_fault(const mbedtls_x509_crt& first, CertificateRol
   }
   if (role == CertificateRole::kDevice) {
     return device_name_of(first).empty()
-               ? "names no device: its CN is to be 1 to 56 printable characters without spaces, commas, / and ~"
+               ? "names no device: its CN is to be 1 to 56 printable ASCII characters without spaces, commas, / and ~"
                : nullptr;
   }
   if (is_over(first) || is_to_come(first)) {

@@ -86,7 +86,7 @@ const FaultText kAlertTexts[] = {
      "the server met a fault of its own (its log says which): try again later"},
 #if !defined(GS_BARE_METAL)
     {MBEDTLS_SSL_ALERT_MSG_BAD_CERT, Status::kUnauthenticated,
-     "the server finds no device's name in the certificate: its CN is to be 1 to 56 printable characters without "
+     "the server finds no device's name in the certificate: its CN is to be 1 to 56 printable ASCII characters without "
      "spaces, commas, / and ~"},
     {MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT, Status::kUnauthenticated,
      "the server does not take this kind of certificate: sign it for clients (extendedKeyUsage clientAuth, keyUsage "

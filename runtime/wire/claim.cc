@@ -71,7 +71,7 @@ Result<size_t> encode_claim_answer(const gs_ClaimAnswer& answer, uint8_t* out) {
 Status decode_claim_request(std::span<const uint8_t> payload, Identity* out) {
   gs_ClaimRequest request = {};
   const bool is_good = decode(gs_ClaimRequest_fields, payload, &request) && is_claimable_name(request.name) &&
-                       request.key.size == Identity::kKeySize;
+                       request.key.size == Identity::kKeySize && !is_undrawn_key(request.key.bytes);
   *out = Identity();
   if (is_good) {
     std::memcpy(out->name, request.name, sizeof(request.name));

@@ -47,10 +47,6 @@ struct Found {
 };
 
 bool parse_line(std::string_view text, Identity* out, Found* found) {
-  text = trim(text);
-  if (text.empty() || text.front() == '#') {
-    return true;
-  }
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     return false;
@@ -70,18 +66,69 @@ bool parse_line(std::string_view text, Identity* out, Found* found) {
 
 Status parse(std::string_view text, Identity* out, uint32_t* line) {
   Found found;
-  for (*line = 1; !text.empty(); ++*line) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    if (!parse_line(slice(text, 0, end), out, &found)) {
+  LineReader lines(text);
+  for (std::string_view next; lines.next(&next);) {
+    if (!parse_line(next, out, &found)) {
+      *line = lines.number();
       return Status::kDataCorrupt;
     }
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  *line = 0;
   return found.name && found.key ? Status::kOk : Status::kDataCorrupt;
 }
 
+// Up to what is left of an erased flash page.
+size_t text_size(std::span<const char> text) {
+  size_t size = 0;
+  while (size < text.size() && text[size] != '\0' && text[size] != '\xff') {
+    ++size;
+  }
+  return size;
+}
+
+IdentityFault name_fault(std::string_view value, uint32_t line) {
+  if (value.empty() || value.size() > Identity::kNameSizeMax) {
+    return {line, "identity: expected a name of 1 to 63 characters", value.size(), true};
+  }
+  return {line, "identity: expected printable ASCII characters without spaces", 0, false};
+}
+
+IdentityFault key_fault(std::string_view value, uint32_t line) {
+  size_t digits = 0;
+  while (digits < value.size() && hex_digit(value[digits]) >= 0) {
+    ++digits;
+  }
+  if (digits != value.size()) {
+    return {line, "key: expected hexadecimal digits alone, 64 of them", 0, false};
+  }
+  return {line, "key: expected 64 hexadecimal digits", value.size(), true};
+}
+
+IdentityFault line_fault(std::string_view text, uint32_t line, const Found& before, Identity* ignored) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos) {
+    return {line, "expected `identity = NAME` or `key = 64 hexadecimal digits`", 0, false};
+  }
+  const std::string_view field = trim(slice(text, 0, equals));
+  const std::string_view value = trim(slice(text, equals + 1, text.size()));
+  if ((field == "identity" && before.name) || (field == "key" && before.key)) {
+    return {line, "the field stands here twice", 0, false};
+  }
+  if (field == "identity" && !parse_name(value, ignored)) {
+    return name_fault(value, line);
+  }
+  return field == "key" ? key_fault(value, line) : IdentityFault{line, "no field of this name is known", 0, false};
+}
+
 }  // namespace
+
+bool is_undrawn_key(std::span<const uint8_t> key) {
+  uint8_t all = 0xff, any = 0;
+  for (const uint8_t byte : key) {
+    all = static_cast<uint8_t>(all & byte);
+    any = static_cast<uint8_t>(any | byte);
+  }
+  return any == 0 || all == 0xff;
+}
 
 uint32_t identity_digest(const Identity& identity) {
   const uint32_t of_name = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name) + 1);
@@ -89,10 +136,7 @@ uint32_t identity_digest(const Identity& identity) {
 }
 
 Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line) {
-  size_t size = 0;
-  while (size < text.size() && text[size] != '\0' && text[size] != '\xff') {
-    ++size;
-  }
+  const size_t size = text_size(text);
   *line = 0;
   Status status = Status::kDataCorrupt;
   if (size <= kIdentityTextSizeMax) {
@@ -102,6 +146,36 @@ Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line)
     std::memset(out->key, 0, sizeof(out->key));
   }
   return status;
+}
+
+IdentityFault find_identity_fault(std::span<const char> text, uint32_t line) {
+  const size_t size = text_size(text);
+  if (text.empty()) {
+    return {0, "is empty", 0, false};
+  }
+  bool is_padded = true;  // behind its end stands what a flash page has there
+  for (size_t i = size; i < text.size(); ++i) {
+    is_padded = is_padded && (text[i] == '\0' || text[i] == '\xff');
+  }
+  if (const TextFault fault = find_text_fault({text.data(), text.size()}); fault.text != nullptr && !is_padded) {
+    return {fault.line, fault.text, 0, false};
+  }
+  if (size > kIdentityTextSizeMax) {
+    return {0, "is too long: expected at most 1024 bytes", size, true};
+  }
+  LineReader lines({text.data(), size});
+  std::string_view at;
+  Identity ignored;
+  Found before;  // the line at fault
+  while (lines.next(&at) && lines.number() < line) {
+    (void)parse_line(at, &ignored, &before);
+  }
+  const IdentityFault fault =
+      line == 0 || lines.number() != line
+          ? IdentityFault{0, "lacks `identity = NAME` or `key = 64 hexadecimal digits`", 0, false}
+          : line_fault(at, line, before, &ignored);
+  std::memset(ignored.key, 0, sizeof(ignored.key));
+  return fault;
 }
 
 }  // namespace gradstream

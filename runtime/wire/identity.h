@@ -22,11 +22,25 @@ struct Identity {
 inline constexpr size_t kIdentityTextSizeMax = 1024;
 
 // Parses the text that `gradstream device add` writes (docs/wire.md): lines `identity = NAME` and
-// `key = 64 hexadecimal digits`, each once, in any order; blank lines and lines that begin with # are skipped. NAME is
-// 1 .. kNameSizeMax printable characters without spaces. The text ends at the first byte 0 or 0xff, if any: what is
-// left of an erased flash page. kDataCorrupt, with *line = the line at fault (from 1; 0: a field is missing, or the
-// text is too long). *out is then unspecified, and holds no key.
+// `key = 64 hexadecimal digits`, each once, in any order, as LineReader reads lines. NAME is 1 .. kNameSizeMax
+// printable ASCII characters without spaces. The text ends at the first byte 0 or 0xff, if any: what is left of an
+// erased flash page. kDataCorrupt, with *line = the line at fault (from 1; 0: a field is missing, or the text is too
+// long). *out is then unspecified, and holds no key.
 Status parse_identity(std::span<const char> text, Identity* out, uint32_t* line);
+
+// What is wrong with a text that parse_identity() has refused, for people; boards do not link it. It holds nothing of a
+// key but its length.
+struct IdentityFault {
+  uint32_t line = 0;       // from 1; 0: the whole text
+  const char* text = "";   // a clause that follows the file's name and the line
+  size_t count = 0;        // characters that stand there
+  bool has_count = false;  // whether count says something
+};
+// line: as parse_identity() gave it.
+IdentityFault find_identity_fault(std::span<const char> text, uint32_t line);
+
+// Whether nobody has drawn this key: its bytes are all 0, as of an empty field, or all 255, as of an erased flash.
+bool is_undrawn_key(std::span<const uint8_t> key);
 
 // A digest of name and key. It tells whether a device's saved state was saved under this identity. The server's address
 // is no part of it: the server made the key, so another server's device of the same name has another key, while a

@@ -153,7 +153,7 @@ const char* tls_fault_remedy(TlsFault fault) {
     case TlsFault::kCertificateUsage:
       return "sign it for clients: extendedKeyUsage clientAuth, keyUsage digitalSignature, a key over P-256";
     case TlsFault::kCertificateName:
-      return "its CN is to be the device's name: 1 to 56 printable characters without spaces, commas, / and ~";
+      return "its CN is to be the device's name: 1 to 56 printable ASCII characters without spaces, commas, / and ~";
     case TlsFault::kCertificateBroken:
       return "the certificate cannot be read or its key is another one: ECDSA over P-256, at most 900 bytes, and the "
              "key that it was signed for";

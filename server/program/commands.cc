@@ -14,6 +14,7 @@
 
 #include "server/coordinator/fleet.h"
 #include "server/program/model_export.h"
+#include "server/program/model_import.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
 #include "server/run/advice.h"
@@ -218,12 +219,7 @@ std::string read_first_model(const Config& config, std::vector<Real>* out) {
   if (path.empty()) {
     return {};
   }
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open()) {
-    return "cannot read server.first_model " + path + ": name a CSV file, such as `gradstream model export` writes";
-  }
-  const std::string problem = parse_csv(text, config.run.shape, out);
+  const std::string problem = read_model_file(path, config.run.shape, out);
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 

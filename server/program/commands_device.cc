@@ -3,9 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -17,8 +16,10 @@
 #include "server/base/durable_file.h"
 #include "server/base/private_file.h"
 #include "server/base/secret.h"
+#include "server/base/text_file.h"
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
+#include "server/program/device_table.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
 
@@ -26,33 +27,9 @@ namespace gradstream {
 
 namespace {
 
-// What TLS carries is 63 characters: so that "~" and the number of a rotation fit behind any name.
-constexpr size_t kDeviceNameSizeMax = 56;
 constexpr size_t kIdentitySizeMax = 63;
 // Of an import. Reason: a name and a key are below 128 bytes, and a million devices are more than one server has.
 constexpr uintmax_t kImportSizeMax = 128U << 20;
-constexpr size_t kImportLineSize = 4096;  // bytes; no line with a good name and key grows beyond it
-
-bool is_device_name(const std::string& name) {
-  const auto is_plain = [](char c) { return c > ' ' && c < '~' && c != ','; };
-  return !name.empty() && name.size() <= kDeviceNameSizeMax && name.front() != '#' && name != "name" &&
-         std::all_of(name.begin(), name.end(), is_plain);
-}
-
-bool parse_key(std::string_view text, DeviceKey* out) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  if (text.size() != 2 * out->size()) {
-    return false;
-  }
-  for (size_t i = 0; i < text.size(); ++i) {
-    const size_t digit = kDigits.find(static_cast<char>(text[i] | 0x20));
-    if (digit == std::string_view::npos || text[i] < '0') {
-      return false;
-    }
-    (*out)[i / 2] = static_cast<uint8_t>(i % 2 == 0 ? digit << 4 : (*out)[i / 2] | digit);
-  }
-  return true;
-}
 
 bool draw_key(DeviceKey* out) { return getrandom(out->data(), out->size(), 0) == static_cast<ssize_t>(out->size()); }
 
@@ -97,14 +74,11 @@ int open_fleet(const CommonOptions& options, bool may_create, Config* config, Sq
   return code == kExitOk ? open_database(*config, may_create, database) : code;
 }
 
-constexpr const char* kNameRule =
-    "1 to 56 printable characters without spaces, commas and ~, not beginning with #, and not the word name";
-
 }  // namespace
 
 int device_add(const CommonOptions& options, const std::string& name, const std::string& out, bool is_pending) {
   if (!is_device_name(name)) {
-    return fail(kExitUsage, "device name '" + name + "': expected " + kNameRule);
+    return fail(kExitUsage, "device name '" + name + "': expected " + kDeviceNameRule);
   }
   Config config;
   SqliteDatabase database;
@@ -142,68 +116,50 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 
 namespace {
 
-// Spreadsheets write it before UTF-8.
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-// Line by line; empty, or an error with its line. Rows without a key get an all-zero one, for *drawn to say so.
-std::string parse_import(const std::string& file, std::vector<EnrolledDevice>* out, std::set<std::string>* drawn) {
-  std::ifstream in(file);
-  SecretText secret_line;
-  std::string& line = *secret_line;
-  line.reserve(kImportLineSize);
-  std::set<std::string> names;
-  for (uint32_t number = 1; std::getline(in, line); ++number) {
-    if (line.ends_with('\r')) {
-      line.pop_back();
-    }
-    if (number == 1 && line.starts_with(kByteOrderMark)) {
-      line.erase(0, kByteOrderMark.size());
-    }
-    if (line.empty() || line.front() == '#' || (number == 1 && (line == "name" || line == "name,key"))) {
-      continue;
-    }
-    const size_t comma = line.find(',');
-    EnrolledDevice row;
-    row.name = line.substr(0, comma);
-    const std::string where = file + ":" + std::to_string(number) + ": ";
-    if (!is_device_name(row.name)) {
-      return where + "name: expected " + kNameRule;
-    }
-    if (!names.insert(row.name).second) {
-      return where + row.name + " stands here twice";
-    }
-    if (comma == std::string::npos) {
-      drawn->insert(row.name);
-    } else if (!parse_key(std::string_view(line).substr(comma + 1), &row.key)) {
-      return where + "key: expected 64 hexadecimal digits";  // and not what stands there: it may be a key nearly right
-    }
-    out->push_back(std::move(row));
-  }
-  return out->empty() ? file + " names no device; expected lines NAME or NAME,KEY" : "";
+std::string read_import(const std::string& file, std::vector<EnrolledDevice>* out, std::set<std::string>* drawn) {
+  SecretText text;
+  const std::string problem = read_text_file(file, kImportSizeMax, &*text);
+  return problem.empty() ? parse_device_table(*text, file, out, drawn)
+                         : file + " " + problem + "; name a CSV file with lines NAME or NAME,KEY";
 }
 
-std::string check_import_file(const std::string& file) {
-  struct stat info = {};
-  if (stat(file.c_str(), &info) != 0) {
-    return file + " cannot be read: " + std::strerror(errno) + "; name a CSV file with lines NAME or NAME,KEY";
+// Devices and claims of the database with their keys.
+StoreStatus read_keys(SqliteDatabase& database, std::vector<EnrolledDevice>* devices, std::vector<ClaimRow>* claims) {
+  StoreStatus status = database.devices(devices);
+  if (status == StoreStatus::kOk) {
+    status = database.claims(claims);
   }
-  if (!S_ISREG(info.st_mode) || static_cast<uintmax_t>(info.st_size) > kImportSizeMax) {
-    return file + " is no file of at most 128 MiB";
+  for (size_t i = 0; i < devices->size() && status == StoreStatus::kOk; ++i) {
+    std::optional<EnrolledDevice> row;
+    status = database.find_device((*devices)[i].name, &row);
+    (*devices)[i] = row.value_or((*devices)[i]);
   }
-  return {};
+  for (size_t i = 0; i < claims->size() && status == StoreStatus::kOk; ++i) {
+    std::optional<ClaimRow> row;
+    status = database.find_claim((*claims)[i].name, &row);
+    (*claims)[i] = row.value_or((*claims)[i]);
+  }
+  return status;
+}
+
+// kExitOk where no key of the rows is another's in the database.
+int check_keys(const std::vector<EnrolledDevice>& imported, SqliteDatabase& database) {
+  std::vector<EnrolledDevice> devices;
+  std::vector<ClaimRow> claims;
+  if (read_keys(database, &devices, &claims) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  const std::string problem = find_taken_key(imported, devices, claims);
+  return problem.empty() ? int{kExitOk} : fail(kExitNotFound, problem + "; nothing was enrolled");
 }
 
 }  // namespace
 
 int device_import(const CommonOptions& options, const std::string& file, const std::string& out_folder,
                   bool is_pending) {
-  std::string problem = check_import_file(file);
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
-  }
   std::vector<EnrolledDevice> imported;
   std::set<std::string> drawn;
-  problem = parse_import(file, &imported, &drawn);
+  std::string problem = read_import(file, &imported, &drawn);
   if (!problem.empty()) {
     return fail(kExitFile, problem);
   }
@@ -217,6 +173,11 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   SqliteDatabase database;
   if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
     return code;
+  }
+  if (drawn.size() < imported.size()) {
+    if (const int code = check_keys(imported, database); code != kExitOk) {
+      return code;
+    }
   }
   const bool is_new_folder = !drawn.empty() && ::mkdir(out_folder.c_str(), S_IRWXU) == 0;
   if (!drawn.empty() && !is_new_folder && errno != EEXIST) {
@@ -362,7 +323,7 @@ int device_set_state(const CommonOptions& options, const std::string& name, Devi
 
 int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (!is_claimable_name(claim.name)) {
-    return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kNameRule);
+    return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kDeviceNameRule);
   }
   Config config;
   SqliteDatabase database;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/program/commands.h"
+#include "server/run/check_parameters.h"
 
 namespace gradstream {
 
@@ -83,6 +84,16 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
   return fail(kExitDatabase, "the run's state changes all the time; let no other program write to it, and try again");
 }
 
+// Whether `serve` could begin this run: a run that it refuses would be frozen for nothing.
+int check_start(const Config& config) {
+  if (const std::string problem = check_new_run(config.run); !problem.empty()) {
+    return fail(kExitConfig, "[run] " + problem);
+  }
+  std::vector<Real> model;
+  const std::string problem = read_first_model(config, &model);
+  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem + "; no run was begun");
+}
+
 }  // namespace
 
 int run_start(const CommonOptions& options) {
@@ -91,6 +102,9 @@ int run_start(const CommonOptions& options) {
   int code = load(options, &config);
   if (code == kExitOk && !config.has_run) {
     code = fail(kExitConfig, options.config + " has no section [run]");
+  }
+  if (code == kExitOk) {
+    code = check_start(config);
   }
   if (code == kExitOk) {
     code = open_database(config, true, &database);

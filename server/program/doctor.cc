@@ -155,8 +155,11 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
   uint32_t line = 0;
   const Status status = parse_identity(*text, identity, &line);
   if (status != Status::kOk) {
-    conclude(out, "identity_file", options.identity_file + ": line " + std::to_string(line),
-             "expected the lines identity = NAME and key = 64 hexadecimal digits: copy the file anew");
+    const IdentityFault fault = find_identity_fault(*text, line);
+    conclude(
+        out, "identity_file",
+        options.identity_file + (fault.line == 0 ? " " : ": line " + std::to_string(fault.line) + ": ") + fault.text,
+        "expected the lines identity = NAME and key = 64 hexadecimal digits: copy the file anew");
   }
   return status == Status::kOk;
 }
@@ -355,22 +358,6 @@ void shake_hands(const DoctorOptions& options, const Identity& identity, const C
 }
 
 }  // namespace
-
-bool split_target(const std::string& target, std::string* host, std::string* port) {
-  const size_t colon = target.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == target.size()) {
-    return false;
-  }
-  *host = target.substr(0, colon);
-  *port = target.substr(colon + 1);
-  if (host->front() == '[' && host->back() == ']') {
-    *host = host->substr(1, host->size() - 2);
-  } else if (host->find(':') != std::string::npos) {
-    return false;  // an IPv6 address without brackets: its end is no port
-  }
-  const bool is_number = std::all_of(port->begin(), port->end(), [](char c) { return c >= '0' && c <= '9'; });
-  return !host->empty() && is_number && port->size() <= 5 && std::stoul(*port) - 1 < 65535;
-}
 
 Diagnosis diagnose(const DoctorOptions& options) {
   Diagnosis diagnosis;

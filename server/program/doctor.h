@@ -39,8 +39,6 @@ struct Diagnosis {
 };
 
 Diagnosis diagnose(const DoctorOptions& options);
-// "HOST:PORT" or "[ADDRESS]:PORT"; false: neither.
-bool split_target(const std::string& target, std::string* host, std::string* port);
 
 }  // namespace gradstream
 

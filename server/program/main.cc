@@ -8,6 +8,7 @@
 
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
+#include "runtime/wire/server_address.h"
 #include "server/base/private_file.h"
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
@@ -215,9 +216,14 @@ void add_copies(CLI::App& app, Arguments* arguments, int* code) {
 
 int doctor(Arguments* arguments) {
   DoctorOptions& options = arguments->doctor;
-  if (!split_target(arguments->target, &options.host, &options.port)) {
-    return fail(kExitUsage, "doctor " + arguments->target + ": expected HOST:PORT or [ADDRESS]:PORT");
+  ServerAddress address;
+  const AddressFault fault = parse_server_address(arguments->target, &address);
+  if (fault.text != nullptr) {
+    return fail(kExitUsage, "doctor " + arguments->target + ": expected HOST:PORT or [ADDRESS]:PORT: '" +
+                                std::string(fault.part) + "' " + fault.text);
   }
+  options.host = address.host;
+  options.port = address.port;
   const Diagnosis diagnosis = diagnose(options);
   if (!options.identity_file.empty() && is_read_by_others(options.identity_file)) {
     std::fprintf(stderr, "gradstream: warning: others may read the key in %s: chmod 600\n",

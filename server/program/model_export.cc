@@ -4,11 +4,9 @@
 #include <bit>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -57,28 +55,6 @@ std::string csv_text(Shape shape, std::span<const Real> model) {
     text.push_back((i + 1) % shape.cols == 0 ? '\n' : ',');
   }
   return text;
-}
-
-std::string parse_csv(std::string_view text, Shape shape, std::vector<Real>* model) {
-  std::vector<Real> values;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end && values.size() < shape.size()) {
-    Real value = 0;
-    const auto [rest, error] = std::from_chars(at, end, value);
-    const char separator = (values.size() + 1) % shape.cols == 0 ? '\n' : ',';
-    if (error != std::errc() || !std::isfinite(value) || (rest != end && *rest != separator)) {
-      return "value " + std::to_string(values.size() + 1) + " is no finite number, or its row has another length";
-    }
-    values.push_back(value);
-    at = rest == end ? end : rest + 1;
-  }
-  if (values.size() != shape.size() || at != end) {
-    return "wanted " + std::to_string(shape.rows) + " lines of " + std::to_string(shape.cols) +
-           " numbers with commas between them";
-  }
-  *model = std::move(values);
-  return {};
 }
 
 std::string version_file_name(uint32_t run, uint32_t version) {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/base/config.h"
@@ -20,10 +19,6 @@ namespace gradstream {
 std::vector<uint8_t> npy_bytes(Shape shape, std::span<const Real> model);
 // One line a row; each value in the fewest digits that read back as the same float.
 std::string csv_text(Shape shape, std::span<const Real> model);
-
-// What csv_text() wrote, or any table of rows x cols numbers: into *model. Empty, or a sentence that says what is
-// wrong; *model is then untouched.
-std::string parse_csv(std::string_view text, Shape shape, std::vector<Real>* model);
 
 // "run3_v000012.npy": runs that share a folder never mix.
 std::string version_file_name(uint32_t run, uint32_t version);

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 #include <utility>
 
 #include <sys/stat.h>
 
+#include "runtime/base/text.h"
 #include "server/base/listen_address.h"
 #include "server/base/log.h"
 #include "server/base/ports.h"
@@ -155,12 +157,16 @@ std::string read_token(const std::string& path, std::string* out) {
     return "server.http_token_file " + path + " cannot be read: " + std::strerror(errno) +
            "; the server's user must own it (chown)";
   }
-  const bool is_read = static_cast<bool>(std::getline(file, *out));
+  std::string line;
+  const bool is_read = static_cast<bool>(std::getline(file, line));
+  std::string_view token = line;
+  token.remove_prefix(token.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+  *out = trim(token);
   const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
   if (!is_read || out->size() < kTokenSizeMin || out->size() > kTokenSizeMax ||
       !std::all_of(out->begin(), out->end(), is_plain)) {
     return "server.http_token_file " + path +
-           ": expected one line of 16 to 200 printable characters, such as "
+           ": expected one line of 16 to 200 printable ASCII characters, such as "
            "openssl rand -hex 32 prints";
   }
   return {};

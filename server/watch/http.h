@@ -72,8 +72,8 @@ struct HttpTarget {
   std::string_view query = {};  // behind the '?'
 };
 
-// A token from a file: one line of 16 to 200 printable characters. Empty, or a sentence; a file that others than its
-// owner can read is refused.
+// A token from a file: one line of 16 to 200 printable ASCII characters. Empty, or a sentence; a file that others than
+// its owner can read is refused.
 std::string read_token(const std::string& path, std::string* out);
 
 class HttpServer {

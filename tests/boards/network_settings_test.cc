@@ -39,6 +39,17 @@ TEST(NetworkSettings, AServerNextDoorNeedsNoGateway) {
   EXPECT_FALSE(settings.has_mac);
 }
 
+TEST(NetworkSettings, ReadsWhatEditorsWrite) {
+  for (const char* end : {"\n", "\r\n", "\r", " \r\n\r\n"}) {
+    for (const char* mark : {"", "\xEF\xBB\xBF"}) {
+      const std::string text = std::string(mark) + " address = 10.0.0.1/30" + end + "server=10.0.0.2:1";
+      NetworkSettings settings;
+      uint32_t line = 0;
+      EXPECT_EQ(parse(text, &settings, &line), Status::kOk) << text;
+    }
+  }
+}
+
 TEST(NetworkSettings, EndsWithTheErasedFlash) {
   for (const char end : {'\0', '\xff'}) {
     std::string page = kGood;

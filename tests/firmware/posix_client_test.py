@@ -4,8 +4,10 @@
 Usage: posix_client_test.py CLIENT [EMULATOR...]
 """
 
+import datetime
 import os
 import pathlib
+import re
 import socket
 import struct
 import subprocess
@@ -54,9 +56,14 @@ def check_command_line(files):
     expect(run(["--help"]), 0, "--identity", "exit status")
     expect(run(files.arguments(server=None)), 2, "--server")
     expect(run(files.arguments() + ["--nonsense"]), 2, "--nonsense")
-    for server in ("localhost", ":1", "host:", "host:port", "host:70000", "host:-1", "host:+1", "host:1x",
-                   "host:99999999999999999999"):
-        expect(run(files.arguments(server=server)), 2, "HOST:PORT", server)
+    for server, part in (("localhost", "port"), (":1", "host"), ("host:", "port"), ("host:port", "'port'"),
+                         ("host:70000", "'70000'"), ("host:0", "'0'"), ("host:-1", "'-1'"), ("host:1x", "'1x'"),
+                         ("host:99999999999999999999", "65535"), ("https://host:7433", "'https://'"),
+                         ("::1", "brackets"), ("[::1]", "port"), (" host:7433", "blank"), ("300.1.1.1:1", "IPv4")):
+        expect(run(files.arguments(server=server)), 2, "HOST:PORT", server, part)
+    for log_time in ("on", "off"):
+        expect(run(files.arguments(server="host", **{"log-time": log_time})), 2)
+    expect(run(files.arguments(**{"log-time": "never"})), 2, "never")
     expect(run(files.arguments(problem="magic")), 2, "magic")
     expect(run(files.arguments(**{"key-exchange": "rsa"})), 2, "rsa")
 
@@ -66,11 +73,24 @@ def check_files(files):
     expect(run(files.arguments(identity=files.folder)), 3, "Is a directory", "device add")
     bad = files.write("bad", b"identity = device-1\nkey = 12\n", 0o600)
     expect(run(files.arguments(identity=bad)), 3, "line 2", "device add")
+    for text, words in ((IDENTITY.encode("utf-16"), ("UTF-16", "UTF-8")), (b"", ("empty",)),
+                        (IDENTITY.replace("device-1", "k\u00fcche").encode(), ("line 1", "ASCII")),
+                        (IDENTITY.encode() + b"key = 12\n", ("line 3", "twice"))):
+        expect(run(files.arguments(identity=files.write("bad", text, 0o600))), 3, "bad", "device add", *words)
+    for text in ("\ufeff" + IDENTITY, IDENTITY.replace("\n", "\r\n"), IDENTITY.replace("\n", "\r"),
+                 IDENTITY.replace("\n", " \n\n"), IDENTITY.rstrip()):
+        good = files.write("good", text.encode(), 0o600)
+        expect(run(files.arguments(identity=good) + ["--once"]), 7, "event=started device=device-1")
     short = files.write("short", b"# nothing\n", 0o600)
     expect(run(files.arguments(identity=short)), 3, "lacks")
     expect(run(files.arguments(data=files.folder / "none.gsd")), 4, "none.gsd", "No such file")
     for content in (b"", b"GSD1", SHARD[:-1], b"PNG" + SHARD):
         expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "shard", "bad.gsd")
+    for content, words in ((b"a,b\n1,2\n", ("text", "docs/data.md")),
+                           (b"\x93NUMPY\x01\0v" + bytes(99), ("NumPy", "docs/data.md")),
+                           (SHARD[:4] + struct.pack("<I", 70000) + SHARD[8:], ("70000", "65535", "fewer")),
+                           (SHARD[:4] + struct.pack("<I", 0) + SHARD[8:], ("0 samples", "65535"))):
+        expect(run(files.arguments(data=files.write("bad.gsd", content))), 4, "bad.gsd", *words)
     check_float_data(files)
     expect(run(files.arguments(state=files.identity)), 2, "state")
     expect(run(files.arguments(**{"arena-kib": "0"})), 2, "arena-kib")
@@ -79,9 +99,9 @@ def check_files(files):
 def check_float_data(files):
     """Float shards: what is wrong with them, and which problem takes which."""
     plain, grouped = files.write("plain.gsd", FLOAT_SHARD), files.write("grouped.gsd", GROUPED_SHARD)
-    expect(run(files.arguments(data=files.write("bad.gsd", FLOAT_SHARD[:-1]))), 4, "truncated", "float_shard.h")
+    expect(run(files.arguments(data=files.write("bad.gsd", FLOAT_SHARD[:-1]))), 4, "truncated", "63 bytes", "64")
     bad = FLOAT_SHARD[:16] + struct.pack("<f", float("nan")) + FLOAT_SHARD[20:]
-    expect(run(files.arguments(data=files.write("bad.gsd", bad))), 4, "not a number")
+    expect(run(files.arguments(data=files.write("bad.gsd", bad))), 4, "NaN", "sample 1", "value 1")
     bad = FLOAT_SHARD[:4] + struct.pack("<I", 0) + FLOAT_SHARD[8:]
     expect(run(files.arguments(data=files.write("bad.gsd", bad))), 4, "limit")
     expect(run(files.arguments(data=plain, problem="multitask")), 4, "groups", "task")
@@ -162,6 +182,42 @@ def check_servers(files):
     expect(run(files.arguments(server=free, identity=readable) + ["--once"]), 7, "chmod 600")
 
 
+LINE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z event=\w+")
+
+
+def check_log_time(files):
+    """Each line has its time, unless journald notes it or the option says otherwise."""
+    def lines(journal, *options):
+        environment = {**os.environ, "JOURNAL_STREAM": journal}
+        if journal is None:
+            del environment["JOURNAL_STREAM"]
+        done = subprocess.run([*EMULATOR, *CLIENT, *map(str, files.arguments()), "--once", *options], text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              env=environment, timeout=60, check=False)
+        assert done.returncode == 7 and "event=boot" in done.stderr, done.stderr
+        return done.stderr.splitlines()
+
+    for timed in (lines(None), lines(None, "--log-time", "on"), lines("8:1", "--log-time", "on")):
+        assert all(LINE_TIME.match(line) for line in timed), timed
+    before = datetime.datetime.utcnow().isoformat(timespec="milliseconds")
+    told = lines(None)[0].split("Z ")[0]
+    assert before <= told <= datetime.datetime.utcnow().isoformat(timespec="milliseconds"), f"{told} is not UTC"
+    for bare in (lines("8:1"), lines(None, "--log-time", "off")):
+        assert all(line.startswith("event=") for line in bare), bare
+
+
+def check_names(files):
+    """A name that no device can have ends the client before a claim is used."""
+    claim = files.write("claim", IDENTITY.replace("device-1", "~batch").encode(), 0o600)
+    for name, word in (("k\u00fcche", "ASCII"), ("a b", "spaces"), ("{machine_id}", "{machine-id}")):
+        arguments = files.arguments(identity=files.folder / "new", claim=claim, name=name)
+        expect(run(arguments), 2, "--name", word)
+    arguments = files.arguments(identity=files.folder / "new", claim=claim, name="{hostname}")
+    done = run(arguments + ["--once"])
+    pending = files.folder / "new.claimed"
+    assert done.returncode != 7 or f"identity = {os.uname().nodename}\n" in pending.read_text("ascii"), done.stdout
+
+
 def check_arithmetic(files):
     """A library that makes the processor flush subnormal numbers to zero."""
     library = os.environ.get("GS_FLUSH_TO_ZERO")
@@ -179,6 +235,8 @@ def main():
         check_files(files)
         check_large_data(files)
         check_servers(files)
+        check_log_time(files)
+        check_names(files)
         check_arithmetic(files)
 
 

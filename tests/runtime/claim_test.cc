@@ -93,6 +93,21 @@ TEST(Claim, NamesThatNoDeviceHasAreRefused) {
   EXPECT_TRUE(is_claimable_name("kitchen-7.north_wing"));
 }
 
+TEST(Claim, AKeyThatNobodyHasDrawnIsRefused) {
+  for (const int byte : {0, 0xff}) {
+    Identity identity = identity_of("kitchen");
+    std::memset(identity.key, byte, sizeof(identity.key));
+    uint8_t frame[kFrameSizeMax];
+    const Result<size_t> size = encode_claim_request(identity, frame);
+    ASSERT_TRUE(size.ok());
+    Identity out;
+    EXPECT_EQ(decode_claim_request(payload_of(frame, size.value()), &out), Status::kDataCorrupt) << byte;
+    identity.key[31] = 7;
+    ASSERT_TRUE(encode_claim_request(identity, frame).ok());
+    EXPECT_EQ(decode_claim_request(payload_of(frame, size.value()), &out), Status::kOk) << byte;
+  }
+}
+
 // Every cut and every flipped bit of a request is refused or reads as some good request; none is half taken.
 TEST(Claim, DamagedRequestsAreRefusedOrWhole) {
   uint8_t frame[kFrameSizeMax];

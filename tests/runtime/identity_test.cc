@@ -34,6 +34,23 @@ TEST(Identity, ReadsNameAndKey) {
   }
 }
 
+TEST(Identity, ReadsWhatEditorsWrite) {
+  for (const std::string mark : {"", "\xEF\xBB\xBF"}) {
+    for (const std::string end : {"\n", "\r\n", "\r"}) {
+      for (const std::string blank : {"", " ", "\t "}) {
+        std::string text =
+            mark + blank + "identity = board-7" + blank + end + blank + end + blank + "key =" + blank + kKey;
+        for (int i = 0; i < 2; ++i, text += blank + end) {
+          const Parsed parsed = parse(text);
+          ASSERT_EQ(parsed.status, Status::kOk) << text;
+          EXPECT_STREQ(parsed.identity.name, "board-7");
+          EXPECT_EQ(parsed.identity.key[31], 31);
+        }
+      }
+    }
+  }
+}
+
 TEST(Identity, EndsAtAnErasedByte) {
   for (const char fill : {'\xff', '\0'}) {
     EXPECT_EQ(parse("identity = a\nkey = " + kKey + "\n" + std::string(3000, fill)).status, Status::kOk);
@@ -84,6 +101,16 @@ TEST(Identity, DigestTellsNamesAndKeysApart) {
     other.key[bit / 8] = static_cast<uint8_t>(other.key[bit / 8] ^ (1U << bit % 8));
     EXPECT_NE(identity_digest(other), identity_digest(identity));
   }
+}
+
+TEST(Identity, TellsKeysThatNobodyHasDrawn) {
+  for (const uint8_t byte : {0, 0xff}) {
+    std::vector<uint8_t> key(Identity::kKeySize, byte);
+    EXPECT_TRUE(is_undrawn_key(key));
+    key[5] ^= 1;
+    EXPECT_FALSE(is_undrawn_key(key));
+  }
+  EXPECT_FALSE(is_undrawn_key(std::vector<uint8_t>(Identity::kKeySize, 0x55)));
 }
 
 TEST(Identity, TakesTheLongestName) {

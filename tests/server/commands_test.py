@@ -671,6 +671,38 @@ class Commands(unittest.TestCase):
         text = self.verb("serve", "--set", f"server.database={self.home}/text.db", code=DATABASE)
         self.assertIn("no SQLite database", text)
 
+    def test_a_run_begins_at_what_people_write(self):
+        """`run start` takes what `serve` takes, and freezes nothing that it does not."""
+        self.enrol()
+        rows = ["1,0", "0,1"] + ["0,0"] * 6
+        path = self.home / "first"
+        words = "--set", f"server.first_model={path}"
+        for text, message in (("a,b\n" + "\n".join(rows), "line 1, column 1: `a` is no number; remove the head line"),
+                              ("\n".join(rows).replace(",", ";"), "line 1, column 1: `1;0`: values are separated by"),
+                              ("\n".join(rows[1:]), "ends in line 7 after 7 rows; the run's model has 8 rows of 2"),
+                              ("\n".join(rows).replace("1", "nan"), "line 1, column 1: `nan` is no finite number"),
+                              ("PK\x03\x04", "is a zip archive")):
+            path.write_text(text, encoding="utf-8")
+            for verb in (("run", "start"), ("serve",), ("serve", "--check-config")):
+                self.assertIn(f"server.first_model {path}: {message}", self.verb(*verb, *words, code=FILE))
+            self.assertEqual("", self.verb("run", "list"), "a run was frozen")
+        text = "\ufeff" + "\r\n".join(rows).replace(",", " , ") + "\r\n \r\n"
+        path.write_bytes(text.encode())
+        self.assertIn("run=1", self.verb("run", "start", *words))
+        server = self.serve(*words)
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        self.verb("model", "export", "--out", path)  # .npy, by default
+        self.verb("model", "export", "--format", "csv", "--out", self.home / "first.csv")
+        self.assertEqual((self.home / "first.csv").read_text().splitlines(), rows)
+        self.verb("run", "stop")
+        self.assertIn("run=2", self.verb("run", "start", *words))
+        server = self.serve(*words)
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        self.verb("model", "export", "--out", self.home / "again.npy")
+        self.assertEqual((self.home / "again.npy").read_bytes(), path.read_bytes())
+
     def test_a_run_that_would_not_be_begun_any_more_goes_on(self):
         rounds = self.config.read_text()
         for name in "abc":
@@ -832,15 +864,21 @@ staleness_max = STALENESS
         self.assertEqual(self.diagnose(server.port, "n2", OK), "none")
         self.assertEqual(server.stop(), OK)
         for text, message in ((f"x\nn2,{key}\n", "n2 is enrolled already; nothing"),
-                              ("x\nx\n", ":2: x stands here twice"),
+                              ("x\nx\n", ":2: x stands here twice, first in line 1"),
+                              (f"x,{'00' * 32}\n", ":1: key: all of its digits are the same"),
+                              (f"x,{'12' * 32}\ny\nz,{'12' * 32}\n", ":3: z has the key of x in line 1"),
+                              (f"x,{key}\n", "x has the key of the enrolled device n2; give"),
+                              (f"x;{key}\n", ":1: column 1: values are separated by semicolons"),
+                              ("device,secret\nx\n", "head line"),
                               ("x\ny,12\n", ":2: key: expected 64"), ("a b\n", ":1: name: expected"),
                               ("a~1\n", ":1: name: expected"), ("", "names no device")):
             names.write_text(text)
-            code = NOT_FOUND if "already" in message else FILE
+            code = NOT_FOUND if "already" in message or "enrolled" in message else FILE
             said = self.verb("device", "import", names, "--out-folder", self.home / "new", code=code)
             self.assertIn(message, said)
             self.assertFalse((self.home / "new").exists())
             self.assertNotIn("y,12", said)
+            self.assertNotIn(key, said)
         self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
         names.write_text("x\n")
         said = self.verb("device", "import", names, "--out-folder", self.home / "no" / "new", code=FILE)
@@ -949,6 +987,13 @@ staleness_max = STALENESS
         self.assertEqual(len(self.verb("device", "list").splitlines()), 3)
         self.claim(server, "k", claim="p", code=7)  # nobody there
         self.assertTrue((self.home / "k.id.claimed").exists(), "the key that it goes on with")
+
+    def test_the_doctor_names_what_is_no_address(self):
+        for target, part in (("https://h:7433", "'https://'"), ("h:0", "'0'"), ("h:99999", "'99999'"),
+                             ("::1", "brackets"), ("[::1]", "port"), (":7433", "host"), (" h:7433", "blank")):
+            said = self.run_program("doctor", target, code=USAGE)
+            self.assertIn("HOST:PORT", said)
+            self.assertIn(part, said)
 
     def test_the_doctor_names_each_cause(self):
         self.enrol()
@@ -1102,12 +1147,14 @@ retry_max_ms = 5
         self.assertIn(("a", 19), [(update["device"], update["sequence"]) for update in versions[4]["from"]],
                       "what the first release had taken in counts")
 
-    def test_the_wall_clock_is_read_in_two_places(self):
+    def test_the_wall_clock_is_read_in_three_places(self):
         """All else is by the steady clock: a system clock that jumps ends no session, deadline or window."""
         readers = [path.name for folder in ("server", "runtime", "firmware", "boards")
                    for path in sorted((ROOT / folder).rglob("*.cc"))
                    if re.search(r"system_clock|CLOCK_REALTIME|\btime\(", path.read_text())]
-        self.assertEqual(readers, ["commands.cc", "server.cc"])
+        self.assertEqual(readers, ["commands.cc", "server.cc", "board.cc"])
+        board = (ROOT / "boards" / "posix" / "board.cc").read_text()
+        self.assertEqual(board.count("CLOCK_REALTIME"), 1, "of log lines, and of nothing else")
         server = (ROOT / "server" / "program" / "server.cc").read_text()
         self.assertEqual(server.count("system_clock"), 1, "once, at the start")
 

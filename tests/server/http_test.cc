@@ -223,6 +223,13 @@ TEST(HttpToken, AFileWithOneSecretLine) {
   std::ofstream(path) << "0123456789abcdef\n";
   EXPECT_EQ(read_token(path, &token), "");
   EXPECT_EQ(token, "0123456789abcdef");
+  for (const char* const edited : {"\xEF\xBB\xBF"
+                                   "0123456789abcdef\r\n",
+                                   " 0123456789abcdef ", "0123456789abcdef\t\n\n"}) {
+    std::ofstream(path) << edited;
+    EXPECT_EQ(read_token(path, &token), "") << edited;
+    EXPECT_EQ(token, "0123456789abcdef");
+  }
   chmod(path.c_str(), 0640);
   EXPECT_THAT(read_token(path, &token), HasSubstr("chmod 600"));
   chmod(path.c_str(), 0600);

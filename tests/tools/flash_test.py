@@ -124,6 +124,9 @@ def check_provision(bench):
     bench.expect(0, ("the device keeps its key", "written=yes"), provision, "stm32f405", "kitchen")
     bench.expect(1, ("error: cannot read the shard none.gsd",), provision, "stm32f405", "kitchen", "--shard",
                  "none.gsd")
+    (bench.folder / "pump.csv").write_text("a,b\n1,2\n")
+    bench.expect(1, ("error: ", "pump.csv is no shard", "docs/data.md"), provision, "stm32f405", "kitchen", "--shard",
+                 str(bench.folder / "pump.csv"))
     bench.expect(1, ("cellar.identity is missing: name the server's configuration with --config",), provision,
                  "stm32f405", "cellar")
     bench.expect(1, ("stm32f405 has a serial link",), provision, "stm32f405", "kitchen", "--server", "10.0.0.1:7433")

@@ -27,6 +27,7 @@ FILES = {"./usr/bin/gradstream-client": "-rwxr-xr-x", "./etc/gradstream/client.c
          "./usr/share/man/man1/gradstream-client.1.gz": "-rw-r--r--",
          "./usr/share/bash-completion/completions/gradstream-client": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/README.md": "-rw-r--r--",
+         "./usr/share/doc/gradstream-client/data.md": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/examples/digits.gsd": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/copyright": "-rw-r--r--",
          "./usr/share/doc/gradstream-client/changelog.gz": "-rw-r--r--"}
@@ -62,9 +63,10 @@ def check_contents(path):
 
 
 def check_documents(tree):
-    text = (tree / "usr/share/doc/gradstream-client/README.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!\w+:)(.*?)\)", text)
-    assert not links, f"the package has no other document: {links}"
+    documents = tree / "usr/share/doc/gradstream-client"
+    for path in documents.glob("*.md"):
+        links = re.findall(r"\]\((?!\w+:)(.*?)(?:#.*?)?\)", path.read_text(encoding="utf-8"))
+        assert all((documents / link).is_file() for link in links), f"{path.name}: the package lacks one of {links}"
 
 
 def check_unit(tree):

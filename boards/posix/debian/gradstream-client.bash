@@ -12,14 +12,15 @@ _gradstream_client() {
       return
       ;;
     --key-exchange) words='psk_dhe_ke psk_ke' ;;
+    --log-time) words='auto on off' ;;
     --problem)
       words='kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet'
       ;;
     --server | --server-name | --name | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib) ;;
     *)
       words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --state
-        --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --once --until-finished
-        --version --help'
+        --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --once
+        --until-finished --version --help'
       ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
