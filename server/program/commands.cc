@@ -11,7 +11,9 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include "host/log_file.h"
 #include "server/coordinator/fleet.h"
 #include "server/program/model_export.h"
 #include "server/program/run_export.h"
@@ -84,7 +86,7 @@ void OutputLine::print(const CommonOptions& options) const {
 }
 
 int fail(CommandExit code, const std::string& sentence) {
-  std::fprintf(stderr, "gradstream: error: %s\n", sentence.c_str());
+  (void)LogFile(STDERR_FILENO).write("gradstream: error: " + sentence);
   return code;
 }
 
@@ -99,7 +101,7 @@ const char* exit_code_text(int code) {
     case kExitConfig:
       return "the configuration: a file, a variable or --set";
     case kExitDatabase:
-      return "the database is missing, there already, damaged, foreign, full, or served by another server";
+      return "the database is missing, there already, damaged, foreign, or served by another server";
     case kExitNetwork:
       return "the address cannot be listened on or reached, or TLS cannot start";
     case kExitFrozen:
@@ -110,6 +112,8 @@ const char* exit_code_text(int code) {
       return "a file or folder cannot be read or written";
     case kExitArithmetic:
       return "the process flushes subnormal numbers to zero: its model would drift";
+    case kExitTemporary:
+      return "a file cannot be used now, but may be later: its disk is read-only, full or failing";
     default:
       return "";
   }
@@ -134,7 +138,9 @@ int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
   return out->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*out);
 }
 
-int fail_database(const SqliteDatabase& database) { return fail(kExitDatabase, database.error()); }
+int fail_database(const SqliteDatabase& database) {
+  return fail(database.is_failure_temporary() ? kExitTemporary : kExitDatabase, database.error());
+}
 
 int open_both(const CommonOptions& options, bool may_create, Opened* out) {
   out->options = options;

@@ -26,8 +26,9 @@ enum CommandExit : int {
   kExitNotFound = 7,
   kExitFile = 8,
   kExitArithmetic = 9,
+  kExitTemporary = 10,
 };
-inline constexpr int kExitCodeMax = kExitArithmetic;
+inline constexpr int kExitCodeMax = kExitTemporary;
 const char* exit_code_text(int code);
 
 struct CommonOptions {
@@ -123,7 +124,7 @@ class OutputLine {
 
 // Prints `gradstream: error: ...` and returns the code.
 int fail(CommandExit code, const std::string& sentence);
-// After a call of the database that failed: prints its error().
+// After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "host/log_file.h"
+#include "host/standard_files.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
 #include "server/base/private_file.h"
@@ -17,7 +19,10 @@ namespace gradstream {
 
 // A broken contract of our own: say where and end, before anything wrong becomes durable.
 void assert_failed(const char* file, int line) {
-  std::fprintf(stderr, "gradstream: internal error at %s:%d; please report it with the log\n", file, line);
+  char text[512];
+  (void)std::snprintf(text, sizeof text, "gradstream: internal error at %s:%d; please report it with the log\n", file,
+                      line);
+  write_last_line(text);
   std::_Exit(kExitInternal);
 }
 
@@ -344,4 +349,7 @@ int run_program(int argc, char** argv) {
 }  // namespace
 }  // namespace gradstream
 
-int main(int argc, char** argv) { return gradstream::run_program(argc, argv); }
+int main(int argc, char** argv) {
+  gradstream::open_standard_files();
+  return gradstream::run_program(argc, argv);
+}
