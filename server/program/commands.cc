@@ -21,6 +21,7 @@
 #include "server/run/advice.h"
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
+#include "server/run/first_model.h"
 #include "server/run/trigger.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
@@ -183,6 +184,13 @@ int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
   if (const std::string problem = check_new_run(config.run); !problem.empty()) {
     return fail(kExitConfig, "[run] " + problem);
   }
+  std::vector<Real> model;
+  std::string projected;
+  std::string problem = read_first_model(config, &model);
+  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
+  }
   *out = RunRow();
   out->name = config.run.name;
   out->parameters = canonical_text(config.run);
@@ -230,6 +238,16 @@ std::string read_first_model(const Config& config, std::vector<Real>* out) {
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 
+std::string settle_first_model(const Config& config, std::span<Real> model, std::string* projected) {
+  projected->clear();
+  if (model.empty()) {
+    return {};
+  }
+  FirstModelVerdict verdict = settle_first_model(config.run, model);
+  *projected = std::move(verdict.projected);
+  return verdict.problem.empty() ? "" : "server.first_model " + config.server.first_model + ": " + verdict.problem;
+}
+
 int check_files(const Config& config, bool may_write) {
   std::string problem;
   if (!config.server.export_dir.empty()) {
@@ -244,7 +262,10 @@ int check_files(const Config& config, bool may_write) {
   }
   if (problem.empty() && config.has_run) {
     std::vector<Real> model;
+    std::string projected;
     problem = read_first_model(config, &model);
+    // A server that starts again may serve a run that has long left it.
+    problem = problem.empty() && !may_write ? settle_first_model(config, model, &projected) : problem;
   }
   return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
 }

@@ -4,6 +4,7 @@
 #define GRADSTREAM_SERVER_PROGRAM_COMMANDS_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ int serve(const CommonOptions& options);
 int check_files(const Config& config, bool may_write);
 // Of a new run, *out empty: drawn from the seed. Empty, or a sentence.
 std::string read_first_model(const Config& config, std::vector<Real>* out);
+// Of what was read: moves it onto the run's manifold (server/run/first_model.h). *projected: the parts that were moved.
+// Empty, or a sentence: it is refused.
+std::string settle_first_model(const Config& config, std::span<Real> model, std::string* projected);
 // Prints the effective configuration, after a look at the files that it names; or, without that look, with the origin
 // of each value where asked.
 int check_config(const CommonOptions& options, bool with_origins);

@@ -72,7 +72,16 @@ int open_databases(const Config& config, SqliteDatabase* fleet, SqliteDatabase* 
 // Empty, or a sentence. A run that has a version keeps it.
 std::string set_first_model(const Config& config, Coordinator& coordinator) {
   std::vector<Real> model;
+  std::string projected;
   std::string problem = read_first_model(config, &model);
+  if (coordinator.model().has_model()) {
+    return problem;
+  }
+  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
+  if (!projected.empty()) {
+    log_event(LogLevel::kWarn, "first_model_projected",
+              Fields().add("file", config.server.first_model).add("parts", projected));
+  }
   if (problem.empty() && !model.empty()) {
     const Status status = coordinator.set_first_model(model);
     GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
