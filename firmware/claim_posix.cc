@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include <fcntl.h>
@@ -15,6 +13,8 @@
 
 #include "firmware/client_main.h"
 #include "firmware/name_posix.h"
+#include "host/end_signals.h"
+#include "host/file_cause.h"
 #include "runtime/base/config.h"
 #include "runtime/link/port.h"
 #include "runtime/wire/claim.h"
@@ -32,26 +32,45 @@ constexpr uint64_t kTurnMs = 20;
 constexpr uint64_t kFeedPeriodMs = 10000;
 constexpr uint32_t kBackOffDoublingMax = 3;
 constexpr int kAlertAccessDenied = 49;
+// What `gradstream claim add` writes is far below it.
+constexpr size_t kIdentityTextSizeMax = 65536;
 
 int fail(int code, const std::string& reason) {
   port_log_line(("event=failed reason=\"" + reason + "\"").c_str());
   return code;
 }
 
-// Empty, or why not.
-std::string read_identity(const std::string& path, Identity* out) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open()) {
-    return "cannot read " + path + ": " + std::strerror(errno);
+// Why a file cannot be used, and the exit status of that.
+struct FileFault {
+  std::string text;  // empty: none
+  int code = kExitIdentity;
+};
+
+// cause: errno.
+FileFault path_problem(int cause, const std::string& path, const char* what, const char* remedy) {
+  return {std::string("cannot ") + what + " " + path + ": " + cause_text(cause) + "; " + remedy_text(cause, remedy),
+          is_temporary_at(cause, path.c_str()) ? kExitTemporary : kExitIdentity};
+}
+
+FileFault read_identity(const std::string& path, Identity* out) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::vector<char> text(kIdentityTextSizeMax);
+  const ssize_t size = file < 0 ? -1 : ::read(file, text.data(), text.size());
+  const int cause = errno;
+  if (file >= 0) {
+    ::close(file);
   }
+  if (size < 0) {
+    return path_problem(cause, path, "read", "give the file that `gradstream claim add` wrote");
+  }
+  text.resize(static_cast<size_t>(size));
   uint32_t line = 0;
   const Status status = parse_identity(text, out, &line);
   const std::string problem = status == Status::kOk
                                   ? std::string()
                                   : path + identity_fault_text(text, line) + ": give the file that `gradstream` wrote";
   mbedtls_platform_zeroize(text.data(), text.size());
-  return problem;
+  return {problem};
 }
 
 bool sync_folder_of(const std::string& path) {
@@ -64,8 +83,8 @@ bool sync_folder_of(const std::string& path) {
   return is_synced;
 }
 
-// Empty, or why not. Under its name it is whole and durable.
-std::string store_identity(const std::string& path, const Identity& identity) {
+// Under its name it is whole and durable.
+FileFault store_identity(const std::string& path, const Identity& identity) {
   std::string text =
       "# gradstream device: keep this file secret, it is the device's key\nidentity = " + std::string(identity.name) +
       "\nkey = ";
@@ -87,21 +106,21 @@ std::string store_identity(const std::string& path, const Identity& identity) {
     return {};
   }
   ::unlink(part.c_str());
-  return "cannot write " + path + ": " + std::strerror(cause) + "; name a folder that can be written with --identity";
+  return path_problem(cause, path, "write", "name a folder that can be written with --identity");
 }
 
-// The identity to be: as an earlier attempt has stored it, or a new one. Empty, or why not.
-std::string prepare_identity(const std::string& path, const std::string& name, Identity* out) {
+// The identity to be: as an earlier attempt has stored it, or a new one.
+FileFault prepare_identity(const std::string& path, const std::string& name, Identity* out) {
   if (fs::exists(path)) {
-    std::string problem = read_identity(path, out);
-    if (problem.empty() && name != out->name) {
-      return path + " is of an attempt under the name " + out->name + ": go on with that one, or remove the file";
+    FileFault problem = read_identity(path, out);
+    if (problem.text.empty() && name != out->name) {
+      return {path + " is of an attempt under the name " + out->name + ": go on with that one, or remove the file"};
     }
     return problem;
   }
   std::strncpy(out->name, name.c_str(), Identity::kNameSizeMax);
   if (port_random_bytes(out->key, sizeof out->key) != Status::kOk) {
-    return "no random bytes for a key";
+    return {"no random bytes for a key", kExitNoEntropy};
   }
   return store_identity(path, *out);
 }
@@ -169,7 +188,7 @@ class Exchange {
       if (status != Status::kWouldBlock) {
         return status;
       }
-      if (now_ms >= deadline_ms_) {
+      if (now_ms >= deadline_ms_ || end_signal() != 0) {
         return Status::kDeadlineExceeded;
       }
       port_sleep_until_ms(std::min(deadline_ms_, now_ms + kTurnMs));
@@ -222,7 +241,8 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& want
 
 int settle(const ClaimRun& run, const std::string& pending) {
   if (::rename(pending.c_str(), run.identity_path.c_str()) != 0 || !sync_folder_of(run.identity_path)) {
-    return fail(kExitIdentity, "cannot write " + run.identity_path + ": " + std::strerror(errno));
+    const FileFault problem = path_problem(errno, run.identity_path, "write", "name a folder that can be written");
+    return fail(problem.code, problem.text);
   }
   port_log_line(("event=claimed device=" + run.name + " identity=" + run.identity_path).c_str());
   return kExitOk;
@@ -236,16 +256,16 @@ int claim_identity(const ClaimRun& run) {
   }
   Identity claim;
   Identity wanted;
-  std::string problem = read_identity(run.claim_path, &claim);
-  if (problem.empty() && !is_claim_identity(claim.name)) {
-    problem = run.claim_path + " is no claim: give the file that `gradstream claim add` wrote";
+  FileFault problem = read_identity(run.claim_path, &claim);
+  if (problem.text.empty() && !is_claim_identity(claim.name)) {
+    problem.text = run.claim_path + " is no claim: give the file that `gradstream claim add` wrote";
   }
   const std::string pending = run.identity_path + ".claimed";
-  if (problem.empty()) {
+  if (problem.text.empty()) {
     problem = prepare_identity(pending, run.name, &wanted);
   }
-  if (!problem.empty()) {
-    return fail(kExitIdentity, problem);
+  if (!problem.text.empty()) {
+    return fail(problem.code, problem.text);
   }
   if (tls_start(nullptr, 0) != Status::kOk) {
     return fail(kExitNoEntropy, "no random numbers for TLS");
@@ -261,6 +281,9 @@ int claim_identity(const ClaimRun& run) {
       case Attempt::kLater:
         break;
     }
+    if (end_signal() != 0) {
+      return kExitOk;
+    }
     port_log_line(("event=claim_failed reason=\"" + why + "\"").c_str());
     if (run.once) {
       return kExitSession;
@@ -270,6 +293,9 @@ int claim_identity(const ClaimRun& run) {
     const uint64_t wait_ms = uint64_t{run.retry_ms} + (uint64_t{run.retry_ms} << failures) * jitter / 255;
     const uint64_t until_ms = port_now_ms() + wait_ms;
     for (uint64_t now_ms = port_now_ms(); now_ms < until_ms; now_ms = port_now_ms()) {
+      if (end_signal() != 0) {
+        return kExitOk;
+      }
       tell_alive(run);
       port_sleep_until_ms(std::min(until_ms, now_ms + kFeedPeriodMs));
     }

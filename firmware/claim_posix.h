@@ -28,8 +28,9 @@ struct ClaimRun {
   void (*feed_watchdog)() = nullptr;
 };
 
-// kExitOk, or the exit status (firmware/client_main.h) of what was logged with its remedy: kExitIdentity where the
-// claim cannot be used or is refused, kExitSession after `once`. The server is that of posix_set_server().
+// kExitOk, also if a signal asked for the end (host/end_signals.h); or the exit status (firmware/client_main.h) of what
+// was logged with its remedy: kExitIdentity where the claim cannot be used or is refused, kExitTemporary where a file
+// cannot be read or written now, kExitSession after `once`. The server is that of posix_set_server().
 int claim_identity(const ClaimRun& run);
 
 }  // namespace gradstream

@@ -214,6 +214,16 @@ bool is_once_over(const gs_status_view& status, int* code) {
   return status.connection_failures > 0 || status.last_reason != gs_Reason_REASON_NONE;
 }
 
+// A task that was just done is stored first.
+bool is_end_due(const ClientMainOptions& options) {
+  if (options.is_end_wanted == nullptr || !options.is_end_wanted()) {
+    return false;
+  }
+  gs_status_view status;
+  gs_status(&status);
+  return status.state != GS_SAVE;
+}
+
 }  // namespace
 
 int client_main(const ClientMainOptions& options) {
@@ -251,6 +261,9 @@ int client_main(const ClientMainOptions& options) {
     }
     const uint64_t now_ms = port_now_ms();
     const uint64_t wake_ms = gs_poll(now_ms);
+    if (is_end_due(options)) {
+      return kExitOk;
+    }
     if (wake_ms <= now_ms) {
       continue;
     }

@@ -41,6 +41,8 @@ struct ClientMainOptions {
   size_t (*stack_high_water_size)() = nullptr;
   // Called once in every turn of the loop, for a watchdog; null: there is none.
   void (*feed_watchdog)() = nullptr;
+  // Whether the process is to end. client_main() then returns kExitOk, after the save that is under way. Null: never.
+  bool (*is_end_wanted)() = nullptr;
   const ConsolePort* console = nullptr;  // for the operator's shell; null: there is none
   uint32_t reset_cause = 1;              // as the wire's ResetCause; 1: power came
 };
@@ -56,13 +58,14 @@ enum ExitCode : int {
   kExitSession = 7,     // with `once`: the session failed
   kExitArithmetic = 8,  // the processor flushes subnormal numbers to zero: its replica would drift
   kExitNoTask = 9,      // with `once`: the run is over, or this image cannot do it
+  kExitTemporary = 10,  // a file or folder cannot be used now, which may mend by itself (processes only)
 };
 
-// Logs what goes wrong, with the remedy, before it returns. Without until_finished and once it never returns after a
-// good start. Lines: event=boot (board, firmware, reset cause), started (the device as well, its server, link and
-// data), model (version and digest, when there is one: from=storage at the start, from=server when it came), connected
-// (how TLS agreed on its keys), link_lost (with the reason, TLS's included), finished or stopped (with version, digest
-// and the counters), failed.
+// Logs what goes wrong, with the remedy, before it returns. Without until_finished, once and is_end_wanted it
+// never returns after a good start. Lines: event=boot (board, firmware, reset cause), started (the device as well, its
+// server, link and data), model (version and digest, when there is one: from=storage at the start, from=server when it
+// came), connected (how TLS agreed on its keys), link_lost (with the reason, TLS's included), finished or stopped (with
+// version, digest and the counters), failed.
 int client_main(const ClientMainOptions& options);
 
 #if !defined(GS_BARE_METAL)

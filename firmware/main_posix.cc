@@ -1,17 +1,18 @@
 // gradstream-client: the client as a Linux process. Its command line and files are ordinary C++; from client_main() on
 // it is the code of the boards.
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <mbedtls/platform_util.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -26,6 +27,9 @@
 #include "firmware/name_posix.h"
 #include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
+#include "host/end_signals.h"
+#include "host/file_cause.h"
+#include "host/standard_files.h"
 #include "runtime/link/certificate.h"
 #include "runtime/link/port.h"
 #include "runtime/link/tls.h"
@@ -65,8 +69,9 @@ constexpr char kFooter[] =
     "exit status: 0 the run is over (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
     "or state folder; 3 no identity or a bad one; 4 no data or bad data; 5 no random numbers; 6 too little memory;\n"
     "7 the session failed (--once); 8 this process flushes subnormal numbers to zero; 9 there is no task, since the\n"
-    "run is over or this image cannot do it (--once). Without these two options it runs until it is ended by a\n"
-    "signal; work under way is taken up again from --state.";
+    "run is over or this image cannot do it (--once); 10 a file or folder cannot be used now, but may be later: a\n"
+    "disk is read-only, full, failing or not mounted yet. Without these two options it runs until SIGTERM or SIGINT,\n"
+    "which end it with 0; work under way is taken up again from --state.";
 
 // The model that the machine's device tree names, such as a Raspberry Pi's; else the processor.
 std::string board_name() {
@@ -84,6 +89,14 @@ int fail(int code, const std::string& reason) {
   return code;
 }
 
+// Of a path that cannot be used for this cause (errno). code: the exit status if the cause does not mend by itself.
+int fail_path(int code, int cause, const std::string& path, const std::string& what, const std::string& remedy) {
+  const bool is_temporary = gradstream::is_temporary_at(cause, path.c_str());
+  return fail(is_temporary ? int{gradstream::kExitTemporary} : code,
+              "cannot " + what + " " + path + ": " + gradstream::cause_text(cause) + "; " +
+                  gradstream::remedy_text(cause, remedy.c_str()));
+}
+
 // 0, or the exit status of an address that can never work. A name that does not resolve yet may do so later.
 int split_server(const std::string& text, std::string* host, std::string* port) {
   gradstream::ServerAddress address;
@@ -97,18 +110,22 @@ int split_server(const std::string& text, std::string* host, std::string* port) 
   return gradstream::kExitOk;
 }
 
-// Empty, or what the system says is wrong.
-std::string read_file(const std::string& path, std::vector<char>* out) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    return std::strerror(EISDIR);
+// 0, or errno.
+int read_file(const std::string& path, std::vector<char>* out) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return errno;
   }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (file) {
-    out->assign(std::istreambuf_iterator<char>(file), {});
-  }
-  return file && !file.bad() ? "" : std::strerror(errno != 0 ? errno : EIO);
+  out->clear();
+  char bytes[16384];
+  ssize_t count = 0;
+  do {
+    count = ::read(file, bytes, sizeof bytes);
+    out->insert(out->end(), bytes, bytes + std::max<ssize_t>(count, 0));
+  } while (count > 0 || (count < 0 && errno == EINTR));
+  const int cause = count < 0 ? errno : 0;
+  ::close(file);
+  return cause;
 }
 
 // Data from so many bytes on are mapped, and must stay as they are while the client runs. Reason: smaller ones cost
@@ -141,9 +158,8 @@ int open_data(const std::string& path, Data* data) {
         {&data->mapped, data->cut_line.c_str(), data->changed_line.c_str(), gradstream::kExitData});
     return gradstream::kExitOk;
   }
-  if (const std::string problem = read_file(path, &data->copy); !problem.empty()) {
-    return fail(gradstream::kExitData,
-                "cannot read the data " + path + ": " + problem + "; name a shard (*.gsd) with --data");
+  if (const int cause = read_file(path, &data->copy); cause != 0) {
+    return fail_path(gradstream::kExitData, cause, path, "read the data", "name a shard (*.gsd) with --data");
   }
   return gradstream::kExitOk;
 }
@@ -222,9 +238,9 @@ void warn_of_readers(const std::string& path) {
 
 // 0, or the exit status.
 int load_identity(const std::string& path, std::vector<char>* text, std::string* name) {
-  if (const std::string problem = read_file(path, text); !problem.empty()) {
-    return fail(gradstream::kExitIdentity, "cannot read the identity " + path + ": " + problem +
-                                               "; `gradstream device add NAME --out FILE` writes one (mode 0600)");
+  if (const int cause = read_file(path, text); cause != 0) {
+    return fail_path(gradstream::kExitIdentity, cause, path, "read the identity",
+                     "`gradstream device add NAME --out FILE` writes one (mode 0600)");
   }
   gradstream::Identity identity;
   uint32_t line = 0;
@@ -247,11 +263,11 @@ struct Certificate {
   std::string server_name;
 };
 
-// An end for PEM. Empty, or a sentence.
-std::string read_pem(const std::string& path, std::vector<char>* out) {
-  std::string problem = read_file(path, out);
+// An end for PEM. 0, or errno.
+int read_pem(const std::string& path, std::vector<char>* out) {
+  const int cause = read_file(path, out);
   out->push_back('\0');
-  return problem.empty() ? problem : "cannot read " + path + ": " + problem;
+  return cause;
 }
 
 // The identity that stands for the certificate where names are asked for; its key is no secret. 0, or the exit status.
@@ -264,8 +280,8 @@ int load_certificate(const Arguments& arguments, const std::string& host, Certif
   std::vector<char> authority, certificate, key;
   for (const auto& [path, bytes] : {std::pair(&arguments.server_ca, &authority),
                                     std::pair(&arguments.certificate, &certificate), std::pair(&arguments.key, &key)}) {
-    if (const std::string problem = read_pem(*path, bytes); !problem.empty()) {
-      return fail(gradstream::kExitIdentity, problem);
+    if (const int cause = read_pem(*path, bytes); cause != 0) {
+      return fail_path(gradstream::kExitIdentity, cause, *path, "read", "name the PEM file of the device");
     }
   }
   const gradstream::CredentialProblem problem =
@@ -312,25 +328,35 @@ int claim_if_needed(const Arguments& arguments) {
   return gradstream::claim_identity(run);
 }
 
+// Makes the folder if it is missing. 0, or errno.
+int find_state_fault(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) {
+    // A link to a folder that is not there: its file system is mounted later.
+    const bool is_elsewhere = fs::is_symlink(fs::symlink_status(folder, ignored)) && !fs::exists(folder, ignored);
+    return is_elsewhere ? ENODEV : error ? error.value() : ENOTDIR;
+  }
+  return ::access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+}
+
 // 0, or the exit status. The state of each identity has a file of its own.
 int open_state(const std::string& folder, const std::string& name) {
   if (folder == "none") {
     return gradstream::kExitOk;
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder) || name.find('/') != std::string::npos) {
-    return fail(gradstream::kExitUsage,
-                "cannot keep state in " + folder + ": name a folder that can be written, or none");
+  if (name.find('/') != std::string::npos) {
+    return fail(gradstream::kExitUsage, "cannot keep state of the name " + name + ": it has a slash; --state none");
+  }
+  if (const int cause = find_state_fault(folder); cause != 0) {
+    return fail_path(gradstream::kExitUsage, cause, folder, "keep state in",
+                     "name a folder that can be written, give it the right owner, or --state none");
   }
   const std::string path = (fs::path(folder) / (name + ".state")).string();
-  if (gradstream::posix_set_state_file(path.c_str()) != gradstream::Status::kOk) {
-    return fail(gradstream::kExitUsage, "the path of the state folder is too long");
-  }
-  return ::access(folder.c_str(), W_OK | X_OK) == 0
+  return gradstream::posix_set_state_file(path.c_str()) == gradstream::Status::kOk
              ? gradstream::kExitOk
-             : fail(gradstream::kExitUsage,
-                    "cannot write in " + folder + ": give the folder the right owner, or --state none");
+             : fail(gradstream::kExitUsage, "the path of the state folder is too long");
 }
 
 // A float shard as samples, and the problem that reads them. The options point into it.
@@ -442,9 +468,9 @@ int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatD
   return check_widths(arguments, *data);
 }
 
-}  // namespace
+bool is_end_wanted() { return gradstream::end_signal() != 0; }
 
-int main(int argc, char** argv) {
+int run_client(int argc, char** argv) {
   Arguments arguments;
   CLI::App app;
   define(app, &arguments);
@@ -466,7 +492,7 @@ int main(int argc, char** argv) {
 
   std::vector<char> identity;
   Data data;
-  if (const int code = claim_if_needed(arguments); code != 0) {
+  if (const int code = claim_if_needed(arguments); code != 0 || is_end_wanted()) {
     return code;
   }
   Certificate certificate;
@@ -507,5 +533,29 @@ int main(int argc, char** argv) {
   options.until_finished = arguments.until_finished;
   options.once = arguments.once;
   options.feed_watchdog = feed_watchdog;
+  options.is_end_wanted = is_end_wanted;
   return gradstream::client_main(options);
+}
+
+// The longest wait for a turn of the main loop: a look-up of a name and a local step take longer. What they would have
+// made is done again after the next start. A second is what the one who stops the process is promised.
+constexpr uint32_t kEndGraceMs = 500;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gradstream::open_standard_files();
+  gradstream::SignalPlan plan;
+  plan.grace_ms = kEndGraceMs;
+  plan.last_line = "event=ended reason=\"a signal, in a step or a wait that takes long\"\n";
+  if (!gradstream::catch_signals(plan)) {
+    return fail(gradstream::kExitTemporary, std::string("cannot catch signals: ") + gradstream::cause_text(errno) +
+                                                "; " + gradstream::remedy_text(errno, "start again"));
+  }
+  const int code = run_client(argc, argv);
+  if (!is_end_wanted()) {
+    return code;
+  }
+  gradstream::port_log_line((std::string("event=ended signal=") + gradstream::end_signal_name()).c_str());
+  return gradstream::kExitOk;
 }

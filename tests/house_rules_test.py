@@ -125,6 +125,8 @@ BASE, MANIFOLD, PROBLEM, TRAINING, WIRE, LINK = (
 # The part of training that both ends compute with or name: no problem, no solver.
 SHARED_TRAINING = ("runtime/training/curve.h", "runtime/training/encoding.h", "runtime/training/secant.h",
                    "runtime/training/stream.h", "runtime/training/task.h")
+# What both programs need of the Linux process that they are.
+HOST_ROOM = "host/"
 SERVER_MAY = (BASE, MANIFOLD, *SHARED_TRAINING, WIRE)
 PURE_ROOMS = ("server/run/", "server/rules/", "server/journal/", "server/coordinator/")
 # The pure part of server/base/: its other headers stand for sockets, files and the log, whatever they include.
@@ -142,23 +144,26 @@ ARROWS = {
     # The client's side of a handshake, as devices link it.
     "server/program/doctor.": SERVER_MAY + ("server/", "runtime/link/certificate.h", "runtime/link/tls.h",
                                             "runtime/link/transport.h"),
-    "server/base/": (BASE, "server/base/"),
+    HOST_ROOM: (HOST_ROOM,),
+    "server/base/": (BASE, HOST_ROOM, "server/base/"),
     "server/run/": SERVER_MAY + (*PURE_BASE, "server/run/"),
     "server/rules/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/"),
     "server/journal/": (BASE, "server/journal/"),
     "server/coordinator/": SERVER_MAY + (*PURE_BASE, "server/run/", "server/rules/", "server/journal/",
                                          "server/coordinator/"),
-    "server/store/": SERVER_MAY + ("server/base/", "server/journal/", "server/store/"),
+    "server/store/": SERVER_MAY + (HOST_ROOM, "server/base/", "server/journal/", "server/store/"),
     # One check of certificates serves both ends; credentials.h holds what it parses.
     "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h"),
     # The page shows the coordinator's counts: coordinator.h is made of the three headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
                                    "server/watch/", "server/journal/store.h", "server/rules/model_average.h",
                                    "server/run/run_parameters.h"),
-    "server/program/": SERVER_MAY + ("server/", "runtime/link/certificate.h"),  # as server/link/credentials.h
+    # The certificate as server/link/credentials.h holds it.
+    "server/program/": SERVER_MAY + (HOST_ROOM, "server/", "runtime/link/certificate.h"),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
+    "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),
-    "firmware/": ("runtime/", "boards/", "firmware/"),
+    "firmware/": ("runtime/", "boards/", "firmware/", HOST_ROOM),
 }
 
 RUNTIME_HEADERS = set(
@@ -181,7 +186,7 @@ def room_of(path: str) -> str:
 
 
 # Folders whose every file stands in a room of ARROWS.
-ROOMED = ("runtime/", "server/")
+ROOMED = ("runtime/", "server/", HOST_ROOM)
 INCLUDE_LINE = re.compile(r"^\s*(?:#|%:)\s*(?:include|include_next|import)\b|^\s*import\s*[<\"]")
 PLAIN_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^<>"]+)>|"([^<>"]+)")')
 
@@ -264,7 +269,7 @@ def runtime_headers(tree: Tree) -> Iterator[Violation]:
     for path in tree.select():
         in_runtime = path.startswith("runtime/")
         is_codec = re.match(r"runtime/wire/codec\.(h|cc)$", path)
-        is_product = path.startswith(("runtime/", "server/", "sim/", "firmware/", "boards/"))
+        is_product = path.startswith(("runtime/", "server/", "sim/", "firmware/", "boards/", HOST_ROOM))
         for line, header, quoted in tree.includes(path):
             if NANOPB.match(header):
                 if is_product and not is_codec:
@@ -290,7 +295,7 @@ DEVICE_HEADERS = set(
 
 
 def device_words(tree: Tree) -> Iterator[Violation]:
-    for path in tree.select("runtime/", "firmware/", "boards/"):
+    for path in tree.select("runtime/", "firmware/", "boards/", HOST_ROOM):
         for number, line in enumerate(tree.stripped(path).split("\n"), 1):
             if line.lstrip().startswith("#"):
                 continue
@@ -442,7 +447,7 @@ def no_contraction(tree: Tree) -> Iterator[Violation]:
 
 # ---- One name, one header ----
 
-NAMING = ("runtime/", "server/", "sim/", "firmware/", "boards/", "experiments/")
+NAMING = ("runtime/", "server/", "sim/", "firmware/", "boards/", "experiments/", HOST_ROOM)
 NAMESPACE_HEAD = re.compile(r'^(inline\s+)?namespace\b|^extern\s*""$')
 TYPE_HEAD = re.compile(r"^(?:typedef\s+)?(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+"
                        r"(?:alignas\s*\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)*(\w+)\s*(?:final\s*)?(?::(?!:).*)?$", re.S)
@@ -554,7 +559,7 @@ def dead_files(tree: Tree) -> Iterator[Violation]:
 
 def stem_tests(tree: Tree) -> Iterator[Violation]:
     stems = {}
-    for path in tree.select("runtime/", "server/"):
+    for path in tree.select("runtime/", "server/", HOST_ROOM):
         stems.setdefault(posixpath.splitext(path)[0], path)
     for stem, path in stems.items():
         test = f"tests/{stem.split('/')[0]}/{posixpath.basename(stem)}_test.cc"

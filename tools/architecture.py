@@ -34,6 +34,7 @@ COMMAND = "tools/architecture.py"
 DEVICE, PURE, HOST = "device", "pure", "host"
 ROOMS = {
     "proto": (DEVICE, "the messages"),
+    "host": (HOST, "signals, standard files"),
     "runtime/base": (DEVICE, "limits, arena, arithmetic"),
     "runtime/manifold": (DEVICE, "one file a manifold"),
     "runtime/problem": (DEVICE, "one file a loss"),

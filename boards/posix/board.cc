@@ -1,6 +1,7 @@
 // The port for Linux, Raspberry Pi among them: TCP, getrandom, a state file, stderr as the console.
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,8 @@
 
 #include "boards/posix/dial.h"
 #include "boards/posix/posix.h"
+#include "host/end_signals.h"
+#include "host/log_file.h"
 #include "runtime/link/port.h"
 
 namespace gradstream {
@@ -172,11 +175,12 @@ void port_sleep_until_ms(uint64_t when_ms) {
     return;
   }
   const int timeout = static_cast<int>(std::min(when_ms - now_ms, kSleepMaxMs));
-  pollfd wait = {tcp.socket, POLLIN, 0};
+  // poll() passes over a file of -1. A signal that asks for the process's end wakes it for good.
+  pollfd wait[] = {{tcp.socket, POLLIN, 0}, {signal_file(), POLLIN, 0}};
   if (tcp.connecting || wants_write) {
-    wait.events = static_cast<short>(tcp.connecting ? POLLOUT : POLLIN | POLLOUT);
+    wait[0].events = static_cast<short>(tcp.connecting ? POLLOUT : POLLIN | POLLOUT);
   }
-  (void)::poll(&wait, tcp.socket >= 0 ? 1 : 0, timeout);
+  (void)::poll(wait, sizeof(wait) / sizeof(wait[0]), timeout);
 }
 
 Status port_random_bytes(uint8_t* out, size_t size) {
@@ -196,11 +200,17 @@ Status port_random_bytes(uint8_t* out, size_t size) {
 Transport port_transport() { return {&kTcpOps, nullptr, server_text}; }
 
 void port_log_line(const char* text) {
+  static LogFile log(STDERR_FILENO);
   char time[kTimeTextSizeMax] = "";
   if (has_log_time) {
     write_time(time);
   }
-  std::fprintf(stderr, "%s%s\n", time, text);
+  if (log.lost_count() > 0) {
+    char line[64];
+    (void)std::snprintf(line, sizeof(line), "event=log_lines_lost count=%" PRIu64, log.lost_count());
+    (void)log.write_count(line, time);
+  }
+  (void)log.write(text, time);
 }
 
 Status port_storage_write(const StoragePiece* pieces, size_t count) {
@@ -240,7 +250,9 @@ Result<size_t> port_step_read(uint32_t, uint8_t*, size_t) { return Status::kUnim
 void port_reboot() { std::abort(); }
 
 void assert_failed(const char* file, int line) {
-  std::fprintf(stderr, "event=assert_failed file=%s line=%d\n", file, line);
+  char text[256];
+  (void)std::snprintf(text, sizeof(text), "event=assert_failed file=%s line=%d\n", file, line);
+  write_last_line(text);
   port_reboot();
 }
 

@@ -9,14 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/log_file.h"
+
 namespace gradstream {
 namespace {
 
 MappedFileGuard guarded;
 
 void end_process(const char* line) {
-  const ssize_t ignored = ::write(STDERR_FILENO, line, std::strlen(line));
-  static_cast<void>(ignored);
+  write_last_line(line);
   ::_exit(guarded.exit_status);
 }
 

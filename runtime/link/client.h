@@ -254,6 +254,7 @@ class Client {
   void drop_correction();
   void accept_pending(uint32_t record_version);
   void settle_correction();
+  void release_correction();
   Status prepare_slots(size_t size, uint32_t count);
   bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
   uint32_t slot_count_wanted() const;

@@ -272,6 +272,21 @@ uint32_t Client::slot_count_wanted() const {
   return correction_ != nullptr ? 2 : 1;
 }
 
+// Gives back the tensor of a correction that the run does not have. A Welcome of CORRECTION_NONE alone does not tell:
+// servers from before that field say it in each task. The uploads above the tensor go too; none is still to be sent.
+void Client::release_correction() {
+  const bool may_have_one = has_memory() || welcome_.correction == gs_Correction_CORRECTION_LOCAL;
+  if (correction_ == nullptr || may_have_one || run_.task.use_correction) {
+    return;
+  }
+  drop_correction();
+  correction_ = nullptr;
+  run_mark_ -= Arena::taken_size<Real>(replica_.shape().size());  // it is the last one below the mark
+  arena_.release(run_mark_);
+  slot_count_ = 0;
+  slot_size_ = 0;
+}
+
 // Room for `count` uploads of `size` bytes, kept from task to task.
 Status Client::prepare_slots(size_t size, uint32_t count) {
   if (size <= slot_size_ && count <= slot_count_) {
@@ -316,6 +331,7 @@ Status Client::begin_task(uint64_t now_ms) {
   if (size == 0) {
     return Status::kInvalidArgument;
   }
+  release_correction();
   GS_TRY(prepare_slots(size, slot_count_wanted()));
   task_mark_ = arena_.mark();
   if (has_memory()) {

@@ -2,10 +2,15 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "host/log_file.h"
 
 namespace gradstream {
 
@@ -15,9 +20,35 @@ constexpr std::string_view kLevelTexts[] = {"debug", "info", "warn", "error"};
 constexpr spdlog::level::level_enum kSpdlogLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
                                                        spdlog::level::err};
 
+// Standard error, whose reader can stop nothing.
+class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (file_.lost_count() > 0) {
+      const std::string text = "event=log_lines_lost count=" + std::to_string(file_.lost_count());
+      (void)file_.write_count(format({message.logger_name, spdlog::level::warn, text}));
+    }
+    (void)file_.write(format(message));
+  }
+  void flush_() override {}
+
+ private:
+  // Good until the next call.
+  std::string_view format(const spdlog::details::log_msg& message) {
+    line_.clear();
+    formatter_->format(message, line_);
+    return {line_.data(), line_.size()};
+  }
+
+  LogFile file_{STDERR_FILENO};
+  spdlog::memory_buf_t line_;
+};
+
 std::shared_ptr<spdlog::logger> make_logger() {
-  auto logger = std::make_shared<spdlog::logger>("gradstream", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  auto logger = std::make_shared<spdlog::logger>("gradstream", std::make_shared<LogFileSink>());
+  constexpr const char* kNoNewline = "";
+  logger->set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%e%z %l %v",
+                                                                    spdlog::pattern_time_type::local, kNoNewline));
   logger->flush_on(spdlog::level::trace);
   return logger;
 }

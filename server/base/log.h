@@ -1,4 +1,5 @@
-// Structured log lines on standard error: `time level event=... key=value ...`, one line each, flushed at once.
+// Structured log lines on standard error: `time level event=... key=value ...`, one line each, flushed at once. A
+// reader that is gone or stands still costs lines, which are counted (host/log_file.h), and nothing else.
 //
 // event is a stable identifier that scripts may match. Keys of devices never reach this file.
 #ifndef GRADSTREAM_SERVER_BASE_LOG_H_

@@ -11,7 +11,9 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include "host/log_file.h"
 #include "server/coordinator/fleet.h"
 #include "server/program/model_export.h"
 #include "server/program/model_import.h"
@@ -20,6 +22,7 @@
 #include "server/run/advice.h"
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
+#include "server/run/first_model.h"
 #include "server/run/trigger.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
@@ -85,7 +88,7 @@ void OutputLine::print(const CommonOptions& options) const {
 }
 
 int fail(CommandExit code, const std::string& sentence) {
-  std::fprintf(stderr, "gradstream: error: %s\n", sentence.c_str());
+  (void)LogFile(STDERR_FILENO).write("gradstream: error: " + sentence);
   return code;
 }
 
@@ -100,7 +103,7 @@ const char* exit_code_text(int code) {
     case kExitConfig:
       return "the configuration: a file, a variable or --set";
     case kExitDatabase:
-      return "the database is missing, there already, damaged, foreign, full, or served by another server";
+      return "the database is missing, there already, damaged, foreign, or served by another server";
     case kExitNetwork:
       return "the address cannot be listened on or reached, or TLS cannot start";
     case kExitFrozen:
@@ -111,6 +114,8 @@ const char* exit_code_text(int code) {
       return "a file or folder cannot be read or written";
     case kExitArithmetic:
       return "the process flushes subnormal numbers to zero: its model would drift";
+    case kExitTemporary:
+      return "a file cannot be used now, but may be later: its disk is read-only, full or failing";
     default:
       return "";
   }
@@ -138,7 +143,9 @@ int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
   return out->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*out);
 }
 
-int fail_database(const SqliteDatabase& database) { return fail(kExitDatabase, database.error()); }
+int fail_database(const SqliteDatabase& database) {
+  return fail(database.is_failure_temporary() ? kExitTemporary : kExitDatabase, database.error());
+}
 
 int open_both(const CommonOptions& options, bool may_create, Opened* out) {
   out->options = options;
@@ -180,6 +187,13 @@ uint64_t wall_clock_ms() {
 int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
   if (const std::string problem = check_new_run(config.run); !problem.empty()) {
     return fail(kExitConfig, "[run] " + problem);
+  }
+  std::vector<Real> model;
+  std::string projected;
+  std::string problem = read_first_model(config, &model);
+  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
+  if (!problem.empty()) {
+    return fail(kExitFile, problem);
   }
   *out = RunRow();
   out->name = config.run.name;
@@ -223,6 +237,16 @@ std::string read_first_model(const Config& config, std::vector<Real>* out) {
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 
+std::string settle_first_model(const Config& config, std::span<Real> model, std::string* projected) {
+  projected->clear();
+  if (model.empty()) {
+    return {};
+  }
+  FirstModelVerdict verdict = settle_first_model(config.run, model);
+  *projected = std::move(verdict.projected);
+  return verdict.problem.empty() ? "" : "server.first_model " + config.server.first_model + ": " + verdict.problem;
+}
+
 int check_files(const Config& config, bool may_write) {
   std::string problem;
   if (!config.server.export_dir.empty()) {
@@ -237,7 +261,10 @@ int check_files(const Config& config, bool may_write) {
   }
   if (problem.empty() && config.has_run) {
     std::vector<Real> model;
+    std::string projected;
     problem = read_first_model(config, &model);
+    // A server that starts again may serve a run that has long left it.
+    problem = problem.empty() && !may_write ? settle_first_model(config, model, &projected) : problem;
   }
   return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
 }

@@ -4,6 +4,7 @@
 #define GRADSTREAM_SERVER_PROGRAM_COMMANDS_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ enum CommandExit : int {
   kExitNotFound = 7,
   kExitFile = 8,
   kExitArithmetic = 9,
+  kExitTemporary = 10,
 };
-inline constexpr int kExitCodeMax = kExitArithmetic;
+inline constexpr int kExitCodeMax = kExitTemporary;
 const char* exit_code_text(int code);
 
 struct CommonOptions {
@@ -44,6 +46,9 @@ int serve(const CommonOptions& options, bool may_create);
 int check_files(const Config& config, bool may_write);
 // Of a new run, *out empty: drawn from the seed. Empty, or a sentence.
 std::string read_first_model(const Config& config, std::vector<Real>* out);
+// Of what was read: moves it onto the run's manifold (server/run/first_model.h). *projected: the parts that were moved.
+// Empty, or a sentence: it is refused.
+std::string settle_first_model(const Config& config, std::span<Real> model, std::string* projected);
 // Prints the effective configuration, after a look at the files that it names; or, without that look, with the origin
 // of each value where asked.
 int check_config(const CommonOptions& options, bool with_origins);
@@ -125,7 +130,7 @@ class OutputLine {
 
 // Prints `gradstream: error: ...` and returns the code.
 int fail(CommandExit code, const std::string& sentence);
-// After a call of the database that failed: prints its error().
+// After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);

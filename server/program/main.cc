@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "host/log_file.h"
+#include "host/standard_files.h"
 #include "runtime/base/arithmetic.h"
 #include "runtime/base/status.h"
 #include "runtime/wire/server_address.h"
@@ -18,7 +20,10 @@ namespace gradstream {
 
 // A broken contract of our own: say where and end, before anything wrong becomes durable.
 void assert_failed(const char* file, int line) {
-  std::fprintf(stderr, "gradstream: internal error at %s:%d; please report it with the log\n", file, line);
+  char text[512];
+  (void)std::snprintf(text, sizeof text, "gradstream: internal error at %s:%d; please report it with the log\n", file,
+                      line);
+  write_last_line(text);
   std::_Exit(kExitInternal);
 }
 
@@ -352,4 +357,7 @@ int run_program(int argc, char** argv) {
 }  // namespace
 }  // namespace gradstream
 
-int main(int argc, char** argv) { return gradstream::run_program(argc, argv); }
+int main(int argc, char** argv) {
+  gradstream::open_standard_files();
+  return gradstream::run_program(argc, argv);
+}

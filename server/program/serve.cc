@@ -1,10 +1,13 @@
 // The verb `serve`: from a configuration to a running server, and to an orderly end.
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <utility>
 
+#include "host/end_signals.h"
+#include "host/file_cause.h"
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/program/commands.h"
@@ -27,7 +30,7 @@ constexpr uint32_t kLockPatienceMs = 1000;
 int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
   std::optional<RunRow> latest;
   if (database.current_run(&latest) != StoreStatus::kOk) {
-    return fail(kExitDatabase, database.error());
+    return fail_database(database);
   }
   if (!latest) {
     const int code = create_run(database, config, out);
@@ -50,6 +53,10 @@ int choose_run(SqliteDatabase& database, const Config& config, const std::string
                                (is_over ? "" : "run stop` and `gradstream ") + "run start`");
 }
 
+int fail_lock(const DatabaseLock& lock, const std::string& problem) {
+  return fail(lock.is_failure_temporary() ? kExitTemporary : kExitDatabase, problem);
+}
+
 int open_databases(const Config& config, bool may_create, SqliteDatabase* fleet, SqliteDatabase* journal) {
   SqliteOptions options;
   options.path = config.server.database;
@@ -57,16 +64,25 @@ int open_databases(const Config& config, bool may_create, SqliteDatabase* fleet,
   options.is_owner = true;
   options.may_create = may_create;
   if (fleet->open(options) != StoreStatus::kOk) {
-    return fail(kExitDatabase, fleet->error());
+    return fail_database(*fleet);
   }
   options.check_integrity = false;
-  return journal->open(options) == StoreStatus::kOk ? int{kExitOk} : fail(kExitDatabase, journal->error());
+  return journal->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*journal);
 }
 
 // Empty, or a sentence. A run that has a version keeps it.
 std::string set_first_model(const Config& config, Coordinator& coordinator) {
   std::vector<Real> model;
+  std::string projected;
   std::string problem = read_first_model(config, &model);
+  if (coordinator.model().has_model()) {
+    return problem;
+  }
+  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
+  if (!projected.empty()) {
+    log_event(LogLevel::kWarn, "first_model_projected",
+              Fields().add("file", config.server.first_model).add("parts", projected));
+  }
   if (problem.empty() && !model.empty()) {
     const Status status = coordinator.set_first_model(model);
     GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
@@ -165,65 +181,61 @@ void reload(const CommonOptions& options, const Config& served, Server& server, 
   server.reload();
 }
 
-// One for the process, so that no signal finds it without a handler, or is forgotten, while one run makes room for the
-// next. Its handlers run in the loop of the server.
+// Brings the signals of the process (host/end_signals.h) into the loop of the server. One for the process, so that no
+// signal is forgotten while one run makes room for the next.
 class Signals {
  public:
   Signals(asio::io_context& io, const CommonOptions& options, const Config& config,
           const std::unique_ptr<HttpServer>& http)
-      : end_(io, SIGTERM, SIGINT), hangup_(io, SIGHUP), options_(options), config_(config), http_(http) {
-    end_.async_wait([this](const ErrorCode& cancelled, int) {
-      if (!cancelled) {
-        was_ended_ = true;
-        notify_manager("STOPPING=1");
-        if (server_ != nullptr) {
-          server_->drain();
-        }
-      }
-    });
-    wait_for_hangup();
+      : news_(io, signal_file()), options_(options), config_(config), http_(http) {
+    wait();
   }
-  bool was_ended() const { return was_ended_; }
+  ~Signals() { news_.release(); }  // the file is the process's
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
 
   // `server` has been started. It hears of the signals until detach(), and at once of those that came while there was
   // no server.
   void attach(Server& server) {
     server_ = &server;
-    if (was_hung_up_) {
-      hang_up();
-    }
-    if (was_ended_) {
-      server.drain();
-    }
+    look();
   }
   void detach() { server_ = nullptr; }
 
  private:
-  void wait_for_hangup() {
-    hangup_.async_wait([this](const ErrorCode& cancelled, int) {
+  void wait() {
+    news_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const ErrorCode& cancelled) {
       if (!cancelled) {
-        hang_up();
-        wait_for_hangup();
+        clear_signal_file();
+        look();
+        wait();
       }
     });
   }
 
-  void hang_up() {
-    was_hung_up_ = server_ == nullptr;
-    if (server_ != nullptr) {
+  void look() {
+    if (server_ == nullptr) {
+      return;
+    }
+    if (take_hangup()) {
       reload(options_, config_, *server_, http_.get());
+    }
+    if (end_signal() != 0) {
+      notify_manager("STOPPING=1");
+      server_->drain();
     }
   }
 
-  asio::signal_set end_;
-  asio::signal_set hangup_;
+  asio::posix::stream_descriptor news_;
   const CommonOptions& options_;
   const Config& config_;
   const std::unique_ptr<HttpServer>& http_;  // empty until the port is open
   Server* server_ = nullptr;
-  bool was_ended_ = false;
-  bool was_hung_up_ = false;
 };
+
+// From the first signal on, as long as nothing is served: the check of a large database, the replay of a long journal.
+// Reason: a service manager and an operator expect an end in seconds, and there is nothing to lose.
+constexpr uint32_t kEndGraceMs = 500;
 
 // What the runs of one process share.
 struct Shared {
@@ -244,13 +256,13 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   *has_next = false;
   std::vector<EnrolledDevice> devices;
   if (fleet.devices(&devices) != StoreStatus::kOk) {
-    return fail(kExitDatabase, fleet.error());
+    return fail_database(fleet);
   }
   SqliteStore journal(journal_database, run.id);
   std::string error;
   auto coordinator = replay_journal(run, config.run, devices, journal, UINT32_MAX, &error);
   if (!coordinator) {
-    return fail(kExitDatabase, error.empty() ? journal_database.error() : error);
+    return error.empty() ? fail_database(journal_database) : fail(kExitDatabase, error);
   }
   if (error = set_first_model(config, *coordinator); !error.empty()) {
     return fail(kExitFile, error);
@@ -285,10 +297,11 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
       return code;
     }
   }
+  take_over_end();
   shared.signals.attach(server);
   shared.io.run();
   shared.signals.detach();
-  *has_next = server.is_left_for_next_run() && !shared.signals.was_ended();
+  *has_next = server.is_left_for_next_run() && end_signal() == 0;
   return server.finish() ? kExitOk : kExitDatabase;
 }
 
@@ -296,7 +309,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
 int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
   std::optional<RunRow> current;
   if (database.current_run(&current) != StoreStatus::kOk) {
-    return fail(kExitDatabase, database.error());
+    return fail_database(database);
   }
   GS_ASSERT(current.has_value());  // runs are never removed
   *out = *current;
@@ -309,7 +322,7 @@ int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
   int code = kExitOk;
   while (code == kExitOk && has_next) {
     const std::string unnamed = lock.name_run(run.id);
-    code = unnamed.empty() ? serve_run(config, run, shared, &has_next) : fail(kExitDatabase, unnamed);
+    code = unnamed.empty() ? serve_run(config, run, shared, &has_next) : fail_lock(lock, unnamed);
     if (code == kExitOk && has_next) {
       code = choose_next_run(shared.fleet, &config, &run);
     }
@@ -317,9 +330,8 @@ int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
   return code;
 }
 
-}  // namespace
-
-int serve(const CommonOptions& options, bool may_create) {
+// serve() once signals are caught.
+int serve_until_end(const CommonOptions& options, bool may_create) {
   Config config;
   int code = load(options, &config);
   if (code != kExitOk) {
@@ -340,7 +352,7 @@ int serve(const CommonOptions& options, bool may_create) {
   SqliteDatabase journal;
   std::string problem = lock.take(config.server.database, kLockPatienceMs);
   if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+    return fail_lock(lock, problem);
   }
   Tcp::endpoint endpoint;
   parse_listen_address(config.server.listen, &endpoint);  // load_config() has checked it
@@ -354,7 +366,7 @@ int serve(const CommonOptions& options, bool may_create) {
   code = open_databases(config, may_create, &fleet, &journal);
   problem = code == kExitOk ? lock.hold_file(kLockPatienceMs) : "";
   if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+    return fail_lock(lock, problem);
   }
   RunRow run;
   if (code == kExitOk) {
@@ -367,6 +379,20 @@ int serve(const CommonOptions& options, bool may_create) {
   Signals signals(io, options, loaded, http);
   return code == kExitOk ? serve_runs(config, run, {options, loaded, fleet, journal, board, http, io, signals}, lock)
                          : code;
+}
+
+}  // namespace
+
+int serve(const CommonOptions& options, bool may_create) {
+  SignalPlan plan;
+  plan.wants_hangup = true;
+  plan.grace_ms = kEndGraceMs;
+  plan.last_line = "gradstream: ended by a signal before it served\n";
+  if (!catch_signals(plan)) {
+    return fail(kExitTemporary, std::string("cannot catch signals: ") + cause_text(errno) + "; " +
+                                    remedy_text(errno, "start it again"));
+  }
+  return serve_until_end(options, may_create);
 }
 
 }  // namespace gradstream

@@ -18,6 +18,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "host/file_cause.h"
+
 namespace gradstream {
 
 namespace {
@@ -177,11 +179,12 @@ std::string DatabaseLock::check_name(const std::string& database_path) {
 }
 
 std::string DatabaseLock::take(const std::string& database_path, uint32_t patience_ms) {
+  is_failure_temporary_ = false;
   database_path_ = database_path;
   path_ = lock_path_of(database_path);
   owner_file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (owner_file_ < 0) {
-    return "cannot create " + path_ + ": " + std::strerror(errno) + "; check the folder of server.database";
+    return fail("cannot create " + path_, errno, "check the folder of server.database");
   }
   const int cause = lock_patiently(owner_file_, patience_ms);
   if (cause == 0) {
@@ -212,7 +215,7 @@ std::string DatabaseLock::hold_file(uint32_t patience_ms) {
   }
   file_ = ::open(database_path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) {
-    return "database " + database_path_ + " cannot be read: " + std::strerror(errno) + "; check its permissions";
+    return fail("database " + database_path_ + " cannot be read", errno, "check its permissions");
   }
   const int cause = lock_patiently(file_, patience_ms);
   if (cause == 0) {
@@ -235,9 +238,15 @@ std::string DatabaseLock::name_run(uint32_t run) { return write_owner(run); }
 std::string DatabaseLock::write_owner(uint32_t run) {
   const std::string line = std::to_string(::getpid()) + " " + std::to_string(run) + "\n";
   if ((run == 0 && ::ftruncate(owner_file_, 0) != 0) || ::pwrite(owner_file_, line.data(), line.size(), 0) < 0) {
-    return "cannot write " + path_ + ": " + std::strerror(errno) + "; free space on that disk";
+    return fail("cannot write " + path_, errno, "free space on that disk");
   }
   return {};
+}
+
+// cause: errno.
+std::string DatabaseLock::fail(const std::string& what, int cause, const char* remedy) {
+  is_failure_temporary_ = is_temporary(cause);
+  return what + ": " + cause_text(cause) + "; " + remedy_text(cause, remedy);
 }
 
 }  // namespace gradstream

@@ -37,6 +37,8 @@ class DatabaseLock {
   std::string hold_file(uint32_t patience_ms = 0);
   // After take(): the run that this server serves. Empty, or a sentence.
   std::string name_run(uint32_t run);
+  // Whether what take(), hold_file() or name_run() told last may mend by itself (host/file_cause.h).
+  bool is_failure_temporary() const { return is_failure_temporary_; }
   // Which server holds it. A sentence when that cannot be known. Leaves nothing held.
   static std::string probe(const std::string& database_path, DatabaseOwner* out);
   // Before a connection to the database: empty, or a sentence where a server serves the file and calls it by another
@@ -45,11 +47,13 @@ class DatabaseLock {
 
  private:
   std::string write_owner(uint32_t run);
+  std::string fail(const std::string& what, int cause, const char* remedy);
 
   int owner_file_ = -1;  // <path>.lock
   int file_ = -1;        // the database; -1: it was not there
   std::string database_path_;
   std::string path_;  // of owner_file_
+  bool is_failure_temporary_ = false;
 };
 
 }  // namespace gradstream

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/file_cause.h"
 #include "server/base/durable_file.h"
 #include "server/base/private_file.h"
 #include "server/store/database_copy.h"
@@ -97,6 +98,19 @@ std::string unreadable(const std::string& name, int cause, uid_t owner) {
          "'s: run this as that user (sudo -u " + who + ") or as root";
 }
 
+// errno behind a code of SQLite; 0: it is none of the system's.
+int find_system_cause(int sqlite_code, sqlite3* connection, const std::string& path) {
+  switch (sqlite_code & 0xff) {
+    case SQLITE_READONLY:  // SQLite has opened a file that it cannot write, and tells so at the first change
+      return ::access(path.c_str(), W_OK) == 0 ? 0 : errno;
+    case SQLITE_CANTOPEN:
+    case SQLITE_IOERR:
+      return connection == nullptr ? 0 : sqlite3_system_errno(connection);
+    default:
+      return 0;
+  }
+}
+
 // Empty, or why no database can be at this path: its folder, its kind or its owner.
 std::string check_place(const std::string& path, const std::string& name, bool* is_there) {
   *is_there = false;
@@ -169,15 +183,22 @@ const char* SqliteDatabase::remedy_of(StoreStatus status) const {
   return "";
 }
 
-StoreStatus SqliteDatabase::fail_with(StoreStatus status, std::string sentence) {
+// cause: errno of a call that failed; 0: none did.
+StoreStatus SqliteDatabase::fail_with(StoreStatus status, std::string sentence, int cause) {
   error_ = std::move(sentence);
+  is_failure_temporary_ = status == StoreStatus::kFull || is_temporary(cause);
   return status;
 }
 
 StoreStatus SqliteDatabase::fail(int sqlite_code, const char* what) {
   const StoreStatus status = status_of(sqlite_code);
   const char* const cause = connection_ == nullptr ? sqlite3_errstr(sqlite_code) : sqlite3_errmsg(connection_);
-  return fail_with(status, "database " + name_ + ": cannot " + what + ": " + cause + "; " + remedy_of(status));
+  const int system_cause = find_system_cause(sqlite_code, connection_, path_);
+  const bool is_told = is_temporary(system_cause);
+  return fail_with(status,
+                   "database " + name_ + ": cannot " + what + ": " + (is_told ? cause_text(system_cause) : cause) +
+                       "; " + (is_told ? remedy_text(system_cause, remedy_of(status)) : remedy_of(status)),
+                   system_cause);
 }
 
 StoreStatus SqliteDatabase::execute(const char* sql) {
@@ -220,15 +241,21 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
   const std::string folder = folder_of(path_);
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
-    return fail_with(StoreStatus::kFailed, "database " + name_ + " cannot be created: " + std::strerror(errno) +
-                                               "; check the permissions of " + folder);
+    const int cause = errno;
+    const std::string permissions = "check the permissions of " + folder;
+    return fail_with(StoreStatus::kFailed,
+                     "database " + name_ + " cannot be created: " + cause_text(cause) + "; " +
+                         remedy_text(cause, permissions.c_str()),
+                     cause);
   }
   ::close(file);
   const int cause = sync_folder_of(path_);
   return cause == 0
              ? StoreStatus::kOk
-             : fail_with(StoreStatus::kFailed, "database " + name_ + ": folder " + folder +
-                                                   " cannot be written: " + std::strerror(cause) + "; check that disk");
+             : fail_with(StoreStatus::kFailed,
+                         "database " + name_ + ": folder " + folder + " cannot be written: " + cause_text(cause) +
+                             "; " + remedy_text(cause, "check that disk"),
+                         cause);
 }
 
 StoreStatus SqliteDatabase::check_format(bool* is_new) {

@@ -58,6 +58,8 @@ class SqliteDatabase {
   // kFailed: no such file or folder, no permission; kCorrupt: no gradstream database, damaged, or of a newer release.
   StoreStatus open(const SqliteOptions& options);
   const std::string& error() const { return error_; }
+  // Whether what error() tells may mend by itself (host/file_cause.h): a full or read-only disk, too many open files.
+  bool is_failure_temporary() const { return is_failure_temporary_; }
 
   // index is empty when the name is taken.
   StoreStatus add_device(const std::string& name, std::span<const uint8_t, 32> key, uint64_t now_ms,
@@ -141,7 +143,7 @@ class SqliteDatabase {
   StoreStatus execute(const char* sql);
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus fail(int sqlite_code, const char* what);
-  StoreStatus fail_with(StoreStatus status, std::string sentence);
+  StoreStatus fail_with(StoreStatus status, std::string sentence, int cause = 0);
   StoreStatus fail_damaged(const std::string& table, const std::string& id);
   const char* remedy_of(StoreStatus status) const;
 
@@ -151,6 +153,7 @@ class SqliteDatabase {
   std::string name_;  // of the file in errors
   std::string error_;
   bool is_copy_ = false;
+  bool is_failure_temporary_ = false;
 };
 
 }  // namespace gradstream

@@ -47,6 +47,26 @@ TEST(ClientTask, CorrectionIsTheFoldMinusItsOwnMean) {
   }
 }
 
+// A run without corrections takes the memory of one tensor and of one upload less.
+TEST(ClientTask, ARunWithoutCorrectionsTakesNoMemoryForThem) {
+  size_t sizes[2] = {};
+  for (const bool use_correction : {false, true}) {
+    FakeRun run;
+    run.shape = {64, 4};
+    run.direction_count = 16;
+    run.use_correction = use_correction;
+    FakeDevice device(64, 12 * 1024);
+    FakeServer server(run);
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_to_end());
+    EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+    EXPECT_EQ(link.client().counters().corrections, use_correction ? run.round_count : 0);
+    sizes[use_correction ? 1 : 0] = device.memory.arena.high_water_size();
+  }
+  const size_t upload = Arena::taken_size<uint8_t>(encoded_size(Encoding::kF32, size_t{2} * 16));
+  EXPECT_EQ(sizes[1] - sizes[0], Arena::taken_size<Real>(size_t{64} * 4) + upload);
+}
+
 TEST(ClientTask, VerdictsSteerTheCorrection) {
   for (const gs_Verdict verdict : {gs_VERDICT_LATE, gs_VERDICT_REFUSED, gs_VERDICT_SUPERSEDED, gs_VERDICT_ABANDONED}) {
     FakeDevice device;

@@ -702,6 +702,31 @@ class Commands(unittest.TestCase):
         self.assertEqual(server.stop(), OK)
         self.verb("model", "export", "--out", self.home / "again.npy")
         self.assertEqual((self.home / "again.npy").read_bytes(), path.read_bytes())
+    def test_a_first_model_is_on_its_manifold_before_a_run_begins(self):
+        start = self.home / "start.csv"
+        words = ["--set", f"server.first_model={start}"]
+        rows = [[0.0, 0.0] for _ in range(8)]
+        rows[0][0], rows[1][1] = 1, 2
+
+        def write():
+            start.write_text("".join(f"{a},{b}\n" for a, b in rows))
+        write()
+        for verb in (("run", "start"), ("serve",), ("serve", "--check-config")):
+            text = self.verb(*verb, *words, code=FILE)
+            self.assertRegex(text, r"start.csv: stiefel 8x2 is off its manifold by 0.447, at most 0.001 .*export")
+        self.assertNotIn("run=", self.verb("run", "list"), "nothing is frozen")
+        rows[1][1] = 1.0005
+        write()
+        self.enrol()
+        server = self.serve(*words)
+        self.assertRegex("".join(server.lines), r"event=first_model_projected .*stiefel 8x2 by 0.00035")
+        server.wait_for("event=version version=0")
+        self.assertEqual(server.stop(), OK)
+        self.verb("model", "export", "--version", "0", "--out", self.home / "zero.csv")
+        self.assertEqual((self.home / "zero.csv").read_text().split()[:3], ["1,0", "0,1", "0,0"])
+        rows[1][1] = 2  # a run that has a version keeps it
+        write()
+        self.assertEqual(self.serve(*words).stop(), OK)
 
     def test_a_run_that_would_not_be_begun_any_more_goes_on(self):
         rounds = self.config.read_text()

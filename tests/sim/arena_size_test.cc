@@ -50,7 +50,7 @@ size_t arena_size_of(const RunParameters& p) {
 }
 
 constexpr Algorithm kAlgorithms[] = {
-    {"projection, zeroth order, correction none", 8520, [](RunParameters&) {}},
+    {"projection, zeroth order, correction none", 7176, [](RunParameters&) {}},
     {"projection, zeroth order, correction local", 8520,
      [](RunParameters& p) { p.correction_form = CorrectionForm::kLocal; }},
     {"projection, zeroth order, correction memory", 9864,

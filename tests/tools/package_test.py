@@ -103,7 +103,7 @@ def check_words(tree, command):
     described = re.findall(r"(?m)^\.TP\n\.B[IR]? (?:\\-h \", \" )?(\\-\\-[\w\\-]+)", man)
     assert {option.replace("\\", "") for option in described} == options, described
     status = said[said.index("exit status:"):].replace("\n", " ")
-    assert re.findall(r"(?m)^\.B (\d)$", man) == re.findall(r"(?:: |; )(\d) ", status), status
+    assert re.findall(r"(?m)^\.B (\d+)$", man) == re.findall(r"(?:: |; )(\d+) ", status), status
     assert not re.search(r"(?m)^\.(?!TH|SH|TP|B|BR|BI|RB|RI|br|PP|RS|RE|I\b)", man), man
 
 

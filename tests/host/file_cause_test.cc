@@ -1,0 +1,46 @@
+#include "host/file_cause.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace gradstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(FileCause, TellsWhatMendsByItself) {
+  for (const int cause : {EROFS, EIO, ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, ENODEV, ENXIO, ESTALE, ETIMEDOUT}) {
+    EXPECT_TRUE(is_temporary(cause)) << std::strerror(cause);
+    EXPECT_STRNE(cause_text(cause), "") << cause;
+    EXPECT_STRNE(remedy_text(cause, "none"), "none") << cause;
+  }
+  for (const int cause : {0, ENOENT, EACCES, EPERM, EISDIR, ENOTDIR, ENAMETOOLONG, ELOOP, EINVAL}) {
+    EXPECT_FALSE(is_temporary(cause)) << std::strerror(cause);
+    EXPECT_STREQ(cause_text(cause), std::strerror(cause));
+    EXPECT_STREQ(remedy_text(cause, "the caller's"), "the caller's");
+  }
+  EXPECT_STREQ(cause_text(EROFS), "the file system is read-only");
+}
+
+TEST(FileCause, AFileOfAFolderThatIsMissingOrEmptyMayComeLater) {
+  const std::string folder = testing::TempDir() + "file_cause_" + std::to_string(::getpid());
+  fs::create_directories(folder + "/mount");
+  EXPECT_TRUE(is_temporary_at(ENOENT, (folder + "/gone/data.gsd").c_str()));
+  EXPECT_TRUE(is_temporary_at(ENOENT, (folder + "/mount/data.gsd").c_str()));
+  std::ofstream(folder + "/mount/other") << "x";
+  EXPECT_FALSE(is_temporary_at(ENOENT, (folder + "/mount/data.gsd").c_str()));
+  EXPECT_FALSE(is_temporary_at(ENOENT, "/data.gsd"));
+  EXPECT_FALSE(is_temporary_at(EACCES, (folder + "/gone/data.gsd").c_str()));
+  EXPECT_TRUE(is_temporary_at(EIO, (folder + "/mount/data.gsd").c_str()));
+  EXPECT_FALSE(is_temporary_at(ENOENT, ("/" + std::string(5000, 'x') + "/y").c_str()));
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,54 @@
+#include "host/standard_files.h"
+
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace gradstream {
+namespace {
+
+bool is_null_device(int file) {
+  struct stat info = {};
+  struct stat null = {};
+  return ::fstat(file, &info) == 0 && ::stat("/dev/null", &null) == 0 && info.st_rdev == null.st_rdev;
+}
+
+// Bits 0, 1 and 2 of `closed`: these descriptors are closed first. The exit status is 0 if the others are as before,
+// and if the next file gets none of the three numbers.
+void open_and_exit(unsigned closed, int other) {
+  for (int file = 0; file < 3; ++file) {
+    if ((closed >> file & 1U) != 0) {
+      ::close(file);
+    } else {
+      ::dup2(other, file);
+    }
+  }
+  ::close(other);
+  open_standard_files();
+  int faults = 0;
+  for (int file = 0; file < 3; ++file) {
+    faults += is_null_device(file) == ((closed >> file & 1U) != 0) ? 0 : 1;
+  }
+  const int next = ::open("/", O_RDONLY | O_CLOEXEC);
+  std::_Exit(faults == 0 && next == 3 ? 0 : 1);
+}
+
+TEST(StandardFiles, EachCombinationOfClosedDescriptors) {
+  for (unsigned closed = 0; closed < 8; ++closed) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::closefrom(3);
+      open_and_exit(closed, ::open("/", O_RDONLY));
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << closed;
+  }
+}
+
+}  // namespace
+}  // namespace gradstream
