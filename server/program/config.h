@@ -133,8 +133,6 @@ std::string load_config(const std::string& path, const std::vector<std::string>&
 std::vector<std::string> config_keys();
 // The value of one of them, as config_text() shows it.
 std::string value_text(const Config& config, const std::string& key);
-// The known word that takes the fewest edits to become `word`. There is at least one known word.
-std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
 
 // The variables of this process, for ConfigSources.
 std::vector<std::string> process_environment();

@@ -12,6 +12,7 @@
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 #include "server/program/doctor.h"
+#include "server/run/names.h"
 
 namespace gradstream {
 
