@@ -18,6 +18,9 @@ constexpr int kRoomLog2 = 4;
 constexpr double kGrowthMax = 8;
 // Of 1 / L, docs/algorithms.md.
 constexpr double kStepShare = 0.2;
+// The proposal is that part of a step that is too long where no curvature is known. Reason: a few proposals then reach
+// any step, and the last one is within a factor of ten.
+constexpr double kStepCut = 10;
 
 double largest(std::span<const Real> values) {
   double most = 0;
@@ -51,7 +54,7 @@ double gradient_norm(const RunParameters& p, const RangeFault& fault) {
     return count == 0 ? 0 : norm(fault.values.first(count)) / std::sqrt(share);
   }
   const double steps = std::max(1U, fault.steps_done);
-  return p.solver == SolverId::kGradientStream ? norm(fault.values) / steps : 0;
+  return fault.is_gradient ? norm(fault.values) / steps : 0;
 }
 
 double proposed_step(const RunParameters& p, const RangeFault& fault) {
@@ -102,8 +105,8 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   StallCause out;
   out.text = devices_of(group) + " are refused: ";
   if (!complaint.has_value()) {
-    out.text += "a value is beyond the range of the sum, which fold_scale_log2 = " + std::to_string(p.fold_scale_log2) +
-                " sets";
+    out.text += "a value is beyond what the upload's encoding or the sum, by fold_scale_log2 = " +
+                std::to_string(p.fold_scale_log2) + ", holds";
     out.remedy = "stop the run and begin one with a smaller fold_scale_log2 or a smaller step_size";
     return out;
   }
@@ -135,7 +138,8 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
       return {"lack what a task names", "give the devices an image that has it"};
     case gs_Reason_REASON_NOT_FINITE:
       return {"compute values or losses that are no numbers",
-              "look for NaN in their data; else begin a run with a smaller step_size"};
+              "look for NaN in their data; else divide the data by their largest value, or begin a run with a smaller "
+              "step_size"};
     case gs_Reason_REASON_SINGULAR:
       return {"leave the region where a local step is defined", "begin a run with a smaller step_size"};
     case gs_Reason_REASON_NO_TIME:
@@ -181,12 +185,19 @@ Complaint range_complaint(const RunParameters& p, const RangeFault& fault) {
   const double all = largest(fault.values);
   const double first =
       is_scalar ? largest(fault.values.first(std::min<size_t>(p.direction_count, fault.values.size()))) : all;
-  const double step = proposed_step(p, fault);
-  const bool is_growing = all > kGrowthMax * first;
-  // A step that is too long makes itself known by its growth alone; a tenth of it is tried where no curvature is known.
-  const double least_step = is_growing ? static_cast<double>(p.step_size) / 10 : static_cast<double>(p.step_size);
-  const double wanted = step > 0 ? std::min(step, least_step) : static_cast<double>(p.step_size) / 10;
-  out.step_size = wanted < static_cast<double>(p.step_size) ? static_cast<float>(wanted) : 0;
+  const double loss = std::fabs(fault.loss_before);
+  // Of tensors only the loss tells what happened between the first step and the last one.
+  const bool is_growing =
+      is_scalar ? all > kGrowthMax * first : fault.loss_after - fault.loss_before > kGrowthMax * loss;
+  const auto step_size = static_cast<double>(p.step_size);
+  const double fitting = is_growing && !is_scalar ? 0 : proposed_step(p, fault);
+  const double wanted = fitting > 0 && is_growing ? std::min(fitting, step_size / kStepCut)
+                        : fitting > 0             ? fitting
+                                                  : step_size / kStepCut;
+  out.step_size = wanted < step_size ? static_cast<float>(wanted) : 0;
+  if (is_growing && !is_scalar) {
+    return out;  // how large the values are with a step that is right is not known
+  }
   const double begins_at = all > 0 ? value * first / all : value;
   const int more = std::max(0, static_cast<int>(std::ceil(std::log2(begins_at / limit))) + kRoomLog2);
   const bool needs_scale = begins_at * power_of_two(kRoomLog2) > limit;

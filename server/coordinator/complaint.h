@@ -31,7 +31,9 @@ struct RangeFault {
   std::span<const Real> values;  // as decoded
   double factor = 0;
   uint32_t steps_done = 0;
+  bool is_gradient = false;  // the values are a sum of gradients, one a step
   double loss_before = 0;
+  double loss_after = 0;
   double model_norm = 0;  // Frobenius norm of the model that the device began at
 };
 // The value, the limit, and what would do. Where the values grow from step to step the step is too long. Else the loss

@@ -194,8 +194,15 @@ Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& uploa
   for (size_t i = 0; i < parameters.shape.size(); ++i) {
     square += static_cast<double>(model[i]) * static_cast<double>(model[i]);
   }
-  Complaint complaint = range_complaint(
-      parameters, {input.values, taken, upload.steps_done, static_cast<double>(upload.loss_before), std::sqrt(square)});
+  RangeFault fault;
+  fault.values = input.values;
+  fault.factor = taken;
+  fault.steps_done = upload.steps_done;
+  fault.is_gradient = ledger.task_terms().solver == SolverId::kGradientStream;
+  fault.loss_before = static_cast<double>(upload.loss_before);
+  fault.loss_after = static_cast<double>(upload.loss_after);
+  fault.model_norm = std::sqrt(square);
+  Complaint complaint = range_complaint(parameters, fault);
   complaint.task_sequence = ledger.fleet().at(index).task_sequence;
   return complaint;
 }

@@ -47,7 +47,13 @@ RangeFault long_axis(const RunParameters& p, double curvature, std::vector<Real>
   const double slope = gradient / std::sqrt(static_cast<double>(p.shape.size()));
   *values = std::vector<Real>(p.value_count(), static_cast<Real>(slope));
   const double limit = std::ldexp(1.0, 31 - static_cast<int>(p.fold_scale_log2));
-  return {*values, limit / (slope / 3), 3, -0.5 * curvature * share, std::sqrt(static_cast<double>(p.shape.cols))};
+  RangeFault fault;
+  fault.values = *values;
+  fault.factor = limit / (slope / 3);
+  fault.steps_done = 3;
+  fault.loss_before = fault.loss_after = -0.5 * curvature * share;
+  fault.model_norm = std::sqrt(static_cast<double>(p.shape.cols));
+  return fault;
 }
 
 TEST(Complaint, TheProposedStepIsAFifthOfTheInverseCurvature) {
@@ -76,8 +82,28 @@ TEST(Complaint, WhereNoScaleHoldsTheValuesNoKeyIsNamed) {
   EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr("divide the data by their largest value"));
 }
 
+// Three steps of gradients: a sum of them, and the loss tells whether they grew.
+TEST(Complaint, OfGradientsTheLossTellsWhetherTheStepIsTooLong) {
+  const RunParameters p = tangent_parameters();
+  const std::vector<Real> values(p.value_count(), 3e4F);
+  RangeFault fault;
+  fault.values = values;
+  fault.factor = 128.0 / 1e4;
+  fault.steps_done = 3;
+  fault.is_gradient = true;
+  fault.loss_before = -1e4;
+  fault.loss_after = -2e4;
+  const Complaint complaint = range_complaint(p, fault);
+  EXPECT_NEAR(complaint.step_size, 0.2 * 2 * 1e4 / (32 * 1e8), 1e-8) << "|g|^2 = 32 entries of 1e4 squared";
+  EXPECT_EQ(complaint.fold_scale_log2, 13U + 1);
+  fault.loss_after = 1e9;
+  const Complaint grown = range_complaint(p, fault);
+  EXPECT_EQ(grown.fold_scale_log2, 0U);
+  EXPECT_FLOAT_EQ(grown.step_size, p.step_size / 10);
+}
+
 TEST(Complaint, NothingIsKnownOfAnUpdateThatNoFactorHelps) {
-  EXPECT_FALSE(range_complaint(scalar_parameters(), {{}, 0, 1, 0, 0}).has_value());
+  EXPECT_FALSE(range_complaint(scalar_parameters(), {}).has_value());
 }
 
 }  // namespace
