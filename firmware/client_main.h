@@ -35,8 +35,9 @@ struct ClientMainOptions {
   uint32_t run = 0;
   uint32_t retry_ms = 0;
   uint32_t step_delay_ms = 0;
-  bool until_finished = false;  // return when the run is finished and the last version is held
-  bool once = false;            // return after one upload was answered, or as soon as none will be
+  bool until_finished = false;     // return when the run is finished and the last version is held
+  bool exits_on_bad_data = false;  // return kExitData for data that the run's problem never takes; else wait
+  bool once = false;               // return after one upload was answered, or as soon as none will be
   // Bytes of stack ever used; null: not measured.
   size_t (*stack_high_water_size)() = nullptr;
   // Called once in every turn of the loop, for a watchdog; null: there is none.
@@ -52,7 +53,7 @@ enum ExitCode : int {
   kExitOk = 0,          // the run is finished; with `once`: the upload was answered
   kExitUsage = 2,       // the command line (processes only)
   kExitIdentity = 3,    // no identity, or one that does not parse
-  kExitData = 4,        // no shard, or none that parses
+  kExitData = 4,        // no shard, none that parses, or a sample that the run's problem never takes
   kExitNoEntropy = 5,   // no random numbers, so no TLS
   kExitMemory = 6,      // the memory given is too small to start
   kExitSession = 7,     // with `once`: the session failed

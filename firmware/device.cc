@@ -29,6 +29,10 @@ constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server
 constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
 static_assert(sizeof(kStateNames) / sizeof(kStateNames[0]) == static_cast<size_t>(ClientState::kFinished) + 1);
 
+bool is_about_samples(gs_Reason reason) {
+  return reason == gs_Reason_REASON_OUT_OF_RANGE || reason == gs_Reason_REASON_NOT_FINITE;
+}
+
 const char* text_of_opening(Status status) {
   switch (status) {
     case Status::kInvalidArgument:
@@ -93,9 +97,11 @@ void DeviceShell::log_reason(ClientState state) {
     }
     port_log_line(line.c_str());
   } else if (counters.reasons != reasons_logged_ && reason != gs_Reason_REASON_NONE) {
-    port_log_line(ConsoleLine("refused").word("reason", reason_name(reason)).number("version", version).c_str());
+    log_refusal(reason, version);
   }
-  const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+  // Data that do not fit have a line of their own.
+  const bool is_data = reason == gs_Reason_REASON_WRONG_SHAPE || client_.sample_fault().what != nullptr;
+  const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE && !is_data;
   if (is_incapable && !is_incapacity_logged_) {
     port_log_line(ConsoleLine("not_capable").quoted("reason", kNotCapable).c_str());
   }
@@ -106,6 +112,35 @@ void DeviceShell::log_reason(ClientState state) {
   replays_logged_ = counters.steps_replayed;
   deadlines_logged_ = counters.deadlines_missed;
   reasons_logged_ = counters.reasons;
+}
+
+// With the numbers that decided it, and what to change, as far as either end knows them.
+void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
+  const SampleFault& fault = client_.sample_fault();
+  const RangeRefusal& range = client_.range_refusal();
+  const bool is_sample = fault.what != nullptr && is_about_samples(reason);
+  ConsoleLine line(is_sample ? "bad_sample" : "refused");
+  line.word("reason", reason_name(reason)).number("version", version);
+  if (is_sample) {
+    line.number("sample", fault.sample).text(" text=\"sample ").digits(fault.sample);
+    if (fault.least < fault.most) {
+      line.text(" has the ").text(fault.what).text(" ").real(fault.value).text("; ").text(client_.problem_name());
+      line.text(" takes whole numbers from ").real(fault.least).text(" to ").real(fault.most).text("\"");
+    } else {
+      line.text(" is no number\"");
+    }
+  } else if (reason == gs_Reason_REASON_OUT_OF_RANGE && range.limit > 0) {
+    line.text(" value=").real(range.value).text(" limit=").real(range.limit);
+    line.text(" remedy=\"begin a run with");
+    if (range.fold_scale_log2 > 0) {
+      line.text(" fold_scale_log2 = ").digits(range.fold_scale_log2 - 1);
+    }
+    if (range.step_size > 0) {
+      line.text(range.fold_scale_log2 > 0 ? " and step_size = " : " step_size = ").real(range.step_size);
+    }
+    line.text(range.fold_scale_log2 > 0 || range.step_size > 0 ? "\"" : " smaller data\"");
+  }
+  port_log_line(line.c_str());
 }
 
 // Returns when the client wants to be polled again.

@@ -82,6 +82,7 @@ class DeviceShell {
   uint64_t perform(const ClientAction& action, uint64_t now_ms);
   Status save(const ClientAction& action);
   void fill_report();
+  void log_refusal(gs_Reason reason, uint32_t version) const;
   void log_reason(ClientState state);
 
   DeviceConfig config_;

@@ -258,6 +258,7 @@ void gs_status(gs_status_view* out) {
   out->digest = has_model ? client.replica().digest() : 0;
   out->last_wait = static_cast<uint32_t>(client.last_wait());
   out->last_reason = static_cast<uint32_t>(client.last_reason());
+  out->bad_sample = client.sample_fault().what != nullptr ? client.sample_fault().sample + 1 : 0;
   out->last_fault = device.last_fault_text();
   out->sessions = counters.sessions;
   out->connection_failures = counters.connection_failures;

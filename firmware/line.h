@@ -15,6 +15,8 @@ class ConsoleLine {
   // Each adds to the line; what does not fit is cut off.
   ConsoleLine& text(const char* value);
   ConsoleLine& number(const char* key, uint64_t value);
+  ConsoleLine& digits(uint64_t value);                // without a key
+  ConsoleLine& real(float value);                     // without a key, 4 significant digits, as 0.25, 2 or 1.273e5
   ConsoleLine& hex(const char* key, uint64_t value);  // 16 digits
   ConsoleLine& word(const char* key, const char* value);
   ConsoleLine& quoted(const char* key, const char* value);

@@ -443,6 +443,36 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
   return gradstream::kExitOk;
 }
 
+// 0, or the exit status. What no run of the problem can take: how many classes a run of logistic has it says later.
+int check_labels(const Arguments& arguments, const gradstream::ClientMainOptions& options, const FloatData& data) {
+  using gradstream::Shape;
+  const bool is_logistic = arguments.problem == "logistic";
+  if (!is_logistic && arguments.problem != "perceptron" && arguments.problem != "lenet") {
+    return gradstream::kExitOk;
+  }
+  if (data.samples.dimension < 2) {
+    return fail(gradstream::kExitData, arguments.data + ": a sample of " + arguments.problem +
+                                           " is some inputs and the label, and this shard's have one value");
+  }
+  const gradstream::SampleSource source = {&data.shard, data.shard.count, data.shard.dimension, read_row};
+  const gradstream::Problem& problem = options.problem->problem;
+  const Shape shape{data.samples.dimension - 1, gradstream::kDimensionMax};
+  std::vector<uint64_t> memory(data.samples.dimension + 16);
+  gradstream::Arena arena(memory.data(), memory.size() * sizeof(uint64_t));
+  gradstream::SampleFault fault;
+  static_cast<void>(
+      problem.ops->find_fault(problem.context != nullptr ? problem.context : &source, shape, arena, &fault));
+  if (fault.what == nullptr) {
+    return gradstream::kExitOk;
+  }
+  std::array<char, 32> label = {};
+  std::snprintf(label.data(), label.size(), "%g", static_cast<double>(fault.value));
+  const std::string most = is_logistic ? "" : " to " + std::to_string(static_cast<uint32_t>(fault.most));
+  return fail(gradstream::kExitData, arguments.data + ": sample " + std::to_string(fault.sample) + " has the label " +
+                                         label.data() + "; " + arguments.problem + " takes whole numbers from 0" +
+                                         most + ", 0 or 1 for two classes: relabel the data");
+}
+
 // Puts shard and problem into the options. 0, or the exit status.
 int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* data,
               gradstream::ClientMainOptions* options) {
@@ -465,7 +495,9 @@ int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatD
     options->shard = bytes;
   }
   options->problem = find_linked(arguments.problem, data);
-  return check_widths(arguments, *data);
+  const int code = check_widths(arguments, *data);
+  return code == gradstream::kExitOk && gradstream::is_float_shard(bytes) ? check_labels(arguments, *options, *data)
+                                                                          : code;
 }
 
 bool is_end_wanted() { return gradstream::end_signal() != 0; }
@@ -532,6 +564,7 @@ int run_client(int argc, char** argv) {
   options.step_delay_ms = arguments.step_delay_ms;
   options.until_finished = arguments.until_finished;
   options.once = arguments.once;
+  options.exits_on_bad_data = true;
   options.feed_watchdog = feed_watchdog;
   options.is_end_wanted = is_end_wanted;
   return gradstream::client_main(options);

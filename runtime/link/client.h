@@ -120,6 +120,14 @@ struct StoredUpload {
   bool use_correction = false;  // of its task
 };
 
+// What the server said of an update that it refused for its range (Ack); limit 0: nothing.
+struct RangeRefusal {
+  float value = 0;
+  float limit = 0;
+  uint32_t fold_scale_log2 = 0;  // 1 + the run's key that would do; 0: none
+  float step_size = 0;           // as well
+};
+
 class Client {
  public:
   // The arena is the client's alone and holds all its memory beyond sizeof(Client). Both must outlive it.
@@ -155,6 +163,11 @@ class Client {
   // Why a session ended or a task was refused last, by the server or by the device, for the console.
   gs_Reason last_reason() const { return last_reason_; }
   Status last_status() const { return last_status_; }
+  // Of the last task that was refused for a sample that its problem never takes; what == nullptr: of none.
+  const SampleFault& sample_fault() const { return sample_fault_; }
+  // The problem that the last task named.
+  const char* problem_name() const { return run_.task.problem; }
+  const RangeRefusal& range_refusal() const { return range_refusal_; }
   bool run_finished() const { return run_finished_; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
   gs_WaitCause last_wait() const { return last_wait_; }
@@ -274,6 +287,7 @@ class Client {
   void take_residual_back();
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
+  Status check_samples();
 
   // Sessions and time.
   void resume(uint64_t now_ms);
@@ -347,7 +361,10 @@ class Client {
   uint64_t task_duration_ms_ = 0;  // of the last task done, scaled to all its steps; 0: unknown
   uint32_t refused_sequence_ = 0;
   gs_Reason last_refusal_ = gs_Reason_REASON_NONE;  // of the device, for TaskRefused
-  uint32_t steps_replayed_ = 0;                     // of the task
+  SampleFault sample_fault_;
+  RangeRefusal range_refusal_;
+  uint32_t samples_checked_ = 0;  // that the run's problem takes; 0: none was looked at
+  uint32_t steps_replayed_ = 0;   // of the task
   bool is_task_begun_ = false;
 
   ClientCounters counters_;

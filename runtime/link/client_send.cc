@@ -131,6 +131,12 @@ ClientAction Client::send_refusal(uint64_t now_ms) {
   message.which_body = gs_DeviceMessage_task_refused_tag;
   message.body.task_refused.task_sequence = refused_sequence_;
   message.body.task_refused.reason = last_refusal_;
+  if (sample_fault_.what != nullptr && refused_sequence_ != 0) {
+    message.body.task_refused.sample = sample_fault_.sample + 1;
+    message.body.task_refused.value = static_cast<float>(sample_fault_.value);
+    message.body.task_refused.least = static_cast<float>(sample_fault_.least);
+    message.body.task_refused.most = static_cast<float>(sample_fault_.most);
+  }
   state_ = ClientState::kSync;  // a Task or Wait answers
   return send(message, Sent::kRefusal, now_ms);
 }

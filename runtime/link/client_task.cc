@@ -102,6 +102,9 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   slot_count_ = 0;
   slot_size_ = 0;
   task_duration_ms_ = 0;
+  samples_checked_ = 0;
+  sample_fault_ = SampleFault{};
+  range_refusal_ = RangeRefusal{};
   welcome_ = welcome;
   const bool is_scalar = welcome.stream == gs_STREAM_KIND_SCALAR;
   if (welcome.stream == gs_STREAM_KIND_NONE ||
@@ -317,6 +320,7 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
 }
 
 Status Client::begin_task(uint64_t now_ms) {
+  GS_TRY(check_samples());
   const Task& task = run_.task;
   const bool is_scalar = has_scalar_stream();
   if (task.local_step_count == 0 || task.local_step_count > kLocalStepCountMax) {
@@ -475,10 +479,32 @@ bool Client::do_data_fit() const {
   return problem == nullptr || problem->ops->check_shape(problem->context, run_.task.shape) == Status::kOk;
 }
 
+// Samples that the problem can never take would fail in whichever step draws them: they are looked for before the
+// first task of a run, and again when their number has changed.
+Status Client::check_samples() {
+  const Problem* problem = find_problem(config_.registry.problems, run_.task.problem);
+  const bool has_check = problem != nullptr && problem->ops->find_fault != nullptr;
+  if (!has_check || problem->ops->check_shape(problem->context, run_.task.shape) != Status::kOk) {
+    return Status::kOk;  // the solver says what is wrong
+  }
+  const uint32_t count = problem->ops->sample_count(problem->context);
+  if (count == samples_checked_) {
+    return Status::kOk;
+  }
+  sample_fault_ = SampleFault{};
+  const Status status = problem->ops->find_fault(problem->context, run_.task.shape, arena_, &sample_fault_);
+  samples_checked_ = status == Status::kOk ? count : 0;
+  return sample_fault_.what != nullptr ? status : Status::kOk;
+}
+
 void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
   if (is_task_begun_) {
     arena_.release(task_mark_);
     is_task_begun_ = false;
+    if (status == Status::kOutOfRange || status == Status::kNotFinite) {
+      samples_checked_ = 0;  // a sample may have changed
+      static_cast<void>(check_samples());
+    }
   }
   ++counters_.tasks_refused;
   last_status_ = status;

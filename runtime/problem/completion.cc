@@ -99,8 +99,14 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   });
 }
 
+Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* out) {
+  const IndexRule rules[] = {{"row", 0, Factors(shape).rows}, {"column", 1, Factors(shape).cols}};
+  return find_sample_fault(source_of(context), rules, arena, out);
+}
+
 }  // namespace
 
-const ProblemOps kCompletionOps = {"completion", source_sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kCompletionOps = {"completion", source_sample_count, check_shape, scratch_size, loss,
+                                   gradient,     find_fault};
 
 }  // namespace gradstream

@@ -102,6 +102,6 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kKpcaOps = {"kpca", source_sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kKpcaOps = {"kpca", source_sample_count, check_shape, scratch_size, loss, gradient, find_value_fault};
 
 }  // namespace gradstream

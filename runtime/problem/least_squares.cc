@@ -56,6 +56,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kLeastSquaresOps = {"least_squares", source_sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kLeastSquaresOps = {"least_squares", source_sample_count, check_shape, scratch_size, loss,
+                                     gradient,        find_value_fault};
 
 }  // namespace gradstream

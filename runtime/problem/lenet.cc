@@ -207,6 +207,12 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   });
 }
 
+Status find_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
+  const NetworkData& data = data_of(context);
+  const IndexRule rules[] = {{"label", kImageSide * kImageSide, data.widths[0]}};
+  return find_sample_fault(data.source, rules, arena, out);
+}
+
 }  // namespace
 
 uint32_t lenet_size(uint16_t class_count) {
@@ -215,6 +221,6 @@ uint32_t lenet_size(uint16_t class_count) {
   return tail == 0 ? 0 : kConvolutionSize + tail;
 }
 
-const ProblemOps kLenetOps = {"lenet", sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kLenetOps = {"lenet", sample_count, check_shape, scratch_size, loss, gradient, find_fault};
 
 }  // namespace gradstream

@@ -72,8 +72,14 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   });
 }
 
+Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* out) {
+  const IndexRule rules[] = {{"label", shape.rows, class_count(shape)}};
+  return find_sample_fault(source_of(context), rules, arena, out);
+}
+
 }  // namespace
 
-const ProblemOps kLogisticOps = {"logistic", source_sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kLogisticOps = {"logistic", source_sample_count, check_shape, scratch_size, loss,
+                                 gradient,   find_fault};
 
 }  // namespace gradstream

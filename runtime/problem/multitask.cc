@@ -183,8 +183,12 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
 }
 
+Status find_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
+  return find_sample_fault(data_of(context).rows, {}, arena, out);
+}
+
 }  // namespace
 
-const ProblemOps kMultitaskOps = {"multitask", sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kMultitaskOps = {"multitask", sample_count, check_shape, scratch_size, loss, gradient, find_fault};
 
 }  // namespace gradstream

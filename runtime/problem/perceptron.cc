@@ -76,6 +76,12 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   });
 }
 
+Status find_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
+  const NetworkData& data = data_of(context);
+  const IndexRule rules[] = {{"label", data.widths[0], data.widths[data.width_count - 1]}};
+  return find_sample_fault(data.source, rules, arena, out);
+}
+
 }  // namespace
 
 uint32_t Layers::activation_count() const {
@@ -161,6 +167,6 @@ uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count) {
   return size <= uint64_t{kDimensionMax} * kDimensionMax ? static_cast<uint32_t>(size) : 0;
 }
 
-const ProblemOps kPerceptronOps = {"perceptron", sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kPerceptronOps = {"perceptron", sample_count, check_shape, scratch_size, loss, gradient, find_fault};
 
 }  // namespace gradstream

@@ -39,6 +39,39 @@ Result<Real> softmax_loss(uint32_t class_count, Real label, Real* scores) {
   return margin + std::log(total);
 }
 
+namespace {
+
+bool is_index(Real value, uint32_t count) {
+  return value >= 0 && value < static_cast<Real>(count) && value == static_cast<Real>(static_cast<uint32_t>(value));
+}
+
+}  // namespace
+
+Status find_sample_fault(const SampleSource& source, std::span<const IndexRule> rules, Arena& arena, SampleFault* out) {
+  ScratchScope scope(arena);
+  const Result<Real*> sample = arena.scratch<Real>(source.dimension);
+  GS_TRY(sample.status());
+  for (uint32_t i = 0; i < source.count; ++i) {
+    GS_TRY(source.read(source.context, i, sample.value()));
+    if (!all_finite(source.dimension, sample.value())) {
+      *out = {i, 0, 0, 0, "value"};
+      return Status::kNotFinite;
+    }
+    for (const IndexRule& rule : rules) {
+      const Real value = sample.value()[rule.column];
+      if (!is_index(value, rule.count)) {
+        *out = {i, value, 0, static_cast<Real>(rule.count - 1), rule.what};
+        return Status::kOutOfRange;
+      }
+    }
+  }
+  return Status::kOk;
+}
+
+Status find_value_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
+  return find_sample_fault(source_of(context), {}, arena, out);
+}
+
 uint32_t source_sample_count(const void* context) { return source_of(context).count; }
 
 }  // namespace gradstream

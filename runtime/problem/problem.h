@@ -35,6 +35,16 @@ struct Batch {
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
 };
 
+// The first sample that a problem can never take, and why. least < most: its value must be a whole number between them;
+// else the value is no number.
+struct SampleFault {
+  uint32_t sample = 0;  // from 0
+  Real value = 0;
+  Real least = 0;
+  Real most = 0;
+  const char* what = nullptr;  // static, what the value is: "label", "row", "value"; null: there is no fault
+};
+
 struct ProblemOps {
   const char* name;  // at most kProblemNameSizeMax characters; a Task names it
   uint32_t (*sample_count)(const void* context);
@@ -47,6 +57,9 @@ struct ProblemOps {
   // Euclidean gradient of that mean into out (shape.size() values, aliases nothing). Null: the problem has none, and
   // only zeroth-order estimators can train it. kNotFinite.
   Status (*gradient)(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena);
+  // Looks at every sample for a value that no point of this shape, which passed check_shape, can ever take. kOk: there
+  // is none; kOutOfRange, kNotFinite: *out says which. Takes no more scratch than loss. Null: nothing is checked.
+  Status (*find_fault)(const void* context, Shape shape, Arena& arena, SampleFault* out) = nullptr;
 };
 
 struct Problem {
@@ -149,6 +162,18 @@ uint32_t lenet_size(uint16_t class_count);
 inline const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
 uint32_t source_sample_count(const void* context);
 
+// Of each sample the value at `column` must be a whole number from 0 to count - 1.
+struct IndexRule {
+  const char* what;  // static
+  uint32_t column;
+  uint32_t count;
+};
+// What find_fault of a problem over a SampleSource does: values that are no numbers, and those that break a rule. Codes
+// as find_fault; those of the source and the arena as well. Takes one sample of scratch.
+Status find_sample_fault(const SampleSource& source, std::span<const IndexRule> rules, Arena& arena, SampleFault* out);
+// The same without rules, for a table whose context is a SampleSource.
+Status find_value_fault(const void* context, Shape shape, Arena& arena, SampleFault* out);
+
 // scores (class_count of them) <- the classes' probabilities; returns -ln p(label). kOutOfRange: a label that is no
 // whole number from 0 to class_count - 1.
 Result<Real> softmax_loss(uint32_t class_count, Real label, Real* scores);
@@ -196,7 +221,8 @@ Status mean_gradient(size_t size, Batch batch, Real* out, Add add, Real factor =
 }
 
 // A problem as a type: the application's own loss, for one. The object is the context and must outlive its use.
-// Optional: Status gradient(Shape, const Real* x, Batch, Real* out) const.
+// Optional: Status gradient(Shape, const Real* x, Batch, Real* out) const; Status find_fault(Shape, SampleFault*)
+// const.
 template <typename P>
 concept ProblemType = requires(const P& problem, Shape shape, const Real* x, Batch batch) {
   { P::kName } -> std::convertible_to<const char*>;
@@ -221,6 +247,13 @@ constexpr ProblemOps make_problem_ops() {
                 }) {
     ops.gradient = [](const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena&) {
       return static_cast<const P*>(context)->gradient(shape, x, batch, out);
+    };
+  }
+  if constexpr (requires(const P& problem, SampleFault* out) {
+                  { problem.find_fault(Shape{}, out) } -> std::same_as<Status>;
+                }) {
+    ops.find_fault = [](const void* context, Shape shape, Arena&, SampleFault* out) {
+      return static_cast<const P*>(context)->find_fault(shape, out);
     };
   }
   return ops;

@@ -176,7 +176,17 @@ Status check(const gs_Ack& m) {
   GS_TRY(known(m.reason, _gs_Reason_MAX));
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(finite(m.staleness_weight));
+  GS_TRY(finite(m.value));
+  GS_TRY(finite(m.limit));
+  GS_TRY(finite(m.step_size));
   return check_window(m.retry);
+}
+
+Status check(const gs_TaskRefused& m) {
+  GS_TRY(known(m.reason, _gs_Reason_MAX));
+  GS_TRY(finite(m.value));
+  GS_TRY(finite(m.least));
+  return finite(m.most);
 }
 
 Status check(const gs_Wait& m) {
@@ -198,7 +208,7 @@ Status check_body(const DeviceMessage& message) {
     case gs_DeviceMessage_update_tangent_tag:
       return check(message.body.update_tangent);
     case gs_DeviceMessage_task_refused_tag:
-      return known(message.body.task_refused.reason, _gs_Reason_MAX);
+      return check(message.body.task_refused);
     case gs_DeviceMessage_pull_tag:
     case gs_DeviceMessage_status_report_tag:
       return Status::kOk;

@@ -109,7 +109,7 @@ void Coordinator::on_message(SessionId session, uint32_t device, const DeviceMes
       state.on_task_refused(session, message.body.task_refused, now_ms);
       return;
     case gs_DeviceMessage_status_report_tag:
-      state.on_report(session, message.body.status_report);
+      state.on_report(session, message.body.status_report, now_ms);
       return;
     default:
       taken = IntakeResult::kBroken;
@@ -173,12 +173,14 @@ void Coordinator::on_storage_recovered(uint64_t now_ms) {
   if (std::exchange(state_->is_storage_failed, false)) {
     state_->log(LogLevel::kInfo, "storage_recovered", Fields().add("durable", state_->durable_sequence));
     state_->judge_open_round(now_ms);
+    state_->review_blocked(now_ms);
   }
 }
 
 void Coordinator::on_device_added(const std::string& name, uint64_t now_ms) {
   state_->ledger.fleet().add(name);
   state_->open_run(now_ms);
+  state_->review_blocked(now_ms);
 }
 
 void Coordinator::on_device_revoked(uint32_t device, uint64_t now_ms) {
@@ -208,6 +210,7 @@ void Coordinator::State::exclude(uint32_t device, gs_Reason reason, uint64_t now
     refuse(excluded.session, reason);
   }
   judge_open_round(now_ms);
+  review_blocked(now_ms);
 }
 
 void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {
@@ -218,6 +221,7 @@ void Coordinator::on_device_restored(uint32_t device, uint64_t now_ms) {
   state.ledger.fleet().restore(device);
   state.log(LogLevel::kInfo, "device_restored", Fields().add("device", state.ledger.fleet().at(device).name));
   state.open_run(now_ms);
+  state.review_blocked(now_ms);
 }
 
 void Coordinator::stop(uint64_t now_ms) {
@@ -320,6 +324,7 @@ RoundProgressView Coordinator::round_progress() const {
   return view;
 }
 
+const StallCause& Coordinator::stall_cause() const { return state_->ledger.stall(); }
 const RoundSummary& Coordinator::last_round() const { return state_->last_round; }
 const std::deque<RoundSummary>& Coordinator::replayed_rounds() const { return state_->replayed_rounds; }
 bool Coordinator::is_storage_failed() const { return state_->is_storage_failed; }

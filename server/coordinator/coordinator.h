@@ -32,6 +32,7 @@
 #include "server/base/fields.h"
 #include "server/base/rate_limit.h"
 #include "server/base/session_id.h"
+#include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/model_average.h"
 #include "server/run/run_parameters.h"
@@ -231,6 +232,8 @@ class Coordinator {
   // Answers in for the open version.
   uint32_t answers_in() const;
   RoundProgressView round_progress() const;
+  // Why the run is stalled where no waiting helps; empty: it is not, or too few devices have answered in time.
+  const StallCause& stall_cause() const;
   // The last round that this coordinator closed; version 0: none since it was made.
   const RoundSummary& last_round() const;
   // The rounds that replay() met, the last kReplayedRoundMax, oldest first: as far as the journal knows them.

@@ -1,7 +1,5 @@
 // Rounds: when a version opens and closes, and the events of the run.
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
@@ -10,15 +8,6 @@
 #include "server/run/trigger.h"
 
 namespace gradstream {
-namespace {
-
-std::string number(double value) {
-  std::array<char, 32> text = {};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 6).ptr;
-  return {text.data(), end};
-}
-
-}  // namespace
 
 void Coordinator::State::open_run(uint64_t now_ms) {
   if (!is_started || ledger.has_version() || ledger.is_over() || ledger.is_paused()) {
@@ -44,6 +33,7 @@ void Coordinator::State::open_run(uint64_t now_ms) {
 void Coordinator::State::begin_time(uint64_t now_ms) {
   opened_ms = now_ms;
   deadline_ms = ledger.is_over() || ledger.is_paused() ? kNever : now_ms + parameters.report_deadline_ms;
+  review_blocked(now_ms);  // what barred a device in the version before may bar it in this one
 }
 
 // Answers that close the open version as it stands, for those who watch: judge_round() decides.
@@ -59,8 +49,13 @@ uint32_t Coordinator::State::wanted_answers() const {
   return is_past ? update_least(parameters, asked) : update_goal(parameters, asked);
 }
 
+// Whether anything about the open version may be decided now.
+bool Coordinator::State::is_decidable() const {
+  return is_started && ledger.has_version() && !ledger.is_over() && !ledger.is_paused() && !is_storage_failed;
+}
+
 void Coordinator::State::judge_open_round(uint64_t now_ms) {
-  if (!is_started || !ledger.has_version() || ledger.is_over() || ledger.is_paused() || is_storage_failed) {
+  if (!is_decidable()) {
     return;
   }
   RoundProgress progress;
@@ -86,6 +81,7 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
     case RoundDecision::kStall:
       deadline_ms = kNever;
       run_event(RunEvent::kStalled, now_ms);
+      review_blocked(now_ms);  // devices that wait for their image or data are a better reason than the time
       return;
   }
 }
@@ -153,7 +149,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
             .add("version", record.version)
             .add("rule", name_of(parameters.late_delay_rule))
             .add("by", name_of(parameters.delay_switch_by))
-            .add("mean", number(static_cast<double>(ledger.delay_switch().mean)))
+            .add("mean", number_text(static_cast<double>(ledger.delay_switch().mean)))
             .add("samples", ledger.delay_switch().sample_count));
   }
   last_round = summary_of(record, trigger, tally, extension_count);
@@ -172,8 +168,8 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("late", tally.late_count)
           .add("partial", tally.partial_count)
           .add("missing", missing)
-          .add("loss_before", number(last_round.loss_before))
-          .add("loss_after", number(last_round.loss_after))
+          .add("loss_before", number_text(last_round.loss_before))
+          .add("loss_after", number_text(last_round.loss_after))
           .add("upload_bytes", last_round.upload_bytes)
           .add("record_bytes", record.payload.size()));
   persist(std::move(record), now_ms);
@@ -202,7 +198,7 @@ void Coordinator::State::recall(const JournalRecord& record, const RoundTally& t
   }
 }
 
-void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
+void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallCause& cause) {
   const char* name = event == RunEvent::kExtended   ? "round_extended"
                      : event == RunEvent::kStalled  ? "run_stalled"
                      : event == RunEvent::kFinished ? "run_finished"
@@ -217,10 +213,16 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms) {
         .add("wanted", update_least(parameters, ledger.fleet().asked_count()))
         .add("missing", ledger.fleet().missing(ledger.version()));
   }
+  if (event == RunEvent::kStalled) {
+    line.add("cause", cause.empty() ? "too_few_answers" : cause.cause)
+        .add("text", cause.empty() ? "too few devices have answered in time" : cause.text)
+        .add("remedy", cause.empty() ? "look at the devices in missing: they are off, far or slow" : cause.remedy);
+  }
   JournalRecord record;
   record.kind = RecordKind::kRunState;
   record.version = ledger.has_version() ? ledger.version() : 0;
   record.detail = static_cast<uint32_t>(event);
+  record.payload = encode_stall(cause);
   run_state_sequence = decide(std::move(record), now_ms);
   log(is_late ? LogLevel::kWarn : LogLevel::kInfo, name, line);
 }

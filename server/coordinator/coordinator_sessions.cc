@@ -10,10 +10,6 @@
 namespace gradstream {
 namespace {
 
-// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
-// the same way would fail for ever.
-constexpr uint32_t kRefusedTasksMax = 3;
-
 // Lines of the log about refusals of one device. Reason: more of them say no more, and a device may not fill the disk.
 constexpr RateLimit kRefusalLines = {1, 16};
 constexpr RateLimit kRateLines = {1, 1};
@@ -82,6 +78,22 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   }
   Fields fields;
   fields.add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason));
+  const Complaint& complaint = device.complaint;
+  const bool has_complaint = complaint.task_sequence == task_sequence && task_sequence != 0;
+  if (has_complaint && complaint.sample > 0) {
+    fields.add("sample", uint64_t{complaint.sample - 1});
+  }
+  if (has_complaint && complaint.has_value()) {
+    fields.add("value", number_text(static_cast<double>(complaint.value)))
+        .add("least", number_text(static_cast<double>(complaint.least)))
+        .add("most", number_text(static_cast<double>(complaint.most)));
+  }
+  if (has_complaint && complaint.fold_scale_log2 > 0) {
+    fields.add("fold_scale_log2", uint64_t{complaint.fold_scale_log2 - 1});
+  }
+  if (has_complaint && complaint.step_size > 0) {
+    fields.add("step_size", number_text(static_cast<double>(complaint.step_size)));
+  }
   if (device.lines_dropped > 0) {
     fields.add("more_since_the_last", std::exchange(device.lines_dropped, 0));
   }
@@ -119,14 +131,21 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   session.has_hello = true;
   device.session = id;
   const std::string lacks = lacking(parameters, hello.capabilities);
-  device.is_capable = lacks.empty();
+  const uint32_t image = image_crc32c(hello);
+  const bool is_new_image = device.is_heard && image != device.image_crc32c;
+  const bool was_capable = device.is_capable;
+  const bool is_told = device.is_heard && lacks == device.lacks;  // the log has it
+  device.is_heard = true;
+  device.image_crc32c = image;
+  device.lacks = lacks;
+  device.is_capable = lacks.empty() && !device.has_refused_for_good;
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
   device.firmware_version = hello.firmware_version;
   device.board = hello.board;
   device.arena_size = hello.capabilities.arena_size;
   device.reset_cause = hello.reset_cause;
-  if (!device.is_capable) {
+  if (!lacks.empty() && !is_told) {
     log(LogLevel::kWarn, "device_not_capable",
         Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
   }
@@ -134,6 +153,14 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
     abandon(index, now_ms);
   }
   send_welcome(id, index, is_lost, now_ms);
+  if (is_new_image) {
+    forgive(index, now_ms);
+  }
+  if (was_capable && !device.is_capable) {
+    note_blocked(now_ms);
+  } else if (!ledger.stall().empty()) {
+    review_blocked(now_ms);  // it may be what the run waits for
+  }
 }
 
 // The device's open task will never be answered.
@@ -311,14 +338,14 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
          run_state_sequence);
   } else if (ledger.is_paused()) {
     wait(id, gs_WaitCause_WAIT_CAUSE_PAUSED, idle_window(), run_state_sequence);
-  } else if (!device.is_capable) {
+  } else if (!device.is_capable && !may_try_again(device, now_ms)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE, refused_window(), version_sequence);
   } else if (device.answered_version == version) {
     wait(id, is_stalled ? gs_WaitCause_WAIT_CAUSE_STALLED : gs_WaitCause_WAIT_CAUSE_ANSWERED,
          window(is_stalled ? kRefusedWindowFactor : 1), std::max(run_state_sequence, device.judged.record_sequence));
   } else if (!ledger.fleet().is_asked(index)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), version_sequence);
-  } else if (device.refused_version == version && device.refused_count >= kRefusedTasksMax) {
+  } else if (is_task_barred(device, now_ms)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else if (device.is_task_open && device.task_version == version && pull.has_model) {
     send_task(id, index);
@@ -415,25 +442,35 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   DeviceRow& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
   count_refusal(refused.reason);
+  device.complaint = {refused.task_sequence, refused.sample, refused.value, refused.least, refused.most, 0, 0};
   log_refusal("task_refused", index, refused.task_sequence, refused.reason, now_ms);
   const bool is_open = ledger.fleet().sequence_state(index, refused.task_sequence) == SequenceState::kOpen;
   if (is_open && !is_storage_failed) {
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
   }
-  // Another task of the run would be refused for the same reason; a new image or new data begin with a Hello.
+  // Another task of the run would be refused for the same reason until the device has another image or other data.
   if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-      refused.reason == gs_Reason_REASON_WRONG_SHAPE) {
+      refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0) {
+    device.has_refused_for_good = true;
+    device.refusal_for_good = refused.reason;
+    device.refused_ms = now_ms;
     device.is_capable = false;
   }
   wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
        device.is_capable ? window(kRefusedWindowFactor) : refused_window(), device.judged.record_sequence);
+  note_blocked(now_ms);
 }
 
 // The last one is kept; the first one of a session is logged.
-void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report) {
+void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms) {
   Session& session = sessions.at(id);
   DeviceRow& device = ledger.fleet().at(session.device);
+  // A device counts its sessions since it started: it may have come back with other data.
+  const bool is_restarted = report.sessions == 1 || report.sessions < device.report.sessions;
   device.report = report;
+  if (is_restarted && !session.has_report) {
+    forgive(session.device, now_ms);
+  }
   if (std::exchange(session.has_report, true)) {
     return;
   }

@@ -4,6 +4,7 @@
 //   coordinator_sessions.cc  Hello, Pull, tasks and their refusals, reports
 //   coordinator_uploads.cc   what an upload is worth, and its Ack
 //   coordinator_rounds.cc    when a version opens, closes, is extended or stalls
+//   coordinator_stall.cc     which devices can give nothing as they are, and what that means for the open version
 //   coordinator_output.cc    actions, and what is held back until its record is durable
 #ifndef GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_
 #define GRADSTREAM_SERVER_COORDINATOR_COORDINATOR_STATE_H_
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "server/base/fields.h"
+#include "server/coordinator/complaint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/intake.h"
 #include "server/coordinator/ledger.h"
@@ -76,6 +78,10 @@ struct Coordinator::State {
   bool is_started = false;
   bool is_storage_failed = false;
   bool folds_duplicates = false;
+  bool has_blocked = false;       // some device may be blocked: review_blocked() has to look
+  uint32_t stalled_by = 0;        // devices that the recorded cause counts; 0: another process recorded it
+  uint32_t blocked_at_look = 0;   // devices that were blocked when review_blocked() last looked
+  uint32_t noted_since_look = 0;  // calls of note_blocked() since
   CoordinatorLimits limits;
   RateMeter rate_log;
 
@@ -104,8 +110,19 @@ struct Coordinator::State {
   void recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count);
   bool is_version_full() const;
   void count_notes(uint32_t version, const DelayNotes& notes);
-  void run_event(RunEvent event, uint64_t now_ms);
+  void run_event(RunEvent event, uint64_t now_ms, const StallCause& cause = {});
   uint32_t wanted_answers() const;
+
+  // ---- What can never work ----
+  bool is_blocked(uint32_t device) const;
+  bool may_try_again(const DeviceRow& device, uint64_t now_ms) const;
+  bool is_task_barred(const DeviceRow& device, uint64_t now_ms) const;
+  void note_blocked(uint64_t now_ms);
+  void forgive(uint32_t device, uint64_t now_ms);
+  void review_blocked(uint64_t now_ms);
+  BlockedGroup largest_group() const;
+  bool is_decidable() const;
+  Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input) const;
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
 
   // ---- In ----
@@ -137,7 +154,7 @@ struct Coordinator::State {
   void send_judged_ack(SessionId id, uint32_t device, uint32_t task_sequence, bool is_duplicate);
   void fold_duplicate(uint32_t device, const Upload& upload, uint64_t now_ms);
   void on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms);
-  void on_report(SessionId id, const gs_StatusReport& report);
+  void on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms);
   void drop_session(SessionId id);
   bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
   void log_refusal(const char* event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);

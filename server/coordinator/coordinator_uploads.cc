@@ -99,10 +99,17 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
   if (fault == gs_Reason_REASON_NONE) {
     accept_upload(index, upload, input, now_ms);
   } else {
+    DeviceRow& device = ledger.fleet().at(index);
+    device.complaint = fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
     refuse_upload(index, upload, fault, now_ms);
   }
   send_judged_ack(id, index, upload.task_sequence, false);
   judge_open_round(now_ms);
+  if (fault != gs_Reason_REASON_NONE) {
+    note_blocked(now_ms);
+  } else if (!ledger.stall().empty()) {
+    review_blocked(now_ms);
+  }
 }
 
 // Rules that step by one update take one into a version. While the run is paused no version closes, and what comes then
@@ -233,7 +240,9 @@ void Coordinator::State::count_refusal(gs_Reason reason) {
 // The verdict of a task that ends without an update, by whichever end.
 void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                           uint32_t step_time_us, uint64_t now_ms) {
-  const DeviceRow& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
+  device.is_forgiven = false;
+  device.refused_ms = now_ms;
   JournalRecord record;
   record.kind = RecordKind::kVerdict;
   record.device = index;
@@ -273,6 +282,13 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t 
   ack.staleness_weight = judged.staleness_weight;
   ack.has_retry = true;
   ack.retry = window(is_refused ? kRefusedWindowFactor : 1);
+  const Complaint& complaint = ledger.fleet().at(index).complaint;
+  if (is_refused && complaint.has_value() && complaint.task_sequence == task_sequence) {
+    ack.value = complaint.value;
+    ack.limit = complaint.most;
+    ack.fold_scale_log2 = complaint.fold_scale_log2;
+    ack.step_size = complaint.step_size;
+  }
   respond(id, message, judged.record_sequence);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/crc32c.h"
 #include "server/run/names.h"
 
 namespace gradstream {
@@ -178,6 +179,19 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
   return list;
+}
+
+uint32_t image_crc32c(const gs_Hello& hello) {
+  const gs_Capabilities& has = hello.capabilities;
+  std::string text = std::string(hello.firmware_version) + "\n" + hello.board;
+  for (const uint32_t word :
+       {has.manifolds, has.solvers, has.estimators, has.encodings, has.arena_size, has.features}) {
+    text += "\n" + std::to_string(word);
+  }
+  for (pb_size_t i = 0; i < has.problems_count; ++i) {
+    text += std::string("\n") + has.problems[i];
+  }
+  return crc32c(0, reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
 }  // namespace gradstream

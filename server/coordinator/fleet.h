@@ -33,6 +33,18 @@ struct JudgedTask {
   friend bool operator==(const JudgedTask&, const JudgedTask&) = default;
 };
 
+// What was wrong with the numbers of a refused task or update, and what would do; what one end has told the other.
+struct Complaint {
+  uint32_t task_sequence = 0;  // 0: there is none
+  uint32_t sample = 0;         // 1 + number of the device's sample that the problem never takes; 0: of an update
+  float value = 0;             // takes part if least < most
+  float least = 0;
+  float most = 0;
+  uint32_t fold_scale_log2 = 0;  // 1 + a value of the key that would do; 0: none
+  float step_size = 0;           // as well
+  bool has_value() const { return least < most; }
+};
+
 struct DeviceRow {
   std::string name;
   bool is_revoked = false;                              // or disabled, or pending: takes no part
@@ -64,6 +76,14 @@ struct DeviceRow {
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none
   bool is_capable = true;
+  bool is_heard = false;              // it has said Hello
+  bool has_refused_for_good = false;  // with the image and the data that it has
+  gs_Reason refusal_for_good = gs_Reason_REASON_NONE;
+  bool is_forgiven = false;   // it began anew since its last refusal, and may answer now
+  uint64_t refused_ms = 0;    // its last refusal; 0: none
+  uint32_t image_crc32c = 0;  // over what its Hello says of the image
+  std::string lacks;          // of its image for the run, as lacking() has it
+  Complaint complaint;        // of its last refusal
   bool is_told_slow = false;  // the log has it
   RateMeter messages;
   uint32_t content_task = 0;      // of its last whole upload ...
@@ -146,6 +166,9 @@ class Fleet : public Enrolment {
 // What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as
 // "manifold:sphere,problem:kpca"; empty: nothing.
 std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities);
+
+// A checksum over all that a Hello says of the device's image; another one: the device has another image.
+uint32_t image_crc32c(const gs_Hello& hello);
 
 }  // namespace gradstream
 

@@ -214,6 +214,7 @@ Status Ledger::apply_run_event(const JournalRecord& record) {
   if (is_over() || !may_follow) {
     return Status::kDataCorrupt;
   }
+  stall_ = event == RunEvent::kStalled ? decode_stall(record.payload) : StallCause();
   switch (event) {
     case RunEvent::kExtended:
       ++extension_count_;
@@ -256,6 +257,7 @@ Status Ledger::begin_version(const VersionRecord& record) {
   const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
   extension_count_ = 0;
+  stall_ = StallCause();
   run_state_ = gs_RunState_RUN_STATE_ACTIVE;
   return status;
 }
@@ -441,6 +443,9 @@ std::string Ledger::state_text() const {
   }
   text += " on_time=" + std::to_string(tally_.on_time_count) + " late=" + std::to_string(tally_.late_count) +
           " partial=" + std::to_string(tally_.partial_count) + "\n";
+  if (!stall_.empty()) {
+    text += "stall=" + stall_.cause + " text=" + stall_.text + " remedy=" + stall_.remedy + "\n";
+  }
   if (has_anchor_) {
     text += "anchor local_step=" + std::to_string(local_step_) + " curvature=" + std::to_string(curvature_) + "\n";
   }

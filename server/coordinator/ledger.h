@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/stall.h"
 #include "server/journal/store.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/model_average.h"
@@ -108,6 +109,8 @@ class Ledger {
   bool is_anchor_phase() const { return parameters_.phase_count() > 1 && !has_anchor_; }
   uint64_t last_sequence() const { return last_sequence_; }
   uint32_t extension_count() const { return extension_count_; }
+  // Of a run that is stalled, as its last record says; empty where no cause was known.
+  const StallCause& stall() const { return stall_; }
   // The switch as of the open version, where the run switches its delay rule by a statistic.
   const DelaySwitch& delay_switch() const { return delay_switch_; }
   const RoundTally& tally() const { return tally_; }
@@ -166,6 +169,7 @@ class Ledger {
   DelaySwitch delay_switch_;
   gs_RunState run_state_ = gs_RunState_RUN_STATE_ACTIVE;
   uint32_t extension_count_ = 0;
+  StallCause stall_;
   RoundTally tally_;
   uint64_t last_sequence_ = 0;
   // The last records, as many as may still be sent as a Log.

@@ -31,7 +31,8 @@ enum class RecordKind : uint8_t {
                     // The payload is that of server/rules/record.h: the blocks sent to replicas (scalar runs) or the
                     // model itself (tangent runs, version 0). Where the run chooses cohorts it also names the devices
                     // asked.
-  kRunState = 5,    // extended, stalled, finished, stopped, ...: RunEvent in detail, the open version in `version`
+  kRunState = 5,    // extended, stalled, finished, stopped, ...: RunEvent in detail, the open version in `version`.
+                    // The payload of a stall is its cause (server/coordinator/stall.h); older releases wrote none.
 };
 
 // What a kRunState record says. A stalled run is active again with its next version, a paused one with kResumed.

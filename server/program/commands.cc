@@ -15,6 +15,7 @@
 
 #include "host/log_file.h"
 #include "server/coordinator/fleet.h"
+#include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
 #include "server/program/model_import.h"
 #include "server/program/run_export.h"
@@ -539,12 +540,14 @@ struct RoundView {
   RunEvent event = RunEvent::kNone;
   std::set<uint32_t> answered;
   std::vector<uint8_t> opened_by;  // the record that led to the version: who is asked in it
+  StallCause stall;                // as the last stall's record says
 
   void take(const JournalRecord& record) {
     if (record.kind == RecordKind::kVersion) {
-      *this = {true, record.version, record.digest, RunEvent::kNone, {}, record.payload};
+      *this = {true, record.version, record.digest, RunEvent::kNone, {}, record.payload, {}};
     } else if (record.kind == RecordKind::kRunState) {
       event = static_cast<RunEvent>(record.detail);
+      stall = event == RunEvent::kStalled ? decode_stall(record.payload) : StallCause();
     } else if (record.kind == RecordKind::kUpdate && record.verdict == gs_Verdict_VERDICT_FOLDED) {
       answered.insert(record.device);
     }
@@ -595,13 +598,18 @@ void print_round(const CommonOptions& options, const RunRow& run, const RoundVie
     OutputLine().add("round", uint64_t{round.version}).add("state", stored_run_state_text(run.state)).print(options);
     return;
   }
-  OutputLine()
-      .add("round", uint64_t{round.version})
+  OutputLine line;
+  line.add("round", uint64_t{round.version})
       .add("state", round.state())
       .add("answers", uint64_t{round.answered.size()})
       .add("wanted", uint64_t{wanted})
-      .add_list("missing", fleet.missing(round.version), fleet.missing_names(round.version))
-      .print(options);
+      .add_list("missing", fleet.missing(round.version), fleet.missing_names(round.version));
+  if (!round.stall.empty()) {
+    line.add_quoted("cause", round.stall.cause)
+        .add_quoted("text", round.stall.text)
+        .add_quoted("remedy", round.stall.remedy);
+  }
+  line.print(options);
 }
 
 }  // namespace

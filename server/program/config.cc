@@ -104,24 +104,6 @@ requires std::is_enum_v<Enum> std::string text_of(Enum value) { return quoted(na
 
 // ---- Errors --------------------------------------------------------------------------------------------------------
 
-// Edits from one word to the other.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) {
-    row[j] = j;
-  }
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 // A key of an earlier release, and what takes its place; other keys are nearer to it by spelling.
 struct FormerKey {
   std::string_view name;
@@ -520,13 +502,6 @@ std::string load_others(const ConfigSources& sources, std::string errors, const 
 }
 
 }  // namespace
-
-std::string nearest_of(std::string_view word, const std::vector<std::string>& known) {
-  const auto nearer = [&](const std::string& a, const std::string& b) {
-    return edit_distance(word, a) < edit_distance(word, b);
-  };
-  return *std::min_element(known.begin(), known.end(), nearer);
-}
 
 std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
   std::string errors = read_file(sources.path, out, origins);

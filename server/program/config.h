@@ -140,8 +140,6 @@ std::string load_config_text(const std::string& text, const ConfigSources& sourc
 std::vector<std::string> config_keys();
 // The value of one of them, as config_text() shows it.
 std::string value_text(const Config& config, const std::string& key);
-// The known word that takes the fewest edits to become `word`. There is at least one known word.
-std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
 
 // The path from the root, for lines that are read in another folder than the one that a relative path counts from.
 std::string absolute_path(const std::string& path);

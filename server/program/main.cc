@@ -15,6 +15,7 @@
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 #include "server/program/doctor.h"
+#include "server/run/names.h"
 
 namespace gradstream {
 

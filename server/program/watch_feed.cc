@@ -40,6 +40,7 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
   snapshot->run = run_;
   snapshot->run_name = run_name_;
   snapshot->run_state = coordinator_.run_state();
+  snapshot->stall = coordinator_.stall_cause();
   const Replica& model = coordinator_.model();
   snapshot->has_version = model.has_model();
   if (model.has_model()) {

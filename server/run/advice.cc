@@ -3,6 +3,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
+
+#include "server/run/names.h"
 
 namespace gradstream {
 namespace {
@@ -165,6 +168,9 @@ void advise_staleness(const RunParameters& p, std::vector<std::string>* out) {
 
 std::vector<std::string> advice(const RunParameters& parameters) {
   std::vector<std::string> lines;
+  if (std::string hint = builtin_problem_hint(parameters.problem); !hint.empty()) {
+    lines.push_back("problem = " + parameters.problem + ": " + std::move(hint));
+  }
   advise_staleness(parameters, &lines);
   if (!(parameters.smoothness > 0)) {
     return lines;

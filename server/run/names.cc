@@ -1,6 +1,36 @@
 #include "server/run/names.h"
 
+#include <algorithm>
+
 namespace gradstream {
+namespace {
+
+// Those of runtime/problem/problem.h, which the server does not link.
+const std::vector<std::string>& builtin_problems() {
+  static const std::vector<std::string> names = {"kpca",          "brockett", "spd_mean",   "multitask",  "hyperbolic",
+                                                 "least_squares", "logistic", "completion", "perceptron", "lenet"};
+  return names;
+}
+
+// Edits from one word to the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
 
 std::string variants_of(ManifoldId id) {
   std::string text;
@@ -11,6 +41,22 @@ std::string variants_of(ManifoldId id) {
     }
   }
   return text;
+}
+
+std::string nearest_of(std::string_view word, const std::vector<std::string>& known) {
+  const auto nearer = [&](const std::string& a, const std::string& b) {
+    return edit_distance(word, a) < edit_distance(word, b);
+  };
+  return *std::min_element(known.begin(), known.end(), nearer);
+}
+
+std::string builtin_problem_hint(const std::string& name) {
+  const std::vector<std::string>& known = builtin_problems();
+  if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) {
+    return "";
+  }
+  return "no built-in problem has the name " + name + ", the nearest one is " + nearest_of(name, known) +
+         ": the devices must bring it";
 }
 
 }  // namespace gradstream

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/run/run_parameters.h"
 
@@ -175,6 +176,13 @@ constexpr Enum parse_name(std::string_view text, Enum none) {
 
 // The retractions and transports of a manifold for a sentence: "polar with projection, qr with projection, ...".
 std::string variants_of(ManifoldId id);
+
+// The known word that takes the fewest edits to become `word`. There is at least one known word.
+std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
+
+// Of a name that no problem of the library has: that, and the nearest name that one has; else empty. Devices may bring
+// a problem of their own, of which the server knows the name alone.
+std::string builtin_problem_hint(const std::string& name);
 
 }  // namespace gradstream
 

@@ -271,6 +271,10 @@ std::string run_json(const WatchSnapshot& s) {
       .add("number", s.run)
       .add("name", s.run_name)
       .word("state", run_state_text(s.run_state))
+      .raw("stall",
+           s.stall.empty()
+               ? "null"
+               : Object().add("cause", s.stall.cause).add("text", s.stall.text).add("remedy", s.stall.remedy).text())
       .add("has_version", s.has_version)
       .add("version", s.version)
       .add("digest", hex(s.digest))
@@ -325,7 +329,11 @@ std::string not_ready_cause(const WatchSnapshot& snapshot) {
   if (snapshot.is_draining) {
     return "draining";
   }
-  return snapshot.is_storage_failed ? "the database cannot be written; the log's store_failed names the cause" : "";
+  if (snapshot.is_storage_failed) {
+    return "the database cannot be written; the log's store_failed names the cause";
+  }
+  const StallCause& stall = snapshot.stall;
+  return stall.empty() ? "" : "the run is stalled, cause=" + stall.cause + ": " + stall.text + "; " + stall.remedy;
 }
 
 }  // namespace

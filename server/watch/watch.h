@@ -41,6 +41,7 @@ struct WatchSnapshot {
   uint32_t run = 0;
   std::string run_name;
   gs_RunState run_state = gs_RunState_RUN_STATE_NONE;
+  StallCause stall;  // why no waiting helps the run; empty: it does
   bool has_version = false;
   uint32_t version = 0;
   uint64_t digest = 0;
@@ -130,8 +131,9 @@ std::string devices_json(const WatchSnapshot& snapshot);
 //   new      it has not sent an update yet
 const char* device_standing(const DeviceStatus& device, const WatchSnapshot& snapshot);
 
-// /metrics, /healthz (the coordinator lives), /readyz (it takes devices and can store), /status (with ?after=VERSION),
-// /status/devices; 404 otherwise. snapshot may be null; now_steady_ms: of the same clock as taken_steady_ms.
+// /metrics, /healthz (the coordinator lives), /readyz (devices get work, and it can store), /status (with
+// ?after=VERSION), /status/devices; 404 otherwise. snapshot may be null; now_steady_ms: of the same clock as
+// taken_steady_ms.
 HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snapshot, const HttpCounters& http,
                             uint64_t now_steady_ms);
 

@@ -2,11 +2,13 @@
 #include "firmware/device.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "firmware/line.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_world.h"
 
@@ -191,6 +193,42 @@ TEST_P(DeviceLink, AnImageThatLacksSomethingSaysSoOnce) {
             1);
 }
 
+TEST_P(DeviceLink, ARefusedUpdateIsLoggedWithValueLimitAndKeys) {
+  Bench bench(GetParam());
+  bench.world.server.verdicts = {gs_VERDICT_REFUSED};
+  bench.world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_ack_tag && message.body.ack.verdict == gs_VERDICT_REFUSED) {
+      message.body.ack.reason = gs_REASON_OUT_OF_RANGE;
+      message.body.ack.value = 682391;
+      message.body.ack.limit = 128;
+      message.body.ack.fold_scale_log2 = 8 + 1;
+      message.body.ack.step_size = 4.5e-8F;
+    }
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().counters().updates_refused == 1; })) << lines();
+  ASSERT_TRUE(bench.run_until([&] { return bench.world.has_line("event=refused"); }));
+  EXPECT_TRUE(
+      bench.world.has_line("event=refused reason=out_of_range version=0 value=682400 limit=128 "
+                           "remedy=\"begin a run with fold_scale_log2 = 8 and step_size = 4.5e-8\""))
+      << lines();
+}
+
+TEST_P(DeviceLink, ABadSampleIsLoggedByNumberAndIsNoLackOfTheImage) {
+  Bench bench(GetParam());
+  bench.parts.samples.values[0] = std::numeric_limits<Real>::quiet_NaN();
+  bench.world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_wait_tag) {
+      message.body.wait.cause = gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+    }
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.world.server.refusals.size() == 2; })) << lines();
+  EXPECT_TRUE(
+      bench.world.has_line("event=bad_sample reason=not_finite version=0 sample=0 "
+                           "text=\"sample 0 is no number\""))
+      << lines();
+  EXPECT_FALSE(bench.world.has_line("event=not_capable"));
+}
+
 TEST_P(DeviceLink, StorageThatFailsIsNamedAtItsFirstFailureAndItsRecovery) {
   Bench bench(GetParam());
   bench.parts.config.has_storage = true;  // of which the port has none yet
@@ -289,6 +327,25 @@ TEST(Device, NoiseBeforeTheHandshakeIsDiscarded) {
   }
   ASSERT_TRUE(bench.run_to_end());
   EXPECT_EQ(bench.device->counters().link_faults, 0u);
+}
+
+TEST(ConsoleLine, RealNumbersHaveFourDigits) {
+  const auto text = [](float value) { return std::string(ConsoleLine("x").text(" ").real(value).c_str() + 8); };
+  EXPECT_EQ(text(0), "0");
+  EXPECT_EQ(text(1), "1");
+  EXPECT_EQ(text(-1), "-1");
+  EXPECT_EQ(text(0.25F), "0.25");
+  EXPECT_EQ(text(128), "128");
+  EXPECT_EQ(text(127345), "127300");
+  EXPECT_EQ(text(99999.5F), "100000");
+  EXPECT_EQ(text(0.00123456F), "0.001235");
+  EXPECT_EQ(text(0.999999F), "1");
+  EXPECT_EQ(text(7.7e-7F), "7.7e-7");
+  EXPECT_EQ(text(1.5e9F), "1.5e9");
+  EXPECT_EQ(text(-3e-38F), "-3e-38");
+  EXPECT_EQ(text(std::numeric_limits<float>::max()), "3.403e38");
+  EXPECT_EQ(text(std::numeric_limits<float>::denorm_min()).substr(0, 2), "1.");
+  EXPECT_EQ(text(std::numeric_limits<float>::infinity()), "not_a_number");
 }
 
 }  // namespace

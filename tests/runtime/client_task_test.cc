@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -345,6 +347,63 @@ TEST(ClientTask, AStepThatFailsOnItsDataIsReported) {
   device.samples.read_status = Status::kOk;
   ASSERT_TRUE(link.run_to_end());
   EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+}
+
+// Labels 1 and 2 where 0 and 1 are meant; the device would meet them in some steps and not in others.
+TEST(ClientTask, ALabelThatTheProblemNeverTakesIsNamedBeforeTheFirstStep) {
+  FakeDevice device(9);
+  for (uint32_t i = 0; i < 10; ++i) {
+    device.samples.values[i * 9 + 8] = i == 7 ? 2 : 1;
+  }
+  device.problems[0].ops = &kLogisticOps;
+  FakeServer server{FakeRun{}};  // of two columns: two classes
+  server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag) {
+      std::strcpy(message.body.task.problem, "logistic");
+    }
+  };
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return server.refusals.size() == 1; }));
+  const gs_TaskRefused& refused = server.refusals[0];
+  EXPECT_EQ(refused.reason, gs_REASON_OUT_OF_RANGE);
+  EXPECT_EQ(refused.sample, 7U + 1);
+  EXPECT_EQ(std::vector<float>({refused.value, refused.least, refused.most}), std::vector<float>({2, 0, 1}));
+  EXPECT_EQ(link.client().counters().local_steps, 0U);
+  EXPECT_STREQ(link.client().sample_fault().what, "label");
+  device.samples.values[7 * 9 + 8] = 0;
+  ASSERT_TRUE(link.run_to_end()) << "mended data train";
+  EXPECT_EQ(link.client().sample_fault().what, nullptr);
+}
+
+TEST(ClientTask, ASampleThatBecomesNoNumberIsNamed) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return device.steps.size() == 1; }));
+  device.samples.values[3 * 8 + 1] = std::numeric_limits<Real>::quiet_NaN();
+  ASSERT_TRUE(link.run_until([&] { return server.refusals.size() == 1; }));
+  EXPECT_EQ(server.refusals[0].reason, gs_REASON_NOT_FINITE);
+  EXPECT_EQ(server.refusals[0].sample, 3U + 1);
+  EXPECT_EQ(server.refusals[0].most, 0);
+}
+
+TEST(ClientTask, WhatTheAckSaysOfARangeIsKept) {
+  FakeDevice device;
+  FakeServer server{FakeRun{}};
+  server.verdicts = {gs_VERDICT_REFUSED};
+  server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_ack_tag && message.body.ack.verdict == gs_VERDICT_REFUSED) {
+      message.body.ack.reason = gs_REASON_OUT_OF_RANGE;
+      message.body.ack.value = 640;
+      message.body.ack.limit = 128;
+      message.body.ack.fold_scale_log2 = 18;
+    }
+  };
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.client().counters().updates_refused == 1; }));
+  EXPECT_EQ(link.client().range_refusal().value, 640);
+  EXPECT_EQ(link.client().range_refusal().limit, 128);
+  EXPECT_EQ(link.client().range_refusal().fold_scale_log2, 18U);
 }
 
 // ---- Another run ----

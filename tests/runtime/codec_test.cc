@@ -130,7 +130,7 @@ DeviceMessage make_update_tangent() {
 DeviceMessage make_task_refused() {
   DeviceMessage m = {};
   m.which_body = gs_DeviceMessage_task_refused_tag;
-  m.body.task_refused = {14, gs_REASON_TASK_UNIMPLEMENTED};
+  m.body.task_refused = {14, gs_REASON_TASK_UNIMPLEMENTED, 0, 0, 0, 0};
   return m;
 }
 
@@ -252,6 +252,28 @@ ServerMessage make_welcome_with_parts() {
   return m;
 }
 
+DeviceMessage make_task_refused_for_a_sample() {
+  DeviceMessage m = make_task_refused();
+  m.body.task_refused = {14, gs_REASON_OUT_OF_RANGE, 18, 2, -1, 1};
+  return m;
+}
+
+ServerMessage make_ack_of_a_range() {
+  ServerMessage m{};
+  m.which_body = gs_ServerMessage_ack_tag;
+  gs_Ack& ack = m.body.ack;
+  ack.task_sequence = 15;
+  ack.verdict = gs_VERDICT_REFUSED;
+  ack.reason = gs_REASON_OUT_OF_RANGE;
+  ack.has_retry = true;
+  ack.retry = {800, 4000};
+  ack.value = 682391;
+  ack.limit = 128;
+  ack.fold_scale_log2 = 9;
+  ack.step_size = 4.5e-8F;
+  return m;
+}
+
 ServerMessage make_ack() {
   ServerMessage m = {};
   m.which_body = gs_ServerMessage_ack_tag;
@@ -314,6 +336,8 @@ TEST(Codec, GoldenPacketsOfVersion1) {
   expect_golden("v1_log_chunk", make_log_chunk());
   expect_golden("v1_snapshot_chunk", make_snapshot_chunk());
   expect_golden("v1_ack", make_ack());
+  expect_golden("v1_ack_range", make_ack_of_a_range());
+  expect_golden("v1_task_refused_sample", make_task_refused_for_a_sample());
   expect_golden("v1_wait", make_wait());
   expect_golden("v1_refuse", make_refuse());
   expect_golden("v1_drain", make_drain());
@@ -496,6 +520,12 @@ TEST(Codec, ServerMessagesOutOfBounds) {
   EXPECT_REFUSED(make_snapshot_chunk, kDataCorrupt, body.snapshot_chunk.values.size = 0);
   EXPECT_REFUSED(make_ack, kDataCorrupt, body.ack.task_sequence = 0);
   EXPECT_REFUSED(make_ack, kNotFinite, body.ack.staleness_weight = NAN);
+  EXPECT_REFUSED(make_ack, kNotFinite, body.ack.value = INFINITY);
+  EXPECT_REFUSED(make_ack, kNotFinite, body.ack.limit = NAN);
+  EXPECT_REFUSED(make_ack, kNotFinite, body.ack.step_size = NAN);
+  EXPECT_REFUSED(make_task_refused, kNotFinite, body.task_refused.value = NAN);
+  EXPECT_REFUSED(make_task_refused, kNotFinite, body.task_refused.least = NAN);
+  EXPECT_REFUSED(make_task_refused, kNotFinite, body.task_refused.most = INFINITY);
   EXPECT_REFUSED(make_ack, kDataCorrupt, body.ack.retry.min_ms = 1001);
   EXPECT_REFUSED(make_hello, kDataCorrupt, body.hello.sample_count = kSampleCountMax + 1);
 }

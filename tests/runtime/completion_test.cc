@@ -66,6 +66,8 @@ TEST_F(Completion, ItsRiemannianGradientIsTheSlopeAlongRetractions) {
 TEST_F(Completion, KeepsToItsMemoryAndItsStatuses) {
   expect_declared_memory(case_);
   expect_refuses_bad_samples(case_, samples_);
+  expect_names_bad_value(case_, samples_, 2, 0, 6, case_.shape.parts->part[0].shape.rows - 1, "row");
+  expect_names_bad_value(case_, samples_, 5, 1, 0.5, case_.shape.parts->part[1].shape.rows - 1, "column");
   for (const Real bad : {Real{-1}, Real{6}, Real{0.5F}}) {
     samples_.values[0] = bad;
     TestArena memory;

@@ -68,6 +68,7 @@ TEST_F(Lenet, GradientIsTheDerivative) {
 TEST_F(Lenet, KeepsToItsMemoryAndItsStatuses) {
   expect_declared_memory(case_);
   expect_refuses_bad_samples(case_, samples_);
+  expect_names_bad_value(case_, samples_, 1, kPixelCount, -1, 9, "label");
   EXPECT_EQ(kLenetOps.check_shape(&data_, {61706, 1}), Status::kOk);
   EXPECT_EQ(kLenetOps.check_shape(&data_, {30853, 2}), Status::kOk) << "a shape that the wire can name";
   EXPECT_EQ(kLenetOps.check_shape(&data_, {61705, 1}), Status::kInvalidArgument);

@@ -66,6 +66,13 @@ TEST_F(Logistic, RefusesALabelThatIsNoClass) {
   }
 }
 
+TEST_F(Logistic, NamesTheFirstLabelThatIsNoClass) {
+  for (const double label : {-1.0, 0.5, 2.0, 1e9}) {
+    expect_names_bad_value(two_, two_samples_, 4, 4, label, 1, "label");
+  }
+  expect_names_bad_value(three_, three_samples_, 2, 4, 3, 2, "label");
+}
+
 TEST_F(Logistic, TakesShapesOfItsSamplesOnly) {
   EXPECT_EQ(kLogisticOps.check_shape(&two_samples_.source, {4, 7}), Status::kOk);
   EXPECT_EQ(kLogisticOps.check_shape(&two_samples_.source, {4, 0}), Status::kInvalidArgument);

@@ -155,6 +155,7 @@ TEST(Perceptron, KeepsToItsMemoryAndItsStatuses) {
   Net net({64, 32, 10}, 6, 3);
   expect_declared_memory(net.problem_case);
   expect_refuses_bad_samples(net.problem_case, net.samples);
+  expect_names_bad_value(net.problem_case, net.samples, 3, 64, 10, 9, "label");
   net.samples.values[64] = static_cast<Real>(2.5);
   EXPECT_EQ(kPerceptronOps.check_shape(&net.data, {2410, 1}), Status::kOk);
   TestArena memory;

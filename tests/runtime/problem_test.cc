@@ -29,6 +29,7 @@ TEST(Problem, NamesFitTheWireAndDiffer) {
   for (const ProblemOps* ops : all) {
     EXPECT_LE(std::strlen(ops->name), kProblemNameSizeMax);
     names.insert(ops->name);
+    EXPECT_NE(ops->find_fault, nullptr) << ops->name << " looks at its samples before the first task";
   }
   EXPECT_EQ(names.size(), std::size(all));
 }

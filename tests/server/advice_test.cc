@@ -13,6 +13,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+TEST(Advice, NamesTheNearestProblemForOneThatTheLibraryLacks) {
+  RunParameters p = tangent_parameters();
+  p.problem = "pca";
+  EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("problem = pca: no built-in problem"), HasSubstr("kpca"))));
+}
+
 TEST(Advice, SaysNothingWithoutConstants) {
   RunParameters p = tangent_parameters();
   EXPECT_THAT(advice(p), IsEmpty());

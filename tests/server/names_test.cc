@@ -40,6 +40,16 @@ TEST(Names, AWordIsReadAsAWhole) {
   EXPECT_EQ(parse_name("", RetractionKind::kDefault), RetractionKind::kDefault);
 }
 
+TEST(Names, AProblemThatTheLibraryLacksComesWithTheNearestOne) {
+  EXPECT_EQ(builtin_problem_hint("pca"),
+            "no built-in problem has the name pca, the nearest one is kpca: the devices must bring it");
+  EXPECT_THAT(builtin_problem_hint("logistics"), testing::HasSubstr("the nearest one is logistic"));
+  for (const char* name : {"", "kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "logistic",
+                           "completion", "perceptron", "lenet"}) {
+    EXPECT_EQ(builtin_problem_hint(name), "") << name;
+  }
+}
+
 TEST(Names, AManifoldsVariantsAreListed) {
   EXPECT_THAT(variants_of(ManifoldId::kStiefel), testing::StartsWith("polar with projection, "));
   EXPECT_THAT(variants_of(ManifoldId::kStiefel), testing::HasSubstr("qr with projection"));

@@ -173,6 +173,23 @@ TEST(Watch, HealthAndReadiness) {
   EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "draining\n");
 }
 
+TEST(Watch, AStallThatNoWaitingEndsIsNotReadyAndSaysWhy) {
+  const HttpCounters http;
+  WatchSnapshot snapshot = example();
+  snapshot.run_state = gs_RunState_RUN_STATE_STALLED;
+  EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).status, 200U) << "more answers may come";
+  EXPECT_TRUE(Json::parse(status_json(snapshot, http))["run"]["stall"].is_null());
+  snapshot.stall = {"out_of_range", "2 of 2 devices (a,b) are refused", "lower fold_scale_log2"};
+  const HttpResponse response = watch_response({"/readyz"}, &snapshot, http, 5000);
+  EXPECT_EQ(response.status, 503U);
+  EXPECT_EQ(response.body,
+            "the run is stalled, cause=out_of_range: 2 of 2 devices (a,b) are refused; lower fold_scale_log2\n");
+  const Json stall = Json::parse(status_json(snapshot, http))["run"]["stall"];
+  EXPECT_EQ(stall["cause"], "out_of_range");
+  EXPECT_EQ(stall["text"], "2 of 2 devices (a,b) are refused");
+  EXPECT_EQ(stall["remedy"], "lower fold_scale_log2");
+}
+
 TEST(Watch, ADeviceStandsSomewhere) {
   WatchSnapshot snapshot = example();
   DeviceStatus device;

@@ -120,9 +120,41 @@ inline void expect_refuses_bad_samples(const ProblemCase& c, TestSamples& sample
     samples.values[0] = bad;
     EXPECT_EQ(loss(), Status::kNotFinite);
     EXPECT_EQ(differentiate(), Status::kNotFinite);
+    if (c.problem.ops->find_fault == nullptr) {
+      continue;
+    }
+    SampleFault fault;
+    EXPECT_EQ(c.problem.ops->find_fault(c.problem.context, c.shape, memory.arena, &fault), Status::kNotFinite);
+    EXPECT_STREQ(fault.what, "value");
   }
   samples.values[0] = good;
   EXPECT_EQ(loss(), Status::kOk);
+  if (c.problem.ops->find_fault == nullptr) {
+    return;
+  }
+  TestArena least(c.problem.ops->scratch_size(c.problem.context, c.shape));
+  SampleFault fault;
+  EXPECT_EQ(c.problem.ops->find_fault(c.problem.context, c.shape, least.arena, &fault), Status::kOk);
+  EXPECT_EQ(fault.what, nullptr);
+}
+
+// The sample's value is what loss refuses for its range, and find_fault names both and the range.
+inline void expect_names_bad_value(const ProblemCase& c, TestSamples& samples, uint32_t sample, uint32_t column,
+                                   double value, double most, const char* what) {
+  TestArena memory;
+  Real& at = samples.values[size_t{sample} * samples.source.dimension + column];
+  const Real good = at;
+  at = static_cast<Real>(value);
+  EXPECT_EQ(c.problem.ops->loss(c.problem.context, c.shape, c.x.data(), c.all(), memory.arena).status(),
+            Status::kOutOfRange);
+  SampleFault fault;
+  EXPECT_EQ(c.problem.ops->find_fault(c.problem.context, c.shape, memory.arena, &fault), Status::kOutOfRange);
+  EXPECT_EQ(fault.sample, sample);
+  EXPECT_EQ(fault.value, static_cast<Real>(value));
+  EXPECT_EQ(fault.least, 0);
+  EXPECT_EQ(fault.most, static_cast<Real>(most));
+  EXPECT_STREQ(fault.what, what);
+  at = good;
 }
 
 }  // namespace gradstream

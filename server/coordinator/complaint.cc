@@ -1,0 +1,214 @@
+#include "server/coordinator/complaint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "server/run/limits.h"
+#include "server/run/names.h"
+
+namespace gradstream {
+namespace {
+
+// log2 of the room that the proposed scale leaves above the largest value seen. Reason: losses are steepest between
+// the first model and the best one, by less than this on the tables that were tried.
+constexpr int kRoomLog2 = 4;
+// Values of a later step beyond this times those of the first one. Reason: with a step that is right they shrink; what
+// the draw of directions does to the largest of some stays well below it.
+constexpr double kGrowthMax = 8;
+// Of 1 / L, docs/algorithms.md.
+constexpr double kStepShare = 0.2;
+// The proposal is that part of a step that is too long where no curvature is known. Reason: a few proposals then reach
+// any step, and the last one is within a factor of ten.
+constexpr double kStepCut = 10;
+
+double largest(std::span<const Real> values) {
+  double most = 0;
+  for (const Real value : values) {
+    most = std::max(most, std::fabs(static_cast<double>(value)));
+  }
+  return most;
+}
+
+double norm(std::span<const Real> values) {
+  double sum = 0;
+  for (const Real value : values) {
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return std::sqrt(sum);
+}
+
+double power_of_two(int exponent) { return std::ldexp(1.0, exponent); }
+
+bool is_bounded(ManifoldId id) {
+  return id == ManifoldId::kSphere || id == ManifoldId::kStiefel || id == ManifoldId::kOblique ||
+         id == ManifoldId::kGrassmann;
+}
+
+// |g| at the model that the device began at; 0: the update does not tell.
+double gradient_norm(const RunParameters& p, const RangeFault& fault) {
+  if (p.stream() == StreamKind::kScalarStream) {
+    // Directions have norm 1 and pr entries, so that m slopes have |g|^2 m / pr as the sum of their squares.
+    const size_t count = std::min<size_t>(p.direction_count, fault.values.size());
+    const double share = static_cast<double>(count) / static_cast<double>(p.shape.size());
+    return count == 0 ? 0 : norm(fault.values.first(count)) / std::sqrt(share);
+  }
+  const double steps = std::max(1U, fault.steps_done);
+  return fault.is_gradient ? norm(fault.values) / steps : 0;
+}
+
+double proposed_step(const RunParameters& p, const RangeFault& fault) {
+  const double loss = std::fabs(fault.loss_before);
+  const double gradient = gradient_norm(p, fault);
+  double curvature = loss > 0 ? gradient * gradient / (2 * loss) : 0;
+  if (is_bounded(p.manifold) && fault.model_norm > 0) {
+    curvature = std::max(curvature, 2 * loss / (fault.model_norm * fault.model_norm));
+  }
+  return curvature > 0 && std::isfinite(curvature) ? kStepShare / curvature : 0;
+}
+
+std::string devices_of(const BlockedGroup& group) {
+  return std::to_string(group.device_count) + " of " + std::to_string(group.asked_count) + " devices (" + group.names +
+         ")";
+}
+
+StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
+  StallCause out;
+  out.cause = "not_capable";
+  out.text = devices_of(group) + " lack what the run's tasks need: " + group.lacks;
+  const std::string nearest = builtin_problem_hint(p.problem);
+  if (group.lacks.find("problem:") != std::string::npos && !nearest.empty()) {
+    out.text += "; " + nearest;
+  }
+  out.remedy = "give the devices an image that has it, or stop the run and begin one that they can do";
+  return out;
+}
+
+StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
+  const Complaint& complaint = group.complaint;
+  StallCause out;
+  out.text = devices_of(group) + " hold data that the problem " + p.problem + " never takes: sample " +
+             std::to_string(complaint.sample - 1) + " of " + group.first_name;
+  if (complaint.has_value()) {
+    const std::string range = number_text(complaint.least) + " to " + number_text(complaint.most);
+    out.text += " has " + number_text(complaint.value) + ", allowed are " + range;
+    out.remedy = "give the devices data with " + range + " there (docs/operating.md, problems), and start them anew";
+  } else {
+    out.text += " is no number";
+    out.remedy = "take that sample out of the device's data, or mend it, and start the device anew";
+  }
+  return out;
+}
+
+StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
+  const Complaint& complaint = group.complaint;
+  StallCause out;
+  out.text = devices_of(group) + " are refused: ";
+  if (!complaint.has_value()) {
+    out.text += "a value is beyond what the upload's encoding or the sum, by fold_scale_log2 = " +
+                std::to_string(p.fold_scale_log2) + ", holds";
+    out.remedy = "stop the run and begin one with a smaller fold_scale_log2 or a smaller step_size";
+    return out;
+  }
+  out.text += "an update holds values up to " + number_text(complaint.value) +
+              ", and fold_scale_log2 = " + std::to_string(p.fold_scale_log2) + " takes values below " +
+              number_text(complaint.most);
+  std::string keys;
+  if (complaint.fold_scale_log2 > 0) {
+    keys = "fold_scale_log2 = " + std::to_string(complaint.fold_scale_log2 - 1);
+  }
+  if (complaint.step_size > 0) {
+    keys += (keys.empty() ? "" : " and ") + std::string("step_size = ") +
+            number_text(static_cast<double>(complaint.step_size));
+  }
+  out.remedy = keys.empty() ? "divide the data by their largest value, as no fold_scale_log2 holds such values"
+                            : "stop the run and begin one with " + keys + ", or standardise the data";
+  return out;
+}
+
+// What else a device or the server refuses, by its reason.
+std::pair<const char*, const char*> words_of(gs_Reason reason) {
+  switch (reason) {
+    case gs_Reason_REASON_WRONG_SHAPE:
+      return {"hold data of another dimension than the run's rows",
+              "give the devices the data of this run, or begin a run with their number of rows"};
+    case gs_Reason_REASON_OUT_OF_MEMORY:
+      return {"have too little memory for a task", "enlarge their arena, or begin a smaller run"};
+    case gs_Reason_REASON_TASK_UNIMPLEMENTED:
+      return {"lack what a task names", "give the devices an image that has it"};
+    case gs_Reason_REASON_NOT_FINITE:
+      return {"compute values or losses that are no numbers",
+              "look for NaN in their data; else divide the data by their largest value, or begin a run with a smaller "
+              "step_size"};
+    case gs_Reason_REASON_SINGULAR:
+      return {"leave the region where a local step is defined", "begin a run with a smaller step_size"};
+    case gs_Reason_REASON_NO_TIME:
+      return {"claim more local steps than there was time for", "lower step_time_min_us, or look at the devices"};
+    default:
+      return {"are refused for this reason", "look at update_refused and task_refused in docs/operating.md"};
+  }
+}
+
+}  // namespace
+
+StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& group) {
+  if (group.lacks_something) {
+    return of_capability(parameters, group);
+  }
+  const bool is_number = group.reason == gs_Reason_REASON_OUT_OF_RANGE || group.reason == gs_Reason_REASON_NOT_FINITE;
+  StallCause out;
+  if (is_number && group.complaint.sample > 0) {
+    out = of_sample(parameters, group);
+  } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
+    out = of_range(parameters, group);
+  } else {
+    const auto [text, remedy] = words_of(group.reason);
+    out.text = devices_of(group) + " " + text;
+    out.remedy = remedy;
+  }
+  out.cause = reason_name(group.reason);
+  return out;
+}
+
+Complaint range_complaint(const RunParameters& p, const RangeFault& fault) {
+  Complaint out;
+  if (!(fault.factor > 0 && fault.factor < 1)) {
+    return out;
+  }
+  const int scale = static_cast<int>(p.fold_scale_log2);
+  const double limit = power_of_two(static_cast<int>(kFoldValueBits) - scale);
+  const double value = limit / fault.factor;
+  out.value = static_cast<float>(value);
+  out.least = static_cast<float>(-limit);
+  out.most = static_cast<float>(limit);
+  const bool is_scalar = p.stream() == StreamKind::kScalarStream;
+  const double all = largest(fault.values);
+  const double first =
+      is_scalar ? largest(fault.values.first(std::min<size_t>(p.direction_count, fault.values.size()))) : all;
+  const double loss = std::fabs(fault.loss_before);
+  // Of tensors only the loss tells what happened between the first step and the last one.
+  const bool is_growing =
+      is_scalar ? all > kGrowthMax * first : fault.loss_after - fault.loss_before > kGrowthMax * loss;
+  const auto step_size = static_cast<double>(p.step_size);
+  const double fitting = is_growing && !is_scalar ? 0 : proposed_step(p, fault);
+  const double wanted = fitting > 0 && is_growing ? std::min(fitting, step_size / kStepCut)
+                        : fitting > 0             ? fitting
+                                                  : step_size / kStepCut;
+  out.step_size = wanted < step_size ? static_cast<float>(wanted) : 0;
+  if (is_growing && !is_scalar) {
+    return out;  // how large the values are with a step that is right is not known
+  }
+  const double begins_at = all > 0 ? value * first / all : value;
+  const int more = std::max(0, static_cast<int>(std::ceil(std::log2(begins_at / limit))) + kRoomLog2);
+  const bool needs_scale = begins_at * power_of_two(kRoomLog2) > limit;
+  // Without the room a scale may still do.
+  const int proposed = std::max(scale - more, scale - more + kRoomLog2 >= 0 ? 0 : -1);
+  if (needs_scale && proposed < 0) {
+    out.step_size = 0;  // no key does
+  } else if (needs_scale) {
+    out.fold_scale_log2 = static_cast<uint32_t>(proposed) + 1;
+  }
+  return out;
+}
+
+}  // namespace gradstream

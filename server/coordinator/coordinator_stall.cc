@@ -1,0 +1,210 @@
+// What can never work: devices that can give nothing to the open version as they are, and a run that such devices keep
+// from its next version. It stalls at once, with the cause.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "server/coordinator/coordinator_state.h"
+#include "server/run/trigger.h"
+
+namespace gradstream {
+namespace {
+
+// Refusals of one device in one version before it gets no more tasks in it. Reason: a device that fails three times in
+// the same way would fail for ever.
+constexpr uint32_t kRefusedTasksMax = 3;
+
+// A device that is barred gets one more task after this time, ms. Reason: its data may have changed without a restart,
+// as where samples are pushed, and two records in ten minutes are no burden for a journal.
+constexpr uint64_t kTryAgainMs = 600'000;
+
+// Halvings of the search for the factor that brings an update into the fold's range. Reasons: no float is further from
+// the smallest limit than 2^128, and 2^-12 of the value is more than people read.
+constexpr int kHalvingsMax = 180;
+constexpr int kRefinements = 12;
+
+bool is_final(gs_Reason reason) {
+  return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+         reason == gs_Reason_REASON_WRONG_SHAPE;
+}
+
+// How far beyond its range a value is, to compare complaints.
+double excess_of(const Complaint& complaint) {
+  return complaint.has_value() ? std::fabs(static_cast<double>(complaint.value)) : -1;
+}
+
+}  // namespace
+
+// Whether the device can give nothing to the open version as it is. What its refusals in this version say follows from
+// the journal; the rest from what it has said since the server started.
+bool Coordinator::State::is_blocked(uint32_t index) const {
+  const DeviceRow& device = ledger.fleet().at(index);
+  if (!device.is_capable) {
+    return true;
+  }
+  const bool is_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
+                          device.refused_version == ledger.version() && !device.is_forgiven;
+  return is_refused && (device.refused_count >= kRefusedTasksMax || is_final(device.judged.reason));
+}
+
+// Whether a device that refused for good may be asked once more.
+bool Coordinator::State::may_try_again(const DeviceRow& device, uint64_t now_ms) const {
+  return device.lacks.empty() && now_ms >= device.refused_ms + kTryAgainMs;
+}
+
+// Whether a device that could do the run's tasks gets none in the open version. The first one after a restart of the
+// server is given: it tells value and limit anew.
+bool Coordinator::State::is_task_barred(const DeviceRow& device, uint64_t now_ms) const {
+  return device.refused_version == ledger.version() && device.refused_count >= kRefusedTasksMax &&
+         !device.is_forgiven && device.refused_ms != 0 && now_ms < device.refused_ms + kTryAgainMs;
+}
+
+// A device has refused, or was, or has said what it lacks. In a large fleet of which nobody can do the run each device
+// says so, and each look goes over all of them. In a stalled run it is taken when their number may have doubled, and
+// when it may be all.
+void Coordinator::State::note_blocked(uint64_t now_ms) {
+  has_blocked = true;
+  ++noted_since_look;
+  const bool may_be_all = blocked_at_look + noted_since_look >= ledger.fleet().asked_count();
+  if (ledger.stall().empty() || may_be_all || noted_since_look >= blocked_at_look) {
+    review_blocked(now_ms);
+  }
+}
+
+// The device began anew, or has another image: what it refused before says nothing of now.
+void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
+  DeviceRow& device = ledger.fleet().at(index);
+  device.has_refused_for_good = false;
+  device.refusal_for_good = gs_Reason_REASON_NONE;
+  device.is_forgiven = true;
+  device.is_capable = device.lacks.empty();
+  review_blocked(now_ms);
+}
+
+// The devices that are blocked for the most frequent reason; of several the first in the order of the reasons.
+BlockedGroup Coordinator::State::largest_group() const {
+  const Fleet& fleet = ledger.fleet();
+  std::map<std::pair<bool, gs_Reason>, std::pair<BlockedGroup, NameList>> groups;
+  for (uint32_t index = 0; index < fleet.size(); ++index) {
+    const DeviceRow& device = fleet.at(index);
+    if (!fleet.is_asked(index) || device.answered_version == ledger.version() || !is_blocked(index)) {
+      continue;
+    }
+    const bool lacks_something = !device.lacks.empty();
+    const gs_Reason reason = lacks_something               ? gs_Reason_REASON_NONE
+                             : device.has_refused_for_good ? device.refusal_for_good
+                                                           : device.judged.reason;
+    auto& [group, names] = groups[{!lacks_something, reason}];
+    if (group.device_count == 0 || excess_of(device.complaint) > excess_of(group.complaint)) {
+      group.complaint = device.complaint;
+      group.first_name = device.name;
+      group.lacks = device.lacks;
+    }
+    group.lacks_something = lacks_something;
+    group.reason = reason;
+    ++group.device_count;
+    names.add(device.name);
+  }
+  BlockedGroup largest;
+  for (auto& [key, entry] : groups) {
+    if (entry.first.device_count > largest.device_count) {
+      largest = entry.first;
+      largest.names = entry.second.text();
+    }
+  }
+  largest.asked_count = fleet.asked_count();
+  return largest;
+}
+
+// Records that the run stalls by what cannot work, what that is when it changes, and that it is so no more. An accepted
+// update changes nothing here: its device could answer before, and has answered now.
+void Coordinator::State::review_blocked(uint64_t now_ms) {
+  const bool has_cause = !ledger.stall().empty();
+  if (!is_decidable() || (!has_blocked && !has_cause)) {
+    return;
+  }
+  const Fleet& fleet = ledger.fleet();
+  uint32_t blocked_count = 0;
+  uint32_t ready_count = 0;  // has said Hello, and may answer
+  uint32_t silent_count = 0;
+  for (uint32_t index = 0; index < fleet.size(); ++index) {
+    if (!fleet.is_asked(index) || fleet.at(index).answered_version == ledger.version()) {
+      continue;
+    }
+    const bool is_barred = is_blocked(index);
+    blocked_count += is_barred ? 1 : 0;
+    ready_count += !is_barred && fleet.at(index).is_heard ? 1 : 0;
+    silent_count += !is_barred && !fleet.at(index).is_heard ? 1 : 0;
+  }
+  has_blocked = blocked_count > 0;
+  blocked_at_look = blocked_count;
+  noted_since_look = 0;
+  const bool has_buffer = parameters.buffer_size > 0;
+  const uint32_t counted = ledger.tally().on_time_count + (has_buffer ? ledger.tally().late_count : 0);
+  const uint32_t least = has_buffer ? 1 : std::max(1U, update_least(parameters, fleet.asked_count()));
+  const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
+  // A device that nobody has heard of yet may be what the run needs, until it has had the time of a round.
+  const uint32_t hoped_for = counted + ready_count + (is_stalled ? 0 : silent_count);
+  if (hoped_for >= least || !has_blocked) {
+    if (has_cause) {
+      stalled_by = 0;
+      run_event(RunEvent::kStalled, now_ms);
+    }
+    return;
+  }
+  const BlockedGroup group = largest_group();
+  const StallCause cause = gradstream::stall_cause(parameters, group);
+  // What another process recorded holds until all devices have been heard.
+  const bool has_all = ready_count + silent_count == 0;
+  const bool has_doubled = group.device_count >= 2 * stalled_by || 2 * group.device_count <= stalled_by;
+  const bool is_counted_anew = stalled_by > 0 ? has_doubled || (has_all && group.device_count != stalled_by) : has_all;
+  if (cause.cause != ledger.stall().cause || is_counted_anew) {
+    stalled_by = group.device_count;
+    deadline_ms = kNever;
+    run_event(RunEvent::kStalled, now_ms, cause);
+  }
+}
+
+// Of an update that the rule refuses for its range: by which factor it would be taken tells value and limit, whatever
+// the rule divides by. Nothing where another factor changes nothing, as when a version holds all that it can.
+Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& upload, const FoldInput& input) const {
+  std::vector<Real> scaled(input.values.size());
+  FoldInput smaller = input;
+  smaller.values = scaled;
+  const auto is_taken = [&](double factor) {
+    for (size_t i = 0; i < scaled.size(); ++i) {
+      scaled[i] = static_cast<Real>(static_cast<double>(input.values[i]) * factor);
+    }
+    return ledger.check_fold(smaller) == Status::kOk;
+  };
+  double taken = 1;
+  for (int i = 0; i < kHalvingsMax && (i == 0 || !is_taken(taken)); ++i) {
+    taken /= 2;
+  }
+  if (!is_taken(taken)) {
+    return {};
+  }
+  double refused = 2 * taken;
+  for (int i = 0; i < kRefinements; ++i) {
+    const double middle = (taken + refused) / 2;
+    (is_taken(middle) ? taken : refused) = middle;
+  }
+  const Real* model = ledger.replica().model();
+  double square = 0;
+  for (size_t i = 0; i < parameters.shape.size(); ++i) {
+    square += static_cast<double>(model[i]) * static_cast<double>(model[i]);
+  }
+  RangeFault fault;
+  fault.values = input.values;
+  fault.factor = taken;
+  fault.steps_done = upload.steps_done;
+  fault.is_gradient = ledger.task_terms().solver == SolverId::kGradientStream;
+  fault.loss_before = static_cast<double>(upload.loss_before);
+  fault.loss_after = static_cast<double>(upload.loss_after);
+  fault.model_norm = std::sqrt(square);
+  Complaint complaint = range_complaint(parameters, fault);
+  complaint.task_sequence = ledger.fleet().at(index).task_sequence;
+  return complaint;
+}
+
+}  // namespace gradstream
