@@ -461,6 +461,7 @@ bool Client::do_data_fit() const {
 
 void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
   if (is_task_begun_) {
+    drop_step(run_, arena_);
     arena_.release(task_mark_);
     is_task_begun_ = false;
   }
