@@ -51,7 +51,8 @@ class DeviceShell {
   DeviceShell(const DeviceShell&) = delete;
   DeviceShell& operator=(const DeviceShell&) = delete;
 
-  // Does what is due; at most one local step. Returns when to poll again at the latest.
+  // Does what is due; at most one local step, and of a long one as much as kSliceMs allow (device.cc). Returns when to
+  // poll again at the latest; 0: at once, since a local step is unfinished.
   uint64_t poll(uint64_t now_ms);
 
   Client& client() { return client_; }
@@ -83,6 +84,7 @@ class DeviceShell {
   Status save(const ClientAction& action);
   void fill_report();
   void log_refusal(gs_Reason reason, uint32_t version) const;
+  ClientAction poll_slices(uint64_t now_ms);
   void log_reason(ClientState state);
 
   DeviceConfig config_;
@@ -97,6 +99,7 @@ class DeviceShell {
   uint64_t frame_since_ms_ = 0;      // when the frame in progress began
   size_t discarded_size_ = 0;        // of the reader, when the session began
   uint64_t held_until_ms_ = 0;       // the delay of a local step runs
+  uint16_t slice_size_ = 1;          // units of work of the next slice
   uint32_t reasons_logged_ = 0;
   uint32_t deadlines_logged_ = 0;
   bool is_incapacity_logged_ = false;

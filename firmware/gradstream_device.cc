@@ -52,7 +52,7 @@ DeviceShell& device() {
 bool is_finite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U; }
 
 Status read_callback(const void*, uint32_t index, Real* out) {
-  return app.callback.read(app.callback.context, index, out) == 0 ? Status::kOk : Status::kNotFinite;
+  return status_of_callback(app.callback.read(app.callback.context, index, out));
 }
 
 Status read_ring(const void*, uint32_t index, Real* out) {
@@ -223,6 +223,9 @@ gs_result gs_sample_push(const float* values) {
     if (!gradstream::is_finite(values[i])) {
       return GS_BAD_SAMPLE;
     }
+  }
+  if (app.device.has_value() && app.device->client().is_step_open()) {
+    return GS_BUSY;
   }
   std::memcpy(app.ring.values + size_t{app.ring.next} * app.ring.dimension, values, app.ring.dimension * sizeof(float));
   app.ring.next = (app.ring.next + 1) % app.ring.capacity;

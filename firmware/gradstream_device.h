@@ -4,7 +4,7 @@
  *   config.identity_text = ...; config.samples = ...; config.arena = ...; config.tls_pool = ...;
  *   if (gs_init(&config) != GS_OK) { ... }
  *   for (;;) {
- *     uint64_t wake_ms = gs_poll(now_ms);      // link, training, uploads: at most one local step
+ *     uint64_t wake_ms = gs_poll(now_ms);      // link, training, uploads: about 20 ms of a local step at a time
  *     // the application's own work; gs_model() gives the model for inference
  *     // then sleep until wake_ms, or until the link has news
  *   }
@@ -25,20 +25,30 @@ extern "C" {
 
 typedef enum gs_result {
   GS_OK = 0,
-  GS_BAD_ARGUMENT = 1,   /* a null pointer, a size of 0, both or neither kind of samples */
-  GS_BAD_IDENTITY = 2,   /* the identity's text does not parse: gs_identity_line() names the line */
-  GS_NO_ENTROPY = 3,     /* the board has no source of random numbers that passed its test: no TLS without */
-  GS_OUT_OF_MEMORY = 4,  /* the TLS pool is too small to begin with */
-  GS_BAD_SAMPLE = 5,     /* a value that is NaN or infinite */
-  GS_FLUSHES_TO_ZERO = 6 /* the processor flushes subnormal numbers: its model would drift from the server's */
+  GS_BAD_ARGUMENT = 1,    /* a null pointer, a size of 0, both or neither kind of samples */
+  GS_BAD_IDENTITY = 2,    /* the identity's text does not parse: gs_identity_line() names the line */
+  GS_NO_ENTROPY = 3,      /* the board has no source of random numbers that passed its test: no TLS without */
+  GS_OUT_OF_MEMORY = 4,   /* the TLS pool is too small to begin with */
+  GS_BAD_SAMPLE = 5,      /* a value that is NaN or infinite */
+  GS_FLUSHES_TO_ZERO = 6, /* the processor flushes subnormal numbers: its model would drift from the server's */
+  GS_BUSY = 7 /* a local step is reading the samples: call gs_poll() until it returns another value than GS_PENDING */
 } gs_result;
+
+/* What gs_poll() returns while a local step is unfinished: call it again soon. As a time it is long past, so that a
+ * loop that only compares times needs no change. */
+#define GS_PENDING UINT64_C(0)
+
+/* What a callback answers that has no result yet: it is called again with the same arguments' values in a later
+ * gs_poll(), until it answers something else. */
+enum { GS_UNFINISHED = 1000 };
 
 /* Samples that the application has: in flash, in RAM, behind a driver. */
 typedef struct gs_sample_source {
   const void* context;
   uint32_t count;     /* samples, 1 .. 65,535 */
   uint32_t dimension; /* values of one sample */
-  /* Writes sample `index` (dimension floats) to out; 0 on success. Anything else ends the task's local step. */
+  /* Writes sample `index` (dimension floats) to out; 0 on success, GS_UNFINISHED: not yet. Anything else ends the
+   * task's local step. A step may take many calls of gs_poll(): samples must not change while it returns GS_PENDING. */
   int (*read)(const void* context, uint32_t index, float* out);
 } gs_sample_source;
 
@@ -61,10 +71,11 @@ typedef struct gs_problem {
   uint32_t rows; /* the only shape that it takes */
   uint32_t cols;
   uint32_t sample_count;
-  /* Mean loss over the batch to *out; 0 on success. */
+  /* Mean loss over the batch to *out; 0 on success, GS_UNFINISHED: not yet. An evaluation that takes longer than the
+   * link or a watchdog waits does a part of it, keeps its sums in *context, and answers so. */
   int (*loss)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
-  /* Its Euclidean gradient (rows x cols values) to out; 0 on success. Null: there is none, and runs that need one
-   * refuse the device; forward passes alone train it (zeroth order). */
+  /* Its Euclidean gradient (rows x cols values) to out; 0 on success, GS_UNFINISHED as loss. Null: there is none, and
+   * runs that need one refuse the device; forward passes alone train it (zeroth order). */
   int (*gradient)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
 } gs_problem;
 /* For gs_config. One own loss in an image: a second call replaces the first. *problem may go afterwards. gs_init()
@@ -105,12 +116,15 @@ gs_result gs_init(const gs_config* config);
 /* After GS_BAD_IDENTITY: the line at fault, from 1; 0: a field is missing. */
 uint32_t gs_identity_line(void);
 
-/* Does what is due, without blocking: at most one local step. Returns when to call again at the latest, in the same
- * clock: milliseconds since boot, monotonic. News on the link (an interrupt) are a reason to call earlier. */
+/* Does what is due, without blocking: at most one local step, and of a long one about 20 ms, or one sample or
+ * evaluation where that takes longer. Returns when to call again at the latest, in the same clock: milliseconds since
+ * boot, monotonic. GS_PENDING: a local step is unfinished, call again soon; feed the watchdog in between. News on the
+ * link (an interrupt) are a reason to call earlier. */
 uint64_t gs_poll(uint64_t now_ms);
 
 /* Adds a sample to the ring, in place of the oldest when it is full. New samples take part from the next task on; an
- * overwritten one changes at once. GS_BAD_SAMPLE leaves the ring as it was. */
+ * overwritten one changes at once. GS_BUSY: the last gs_poll() returned GS_PENDING, and the step that it left
+ * unfinished reads the samples; push the sample again later. GS_BAD_SAMPLE and GS_BUSY leave the ring as it was. */
 gs_result gs_sample_push(const float* values);
 
 /* The model that the device holds now, for inference; valid until the next gs_poll(). */

@@ -15,4 +15,16 @@ struct gs_linked_problem {
   gradstream::Problem problem;
 };
 
+namespace gradstream {
+
+// Of the number that an application's callback returns.
+inline Status status_of_callback(int code) {
+  if (code == GS_UNFINISHED) {
+    return Status::kUnfinished;
+  }
+  return code == 0 ? Status::kOk : Status::kNotFinite;
+}
+
+}  // namespace gradstream
+
 #endif  // GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_

@@ -20,17 +20,16 @@ size_t scratch_size(const void*, Shape) { return 0; }
 
 Result<Real> loss(const void*, Shape, const Real* x, Batch batch, Arena&) {
   float value = 0;
-  if (own.loss(own.context, x, batch.indices, batch.count, &value) != 0 || !std::isfinite(value)) {
+  GS_TRY(status_of_callback(own.loss(own.context, x, batch.indices, batch.count, &value)));
+  if (!std::isfinite(value)) {
     return Status::kNotFinite;
   }
   return value;
 }
 
 Status gradient(const void*, Shape shape, const Real* x, Batch batch, Real* out, Arena&) {
-  if (own.gradient(own.context, x, batch.indices, batch.count, out) != 0 || !all_finite(shape.size(), out)) {
-    return Status::kNotFinite;
-  }
-  return Status::kOk;
+  GS_TRY(status_of_callback(own.gradient(own.context, x, batch.indices, batch.count, out)));
+  return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
 }
 
 ProblemOps ops = {};

@@ -7,6 +7,10 @@
 //
 // persistent: lives until reset(); taken by prepare(). scratch: lives until the enclosing ScratchScope ends; taken
 // inside one call. No destructors run: T must be trivially destructible. Memory is aligned to kArenaAlignment.
+//
+// Work that is done in several calls keeps scratch between them: hold_scratch() in the call that ends early, then
+// suspend_scratch() when its scopes have ended. The next call begins with resume_scratch(). It takes the same scratch
+// in the same order, and finds it as it was. drop_scratch() gives all of it back.
 #ifndef GRADSTREAM_RUNTIME_BASE_ARENA_H_
 #define GRADSTREAM_RUNTIME_BASE_ARENA_H_
 
@@ -54,6 +58,16 @@ class Arena {
   void release(size_t mark);
   void reset() { release(0); }
 
+  // What is scratch now keeps its place and its bytes after the scopes around it end; of several calls the one with the
+  // most scratch counts.
+  void hold_scratch();
+  // Outside of those scopes: held scratch counts as taken until resume_scratch() or drop_scratch().
+  void suspend_scratch();
+  // The scopes to come take what is held again: not zeroed, up to the point where it was held. Scratch that was taken
+  // since suspend_scratch() must be back. Without effect where nothing is suspended.
+  void resume_scratch();
+  void drop_scratch();
+
   size_t size() const { return size_; }
   size_t free_size() const { return size_ - persistent_size_ - scratch_size_; }
   // Most bytes ever in use at once (both ends), since construction.
@@ -77,6 +91,9 @@ class Arena {
   size_t persistent_size_ = 0;
   size_t scratch_size_ = 0;
   size_t high_water_size_ = 0;
+  size_t held_size_ = 0;  // scratch_size_ up to which scratch is held; 0: none
+  size_t held_from_ = 0;  // scratch_size_ outside of the scopes that held it
+  bool is_suspended_ = false;
 };
 
 // Gives back, at its end, all scratch taken since its begin. Scopes nest.

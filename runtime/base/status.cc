@@ -32,6 +32,8 @@ const char* status_text(Status status) {
       return "protocol error";
     case Status::kUnauthenticated:
       return "unauthenticated";
+    case Status::kUnfinished:
+      return "unfinished";
   }
   return "unknown status";
 }

@@ -22,6 +22,7 @@ enum class [[nodiscard]] Status : uint8_t{
     kDataCorrupt = 10,      // checksum, digest or format does not hold
     kProtocolError = 11,    // a well-formed message that this state does not allow
     kUnauthenticated = 12,  // identity unknown, revoked or not proven
+    kUnfinished = 13,       // a part of the work is done and kept; the same call again goes on with it
 };
 
 // Static text of a code, e.g. "out of memory"; for console lines and logs.

@@ -97,10 +97,13 @@ ClientAction Client::poll_train(uint64_t now_ms) {
     return disconnect();
   }
   Status status = Status::kOk;
-  if (is_task_over(now_ms)) {
+  if (!run_.is_step_open && is_task_over(now_ms)) {
     status = finish_task(now_ms);
   } else {
     status = run_.ops->step(run_, arena_);
+    if (status == Status::kUnfinished) {
+      return wait_until(0);
+    }
     if (status == Status::kOk) {
       ++counters_.local_steps;
       return keeps_steps() ? save_step() : wait_until(0);

@@ -4,9 +4,9 @@
 //   BOOT -> IDLE -> CONNECT -> HELLO -> (UPLOAD pending) -> SYNC -> TRAIN -> SAVE -> CONNECT? -> UPLOAD -> IDLE ...
 //
 // The shell's loop: `action = client.poll(now)`; do it; report back with on_*; poll again. One poll does at most one
-// local step of training. Every state with a peer has a deadline from config.h (CONNECT kHandshakeDeadlineMs; HELLO,
-// SYNC, UPLOAD and SAVE kAnswerDeadlineMs since the last progress; TRAIN the task's own); one that fires is counted and
-// ends in a closed session and IDLE with a retry window.
+// local step of training, or a slice of it where the shell has set one (set_slice). Every state with a peer has a
+// deadline from config.h (CONNECT kHandshakeDeadlineMs; HELLO, SYNC, UPLOAD and SAVE kAnswerDeadlineMs since the last
+// progress; TRAIN the task's own); one that fires is counted and ends in a closed session and IDLE with a retry window.
 //
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
@@ -154,6 +154,12 @@ class Client {
   void on_frame(std::span<const uint8_t> payload, uint64_t now_ms);
   // The framing of the session is broken (bytes that are no frame).
   void on_malformed(uint64_t now_ms);
+
+  // Units of work (EvaluationProgress) that a poll does at most; 0, at first: whole steps. A shell that watches the
+  // clock may set another before each poll.
+  void set_slice(uint16_t units) { run_.slice_size = units; }
+  // A local step is begun and not done: the next poll goes on with it. The samples must not change until then.
+  bool is_step_open() const { return run_.is_step_open; }
 
   ClientState state() const { return state_; }
   // Its shape, version and model are meaningful once the device has met a run.

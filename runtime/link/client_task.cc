@@ -499,6 +499,7 @@ Status Client::check_samples() {
 
 void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
   if (is_task_begun_) {
+    drop_step(run_, arena_);
     arena_.release(task_mark_);
     is_task_begun_ = false;
     if (status == Status::kOutOfRange || status == Status::kNotFinite) {

@@ -33,13 +33,21 @@ Status prepare(const SampleSource& source, Shape shape, Batch batch, Arena& aren
   GS_TRY(sum.status());
   GS_TRY(sample.status());
   GS_TRY(row.status());
-  fill_zero(source.dimension, sum.value());
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(source.read(source.context, batch.at(b), sample.value()));
-    add_scaled(source.dimension, 1, sample.value(), sum.value());
+  EvaluationProgress whole;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  if (progress.position == 0) {
+    fill_zero(source.dimension, sum.value());
   }
+  const Status status = visit_samples(batch, progress, [&](uint32_t index) {
+    GS_TRY(source.read(source.context, index, sample.value()));
+    add_scaled(source.dimension, 1, sample.value(), sum.value());
+    return Status::kOk;
+  });
   *out = {sum.value(), row.value()};
-  return Status::kOk;
+  if (status == Status::kUnfinished) {
+    arena.hold_scratch();
+  }
+  return status;
 }
 
 // work.row <- row r of (S + S') x / 2, S the sum.

@@ -58,13 +58,11 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   const Result<Real*> sample = arena.scratch<Real>(source.dimension);
   GS_TRY(sample.status());
   const Real* z = sample.value();
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(take_sample(source, batch.at(b), sample.value()));
+  return mean_loss(batch, [&](uint32_t index) -> Result<Real> {
+    GS_TRY(take_sample(source, index, sample.value()));
     const Real distance = separate(shape, x, z).distance;
-    sum.add(z[shape.rows] * distance * distance);
-  }
-  return sum.mean();
+    return z[shape.rows] * distance * distance;
+  });
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -73,9 +71,13 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   const Result<Real*> sample = arena.scratch<Real>(source.dimension);
   GS_TRY(sample.status());
   const Real* z = sample.value();
-  fill_zero(shape.size(), out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(take_sample(source, batch.at(b), sample.value()));
+  EvaluationProgress whole;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  if (progress.position == 0) {
+    fill_zero(shape.size(), out);
+  }
+  const Status status = visit_samples(batch, progress, [&](uint32_t index) {
+    GS_TRY(take_sample(source, index, sample.value()));
     const Separation s = separate(shape, x, z);
     // d / |w|_L tends to 1 for near points, where the quotient is 0 / 0.
     const Real length = std::sqrt(s.squared * (1 + s.squared / 4));
@@ -84,7 +86,9 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
     for (uint32_t r = 1; r < shape.rows; ++r) {
       out[r] += factor * ((z[r] - x[r]) - s.squared / 2 * x[r]);
     }
-  }
+    return Status::kOk;
+  });
+  GS_TRY(status);
   scale(shape.size(), static_cast<Real>(-2) / static_cast<Real>(batch.count), out);
   out[0] = -out[0];  // J
   return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;

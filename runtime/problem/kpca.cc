@@ -65,13 +65,11 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   GS_TRY(scratch.status());
   Real* z = scratch.value();
   Real* products = z + shape.rows;
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(source.read(source.context, batch.at(b), z));
+  const Result<Real> mean = mean_loss(batch, [&](uint32_t index) -> Result<Real> {
+    GS_TRY(source.read(source.context, index, z));
     multiply_sample(shape, z, x, products);
-    sum.add(dot(shape.cols, products, products));
-  }
-  const Result<Real> mean = sum.mean();
+    return dot(shape.cols, products, products);
+  });
   GS_TRY(mean.status());
   return static_cast<Real>(-0.5) * mean.value();
 }

@@ -115,70 +115,115 @@ Rows rows_of(const MultitaskData& data, uint32_t task) {
   return {task == 0 ? 0 : data.task_ends[task - 1], data.task_ends[task]};
 }
 
-// work.weights <- w of the task.
-Status fit_task(const MultitaskData& data, Shape shape, const Real* u, Rows rows, const Work& work) {
+// One task, from the row where the last call ended: progress.part counts the rows that were read, those of the fit and
+// then those of the residual. A unit of work is a row.
+struct TaskReader {
+  const MultitaskData& data;
+  Shape shape;
+  const Real* u;
+  const Work& work;
+  EvaluationProgress& progress;
+
+  // work.weights <- w of the task.
+  Status fit(Rows rows) const;
+  // *cost <- half the squared residual, summed in work.residual[0]. With `sum_residual` instead work.residual <-
+  // X' (X u w - y).
+  Status measure(Rows rows, bool sum_residual, Real* cost) const;
+};
+
+Status TaskReader::fit(Rows rows) const {
   const size_t n = shape.cols;
-  fill_zero(n * n, work.matrix);
-  fill_zero(n, work.weights);
-  for (size_t i = 0; i < n; ++i) {
-    work.matrix[i * n + i] = std::sqrt(2 * data.ridge);
+  const uint32_t count = rows.end - rows.begin;
+  if (progress.part > count) {
+    return Status::kOk;  // done in an earlier call
   }
-  for (uint32_t index = rows.begin; index < rows.end; ++index) {
-    GS_TRY(take_row(data, shape, u, index, work));
+  if (progress.part == 0) {
+    fill_zero(n * n, work.matrix);
+    fill_zero(n, work.weights);
+    for (size_t i = 0; i < n; ++i) {
+      work.matrix[i * n + i] = std::sqrt(2 * data.ridge);
+    }
+  }
+  for (; progress.part < count; ++progress.part) {
+    if (progress.take_units(1) == 0) {
+      return Status::kUnfinished;
+    }
+    GS_TRY(take_row(data, shape, u, rows.begin + progress.part, work));
     rotate_in(shape.cols, work.row[shape.rows], work);
   }
+  ++progress.part;
   return all_finite(n * n, work.matrix) && all_finite(n, work.weights) ? solve_triangular(shape.cols, work)
                                                                        : Status::kNotFinite;
 }
 
-// Half the squared residual of the task to *cost; with `sum_residual`, X' (X u w - y) to work.residual too.
-Status measure_task(const MultitaskData& data, Shape shape, const Real* u, Rows rows, const Work& work,
-                    bool sum_residual, Real* cost) {
-  fill_zero(shape.rows, work.residual);
-  Real squares = 0;
-  for (uint32_t index = rows.begin; index < rows.end; ++index) {
-    GS_TRY(take_row(data, shape, u, index, work));
+Status TaskReader::measure(Rows rows, bool sum_residual, Real* cost) const {
+  const uint32_t first = rows.end - rows.begin + 1;  // of progress.part
+  if (progress.part == first) {
+    fill_zero(shape.rows, work.residual);
+  }
+  for (; progress.part - first < rows.end - rows.begin; ++progress.part) {
+    if (progress.take_units(1) == 0) {
+      return Status::kUnfinished;
+    }
+    GS_TRY(take_row(data, shape, u, rows.begin + (progress.part - first), work));
     const Real error = dot(shape.cols, work.features, work.weights) - work.row[shape.rows];
-    squares += error * error;
     if (sum_residual) {
       add_scaled(shape.rows, error, work.row, work.residual);
+    } else {
+      work.residual[0] += error * error;
     }
   }
-  *cost = static_cast<Real>(0.5) * squares;
+  *cost = static_cast<Real>(0.5) * work.residual[0];
+  progress.part = 0;
+  return Status::kOk;
+}
+
+// Calls done(cost) after each task of the batch. An unfinished task keeps its equations and its residual in scratch.
+template <typename Done>
+Status visit_tasks(const TaskReader& reader, Batch batch, bool sum_residual, Arena& arena, Done done) {
+  EvaluationProgress& progress = reader.progress;
+  for (; progress.position < batch.count; ++progress.position) {
+    const Rows rows = rows_of(reader.data, batch.at(progress.position));
+    Real cost = 0;
+    Status status = reader.fit(rows);
+    if (status == Status::kOk) {
+      status = reader.measure(rows, sum_residual, &cost);
+    }
+    if (status == Status::kUnfinished) {
+      arena.hold_scratch();
+    }
+    GS_TRY(status);
+    done(cost);
+  }
   return Status::kOk;
 }
 
 Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
-  const MultitaskData& data = data_of(context);
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(shape, arena, &work));
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Rows rows = rows_of(data, batch.at(b));
-    Real cost = 0;
-    GS_TRY(fit_task(data, shape, x, rows, work));
-    GS_TRY(measure_task(data, shape, x, rows, work, false, &cost));
-    sum.add(cost);
-  }
-  return sum.mean();
+  EvaluationProgress whole;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  const TaskReader reader{data_of(context), shape, x, work, progress};
+  GS_TRY(visit_tasks(reader, batch, false, arena, [&](Real cost) { progress.add(cost); }));
+  return progress.mean();
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
-  const MultitaskData& data = data_of(context);
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(shape, arena, &work));
-  fill_zero(shape.size(), out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Rows rows = rows_of(data, batch.at(b));
-    Real cost = 0;
-    GS_TRY(fit_task(data, shape, x, rows, work));
-    GS_TRY(measure_task(data, shape, x, rows, work, true, &cost));
+  EvaluationProgress whole;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  if (progress.position == 0) {
+    fill_zero(shape.size(), out);
+  }
+  const TaskReader reader{data_of(context), shape, x, work, progress};
+  GS_TRY(visit_tasks(reader, batch, true, arena, [&](Real) {
     for (size_t r = 0; r < shape.rows; ++r) {
       add_scaled(shape.cols, work.residual[r], work.weights, out + r * shape.cols);
     }
-  }
+  }));
   scale(shape.size(), static_cast<Real>(1) / static_cast<Real>(batch.count), out);
   return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
 }

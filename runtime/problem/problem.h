@@ -28,10 +28,63 @@ struct SampleSource {
   Status (*read)(const void* context, uint32_t index, Real* out) = nullptr;
 };
 
+// The mean of count losses, the i-th of which is added in sums[i % 4]; kNotFinite when it is not a number (count 0,
+// too). Reason: the rounding error of a large batch stays near that of a quarter of it, and differences of losses are
+// divided by the smoothing parameter.
+inline Result<Real> mean_of_sums(const Real (&sums)[4], uint32_t count) {
+  const Real mean = ((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<Real>(count);
+  if (!std::isfinite(mean)) {
+    return Status::kNotFinite;
+  }
+  return mean;
+}
+
+// Adds the losses of a batch in that way.
+class LossSum {
+ public:
+  void add(Real loss) { sums_[count_++ % 4] += loss; }
+  Result<Real> mean() const { return mean_of_sums(sums_, count_); }
+
+ private:
+  Real sums_[4] = {};
+  uint32_t count_ = 0;
+};
+
+// How far an evaluation has come that is made in several calls, and how much work the present call may do. A unit of
+// work is one sample, one displaced point or one direction. They take different times: the shell measures them.
+struct EvaluationProgress {
+  static constexpr uint16_t kNoLimit = UINT16_MAX;
+
+  uint32_t position = 0;  // samples of the batch that are done
+  uint32_t part = 0;      // of the sample at position, where a problem cuts a sample too
+  Real sums[4] = {};      // of their losses
+  uint16_t units_left = kNoLimit;
+
+  // Units that the call may do, at most `wanted`; 0: it has done its work and ends with kUnfinished.
+  uint32_t take_units(uint32_t wanted) {
+    if (units_left == kNoLimit) {
+      return wanted;
+    }
+    const uint32_t taken = wanted < units_left ? wanted : units_left;
+    units_left = static_cast<uint16_t>(units_left - taken);
+    return taken;
+  }
+  // The loss of the sample at position.
+  void add(Real loss) { sums[position % 4] += loss; }
+  Result<Real> mean() const { return mean_of_sums(sums, position); }
+  // For the next evaluation in the same call.
+  void restart() {
+    EvaluationProgress fresh;
+    fresh.units_left = units_left;
+    *this = fresh;
+  }
+};
+
 // Samples of one evaluation. indices == nullptr: samples 0 .. count - 1.
 struct Batch {
   const uint16_t* indices = nullptr;
   uint32_t count = 0;
+  EvaluationProgress* progress = nullptr;  // null: the evaluation is made in one call
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
 };
 
@@ -52,10 +105,13 @@ struct ProblemOps {
   Status (*check_shape)(const void* context, Shape shape);
   // Bytes of arena scratch that loss and gradient take.
   size_t (*scratch_size)(const void* context, Shape shape);
-  // Mean loss over the batch at x. kNotFinite when it is not a number.
+  // Mean loss over the batch at x. kNotFinite when it is not a number. kUnfinished: not yet. The estimator then calls
+  // again with the same point and batch until there is another answer. What the problem's scratch must keep between
+  // such calls it holds (Arena::hold_scratch), and takes again in the same order. A problem that reads no
+  // batch.progress makes its evaluation in one call.
   Result<Real> (*loss)(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena);
   // Euclidean gradient of that mean into out (shape.size() values, aliases nothing). Null: the problem has none, and
-  // only zeroth-order estimators can train it. kNotFinite.
+  // only zeroth-order estimators can train it. kNotFinite. kUnfinished as loss; out keeps its values between the calls.
   Status (*gradient)(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena);
   // Looks at every sample for a value that no point of this shape, which passed check_shape, can ever take. kOk: there
   // is none; kOutOfRange, kNotFinite: *out says which. Takes no more scratch than loss. Null: nothing is checked.
@@ -178,51 +234,56 @@ Status find_value_fault(const void* context, Shape shape, Arena& arena, SampleFa
 // whole number from 0 to class_count - 1.
 Result<Real> softmax_loss(uint32_t class_count, Real label, Real* scores);
 
-// Adds the losses of a batch in four interleaved sums. Reason: the rounding error of a large batch stays near that of a
-// quarter of it, and differences of losses are divided by the smoothing parameter.
-class LossSum {
- public:
-  void add(Real loss) { sums_[count_++ % 4] += loss; }
-  // The mean of what was added; kNotFinite when it is not a number (nothing added, too).
-  Result<Real> mean() const {
-    const Real mean = ((sums_[0] + sums_[1]) + (sums_[2] + sums_[3])) / static_cast<Real>(count_);
-    if (!std::isfinite(mean)) {
-      return Status::kNotFinite;
+// The progress of a batch, or `whole` where it has none.
+inline EvaluationProgress& progress_of(Batch batch, EvaluationProgress* whole) {
+  return batch.progress != nullptr ? *batch.progress : *whole;
+}
+
+// Calls visit(index) -> Status for each sample of the batch that is not done yet; kUnfinished when the call's work is
+// done before the batch. visit may be called again for a sample that it did not finish, and then has added nothing.
+template <typename Visit>
+Status visit_samples(Batch batch, EvaluationProgress& progress, Visit visit) {
+  for (; progress.position < batch.count; ++progress.position) {
+    if (progress.take_units(1) == 0) {
+      return Status::kUnfinished;
     }
-    return mean;
+    GS_TRY(visit(batch.at(progress.position)));
   }
+  return Status::kOk;
+}
 
- private:
-  Real sums_[4] = {};
-  uint32_t count_ = 0;
-};
-
-// The mean over the batch of loss_of(index) -> Result<Real>, in the order of LossSum.
+// The mean over the batch of loss_of(index) -> Result<Real>, in the order of LossSum. kUnfinished as visit_samples().
 template <typename LossOf>
 Result<Real> mean_loss(Batch batch, LossOf loss_of) {
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    const Result<Real> loss = loss_of(batch.at(b));
-    GS_TRY(loss.status());
-    sum.add(loss.value());
-  }
-  return sum.mean();
+  EvaluationProgress whole;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  GS_TRY(visit_samples(batch, progress, [&](uint32_t index) {
+    const Result<Real> loss = loss_of(index);
+    if (loss.ok()) {
+      progress.add(loss.value());
+    }
+    return loss.status();
+  }));
+  return progress.mean();
 }
 
 // out (size Reals) <- factor times the mean over the batch of what add(index) -> Status adds to it. kNotFinite.
+// kUnfinished as visit_samples().
 template <typename Add>
 Status mean_gradient(size_t size, Batch batch, Real* out, Add add, Real factor = 1) {
-  fill_zero(size, out);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(add(batch.at(b)));
+  EvaluationProgress whole;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  if (progress.position == 0) {
+    fill_zero(size, out);
   }
+  GS_TRY(visit_samples(batch, progress, add));
   scale(size, factor / static_cast<Real>(batch.count), out);
   return all_finite(size, out) ? Status::kOk : Status::kNotFinite;
 }
 
-// A problem as a type: the application's own loss, for one. The object is the context and must outlive its use.
-// Optional: Status gradient(Shape, const Real* x, Batch, Real* out) const; Status find_fault(Shape, SampleFault*)
-// const.
+// A problem as a type: the application's own loss, for one. The object is the context and must outlive its use. Its
+// loss and its gradient may answer kUnfinished, as ProblemOps says. Optional: Status gradient(Shape, const Real* x,
+// Batch, Real* out) const; Status find_fault(Shape, SampleFault*) const.
 template <typename P>
 concept ProblemType = requires(const P& problem, Shape shape, const Real* x, Batch batch) {
   { P::kName } -> std::convertible_to<const char*>;

@@ -84,23 +84,33 @@ Status take_sample(const SampleSource& source, Shape shape, uint32_t index, cons
   return positive_eigen(shape, work.sample, work);
 }
 
+// The root of x and the sum of the logarithms stay for the calls to come.
+Status held(Status status, Arena& arena) {
+  if (status == Status::kUnfinished) {
+    arena.hold_scratch();
+  }
+  return status;
+}
+
 Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena) {
   const SampleSource& source = source_of(context);
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(shape, arena, &work));
-  GS_TRY(take_root(shape, x, work));
-  LossSum sum;
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(take_sample(source, shape, batch.at(b), work));
+  if (batch.progress == nullptr || batch.progress->position == 0) {
+    GS_TRY(take_root(shape, x, work));
+  }
+  const Result<Real> mean = mean_loss(batch, [&](uint32_t index) -> Result<Real> {
+    GS_TRY(take_sample(source, shape, index, work));
     Real distance_squared = 0;
     for (uint32_t k = 0; k < shape.rows; ++k) {
       const Real log_value = std::log(work.values[k]);
       distance_squared += log_value * log_value;
     }
-    sum.add(distance_squared);
-  }
-  return sum.mean();
+    return distance_squared;
+  });
+  GS_TRY(held(mean.status(), arena));
+  return mean;
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -108,14 +118,20 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(shape, arena, &work));
-  GS_TRY(take_root(shape, x, work));
-  fill_zero(shape.size(), work.log_sum);
-  for (uint32_t b = 0; b < batch.count; ++b) {
-    GS_TRY(take_sample(source, shape, batch.at(b), work));
+  EvaluationProgress whole;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  if (progress.position == 0) {
+    GS_TRY(take_root(shape, x, work));
+    fill_zero(shape.size(), work.log_sum);
+  }
+  const Status status = visit_samples(batch, progress, [&](uint32_t index) {
+    GS_TRY(take_sample(source, shape, index, work));
     compose(
         shape, work, [](Real value) { return std::log(value); }, work.product);
     add_scaled(shape.size(), 1, work.product, work.log_sum);
-  }
+    return Status::kOk;
+  });
+  GS_TRY(held(status, arena));
   copy(shape.size(), work.log_sum, out);
   congruence(shape, work, out);
   scale(shape.size(), static_cast<Real>(-2) / static_cast<Real>(batch.count), out);

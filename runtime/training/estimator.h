@@ -12,6 +12,24 @@
 
 namespace gradstream {
 
+// How far an estimate has come that is made in several calls. All zero but the work of the call: none is begun.
+struct EstimateProgress {
+  EvaluationProgress evaluation;  // of the loss or gradient in progress, and the work that the call may do
+  Real compared = 0;              // what the loss at the displaced point is compared with: the one before it
+  Real loss = 0;                  // at z
+  uint16_t direction = 0;         // that comes next; beyond their number: the next one of their sum
+  uint8_t stage = 0;              // the estimator's own
+  bool is_begun : 1 = false;      // g has its first values
+  bool is_batch_drawn : 1 = false;
+  bool is_placed : 1 = false;  // the displaced point stands in scratch
+
+  void restart() {
+    EstimateProgress fresh;
+    fresh.evaluation.units_left = evaluation.units_left;
+    *this = fresh;
+  }
+};
+
 // One estimate at z in local step `step`. The problem's sample_count must not change during a task: memory was taken
 // for it.
 struct EstimateInput {
@@ -24,6 +42,7 @@ struct EstimateInput {
   uint32_t client_index = 0;  // enrolment index: counter word 2 of the minibatch stream
   uint32_t step = 0;
   const Real* z = nullptr;
+  EstimateProgress* progress = nullptr;  // null: the estimate is made in one call
 };
 
 struct EstimatorOps {
@@ -39,6 +58,9 @@ struct EstimatorOps {
   // over the same samples, or null for none (one more evaluation, except for the one-sided estimators, which have it).
   // kNotFinite ends the step; kSingular (P_M, or the metric at z); a problem's own code is passed on. On an error
   // scalars, g and loss are unspecified.
+  // kUnfinished: the call's work is done, or the problem answered so. Call again with the same input, memory and z; the
+  // arena holds the scratch (Arena::hold_scratch). Never without input.progress. The caller restarts the progress after
+  // any other answer. The numbers do not depend on where the calls end.
   Status (*estimate)(const EstimateInput& input, Real* scalars, Real* g, Real* loss, Arena& arena);
 };
 
@@ -56,8 +78,22 @@ size_t batch_scratch_size(const EstimateInput& input);
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);
 RandomKey minibatch_key(const EstimateInput& input);
 
-// The problem's mean loss at x over the batch; kNotFinite also where the problem itself does not look.
+// The problem's mean loss at x over the batch; kNotFinite also where the problem itself does not look. kUnfinished:
+// call again with the same arguments; the scratch of the scopes around is held. Never without input.progress: then a
+// problem that answers so is called until it has its answer.
 Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch batch, Arena& arena);
+// The problem's gradient at x over the batch, in out. kUnfinished as finite_loss().
+Status batch_gradient(const EstimateInput& input, const Real* x, Batch batch, Real* out, Arena& arena);
+// One unit of work of an estimate. kUnfinished: the call has none left, and the scratch of the scopes around is held.
+Status take_unit(EstimateProgress& progress, Arena& arena);
+// g <- its first values, zero, once for each estimate.
+void begin_sum(size_t size, EstimateProgress& progress, Real* g);
+// The sample of direction j with BatchMode::kPerDirection: index (word_j * n) >> 32.
+uint16_t sample_of_direction(const EstimateInput& input, uint32_t j);
+// The progress of an estimate, or `whole` where it has none.
+inline EstimateProgress& progress_of(const EstimateInput& input, EstimateProgress* whole) {
+  return input.progress != nullptr ? *input.progress : *whole;
+}
 
 // The member of `linked` with this id, or null.
 const EstimatorOps* find_estimator(std::span<const EstimatorOps* const> linked, EstimatorId id);

@@ -7,6 +7,9 @@
 namespace gradstream {
 namespace {
 
+// Of EstimateProgress: what comes next.
+enum Stage : uint8_t { kLoss, kGradient };
+
 Status check(const EstimateInput& input) {
   if (input.problem.ops->gradient == nullptr) {
     return Status::kUnimplemented;
@@ -23,16 +26,21 @@ size_t scratch_size(const EstimateInput& input) {
 
 Status estimate(const EstimateInput& input, Real*, Real* g, Real* loss, Arena& arena) {
   ScratchScope scope(arena);
+  EstimateProgress whole;
+  EstimateProgress& progress = progress_of(input, &whole);
   const Result<Batch> batch = draw_batch(input, arena);
   GS_TRY(batch.status());
-  if (loss != nullptr) {
+  if (loss != nullptr && progress.stage == kLoss) {
     const Result<Real> value = finite_loss(input, input.z, batch.value(), arena);
     GS_TRY(value.status());
-    *loss = value.value();
+    progress.loss = value.value();
   }
-  const Problem& problem = input.problem;
-  GS_TRY(problem.ops->gradient(problem.context, input.shape, input.z, batch.value(), g, arena));
+  progress.stage = kGradient;
+  GS_TRY(batch_gradient(input, input.z, batch.value(), g, arena));
   GS_TRY(input.manifold->riemannian_gradient(input.shape, input.z, g, g, arena));
+  if (loss != nullptr) {
+    *loss = progress.loss;
+  }
   return all_finite(input.shape.size(), g) ? Status::kOk : Status::kNotFinite;
 }
 

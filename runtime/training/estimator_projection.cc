@@ -13,6 +13,11 @@
 namespace gradstream {
 namespace {
 
+// Of EstimateProgress: the evaluation that comes next.
+enum Stage : uint8_t { kAtZ, kPlus, kMinus };
+
+bool is_per_direction(const EstimateInput& input) { return input.parameters->batch_mode == BatchMode::kPerDirection; }
+
 // What the evaluations of one estimate share.
 struct Evaluation {
   const EstimateInput& input;
@@ -21,6 +26,7 @@ struct Evaluation {
   Real* y;     // one tensor
   Real* kept;  // the direction, null where it is drawn again
   Real* g;     // sum of scalars[j] u_j over the directions kept
+  EstimateProgress& progress;
   Arena& arena;
   bool keeps() const { return kHasHostMembers && kept != nullptr; }
 };
@@ -41,27 +47,42 @@ Status displace(const Evaluation& evaluation, uint32_t j, Real distance) {
   return input.manifold->project_point(input.shape, y, y, evaluation.arena);
 }
 
-// Loss at P_M(z + distance u_j).
+// Loss at P_M(z + distance u_j). The point stands until the loss is known.
 Result<Real> displaced_loss(const Evaluation& evaluation, uint32_t j, Real distance, Batch batch) {
-  GS_TRY(displace(evaluation, j, distance));
-  return finite_loss(evaluation.input, evaluation.y, batch, evaluation.arena);
+  EstimateProgress& progress = evaluation.progress;
+  if (!progress.is_placed) {
+    GS_TRY(take_unit(progress, evaluation.arena));
+    GS_TRY(displace(evaluation, j, distance));
+    progress.is_placed = true;
+  }
+  const Result<Real> loss = finite_loss(evaluation.input, evaluation.y, batch, evaluation.arena);
+  progress.is_placed = loss.status() == Status::kUnfinished;
+  return loss;
 }
 
-// scalars[j] over the batch. at_z is the loss at z over it, used when one-sided.
-Status fill_scalar(const Evaluation& evaluation, uint32_t j, Batch batch, Real at_z, Real* scalar) {
+// scalars[j] over the batch. When one-sided, progress.compared is the loss at z over it.
+Status fill_scalar(const Evaluation& evaluation, uint32_t j, Batch batch, Real* scalar) {
   const EstimateInput& input = evaluation.input;
+  EstimateProgress& progress = evaluation.progress;
   const Real smoothing = input.parameters->smoothing;
-  if (evaluation.keeps()) {
-    fill_direction(input.parameters->directions, input.shape, input.step, j, evaluation.kept);
+  if (progress.stage == kPlus) {
+    if (evaluation.keeps() && !progress.is_placed) {
+      fill_direction(input.parameters->directions, input.shape, input.step, j, evaluation.kept);
+    }
+    const Result<Real> plus = displaced_loss(evaluation, j, smoothing, batch);
+    GS_TRY(plus.status());
+    if (!evaluation.two_sided) {
+      *scalar = (plus.value() - progress.compared) / smoothing;
+    } else {
+      progress.compared = plus.value();
+      progress.stage = kMinus;
+    }
   }
-  const Result<Real> plus = displaced_loss(evaluation, j, smoothing, batch);
-  GS_TRY(plus.status());
   if (evaluation.two_sided) {
     const Result<Real> minus = displaced_loss(evaluation, j, -smoothing, batch);
     GS_TRY(minus.status());
-    *scalar = (plus.value() - minus.value()) / (static_cast<Real>(2) * smoothing);
-  } else {
-    *scalar = (plus.value() - at_z) / smoothing;
+    progress.stage = kPlus;
+    *scalar = (progress.compared - minus.value()) / (static_cast<Real>(2) * smoothing);
   }
   if (evaluation.keeps()) {
     add_scaled(input.shape.size(), *scalar, evaluation.kept, evaluation.g);
@@ -69,43 +90,66 @@ Status fill_scalar(const Evaluation& evaluation, uint32_t j, Batch batch, Real a
   return std::isfinite(*scalar) ? Status::kOk : Status::kNotFinite;
 }
 
-Status loss_at_z(const Evaluation& evaluation, Batch batch, Real* loss) {
-  if (evaluation.two_sided && !evaluation.wants_loss) {
+// progress.loss <- the loss at z, or its sum over the directions so far, where it is not there yet and somebody wants
+// it.
+Status add_at_z(const Evaluation& evaluation, Batch batch) {
+  EstimateProgress& progress = evaluation.progress;
+  if (progress.stage != kAtZ) {
     return Status::kOk;
   }
-  const Result<Real> value = finite_loss(evaluation.input, evaluation.input.z, batch, evaluation.arena);
-  GS_TRY(value.status());
-  *loss = value.value();
+  if (!evaluation.two_sided || evaluation.wants_loss) {
+    const Result<Real> value = finite_loss(evaluation.input, evaluation.input.z, batch, evaluation.arena);
+    GS_TRY(value.status());
+    progress.compared = value.value();
+    progress.loss = is_per_direction(evaluation.input) ? progress.loss + value.value() : value.value();
+  }
+  progress.stage = kPlus;
   return Status::kOk;
 }
 
 // One batch for all directions.
-Status fill_scalars_common(const Evaluation& evaluation, Real* scalars, Real* loss) {
+Status fill_scalars_common(const Evaluation& evaluation, Real* scalars) {
+  EstimateProgress& progress = evaluation.progress;
   const Result<Batch> batch = draw_batch(evaluation.input, evaluation.arena);
   GS_TRY(batch.status());
-  GS_TRY(loss_at_z(evaluation, batch.value(), loss));
-  for (uint32_t j = 0; j < evaluation.input.parameters->directions.direction_count; ++j) {
-    GS_TRY(fill_scalar(evaluation, j, batch.value(), *loss, &scalars[j]));
+  GS_TRY(add_at_z(evaluation, batch.value()));
+  for (; progress.direction < evaluation.input.parameters->directions.direction_count; ++progress.direction) {
+    GS_TRY(fill_scalar(evaluation, progress.direction, batch.value(), &scalars[progress.direction]));
   }
   return Status::kOk;
 }
 
 // One sample for each direction, (word_j * n) >> 32 (003 as printed).
-Status fill_scalars_per_direction(const Evaluation& evaluation, Real* scalars, Real* loss) {
-  const EstimateInput& input = evaluation.input;
-  const uint32_t m = input.parameters->directions.direction_count;
-  const uint32_t held = input.problem.ops->sample_count(input.problem.context);
-  RandomStream stream(minibatch_key(input));
-  Real sum = 0;
-  for (uint32_t j = 0; j < m; ++j) {
-    const uint16_t index = static_cast<uint16_t>((static_cast<uint64_t>(stream.next()) * held) >> 32);
+Status fill_scalars_per_direction(const Evaluation& evaluation, Real* scalars) {
+  EstimateProgress& progress = evaluation.progress;
+  const uint32_t m = evaluation.input.parameters->directions.direction_count;
+  for (; progress.direction < m; ++progress.direction) {
+    const uint16_t index = sample_of_direction(evaluation.input, progress.direction);
     const Batch batch{&index, 1};
-    Real at_z = 0;
-    GS_TRY(loss_at_z(evaluation, batch, &at_z));
-    GS_TRY(fill_scalar(evaluation, j, batch, at_z, &scalars[j]));
-    sum += at_z;
+    GS_TRY(add_at_z(evaluation, batch));
+    GS_TRY(fill_scalar(evaluation, progress.direction, batch, &scalars[progress.direction]));
+    progress.stage = kAtZ;
   }
-  *loss = sum / static_cast<Real>(m);
+  return Status::kOk;
+}
+
+// g <- g + sum_j scalars[j] u_j, in the order of j.
+Status sum_directions(const Evaluation& evaluation, const Real* scalars) {
+  const EstimateInput& input = evaluation.input;
+  EstimateProgress& progress = evaluation.progress;
+  const DirectionSpec& directions = input.parameters->directions;
+  const uint32_t m = directions.direction_count;
+  while (progress.direction < 2 * m) {
+    const uint32_t first = progress.direction - m;
+    const uint32_t count = progress.evaluation.take_units(m - first);
+    if (count == 0) {
+      evaluation.arena.hold_scratch();
+      return Status::kUnfinished;
+    }
+    GS_TRY(accumulate_directions(directions, input.shape, input.step * m + first, count, scalars + first, evaluation.g,
+                                 evaluation.arena));
+    progress.direction = static_cast<uint16_t>(progress.direction + count);
+  }
   return Status::kOk;
 }
 
@@ -139,19 +183,19 @@ Status estimate(const EstimateInput& input, bool two_sided, Real* scalars, Real*
     GS_TRY(direction.status());
     kept = direction.value();
   }
-  const Evaluation evaluation{input, two_sided, loss != nullptr, y.value(), kept, g, arena};
-  fill_zero(input.shape.size(), g);
-  Real at_z = 0;
-  if (input.parameters->batch_mode == BatchMode::kPerDirection) {
-    GS_TRY(fill_scalars_per_direction(evaluation, scalars, &at_z));
+  EstimateProgress whole;
+  const Evaluation evaluation{input, two_sided, loss != nullptr, y.value(), kept, g, progress_of(input, &whole), arena};
+  begin_sum(input.shape.size(), evaluation.progress, g);
+  if (is_per_direction(input)) {
+    GS_TRY(fill_scalars_per_direction(evaluation, scalars));
   } else {
-    GS_TRY(fill_scalars_common(evaluation, scalars, &at_z));
-  }
-  if (loss != nullptr) {
-    *loss = at_z;
+    GS_TRY(fill_scalars_common(evaluation, scalars));
   }
   if (!keeps) {
-    GS_TRY(accumulate_directions(directions, input.shape, input.step * m, m, scalars, g, arena));
+    GS_TRY(sum_directions(evaluation, scalars));
+  }
+  if (loss != nullptr) {
+    *loss = is_per_direction(input) ? evaluation.progress.loss / static_cast<Real>(m) : evaluation.progress.loss;
   }
   scale(input.shape.size(), estimate_factor(input.shape, m), g);
   return all_finite(input.shape.size(), g) ? Status::kOk : Status::kNotFinite;

@@ -29,54 +29,74 @@ size_t scratch_size(const EstimateInput& input) {
          (manifold_size > problem_size ? manifold_size : problem_size);
 }
 
+// Of EstimateProgress: the evaluation that comes next.
+enum Stage : uint8_t { kAtZ, kDisplaced };
+
 struct Work {
   Real* u;
   Real* y;
+  EstimateProgress& progress;
 };
 
-// g <- g + [F(R_z(mu u_j)) - at_z] / (mu m) u_j.
-Status add_direction(const EstimateInput& input, uint32_t j, Batch batch, Real at_z, const Work& work, Real* g,
-                     Arena& arena) {
+// work.u <- u_j;  work.y <- R_z(mu u_j).
+Status place(const EstimateInput& input, uint32_t j, const Work& work, Arena& arena) {
   const EstimatorParameters& parameters = *input.parameters;
-  const size_t size = input.shape.size();
   fill_normal_direction(parameters.directions, input.shape, input.step, j, work.u);
   GS_TRY(input.manifold->project_tangent(input.shape, input.z, work.u, work.u, arena));
-  for (size_t e = 0; e < size; ++e) {
+  for (size_t e = 0; e < input.shape.size(); ++e) {
     work.y[e] = parameters.smoothing * work.u[e];
   }
-  GS_TRY(input.manifold->retract(input.shape, input.z, work.y, work.y, arena));
+  return input.manifold->retract(input.shape, input.z, work.y, work.y, arena);
+}
+
+// g <- g + [F(R_z(mu u_j)) - progress.compared] / (mu m) u_j. The point stands until its loss is known.
+Status add_direction(const EstimateInput& input, uint32_t j, Batch batch, const Work& work, Real* g, Arena& arena) {
+  const EstimatorParameters& parameters = *input.parameters;
+  if (!work.progress.is_placed) {
+    GS_TRY(take_unit(work.progress, arena));
+    GS_TRY(place(input, j, work, arena));
+    work.progress.is_placed = true;
+  }
   const Result<Real> displaced = finite_loss(input, work.y, batch, arena);
   GS_TRY(displaced.status());
-  const Real slope = (displaced.value() - at_z) / parameters.smoothing;
-  add_scaled(size, slope / static_cast<Real>(parameters.directions.direction_count), work.u, g);
+  work.progress.is_placed = false;
+  const Real slope = (displaced.value() - work.progress.compared) / parameters.smoothing;
+  add_scaled(input.shape.size(), slope / static_cast<Real>(parameters.directions.direction_count), work.u, g);
+  return Status::kOk;
+}
+
+// progress.compared <- the loss at z, where that is not there yet.
+Status fill_at_z(const EstimateInput& input, Batch batch, const Work& work, Arena& arena) {
+  if (work.progress.stage == kAtZ) {
+    const Result<Real> at_z = finite_loss(input, input.z, batch, arena);
+    GS_TRY(at_z.status());
+    work.progress.compared = at_z.value();
+    work.progress.stage = kDisplaced;
+  }
   return Status::kOk;
 }
 
 // One batch for all directions.
-Status add_common(const EstimateInput& input, const Work& work, Real* g, Real* loss, Arena& arena) {
+Status add_common(const EstimateInput& input, const Work& work, Real* g, Arena& arena) {
   const Result<Batch> batch = draw_batch(input, arena);
   GS_TRY(batch.status());
-  const Result<Real> at_z = finite_loss(input, input.z, batch.value(), arena);
-  GS_TRY(at_z.status());
-  *loss = at_z.value();
-  for (uint32_t j = 0; j < input.parameters->directions.direction_count; ++j) {
-    GS_TRY(add_direction(input, j, batch.value(), at_z.value(), work, g, arena));
+  GS_TRY(fill_at_z(input, batch.value(), work, arena));
+  for (uint16_t& j = work.progress.direction; j < input.parameters->directions.direction_count; ++j) {
+    GS_TRY(add_direction(input, j, batch.value(), work, g, arena));
   }
+  work.progress.loss = work.progress.compared;
   return Status::kOk;
 }
 
 // One sample for each direction, (word_j * n) >> 32.
-Status add_per_direction(const EstimateInput& input, const Work& work, Real* g, Real* loss, Arena& arena) {
+Status add_per_direction(const EstimateInput& input, const Work& work, Real* g, Arena& arena) {
   const uint32_t m = input.parameters->directions.direction_count;
-  const uint32_t held = input.problem.ops->sample_count(input.problem.context);
-  RandomStream stream(minibatch_key(input));
-  *loss = 0;
-  for (uint32_t j = 0; j < m; ++j) {
-    const uint16_t index = static_cast<uint16_t>((static_cast<uint64_t>(stream.next()) * held) >> 32);
-    const Result<Real> at_z = finite_loss(input, input.z, {&index, 1}, arena);
-    GS_TRY(at_z.status());
-    GS_TRY(add_direction(input, j, {&index, 1}, at_z.value(), work, g, arena));
-    *loss += at_z.value() / static_cast<Real>(m);
+  for (uint16_t& j = work.progress.direction; j < m; ++j) {
+    const uint16_t index = sample_of_direction(input, j);
+    GS_TRY(fill_at_z(input, {&index, 1}, work, arena));
+    GS_TRY(add_direction(input, j, {&index, 1}, work, g, arena));
+    work.progress.loss += work.progress.compared / static_cast<Real>(m);
+    work.progress.stage = kAtZ;
   }
   return Status::kOk;
 }
@@ -87,16 +107,16 @@ Status estimate(const EstimateInput& input, Real*, Real* g, Real* loss, Arena& a
   GS_TRY(u.status());
   const Result<Real*> y = arena.scratch<Real>(input.shape.size());
   GS_TRY(y.status());
-  const Work work{u.value(), y.value()};
-  fill_zero(input.shape.size(), g);
-  Real at_z = 0;
+  EstimateProgress whole;
+  const Work work{u.value(), y.value(), progress_of(input, &whole)};
+  begin_sum(input.shape.size(), work.progress, g);
   if (input.parameters->batch_mode == BatchMode::kPerDirection) {
-    GS_TRY(add_per_direction(input, work, g, &at_z, arena));
+    GS_TRY(add_per_direction(input, work, g, arena));
   } else {
-    GS_TRY(add_common(input, work, g, &at_z, arena));
+    GS_TRY(add_common(input, work, g, arena));
   }
   if (loss != nullptr) {
-    *loss = at_z;
+    *loss = work.progress.loss;
   }
   return all_finite(input.shape.size(), g) ? Status::kOk : Status::kNotFinite;
 }

@@ -100,11 +100,50 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z) {
   return input;
 }
 
+Status do_slice(SolverRun& run, Arena& arena, Status (*body)(SolverRun&, Arena&)) {
+  arena.resume_scratch();
+  run.estimate.evaluation.units_left = run.slice_size == 0 ? EvaluationProgress::kNoLimit : run.slice_size;
+  const Status status = body(run, arena);
+  if (status == Status::kUnfinished) {
+    arena.suspend_scratch();
+    run.is_step_open = true;
+  } else {
+    drop_step(run, arena);
+  }
+  return status;
+}
+
+Status make_estimate(SolverRun& run, const Real* z, Real* scalars, Real* g, Real* loss, Arena& arena) {
+  EstimateInput input = estimate_input(run, z);
+  input.progress = &run.estimate;
+  const Status status = run.estimator->estimate(input, scalars, g, loss, arena);
+  if (status != Status::kUnfinished) {
+    run.estimate.restart();
+  }
+  return status;
+}
+
+Status run_step(SolverRun& run, Arena& arena) {
+  Status status = Status::kUnfinished;
+  while (status == Status::kUnfinished) {
+    status = run.ops->step(run, arena);
+  }
+  return status;
+}
+
+void drop_step(SolverRun& run, Arena& arena) {
+  arena.drop_scratch();
+  run.is_step_open = false;
+  run.stage = 0;
+  run.estimate = EstimateProgress();
+}
+
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
                     SolverRun* run, Arena& arena, const ModelParts& parts) {
   SolverRun fresh;
   fresh.task = task;
   complete_directions(&fresh.task);
+  fresh.slice_size = run->slice_size;
   *run = fresh;  // only now: task may be run->task
   GS_TRY(check_numbers(run->task));
   run->ops = find_solver(registry.solvers, run->task.solver);

@@ -1,6 +1,9 @@
 // Local solvers: prepare / step / finish. prepare checks everything that a server's message can get wrong and takes all
-// memory; after it step() can fail only for what the data do (kNotFinite, kSingular). One step() is one local step, so
-// that a board can sleep, answer its link or lose power between two of them.
+// memory; after it step() can fail only for what the data do (kNotFinite, kSingular).
+//
+// A local step may take longer than a link, a watchdog or a user waits. So one step() does a slice of it: as much work
+// as SolverRun::slice_size says, then kUnfinished. Between two slices a board can answer its link or feed its watchdog.
+// The numbers do not depend on the slices. The samples must not change between the slices of one step.
 #ifndef GRADSTREAM_RUNTIME_TRAINING_SOLVER_H_
 #define GRADSTREAM_RUNTIME_TRAINING_SOLVER_H_
 
@@ -49,7 +52,13 @@ struct SolverRun {
   const Real* mean_gradient = nullptr;  // as ModelParts
   const Real* previous_model = nullptr;
   uint32_t steps_done = 0;
-  void* state = nullptr;  // the solver's own, in the arena
+  // Units of work (EvaluationProgress) that one step() does at most; 0: the whole step. May change at any time, and a
+  // new task keeps it.
+  uint16_t slice_size = 0;
+  bool is_step_open = false;  // the last step() ended with kUnfinished
+  uint8_t stage = 0;          // of that step, the solver's own
+  void* state = nullptr;      // the solver's own, in the arena
+  EstimateProgress estimate;  // of that step, the one in progress
 };
 
 // Arena scratch that the hungriest operation of either table takes, bytes.
@@ -68,9 +77,10 @@ struct SolverOps {
   size_t (*scratch_size)(const SolverRun& run);
   // Called by begin_solver only. kInvalidArgument for a combination that the solver does not have, kOutOfMemory.
   Status (*prepare)(SolverRun& run, Arena& arena);
-  // One local step; steps_done + 1 on success. On error (kNotFinite, kSingular, the problem's own) the state is that
-  // before the step, and the stream of the steps before it can still be finished. kProtocolError when local_step_count
-  // steps are done. The scratch that scratch_size names must be free.
+  // One local step, or a slice of it; steps_done + 1 when the step is done. kUnfinished: call again, with the same run
+  // and arena; the arena holds the step's scratch until the step ends or drop_step(). On error (kNotFinite, kSingular,
+  // the problem's own) the state is that before the step, and the stream of the steps before it can still be finished.
+  // kProtocolError when local_step_count steps are done. The scratch that scratch_size names must be free.
   Status (*step)(SolverRun& run, Arena& arena);
   // The stream of the steps done so far (at least 1 and task.steps_min; kProtocolError otherwise). Changes nothing:
   // steps may follow.
@@ -87,6 +97,13 @@ extern const SolverOps kSolverTangentMeanOps;
 extern const SolverOps kSolverSvrgOps;
 extern const SolverOps kSolverCurveOps;  // not built for boards
 
+// Calls step() until the step is done or fails. A problem that answers kUnfinished itself is called again at once.
+Status run_step(SolverRun& run, Arena& arena);
+
+// Gives up the step in progress, if there is one, with the scratch that it holds. The steps before it stand: they can
+// be finished, and a further step() begins anew. (After a step of kCurve that was dropped no other can follow.)
+void drop_step(SolverRun& run, Arena& arena);
+
 // Begins a task. In this order it
 // - checks bounds and encoding (kInvalidArgument);
 // - looks up everything that the task names (kUnimplemented when the image lacks it);
@@ -99,6 +116,16 @@ extern const SolverOps kSolverCurveOps;  // not built for boards
 // that there is none yet.
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,
                     SolverRun* run, Arena& arena, const ModelParts& parts = {});
+
+// ---- For those who write solvers ----------------------------------------------------------------------------------
+
+// What a table's step does: a slice by body(run, arena), whose kUnfinished keeps scratch and progress for the next one.
+// In body, run.is_step_open says that a slice came before.
+Status do_slice(SolverRun& run, Arena& arena, Status (*body)(SolverRun&, Arena&));
+
+// The run's next estimate, at z, in slices. Codes of EstimatorOps::estimate. After kUnfinished body returns, and makes
+// this very call first when it is called again.
+Status make_estimate(SolverRun& run, const Real* z, Real* scalars, Real* g, Real* loss, Arena& arena);
 
 }  // namespace gradstream
 

@@ -19,12 +19,26 @@ namespace {
 // Rate of the control point by that of the end point. Reason: the report's, 1e-4 and 1e-3.
 constexpr Real kControlShare = static_cast<Real>(0.1);
 
+// Of SolverRun: the epoch in progress.
+enum Stage : uint8_t { kEnd, kControl };
+
+// How far an epoch has come.
+struct Epoch {
+  bool has_order = false;
+  uint32_t first = 0;  // sample of the order with which the next minibatch begins
+  uint32_t batch_count = 0;
+  bool has_loss = false;  // of the next minibatch
+  Real loss_sum = 0;
+};
+
 struct State {
   Real* end = nullptr;     // th
   Real* offset = nullptr;  // d
   Real* upload = nullptr;  // two tensors
+  Epoch epoch;
   Adam end_adam;
   Adam offset_adam;
+  Real loss_step = 0;  // of the step in progress
   Real loss_before = 0;
   Real loss_after = 0;
   bool is_spoilt = false;  // by a step that failed: no other follows, and the upload is that of the steps before
@@ -90,29 +104,44 @@ RandomKey epoch_key(const SolverRun& run, uint32_t epoch) {
   return key;
 }
 
-// Calls visit(batch) for each minibatch of an epoch; the last one is what is left.
+// Calls visit(batch) for each minibatch of an epoch that is not done yet; the last one is what is left.
 template <typename Visit>
-Status for_each_batch(const SolverRun& run, uint32_t epoch, const Work& work, Visit visit) {
+Status for_each_batch(const SolverRun& run, uint32_t number, const Work& work, Epoch& epoch, Visit visit) {
   const uint32_t held = held_count(run);
-  choose(epoch_key(run, epoch), held, held, work.order);
-  for (uint32_t first = 0; first < held; first += run.task.estimator.batch_size) {
-    const uint32_t rest = held - first;
+  if (!epoch.has_order) {
+    choose(epoch_key(run, number), held, held, work.order);
+    epoch.has_order = true;
+  }
+  while (epoch.first < held) {
+    const uint32_t rest = held - epoch.first;
     const uint32_t size = run.task.estimator.batch_size;
-    GS_TRY(visit(Batch{work.order + first, size < rest ? size : rest}));
+    GS_TRY(visit(Batch{work.order + epoch.first, size < rest ? size : rest}));
+    epoch.first += size < rest ? size : rest;
+    ++epoch.batch_count;
   }
   return Status::kOk;
 }
 
-Status train_end(const SolverRun& run, State& state, const Work& work, Real* loss_sum, uint32_t* batch_count,
-                 Arena& arena) {
+// An input of the problem's evaluations, which go on in the next slice.
+EstimateInput sliced_input(SolverRun& run, const Real* x) {
+  EstimateInput input = estimate_input(run, x);
+  input.progress = &run.estimate;
+  return input;
+}
+
+Status train_end(SolverRun& run, State& state, const Work& work, Arena& arena) {
   const Shape shape = run.task.shape;
-  const EstimateInput input = estimate_input(run, state.end);
-  return for_each_batch(run, 0, work, [&](Batch batch) {
-    const Result<Real> loss = finite_loss(input, state.end, batch, arena);
-    GS_TRY(loss.status());
-    *loss_sum += loss.value();
-    ++*batch_count;
-    GS_TRY(run.problem.ops->gradient(run.problem.context, shape, state.end, batch, work.gradient, arena));
+  const EstimateInput input = sliced_input(run, state.end);
+  Epoch& epoch = state.epoch;
+  return for_each_batch(run, 0, work, epoch, [&](Batch batch) {
+    if (!epoch.has_loss) {
+      const Result<Real> loss = finite_loss(input, state.end, batch, arena);
+      GS_TRY(loss.status());
+      epoch.loss_sum += loss.value();
+      epoch.has_loss = true;
+    }
+    GS_TRY(batch_gradient(input, state.end, batch, work.gradient, arena));
+    epoch.has_loss = false;
     add_scaled(shape.size(), run.task.proximal, state.end, work.gradient);
     add_scaled(shape.size(), -run.task.proximal, run.model, work.gradient);
     state.end_adam.step(shape.size(), run.task.step_size, work.gradient, state.end);
@@ -129,17 +158,16 @@ void place_control(const SolverRun& run, const State& state, const Work& work, R
   add_scaled(size, static_cast<Real>(0.5), state.end, point);
 }
 
-Status train_control(const SolverRun& run, State& state, const Work& work, Arena& arena) {
+Status train_control(SolverRun& run, State& state, const Work& work, Arena& arena) {
   const Shape shape = run.task.shape;
+  const EstimateInput input = sliced_input(run, work.point);
   RandomKey key = epoch_key(run, 1);
   key.domain = RandomDomain::kIterate;  // apart from the epoch's order
-  RandomStream chance(key);
-  state.offset_adam.restart(shape.size());
-  return for_each_batch(run, 1, work, [&](Batch batch) {
-    const auto l = static_cast<Real>(chance.next_uniform());
+  return for_each_batch(run, 1, work, state.epoch, [&](Batch batch) {
+    const auto l = static_cast<Real>(RandomStream(key, state.epoch.batch_count).next_uniform());
     place_control(run, state, work, work.point);
     curve_point(shape.size(), l, run.model, work.point, state.end, work.point);
-    GS_TRY(run.problem.ops->gradient(run.problem.context, shape, work.point, batch, work.gradient, arena));
+    GS_TRY(batch_gradient(input, work.point, batch, work.gradient, arena));
     take_out(shape.size(), run.task.curvature, work.along, work.gradient);
     scale(shape.size(), 2 * l * (1 - l), work.gradient);
     state.offset_adam.step(shape.size(), kControlShare * run.task.step_size, work.gradient, state.offset);
@@ -147,28 +175,38 @@ Status train_control(const SolverRun& run, State& state, const Work& work, Arena
   });
 }
 
-Status step(SolverRun& run, Arena& arena) {
+Status take_work(const SolverRun& run, Arena& arena, Work* out) {
+  for (Real** tensor : {&out->gradient, &out->along, &out->point}) {
+    const Result<Real*> memory = arena.scratch<Real>(run.task.shape.size());
+    GS_TRY(memory.status());
+    *tensor = memory.value();
+  }
+  const Result<uint16_t*> order = arena.scratch<uint16_t>(held_count(run));
+  GS_TRY(order.status());
+  out->order = order.value();
+  return Status::kOk;
+}
+
+Status take_slice(SolverRun& run, Arena& arena) {
   State& state = state_of(run);
-  if (run.steps_done >= run.task.local_step_count || state.is_spoilt) {
+  if (run.steps_done >= run.task.local_step_count || (state.is_spoilt && !run.is_step_open)) {
     return Status::kProtocolError;
   }
   state.is_spoilt = true;
+  state.epoch = run.is_step_open ? state.epoch : Epoch();
   const size_t size = run.task.shape.size();
   ScratchScope scope(arena);
-  const Result<Real*> gradient = arena.scratch<Real>(size);
-  GS_TRY(gradient.status());
-  const Result<Real*> along = arena.scratch<Real>(size);
-  GS_TRY(along.status());
-  const Result<Real*> point = arena.scratch<Real>(size);
-  GS_TRY(point.status());
-  const Result<uint16_t*> order = arena.scratch<uint16_t>(held_count(run));
-  GS_TRY(order.status());
-  const Work work = {gradient.value(), along.value(), point.value(), order.value()};
-  Real loss_sum = 0;
-  uint32_t batch_count = 0;
-  GS_TRY(train_end(run, state, work, &loss_sum, &batch_count, arena));
-  for (size_t e = 0; e < size; ++e) {
-    work.along[e] = run.model[e] - state.end[e];
+  Work work;
+  GS_TRY(take_work(run, arena, &work));
+  if (run.stage == kEnd) {
+    GS_TRY(train_end(run, state, work, arena));
+    for (size_t e = 0; e < size; ++e) {
+      work.along[e] = run.model[e] - state.end[e];
+    }
+    state.loss_step = state.epoch.loss_sum / static_cast<Real>(state.epoch.batch_count);
+    state.offset_adam.restart(size);
+    state.epoch = Epoch();
+    run.stage = kControl;
   }
   GS_TRY(train_control(run, state, work, arena));
   place_control(run, state, work, work.point);
@@ -176,12 +214,14 @@ Status step(SolverRun& run, Arena& arena) {
     state.upload[e] = -work.along[e];
     state.upload[size + e] = work.point[e] - run.model[e];
   }
-  state.loss_after = loss_sum / static_cast<Real>(batch_count);
+  state.loss_after = state.loss_step;
   state.loss_before = run.steps_done == 0 ? state.loss_after : state.loss_before;
   state.is_spoilt = false;
   ++run.steps_done;
   return Status::kOk;
 }
+
+Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 Status finish(SolverRun& run, GradientStream* out) {
   const State& state = state_of(run);

@@ -77,7 +77,7 @@ Status move_to_next_point(const SolverRun& run, State& state, Real* scratch, Are
   return Status::kOk;
 }
 
-Status step(SolverRun& run, Arena& arena) {
+Status take_slice(SolverRun& run, Arena& arena) {
   if (run.steps_done >= run.task.local_step_count) {
     return Status::kProtocolError;
   }
@@ -91,7 +91,7 @@ Status step(SolverRun& run, Arena& arena) {
   Real* g = scratch.value();
   GS_TRY(move_to_next_point(run, state, g, arena));
   Real loss = 0;
-  GS_TRY(run.estimator->estimate(estimate_input(run, state.x), scalars.value(), g, &loss, arena));
+  GS_TRY(make_estimate(run, state.x, scalars.value(), g, &loss, arena));
   if (run.estimator->uses_scalars) {
     GS_TRY(run.manifold->project_tangent(shape, state.x, g, g, arena));
   }
@@ -112,6 +112,8 @@ Status step(SolverRun& run, Arena& arena) {
   ++run.steps_done;
   return Status::kOk;
 }
+
+Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 Status finish(SolverRun& run, GradientStream* out) {
   if (run.steps_done == 0) {

@@ -118,7 +118,7 @@ Status advance(SolverRun& run, State& state, const Real* g, Real loss, Arena& ar
   return Status::kOk;
 }
 
-Status step(SolverRun& run, Arena& arena) {
+Status take_slice(SolverRun& run, Arena& arena) {
   if (run.steps_done >= run.task.local_step_count) {
     return Status::kProtocolError;
   }
@@ -130,9 +130,11 @@ Status step(SolverRun& run, Arena& arena) {
   GS_TRY(passing.status());
   Real* scalars = state.scalars == nullptr ? passing.value() : next_scalars(run, state);
   Real loss = 0;
-  GS_TRY(run.estimator->estimate(estimate_input(run, state.z), scalars, g.value(), &loss, arena));
+  GS_TRY(make_estimate(run, state.z, scalars, g.value(), &loss, arena));
   return advance(run, state, g.value(), loss, arena);
 }
+
+Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 // The estimate is (pr/m) sum_j scalars[j] u_j, with the estimator's own arithmetic.
 Status replay(SolverRun& run, const Real* scalars, Real loss, Arena& arena) {

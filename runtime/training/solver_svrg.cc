@@ -17,6 +17,9 @@
 namespace gradstream {
 namespace {
 
+// Of SolverRun in the first step: the gradient that comes next.
+enum Stage : uint8_t { kAtModel, kAtPrevious };
+
 struct State {
   Real* x;
   Real* shift;  // g - grad f(X)
@@ -84,12 +87,12 @@ Status prepare(SolverRun& run, Arena& arena) {
 }
 
 // b - b_i; gradient is that at X. scratch: one tensor.
-Status find_coefficient(const SolverRun& run, const Real* gradient, Real* scratch, Real* coefficient, Arena& arena) {
+Status find_coefficient(SolverRun& run, const Real* gradient, Real* scratch, Real* coefficient, Arena& arena) {
   *coefficient = 0;
   if (run.task.curvature == 0) {
     return Status::kOk;
   }
-  GS_TRY(run.estimator->estimate(estimate_input(run, run.previous_model), nullptr, scratch, nullptr, arena));
+  GS_TRY(make_estimate(run, run.previous_model, nullptr, scratch, nullptr, arena));
   Secant secant;
   GS_TRY(find_secant(*run.manifold, run.task.shape, run.previous_model, run.model, scratch, gradient, &secant, arena));
   const Real own = curvature_of(run.task.curvature_form, secant);
@@ -98,10 +101,14 @@ Status find_coefficient(const SolverRun& run, const Real* gradient, Real* scratc
 }
 
 // v at the first point: g itself. Fills shift and coefficient.
-Status first_direction(const SolverRun& run, State& state, Real* v, Real* other, Real* loss, Arena& arena) {
+Status first_direction(SolverRun& run, State& state, Real* v, Real* other, Real* loss, Arena& arena) {
   const size_t size = run.task.shape.size();
-  GS_TRY(run.estimator->estimate(estimate_input(run, run.model), nullptr, v, loss, arena));
+  if (run.stage == kAtModel) {
+    GS_TRY(make_estimate(run, run.model, nullptr, v, &state.loss_before, arena));
+    run.stage = kAtPrevious;
+  }
   GS_TRY(find_coefficient(run, v, other, &state.coefficient, arena));
+  *loss = state.loss_before;
   copy(size, run.mean_gradient, state.shift);
   add_scaled(size, -1, v, state.shift);
   copy(size, run.mean_gradient, v);
@@ -109,9 +116,9 @@ Status first_direction(const SolverRun& run, State& state, Real* v, Real* other,
 }
 
 // v at a later point.
-Status direction(const SolverRun& run, const State& state, Real* v, Real* other, Real* loss, Arena& arena) {
+Status direction(SolverRun& run, const State& state, Real* v, Real* other, Real* loss, Arena& arena) {
   const Shape shape = run.task.shape;
-  GS_TRY(run.estimator->estimate(estimate_input(run, state.x), nullptr, v, loss, arena));
+  GS_TRY(make_estimate(run, state.x, nullptr, v, loss, arena));
   if (state.coefficient != 0) {
     GS_TRY(run.manifold->inverse_retract(shape, run.model, state.x, other, arena));
     scale(shape.size(), state.coefficient, other);
@@ -145,7 +152,7 @@ Status move(const SolverRun& run, State& state, Real* v, Real* other, Arena& are
   return Status::kOk;
 }
 
-Status step(SolverRun& run, Arena& arena) {
+Status take_slice(SolverRun& run, Arena& arena) {
   if (run.steps_done >= run.task.local_step_count) {
     return Status::kProtocolError;
   }
@@ -170,6 +177,8 @@ Status step(SolverRun& run, Arena& arena) {
   ++run.steps_done;
   return Status::kOk;
 }
+
+Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 Status finish(SolverRun& run, GradientStream* out) {
   const State& state = state_of(run);

@@ -60,8 +60,8 @@ Status prepare(SolverRun& run, Arena& arena) {
 }
 
 // g <- the Riemannian gradient of the local objective at x.
-Status descend_from(const SolverRun& run, const Real* x, Real* scalars, Real* g, Real* loss, Arena& arena) {
-  GS_TRY(run.estimator->estimate(estimate_input(run, x), scalars, g, loss, arena));
+Status descend_from(SolverRun& run, const Real* x, Real* scalars, Real* g, Real* loss, Arena& arena) {
+  GS_TRY(make_estimate(run, x, scalars, g, loss, arena));
   if (run.estimator->uses_scalars) {
     GS_TRY(run.manifold->project_tangent(run.task.shape, x, g, g, arena));
   }
@@ -69,7 +69,7 @@ Status descend_from(const SolverRun& run, const Real* x, Real* scalars, Real* g,
   return add_proximal(*run.manifold, run.task.shape, mu, x, run.model, g, arena);
 }
 
-Status step(SolverRun& run, Arena& arena) {
+Status take_slice(SolverRun& run, Arena& arena) {
   if (run.steps_done >= run.task.local_step_count) {
     return Status::kProtocolError;
   }
@@ -103,6 +103,8 @@ Status step(SolverRun& run, Arena& arena) {
   ++run.steps_done;
   return Status::kOk;
 }
+
+Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 Status finish(SolverRun& run, GradientStream* out) {
   const State& state = state_of(run);

@@ -319,6 +319,88 @@ TEST(Device, OutlastsASilentLinkOfADay) {
   EXPECT_TRUE(bench.run_to_end());
 }
 
+// ---- Local steps that take long ----
+
+// Samples whose reading takes time on the device's own clock.
+struct SlowSamples {
+  explicit SlowSamples(FakeDevice& device, uint64_t read_ms) : inner(device.samples.source), ms(read_ms) {
+    device.samples.source.context = this;
+    device.samples.source.read = [](const void* context, uint32_t index, Real* out) {
+      const SlowSamples& self = *static_cast<const SlowSamples*>(context);
+      fake_port().now_ms += self.ms;
+      ++self.reads;
+      return self.inner.read(self.inner.context, index, out);
+    };
+  }
+  SampleSource inner;
+  uint64_t ms;
+  mutable uint32_t reads = 0;
+};
+
+// A step of 30 evaluations of 6 samples, 0.4 s each: 12 s and more in which a poll takes less than one.
+TEST_P(DeviceLink, ALongStepLetsEveryPollBeShort) {
+  uint64_t digest = 0;
+  {
+    Bench bench(GetParam());
+    ASSERT_TRUE(bench.run_to_end());
+    digest = bench.digest();
+  }
+  Bench bench(GetParam());
+  SlowSamples samples(bench.parts, 400);
+  uint64_t longest_ms = 0;
+  uint64_t step_ms = 0;
+  uint64_t longest_step_ms = 0;
+  uint32_t pending = 0;
+  for (int turn = 0; turn < 50000 && !bench.device->client().run_finished(); ++turn) {
+    const uint64_t begun_ms = fake_port().now_ms;
+    const uint64_t wake_ms = bench.device->poll(begun_ms);
+    const uint64_t taken_ms = fake_port().now_ms - begun_ms;
+    longest_ms = std::max(longest_ms, taken_ms);
+    step_ms += taken_ms;
+    longest_step_ms = std::max(longest_step_ms, step_ms);
+    pending += wake_ms == 0 ? 1 : 0;
+    EXPECT_EQ(wake_ms == 0, bench.device->client().is_step_open());
+    step_ms = wake_ms == 0 ? step_ms : 0;
+    bench.world.pass(wake_ms);
+  }
+  EXPECT_TRUE(bench.device->client().run_finished());
+  EXPECT_GE(longest_step_ms, 12000u);
+  EXPECT_LE(longest_ms, 2000u) << "a watchdog and a user wait";
+  EXPECT_GT(pending, 100u);
+  EXPECT_EQ(bench.digest(), digest) << "the same model, bit for bit";
+  EXPECT_EQ(bench.device->client().counters().connection_failures, 0u);
+}
+
+// Where the link stays up, what comes in during a step is dealt with before the step ends.
+TEST(Device, TheLinkIsServedDuringALongStep) {
+  Bench bench(false);
+  SlowSamples samples(bench.parts, 400);
+  ASSERT_TRUE(bench.run_until([&] { return bench.device->client().is_step_open(); }));
+  const uint32_t reads = samples.reads;
+  EXPECT_TRUE(bench.device->is_connected());
+  bench.world.tls.send({1, 2, 3, 4, 5, 6, 7, 8});  // no frame: the session ends
+  ASSERT_TRUE(bench.run_until([&] { return !bench.device->is_connected(); }, 10));
+  EXPECT_TRUE(bench.device->client().is_step_open()) << "the work goes on";
+  EXPECT_LE(samples.reads, reads + 10);
+  EXPECT_EQ(bench.device->client().counters().local_steps, 0u);
+  EXPECT_TRUE(bench.run_until([&] { return bench.device->client().run_finished(); }, 50000));
+  EXPECT_EQ(bench.device->client().counters().updates_folded, 4u);
+}
+
+// Fast samples in slow company: slices grow, so that a poll does many units of work.
+TEST(Device, SlicesGrowWhereWorkIsFast) {
+  Bench bench(false);
+  SlowSamples samples(bench.parts, 0);
+  uint32_t pending = 0;
+  for (int turn = 0; turn < 20000 && !bench.device->client().run_finished(); ++turn) {
+    const uint64_t wake_ms = bench.device->poll(fake_port().now_ms);
+    pending += wake_ms == 0 ? 1 : 0;
+    bench.world.pass(wake_ms);
+  }
+  EXPECT_TRUE(bench.device->client().run_finished());
+  EXPECT_EQ(pending, 0u) << "a step of less than 20 ms is one poll";
+}
+
 // What is left of an old session must not be taken for an answer.
 TEST(Device, NoiseBeforeTheHandshakeIsDiscarded) {
   Bench bench(false);

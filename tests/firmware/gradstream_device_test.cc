@@ -151,6 +151,102 @@ void train_from_ring() {
 
 TEST(GradstreamDevice, TrainsOnPushedSamples) { IN_A_PROCESS(train_from_ring()); }
 
+int slow_loss(const void*, const float* x, const uint16_t*, uint32_t, float* out) {
+  fake_port().now_ms += 30;
+  *out = x[0] * x[1];
+  return 0;
+}
+
+// Runs to the end, and pushes a sample after each poll; how often the answers were GS_PENDING and GS_BUSY.
+struct PushCounts {
+  uint32_t pending = 0;
+  uint32_t busy = 0;
+};
+
+PushCounts push_until_finished(FakeWorld& world, Memory& memory) {
+  PushCounts counts;
+  gs_status_view status = {};
+  for (int turn = 0; turn < 50000 && !status.run_finished; ++turn) {
+    const uint64_t wake_ms = gs_poll(fake_port().now_ms);
+    counts.pending += wake_ms == GS_PENDING ? 1 : 0;
+    const std::vector<float> ring = memory.ring;
+    const float sample[3] = {static_cast<float>(turn), 1, 2};
+    const gs_result pushed = gs_sample_push(sample);
+    EXPECT_EQ(pushed, wake_ms == GS_PENDING ? GS_BUSY : GS_OK);
+    EXPECT_EQ(memory.ring == ring, pushed == GS_BUSY);
+    counts.busy += pushed == GS_BUSY ? 1 : 0;
+    world.pass(wake_ms);
+    gs_status(&status);
+  }
+  EXPECT_TRUE(status.run_finished);
+  return counts;
+}
+
+void push_during_a_step() {
+  FakeWorld world(run_of({3, 1}));
+  world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag) std::strcpy(message.body.task.problem, "slow");
+  };
+  Memory memory;
+  gs_config config = base_config(memory);
+  config.push_buffer = memory.ring.data();
+  config.push_capacity = 5;
+  config.push_dimension = 3;
+  const gs_problem problem = {"slow", nullptr, 3, 1, 5, slow_loss, nullptr};
+  config.problem = gs_own_problem(&problem);
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  const float sample[3] = {1, 2, 3};
+  EXPECT_EQ(gs_sample_push(sample), GS_OK) << "no step yet";
+  const PushCounts counts = push_until_finished(world, memory);
+  EXPECT_GE(counts.pending, 4u * 2 * 4) << "each evaluation of 30 ms is a poll: rounds, steps, directions";
+  EXPECT_EQ(counts.busy, counts.pending);
+}
+
+TEST(GradstreamDevice, TakesNoSampleWhileAStepReadsThem) { IN_A_PROCESS(push_during_a_step()); }
+
+// An accelerator that has its answer at the third call with the same values.
+struct Accelerator {
+  std::vector<float> asked;
+  uint32_t calls = 0;
+  uint32_t answers = 0;
+};
+
+int accelerated_loss(const void* context, const float* x, const uint16_t* indices, uint32_t count, float* out) {
+  Accelerator& self = *static_cast<Accelerator*>(const_cast<void*>(context));
+  std::vector<float> values(x, x + 3);
+  for (uint32_t i = 0; i < count; ++i) values.push_back(static_cast<float>(indices == nullptr ? i : indices[i]));
+  self.calls = values == self.asked ? self.calls + 1 : 1;
+  self.asked = values;
+  if (self.calls < 3) {
+    return GS_UNFINISHED;
+  }
+  self.asked.clear();
+  ++self.answers;
+  *out = x[0] * x[1];
+  return 0;
+}
+
+void train_with_an_accelerator() {
+  FakeWorld world(run_of({3, 1}));
+  world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag) std::strcpy(message.body.task.problem, "npu");
+  };
+  Memory memory;
+  Accelerator accelerator;
+  const gs_problem problem = {"npu", &accelerator, 3, 1, 5, accelerated_loss, nullptr};
+  gs_config config = base_config(memory);
+  config.problem = gs_own_problem(&problem);
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  EXPECT_TRUE(run_to_end(world));
+  EXPECT_GE(accelerator.answers, 4u * 2 * 5);  // rounds, steps, directions and the point itself
+  gs_status_view status;
+  gs_status(&status);
+  EXPECT_EQ(status.tasks_refused, 0u);
+  EXPECT_EQ(status.updates_folded, 4u);
+}
+
+TEST(GradstreamDevice, AsksALossThatIsNotReadyAgain) { IN_A_PROCESS(train_with_an_accelerator()); }
+
 int own_loss(const void* context, const float* x, const uint16_t*, uint32_t count, float* out) {
   ++*static_cast<int*>(const_cast<void*>(context));
   *out = x[0] * static_cast<float>(count > 0);

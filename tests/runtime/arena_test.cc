@@ -96,5 +96,67 @@ TEST_F(ArenaTest, ReleaseBeyondTheMarkIsABreach) {
   EXPECT_DEATH(arena.release(8), "assertion failed");
 }
 
+// ---- Scratch that is held between calls ----
+
+// Two pieces, of which a call that ends early holds both.
+void take_and_hold(Arena& arena, uint8_t expected, uint8_t written) {
+  ScratchScope outer(arena);
+  const Result<uint8_t*> first = arena.scratch<uint8_t>(16);
+  ScratchScope inner(arena);
+  const Result<uint8_t*> second = arena.scratch<uint8_t>(24);
+  ASSERT_TRUE(first.ok() && second.ok());
+  for (uint8_t* const bytes : {first.value(), second.value()}) {
+    EXPECT_EQ(bytes[0], expected);
+    EXPECT_EQ(bytes[15], expected);
+    std::memset(bytes, written, 16);
+  }
+  arena.hold_scratch();
+}
+
+TEST(Arena, HeldScratchIsFoundAgainAsItWas) {
+  alignas(8) uint8_t buffer[128];
+  Arena arena(buffer, sizeof(buffer));
+  take_and_hold(arena, 0, 7);
+  arena.suspend_scratch();
+  EXPECT_EQ(arena.free_size(), 128u - 40) << "it counts as taken";
+  {
+    ScratchScope scope(arena);
+    const Result<uint8_t*> other = arena.scratch<uint8_t>(88);
+    ASSERT_TRUE(other.ok());
+    std::memset(other.value(), 0xa5, 88);
+    EXPECT_EQ(arena.scratch<uint8_t>(1).status(), Status::kOutOfMemory);
+  }
+  arena.resume_scratch();
+  take_and_hold(arena, 7, 9);
+  arena.suspend_scratch();
+  arena.resume_scratch();
+  take_and_hold(arena, 9, 9);
+  arena.drop_scratch();
+  EXPECT_EQ(arena.free_size(), 128u);
+  take_and_hold(arena, 0, 1);
+  arena.drop_scratch();
+}
+
+TEST(Arena, ScratchBeyondWhatWasHeldIsZeroed) {
+  alignas(8) uint8_t buffer[64];
+  std::memset(buffer, 0xa5, sizeof(buffer));
+  Arena arena(buffer, sizeof(buffer));
+  {
+    ScratchScope scope(arena);
+    std::memset(arena.scratch<uint8_t>(8).value(), 1, 8);
+    arena.hold_scratch();
+    std::memset(arena.scratch<uint8_t>(8).value(), 2, 8);
+  }
+  arena.suspend_scratch();
+  arena.resume_scratch();
+  for (int i = 0; i < 2; ++i) {  // the second time nothing is held any more
+    ScratchScope scope(arena);
+    EXPECT_EQ(arena.scratch<uint8_t>(8).value()[0], i == 0 ? 1 : 0);
+    EXPECT_EQ(arena.scratch<uint8_t>(8).value()[0], 0);
+  }
+  arena.drop_scratch();
+  EXPECT_EQ(arena.free_size(), 64u);
+}
+
 }  // namespace
 }  // namespace gradstream

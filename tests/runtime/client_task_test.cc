@@ -215,6 +215,76 @@ TEST(ClientTask, BelowTheLeastStepsTheWorkGoesOn) {
   EXPECT_EQ(server.steps_done, (std::vector<uint32_t>{4, 4, 4, 4}));
 }
 
+// ---- Slices of a local step ----
+
+// A poll is one unit of work, and the run is the same to the last byte but for its length.
+TEST(ClientTask, SlicesOfAStepChangeNothing) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    FakeRun run;
+    run.stream = stream;
+    run.use_correction = stream == StreamKind::kScalarStream;
+    FakeDevice whole_device, sliced_device;
+    FakeServer whole_server(run), sliced_server(run);
+    FakeLink whole(whole_device, whole_server), sliced(sliced_device, sliced_server);
+    sliced.client().set_slice(1);
+    ASSERT_TRUE(whole.run_to_end());
+    uint32_t open_polls = 0;
+    ASSERT_TRUE(sliced.run_until([&] {
+      open_polls += sliced.client().is_step_open() ? 1 : 0;
+      return sliced.client().run_finished();
+    }));
+    EXPECT_GT(open_polls, 4U * 2 * 6);  // rounds, steps, samples
+    EXPECT_EQ(sliced.client().counters().local_steps, whole.client().counters().local_steps);
+    EXPECT_EQ(sliced.client().replica().digest(), whole.client().replica().digest());
+    EXPECT_EQ(sliced_server.model().digest(), whole_server.model().digest());
+    EXPECT_EQ(sliced_device.memory.arena.high_water_size(), whole_device.memory.arena.high_water_size());
+  }
+}
+
+// The session of a device that cannot dial stays for a step of any length, and its messages are read.
+TEST(ClientTask, TheSessionLivesThroughALongStep) {
+  FakeDevice device;
+  device.config.can_dial = false;
+  FakeServer server{FakeRun{}};
+  FakeLink link(device, server);
+  link.client().set_slice(1);
+  link.step_ms = 1000;
+  ASSERT_TRUE(link.run_until([&] { return link.client().is_step_open(); }));
+  link.client().on_malformed(link.now_ms);
+  ASSERT_TRUE(link.run_until([&] { return !link.is_connected(); }, 3));
+  EXPECT_TRUE(link.client().is_step_open()) << "a lost session ends no work";
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+  EXPECT_EQ(link.client().counters().updates_folded, 4U);
+  EXPECT_GT(link.now_ms, 4U * 2 * 24 * 1000) << "steps of half a minute and more";
+}
+
+// A task that is refused, and a reset, in the middle of a step: nothing of it is left.
+TEST(ClientTask, AStepIsGivenUpAnywhere) {
+  for (const bool is_reset : {false, true}) {
+    for (uint32_t slices = 1; slices < 60; slices += 7) {
+      FakeDevice device;
+      FakeServer server{FakeRun{}};
+      FakeLink link(device, server);
+      link.client().set_slice(1);
+      ASSERT_TRUE(link.run_until([&] { return link.client().is_step_open(); }));
+      for (uint32_t i = 0; i < slices && link.client().is_step_open(); ++i) {
+        link.step();
+      }
+      if (is_reset) {
+        link.restart();
+      } else {
+        device.samples.read_status = Status::kNotFinite;
+        ASSERT_TRUE(link.run_until([&] { return link.client().counters().tasks_refused == 1; }));
+        EXPECT_FALSE(link.client().is_step_open());
+        device.samples.read_status = Status::kOk;
+      }
+      ASSERT_TRUE(link.run_to_end()) << slices;
+      EXPECT_EQ(link.client().replica().digest(), server.model().digest());
+    }
+  }
+}
+
 // ---- Refused tasks and runs ----
 
 gs_Reason reason_after(const std::function<void(gs_Task&)>& change, FakeDevice& device) {
