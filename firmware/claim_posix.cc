@@ -66,9 +66,9 @@ FileFault read_identity(const std::string& path, Identity* out) {
   text.resize(static_cast<size_t>(size));
   uint32_t line = 0;
   const Status status = parse_identity(text, out, &line);
-  const std::string problem = status == Status::kOk
-                                  ? std::string()
-                                  : path + identity_fault_text(text, line) + ": give the file that `gradstream` wrote";
+  std::string problem = status == Status::kOk
+                            ? std::string()
+                            : path + identity_fault_text(text, line) + ": give the file that `gradstream` wrote";
   mbedtls_platform_zeroize(text.data(), text.size());
   return {problem};
 }

@@ -131,6 +131,7 @@ std::string parse_device_table(std::string_view text, const std::string& file, s
 std::string find_taken_key(const std::vector<EnrolledDevice>& imported, const std::vector<EnrolledDevice>& enrolled,
                            const std::vector<ClaimRow>& claims) {
   std::vector<const EnrolledDevice*> rows;
+  rows.reserve(imported.size());
   for (const EnrolledDevice& row : imported) {
     rows.push_back(&row);
   }

@@ -43,7 +43,7 @@ const char* parse_number(std::string_view text, Real* out) {
     return "is empty; write a number there, or take the comma away";
   }
   if (text.find(',') != std::string_view::npos) {
-    return "is no number; write the decimal sign as a point";
+    return "is no number; write the decimal sign as a point, and thousands without a comma";
   }
   if (stop != end && is_blank(*stop)) {
     return "is more than one number; separate values by commas";
@@ -254,9 +254,9 @@ double load_number(const char* at, size_t size, bool is_big) {
 // Where the values begin. Empty, or the clause.
 std::string read_npy_header(std::string_view bytes, NpyHeader* out, size_t* values_at) {
   constexpr size_t kFixedSize = 8;  // magic and version
-  const std::string truncated = "is a truncated .npy: it ends within its header; copy it again";
+  constexpr const char* kTruncated = "is a truncated .npy: it ends within its header; copy it again";
   if (bytes.size() < kFixedSize) {
-    return truncated;
+    return kTruncated;
   }
   const int major = static_cast<uint8_t>(bytes[6]);
   if (major < 1 || major > 3) {
@@ -265,12 +265,12 @@ std::string read_npy_header(std::string_view bytes, NpyHeader* out, size_t* valu
   }
   const size_t size_size = major == 1 ? 2 : 4;
   if (bytes.size() < kFixedSize + size_size) {
-    return truncated;
+    return kTruncated;
   }
   const uint64_t header_size = load_little(bytes, kFixedSize, size_size);
   *values_at = kFixedSize + size_size;
   if (header_size > bytes.size() - *values_at) {
-    return truncated;
+    return kTruncated;
   }
   HeaderReader header(bytes.substr(*values_at, header_size));
   *values_at += header_size;

@@ -74,6 +74,7 @@ TEST(ModelImport, CsvSaysPlaceValueAndRemedy) {
       {"1 2\n3 4\n5 6\n", {"line 1, column 1", "`1 2`", "commas"}},
       {"1,2\n3,\"4,5\"\n", {"line 2, column 2", "`4,5`", "point"}},
       {"1,2\n3,x\n5,6\n", {"line 2, column 2", "`x`", "no number"}},
+      {"1,2\n3,\"4,000.5\"\n", {"line 2, column 2", "`4,000.5`", "thousands"}},
       {"1,2\n,4\n", {"line 2, column 1", "empty"}},
       {"1,2\n3,0x10\n", {"line 2, column 2", "`0x10`"}},
       {"1,2\n3,--1\n", {"`--1`", "no number"}},
