@@ -129,14 +129,17 @@ TEST(ConfigSource, VariablesOfAServiceAreToldByTheirForm) {
       {"GRADSTREAM_SERVER_PORT_7433_SCTP_ADDR", "10.0.0.5"},
       {"GRADSTREAM_RUN_SERVICE_HOST", ""},
       {"GRADSTREAM_PORTAL_PORT", "tcp://10.0.0.5:80"},
+      {"GRADSTREAM_SERVER_NAME", "/client/gradstream-server"},
+      {"GRADSTREAM_SERVER_ENV_PATH", "/bin"},
   };
   for (const auto& [name, value] : made) {
     EXPECT_TRUE(is_service_variable(name, value)) << name;
   }
   const std::pair<const char*, const char*> others[] = {
-      {"GRADSTREAM_PORT", "7433"},       {"GRADSTREAM_SERVER_PORT", ""},    {"GRADSTREAM_PORT_TCP", "x"},
-      {"GRADSTREAM_PORT_7433", "x"},     {"GRADSTREAM_PORT_7433_FTP", "x"}, {"GRADSTREAM_PORT_7433_TCP_X", "x"},
-      {"GRADSTREAM_SERVICE_PORTS", "x"}, {"GRADSTREAM_SERVER_LISTN", "x"},  {"GRADSTREAM_PORT_", "tcp://x"},
+      {"GRADSTREAM_PORT", "7433"},          {"GRADSTREAM_SERVER_PORT", ""},    {"GRADSTREAM_PORT_TCP", "x"},
+      {"GRADSTREAM_PORT_7433", "x"},        {"GRADSTREAM_PORT_7433_FTP", "x"}, {"GRADSTREAM_PORT_7433_TCP_X", "x"},
+      {"GRADSTREAM_SERVICE_PORTS", "x"},    {"GRADSTREAM_SERVER_LISTN", "x"},  {"GRADSTREAM_PORT_", "tcp://x"},
+      {"GRADSTREAM_SERVER_NAME", "cellar"},
   };
   for (const auto& [name, value] : others) {
     EXPECT_FALSE(is_service_variable(name, value)) << name;
