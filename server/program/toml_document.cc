@@ -260,7 +260,8 @@ Outcome read(std::string_view text, TomlNode* root, std::string* error, uint32_t
     }
     return Outcome::kRead;
   } catch (const toml::parse_error& wrong) {
-    *error = printable(wrong.description());
+    const std::string_view said = wrong.description();
+    *error = printable(said.substr(0, said.find(" (TOML_")));  // a word of its source follows
     *line = static_cast<uint32_t>(wrong.source().begin.line);
     return Outcome::kWrong;
   } catch (const BrokenAssumption&) {

@@ -177,7 +177,7 @@ TEST(TomlDocument, WhatWouldFillTheStackOrTheMemoryIsRefused) {
   EXPECT_EQ(error_of("x = [" + repeated(500, "1.5, ") + "]"), "") << "points of numbers are none of a key";
   EXPECT_EQ(error_of("x = '''\n" + repeated(50, "a.") + "'''''\ny.z = 1"), "");
   for (const char* const bracket : {"[", "{a = "}) {
-    EXPECT_THAT(error_of("x = " + repeated(150000, bracket)), HasSubstr("depth of 16"));
+    EXPECT_THAT(error_of("x = " + repeated(150000, bracket)), testing::EndsWith("depth of 16"));
   }
   EXPECT_EQ(error_of("x = " + repeated(15, "[") + repeated(15, "]")), "");
   EXPECT_THAT(error_of(std::string(kTomlSizeMax + 1, '#')), HasSubstr("1048577 bytes; at most 1048576"));
