@@ -227,7 +227,7 @@ class Reader {
       return nullptr;
     }
     if (!node->is_table()) {
-      error(node, "[" + name + "] must be a section");
+      error(node, "[" + name + "] must be a section; write it once, as [" + name + "]");
       return nullptr;
     }
     return node;

@@ -96,6 +96,9 @@ bool is_service_variable(std::string_view name, std::string_view value) {
   if (name.ends_with("_SERVICE_HOST") || name.ends_with(kServicePort) || behind.starts_with('_')) {
     return true;
   }
+  if (name.find("_ENV_") != std::string_view::npos || (name.ends_with("_NAME") && value.starts_with('/'))) {
+    return true;  // of a link: the other container's variables, and `/THIS/THAT`
+  }
   constexpr std::string_view kPort = "_PORT";
   for (size_t at = name.find(kPort); at != std::string_view::npos; at = name.find(kPort, at + 1)) {
     if (is_port_tail(name.substr(at + kPort.size()), value)) {

@@ -9,6 +9,8 @@
 
 #include "server/program/config.h"
 #include "server/program/toml_document.h"
+#include "server/run/advice.h"
+#include "server/run/check_parameters.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace gradstream::testing {
@@ -54,6 +56,9 @@ void check_config(const std::string& text, const ConfigSources& sources) {
     Config again;
     FUZZ_CHECK(load_config_text(printed, {"again", {}, {}}, &again).empty());
     FUZZ_CHECK(config_text(again) == printed);
+    if (config.has_run && check_new_run(config.run).empty()) {
+      advice(config.run);
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "server/program/config.h"
 #include "server/program/toml_document.h"
+#include "tests/support/as_nobody.h"
 
 namespace gradstream {
 namespace {
@@ -91,9 +92,28 @@ TEST(ConfigSource, EveryProblemOfAFragmentIsTold) {
   const std::string errors = load_config(folder.path("none.toml"), {}, &config);
   for (const char* const expected :
        {"none.toml cannot be read: No such file", "folder.toml cannot be read: it is a folder",
-        "link.toml cannot be read: No such file", "pipe.toml cannot be read: it is a pipe", "wrong.toml:1: not TOML"}) {
+        "link.toml cannot be read: No such file", "pipe.toml cannot be read: it is a pipe", "wrong.toml:1: "}) {
     EXPECT_THAT(errors, HasSubstr(expected));
   }
+}
+
+TEST(ConfigSource, WhatMayNotBeReadIsToldAndHidesNothing) {
+  if (!AsNobody::is_possible()) {
+    GTEST_SKIP() << "only root can become somebody else";
+  }
+  const Folder folder;
+  std::filesystem::permissions(folder.path(""), std::filesystem::perms::all);
+  std::ofstream(folder.path("fleet.toml")) << "[run]\nrow = 1\n";
+  std::ofstream(folder.path("secret.toml")) << "[run]\n";
+  std::filesystem::permissions(folder.path("secret.toml"), std::filesystem::perms::owner_all);
+  std::filesystem::create_directory(folder.path("conf.d"));
+  std::filesystem::permissions(folder.path("conf.d"), std::filesystem::perms::owner_all);
+  const AsNobody nobody;
+  EXPECT_EQ(problem_of(folder.path("secret.toml")), "Permission denied");
+  Config config;
+  const std::string errors = load_config(folder.path("fleet.toml"), {}, &config);
+  EXPECT_THAT(errors, HasSubstr("fleet.toml:2: unknown key run.row"));
+  EXPECT_THAT(errors, HasSubstr("conf.d cannot be read: Permission denied; check its permissions\n"));
 }
 
 TEST(ConfigSource, VariablesOfAServiceAreToldByTheirForm) {
@@ -109,14 +129,17 @@ TEST(ConfigSource, VariablesOfAServiceAreToldByTheirForm) {
       {"GRADSTREAM_SERVER_PORT_7433_SCTP_ADDR", "10.0.0.5"},
       {"GRADSTREAM_RUN_SERVICE_HOST", ""},
       {"GRADSTREAM_PORTAL_PORT", "tcp://10.0.0.5:80"},
+      {"GRADSTREAM_SERVER_NAME", "/client/gradstream-server"},
+      {"GRADSTREAM_SERVER_ENV_PATH", "/bin"},
   };
   for (const auto& [name, value] : made) {
     EXPECT_TRUE(is_service_variable(name, value)) << name;
   }
   const std::pair<const char*, const char*> others[] = {
-      {"GRADSTREAM_PORT", "7433"},       {"GRADSTREAM_SERVER_PORT", ""},    {"GRADSTREAM_PORT_TCP", "x"},
-      {"GRADSTREAM_PORT_7433", "x"},     {"GRADSTREAM_PORT_7433_FTP", "x"}, {"GRADSTREAM_PORT_7433_TCP_X", "x"},
-      {"GRADSTREAM_SERVICE_PORTS", "x"}, {"GRADSTREAM_SERVER_LISTN", "x"},  {"GRADSTREAM_PORT_", "tcp://x"},
+      {"GRADSTREAM_PORT", "7433"},          {"GRADSTREAM_SERVER_PORT", ""},    {"GRADSTREAM_PORT_TCP", "x"},
+      {"GRADSTREAM_PORT_7433", "x"},        {"GRADSTREAM_PORT_7433_FTP", "x"}, {"GRADSTREAM_PORT_7433_TCP_X", "x"},
+      {"GRADSTREAM_SERVICE_PORTS", "x"},    {"GRADSTREAM_SERVER_LISTN", "x"},  {"GRADSTREAM_PORT_", "tcp://x"},
+      {"GRADSTREAM_SERVER_NAME", "cellar"},
   };
   for (const auto& [name, value] : others) {
     EXPECT_FALSE(is_service_variable(name, value)) << name;
