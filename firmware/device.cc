@@ -37,7 +37,8 @@ constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "trai
 static_assert(sizeof(kStateNames) / sizeof(kStateNames[0]) == static_cast<size_t>(ClientState::kFinished) + 1);
 
 bool is_about_samples(gs_Reason reason) {
-  return reason == gs_Reason_REASON_OUT_OF_RANGE || reason == gs_Reason_REASON_NOT_FINITE;
+  return reason == gs_Reason_REASON_OUT_OF_RANGE || reason == gs_Reason_REASON_NOT_FINITE ||
+         reason == gs_Reason_REASON_SINGULAR;
 }
 
 const char* text_of_opening(Status status) {
@@ -160,7 +161,7 @@ void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
       line.text(" has the ").text(fault.what).text(" ").real(fault.value).text("; ").text(client_.problem_name());
       line.text(" takes whole numbers from ").real(fault.least).text(" to ").real(fault.most).text("\"");
     } else {
-      line.text(" is no number\"");
+      line.text(" is no ").text(fault.what).text("\"");
     }
   } else if (reason == gs_Reason_REASON_OUT_OF_RANGE && range.limit > 0) {
     line.text(" value=").real(range.value).text(" limit=").real(range.limit);

@@ -502,7 +502,7 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
     drop_step(run_, arena_);
     arena_.release(task_mark_);
     is_task_begun_ = false;
-    if (status == Status::kOutOfRange || status == Status::kNotFinite) {
+    if (status == Status::kOutOfRange || status == Status::kNotFinite || status == Status::kSingular) {
       samples_checked_ = 0;  // a sample may have changed
       static_cast<void>(check_samples());
     }

@@ -54,7 +54,7 @@ Status find_sample_fault(const SampleSource& source, std::span<const IndexRule> 
   for (uint32_t i = 0; i < source.count; ++i) {
     GS_TRY(source.read(source.context, i, sample.value()));
     if (!all_finite(source.dimension, sample.value())) {
-      *out = {i, 0, 0, 0, "value"};
+      *out = {i, 0, 0, 0, "number"};
       return Status::kNotFinite;
     }
     for (const IndexRule& rule : rules) {

@@ -88,14 +88,14 @@ struct Batch {
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
 };
 
-// The first sample that a problem can never take, and why. least < most: its value must be a whole number between them;
-// else the value is no number.
+// The first sample that a problem can never take, and why. least < most: its value, the `what` of it ("label", "row"),
+// must be a whole number between them. Else the sample is no `what` ("number", "positive definite matrix").
 struct SampleFault {
   uint32_t sample = 0;  // from 0
   Real value = 0;
   Real least = 0;
   Real most = 0;
-  const char* what = nullptr;  // static, what the value is: "label", "row", "value"; null: there is no fault
+  const char* what = nullptr;  // static; null: there is no fault
 };
 
 struct ProblemOps {
@@ -114,7 +114,8 @@ struct ProblemOps {
   // only zeroth-order estimators can train it. kNotFinite. kUnfinished as loss; out keeps its values between the calls.
   Status (*gradient)(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena);
   // Looks at every sample for a value that no point of this shape, which passed check_shape, can ever take. kOk: there
-  // is none; kOutOfRange, kNotFinite: *out says which. Takes no more scratch than loss. Null: nothing is checked.
+  // is none; kOutOfRange, kNotFinite, kSingular: *out says which. Takes no more scratch than loss. Null: none is looked
+  // for.
   Status (*find_fault)(const void* context, Shape shape, Arena& arena, SampleFault* out) = nullptr;
 };
 

@@ -138,9 +138,26 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
 }
 
+Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* out) {
+  const SampleSource& source = source_of(context);
+  ScratchScope scope(arena);
+  Work work;
+  GS_TRY(take_work(shape, arena, &work));
+  for (uint32_t i = 0; i < source.count; ++i) {
+    GS_TRY(source.read(source.context, i, work.sample));
+    const bool has_numbers = all_finite(source.dimension, work.sample);
+    symmetrize(shape.rows, work.sample);
+    const Status status = has_numbers ? positive_eigen(shape, work.sample, work) : Status::kNotFinite;
+    if (status != Status::kOk) {
+      *out = {i, 0, 0, 0, status == Status::kNotFinite ? "number" : "positive definite matrix"};
+      return status;
+    }
+  }
+  return Status::kOk;
+}
+
 }  // namespace
 
-const ProblemOps kSpdMeanOps = {"spd_mean", source_sample_count, check_shape, scratch_size, loss,
-                                gradient,   find_value_fault};
+const ProblemOps kSpdMeanOps = {"spd_mean", source_sample_count, check_shape, scratch_size, loss, gradient, find_fault};
 
 }  // namespace gradstream

@@ -94,7 +94,7 @@ StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
     out.text += " has " + number_text(complaint.value) + ", allowed are " + range;
     out.remedy = "give the devices data with " + range + " there (docs/operating.md, problems), and start them anew";
   } else {
-    out.text += " is no number";
+    out.text += group.reason == gs_Reason_REASON_NOT_FINITE ? " is no number" : " is none that it takes";
     out.remedy = "take that sample out of the device's data, or mend it, and start the device anew";
   }
   return out;
@@ -155,15 +155,18 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
   if (group.lacks_something) {
     return of_capability(parameters, group);
   }
-  const bool is_number = group.reason == gs_Reason_REASON_OUT_OF_RANGE || group.reason == gs_Reason_REASON_NOT_FINITE;
   StallCause out;
-  if (is_number && group.complaint.sample > 0) {
+  if (group.complaint.sample > 0) {
     out = of_sample(parameters, group);
   } else if (group.reason == gs_Reason_REASON_OUT_OF_RANGE) {
     out = of_range(parameters, group);
   } else {
     const auto [text, remedy] = words_of(group.reason);
     out.text = devices_of(group) + " " + text;
+    if (group.reason == gs_Reason_REASON_WRONG_SHAPE) {
+      out.text += ", which are " + std::to_string(parameters.shape.rows) + ", or none that problem " +
+                  parameters.problem + " takes";
+    }
     out.remedy = remedy;
   }
   out.cause = reason_name(group.reason);

@@ -1,11 +1,16 @@
 // The verbs `run start`, `list`, `stop`, `pause` and `resume`: what the operator wants of runs. A verb writes the wish
 // into the database, and the run's server follows it (server/program/fleet_follower.h).
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/program/commands.h"
 #include "server/run/check_parameters.h"
+#include "server/store/journal_table.h"
 
 namespace gradstream {
 
@@ -31,6 +36,76 @@ int find_no_other_active(SqliteDatabase& database, uint32_t run) {
   return fail(kExitNotFound, "run " + std::to_string(current->id) + " (" + current->name +
                                  ") is active; end it with `gradstream run stop`, or keep it for later with "
                                  "`gradstream run pause`");
+}
+
+// Earlier runs that are looked at for what devices have trained, and records of each. Reason: a journal may have
+// gigabytes, and devices answer in its first rounds.
+constexpr size_t kRunsSeenMax = 8;
+constexpr uint32_t kRecordsSeenMax = 20'000;
+
+// By problem, the active devices whose updates earlier runs have taken, newest runs first.
+int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uint32_t new_run,
+                 std::map<std::string, std::set<uint32_t>>* out) {
+  std::vector<RunRow> runs;
+  if (database.runs(&runs) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  std::sort(runs.begin(), runs.end(), [](const RunRow& a, const RunRow& b) { return a.id > b.id; });
+  size_t seen = 0;
+  for (const RunRow& run : runs) {
+    RunParameters parameters;
+    if (run.id == new_run || !parse_run_source(run.source, &parameters).empty()) {
+      continue;
+    }
+    std::set<uint32_t>& devices = (*out)[parameters.problem];
+    uint32_t records = 0;
+    SqliteStore journal(database, run.id);
+    const StoreStatus read = journal.read([&](const JournalRecord& record) {
+      if (record.kind == RecordKind::kUpdate && active.contains(record.device)) {
+        devices.insert(record.device);
+      }
+      return ++records < kRecordsSeenMax && devices.size() < active.size();
+    });
+    if (read != StoreStatus::kOk) {
+      return fail_database(database);
+    }
+    if (++seen == kRunsSeenMax) {
+      break;
+    }
+  }
+  return kExitOk;
+}
+
+// Adds how many devices are known to do the problem of the new run, and a note where none is.
+int add_experience(SqliteDatabase& database, const Config& config, uint32_t run, OutputLine* line) {
+  std::vector<EnrolledDevice> devices;
+  if (database.devices(&devices) != StoreStatus::kOk) {
+    return fail_database(database);
+  }
+  std::set<uint32_t> active;
+  for (const EnrolledDevice& device : devices) {
+    if (device.is_active()) {
+      active.insert(device.index);
+    }
+  }
+  std::map<std::string, std::set<uint32_t>> trained;
+  if (const int code = find_trained(database, active, run, &trained); code != kExitOk) {
+    return code;
+  }
+  const std::string& problem = config.run.problem;
+  const size_t count = trained[problem].size();
+  line->add("devices", uint64_t{active.size()}).add("have_trained", uint64_t{count});
+  std::string others;
+  for (const auto& [name, indices] : trained) {
+    others += name == problem || indices.empty()
+                  ? ""
+                  : (others.empty() ? "" : ", ") + std::to_string(indices.size()) + " have trained " + name;
+  }
+  if (count == 0 && !others.empty()) {
+    line->add_quoted("note", "none of the " + std::to_string(active.size()) + " devices has trained " + problem +
+                                 " so far, " + others + "; a device whose image lacks it logs not_capable");
+  }
+  return kExitOk;
 }
 
 // What a verb asks of a run.
@@ -122,13 +197,14 @@ int run_start(const CommonOptions& options) {
     code = probe_server(config, &owner);
   }
   if (code == kExitOk) {
-    OutputLine()
-        .add("run", uint64_t{run.id})
+    OutputLine line;
+    line.add("run", uint64_t{run.id})
         .add("name", run.name)
         .add_hex("parameters", run.digest)
         .add("state", "active")
-        .add_quoted("next", next_step(owner, run.id))
-        .print(options);
+        .add_quoted("next", next_step(owner, run.id));
+    code = add_experience(database, config, run.id, &line);
+    line.print(options);
   }
   return code;
 }

@@ -72,6 +72,10 @@ TEST_F(SpdMean, RefusesWhatLostDefiniteness) {
             Status::kSingular);
   samples_.values[4] = -1;
   EXPECT_EQ(loss(case_.x), Status::kSingular) << "a sample";
+  SampleFault fault;
+  EXPECT_EQ(kSpdMeanOps.find_fault(&samples_.source, {3, 3}, memory.arena, &fault), Status::kSingular);
+  EXPECT_EQ(fault.sample, 0U);
+  EXPECT_STREQ(fault.what, "positive definite matrix");
 }
 
 TEST_F(SpdMean, TakesShapesOfItsSamplesOnly) {

@@ -140,7 +140,8 @@ def check_raw_data(home):
         run.expect(run.server, "event=run_stopped")
         run.server.stop()
         more = [part for key, value in keys.items() for part in ("--set", f"run.{key}={value.rstrip('.,')}")]
-        fleet.command([fleet.SERVER, "run", "start", "--config", run.config, *more], "run start")
+        began = fleet.command([fleet.SERVER, "run", "start", "--config", run.config, *more], "run start")
+        check(f"devices={DEVICES} have_trained=0" in began, "run start does not say who can do it: " + began)
         for client in clients:
             client.stop()
         run.serve(*more)
@@ -173,6 +174,14 @@ def check_labels(home):
         for index in range(DEVICES):
             run.start_device(index, shard(labelled_rows(source, [0, 1])), "--problem", "logistic")
         run.expect_progress(3)
+        fleet.command([fleet.SERVER, "run", "stop", "--config", run.config], "run stop")
+        run.expect(run.server, "event=run_stopped")
+        for problem, words in {"kpca": f"none of the {DEVICES} devices has trained kpca so far, {DEVICES} have trained "
+                                       "logistic", "logistic": f"have_trained={DEVICES}"}.items():
+            began = fleet.command([fleet.SERVER, "run", "start", "--config", run.config, "--set",
+                                   f"run.problem={problem}"], "run start")
+            check(words in began, f"run start does not say who has trained {problem}: {began}")
+            fleet.command([fleet.SERVER, "run", "stop", "--config", run.config], "run stop")
 
 
 def check_problem(home):

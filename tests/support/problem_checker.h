@@ -125,7 +125,7 @@ inline void expect_refuses_bad_samples(const ProblemCase& c, TestSamples& sample
     }
     SampleFault fault;
     EXPECT_EQ(c.problem.ops->find_fault(c.problem.context, c.shape, memory.arena, &fault), Status::kNotFinite);
-    EXPECT_STREQ(fault.what, "value");
+    EXPECT_STREQ(fault.what, "number");
   }
   samples.values[0] = good;
   EXPECT_EQ(loss(), Status::kOk);
