@@ -6,13 +6,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "host/file_cause.h"
 
 namespace gradstream {
 
@@ -22,8 +23,8 @@ namespace {
 constexpr size_t kNpyAlignment = 64;
 
 std::string cannot_write(const std::string& path, int cause) {
-  return "cannot write " + path + ": " + std::strerror(cause) +
-         "; check server.export_dir (or --out), its permissions and the space on that disk";
+  return "cannot write " + path + ": " + cause_text(cause) + "; " +
+         remedy_text(cause, "check server.export_dir (or --out), its permissions and the space on that disk");
 }
 
 }  // namespace
