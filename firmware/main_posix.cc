@@ -337,9 +337,7 @@ int find_state_fault(const std::string& folder) {
   fs::create_directories(folder, error);
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    // A link to a folder that is not there: its file system is mounted later.
-    const bool is_elsewhere = fs::is_symlink(fs::symlink_status(folder, ignored)) && !fs::exists(folder, ignored);
-    return is_elsewhere ? ENODEV : error ? error.value() : ENOTDIR;
+    return error ? error.value() : ENOTDIR;
   }
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
 }
@@ -351,6 +349,12 @@ int open_state(const std::string& folder, const std::string& name) {
   }
   if (name.find('/') != std::string::npos) {
     return fail(gradstream::kExitUsage, "cannot keep state of the name " + name + ": it has a slash; --state none");
+  }
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(folder, ignored)) && !fs::exists(folder, ignored)) {
+    return fail(gradstream::kExitTemporary, "cannot keep state in " + folder +
+                                                ": the folder that it links to is not there; mount its file system, or "
+                                                "make the folder");
   }
   if (const int cause = find_state_fault(folder); cause != 0) {
     return fail_path(gradstream::kExitUsage, cause, folder, "keep state in",
