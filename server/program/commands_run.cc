@@ -1,5 +1,6 @@
 // The verbs `run start`, `list`, `stop`, `pause` and `resume`: what the operator wants of runs. A verb writes the wish
 // into the database, and the run's server follows it (server/program/fleet_follower.h).
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +84,17 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
   return fail(kExitDatabase, "the run's state changes all the time; let no other program write to it, and try again");
 }
 
+// The server will say the same in its log.
+void warn_of_projection(const Config& config) {
+  std::vector<Real> model;
+  std::string projected;
+  if (read_first_model(config, &model).empty() && settle_first_model(config, model, &projected).empty() &&
+      !projected.empty()) {
+    std::fprintf(stderr, "gradstream: warning: server.first_model %s is moved onto its manifold: %s\n",
+                 config.server.first_model.c_str(), projected.c_str());
+  }
+}
+
 }  // namespace
 
 int run_start(const CommonOptions& options) {
@@ -108,6 +120,7 @@ int run_start(const CommonOptions& options) {
     code = probe_server(config, &owner);
   }
   if (code == kExitOk) {
+    warn_of_projection(config);
     OutputLine()
         .add("run", uint64_t{run.id})
         .add("name", run.name)
