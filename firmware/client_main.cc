@@ -214,6 +214,9 @@ bool is_once_over(const gs_status_view& status, int* code) {
   return status.connection_failures > 0 || status.last_reason != gs_Reason_REASON_NONE;
 }
 
+#if defined(GS_BARE_METAL)
+bool is_end_due(const ClientMainOptions&) { return false; }
+#else
 // A task that was just done is stored first.
 bool is_end_due(const ClientMainOptions& options) {
   if (options.is_end_wanted == nullptr || !options.is_end_wanted()) {
@@ -223,6 +226,7 @@ bool is_end_due(const ClientMainOptions& options) {
   gs_status(&status);
   return status.state != GS_SAVE;
 }
+#endif
 
 }  // namespace
 

@@ -42,8 +42,10 @@ struct ClientMainOptions {
   size_t (*stack_high_water_size)() = nullptr;
   // Called once in every turn of the loop, for a watchdog; null: there is none.
   void (*feed_watchdog)() = nullptr;
+#if !defined(GS_BARE_METAL)
   // Whether the process is to end. client_main() then returns kExitOk, after the save that is under way. Null: never.
   bool (*is_end_wanted)() = nullptr;
+#endif
   const ConsolePort* console = nullptr;  // for the operator's shell; null: there is none
   uint32_t reset_cause = 1;              // as the wire's ResetCause; 1: power came
 };

@@ -138,6 +138,7 @@ struct Data {
   gradstream::MappedFile mapped;
   std::string cut_line;
   std::string changed_line;
+  std::string failed_line;
   std::span<const uint8_t> bytes() const {
     return copy.empty() ? mapped.bytes : std::span(reinterpret_cast<const uint8_t*>(copy.data()), copy.size());
   }
@@ -154,8 +155,10 @@ int open_data(const std::string& path, Data* data) {
     };
     data->cut_line = line("cut short");
     data->changed_line = line("changed");
-    gradstream::guard_mapped_file(
-        {&data->mapped, data->cut_line.c_str(), data->changed_line.c_str(), gradstream::kExitData});
+    data->failed_line = "event=failed reason=\"" + path +
+                        " cannot be read any more: its disk failed or is gone; look at the disk, and start again\"\n";
+    gradstream::guard_mapped_file({&data->mapped, data->cut_line.c_str(), data->changed_line.c_str(),
+                                   gradstream::kExitData, data->failed_line.c_str(), gradstream::kExitTemporary});
     return gradstream::kExitOk;
   }
   if (const int cause = read_file(path, &data->copy); cause != 0) {
@@ -334,9 +337,7 @@ int find_state_fault(const std::string& folder) {
   fs::create_directories(folder, error);
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    // A link to a folder that is not there: its file system is mounted later.
-    const bool is_elsewhere = fs::is_symlink(fs::symlink_status(folder, ignored)) && !fs::exists(folder, ignored);
-    return is_elsewhere ? ENODEV : error ? error.value() : ENOTDIR;
+    return error ? error.value() : ENOTDIR;
   }
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
 }
@@ -349,14 +350,25 @@ int open_state(const std::string& folder, const std::string& name) {
   if (name.find('/') != std::string::npos) {
     return fail(gradstream::kExitUsage, "cannot keep state of the name " + name + ": it has a slash; --state none");
   }
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(folder, ignored)) && !fs::exists(folder, ignored)) {
+    return fail(gradstream::kExitTemporary, "cannot keep state in " + folder +
+                                                ": the folder that it links to is not there; mount its file system, or "
+                                                "make the folder");
+  }
   if (const int cause = find_state_fault(folder); cause != 0) {
     return fail_path(gradstream::kExitUsage, cause, folder, "keep state in",
                      "name a folder that can be written, give it the right owner, or --state none");
   }
   const std::string path = (fs::path(folder) / (name + ".state")).string();
-  return gradstream::posix_set_state_file(path.c_str()) == gradstream::Status::kOk
-             ? gradstream::kExitOk
-             : fail(gradstream::kExitUsage, "the path of the state folder is too long");
+  if (gradstream::posix_set_state_file(path.c_str()) != gradstream::Status::kOk) {
+    return fail(gradstream::kExitUsage, "the path of the state folder is too long");
+  }
+  // A state that cannot be read now would be dropped, and the work in it lost.
+  const int cause = gradstream::find_path_fault(path.c_str(), false);
+  return gradstream::is_temporary(cause)
+             ? fail_path(gradstream::kExitTemporary, cause, path, "read the state", "start again, or --state none")
+             : gradstream::kExitOk;
 }
 
 // A float shard as samples, and the problem that reads them. The options point into it.

@@ -46,7 +46,7 @@ void on_signal(int signal) {
 }
 
 void on_grace_over(int) {
-  if (!is_end_taken_over) {
+  if (first_end_signal != 0 && !is_end_taken_over) {
     write_last_line(signal_plan.last_line);
     ::_exit(0);
   }

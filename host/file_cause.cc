@@ -4,7 +4,10 @@
 #include <cstring>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace gradstream {
 namespace {
@@ -80,6 +83,27 @@ bool is_temporary(int cause) { return find_cause(cause) != nullptr; }
 
 bool is_temporary_at(int cause, const char* path) {
   return is_temporary(cause) || (cause == ENOENT && is_folder_bare(path));
+}
+
+int find_path_fault(const char* path, bool wants_write) {
+  if (wants_write) {
+    if (::access(path, W_OK | X_OK) != 0) {
+      return errno;
+    }
+    struct statvfs space = {};
+    if (::statvfs(path, &space) != 0) {
+      return errno;
+    }
+    return space.f_bavail == 0 || (space.f_files != 0 && space.f_favail == 0) ? ENOSPC : 0;
+  }
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    return errno;
+  }
+  char byte = 0;
+  const int cause = ::read(file, &byte, 1) < 0 && errno != EAGAIN ? errno : 0;
+  ::close(file);
+  return cause;
 }
 
 const char* cause_text(int cause) {

@@ -12,6 +12,9 @@ bool is_temporary(int cause);
 // file system that holds it is probably mounted later.
 bool is_temporary_at(int cause, const char* path);
 
+// Why the path cannot be read, or, if wants_write, why no file can be made in this folder. 0, or errno.
+int find_path_fault(const char* path, bool wants_write);
+
 // The cause in words. It is strerror() where that names what a person can act on. Not thread-safe.
 const char* cause_text(int cause);
 

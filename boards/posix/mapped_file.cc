@@ -16,16 +16,28 @@ namespace {
 
 MappedFileGuard guarded;
 
-void end_process(const char* line) {
+void end_process(const char* line, int status) {
   write_last_line(line);
-  ::_exit(guarded.exit_status);
+  ::_exit(status);
+}
+
+// -1: the file cannot be looked at.
+off_t size_now(const MappedFile& file) {
+  struct stat status = {};
+  return ::fstat(file.descriptor, &status) == 0 ? status.st_size : -1;
+}
+
+// Of a file that was written to or cut short; has_failed: of one that cannot be read though nobody did that.
+void end_for_file(bool has_failed, const char* line) {
+  end_process(has_failed ? guarded.failed_line : line, has_failed ? guarded.failed_status : guarded.exit_status);
 }
 
 // Of another address it is no word about the file: the process ends by the signal, as it would without this.
 void on_bus_error(int signal, siginfo_t* info, void*) {
   const auto begin = reinterpret_cast<uintptr_t>(guarded.file->bytes.data());
   if (reinterpret_cast<uintptr_t>(info->si_addr) - begin < guarded.file->bytes.size()) {
-    end_process(guarded.cut_line);
+    const off_t size = size_now(*guarded.file);
+    end_for_file(size < 0 || static_cast<size_t>(size) >= guarded.file->bytes.size(), guarded.cut_line);
   }
   ::signal(signal, SIG_DFL);
   ::raise(signal);  // comes when this returns
@@ -91,7 +103,7 @@ void guard_mapped_file(const MappedFileGuard& guard) {
 
 void check_guarded_file() {
   if (guarded.file != nullptr && is_changed(*guarded.file)) {
-    end_process(guarded.changed_line);
+    end_for_file(size_now(*guarded.file) < 0, guarded.changed_line);
   }
 }
 

@@ -30,12 +30,16 @@ void unmap_file(MappedFile* file);
 
 // From now on a read beyond the end of the file, where it was cut short meanwhile, writes cut_line on standard error
 // and ends the process with this exit status; a SIGBUS of any other address ends it as ever. check_guarded_file() does
-// the same with changed_line once is_changed(file). One file at a time; all must outlive the process's use of it.
+// the same with changed_line once is_changed(file). A file that is whole and yet cannot be read, or looked at, is on a
+// disk that failed or is gone: failed_line and failed_status. One file at a time; all must outlive the process's use of
+// it.
 struct MappedFileGuard {
   const MappedFile* file = nullptr;
   const char* cut_line = nullptr;
   const char* changed_line = nullptr;
   int exit_status = 1;
+  const char* failed_line = "";
+  int failed_status = 1;
 };
 void guard_mapped_file(const MappedFileGuard& guard);
 // Without a guarded file: no effect.

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "host/file_cause.h"
 #include "server/base/ports.h"
 
 namespace gradstream {
@@ -22,6 +23,9 @@ std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::a
   ErrorCode ignored;
   out->close(ignored);
   const std::string where = "cannot listen on " + text_of(endpoint) + ": " + error.message();
+  if (is_temporary(error.value())) {
+    return where + "; " + remedy_text(error.value(), "start it again");
+  }
   if (error == asio::error::address_in_use) {
     return where + "; stop the program that holds the port, or set " + key + " to another one (port 0: any)";
   }

@@ -11,9 +11,8 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
-#include "host/log_file.h"
+#include "host/file_cause.h"
 #include "server/coordinator/fleet.h"
 #include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
@@ -88,40 +87,6 @@ void OutputLine::print(const CommonOptions& options) const {
   std::puts(text.c_str());
 }
 
-int fail(CommandExit code, const std::string& sentence) {
-  (void)LogFile(STDERR_FILENO).write("gradstream: error: " + sentence);
-  return code;
-}
-
-const char* exit_code_text(int code) {
-  switch (code) {
-    case kExitOk:
-      return "done";
-    case kExitInternal:
-      return "a contract inside the program was broken: report it with the log";
-    case kExitUsage:
-      return "the command line";
-    case kExitConfig:
-      return "the configuration: a file, a variable or --set";
-    case kExitDatabase:
-      return "the database is missing, there already, damaged, foreign, or served by another server";
-    case kExitNetwork:
-      return "the address cannot be listened on or reached, or TLS cannot start";
-    case kExitFrozen:
-      return "the configuration differs from the run's frozen parameters";
-    case kExitNotFound:
-      return "no such device, run or version; or the name is taken";
-    case kExitFile:
-      return "a file or folder cannot be read or written";
-    case kExitArithmetic:
-      return "the process flushes subnormal numbers to zero: its model would drift";
-    case kExitTemporary:
-      return "a file cannot be used now, but may be later: its disk is read-only, full or failing";
-    default:
-      return "";
-  }
-}
-
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
   if (options.config.empty()) {
     return fail(kExitUsage, "no configuration: name one with --config FILE or GRADSTREAM_CONFIG");
@@ -134,7 +99,7 @@ int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
     return kExitOk;
   }
   errors.pop_back();  // the last newline
-  return fail(kExitConfig, errors);
+  return fail(is_temporary(find_path_fault(options.config.c_str(), false)) ? kExitTemporary : kExitConfig, errors);
 }
 
 int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
@@ -142,10 +107,6 @@ int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
   options.path = config.server.database;
   options.may_create = may_create;
   return out->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*out);
-}
-
-int fail_database(const SqliteDatabase& database) {
-  return fail(database.is_failure_temporary() ? kExitTemporary : kExitDatabase, database.error());
 }
 
 int open_both(const CommonOptions& options, bool may_create, Opened* out) {
@@ -248,6 +209,21 @@ std::string settle_first_model(const Config& config, std::span<Real> model, std:
   return verdict.problem.empty() ? "" : "server.first_model " + config.server.first_model + ": " + verdict.problem;
 }
 
+namespace {
+
+// The code of what check_files() has found.
+CommandExit exit_of_files(const ServerConfig& server) {
+  const CredentialPaths& credentials = server.credentials;
+  bool is_any_temporary = !server.export_dir.empty() && is_temporary(find_path_fault(server.export_dir.c_str(), true));
+  for (const std::string* const path : {&server.first_model, &server.http_token_file, &credentials.authority,
+                                        &credentials.certificate, &credentials.key}) {
+    is_any_temporary |= !path->empty() && is_temporary(find_path_fault(path->c_str(), false));
+  }
+  return is_any_temporary ? kExitTemporary : kExitFile;
+}
+
+}  // namespace
+
 int check_files(const Config& config, bool may_write) {
   std::string problem;
   if (!config.server.export_dir.empty()) {
@@ -267,7 +243,7 @@ int check_files(const Config& config, bool may_write) {
     // A server that starts again may serve a run that has long left it.
     problem = problem.empty() && !may_write ? settle_first_model(config, model, &projected) : problem;
   }
-  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
+  return problem.empty() ? int{kExitOk} : fail(exit_of_files(config.server), problem);
 }
 
 int check_config(const CommonOptions& options, bool with_origins) {

@@ -1,6 +1,7 @@
 // The verbs `run start`, `list`, `stop`, `pause` and `resume`: what the operator wants of runs. A verb writes the wish
 // into the database, and the run's server follows it (server/program/fleet_follower.h).
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
@@ -159,13 +160,20 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
   return fail(kExitDatabase, "the run's state changes all the time; let no other program write to it, and try again");
 }
 
-// Whether `serve` could begin this run: a run that it refuses would be frozen for nothing.
+// Whether `serve` could begin this run: a run that it refuses would be frozen for nothing. A first model that is moved
+// onto its manifold is told, as the server will tell it in its log.
 int check_start(const Config& config) {
   if (const std::string problem = check_new_run(config.run); !problem.empty()) {
     return fail(kExitConfig, "[run] " + problem);
   }
   std::vector<Real> model;
-  const std::string problem = read_first_model(config, &model);
+  std::string projected;
+  std::string problem = read_first_model(config, &model);
+  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
+  if (!projected.empty()) {
+    std::fprintf(stderr, "gradstream: warning: server.first_model %s is moved onto its manifold: %s\n",
+                 config.server.first_model.c_str(), projected.c_str());
+  }
   return problem.empty() ? int{kExitOk} : fail(kExitFile, problem + "; no run was begun");
 }
 

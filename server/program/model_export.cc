@@ -5,13 +5,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/file_cause.h"
 #include "server/base/durable_file.h"
 
 namespace gradstream {
@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kNpyAlignment = 64;
 
 std::string cannot_write(const std::string& path, int cause) {
-  return "cannot write " + path + ": " + std::strerror(cause) +
-         "; check server.export_dir (or --out), its permissions and the space on that disk";
+  return "cannot write " + path + ": " + cause_text(cause) + "; " +
+         remedy_text(cause, "check server.export_dir (or --out), its permissions and the space on that disk");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "host/end_signals.h"
@@ -372,13 +373,15 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
   if (code == kExitOk) {
     code = choose_run(fleet, config, options.config, &run);
   }
+  if (code != kExitOk) {
+    return code;
+  }
   const Config loaded = config;
   WatchBoard board;
   std::unique_ptr<HttpServer> http;  // its thread reads the board
   asio::io_context io(1);
   Signals signals(io, options, loaded, http);
-  return code == kExitOk ? serve_runs(config, run, {options, loaded, fleet, journal, board, http, io, signals}, lock)
-                         : code;
+  return serve_runs(config, run, {options, loaded, fleet, journal, board, http, io, signals}, lock);
 }
 
 }  // namespace
@@ -392,7 +395,14 @@ int serve(const CommonOptions& options, bool may_create) {
     return fail(kExitTemporary, std::string("cannot catch signals: ") + cause_text(errno) + "; " +
                                     remedy_text(errno, "start it again"));
   }
-  return serve_until_end(options, may_create);
+  try {
+    return serve_until_end(options, may_create);
+  } catch (const std::system_error& error) {  // Asio without a descriptor or a thread
+    const int cause = error.code().value();
+    return fail(is_temporary(cause) ? kExitTemporary : kExitInternal, std::string("cannot begin to serve: ") +
+                                                                          cause_text(cause) + "; " +
+                                                                          remedy_text(cause, "report it with the log"));
+  }
 }
 
 }  // namespace gradstream

@@ -100,15 +100,15 @@ std::string unreadable(const std::string& name, int cause, uid_t owner) {
 
 // errno behind a code of SQLite; 0: it is none of the system's.
 int find_system_cause(int sqlite_code, sqlite3* connection, const std::string& path) {
-  switch (sqlite_code & 0xff) {
-    case SQLITE_READONLY:  // SQLite has opened a file that it cannot write, and tells so at the first change
-      return ::access(path.c_str(), W_OK) == 0 ? 0 : errno;
-    case SQLITE_CANTOPEN:
-    case SQLITE_IOERR:
-      return connection == nullptr ? 0 : sqlite3_system_errno(connection);
-    default:
-      return 0;
+  const int kind = sqlite_code & 0xff;
+  if (kind != SQLITE_READONLY && kind != SQLITE_CANTOPEN && kind != SQLITE_IOERR) {
+    return 0;
   }
+  // SQLite opens a file that it cannot write, and fails later for a cause of its own.
+  if (::access(path.c_str(), W_OK) != 0) {
+    return errno;
+  }
+  return kind == SQLITE_READONLY || connection == nullptr ? 0 : sqlite3_system_errno(connection);
 }
 
 // Empty, or why no database can be at this path: its folder, its kind or its owner.

@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace gradstream {
 namespace {
@@ -113,6 +115,30 @@ TEST(MappedFileDeathTest, AReadBeyondTheCutEndsByName) {
         std::_Exit(*last == 0 ? 0 : 2);
       },
       testing::ExitedWithCode(4), "reason=\"cut short\"");
+}
+
+// As the kernel says it where a page cannot be read: the address, in a file that is as long as ever.
+TEST(MappedFileDeathTest, AFileThatCannotBeReadIsNoChange) {
+  const Folder folder;
+  const std::string path = folder.write("data.gsd", pattern_bytes());
+  EXPECT_EXIT(
+      {
+        MappedFile file;
+        if (!map_file(path.c_str(), &file)) {
+          std::_Exit(1);
+        }
+        MappedFileGuard guard = guard_of(file);
+        guard.failed_line = "event=failed reason=\"the disk\"\n";
+        guard.failed_status = 10;
+        guard_mapped_file(guard);
+        siginfo_t info = {};
+        info.si_signo = SIGBUS;
+        info.si_code = SI_QUEUE;
+        info.si_addr = const_cast<uint8_t*>(file.bytes.data() + 4096);
+        ::syscall(SYS_rt_sigqueueinfo, ::getpid(), SIGBUS, &info);
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(10), "the disk");
 }
 
 TEST(MappedFileDeathTest, ABusErrorElsewhereIsNotTheFiles) {

@@ -42,5 +42,16 @@ TEST(FileCause, AFileOfAFolderThatIsMissingOrEmptyMayComeLater) {
   fs::remove_all(folder);
 }
 
+TEST(FileCause, FindsWhatIsWrongWithAPath) {
+  const std::string folder = testing::TempDir() + "file_fault_" + std::to_string(::getpid());
+  fs::create_directories(folder);
+  EXPECT_EQ(find_path_fault(folder.c_str(), true), 0);
+  EXPECT_EQ(find_path_fault((folder + "/none").c_str(), true), ENOENT);
+  EXPECT_EQ(find_path_fault((folder + "/none").c_str(), false), ENOENT);
+  EXPECT_EQ(find_path_fault(folder.c_str(), false), EISDIR);
+  EXPECT_EQ(find_path_fault("/dev/null", false), 0);
+  fs::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace gradstream

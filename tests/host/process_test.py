@@ -29,7 +29,7 @@ import unittest
 PROGRAM, CLIENT = None, None
 SECONDS_MAX = 30  # of every wait
 PAUSE_SECONDS = 0.005  # between two looks at a state that tells no news of its own
-TEMPORARY = 10
+NETWORK, TEMPORARY = 5, 10  # both are started again
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
 CONFIG_TEXT = """
 [server]
@@ -459,6 +459,35 @@ class Process(unittest.TestCase):
         code, said = self.run_on("mount -t tmpfs -o size=16k tmpfs", disk, self.server_words())
         self.assertEqual(code, TEMPORARY, said)
         self.assertRegex(said, "full")
+        self.configure(more=f'export_dir = "{disk}"\n')
+        code, said = self.run_on("mount -t tmpfs -o ro tmpfs", disk, self.server_words())
+        self.assertEqual(code, TEMPORARY, said)
+        self.assertIn("the file system is read-only", said)
+        # A database that was made before its disk became read-only, as the tools beside the server see it.
+        self.enrol()
+        for end in ("", "-wal", "-shm"):
+            (self.home / f"gs.db{end}").unlink(missing_ok=True) if end else (self.home / "gs.db").rename(disk / "gs.db")
+        self.configure()
+        path.write_text(path.read_text().replace("gs.db", "disk/gs.db"))
+        adding = [PROGRAM, "device", "add", "b", "--out", self.home / "b.id", "--config", path]
+        for words in (self.server_words(), adding):
+            code, said = self.run_on(f"mount --bind {disk} {disk} && mount -o remount,bind,ro", disk, words)
+            self.assertEqual(code, TEMPORARY, said)
+            self.assertIn("read-only", said)
+
+    def test_too_few_descriptors_are_told(self):
+        """Each number of descriptors: the server tells what it lacks, or serves."""
+        said = ""
+        for count in range(4, 24):
+            server = self.start(["prlimit", f"--nofile={count}", *self.server_words()])
+            server.log += os.read(server.child.stderr.fileno(), 65536).decode()
+            server.send(signal.SIGTERM)
+            code = server.end()
+            said += server.log
+            self.assertIn(code, (0, NETWORK, TEMPORARY), f"{count}: {server.log}")
+            self.assertNotIn("terminate called", server.log)
+        self.assertRegex(said, "LimitNOFILE")
+        self.assertNotIn("set server.listen", said)
 
     def test_the_units_start_again_what_mends_by_itself(self):
         root = pathlib.Path(__file__).resolve().parents[2]

@@ -717,6 +717,7 @@ class Commands(unittest.TestCase):
         self.assertNotIn("run=", self.verb("run", "list"), "nothing is frozen")
         rows[1][1] = 1.0005
         write()
+        self.assertRegex(self.verb("run", "start", *words), r"warning: .*start.csv is moved .*: stiefel 8x2 by 0.00035")
         self.enrol()
         server = self.serve(*words)
         self.assertRegex("".join(server.lines), r"event=first_model_projected .*stiefel 8x2 by 0.00035")
