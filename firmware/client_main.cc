@@ -279,10 +279,9 @@ int client_main(const ClientMainOptions& options) {
     int code = kExitOk;
     // Once the server knows; every later task of the run would meet the same sample.
     if (options.exits_on_bad_data && status.bad_sample != 0 && status.state == GS_IDLE) {
-      return fail(
-          kExitData,
-          "a sample of the data is beyond what the run's problem takes, see bad_sample: mend the data, and start again",
-          0, options.shard_name);
+      return fail(kExitData,
+                  "a sample of the data is beyond what the run's problem takes, see bad_sample: mend the data, and "
+                  "start again");
     }
     if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
       return code;

@@ -12,7 +12,19 @@ const std::vector<std::string>& builtin_problems() {
   return names;
 }
 
-// Edits from one word to the other.
+}  // namespace
+
+std::string variants_of(ManifoldId id) {
+  std::string text;
+  for (const ManifoldOps* ops : all_manifolds()) {
+    if (ops->id == id) {
+      text += (text.empty() ? "" : ", ") + std::string(name_of(ops->retraction_kind)) + " with " +
+              name_of(ops->transport_kind);
+    }
+  }
+  return text;
+}
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) {
@@ -28,19 +40,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
-}
-
-}  // namespace
-
-std::string variants_of(ManifoldId id) {
-  std::string text;
-  for (const ManifoldOps* ops : all_manifolds()) {
-    if (ops->id == id) {
-      text += (text.empty() ? "" : ", ") + std::string(name_of(ops->retraction_kind)) + " with " +
-              name_of(ops->transport_kind);
-    }
-  }
-  return text;
 }
 
 std::string nearest_of(std::string_view word, const std::vector<std::string>& known) {

@@ -177,6 +177,9 @@ constexpr Enum parse_name(std::string_view text, Enum none) {
 // The retractions and transports of a manifold for a sentence: "polar with projection, qr with projection, ...".
 std::string variants_of(ManifoldId id);
 
+// Letters that are added, removed or exchanged to make one word of the other.
+size_t edit_distance(std::string_view a, std::string_view b);
+
 // The known word that takes the fewest edits to become `word`. There is at least one known word.
 std::string nearest_of(std::string_view word, const std::vector<std::string>& known);
 
