@@ -39,6 +39,9 @@ struct CommonOptions {
 };
 
 int serve(const CommonOptions& options);
+// From here on a signal is one to a server (host/end_signals.h). serve() calls it too. kExitOk, or an error already
+// printed.
+int catch_signals_to_serve();
 // kExitFile and a sentence: a file or folder that it names cannot be used. may_write: also tries to write where files
 // are to be written.
 int check_files(const Config& config, bool may_write);
