@@ -41,6 +41,9 @@ struct CommonOptions {
 // may_create: a database that is missing or empty is made. Else it is kExitDatabase: a disk that is not mounted, or a
 // misspelt path, must not turn a whole fleet away as unknown.
 int serve(const CommonOptions& options, bool may_create);
+// From here on a signal is one to a server (host/end_signals.h). serve() calls it too. kExitOk, or an error already
+// printed.
+int catch_signals_to_serve();
 // kExitFile and a sentence: a file or folder that it names cannot be used. may_write: also tries to write where files
 // are to be written.
 int check_files(const Config& config, bool may_write);

@@ -1,7 +1,9 @@
 // The program `gradstream`: the aggregation server and the tools around its database.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -322,6 +324,16 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
 }
 
+// Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which
+// takes milliseconds.
+bool is_to_serve(int argc, char** argv) {
+  const auto asks_for_a_text = [](const char* word) {
+    const std::string_view text(word);
+    return text.starts_with("--check-config") || text.starts_with("--print-config") || text == "--help" || text == "-h";
+  };
+  return argc > 1 && std::string_view(argv[1]) == "serve" && std::none_of(argv + 2, argv + argc, asks_for_a_text);
+}
+
 int run_program(int argc, char** argv) {
   if (!keeps_subnormals()) {
     return fail(kExitArithmetic,
@@ -360,5 +372,10 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   gradstream::open_standard_files();
+  if (gradstream::is_to_serve(argc, argv)) {
+    if (const int code = gradstream::catch_signals_to_serve(); code != 0) {
+      return code;
+    }
+  }
   return gradstream::run_program(argc, argv);
 }

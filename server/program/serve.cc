@@ -386,14 +386,21 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
 
 }  // namespace
 
-int serve(const CommonOptions& options, bool may_create) {
+int catch_signals_to_serve() {
   SignalPlan plan;
   plan.wants_hangup = true;
   plan.grace_ms = kEndGraceMs;
   plan.last_line = "gradstream: ended by a signal before it served\n";
-  if (!catch_signals(plan)) {
-    return fail(kExitTemporary, std::string("cannot catch signals: ") + cause_text(errno) + "; " +
-                                    remedy_text(errno, "start it again"));
+  if (signal_file() >= 0 || catch_signals(plan)) {
+    return kExitOk;
+  }
+  return fail(kExitTemporary,
+              std::string("cannot catch signals: ") + cause_text(errno) + "; " + remedy_text(errno, "start it again"));
+}
+
+int serve(const CommonOptions& options, bool may_create) {
+  if (const int code = catch_signals_to_serve(); code != kExitOk) {
+    return code;
   }
   try {
     return serve_until_end(options, may_create);

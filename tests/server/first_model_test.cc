@@ -94,5 +94,26 @@ TEST(FirstModel, TakesADrawnPointOfEachManifold) {
   }
 }
 
+TEST(FirstModel, TakesTheFactorsOfAMatrixOfFixedRank) {
+  RunParameters p = scalar_parameters();
+  p.manifold = ManifoldId::kFixedRank;
+  p.retraction = RetractionKind::kDefault;
+  p.transport = TransportKind::kDefault;
+  p.matrix = "8x6";
+  p.rank = 2;
+  p.shape = {};
+  set_parts(&p);
+  const ManifoldOps& ops = *server_manifold(p);
+  std::vector<Real> model = random_point(ops, p.shape, 3);
+  const std::vector<Real> before = model;
+  const FirstModelVerdict verdict = settle_first_model(p, model);
+  EXPECT_EQ(verdict.problem + verdict.projected, "");
+  EXPECT_EQ(model, before);
+  for (Real& value : model) {
+    value *= 2;
+  }
+  EXPECT_THAT(settle_first_model(p, model).problem, testing::StartsWith("fixed_rank "));
+}
+
 }  // namespace
 }  // namespace gradstream
