@@ -83,7 +83,6 @@ class DeviceShell {
   uint64_t perform(const ClientAction& action, uint64_t now_ms);
   Status save(const ClientAction& action);
   void fill_report();
-  ClientAction poll_slices(uint64_t now_ms);
   void log_reason(ClientState state);
 
   DeviceConfig config_;

@@ -39,6 +39,14 @@ Result<Real> softmax_loss(uint32_t class_count, Real label, Real* scores) {
   return margin + std::log(total);
 }
 
+Result<Real> mean_of_sums(const Real (&sums)[4], uint32_t count) {
+  const Real mean = ((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<Real>(count);
+  if (!std::isfinite(mean)) {
+    return Status::kNotFinite;
+  }
+  return mean;
+}
+
 uint32_t source_sample_count(const void* context) { return source_of(context).count; }
 
 }  // namespace gradstream
