@@ -11,6 +11,8 @@ namespace gradstream {
 namespace {
 
 constexpr char kFirmwareVersion[] = GS_VERSION;
+constexpr char kBadSample[] =
+    "a sample is none that the run's problem takes, as event=bad_sample says: mend the data, and start again";
 
 int read_sample(const void* shard, uint32_t index, float* out) {
   read_shard(*static_cast<const Shard*>(shard), index, out);
@@ -200,6 +202,12 @@ void log_changes(const gs_status_view& status, const ClientMainOptions& options,
   *seen = {status.connected, status.digest != 0, status.run_finished, status.tasks_refused};
 }
 
+// Whether there is nobody to tell of data that no run can take: the server is not reached, or its run asks for none.
+bool is_untellable(const gs_status_view& status) {
+  return status.connection_failures > 0 || status.run_finished ||
+         status.last_wait == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+}
+
 // Whether `once` has what it asked for; *code says how it went.
 bool is_once_over(const gs_status_view& status, int* code) {
   if (status.updates_folded + status.updates_late + status.updates_refused > 0) {
@@ -249,6 +257,9 @@ int client_main(const ClientMainOptions& options) {
     return code;
   }
   log_started(options, samples);
+  if (options.data_fault != nullptr) {
+    port_log_line(ConsoleLine("bad_data").quoted("reason", options.data_fault).c_str());
+  }
   Seen seen;
   gs_model_view restored;
   seen.model = gs_model(&restored);
@@ -277,11 +288,13 @@ int client_main(const ClientMainOptions& options) {
     gs_status(&status);
     log_changes(status, options, samples, stack, &seen);
     int code = kExitOk;
-    // Once the server knows; every later task of the run would meet the same sample.
-    if (options.exits_on_bad_data && status.bad_sample != 0 && status.state == GS_IDLE) {
-      return fail(kExitData,
-                  "a sample of the data is beyond what the run's problem takes, see bad_sample: mend the data, and "
-                  "start again");
+    // Once the server knows: every later task of the run would meet the same sample.
+    const bool is_told = status.bad_sample != 0 && status.state == GS_IDLE;
+    if (options.data_fault != nullptr && (is_told || is_untellable(status))) {
+      return fail(kExitData, options.data_fault);
+    }
+    if (options.exits_on_bad_data && is_told) {
+      return fail(kExitData, kBadSample);
     }
     if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
       return code;

@@ -37,7 +37,10 @@ struct ClientMainOptions {
   uint32_t step_delay_ms = 0;
   bool until_finished = false;     // return when the run is finished and the last version is held
   bool exits_on_bad_data = false;  // return kExitData for data that the run's problem never takes; else wait
-  bool once = false;               // return after one upload was answered, or as soon as none will be
+  // What is wrong with the data whatever the run; null: nothing is known. The server is told where it can be reached,
+  // so that its operator knows as well; then this is the reason of kExitData.
+  const char* data_fault = nullptr;
+  bool once = false;  // return after one upload was answered, or as soon as none will be
   // Bytes of stack ever used; null: not measured.
   size_t (*stack_high_water_size)() = nullptr;
   // Called once in every turn of the loop, for a watchdog; null: there is none.

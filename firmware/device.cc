@@ -16,11 +16,11 @@ constexpr int kActionCountMax = 16;
 constexpr uint64_t kFarMs = UINT64_MAX;
 // Time that one poll gives to a local step before it looks after the link again. Reason: no user, link or watchdog
 // notices it, and what a slice costs besides its work is nothing beside it.
-constexpr uint64_t kSliceMs = 20;
-// A slice that took less gets twice the work, one that took kSliceMs half of it.
-constexpr uint64_t kSliceShortMs = 5;
-// Units of work of one slice. Reason: where a unit takes 1 us, a slice is near kSliceMs.
-constexpr uint16_t kSliceUnitsMax = 16384;
+constexpr uint32_t kSliceMs = 20;
+// After a slice that took less the next one does twice the work. Reason: it then takes half of kSliceMs at most. How
+// long a unit of work takes is found out anew for each step, from one unit on: at a step's end units are directions,
+// which take less than samples.
+constexpr uint32_t kSliceShortMs = 5;
 
 constexpr char kSilent[] = "no answer to the handshake: is the server running, and is the link plugged in?";
 constexpr char kFrameLate[] = "the peer stalled inside a frame";
@@ -40,6 +40,11 @@ bool is_about_samples(gs_Reason reason) {
   return reason == gs_Reason_REASON_OUT_OF_RANGE || reason == gs_Reason_REASON_NOT_FINITE ||
          reason == gs_Reason_REASON_SINGULAR;
 }
+
+uint32_t clock_ms() { return static_cast<uint32_t>(port_now_ms()); }
+
+// About twice the size, at most all ones.
+uint16_t larger(uint16_t size) { return static_cast<uint16_t>(2 * size + 1); }
 
 const char* text_of_opening(Status status) {
   switch (status) {
@@ -72,10 +77,16 @@ uint64_t DeviceShell::poll(uint64_t now_ms) {
     return std::min(held_until_ms_, link_wake_ms(now_ms));
   }
   uint64_t wake_ms = now_ms;
+  const uint32_t begun_ms = clock_ms();
+  uint32_t since_ms = begun_ms;
+  if (!client_.is_step_open()) {
+    slice_size_ = 1;
+  }
   for (int i = 0; i < kActionCountMax; ++i) {
     const uint32_t steps = client_.counters().local_steps;
     const ClientState state = client_.state();
-    const ClientAction action = poll_slices(now_ms);
+    client_.set_slice(slice_size_);
+    const ClientAction action = client_.poll(now_ms);
     log_reason(state);
     const bool waits = action.kind == ClientActionKind::kWait;
     wake_ms = perform(action, now_ms);
@@ -83,37 +94,19 @@ uint64_t DeviceShell::poll(uint64_t now_ms) {
       held_until_ms_ = port_now_ms() + config_.step_delay_ms;
       return held_until_ms_;
     }
-    if (waits) {
+    if (client_.is_step_open()) {
+      const uint32_t end_ms = clock_ms();
+      slice_size_ = waits && end_ms - since_ms < kSliceShortMs ? larger(slice_size_) : slice_size_;
+      since_ms = end_ms;
+      if (end_ms - begun_ms >= kSliceMs) {
+        return 0;
+      }
+      i = 0;
+    } else if (waits) {
       break;
     }
   }
-  return client_.is_step_open() ? 0 : std::min(wake_ms, link_wake_ms(now_ms));
-}
-
-// The client's next action; of a local step as many slices as fit into kSliceMs. How long a unit of work takes is found
-// out anew for each task, from one unit on.
-ClientAction DeviceShell::poll_slices(uint64_t now_ms) {
-  if (client_.state() != ClientState::kTrain) {
-    slice_size_ = 1;
-  }
-  const uint64_t begun_ms = port_now_ms();
-  for (uint64_t since_ms = begun_ms;;) {
-    client_.set_slice(slice_size_);
-    const ClientAction action = client_.poll(now_ms);
-    if (!client_.is_step_open()) {
-      return action;
-    }
-    const uint64_t end_ms = port_now_ms();
-    if (end_ms - since_ms >= kSliceMs) {
-      slice_size_ = slice_size_ > 1 ? static_cast<uint16_t>(slice_size_ / 2) : slice_size_;
-    } else if (end_ms - since_ms < kSliceShortMs) {
-      slice_size_ = slice_size_ < kSliceUnitsMax ? static_cast<uint16_t>(slice_size_ * 2) : slice_size_;
-    }
-    if (end_ms - begun_ms >= kSliceMs || action.kind != ClientActionKind::kWait) {
-      return action;
-    }
-    since_ms = end_ms;
-  }
+  return std::min(wake_ms, link_wake_ms(now_ms));
 }
 
 // Each deadline that the client missed in that state, each reason that either end gave since the last call, and that

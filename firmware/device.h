@@ -84,7 +84,6 @@ class DeviceShell {
   Status save(const ClientAction& action);
   void fill_report();
   void log_refusal(gs_Reason reason, uint32_t version) const;
-  ClientAction poll_slices(uint64_t now_ms);
   void log_reason(ClientState state);
 
   DeviceConfig config_;

@@ -67,11 +67,11 @@ struct Arguments {
 
 constexpr char kFooter[] =
     "exit status: 0 the run is over (--until-finished) or one upload was answered (--once); 2 wrong command line\n"
-    "or state folder; 3 no identity or a bad one; 4 no data or bad data; 5 no random numbers; 6 too little memory;\n"
-    "7 the session failed (--once); 8 this process flushes subnormal numbers to zero; 9 there is no task, since the\n"
-    "run is over or this image cannot do it (--once); 10 a file or folder cannot be used now, but may be later: a\n"
-    "disk is read-only, full, failing or not mounted yet. Without these two options it runs until SIGTERM or SIGINT,\n"
-    "which end it with 0; work under way is taken up again from --state.";
+    "or state folder; 3 no identity or a bad one; 4 no data, or data that do not fit the run's problem; 5 no random\n"
+    "numbers; 6 too little memory; 7 the session failed (--once); 8 this process flushes subnormal numbers to zero;\n"
+    "9 there is no task, since the run is over or this image cannot do it (--once); 10 a file or folder cannot be\n"
+    "used now, but may be later: a disk is read-only, full, failing or not mounted yet. Without these two options it\n"
+    "runs until SIGTERM or SIGINT, which end it with 0; work under way is taken up again from --state.";
 
 // The model that the machine's device tree names, such as a Raspberry Pi's; else the processor.
 std::string board_name() {
@@ -379,6 +379,7 @@ struct FloatData {
   gradstream::MultitaskData tasks;
   gradstream::NetworkData network;
   gs_linked_problem problem;
+  std::string fault;  // of the samples, whatever the run; empty: none
 };
 
 int read_sample(const void* shard, uint32_t index, float* out) {
@@ -455,16 +456,16 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
   return gradstream::kExitOk;
 }
 
-// 0, or the exit status. What no run of the problem can take: how many classes a run of logistic has it says later.
-int check_labels(const Arguments& arguments, const gradstream::ClientMainOptions& options, const FloatData& data) {
+// What no run of the problem can take; empty: nothing. How many classes a run of logistic has it says later.
+std::string find_label_fault(const Arguments& arguments, const gradstream::ClientMainOptions& options,
+                             const FloatData& data) {
   using gradstream::Shape;
   const bool is_logistic = arguments.problem == "logistic";
   if (!is_logistic && arguments.problem != "perceptron" && arguments.problem != "lenet") {
-    return gradstream::kExitOk;
+    return "";
   }
   if (data.samples.dimension < 2) {
-    return fail(gradstream::kExitData, arguments.data + ": a sample of " + arguments.problem +
-                                           " is some inputs and the label, and this shard's have one value");
+    return "a sample of " + arguments.problem + " is some inputs and the label, and this shard's have one value";
   }
   const gradstream::SampleSource source = {&data.shard, data.shard.count, data.shard.dimension, read_row};
   const gradstream::Problem& problem = options.problem->problem;
@@ -475,14 +476,13 @@ int check_labels(const Arguments& arguments, const gradstream::ClientMainOptions
   static_cast<void>(
       problem.ops->find_fault(problem.context != nullptr ? problem.context : &source, shape, arena, &fault));
   if (fault.what == nullptr) {
-    return gradstream::kExitOk;
+    return "";
   }
   std::array<char, 32> label = {};
   std::snprintf(label.data(), label.size(), "%g", static_cast<double>(fault.value));
   const std::string most = is_logistic ? "" : " to " + std::to_string(static_cast<uint32_t>(fault.most));
-  return fail(gradstream::kExitData, arguments.data + ": sample " + std::to_string(fault.sample) + " has the label " +
-                                         label.data() + "; " + arguments.problem + " takes whole numbers from 0" +
-                                         most + ", 0 or 1 for two classes: relabel the data");
+  return "sample " + std::to_string(fault.sample) + " has the label " + label.data() + "; " + arguments.problem +
+         " takes whole numbers from 0" + most + ", 0 or 1 for two classes: relabel the data";
 }
 
 // Puts shard and problem into the options. 0, or the exit status.
@@ -508,8 +508,11 @@ int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatD
   }
   options->problem = find_linked(arguments.problem, data);
   const int code = check_widths(arguments, *data);
-  return code == gradstream::kExitOk && gradstream::is_float_shard(bytes) ? check_labels(arguments, *options, *data)
-                                                                          : code;
+  if (code == gradstream::kExitOk && gradstream::is_float_shard(bytes)) {
+    data->fault = find_label_fault(arguments, *options, *data);
+    options->data_fault = data->fault.empty() ? nullptr : data->fault.c_str();
+  }
+  return code;
 }
 
 bool is_end_wanted() { return gradstream::end_signal() != 0; }

@@ -12,7 +12,7 @@
 namespace gradstream {
 namespace {
 
-constexpr time_t kPeriodSeconds = 10;  // WatchdogSec is many times that
+constexpr time_t kPeriodSeconds = 1;  // whoever watches a device sees within seconds that it works
 constexpr char kMessage[] = "READY=1\nWATCHDOG=1";
 
 void send_to(const char* path) {

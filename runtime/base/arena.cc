@@ -60,26 +60,9 @@ void* Arena::take_scratch(size_t count, size_t item_size) {
   return memory;
 }
 
-void Arena::hold_scratch() { held_size_ = max_size(held_size_, scratch_size_); }
-
 void Arena::suspend_scratch() {
-  GS_ASSERT(!is_suspended_);
   held_from_ = scratch_size_;
   scratch_size_ = max_size(held_size_, scratch_size_);
-  is_suspended_ = true;
-}
-
-void Arena::resume_scratch() {
-  if (is_suspended_) {
-    GS_ASSERT(scratch_size_ == max_size(held_size_, held_from_));
-    scratch_size_ = held_from_;
-    is_suspended_ = false;
-  }
-}
-
-void Arena::drop_scratch() {
-  resume_scratch();
-  held_size_ = 0;
 }
 
 void Arena::note_high_water() {

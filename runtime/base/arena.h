@@ -60,13 +60,17 @@ class Arena {
 
   // What is scratch now keeps its place and its bytes after the scopes around it end; of several calls the one with the
   // most scratch counts.
-  void hold_scratch();
+  void hold_scratch() { held_size_ = max_size(held_size_, scratch_size_); }
   // Outside of those scopes: held scratch counts as taken until resume_scratch() or drop_scratch().
   void suspend_scratch();
   // The scopes to come take what is held again: not zeroed, up to the point where it was held. Scratch that was taken
-  // since suspend_scratch() must be back. Without effect where nothing is suspended.
-  void resume_scratch();
-  void drop_scratch();
+  // since suspend_scratch() must be back.
+  void resume_scratch() { scratch_size_ = held_from_; }
+  // In place of resume_scratch().
+  void drop_scratch() {
+    resume_scratch();
+    held_size_ = 0;
+  }
 
   size_t size() const { return size_; }
   size_t free_size() const { return size_ - persistent_size_ - scratch_size_; }
@@ -93,7 +97,6 @@ class Arena {
   size_t high_water_size_ = 0;
   size_t held_size_ = 0;  // scratch_size_ up to which scratch is held; 0: none
   size_t held_from_ = 0;  // scratch_size_ outside of the scopes that held it
-  bool is_suspended_ = false;
 };
 
 // Gives back, at its end, all scratch taken since its begin. Scopes nest.

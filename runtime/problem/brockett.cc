@@ -33,7 +33,7 @@ Status prepare(const SampleSource& source, Shape shape, Batch batch, Arena& aren
   GS_TRY(sum.status());
   GS_TRY(sample.status());
   GS_TRY(row.status());
-  EvaluationProgress whole;
+  EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   if (progress.position == 0) {
     fill_zero(source.dimension, sum.value());

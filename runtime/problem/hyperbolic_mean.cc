@@ -71,7 +71,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   const Result<Real*> sample = arena.scratch<Real>(source.dimension);
   GS_TRY(sample.status());
   const Real* z = sample.value();
-  EvaluationProgress whole;
+  EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   if (progress.position == 0) {
     fill_zero(shape.size(), out);

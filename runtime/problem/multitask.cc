@@ -145,7 +145,7 @@ Status TaskReader::fit(Rows rows) const {
     }
   }
   for (; progress.part < count; ++progress.part) {
-    if (progress.take_units(1) == 0) {
+    if (!progress.take_unit()) {
       return Status::kUnfinished;
     }
     GS_TRY(take_row(data, shape, u, rows.begin + progress.part, work));
@@ -162,7 +162,7 @@ Status TaskReader::measure(Rows rows, bool sum_residual, Real* cost) const {
     fill_zero(shape.rows, work.residual);
   }
   for (; progress.part - first < rows.end - rows.begin; ++progress.part) {
-    if (progress.take_units(1) == 0) {
+    if (!progress.take_unit()) {
       return Status::kUnfinished;
     }
     GS_TRY(take_row(data, shape, u, rows.begin + (progress.part - first), work));
@@ -202,7 +202,7 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(shape, arena, &work));
-  EvaluationProgress whole;
+  EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   const TaskReader reader{data_of(context), shape, x, work, progress};
   GS_TRY(visit_tasks(reader, batch, false, arena, [&](Real cost) { progress.add(cost); }));
@@ -213,7 +213,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(shape, arena, &work));
-  EvaluationProgress whole;
+  EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   if (progress.position == 0) {
     fill_zero(shape.size(), out);

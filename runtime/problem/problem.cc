@@ -72,6 +72,14 @@ Status find_value_fault(const void* context, Shape, Arena& arena, SampleFault* o
   return find_sample_fault(source_of(context), {}, arena, out);
 }
 
+Result<Real> mean_of_sums(const Real (&sums)[4], uint32_t count) {
+  const Real mean = ((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<Real>(count);
+  if (!std::isfinite(mean)) {
+    return Status::kNotFinite;
+  }
+  return mean;
+}
+
 uint32_t source_sample_count(const void* context) { return source_of(context).count; }
 
 }  // namespace gradstream

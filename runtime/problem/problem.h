@@ -31,13 +31,7 @@ struct SampleSource {
 // The mean of count losses, the i-th of which is added in sums[i % 4]; kNotFinite when it is not a number (count 0,
 // too). Reason: the rounding error of a large batch stays near that of a quarter of it, and differences of losses are
 // divided by the smoothing parameter.
-inline Result<Real> mean_of_sums(const Real (&sums)[4], uint32_t count) {
-  const Real mean = ((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<Real>(count);
-  if (!std::isfinite(mean)) {
-    return Status::kNotFinite;
-  }
-  return mean;
-}
+Result<Real> mean_of_sums(const Real (&sums)[4], uint32_t count);
 
 // Adds the losses of a batch in that way.
 class LossSum {
@@ -51,34 +45,37 @@ class LossSum {
 };
 
 // How far an evaluation has come that is made in several calls, and how much work the present call may do. A unit of
-// work is one sample, one displaced point or one direction. They take different times: the shell measures them.
+// work is one sample or one direction. They take different times: the shell measures them.
+// All zero but units_left: none is begun.
 struct EvaluationProgress {
-  static constexpr uint16_t kNoLimit = UINT16_MAX;
+  static constexpr uint32_t kNoLimit = UINT32_MAX;  // more than any step has
 
-  uint32_t position = 0;  // samples of the batch that are done
-  uint32_t part = 0;      // of the sample at position, where a problem cuts a sample too
-  Real sums[4] = {};      // of their losses
-  uint16_t units_left = kNoLimit;
+  uint32_t position;  // samples of the batch that are done
+  uint32_t part;      // of the sample at position, where a problem cuts a sample too
+  Real sums[4];       // of their losses
+  uint32_t units_left;
 
-  // Units that the call may do, at most `wanted`; 0: it has done its work and ends with kUnfinished.
-  uint32_t take_units(uint32_t wanted) {
-    if (units_left == kNoLimit) {
-      return wanted;
+  // false: the call has done its work and ends with kUnfinished.
+  bool take_unit() {
+    if (units_left == 0) {
+      return false;
     }
-    const uint32_t taken = wanted < units_left ? wanted : units_left;
-    units_left = static_cast<uint16_t>(units_left - taken);
-    return taken;
+    --units_left;
+    return true;
   }
   // The loss of the sample at position.
   void add(Real loss) { sums[position % 4] += loss; }
   Result<Real> mean() const { return mean_of_sums(sums, position); }
   // For the next evaluation in the same call.
   void restart() {
-    EvaluationProgress fresh;
-    fresh.units_left = units_left;
-    *this = fresh;
+    position = part = 0;
+    for (Real& sum : sums) {
+      sum = 0;
+    }
   }
 };
+// Of an evaluation that is made in one call.
+inline constexpr EvaluationProgress kWholeEvaluation = {0, 0, {}, EvaluationProgress::kNoLimit};
 
 // Samples of one evaluation. indices == nullptr: samples 0 .. count - 1.
 struct Batch {
@@ -245,7 +242,7 @@ inline EvaluationProgress& progress_of(Batch batch, EvaluationProgress* whole) {
 template <typename Visit>
 Status visit_samples(Batch batch, EvaluationProgress& progress, Visit visit) {
   for (; progress.position < batch.count; ++progress.position) {
-    if (progress.take_units(1) == 0) {
+    if (!progress.take_unit()) {
       return Status::kUnfinished;
     }
     GS_TRY(visit(batch.at(progress.position)));
@@ -256,7 +253,7 @@ Status visit_samples(Batch batch, EvaluationProgress& progress, Visit visit) {
 // The mean over the batch of loss_of(index) -> Result<Real>, in the order of LossSum. kUnfinished as visit_samples().
 template <typename LossOf>
 Result<Real> mean_loss(Batch batch, LossOf loss_of) {
-  EvaluationProgress whole;
+  EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   GS_TRY(visit_samples(batch, progress, [&](uint32_t index) {
     const Result<Real> loss = loss_of(index);
@@ -272,7 +269,7 @@ Result<Real> mean_loss(Batch batch, LossOf loss_of) {
 // kUnfinished as visit_samples().
 template <typename Add>
 Status mean_gradient(size_t size, Batch batch, Real* out, Add add, Real factor = 1) {
-  EvaluationProgress whole;
+  EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   if (progress.position == 0) {
     fill_zero(size, out);

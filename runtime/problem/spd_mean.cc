@@ -118,7 +118,7 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
   ScratchScope scope(arena);
   Work work;
   GS_TRY(take_work(shape, arena, &work));
-  EvaluationProgress whole;
+  EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   if (progress.position == 0) {
     GS_TRY(take_root(shape, x, work));

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "runtime/base/products.h"
-
 namespace gradstream {
 namespace {
 
@@ -20,29 +18,6 @@ uint32_t batch_size(const EstimatorParameters& parameters, uint32_t step) {
 bool draws(const EstimateInput& input, uint32_t step) {
   return input.parameters->batch_mode == BatchMode::kCommon &&
          batch_size(*input.parameters, step) < sample_count(input);
-}
-
-// An evaluation by call(batch) -> Status. A problem that does it in one call takes no unit itself: it is charged all
-// its samples.
-template <typename Call>
-Status evaluate(const EstimateInput& input, Batch batch, Arena& arena, Call call) {
-  EvaluationProgress whole;
-  EvaluationProgress& progress = input.progress != nullptr ? input.progress->evaluation : whole;
-  batch.progress = &progress;
-  const uint16_t units = progress.units_left;
-  Status status = call(batch);
-  while (status == Status::kUnfinished && input.progress == nullptr) {
-    status = call(batch);
-  }
-  if (status == Status::kUnfinished) {
-    arena.hold_scratch();
-    return status;
-  }
-  progress.restart();
-  if (progress.units_left == units) {
-    static_cast<void>(progress.take_units(batch.count));
-  }
-  return status;
 }
 
 bool is_batch_size(uint32_t size) { return size >= 1 && size <= kBatchSizeMax; }
@@ -96,46 +71,40 @@ Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
   const Result<uint16_t*> work = arena.scratch<uint16_t>(held);
   GS_TRY(work.status());
   const uint32_t size = batch_size(*input.parameters, input.step);
-  if (input.progress == nullptr || !input.progress->is_batch_drawn) {
+  const EstimateProgress* const progress = input.progress;
+  const bool is_drawn = progress != nullptr && (progress->stage != 0 || progress->evaluation.position != 0);
+  if (!is_drawn) {
     choose(minibatch_key(input), held, size, work.value());
-  }
-  if (input.progress != nullptr) {
-    input.progress->is_batch_drawn = true;
   }
   return Batch{work.value(), size};
 }
 
-Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch batch, Arena& arena) {
-  Result<Real> loss = Status::kUnfinished;
-  const Status status = evaluate(input, batch, arena, [&](Batch part) {
-    loss = input.problem.ops->loss(input.problem.context, input.shape, x, part, arena);
-    return loss.status();
-  });
-  if (status == Status::kOk && !std::isfinite(loss.value())) {
-    return Status::kNotFinite;
+// A problem that does an evaluation in one call takes no unit itself: it is charged one.
+Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gradient, Real* loss, Arena& arena) {
+  const Problem& problem = input.problem;
+  EvaluationProgress& progress = input.progress->evaluation;
+  batch.progress = &progress;
+  const uint32_t units = progress.units_left;
+  Status status = Status::kUnfinished;
+  if (units > 0 && gradient != nullptr) {
+    status = problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
+  } else if (units > 0) {
+    const Result<Real> result = problem.ops->loss(problem.context, input.shape, x, batch, arena);
+    status = result.status();
+    if (status == Status::kOk) {
+      *loss = result.value();
+      status = std::isfinite(*loss) ? status : Status::kNotFinite;
+    }
   }
-  return loss;
-}
-
-Status batch_gradient(const EstimateInput& input, const Real* x, Batch batch, Real* out, Arena& arena) {
-  return evaluate(input, batch, arena, [&](Batch part) {
-    return input.problem.ops->gradient(input.problem.context, input.shape, x, part, out, arena);
-  });
-}
-
-Status take_unit(EstimateProgress& progress, Arena& arena) {
-  if (progress.evaluation.take_units(1) != 0) {
-    return Status::kOk;
+  if (status == Status::kUnfinished) {
+    arena.hold_scratch();
+    return status;
   }
-  arena.hold_scratch();
-  return Status::kUnfinished;
-}
-
-void begin_sum(size_t size, EstimateProgress& progress, Real* g) {
-  if (!progress.is_begun) {
-    fill_zero(size, g);
-    progress.is_begun = true;
+  progress.restart();
+  if (progress.units_left == units) {
+    --progress.units_left;
   }
+  return status;
 }
 
 uint16_t sample_of_direction(const EstimateInput& input, uint32_t j) {

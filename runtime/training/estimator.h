@@ -15,20 +15,22 @@ namespace gradstream {
 // How far an estimate has come that is made in several calls. All zero but the work of the call: none is begun.
 struct EstimateProgress {
   EvaluationProgress evaluation;  // of the loss or gradient in progress, and the work that the call may do
-  Real compared = 0;              // what the loss at the displaced point is compared with: the one before it
-  Real loss = 0;                  // at z
-  uint16_t direction = 0;         // that comes next; beyond their number: the next one of their sum
-  uint8_t stage = 0;              // the estimator's own
-  bool is_begun : 1 = false;      // g has its first values
-  bool is_batch_drawn : 1 = false;
-  bool is_placed : 1 = false;  // the displaced point stands in scratch
+  Real compared;                  // what the loss at the displaced point is compared with: the one before it
+  Real loss;                      // at z
+  uint16_t direction;             // that comes next; beyond their number: the next one of their sum
+  uint8_t stage;                  // the estimator's own: the evaluation that comes next, 0 the first
+  bool is_placed;                 // the point of the evaluation in progress stands in scratch
 
   void restart() {
-    EstimateProgress fresh;
-    fresh.evaluation.units_left = evaluation.units_left;
-    *this = fresh;
+    evaluation.restart();
+    compared = loss = 0;
+    direction = 0;
+    stage = 0;
+    is_placed = false;
   }
 };
+// Of an estimate that is made in one call.
+inline constexpr EstimateProgress kWholeEstimate = {kWholeEvaluation, 0, 0, 0, 0, false};
 
 // One estimate at z in local step `step`. The problem's sample_count must not change during a task: memory was taken
 // for it.
@@ -78,23 +80,25 @@ size_t batch_scratch_size(const EstimateInput& input);
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);
 RandomKey minibatch_key(const EstimateInput& input);
 
-// The problem's mean loss at x over the batch; kNotFinite also where the problem itself does not look. kUnfinished:
-// call again with the same arguments; the scratch of the scopes around is held. Never without input.progress: then a
-// problem that answers so is called until it has its answer.
-Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch batch, Arena& arena);
-// The problem's gradient at x over the batch, in out. kUnfinished as finite_loss().
-Status batch_gradient(const EstimateInput& input, const Real* x, Batch batch, Real* out, Arena& arena);
-// One unit of work of an estimate. kUnfinished: the call has none left, and the scratch of the scopes around is held.
-Status take_unit(EstimateProgress& progress, Arena& arena);
-// g <- its first values, zero, once for each estimate.
-void begin_sum(size_t size, EstimateProgress& progress, Real* g);
+// The problem's mean loss at x over the batch, in *loss; kNotFinite also where the problem itself does not look. With
+// `gradient`, which may be null, instead the gradient of that mean, in its shape.size() values. input.progress is not
+// null. kUnfinished: call again with the same arguments; the scratch of the scopes around is held.
+Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gradient, Real* loss, Arena& arena);
+// The input with `whole` as its progress where it has none.
+inline EstimateInput with_progress(const EstimateInput& input, EstimateProgress* whole) {
+  EstimateInput out = input;
+  out.progress = input.progress != nullptr ? input.progress : whole;
+  return out;
+}
+// The loss alone, in one call; input.progress may be null.
+inline Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch batch, Arena& arena) {
+  EstimateProgress whole = kWholeEstimate;
+  Real loss = 0;
+  GS_TRY(evaluate(with_progress(input, &whole), x, batch, nullptr, &loss, arena));
+  return loss;
+}
 // The sample of direction j with BatchMode::kPerDirection: index (word_j * n) >> 32.
 uint16_t sample_of_direction(const EstimateInput& input, uint32_t j);
-// The progress of an estimate, or `whole` where it has none.
-inline EstimateProgress& progress_of(const EstimateInput& input, EstimateProgress* whole) {
-  return input.progress != nullptr ? *input.progress : *whole;
-}
-
 // The member of `linked` with this id, or null.
 const EstimatorOps* find_estimator(std::span<const EstimatorOps* const> linked, EstimatorId id);
 

@@ -24,19 +24,18 @@ size_t scratch_size(const EstimateInput& input) {
   return batch_scratch_size(input) + (manifold_size > problem_size ? manifold_size : problem_size);
 }
 
-Status estimate(const EstimateInput& input, Real*, Real* g, Real* loss, Arena& arena) {
+Status estimate(const EstimateInput& given, Real*, Real* g, Real* loss, Arena& arena) {
+  EstimateProgress whole = kWholeEstimate;
+  const EstimateInput input = with_progress(given, &whole);
   ScratchScope scope(arena);
-  EstimateProgress whole;
-  EstimateProgress& progress = progress_of(input, &whole);
+  EstimateProgress& progress = *input.progress;
   const Result<Batch> batch = draw_batch(input, arena);
   GS_TRY(batch.status());
   if (loss != nullptr && progress.stage == kLoss) {
-    const Result<Real> value = finite_loss(input, input.z, batch.value(), arena);
-    GS_TRY(value.status());
-    progress.loss = value.value();
+    GS_TRY(evaluate(input, input.z, batch.value(), nullptr, &progress.loss, arena));
   }
   progress.stage = kGradient;
-  GS_TRY(batch_gradient(input, input.z, batch.value(), g, arena));
+  GS_TRY(evaluate(input, input.z, batch.value(), g, nullptr, arena));
   GS_TRY(input.manifold->riemannian_gradient(input.shape, input.z, g, g, arena));
   if (loss != nullptr) {
     *loss = progress.loss;

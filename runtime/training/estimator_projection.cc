@@ -16,8 +16,6 @@ namespace {
 // Of EstimateProgress: the evaluation that comes next.
 enum Stage : uint8_t { kAtZ, kPlus, kMinus };
 
-bool is_per_direction(const EstimateInput& input) { return input.parameters->batch_mode == BatchMode::kPerDirection; }
-
 // What the evaluations of one estimate share.
 struct Evaluation {
   const EstimateInput& input;
@@ -47,88 +45,67 @@ Status displace(const Evaluation& evaluation, uint32_t j, Real distance) {
   return input.manifold->project_point(input.shape, y, y, evaluation.arena);
 }
 
-// Loss at P_M(z + distance u_j). The point stands until the loss is known.
-Result<Real> displaced_loss(const Evaluation& evaluation, uint32_t j, Real distance, Batch batch) {
-  EstimateProgress& progress = evaluation.progress;
-  if (!progress.is_placed) {
-    GS_TRY(take_unit(progress, evaluation.arena));
-    GS_TRY(displace(evaluation, j, distance));
-    progress.is_placed = true;
-  }
-  const Result<Real> loss = finite_loss(evaluation.input, evaluation.y, batch, evaluation.arena);
-  progress.is_placed = loss.status() == Status::kUnfinished;
-  return loss;
-}
-
-// scalars[j] over the batch. When one-sided, progress.compared is the loss at z over it.
-Status fill_scalar(const Evaluation& evaluation, uint32_t j, Batch batch, Real* scalar) {
+// The evaluation of direction j that comes next. A displaced point stands until its loss is known.
+Status next_loss(const Evaluation& evaluation, uint32_t j, Batch batch, Real* loss) {
   const EstimateInput& input = evaluation.input;
   EstimateProgress& progress = evaluation.progress;
   const Real smoothing = input.parameters->smoothing;
-  if (progress.stage == kPlus) {
-    if (evaluation.keeps() && !progress.is_placed) {
+  if (progress.stage != kAtZ && !progress.is_placed) {
+    if (evaluation.keeps() && progress.stage == kPlus) {
       fill_direction(input.parameters->directions, input.shape, input.step, j, evaluation.kept);
     }
-    const Result<Real> plus = displaced_loss(evaluation, j, smoothing, batch);
-    GS_TRY(plus.status());
-    if (!evaluation.two_sided) {
-      *scalar = (plus.value() - progress.compared) / smoothing;
-    } else {
-      progress.compared = plus.value();
-      progress.stage = kMinus;
+    GS_TRY(displace(evaluation, j, progress.stage == kPlus ? smoothing : -smoothing));
+  }
+  const Real* const x = progress.stage == kAtZ ? input.z : evaluation.y;
+  const Status status = evaluate(input, x, batch, nullptr, loss, evaluation.arena);
+  progress.is_placed = status == Status::kUnfinished;
+  return status;
+}
+
+// scalars[j] over the batch, and in progress.loss the loss at z, or the sum of those of the directions so far.
+Status fill_scalar(const Evaluation& evaluation, uint32_t j, Batch batch, bool is_sum, Real* scalar) {
+  const EstimateInput& input = evaluation.input;
+  EstimateProgress& progress = evaluation.progress;
+  const Real smoothing = input.parameters->smoothing;
+  for (const uint8_t last = evaluation.two_sided ? kMinus : kPlus;; ++progress.stage) {
+    if (progress.stage == kAtZ && evaluation.two_sided && !evaluation.wants_loss) {
+      continue;
+    }
+    Real loss = 0;
+    GS_TRY(next_loss(evaluation, j, batch, &loss));
+    if (progress.stage == last) {
+      *scalar = evaluation.two_sided ? (progress.compared - loss) / (static_cast<Real>(2) * smoothing)
+                                     : (loss - progress.compared) / smoothing;
+      break;
+    }
+    progress.compared = loss;
+    if (progress.stage == kAtZ) {
+      progress.loss = is_sum ? progress.loss + loss : loss;
     }
   }
-  if (evaluation.two_sided) {
-    const Result<Real> minus = displaced_loss(evaluation, j, -smoothing, batch);
-    GS_TRY(minus.status());
-    progress.stage = kPlus;
-    *scalar = (progress.compared - minus.value()) / (static_cast<Real>(2) * smoothing);
-  }
+  progress.stage = is_sum ? kAtZ : kPlus;
   if (evaluation.keeps()) {
     add_scaled(input.shape.size(), *scalar, evaluation.kept, evaluation.g);
   }
   return std::isfinite(*scalar) ? Status::kOk : Status::kNotFinite;
 }
 
-// progress.loss <- the loss at z, or its sum over the directions so far, where it is not there yet and somebody wants
-// it.
-Status add_at_z(const Evaluation& evaluation, Batch batch) {
-  EstimateProgress& progress = evaluation.progress;
-  if (progress.stage != kAtZ) {
-    return Status::kOk;
+// One batch for all directions, or one sample for each, (word_j * n) >> 32 (003 as printed).
+Status fill_scalars(const Evaluation& evaluation, bool is_per_direction, Real* scalars) {
+  const EstimateInput& input = evaluation.input;
+  Batch batch;
+  if (!is_per_direction) {
+    const Result<Batch> common = draw_batch(input, evaluation.arena);
+    GS_TRY(common.status());
+    batch = common.value();
   }
-  if (!evaluation.two_sided || evaluation.wants_loss) {
-    const Result<Real> value = finite_loss(evaluation.input, evaluation.input.z, batch, evaluation.arena);
-    GS_TRY(value.status());
-    progress.compared = value.value();
-    progress.loss = is_per_direction(evaluation.input) ? progress.loss + value.value() : value.value();
-  }
-  progress.stage = kPlus;
-  return Status::kOk;
-}
-
-// One batch for all directions.
-Status fill_scalars_common(const Evaluation& evaluation, Real* scalars) {
-  EstimateProgress& progress = evaluation.progress;
-  const Result<Batch> batch = draw_batch(evaluation.input, evaluation.arena);
-  GS_TRY(batch.status());
-  GS_TRY(add_at_z(evaluation, batch.value()));
-  for (; progress.direction < evaluation.input.parameters->directions.direction_count; ++progress.direction) {
-    GS_TRY(fill_scalar(evaluation, progress.direction, batch.value(), &scalars[progress.direction]));
-  }
-  return Status::kOk;
-}
-
-// One sample for each direction, (word_j * n) >> 32 (003 as printed).
-Status fill_scalars_per_direction(const Evaluation& evaluation, Real* scalars) {
-  EstimateProgress& progress = evaluation.progress;
-  const uint32_t m = evaluation.input.parameters->directions.direction_count;
-  for (; progress.direction < m; ++progress.direction) {
-    const uint16_t index = sample_of_direction(evaluation.input, progress.direction);
-    const Batch batch{&index, 1};
-    GS_TRY(add_at_z(evaluation, batch));
-    GS_TRY(fill_scalar(evaluation, progress.direction, batch, &scalars[progress.direction]));
-    progress.stage = kAtZ;
+  for (uint16_t& j = evaluation.progress.direction; j < input.parameters->directions.direction_count; ++j) {
+    uint16_t index = 0;
+    if (is_per_direction) {
+      index = sample_of_direction(input, j);
+      batch = {&index, 1};
+    }
+    GS_TRY(fill_scalar(evaluation, j, batch, is_per_direction, &scalars[j]));
   }
   return Status::kOk;
 }
@@ -141,11 +118,13 @@ Status sum_directions(const Evaluation& evaluation, const Real* scalars) {
   const uint32_t m = directions.direction_count;
   while (progress.direction < 2 * m) {
     const uint32_t first = progress.direction - m;
-    const uint32_t count = progress.evaluation.take_units(m - first);
+    const uint32_t units = progress.evaluation.units_left;
+    const uint32_t count = units < m - first ? units : m - first;
     if (count == 0) {
       evaluation.arena.hold_scratch();
       return Status::kUnfinished;
     }
+    progress.evaluation.units_left -= count;
     GS_TRY(accumulate_directions(directions, input.shape, input.step * m + first, count, scalars + first, evaluation.g,
                                  evaluation.arena));
     progress.direction = static_cast<uint16_t>(progress.direction + count);
@@ -170,7 +149,9 @@ size_t scratch_size(const EstimateInput& input) {
   return Arena::taken_size<Real>(input.shape.size()) + kept_size + batch_scratch_size(input) + inner;
 }
 
-Status estimate(const EstimateInput& input, bool two_sided, Real* scalars, Real* g, Real* loss, Arena& arena) {
+Status estimate(const EstimateInput& given, bool two_sided, Real* scalars, Real* g, Real* loss, Arena& arena) {
+  EstimateProgress whole = kWholeEstimate;
+  const EstimateInput input = with_progress(given, &whole);
   const DirectionSpec& directions = input.parameters->directions;
   const uint32_t m = directions.direction_count;
   ScratchScope scope(arena);
@@ -183,19 +164,17 @@ Status estimate(const EstimateInput& input, bool two_sided, Real* scalars, Real*
     GS_TRY(direction.status());
     kept = direction.value();
   }
-  EstimateProgress whole;
-  const Evaluation evaluation{input, two_sided, loss != nullptr, y.value(), kept, g, progress_of(input, &whole), arena};
-  begin_sum(input.shape.size(), evaluation.progress, g);
-  if (is_per_direction(input)) {
-    GS_TRY(fill_scalars_per_direction(evaluation, scalars));
-  } else {
-    GS_TRY(fill_scalars_common(evaluation, scalars));
+  const Evaluation evaluation{input, two_sided, loss != nullptr, y.value(), kept, g, *input.progress, arena};
+  if (evaluation.progress.direction == 0) {
+    fill_zero(input.shape.size(), g);  // nothing was added yet
   }
+  const bool is_per_direction = input.parameters->batch_mode == BatchMode::kPerDirection;
+  GS_TRY(fill_scalars(evaluation, is_per_direction, scalars));
   if (!keeps) {
     GS_TRY(sum_directions(evaluation, scalars));
   }
   if (loss != nullptr) {
-    *loss = is_per_direction(input) ? evaluation.progress.loss / static_cast<Real>(m) : evaluation.progress.loss;
+    *loss = is_per_direction ? evaluation.progress.loss / static_cast<Real>(m) : evaluation.progress.loss;
   }
   scale(input.shape.size(), estimate_factor(input.shape, m), g);
   return all_finite(input.shape.size(), g) ? Status::kOk : Status::kNotFinite;

@@ -53,14 +53,13 @@ Status place(const EstimateInput& input, uint32_t j, const Work& work, Arena& ar
 Status add_direction(const EstimateInput& input, uint32_t j, Batch batch, const Work& work, Real* g, Arena& arena) {
   const EstimatorParameters& parameters = *input.parameters;
   if (!work.progress.is_placed) {
-    GS_TRY(take_unit(work.progress, arena));
     GS_TRY(place(input, j, work, arena));
     work.progress.is_placed = true;
   }
-  const Result<Real> displaced = finite_loss(input, work.y, batch, arena);
-  GS_TRY(displaced.status());
+  Real displaced = 0;
+  GS_TRY(evaluate(input, work.y, batch, nullptr, &displaced, arena));
   work.progress.is_placed = false;
-  const Real slope = (displaced.value() - work.progress.compared) / parameters.smoothing;
+  const Real slope = (displaced - work.progress.compared) / parameters.smoothing;
   add_scaled(input.shape.size(), slope / static_cast<Real>(parameters.directions.direction_count), work.u, g);
   return Status::kOk;
 }
@@ -68,9 +67,7 @@ Status add_direction(const EstimateInput& input, uint32_t j, Batch batch, const 
 // progress.compared <- the loss at z, where that is not there yet.
 Status fill_at_z(const EstimateInput& input, Batch batch, const Work& work, Arena& arena) {
   if (work.progress.stage == kAtZ) {
-    const Result<Real> at_z = finite_loss(input, input.z, batch, arena);
-    GS_TRY(at_z.status());
-    work.progress.compared = at_z.value();
+    GS_TRY(evaluate(input, input.z, batch, nullptr, &work.progress.compared, arena));
     work.progress.stage = kDisplaced;
   }
   return Status::kOk;
@@ -101,15 +98,18 @@ Status add_per_direction(const EstimateInput& input, const Work& work, Real* g, 
   return Status::kOk;
 }
 
-Status estimate(const EstimateInput& input, Real*, Real* g, Real* loss, Arena& arena) {
+Status estimate(const EstimateInput& given, Real*, Real* g, Real* loss, Arena& arena) {
+  EstimateProgress whole = kWholeEstimate;
+  const EstimateInput input = with_progress(given, &whole);
   ScratchScope scope(arena);
   const Result<Real*> u = arena.scratch<Real>(input.shape.size());
   GS_TRY(u.status());
   const Result<Real*> y = arena.scratch<Real>(input.shape.size());
   GS_TRY(y.status());
-  EstimateProgress whole;
-  const Work work{u.value(), y.value(), progress_of(input, &whole)};
-  begin_sum(input.shape.size(), work.progress, g);
+  const Work work{u.value(), y.value(), *input.progress};
+  if (work.progress.direction == 0) {
+    fill_zero(input.shape.size(), g);  // nothing was added yet
+  }
   if (input.parameters->batch_mode == BatchMode::kPerDirection) {
     GS_TRY(add_per_direction(input, work, g, arena));
   } else {

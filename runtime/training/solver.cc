@@ -78,6 +78,12 @@ Status prepare_solver(SolverRun* run, Arena& arena) {
   return needed > arena.free_size() ? Status::kOutOfMemory : run->ops->prepare(*run, arena);
 }
 
+void end_step(SolverRun* run) {
+  run->is_step_open = false;
+  run->stage = 0;
+  run->estimate = EstimateProgress{};
+}
+
 }  // namespace
 
 size_t manifold_scratch_size(const SolverRun& run) {
@@ -86,7 +92,7 @@ size_t manifold_scratch_size(const SolverRun& run) {
   return size > local_size ? size : local_size;
 }
 
-EstimateInput estimate_input(const SolverRun& run, const Real* z) {
+EstimateInput estimate_input(const SolverRun& run, const Real* z, EstimateProgress* progress) {
   EstimateInput input;
   input.manifold = run.local_manifold;
   input.shape = run.task.shape;
@@ -97,28 +103,21 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z) {
   input.client_index = run.task.client_index;
   input.step = run.steps_done;
   input.z = z;
+  input.progress = progress;
   return input;
 }
 
 Status do_slice(SolverRun& run, Arena& arena, Status (*body)(SolverRun&, Arena&)) {
-  arena.resume_scratch();
+  if (run.is_step_open) {
+    arena.resume_scratch();
+  }
   run.estimate.evaluation.units_left = run.slice_size == 0 ? EvaluationProgress::kNoLimit : run.slice_size;
   const Status status = body(run, arena);
-  if (status == Status::kUnfinished) {
+  run.is_step_open = status == Status::kUnfinished;
+  if (run.is_step_open) {
     arena.suspend_scratch();
-    run.is_step_open = true;
   } else {
-    drop_step(run, arena);
-  }
-  return status;
-}
-
-Status make_estimate(SolverRun& run, const Real* z, Real* scalars, Real* g, Real* loss, Arena& arena) {
-  EstimateInput input = estimate_input(run, z);
-  input.progress = &run.estimate;
-  const Status status = run.estimator->estimate(input, scalars, g, loss, arena);
-  if (status != Status::kUnfinished) {
-    run.estimate.restart();
+    end_step(&run);
   }
   return status;
 }
@@ -132,10 +131,10 @@ Status run_step(SolverRun& run, Arena& arena) {
 }
 
 void drop_step(SolverRun& run, Arena& arena) {
-  arena.drop_scratch();
-  run.is_step_open = false;
-  run.stage = 0;
-  run.estimate = EstimateProgress();
+  if (run.is_step_open) {
+    arena.drop_scratch();
+    end_step(&run);
+  }
 }
 
 Status begin_solver(const Registry& registry, const Task& task, const Real* model, const Real* correction,

@@ -55,17 +55,18 @@ struct SolverRun {
   // Units of work (EvaluationProgress) that one step() does at most; 0: the whole step. May change at any time, and a
   // new task keeps it.
   uint16_t slice_size = 0;
-  bool is_step_open = false;  // the last step() ended with kUnfinished
-  uint8_t stage = 0;          // of that step, the solver's own
-  void* state = nullptr;      // the solver's own, in the arena
-  EstimateProgress estimate;  // of that step, the one in progress
+  bool is_step_open = false;       // the last step() ended with kUnfinished
+  uint8_t stage = 0;               // of that step, the solver's own
+  void* state = nullptr;           // the solver's own, in the arena
+  EstimateProgress estimate = {};  // of that step, the one in progress
 };
 
 // Arena scratch that the hungriest operation of either table takes, bytes.
 size_t manifold_scratch_size(const SolverRun& run);
 
-// The input of the run's next estimate, at z; points into run.
-EstimateInput estimate_input(const SolverRun& run, const Real* z);
+// The input of the run's next estimate, at z; points into run. A solver's step gives &run.estimate as the progress, and
+// restarts it between two estimates of one step.
+EstimateInput estimate_input(const SolverRun& run, const Real* z, EstimateProgress* progress = nullptr);
 
 struct SolverOps {
   SolverId id;
@@ -122,10 +123,6 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
 // What a table's step does: a slice by body(run, arena), whose kUnfinished keeps scratch and progress for the next one.
 // In body, run.is_step_open says that a slice came before.
 Status do_slice(SolverRun& run, Arena& arena, Status (*body)(SolverRun&, Arena&));
-
-// The run's next estimate, at z, in slices. Codes of EstimatorOps::estimate. After kUnfinished body returns, and makes
-// this very call first when it is called again.
-Status make_estimate(SolverRun& run, const Real* z, Real* scalars, Real* g, Real* loss, Arena& arena);
 
 }  // namespace gradstream
 

@@ -122,25 +122,18 @@ Status for_each_batch(const SolverRun& run, uint32_t number, const Work& work, E
   return Status::kOk;
 }
 
-// An input of the problem's evaluations, which go on in the next slice.
-EstimateInput sliced_input(SolverRun& run, const Real* x) {
-  EstimateInput input = estimate_input(run, x);
-  input.progress = &run.estimate;
-  return input;
-}
-
 Status train_end(SolverRun& run, State& state, const Work& work, Arena& arena) {
   const Shape shape = run.task.shape;
-  const EstimateInput input = sliced_input(run, state.end);
+  const EstimateInput input = estimate_input(run, state.end, &run.estimate);
   Epoch& epoch = state.epoch;
   return for_each_batch(run, 0, work, epoch, [&](Batch batch) {
     if (!epoch.has_loss) {
-      const Result<Real> loss = finite_loss(input, state.end, batch, arena);
-      GS_TRY(loss.status());
-      epoch.loss_sum += loss.value();
+      Real loss = 0;
+      GS_TRY(evaluate(input, state.end, batch, nullptr, &loss, arena));
+      epoch.loss_sum += loss;
       epoch.has_loss = true;
     }
-    GS_TRY(batch_gradient(input, state.end, batch, work.gradient, arena));
+    GS_TRY(evaluate(input, state.end, batch, work.gradient, nullptr, arena));
     epoch.has_loss = false;
     add_scaled(shape.size(), run.task.proximal, state.end, work.gradient);
     add_scaled(shape.size(), -run.task.proximal, run.model, work.gradient);
@@ -160,14 +153,14 @@ void place_control(const SolverRun& run, const State& state, const Work& work, R
 
 Status train_control(SolverRun& run, State& state, const Work& work, Arena& arena) {
   const Shape shape = run.task.shape;
-  const EstimateInput input = sliced_input(run, work.point);
+  const EstimateInput input = estimate_input(run, work.point, &run.estimate);
   RandomKey key = epoch_key(run, 1);
   key.domain = RandomDomain::kIterate;  // apart from the epoch's order
   return for_each_batch(run, 1, work, state.epoch, [&](Batch batch) {
     const auto l = static_cast<Real>(RandomStream(key, state.epoch.batch_count).next_uniform());
     place_control(run, state, work, work.point);
     curve_point(shape.size(), l, run.model, work.point, state.end, work.point);
-    GS_TRY(batch_gradient(input, work.point, batch, work.gradient, arena));
+    GS_TRY(evaluate(input, work.point, batch, work.gradient, nullptr, arena));
     take_out(shape.size(), run.task.curvature, work.along, work.gradient);
     scale(shape.size(), 2 * l * (1 - l), work.gradient);
     state.offset_adam.step(shape.size(), kControlShare * run.task.step_size, work.gradient, state.offset);

@@ -91,7 +91,7 @@ Status take_slice(SolverRun& run, Arena& arena) {
   Real* g = scratch.value();
   GS_TRY(move_to_next_point(run, state, g, arena));
   Real loss = 0;
-  GS_TRY(make_estimate(run, state.x, scalars.value(), g, &loss, arena));
+  GS_TRY(run.estimator->estimate(estimate_input(run, state.x, &run.estimate), scalars.value(), g, &loss, arena));
   if (run.estimator->uses_scalars) {
     GS_TRY(run.manifold->project_tangent(shape, state.x, g, g, arena));
   }

@@ -130,7 +130,7 @@ Status take_slice(SolverRun& run, Arena& arena) {
   GS_TRY(passing.status());
   Real* scalars = state.scalars == nullptr ? passing.value() : next_scalars(run, state);
   Real loss = 0;
-  GS_TRY(make_estimate(run, state.z, scalars, g.value(), &loss, arena));
+  GS_TRY(run.estimator->estimate(estimate_input(run, state.z, &run.estimate), scalars, g.value(), &loss, arena));
   return advance(run, state, g.value(), loss, arena);
 }
 

@@ -92,7 +92,8 @@ Status find_coefficient(SolverRun& run, const Real* gradient, Real* scratch, Rea
   if (run.task.curvature == 0) {
     return Status::kOk;
   }
-  GS_TRY(make_estimate(run, run.previous_model, nullptr, scratch, nullptr, arena));
+  GS_TRY(run.estimator->estimate(estimate_input(run, run.previous_model, &run.estimate), nullptr, scratch, nullptr,
+                                 arena));
   Secant secant;
   GS_TRY(find_secant(*run.manifold, run.task.shape, run.previous_model, run.model, scratch, gradient, &secant, arena));
   const Real own = curvature_of(run.task.curvature_form, secant);
@@ -104,8 +105,10 @@ Status find_coefficient(SolverRun& run, const Real* gradient, Real* scratch, Rea
 Status first_direction(SolverRun& run, State& state, Real* v, Real* other, Real* loss, Arena& arena) {
   const size_t size = run.task.shape.size();
   if (run.stage == kAtModel) {
-    GS_TRY(make_estimate(run, run.model, nullptr, v, &state.loss_before, arena));
+    GS_TRY(
+        run.estimator->estimate(estimate_input(run, run.model, &run.estimate), nullptr, v, &state.loss_before, arena));
     run.stage = kAtPrevious;
+    run.estimate.restart();
   }
   GS_TRY(find_coefficient(run, v, other, &state.coefficient, arena));
   *loss = state.loss_before;
@@ -118,7 +121,7 @@ Status first_direction(SolverRun& run, State& state, Real* v, Real* other, Real*
 // v at a later point.
 Status direction(SolverRun& run, const State& state, Real* v, Real* other, Real* loss, Arena& arena) {
   const Shape shape = run.task.shape;
-  GS_TRY(make_estimate(run, state.x, nullptr, v, loss, arena));
+  GS_TRY(run.estimator->estimate(estimate_input(run, state.x, &run.estimate), nullptr, v, loss, arena));
   if (state.coefficient != 0) {
     GS_TRY(run.manifold->inverse_retract(shape, run.model, state.x, other, arena));
     scale(shape.size(), state.coefficient, other);

@@ -61,7 +61,7 @@ Status prepare(SolverRun& run, Arena& arena) {
 
 // g <- the Riemannian gradient of the local objective at x.
 Status descend_from(SolverRun& run, const Real* x, Real* scalars, Real* g, Real* loss, Arena& arena) {
-  GS_TRY(make_estimate(run, x, scalars, g, loss, arena));
+  GS_TRY(run.estimator->estimate(estimate_input(run, x, &run.estimate), scalars, g, loss, arena));
   if (run.estimator->uses_scalars) {
     GS_TRY(run.manifold->project_tangent(run.task.shape, x, g, g, arena));
   }

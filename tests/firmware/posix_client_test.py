@@ -108,6 +108,12 @@ def check_float_data(files):
     expect(run(files.arguments(data=files.data, problem="multitask")), 4, "groups", "task")
     expect(run(files.arguments(data=grouped, problem="kpca")), 4, "only multitask")
     expect(run(files.arguments(data=grouped, problem="multitask", ridge=-1)), 2, "ridge")
+    # Labels that no run takes: told to a server that can be reached, and to the user in any case.
+    labelled = struct.pack("<4sIII", b"GSD2", 3, 2, 0) + struct.pack("<6f", 1, 0, 2, 1, 3, -1)
+    data = files.write("labelled.gsd", labelled)
+    named = "sample 2 has the label -1"
+    expect(run(files.arguments(data=data, problem="logistic")), 4, named, "whole numbers from 0")
+    expect(run(files.arguments(data=data, problem="perceptron", widths="1,2")), 4, named, "0 to 1")
     # Good ones get as far as the server, which nobody is.
     for problem in ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "completion", "logistic"):
         expect(run(files.arguments(data=plain, problem=problem) + ["--once"]), 7, "samples=4 dimension=3")

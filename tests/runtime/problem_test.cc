@@ -34,6 +34,32 @@ TEST(Problem, NamesFitTheWireAndDiffer) {
   EXPECT_EQ(names.size(), std::size(all));
 }
 
+// An application's own problem that looks at its samples, and one that does not.
+struct Readings {
+  static constexpr const char* kName = "readings";
+  uint32_t sample_count() const { return 2; }
+  Status check_shape(Shape) const { return Status::kOk; }
+  Result<Real> loss(Shape, const Real*, Batch) const { return Real{0}; }
+};
+struct CheckedReadings : Readings {
+  Status find_fault(Shape, SampleFault* out) const {
+    *out = {1, -3, 0, 9, "reading"};
+    return Status::kOutOfRange;
+  }
+};
+
+TEST(Problem, AnOwnOneMayLookAtItsSamples) {
+  static constexpr ProblemOps kPlain = make_problem_ops<Readings>();
+  static constexpr ProblemOps kChecked = make_problem_ops<CheckedReadings>();
+  EXPECT_EQ(kPlain.find_fault, nullptr);
+  const CheckedReadings readings;
+  uint64_t memory[8];
+  Arena arena(memory, sizeof(memory));
+  SampleFault fault;
+  EXPECT_EQ(kChecked.find_fault(&readings, {1, 1}, arena, &fault), Status::kOutOfRange);
+  EXPECT_STREQ(fault.what, "reading");
+}
+
 TEST(LossSum, IsTheMeanOrNotFinite) {
   LossSum sum;
   EXPECT_EQ(sum.mean().status(), Status::kNotFinite) << "nothing added";

@@ -402,17 +402,5 @@ TEST(Slices, KeepDirectionsOfTheSphere) {
   }
 }
 
-// An estimator without progress is asked once, and asks a slow problem until it has its answer.
-TEST(Slices, AnEstimateWithoutProgressIsWhole) {
-  const Cases cases;
-  const Case& c = cases.all.back();
-  const Task task = task_of(c, kSolverTangentMeanOps, kProjectionOneSidedOps, BatchMode::kAll);
-  Work work(c, task);
-  std::vector<Real> scalars(5), g(c.shape.size());
-  EXPECT_EQ(kProjectionOneSidedOps.estimate(estimate_input(work.run, work.model.data()), scalars.data(), g.data(),
-                                            nullptr, work.memory.arena),
-            Status::kOk);
-}
-
 }  // namespace
 }  // namespace gradstream

@@ -261,6 +261,18 @@ const parts = {
     await page.unroute('**/status/devices');
   },
 
+  // What no waiting ends is told with what to do.
+  async stalled() {
+    const answer = await status();
+    const stall = {cause: 'out_of_range', text: '2 of 2 devices (a,b) are refused', remedy: 'set fold_scale_log2 = 8'};
+    const path = /\/status(\?.*)?$/;
+    await page.route(path, (route) => route.fulfill({json: {...answer, run: {...answer.run, state: 'stalled', stall}}}));
+    await page.reload();
+    await seen('#run-line', /2 of 2 devices \(a,b\) are refused\. To do: set fold_scale_log2 = 8\./);
+    assert.equal(await text('#run-state'), 'stalled');
+    await page.unroute(path);
+  },
+
   async gone() {
     expectsErrors = true;
     await seen('#notices', /The server does not answer/);

@@ -144,6 +144,7 @@ def check(home):
         browser.part("layout")
         browser.part("accessibility")
         browser.part("large")
+        browser.part("stalled")
         run.stop()
         browser.part("gone")
         token = home / "token"

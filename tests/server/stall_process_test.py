@@ -115,6 +115,15 @@ class Fleet:
             check(any(word in line for line in self.server.lines if "run_stalled" in line), f"the log lacks {word}")
         return run["stall"]
 
+    def stop_run(self):
+        """Until its end is in the database, where the next run looks."""
+        fleet.command([fleet.SERVER, "run", "stop", "--config", self.config], "run stop")
+
+        def is_over():
+            listed = fleet.command([fleet.SERVER, "run", "list", "--config", self.config], "run list")
+            return "requested" not in listed and not re.search('state="?active', listed)
+        self.wait_until(is_over, "the run does not stop")
+
     def expect_progress(self, version):
         self.expect(self.server, f"event=round_closed version={version} ")
         self.wait_until(lambda: self.get("/readyz")[0] == 200, "/readyz is not ready again")
@@ -136,8 +145,7 @@ def check_raw_data(home):
         run.wait_until(lambda: "cause=out_of_range" in run.get("/readyz")[1], "a restart loses the cause")
         keys = dict(re.findall(r"(fold_scale_log2|step_size) = ([-+.e0-9]+)", stall["remedy"]))
         check(len(keys) == 2, f"the remedy names no keys: {stall}")
-        fleet.command([fleet.SERVER, "run", "stop", "--config", run.config], "run stop")
-        run.expect(run.server, "event=run_stopped")
+        run.stop_run()
         run.server.stop()
         more = [part for key, value in keys.items() for part in ("--set", f"run.{key}={value.rstrip('.,')}")]
         began = fleet.command([fleet.SERVER, "run", "start", "--config", run.config, *more], "run start")
@@ -156,6 +164,21 @@ def check_raw_data(home):
         check(last < first and gap < 0.05, f"the proposed keys do not train: {first} to {last}, {best} is the bound")
 
 
+def check_negative_labels(home):
+    """-1 and 1, which no run takes: the device knows at its start, tells the server if there is one, and ends."""
+    source = random.Random(10)
+    with Fleet(home, manifold="euclidean", rows=2, cols=1, problem="logistic") as run:
+        for is_served in (False, True):
+            if is_served:
+                run.serve()
+                run.expect(run.server, "event=listening")
+            for index in range(DEVICES):
+                client = run.start_device(index, shard(labelled_rows(source, [-1, 1])), "--problem", "logistic")
+                check(client.wait(STALL_SECONDS_MAX) == 4, "a label below 0 does not end the client with 4")
+                check(any("has the label -1; logistic takes" in line for line in client.lines), "\n".join(client.lines))
+        run.expect_cause("out_of_range", "has -1, allowed are 0 to 1")
+
+
 def check_labels(home):
     """1 and 2 in place of 0 and 1: the device ends by itself, and one with other labels ends the stall."""
     source = random.Random(8)
@@ -168,20 +191,16 @@ def check_labels(home):
             check(any("has the label 2; logistic takes whole numbers from 0 to 1" in line for line in client.lines),
                   "the client does not name the label:\n" + "\n".join(client.lines))
         run.expect_cause("out_of_range", "sample ", "allowed are 0 to 1")
-        client = run.start_device(0, shard(labelled_rows(source, [-1, 1])), "--problem", "logistic")
-        check(client.wait(STALL_SECONDS_MAX) == 4, "a label below 0 does not end the client with 4")
-        check(any("has the label -1; logistic takes" in line for line in client.lines), "\n".join(client.lines))
         for index in range(DEVICES):
             run.start_device(index, shard(labelled_rows(source, [0, 1])), "--problem", "logistic")
         run.expect_progress(3)
-        fleet.command([fleet.SERVER, "run", "stop", "--config", run.config], "run stop")
-        run.expect(run.server, "event=run_stopped")
+        run.stop_run()
         for problem, words in {"kpca": f"none of the {DEVICES} devices has trained kpca so far, {DEVICES} have trained "
                                        "logistic", "logistic": f"have_trained={DEVICES}"}.items():
             began = fleet.command([fleet.SERVER, "run", "start", "--config", run.config, "--set",
                                    f"run.problem={problem}"], "run start")
             check(words in began, f"run start does not say who has trained {problem}: {began}")
-            fleet.command([fleet.SERVER, "run", "stop", "--config", run.config], "run stop")
+            run.stop_run()
 
 
 def check_problem(home):
@@ -201,7 +220,9 @@ def check_problem(home):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="gs_stall_") as folder:
-        for name, case in {"raw": check_raw_data, "labels": check_labels, "problem": check_problem}.items():
+        cases = {"raw": check_raw_data, "labels": check_labels, "negative": check_negative_labels,
+                 "problem": check_problem}
+        for name, case in cases.items():
             home = pathlib.Path(folder) / name
             home.mkdir()
             case(home)

@@ -255,8 +255,8 @@ function showRun() {
   state.className = `state ${run.state}`;
   const p = run.parameters;
   const model = `${p.problem} on ${words(p.manifold)} ${p.rows} \u00d7 ${p.cols}`;
-  const state = run.stall ? `${run.stall.text}. To do: ${run.stall.remedy}.` : RUN_STATES[run.state] ?? '';
-  setText(byId('run-line'), `Run ${run.number}: ${model}, solver ${words(p.solver)}. ${state}`);
+  const standing = run.stall ? `${run.stall.text}. To do: ${run.stall.remedy}.` : RUN_STATES[run.state] ?? '';
+  setText(byId('run-line'), `Run ${run.number}: ${model}, solver ${words(p.solver)}. ${standing}`);
   const last = view.rounds.at(-1);
   const round = run.round;
   const isBuffer = p.buffer_size > 0;
