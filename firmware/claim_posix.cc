@@ -13,6 +13,7 @@
 
 #include "firmware/client_main.h"
 #include "firmware/name_posix.h"
+#include "host/durable_file.h"
 #include "host/end_signals.h"
 #include "host/file_cause.h"
 #include "runtime/base/config.h"
@@ -73,16 +74,6 @@ FileFault read_identity(const std::string& path, Identity* out) {
   return {problem};
 }
 
-bool sync_folder_of(const std::string& path) {
-  const std::string folder = fs::path(path).parent_path().string();
-  const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool is_synced = file >= 0 && ::fsync(file) == 0;
-  if (file >= 0) {
-    ::close(file);
-  }
-  return is_synced;
-}
-
 // Under its name it is whole and durable.
 FileFault store_identity(const std::string& path, const Identity& identity) {
   std::string text =
@@ -97,12 +88,13 @@ FileFault store_identity(const std::string& path, const Identity& identity) {
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const bool is_written =
       file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
-  const int cause = errno;
+  int cause = is_written ? 0 : errno;
   mbedtls_platform_zeroize(text.data(), text.size());
   if (file >= 0) {
     ::close(file);
   }
-  if (is_written && ::rename(part.c_str(), path.c_str()) == 0 && sync_folder_of(path)) {
+  cause = cause == 0 ? rename_durably(part.c_str(), path.c_str()) : cause;
+  if (cause == 0) {
     return {};
   }
   ::unlink(part.c_str());
@@ -240,8 +232,8 @@ Attempt attempt(const ClaimRun& run, const Identity& claim, const Identity& want
 }
 
 int settle(const ClaimRun& run, const std::string& pending) {
-  if (::rename(pending.c_str(), run.identity_path.c_str()) != 0 || !sync_folder_of(run.identity_path)) {
-    const FileFault problem = path_problem(errno, run.identity_path, "write", "name a folder that can be written");
+  if (const int cause = rename_durably(pending.c_str(), run.identity_path.c_str()); cause != 0) {
+    const FileFault problem = path_problem(cause, run.identity_path, "write", "name a folder that can be written");
     return fail(problem.code, problem.text);
   }
   port_log_line(("event=claimed device=" + run.name + " identity=" + run.identity_path).c_str());

@@ -16,6 +16,7 @@
 
 #include "boards/posix/dial.h"
 #include "boards/posix/posix.h"
+#include "host/durable_file.h"
 #include "host/end_signals.h"
 #include "host/log_file.h"
 #include "runtime/link/port.h"
@@ -88,24 +89,6 @@ bool write_all(int file, const uint8_t* bytes, size_t size) {
     }
   }
   return true;
-}
-
-// A rename is durable once its folder is.
-bool sync_folder() {
-  char folder[sizeof(state_path)];
-  std::memcpy(folder, state_path, sizeof(folder));
-  char* slash = std::strrchr(folder, '/');
-  if (slash == nullptr) {
-    std::strcpy(folder, ".");
-  } else {
-    slash[slash == folder ? 1 : 0] = '\0';
-  }
-  const int file = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = file >= 0 && ::fsync(file) == 0;
-  if (file >= 0) {
-    ::close(file);
-  }
-  return synced;
 }
 
 bool write_temporary(const StoragePiece* pieces, size_t count) {
@@ -217,7 +200,7 @@ Status port_storage_write(const StoragePiece* pieces, size_t count) {
   if (state_path[0] == '\0') {
     return Status::kUnimplemented;
   }
-  const bool stored = write_temporary(pieces, count) && std::rename(temporary_path, state_path) == 0 && sync_folder();
+  const bool stored = write_temporary(pieces, count) && rename_durably(temporary_path, state_path) == 0;
   return stored ? Status::kOk : Status::kClosed;
 }
 

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/durable_file.h"
 #include "runtime/wire/claim.h"
-#include "server/base/durable_file.h"
 #include "server/base/private_file.h"
 #include "server/base/secret.h"
 #include "server/base/text_file.h"
@@ -47,7 +47,7 @@ std::string write_secret_file(const std::string& path, const std::string& text) 
   const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
   const int cause = errno;
   ::close(file);
-  const int unnamed = written ? sync_folder_of(path) : cause;
+  const int unnamed = written ? sync_folder_of(path.c_str()) : cause;
   if (unnamed != 0) {
     ::unlink(path.c_str());
     return "identity file " + path + " cannot be written: " + std::strerror(unnamed) + "; free space on that disk";
@@ -438,7 +438,7 @@ int backup(const CommonOptions& options, const std::string& out) {
   if (const int code = copy(config.server.database, partial); code != kExitOk) {
     return code;
   }
-  if (const int cause = rename_durably(partial, out); cause != 0) {
+  if (const int cause = rename_durably(partial.c_str(), out.c_str()); cause != 0) {
     return fail(kExitFile, "cannot rename " + partial + ": " + std::strerror(cause) + "; check that disk");
   }
   struct stat info = {};
@@ -456,7 +456,7 @@ namespace {
 // The database, with the files that belong to it, under another name.
 std::string move_aside(const std::string& path, const std::string& to) {
   for (const char* const end : {"-wal", "-shm", ""}) {
-    const int cause = rename_durably(path + end, to + end);
+    const int cause = rename_durably((path + end).c_str(), (to + end).c_str());
     if (cause != 0 && cause != ENOENT) {
       return "cannot move " + path + end + " aside: " + std::strerror(cause);
     }

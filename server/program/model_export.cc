@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/durable_file.h"
 #include "host/file_cause.h"
-#include "server/base/durable_file.h"
 
 namespace gradstream {
 
@@ -91,7 +91,7 @@ std::string write_file_atomically(const std::string& path, std::span<const uint8
     cause = errno;
   }
   if (cause == 0) {
-    cause = rename_durably(beside, path);
+    cause = rename_durably(beside.c_str(), path.c_str());
   }
   if (cause != 0) {
     ::unlink(beside.c_str());

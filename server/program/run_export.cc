@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "host/durable_file.h"
 #include "runtime/training/encoding.h"
-#include "server/base/durable_file.h"
 #include "server/run/trigger.h"
 #include "server/watch/watch.h"
 
@@ -283,7 +283,7 @@ std::string FileWriter::finish() {
     std::fclose(file_);
     file_ = nullptr;
     if (cause == 0) {
-      cause = rename_durably(part, path_);
+      cause = rename_durably(part.c_str(), path_.c_str());
     }
     if (cause != 0) {
       fail(cause);

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/durable_file.h"
 #include "host/file_cause.h"
-#include "server/base/durable_file.h"
 #include "server/base/private_file.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
@@ -86,6 +86,14 @@ constexpr const char* kMigrations[] = {
     "UPDATE meta SET value=5 WHERE key='schema_version'",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion - 1);
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) {
+    return ".";
+  }
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
 
 // After an attempt of this user at what belongs to `owner`.
 std::string unreadable(const std::string& name, int cause, uid_t owner) {
@@ -249,7 +257,7 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                      cause);
   }
   ::close(file);
-  const int cause = sync_folder_of(path_);
+  const int cause = sync_folder_of(path_.c_str());
   return cause == 0
              ? StoreStatus::kOk
              : fail_with(StoreStatus::kFailed,
