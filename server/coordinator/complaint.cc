@@ -92,7 +92,7 @@ StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
   if (complaint.has_value()) {
     const std::string range = number_text(complaint.least) + " to " + number_text(complaint.most);
     out.text += " has " + number_text(complaint.value) + ", allowed are " + range;
-    out.remedy = "give the devices data with " + range + " there (docs/operating.md, problems), and start them anew";
+    out.remedy = "give the devices data with whole numbers from " + range + " there, and start their clients anew";
   } else {
     out.text += group.reason == gs_Reason_REASON_NOT_FINITE ? " is no number" : " is none that it takes";
     out.remedy = "take that sample out of the device's data, or mend it, and start the device anew";

@@ -199,13 +199,15 @@ void Coordinator::State::recall(const JournalRecord& record, const RoundTally& t
 }
 
 void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallCause& cause) {
+  const bool is_mended = event == RunEvent::kStalled && cause.empty() && !ledger.stall().empty();
   const char* name = event == RunEvent::kExtended   ? "round_extended"
+                     : is_mended                    ? "stall_cause_gone"
                      : event == RunEvent::kStalled  ? "run_stalled"
                      : event == RunEvent::kFinished ? "run_finished"
                      : event == RunEvent::kPaused   ? "run_paused"
                      : event == RunEvent::kResumed  ? "run_resumed"
                                                     : "run_stopped";
-  const bool is_late = event == RunEvent::kExtended || event == RunEvent::kStalled;
+  const bool is_late = event == RunEvent::kExtended || (event == RunEvent::kStalled && !is_mended);
   Fields line;
   line.add("version", ledger.has_version() ? ledger.version() : 0);
   if (is_late) {
@@ -213,7 +215,7 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
         .add("wanted", update_least(parameters, ledger.fleet().asked_count()))
         .add("missing", ledger.fleet().missing(ledger.version()));
   }
-  if (event == RunEvent::kStalled) {
+  if (event == RunEvent::kStalled && !is_mended) {
     line.add("cause", cause.empty() ? "too_few_answers" : cause.cause)
         .add("text", cause.empty() ? "too few devices have answered in time" : cause.text)
         .add("remedy", cause.empty() ? "look at the devices in missing: they are off, far or slow" : cause.remedy);

@@ -163,6 +163,8 @@ TEST(CoordinatorStall, OneTooFewStallsAndAnotherImageEndsIt) {
   EXPECT_THAT(server.coordinator->stall_cause().text, testing::HasSubstr("3 of 4 devices (d1,d2,d3)"));
   server.hello(2);
   EXPECT_TRUE(server.coordinator->stall_cause().empty()) << "two may answer, which is enough";
+  EXPECT_EQ(server.log_level("stall_cause_gone"), LogLevel::kInfo);
+  EXPECT_FALSE(server.has_log("cause=too_few_answers"));
   server.pull(2, false, 0, 0);
   server.upload(0, server.good_upload(0));
   server.upload(2, server.good_upload(2));
