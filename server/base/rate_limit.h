@@ -1,4 +1,4 @@
-// How often something may happen: a bucket of `burst` events that is refilled at `per_second`, kept as one number
+// How often something may happen: a bucket of `burst` events that is refilled by the clock, kept as one number
 // (generic cell rate algorithm, ITU-T I.371, virtual scheduling).
 #ifndef GRADSTREAM_SERVER_BASE_RATE_LIMIT_H_
 #define GRADSTREAM_SERVER_BASE_RATE_LIMIT_H_
@@ -9,8 +9,9 @@
 namespace gradstream {
 
 struct RateLimit {
-  uint32_t per_second = 0;  // events a second in the long run; 0: no limit
+  uint32_t per_second = 0;  // events in each period in the long run; 0: no limit
   uint32_t burst = 1;       // events at one moment, at least 1
+  uint32_t period_s = 1;
 };
 
 // One bucket, full at first. Times are of one clock that never goes back, below 2^44 ms.
@@ -22,7 +23,7 @@ class RateMeter {
       return true;
     }
     const uint64_t now_ns = now_ms * 1'000'000;
-    const uint64_t interval_ns = 1'000'000'000 / limit.per_second;
+    const uint64_t interval_ns = limit.period_s * 1'000'000'000ULL / limit.per_second;
     if (due_ns_ > now_ns + interval_ns * (limit.burst - 1)) {
       return false;
     }

@@ -167,6 +167,7 @@ void Coordinator::on_storage_failed(uint64_t) {
     state.waiting.erase(id);
     state.refuse(id, gs_Reason_REASON_STORAGE);
   }
+  state.refuse_held();
 }
 
 void Coordinator::on_storage_recovered(uint64_t now_ms) {

@@ -85,6 +85,7 @@ struct CoordinatorCounters {
   uint64_t rounds_closed = 0;
   uint64_t rounds_extended = 0;
   uint64_t snapshots_sent = 0;
+  uint64_t copies_refused = 0;
   uint64_t records_sent = 0;
   uint64_t digest_mismatches = 0;
   uint64_t devices_ahead = 0;  // Pulls from versions that are not there: of a database restored from an older copy

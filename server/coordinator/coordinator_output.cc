@@ -1,5 +1,6 @@
 // The coordinator's output: actions in order, and the actions that are held back until their record is durable.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
@@ -117,6 +118,25 @@ gs_RetryWindow Coordinator::State::refused_window() const {
 
 gs_RetryWindow Coordinator::State::idle_window() const {
   return gradstream::idle_window(parameters, ledger.fleet().active_count());
+}
+
+// The disk has failed. Who waits for a Task, a model or a Welcome would hear nothing until it is mended, and is told to
+// come again. An Ack stays: its update is decided, and need not be sent again.
+void Coordinator::State::refuse_held() {
+  std::set<SessionId> waiting_for_more;
+  for (const Held& entry : held) {
+    const bool is_message = entry.action.kind == ActionKind::kSend;
+    if (is_message && entry.action.message.which_body != gs_ServerMessage_ack_tag &&
+        sessions.contains(entry.action.session)) {
+      waiting_for_more.insert(entry.action.session);
+    }
+  }
+  std::erase_if(held, [&](const Held& entry) { return waiting_for_more.contains(entry.action.session); });
+  for (const SessionId id : waiting_for_more) {
+    sessions.at(id).held_count = 0;
+    sessions.at(id).held_sync_count = 0;
+    refuse(id, gs_Reason_REASON_STORAGE);
+  }
 }
 
 void Coordinator::State::refuse(SessionId id, gs_Reason reason) {

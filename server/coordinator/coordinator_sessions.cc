@@ -10,8 +10,16 @@
 namespace gradstream {
 namespace {
 
-// Lines of the log about refusals of one device. Reason: more of them say no more, and a device may not fill the disk.
-constexpr RateLimit kRefusalLines = {1, 16};
+// Lines of the log about one device that it can repeat. Reason: more of them say no more, and a device may not fill the
+// disk.
+constexpr RateLimit kDeviceLines = {1, 16};
+// Tasks in place of one that the device had in the same version. Reason: each is two records of the journal and no
+// work, so a device adds ten records a minute at most, and a crash in the middle of a task costs it no wait.
+constexpr RateLimit kNewTasks = {5, 5, 60};
+// Of a model that the device was sent in this version already, by size. Reason: links that break repeat a small model
+// at once, and ten thousand devices that ask for a large one again and again must not take the server's link.
+constexpr uint32_t kCopyPieceSize = 65536;
+constexpr RateLimit kCopies = {1, 16};
 constexpr RateLimit kRateLines = {1, 1};
 
 // Whether the message counts for the rate of its device: a later piece belongs to an upload that did.
@@ -72,10 +80,6 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
 void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                      uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
-  if (!device.refusal_lines.admit(kRefusalLines, now_ms)) {
-    ++device.lines_dropped;
-    return;
-  }
   Fields fields;
   fields.add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason));
   const Complaint& complaint = device.complaint;
@@ -94,10 +98,19 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   if (has_complaint && complaint.step_size > 0) {
     fields.add("step_size", number_text(static_cast<double>(complaint.step_size)));
   }
+  log_of(device, LogLevel::kWarn, event, std::move(fields), now_ms);
+}
+
+// Within kDeviceLines. `fields` begin with the device.
+void Coordinator::State::log_of(DeviceRow& device, LogLevel level, const char* event, Fields fields, uint64_t now_ms) {
+  if (!device.lines.admit(kDeviceLines, now_ms)) {
+    ++device.lines_dropped;
+    return;
+  }
   if (device.lines_dropped > 0) {
     fields.add("more_since_the_last", std::exchange(device.lines_dropped, 0));
   }
-  log(LogLevel::kWarn, event, fields);
+  log(level, event, fields);
 }
 
 void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& hello, uint64_t now_ms) {
@@ -124,8 +137,8 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   if (device.session != 0 && device.session != id) {
     ++counters.sessions_replaced;
-    log(LogLevel::kWarn, "session_replaced",
-        Fields().add("device", device.name).add("old", device.session).add("new", id));
+    log_of(device, LogLevel::kWarn, "session_replaced",
+           Fields().add("device", device.name).add("old", device.session).add("new", id), now_ms);
     refuse(device.session, gs_Reason_REASON_NEWER_SESSION);
   }
   session.has_hello = true;
@@ -165,7 +178,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
-  const DeviceRow& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   JournalRecord record;
   record.kind = RecordKind::kVerdict;
   record.device = index;
@@ -174,8 +187,9 @@ void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   record.verdict = gs_Verdict_VERDICT_ABANDONED;
   decide(std::move(record), now_ms);
   ++counters.tasks_abandoned;
-  log(LogLevel::kInfo, "task_abandoned",
-      Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version));
+  log_of(device, LogLevel::kInfo, "task_abandoned",
+         Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version),
+         now_ms);
 }
 
 void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_abandoned, uint64_t now_ms) {
@@ -247,8 +261,11 @@ void Coordinator::State::on_pull(SessionId id, const gs_Pull& pull, uint64_t now
 void Coordinator::State::answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms) {
   const uint32_t device = sessions.at(id).device;
   waiting.erase(id);
-  send_sync(id, device, pull);
-  send_task_or_wait(id, device, pull, now_ms);
+  if (send_sync(id, device, pull, now_ms)) {
+    send_task_or_wait(id, device, pull, now_ms);
+  } else {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), version_sequence);
+  }
 }
 
 // Answers the Pulls whose version is durable by now, also if further versions have been decided since. Reason: in a run
@@ -285,26 +302,58 @@ std::vector<SnapshotPart> Coordinator::State::snapshot_parts(Shape shape, const 
   return parts;
 }
 
-void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull) {
+// Whether the device may have what the plan sends it. It may have it once in a version, and again within kCopies.
+bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t now_ms) {
+  DeviceRow& device = ledger.fleet().at(index);
+  const bool is_first = std::exchange(device.asked_version, ledger.version()) != ledger.version();
+  if (is_first || (plan.snapshot == nullptr && plan.records.empty())) {
+    return true;
+  }
+  uint64_t size = plan.snapshot == nullptr ? 0 : snapshot_size(parameters.shape, parameters.has_mean());
+  for (const VersionRecord* record : plan.records) {
+    size += record->payload.size();
+  }
+  // A model of many pieces takes all that are left: one copy is always complete.
+  bool may = device.copies.admit(kCopies, now_ms);
+  for (uint64_t piece = kCopyPieceSize; may && piece < size; piece += kCopyPieceSize) {
+    device.copies.admit(kCopies, now_ms);
+  }
+  return may;
+}
+
+// False: the device has had it in this version, again and again, and must wait.
+bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
   const SyncPlan plan = ledger.plan_sync(pull.has_model, pull.version, pull.digest);
+  if (!may_copy(index, plan, now_ms)) {
+    ++counters.copies_refused;
+    log_of(device, LogLevel::kWarn, "copy_refused",
+           Fields()
+               .add("device", device.name)
+               .add("version", ledger.version())
+               .add("remedy", "see_why_it_asks_for_the_same_model_again_and_again"),
+           now_ms);
+    return false;
+  }
   if (plan.cause == SyncCause::kMismatch) {
     ++counters.digest_mismatches;
-    log(LogLevel::kWarn, "digest_mismatch",
-        Fields()
-            .add("device", device.name)
-            .add("version", pull.version)
-            .add_hex("digest", pull.digest)
-            .add("current", ledger.version()));
+    log_of(device, LogLevel::kWarn, "digest_mismatch",
+           Fields()
+               .add("device", device.name)
+               .add("version", pull.version)
+               .add_hex("digest", pull.digest)
+               .add("current", ledger.version()),
+           now_ms);
   }
   if (plan.cause == SyncCause::kAhead) {
     ++counters.devices_ahead;
-    log(LogLevel::kWarn, "device_ahead",
-        Fields()
-            .add("device", device.name)
-            .add("version", pull.version)
-            .add("current", ledger.version())
-            .add("remedy", "none_after_a_restore:_it_gets_a_snapshot"));
+    log_of(device, LogLevel::kWarn, "device_ahead",
+           Fields()
+               .add("device", device.name)
+               .add("version", pull.version)
+               .add("current", ledger.version())
+               .add("remedy", "none_after_a_restore:_it_gets_a_snapshot"),
+           now_ms);
   }
   if (plan.snapshot != nullptr) {
     respond_sync(id,
@@ -314,11 +363,12 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     ++device.snapshots_sent;
     // Where versions have no records every Pull gets one: that is no event.
     if (plan.cause != SyncCause::kShorter || parameters.stream() == StreamKind::kScalarStream) {
-      log(LogLevel::kInfo, "snapshot_sent",
-          Fields()
-              .add("device", device.name)
-              .add("version", plan.snapshot_version)
-              .add("cause", sync_cause_name(plan.cause)));
+      log_of(device, LogLevel::kInfo, "snapshot_sent",
+             Fields()
+                 .add("device", device.name)
+                 .add("version", plan.snapshot_version)
+                 .add("cause", sync_cause_name(plan.cause)),
+             now_ms);
     }
   }
   for (const VersionRecord* record : plan.records) {
@@ -326,10 +376,11 @@ void Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
     ++counters.records_sent;
   }
   device.version_held = ledger.version();
+  return true;
 }
 
 void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const gs_Pull& pull, uint64_t now_ms) {
-  const DeviceRow& device = ledger.fleet().at(index);
+  DeviceRow& device = ledger.fleet().at(index);
   const uint32_t version = ledger.version();
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   if (ledger.is_over()) {
@@ -347,10 +398,13 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), version_sequence);
   } else if (is_task_barred(device, now_ms)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
-  } else if (device.is_task_open && device.task_version == version && pull.has_model) {
+  } else if (device.is_task_open && device.task_version == version && pull.has_model &&
+             (!is_storage_failed || device.task_record_sequence <= durable_sequence)) {
     send_task(id, index);
   } else if (is_storage_failed) {
     refuse(id, gs_Reason_REASON_STORAGE);
+  } else if (device.task_version == version && device.task_sequence > 0 && !device.new_tasks.admit(kNewTasks, now_ms)) {
+    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else {
     if (device.is_task_open && device.task_version == version) {
       abandon(index, now_ms);
@@ -474,18 +528,19 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report, 
   if (std::exchange(session.has_report, true)) {
     return;
   }
-  log(LogLevel::kInfo, "device_report",
-      Fields()
-          .add("device", device.name)
-          .add("board", device.board)
-          .add("firmware_version", device.firmware_version)
-          .add("uptime_s", report.uptime_s)
-          .add("arena_high_water", report.arena_high_water)
-          .add("stack_high_water", report.stack_high_water)
-          .add("tls_high_water", report.tls_high_water)
-          .add("sessions", report.sessions)
-          .add("digest_mismatches", report.digest_mismatches)
-          .add("tasks_done", report.tasks_done));
+  log_of(device, LogLevel::kInfo, "device_report",
+         Fields()
+             .add("device", device.name)
+             .add("board", device.board)
+             .add("firmware_version", device.firmware_version)
+             .add("uptime_s", report.uptime_s)
+             .add("arena_high_water", report.arena_high_water)
+             .add("stack_high_water", report.stack_high_water)
+             .add("tls_high_water", report.tls_high_water)
+             .add("sessions", report.sessions)
+             .add("digest_mismatches", report.digest_mismatches)
+             .add("tasks_done", report.tasks_done),
+         now_ms);
 }
 
 }  // namespace gradstream

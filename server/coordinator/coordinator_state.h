@@ -92,6 +92,7 @@ struct Coordinator::State {
   void respond_sync(SessionId id, const std::vector<ServerMessage>& pieces, bool is_end);
   void hold_or_act(Action action, uint64_t required, bool is_sync = false);
   void release_held();
+  void refuse_held();
   void persist(JournalRecord record, uint64_t now_ms);
   uint64_t decide(JournalRecord record, uint64_t now_ms);
   gs_RetryWindow window(uint32_t factor) const;
@@ -132,7 +133,7 @@ struct Coordinator::State {
   void on_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
   void answer_pull(SessionId id, const gs_Pull& pull, uint64_t now_ms);
   void answer_waiting_pulls(uint64_t now_ms);
-  void send_sync(SessionId id, uint32_t device, const gs_Pull& pull);
+  bool send_sync(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   std::vector<SnapshotPart> snapshot_parts(Shape shape, const SyncPlan& plan) const;
   void send_task_or_wait(SessionId id, uint32_t device, const gs_Pull& pull, uint64_t now_ms);
   void issue_task(uint32_t device, uint64_t now_ms);
@@ -157,6 +158,8 @@ struct Coordinator::State {
   void on_report(SessionId id, const gs_StatusReport& report, uint64_t now_ms);
   void drop_session(SessionId id);
   bool admit(SessionId id, const DeviceMessage& message, uint64_t now_ms);
+  void log_of(DeviceRow& device, LogLevel level, const char* event, Fields fields, uint64_t now_ms);
+  bool may_copy(uint32_t device, const SyncPlan& plan, uint64_t now_ms);
   void log_refusal(const char* event, uint32_t device, uint32_t task_sequence, gs_Reason reason, uint64_t now_ms);
 };
 

@@ -104,6 +104,7 @@ void visit_counters(const ShellCounters& s, const CoordinatorCounters& c, Visit&
   visit("rounds_closed", "Versions made.", c.rounds_closed);
   visit("rounds_extended", "Rounds that went on past their deadline.", c.rounds_extended);
   visit("snapshots_sent", "Models sent whole.", c.snapshots_sent);
+  visit("copies_refused", "Models asked for again and again in one version.", c.copies_refused);
   visit("records_sent", "Versions sent as records.", c.records_sent);
   visit("digest_mismatches", "Devices whose model differed.", c.digest_mismatches);
   visit("devices_ahead", "Pulls from versions that a restored database does not have.", c.devices_ahead);

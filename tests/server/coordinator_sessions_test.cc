@@ -280,6 +280,108 @@ TEST(CoordinatorSessions, AFloodOfOneDeviceIsToldToComeLaterAndTheRunGoesOn) {
   EXPECT_EQ(server.coordinator->model().digest(), calm.coordinator->model().digest());
 }
 
+// Below its rate limit, with Pulls that need no work: a model that it has just been sent, a task that it just got.
+TEST(CoordinatorSessions, AQuietFloodMakesFewRecordsCopiesAndLines) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  const size_t records = server.store.records().size();
+  const size_t sent = server.sent.size();
+  const uint64_t begin_ms = server.now_ms;
+  constexpr uint32_t kMinutes = 3;
+  uint32_t pull_count = 0;
+  for (; server.now_ms < begin_ms + kMinutes * 60000; server.now_ms += 5) {
+    server.pull(0, false, 0, 0);
+    ++pull_count;
+  }
+  // Five at once and five a minute, of two records each.
+  EXPECT_LE(server.store.records().size() - records, 2 * 5 * (kMinutes + 1));
+  EXPECT_GT(server.store.records().size(), records) << "a crash in the middle of a task is no flood";
+  size_t copies = 0;
+  for (size_t i = sent; i < server.sent.size(); ++i) {
+    copies += server.sent[i].message.which_body == gs_ServerMessage_snapshot_chunk_tag ? 1 : 0;
+  }
+  EXPECT_LE(copies, kMinutes * 60 + 16) << "one a second of a model that fits a message";
+  EXPECT_EQ(server.coordinator->counters().copies_refused, pull_count - copies);
+  for (const char* const event : {"snapshot_sent", "task_abandoned", "copy_refused"}) {
+    EXPECT_LE(server.log_count(event), kMinutes * 60 + 16U) << event;
+  }
+  // Who waited long enough works as before, and the others never noticed.
+  server.now_ms += 60000;
+  server.pull(0, false, 0, 0);
+  const TestUpload upload = server.good_upload(0);
+  server.upload(0, upload);
+  EXPECT_EQ(server.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
+  for (uint32_t device = 1; device < 4; ++device) {
+    server.upload(device, server.good_upload(device));
+  }
+  EXPECT_EQ(server.coordinator->durable_version(), 1U);
+}
+
+TEST(CoordinatorSessions, ALargeModelIsCopiedByItsSize) {
+  RunParameters parameters = scalar_parameters();
+  parameters.shape = {4096, 16};  // 256 KiB: four pieces of kCopyPieceSize
+  TestServer server(parameters);
+  server.start();
+  server.join(4);
+  const uint64_t before = server.coordinator->counters().snapshots_sent;
+  for (int second = 0; second < 40; ++second, server.now_ms += 1000) {
+    for (int i = 0; i < 10; ++i) {
+      server.pull(0, false, 0, 0);
+    }
+  }
+  const uint64_t copies = server.coordinator->counters().snapshots_sent - before;
+  EXPECT_GE(copies, (16 + 39) / 5U);
+  EXPECT_LE(copies, (16 + 40) / 4U + 1);
+  const uint64_t others = server.coordinator->counters().snapshots_sent;
+  server.pull(1, false, 0, 0);
+  EXPECT_EQ(server.coordinator->counters().snapshots_sent, others + 1) << "each device has its own limit";
+}
+
+TEST(CoordinatorSessions, RepeatedSessionsAreLoggedWithinALimit) {
+  TestServer server(scalar_parameters());
+  server.start();
+  server.join(4);
+  for (int i = 0; i < 500; ++i) {
+    server.hello(0);
+  }
+  EXPECT_EQ(server.coordinator->counters().sessions_replaced, 500U);
+  EXPECT_EQ(server.log_count("session_replaced"), 16U);
+  server.now_ms += 2000;
+  server.hello(0);
+  EXPECT_TRUE(server.has_log("more_since_the_last=484"));
+}
+
+// A task that was decided and is not on the disk must not leave. The device is told, and not left to its deadline.
+TEST(CoordinatorSessions, OnAFullDiskATaskThatIsNotDurableIsRefusedByName) {
+  TestServer server(scalar_parameters());
+  server.start();
+  for (uint32_t device = 0; device < 4; ++device) {
+    server.hello(device);
+  }
+  server.is_auto_persist = false;
+  server.pull(0, true, 0, server.coordinator->model().digest());
+  EXPECT_EQ(server.task(0), nullptr) << "held for its record";
+  server.coordinator->on_storage_failed(server.now_ms);
+  server.collect();
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_STORAGE);
+  EXPECT_EQ(server.closed.size(), 1U);
+  server.hello(0);
+  server.pull(0, true, 0, server.coordinator->model().digest());
+  ASSERT_NE(server.refuse(0), nullptr);
+  EXPECT_EQ(server.refuse(0)->reason, gs_Reason_REASON_STORAGE) << "the same task, in another session";
+  EXPECT_EQ(server.task(0), nullptr);
+  server.persist();
+  server.coordinator->on_storage_recovered(server.now_ms);
+  server.is_auto_persist = true;
+  server.collect();
+  server.hello(0);
+  server.pull(0, true, 0, server.coordinator->model().digest());
+  ASSERT_NE(server.task(0), nullptr);
+  EXPECT_EQ(server.task(0)->task_sequence, 1U);
+}
+
 TEST(CoordinatorSessions, ALimitedUploadIsAnsweredAfterItsLastPiece) {
   RunParameters p = tangent_parameters();
   p.shape = {64, 8};

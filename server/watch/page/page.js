@@ -58,6 +58,7 @@ const PEERS = {
   malformed_frames: 'bytes that are no message',
   large_records: 'TLS records beyond record_size_limit',
   messages_unexpected: 'messages out of turn',
+  copies_refused: 'asked for the same model again and again',
   messages_over_rate: 'messages beyond device_messages_per_s_max',
   claims_refused: 'claims that let nobody in',
   devices_ahead: 'devices with a model that a restored database does not have',
