@@ -120,7 +120,7 @@ Rows rows_of(const MultitaskData& data, uint32_t task) {
 struct TaskReader {
   const MultitaskData& data;
   Shape shape;
-  const Real* u;
+  const Real* u = nullptr;
   const Work& work;
   EvaluationProgress& progress;
 

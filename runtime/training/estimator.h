@@ -61,8 +61,8 @@ struct EstimatorOps {
   // kNotFinite ends the step; kSingular (P_M, or the metric at z); a problem's own code is passed on. On an error
   // scalars, g and loss are unspecified.
   // kUnfinished: the call's work is done, or the problem answered so. Call again with the same input, memory and z; the
-  // arena holds the scratch (Arena::hold_scratch). Never without input.progress. The caller restarts the progress after
-  // any other answer. The numbers do not depend on where the calls end.
+  // arena holds the scratch (Arena::hold_scratch). Without input.progress only a problem answers so. The caller
+  // restarts the progress after any other answer. The numbers do not depend on where the calls end.
   Status (*estimate)(const EstimateInput& input, Real* scalars, Real* g, Real* loss, Arena& arena);
 };
 

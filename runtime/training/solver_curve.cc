@@ -169,14 +169,16 @@ Status train_control(SolverRun& run, State& state, const Work& work, Arena& aren
 }
 
 Status take_work(const SolverRun& run, Arena& arena, Work* out) {
-  for (Real** tensor : {&out->gradient, &out->along, &out->point}) {
-    const Result<Real*> memory = arena.scratch<Real>(run.task.shape.size());
-    GS_TRY(memory.status());
-    *tensor = memory.value();
-  }
+  const size_t size = run.task.shape.size();
+  const Result<Real*> gradient = arena.scratch<Real>(size);
+  GS_TRY(gradient.status());
+  const Result<Real*> along = arena.scratch<Real>(size);
+  GS_TRY(along.status());
+  const Result<Real*> point = arena.scratch<Real>(size);
+  GS_TRY(point.status());
   const Result<uint16_t*> order = arena.scratch<uint16_t>(held_count(run));
   GS_TRY(order.status());
-  out->order = order.value();
+  *out = {gradient.value(), along.value(), point.value(), order.value()};
   return Status::kOk;
 }
 
