@@ -309,12 +309,10 @@ bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t
   if (is_first || (plan.snapshot == nullptr && plan.records.empty())) {
     return true;
   }
-  uint64_t size = plan.snapshot == nullptr ? 0 : snapshot_size(parameters.shape, parameters.has_mean());
-  for (const VersionRecord* record : plan.records) {
-    size += record->payload.size();
-  }
+  // Records are sent only where they are no longer than about a model.
+  const uint64_t size = snapshot_size(parameters.shape, parameters.has_mean());
   // A model of many pieces takes all that are left: one copy is always complete.
-  bool may = device.copies.admit(kCopies, now_ms);
+  const bool may = device.copies.admit(kCopies, now_ms);
   for (uint64_t piece = kCopyPieceSize; may && piece < size; piece += kCopyPieceSize) {
     device.copies.admit(kCopies, now_ms);
   }
