@@ -208,6 +208,19 @@ bool is_untellable(const gs_status_view& status) {
          status.last_wait == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
 }
 
+// Why the data end the client, once the server knows: every later task of the run would meet the same sample. Null:
+// they do not. On a board nothing ends the client.
+const char* data_fault(const ClientMainOptions& options, const gs_status_view& status) {
+  if constexpr (kIsBareMetal) {
+    return nullptr;
+  }
+  const bool is_told = status.bad_sample != 0 && status.state == GS_IDLE;
+  if (options.data_fault != nullptr && (is_told || is_untellable(status))) {
+    return options.data_fault;
+  }
+  return options.exits_on_bad_data && is_told ? kBadSample : nullptr;
+}
+
 // Whether `once` has what it asked for; *code says how it went.
 bool is_once_over(const gs_status_view& status, int* code) {
   if (status.updates_folded + status.updates_late + status.updates_refused > 0) {
@@ -257,7 +270,7 @@ int client_main(const ClientMainOptions& options) {
     return code;
   }
   log_started(options, samples);
-  if (options.data_fault != nullptr) {
+  if (!kIsBareMetal && options.data_fault != nullptr) {
     port_log_line(ConsoleLine("bad_data").quoted("reason", options.data_fault).c_str());
   }
   Seen seen;
@@ -288,13 +301,8 @@ int client_main(const ClientMainOptions& options) {
     gs_status(&status);
     log_changes(status, options, samples, stack, &seen);
     int code = kExitOk;
-    // Once the server knows: every later task of the run would meet the same sample.
-    const bool is_told = status.bad_sample != 0 && status.state == GS_IDLE;
-    if (options.data_fault != nullptr && (is_told || is_untellable(status))) {
-      return fail(kExitData, options.data_fault);
-    }
-    if (options.exits_on_bad_data && is_told) {
-      return fail(kExitData, kBadSample);
+    if (const char* const fault = data_fault(options, status); fault != nullptr) {
+      return fail(kExitData, fault);
     }
     if ((options.until_finished && status.run_finished) || (options.once && is_once_over(status, &code))) {
       return code;

@@ -145,10 +145,12 @@ void DeviceShell::log_reason(ClientState state) {
 void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
   const SampleFault& fault = client_.sample_fault();
   const RangeRefusal& range = client_.range_refusal();
-  const bool is_sample = fault.what != nullptr && is_about_samples(reason);
+  const bool is_sample = !kIsBareMetal && fault.what != nullptr && is_about_samples(reason);
   ConsoleLine line(is_sample ? "bad_sample" : "refused");
   line.word("reason", reason_name(reason)).number("version", version);
-  if (is_sample) {
+  if constexpr (kIsBareMetal) {
+    line.word("see", "the_server's_log");
+  } else if (is_sample) {
     line.number("sample", fault.sample).text(" text=\"sample ").digits(fault.sample);
     if (fault.least < fault.most) {
       line.text(" has the ").text(fault.what).text(" ").real(fault.value).text("; ").text(client_.problem_name());

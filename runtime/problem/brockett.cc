@@ -95,7 +95,12 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kBrockettOps = {"brockett", source_sample_count, check_shape, scratch_size, loss,
-                                 gradient,   find_value_fault};
+const ProblemOps kBrockettOps = {"brockett",
+                                 source_sample_count,
+                                 check_shape,
+                                 scratch_size,
+                                 loss,
+                                 gradient,
+                                 kIsBareMetal ? nullptr : find_value_fault};
 
 }  // namespace gradstream

@@ -158,6 +158,7 @@ Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* o
 
 }  // namespace
 
-const ProblemOps kSpdMeanOps = {"spd_mean", source_sample_count, check_shape, scratch_size, loss, gradient, find_fault};
+const ProblemOps kSpdMeanOps = {
+    "spd_mean", source_sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault};
 
 }  // namespace gradstream
