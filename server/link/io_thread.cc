@@ -195,6 +195,13 @@ void IoThread::on_session_claim(SessionId session, uint32_t claim, const Identit
   send(std::move(report));
 }
 
+void IoThread::on_session_closing(SessionId session) {
+  SessionReport report;
+  report.kind = SessionReport::Kind::kClosing;
+  report.session = session;
+  send(std::move(report));
+}
+
 void IoThread::on_session_ended(SessionId session) {
   SessionReport report;
   report.kind = SessionReport::Kind::kEnded;

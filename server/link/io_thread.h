@@ -29,7 +29,7 @@ inline constexpr size_t kReportCountMax = 1024;
 
 // One call of SessionOwner.
 struct SessionReport {
-  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kEnded };
+  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kClosing, kEnded };
   Kind kind = Kind::kEnded;
   SessionId session = 0;
   uint32_t device = 0;
@@ -87,6 +87,7 @@ class IoThread final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;
   void send(SessionReport report);
   void loop();

@@ -17,7 +17,8 @@ Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimi
       owner_(owner),
       pool_(io, context, limits_.session, counters, fault_lines_, *this),
       acceptor_(io),
-      accept_retry_(io) {}
+      accept_retry_(io),
+      silent_claims_(limits.connection_count_max) {}
 
 Listener::~Listener() {
   close_accepting();
@@ -193,7 +194,7 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
     return;
   }
   ++counters_.connections_accepted;
-  if (sessions_.size() >= limits_.connection_count_max) {
+  if (!make_room_for_connection()) {
     ++counters_.connections_over_cap;
     log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
             "raise server.limits.connection_count_max");
@@ -241,6 +242,26 @@ Listener::AddressKey Listener::address_of(const asio::ip::address& address) {
   return key;
 }
 
+// Those that were ordered out count no more: a thread's report of the end may come late.
+bool Listener::make_room_for_connection() {
+  if (sessions_.size() - leaving_count_ < limits_.connection_count_max) {
+    return true;
+  }
+  if (closing_.empty()) {
+    return false;
+  }
+  evict(*closing_.begin());
+  return true;
+}
+
+void Listener::evict(SessionId session) {
+  half_open_.erase(session);
+  closing_.erase(session);
+  sessions_.at(session).is_leaving = true;
+  ++leaving_count_;
+  order(sessions_.at(session), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, session});
+}
+
 void Listener::make_room_for_handshake() {
   if (half_open_.size() < limits_.handshake_count_max) {
     return;
@@ -260,8 +281,7 @@ void Listener::make_room_for_handshake() {
   ++counters_.handshakes_over_cap;
   log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
           "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
-  order(sessions_.at(victim), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, victim});
-  half_open_.erase(victim);  // now; of a thread's session the report of its end is still to come
+  evict(victim);
 }
 
 void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
@@ -294,6 +314,9 @@ void Listener::on_reports(std::vector<SessionReport>& reports) {
       case SessionReport::Kind::kClaim:
         on_session_claim(report.session, report.claim, **report.identity);
         break;
+      case SessionReport::Kind::kClosing:
+        on_session_closing(report.session);
+        break;
       case SessionReport::Kind::kEnded:
         on_session_ended(report.session);
         break;
@@ -307,9 +330,18 @@ void Listener::on_session_established(SessionId session, uint32_t device, uint32
   Entry& entry = sessions_.at(session);
   entry.half_open = false;
   half_open_.erase(session);
-  if (claim == 0) {  // any number of devices have the same claim
+  if (entry.is_leaving) {  // it finished before the order came, and stays
+    entry.is_leaving = false;
+    --leaving_count_;
+  }
+  if (claim == 0) {
     entry.device = device;
     replace_silent(session, device);
+  } else {
+    entry.claim = claim;
+    if (const SessionId oldest = silent_claims_.add(claim, session); oldest != 0) {
+      replace(oldest);
+    }
   }
   owner_.on_session_established(session, device, claim);
 }
@@ -320,8 +352,11 @@ void Listener::replace_silent(SessionId session, uint32_t device) {
   if (is_only) {
     return;
   }
-  const SessionId before = std::exchange(known->second, session);
-  order(sessions_.at(before), {SessionOrder::Kind::kReplace, gs_Reason_REASON_NONE, before});
+  replace(std::exchange(known->second, session));
+}
+
+void Listener::replace(SessionId session) {
+  order(sessions_.at(session), {SessionOrder::Kind::kReplace, gs_Reason_REASON_NONE, session});
 }
 
 void Listener::on_session_unregistered(SessionId session, const std::string& name) {
@@ -339,8 +374,18 @@ void Listener::on_session_message(SessionId session, uint32_t device, const Devi
 }
 
 void Listener::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+  silent_claims_.remove(claim, session);
   if (!sessions_.at(session).is_closing) {
     owner_.on_session_claim(session, claim, identity);
+  }
+}
+
+void Listener::on_session_closing(SessionId session) {
+  const Entry& entry = sessions_.at(session);
+  half_open_.erase(session);
+  silent_claims_.remove(entry.claim, session);
+  if (!entry.is_leaving) {
+    closing_.insert(session);
   }
 }
 
@@ -348,6 +393,9 @@ void Listener::on_session_ended(SessionId session) {
   const auto found = sessions_.find(session);
   const Entry entry = std::move(found->second);
   sessions_.erase(found);
+  closing_.erase(session);
+  silent_claims_.remove(entry.claim, session);
+  leaving_count_ -= entry.is_leaving ? 1 : 0;
   if (!threads_.empty()) {
     --threads_[entry.thread].session_count;
   }

@@ -6,7 +6,8 @@
 // fiftieth of a handshake. The kernel would share out connections by their addresses and not by load. And so the caps
 // and the end of a drain stay numbers of one thread. Threads or not, home calls all functions, and calls the owner.
 //
-// Over connection_count_max a new connection is closed at once. Over handshake_count_max half-open connections one of
+// Over connection_count_max a session that is closing makes room: nobody holds a place by not reading its last words.
+// Where none is closing, a new connection is closed at once. Over handshake_count_max half-open connections one of
 // them is closed for the new one: the oldest of the address that has most of them. A device finishes its handshake in
 // milliseconds to seconds, so the oldest is the one that stalls. Thus neither 50 silent peers nor a flood from one
 // address keeps a device out. Both are counted and logged, at most one line a second each. When the process has no
@@ -16,18 +17,20 @@
 // and a whole fleet may stand behind one address. Lines of the log about them are limited (kFaultLines).
 //
 // A device has at most one established session that has not said Hello: its newest. The coordinator replaces those that
-// have said it.
+// have said it. Sessions of claims that say nothing have a limit too (silent_claims.h).
 #ifndef GRADSTREAM_SERVER_LINK_LISTENER_H_
 #define GRADSTREAM_SERVER_LINK_LISTENER_H_
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "server/link/io_thread.h"
 #include "server/link/session_pool.h"
+#include "server/link/silent_claims.h"
 
 namespace gradstream {
 
@@ -83,9 +86,11 @@ class Listener : public SessionOwner {
   struct Entry {
     std::shared_ptr<QueueGauge> gauge;
     uint32_t device = kNoDevice;  // once established, and no claim
+    uint32_t claim = 0;           // once established, and no device
     uint16_t thread = 0;          // index
     bool half_open = true;
     bool is_closing = false;  // by this end: what its thread has read meanwhile counts no more
+    bool is_leaving = false;  // ordered out at a cap; the report of its end is still to come
   };
   struct Thread {
     std::unique_ptr<IoThread> io;
@@ -96,16 +101,20 @@ class Listener : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;
   void on_reports(std::vector<SessionReport>& reports);
   void accept();
   void on_accepted(const ErrorCode& error, Tcp::socket socket);
   void begin_session(Tcp::socket socket);
   void order(const Entry& entry, SessionOrder order);
+  bool make_room_for_connection();
   void make_room_for_handshake();
+  void evict(SessionId session);
   void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy);
   static AddressKey address_of(const asio::ip::address& address);
   void replace_silent(SessionId session, uint32_t device);
+  void replace(SessionId session);
 
   asio::io_context& io_;
   const ListenerLimits limits_;
@@ -119,7 +128,10 @@ class Listener : public SessionOwner {
   Tcp::endpoint accepted_peer_;  // of the connection accepted last
   std::map<SessionId, Entry> sessions_;
   std::map<SessionId, AddressKey> half_open_;  // of these, in order of age
-  std::map<uint32_t, SessionId> silent_;       // by device: established, no Hello yet
+  std::set<SessionId> closing_;                // in order of age
+  size_t leaving_count_ = 0;
+  std::map<uint32_t, SessionId> silent_;  // by device: established, no Hello yet
+  SilentClaims silent_claims_;
   SessionId next_id_ = 1;
   bool is_in_reports_ = false;  // flush() waits for their end
   uint64_t connection_cap_logged_ms_ = 0;

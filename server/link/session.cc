@@ -295,6 +295,7 @@ void Session::begin_closing() {
   state_begin_ms_ = now_ms();
   frame_begin_ms_ = 0;
   tail_has_more_ = false;  // nothing follows any more
+  owner_->on_session_closing(id_);
   if (!pumping_) {
     pump();
   }

@@ -101,7 +101,9 @@ class SessionOwner {
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
   // A session of this claim wants to become the device `identity`; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
-  // The last call for this session, and the only one for a session that never was established.
+  // Nothing more is read of it, and what is left is its last words: handshakes that failed too.
+  virtual void on_session_closing(SessionId) {}
+  // The last call for this session. One that never was established has no other call but on_session_closing().
   virtual void on_session_ended(SessionId session) = 0;
 };
 
@@ -141,6 +143,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint32_t claim() const { return stream_->claim(); }
   bool is_half_open() const { return state_ == State::kTls || state_ == State::kAdmit; }
   bool is_open() const { return state_ == State::kHello || state_ == State::kOpen; }
+  bool is_closing() const { return state_ == State::kClosing; }
   // Established, and nothing has been heard of it yet.
   bool is_silent() const { return state_ == State::kHello; }
   size_t queued_size() const { return *gauge_; }

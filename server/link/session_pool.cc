@@ -50,7 +50,7 @@ void SessionPool::follow(SessionOrder order) {
       session->admit(order.refusal, order.device);
       break;
     case SessionOrder::Kind::kEvict:
-      if (session->is_half_open()) {
+      if (session->is_half_open() || session->is_closing()) {
         session->abort();
       }
       break;

@@ -19,7 +19,7 @@ struct SessionOrder {
     kClose,        // with the reason
     kAnswerClaim,  // with the reason
     kReplace,      // by a newer session of its device, if nothing has been heard of it yet
-    kEvict,        // if it is in its handshake still
+    kEvict,        // if it is in its handshake still, or closing
     kAdmit,        // the device, or refusal
   };
   Kind kind = Kind::kSend;
@@ -54,6 +54,7 @@ class SessionPool final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_closing(SessionId session) override { owner_.on_session_closing(session); }
   void on_session_ended(SessionId session) override;
 
   asio::io_context& io_;

@@ -129,6 +129,49 @@ TEST_P(ListenerThreads, ADeviceHasOneSessionWithoutAHello) {
   EXPECT_TRUE(server.until([&] { return server.messages.size() == 2; }));
 }
 
+// A batch's key lies in many devices. Whoever reads it out of one keeps none of the others out.
+TEST_P(ListenerThreads, ClaimsThatSayNothingKeepNoDeviceOut) {
+  raise_descriptor_limit();
+  const ListenerLimits limits;
+  ListenerHarness server(limits, false, GetParam());
+  std::vector<std::unique_ptr<TlsPeer>> silent;
+  for (uint32_t i = 1; i <= limits.connection_count_max; ++i) {
+    silent.push_back(std::make_unique<TlsPeer>(server.listener.port(), identity_of("~batch", 10)));
+    ASSERT_TRUE(server.until([&] { return silent.back()->established(); })) << i;
+    if (i % 128 == 0) {
+      TlsPeer device(server.listener.port(), ListenerHarness::device(1));
+      const size_t count = server.messages.size();
+      ASSERT_TRUE(server.until([&] { return device.established(); })) << i;
+      ASSERT_TRUE(device.send(hello_message()));
+      ASSERT_TRUE(server.until([&] { return server.messages.size() > count; })) << i;
+    }
+  }
+  EXPECT_EQ(server.counted().connections_over_cap, 0U);
+  EXPECT_EQ(server.counted().greetings_replaced, limits.connection_count_max - kSilentClaimSessionsMax);
+  EXPECT_TRUE(server.until([&] { return silent.front()->gone(); })) << "the oldest makes room";
+  EXPECT_FALSE(silent.back()->gone());
+}
+
+// Refused in its handshake or after it, a peer that does not close its own end keeps no place by that.
+TEST_P(ListenerThreads, SessionsThatAreClosingMakeRoom) {
+  ListenerLimits limits;
+  limits.connection_count_max = 4;
+  ListenerHarness server(limits, false, GetParam());
+  std::vector<std::unique_ptr<RawPeer>> refused;
+  for (uint64_t i = 1; i <= 10; ++i) {
+    refused.push_back(std::make_unique<RawPeer>(server.listener.port()));
+    refused.back()->send(std::string("GET / HTTP/1.1"));
+    ASSERT_TRUE(server.until([&] { return server.counted().plain_text_peers == i; })) << i;
+  }
+  std::vector<std::unique_ptr<TlsPeer>> replaced;
+  for (size_t i = 1; i <= 10; ++i) {
+    replaced.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(1)));
+    ASSERT_TRUE(server.until([&] { return replaced.back()->established() && server.established.size() == i; })) << i;
+  }
+  EXPECT_EQ(server.counted().connections_over_cap, 0U);
+  EXPECT_FALSE(replaced.back()->gone());
+}
+
 TEST_P(ListenerThreads, DrainTellsEverySessionAndEndsAll) {
   ListenerHarness server({}, false, GetParam());
   TlsPeer one(server.listener.port(), ListenerHarness::device(1));
