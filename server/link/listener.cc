@@ -10,14 +10,18 @@
 namespace gradstream {
 
 Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
-                   SessionOwner& owner)
+                   SessionOwner& owner, PskLookup lookup)
     : io_(io),
       limits_(limits),
       counters_(counters),
       owner_(owner),
+      lookup_(std::move(lookup)),
       pool_(io, context, limits_.session, counters, fault_lines_, *this),
       acceptor_(io),
       accept_retry_(io),
+      lobby_(io, limits.session.handshake_deadline_ms,
+             {[this](std::string_view identity) { return standing_of(identity); }, [this] { tend_now(); },
+              [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
       silent_claims_(limits.connection_count_max) {}
 
 Listener::~Listener() {
@@ -129,6 +133,7 @@ void Listener::close_accepting() {
   ErrorCode ignored;
   acceptor_.close(ignored);
   accept_retry_.cancel();
+  lobby_.clear();
 }
 
 void Listener::drain(const gs_RetryWindow& retry) {
@@ -194,28 +199,96 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
     return;
   }
   ++counters_.connections_accepted;
-  if (!make_room_for_connection()) {
-    ++counters_.connections_over_cap;
-    log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
-            "raise server.limits.connection_count_max");
-    ErrorCode ignored;
-    socket.close(ignored);
-    accept();
-    return;
+  if (!lobby_.enter(next_id_++, std::move(socket), accepted_peer_, kLobbyCountMax)) {
+    note_connection_over_cap();
   }
-  make_room_for_handshake();
-  begin_session(std::move(socket));
   flush();
   accept();
 }
 
-void Listener::begin_session(Tcp::socket socket) {
-  const SessionId id = next_id_++;
-  Entry& entry = sessions_[id];
+void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
+  if (why == Lobby::Turned::kWaited) {
+    note_connection_over_cap();
+  } else if (why == Lobby::Turned::kFull) {
+    note_handshake_over_cap();
+  } else {
+    ++counters_.deadline_handshake;
+    if (fault_lines_.admit(steady_ms())) {
+      log_event(LogLevel::kWarn, "deadline",
+                Fields()
+                    .add("limit", "handshake_deadline_ms")
+                    .add("state", "tls")
+                    .add("session", guest.id)
+                    .add("peer", text_of(guest.arrival.peer))
+                    .add("remedy", "check the link: no ClientHello came, or a part of one"));
+    } else {
+      ++counters_.fault_lines_dropped;
+    }
+  }
+}
+
+void Listener::note_connection_over_cap() {
+  ++counters_.connections_over_cap;
+  log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
+          "raise server.limits.connection_count_max");
+}
+
+void Listener::note_handshake_over_cap() {
+  ++counters_.handshakes_over_cap;
+  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
+          "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
+}
+
+// ---- From the lobby ------------------------------------------------------------------------------------------------
+
+Standing Listener::standing_of(std::string_view identity) const {
+  PskEntry entry;
+  if (!lookup_ || !lookup_(identity, &entry)) {
+    return Standing::kNobody;
+  }
+  entry.key.wipe();
+  return entry.refusal != PskRefusal::kNone ? Standing::kNobody
+         : entry.claim != 0                 ? Standing::kClaim
+                                            : Standing::kDevice;
+}
+
+void Listener::tend_soon() {
+  if (is_tending_ || !acceptor_.is_open()) {
+    return;
+  }
+  is_tending_ = true;
+  asio::post(io_, [this] {
+    is_tending_ = false;
+    tend_now();
+  });
+}
+
+void Listener::tend_now() {
+  tend();
+  flush();
+}
+
+// Begins the sessions that there are places for: devices first, and of one standing who came first.
+void Listener::tend() {
+  for (const Standing standing : {Standing::kDevice, Standing::kClaim, Standing::kNobody}) {
+    while (const Guest* const guest = lobby_.first(standing)) {
+      if (!make_room_for_connection(*guest)) {
+        return;
+      }
+      if (!make_room_for_handshake(*guest)) {
+        break;
+      }
+      begin_session(lobby_.take(guest->id));
+    }
+  }
+}
+
+void Listener::begin_session(Guest guest) {
+  Entry& entry = sessions_[guest.id];
   entry.gauge = std::make_shared<QueueGauge>(0);
-  half_open_[id] = address_of(accepted_peer_.address());
+  half_open_[guest.id] = {address_key(guest.arrival.peer.address()), guest.standing};
   if (threads_.empty()) {
-    pool_.begin(id, std::move(socket), accepted_peer_, entry.gauge);
+    pool_.begin(guest.id, std::move(guest.socket), std::move(guest.arrival), entry.gauge);
     return;
   }
   const auto least = std::min_element(threads_.begin(), threads_.end(), [](const Thread& a, const Thread& b) {
@@ -223,35 +296,48 @@ void Listener::begin_session(Tcp::socket socket) {
   });
   entry.thread = static_cast<uint16_t>(least - threads_.begin());
   ++least->session_count;
-  least->io->begin(id, std::move(socket), accepted_peer_, entry.gauge);
+  least->io->begin(guest.id, std::move(guest.socket), std::move(guest.arrival), entry.gauge);
 }
 
-Listener::AddressKey Listener::address_of(const asio::ip::address& address) {
-  if (address.is_v4()) {
-    return address.to_v4().to_uint();
+// A place is free once its session's end has been reported. Whoever was ordered out frees one soon: no more are sent
+// away than guests wait.
+bool Listener::make_room_for_connection(const Guest& guest) {
+  while (sessions_.size() >= limits_.connection_count_max && leaving_count_ < lobby_.waiting_count()) {
+    if (!closing_.empty()) {
+      evict(*closing_.begin());
+    } else if (const SessionId victim = find_half_open(guest.standing, true); victim != 0) {
+      evict(victim);
+    } else {
+      break;
+    }
   }
-  const asio::ip::address_v6 v6 = address.to_v6();
-  if (v6.is_v4_mapped()) {
-    return asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_uint();
-  }
-  AddressKey key = 0;
-  const auto bytes = v6.to_bytes();
-  for (size_t i = 0; i < sizeof key; ++i) {
-    key = key << 8 | bytes[i];
-  }
-  return key;
+  return sessions_.size() < limits_.connection_count_max;
 }
 
-// Those that were ordered out count no more: a thread's report of the end may come late.
-bool Listener::make_room_for_connection() {
-  if (sessions_.size() - leaving_count_ < limits_.connection_count_max) {
-    return true;
+// The oldest handshake of the address that has most, among those of the least standing. It has no better standing than
+// the guest or, if is_less, a lesser one. 0: there is none.
+SessionId Listener::find_half_open(Standing standing, bool is_less) const {
+  for (const Standing least : {Standing::kNobody, Standing::kClaim, Standing::kDevice}) {
+    if (least > standing || (is_less && least == standing)) {
+      return 0;
+    }
+    std::map<AddressKey, size_t> counts;
+    for (const auto& [id, half_open] : half_open_) {
+      counts[half_open.address] += half_open.standing == least ? 1 : 0;
+    }
+    SessionId victim = 0;
+    size_t most = 0;
+    for (const auto& [id, half_open] : half_open_) {  // of addresses with as many, the one that came first
+      if (half_open.standing == least && counts[half_open.address] > most) {
+        most = counts[half_open.address];
+        victim = id;
+      }
+    }
+    if (victim != 0) {
+      return victim;
+    }
   }
-  if (closing_.empty()) {
-    return false;
-  }
-  evict(*closing_.begin());
-  return true;
+  return 0;
 }
 
 void Listener::evict(SessionId session) {
@@ -262,26 +348,17 @@ void Listener::evict(SessionId session) {
   order(sessions_.at(session), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, session});
 }
 
-void Listener::make_room_for_handshake() {
+bool Listener::make_room_for_handshake(const Guest& guest) {
   if (half_open_.size() < limits_.handshake_count_max) {
-    return;
+    return true;
   }
-  std::map<AddressKey, size_t> counts;
-  for (const auto& [id, address] : half_open_) {
-    ++counts[address];
+  const SessionId victim = find_half_open(guest.standing, false);
+  if (victim == 0) {
+    return false;
   }
-  SessionId victim = 0;
-  size_t most = 0;
-  for (const auto& [id, address] : half_open_) {  // of addresses with as many, the one that came first
-    if (counts[address] > most) {
-      most = counts[address];
-      victim = id;
-    }
-  }
-  ++counters_.handshakes_over_cap;
-  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
-          "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
+  note_handshake_over_cap();
   evict(victim);
+  return true;
 }
 
 void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
@@ -330,6 +407,7 @@ void Listener::on_session_established(SessionId session, uint32_t device, uint32
   Entry& entry = sessions_.at(session);
   entry.half_open = false;
   half_open_.erase(session);
+  tend_soon();
   if (entry.is_leaving) {  // it finished before the order came, and stays
     entry.is_leaving = false;
     --leaving_count_;
@@ -387,6 +465,7 @@ void Listener::on_session_closing(SessionId session) {
   if (!entry.is_leaving) {
     closing_.insert(session);
   }
+  tend_soon();
 }
 
 void Listener::on_session_ended(SessionId session) {
@@ -403,6 +482,7 @@ void Listener::on_session_ended(SessionId session) {
   if (silent != silent_.end() && silent->second == session) {
     silent_.erase(silent);
   }
+  tend_soon();
   if (entry.half_open) {
     half_open_.erase(session);
   } else {

@@ -104,7 +104,7 @@ Status make_frame(const ServerMessage& message, const SessionLimits& limits, Que
   return Status::kOk;
 }
 
-Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge,
+Session::Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge,
                  TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
                  SessionOwner& owner)
     : id_(id),
@@ -113,9 +113,11 @@ Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, st
       counters_(counters),
       fault_lines_(fault_lines),
       owner_(&owner),
-      peer_(peer),
+      peer_(arrival.peer),
+      first_bytes_(std::move(arrival.bytes)),
       timer_(socket.get_executor()),
-      gauge_(std::move(gauge)) {
+      gauge_(std::move(gauge)),
+      state_begin_ms_(arrival.accepted_ms) {
   // The stream's callback holds no reference to the session: end() silences it first.
   stream_ = std::make_shared<TlsStream>(std::move(socket), context_, [this] { pump(); });
 }
@@ -126,13 +128,17 @@ uint64_t Session::now_ms() const { return steady_ms(); }
 
 void Session::start() {
   state_ = State::kTls;
-  state_begin_ms_ = now_ms();
-  if (stream_->start() != Status::kOk) {
+  state_begin_ms_ = state_begin_ms_ == 0 ? now_ms() : state_begin_ms_;
+  const bool has_bytes = !first_bytes_.empty();
+  if (stream_->start(std::move(first_bytes_)) != Status::kOk) {
     log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", text_of(peer_)));
     end();
     return;
   }
   arm_timer();
+  if (has_bytes) {
+    pump();
+  }
 }
 
 void Session::send(const ServerMessage& message) {

@@ -90,6 +90,13 @@ struct OutFrame {
 // encoded.
 Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out);
 
+// A connection before its session.
+struct Arrival {
+  Tcp::endpoint peer;
+  std::vector<uint8_t> bytes;  // read of it so far
+  uint64_t accepted_ms = 0;    // by steady_ms(), where the deadline of the handshake begins; 0: with the session
+};
+
 // Who owns the sessions. All calls come from the thread of the session's io_context.
 class SessionOwner {
  public:
@@ -110,9 +117,8 @@ class SessionOwner {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // socket: with TCP_NODELAY; its io_context's thread makes all calls. gauge: of this session.
-  Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge,
-          TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
-          SessionOwner& owner);
+  Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge, TlsContext& context,
+          const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines, SessionOwner& owner);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -184,6 +190,7 @@ class Session : public std::enable_shared_from_this<Session> {
   FaultLines& fault_lines_;
   SessionOwner* owner_;
   const Tcp::endpoint peer_;
+  std::vector<uint8_t> first_bytes_;  // until start()
   std::shared_ptr<TlsStream> stream_;
   SteadyTimer timer_;
   uint64_t timer_ms_ = 0;     // when it fires; 0: not armed

@@ -10,10 +10,9 @@ SessionPool::SessionPool(asio::io_context& io, TlsContext& context, const Sessio
 
 SessionPool::~SessionPool() { abort_all(); }
 
-void SessionPool::begin(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer,
-                        std::shared_ptr<QueueGauge> gauge) {
-  auto session = std::make_shared<Session>(id, std::move(socket), peer, std::move(gauge), context_, limits_, counters_,
-                                           fault_lines_, *this);
+void SessionPool::begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge) {
+  auto session = std::make_shared<Session>(id, std::move(socket), std::move(arrival), std::move(gauge), context_,
+                                           limits_, counters_, fault_lines_, *this);
   sessions_[id] = session;
   session->start();
 }

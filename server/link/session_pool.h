@@ -39,7 +39,7 @@ class SessionPool final : public SessionOwner {
   SessionPool(const SessionPool&) = delete;
   SessionPool& operator=(const SessionPool&) = delete;
 
-  void begin(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge);
+  void begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge);
   void follow(SessionOrder order);
   // Sends what the orders since the last one have queued: messages that go to one session together leave in one write.
   void flush();
