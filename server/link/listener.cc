@@ -87,8 +87,35 @@ void Listener::send(SessionId session, const ServerMessage& message, bool has_mo
     return;
   }
   what.frame.has_more = has_more;
+  const bool is_sent = what.kind == SessionOrder::Kind::kSend;
   order(found->second, std::move(what));
+  if (const auto sent = sessions_.find(session); is_sent && sent != sessions_.end()) {
+    note_rest(session, sent->second, message);
+  }
 }
+
+// Whoever was late with its update had a place and nothing of it. It keeps that once, so that it is among the first in
+// the next round. The session notes the same, by what it has sent and received: it is the one that decides.
+void Listener::note_rest(SessionId session, Entry& entry, const ServerMessage& message) {
+  end_rest(entry);
+  if (!is_rest(message) || entry.is_leaving) {
+    return;
+  }
+  const bool is_late =
+      message.which_body == gs_ServerMessage_ack_tag && message.body.ack.reason == gs_Reason_REASON_TOO_STALE;
+  entry.was_late = is_late && !entry.was_late;
+  if (entry.was_late) {
+    return;
+  }
+  entry.rest = next_rest_++;
+  entry.retry = message.which_body == gs_ServerMessage_ack_tag ? message.body.ack.retry : message.body.wait.retry;
+  resting_[entry.rest] = session;
+  if (lobby_.waiting_count() > 0) {
+    tend_soon();
+  }
+}
+
+void Listener::end_rest(Entry& entry) { resting_.erase(std::exchange(entry.rest, 0)); }
 
 void Listener::close(SessionId session, gs_Reason reason) {
   if (const auto found = sessions_.find(session); found != sessions_.end()) {
@@ -307,6 +334,8 @@ bool Listener::make_room_for_connection(const Guest& guest) {
       evict(*closing_.begin());
     } else if (const SessionId victim = find_half_open(guest.standing, true); victim != 0) {
       evict(victim);
+    } else if (!resting_.empty()) {
+      yield(resting_.begin()->second);
     } else {
       break;
     }
@@ -346,6 +375,28 @@ void Listener::evict(SessionId session) {
   sessions_.at(session).is_leaving = true;
   ++leaving_count_;
   order(sessions_.at(session), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, session});
+}
+
+void Listener::yield(SessionId session) {
+  Entry& entry = sessions_.at(session);
+  end_rest(entry);
+  entry.is_leaving = true;
+  ++leaving_count_;
+  ++counters_.places_yielded;
+  SessionOrder what;
+  what.kind = SessionOrder::Kind::kYield;
+  what.session = session;
+  what.retry = entry.retry;
+  order(entry, std::move(what));
+}
+
+// What its thread had of it when the order came was not what this thread knew.
+void Listener::stay(Entry& entry) {
+  if (entry.is_leaving) {
+    entry.is_leaving = false;
+    --leaving_count_;
+    tend_soon();
+  }
 }
 
 bool Listener::make_room_for_handshake(const Guest& guest) {
@@ -408,10 +459,7 @@ void Listener::on_session_established(SessionId session, uint32_t device, uint32
   entry.half_open = false;
   half_open_.erase(session);
   tend_soon();
-  if (entry.is_leaving) {  // it finished before the order came, and stays
-    entry.is_leaving = false;
-    --leaving_count_;
-  }
+  stay(entry);
   if (claim == 0) {
     entry.device = device;
     replace_silent(session, device);
@@ -442,8 +490,13 @@ void Listener::on_session_unregistered(SessionId session, const std::string& nam
 }
 
 void Listener::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
-  if (sessions_.at(session).is_closing) {
+  Entry& entry = sessions_.at(session);
+  if (entry.is_closing) {
     return;
+  }
+  if (ends_rest(message)) {
+    end_rest(entry);
+    stay(entry);
   }
   if (const auto silent = silent_.find(device); silent != silent_.end() && silent->second == session) {
     silent_.erase(silent);
@@ -459,7 +512,8 @@ void Listener::on_session_claim(SessionId session, uint32_t claim, const Identit
 }
 
 void Listener::on_session_closing(SessionId session) {
-  const Entry& entry = sessions_.at(session);
+  Entry& entry = sessions_.at(session);
+  end_rest(entry);
   half_open_.erase(session);
   silent_claims_.remove(entry.claim, session);
   if (!entry.is_leaving) {
@@ -470,7 +524,8 @@ void Listener::on_session_closing(SessionId session) {
 
 void Listener::on_session_ended(SessionId session) {
   const auto found = sessions_.find(session);
-  const Entry entry = std::move(found->second);
+  Entry entry = std::move(found->second);
+  end_rest(entry);
   sessions_.erase(found);
   closing_.erase(session);
   silent_claims_.remove(entry.claim, session);

@@ -11,6 +11,9 @@
 // before who named nobody; of one kind the first that came is the first that gets in.
 //
 // Over connection_count_max a session that is closing makes room: nobody holds a place by not reading its last words.
+// Then a handshake of lesser standing does, and then the device that has waited the longest, after an Ack or a Wait. It
+// gets a Drain with the window of that. So a fleet of more devices than places shares them, and a device that trains or
+// uploads keeps its own.
 // Over handshake_count_max a half-open session makes room for a guest of its own standing or a better one. It is the
 // oldest of the address that has most: a device finishes its handshake in milliseconds to seconds, so the oldest is the
 // one that stalls. Thus peers that name nobody keep no device out. Who is closed for want of a place is counted and
@@ -101,8 +104,11 @@ class Listener : public SessionOwner {
     uint32_t claim = 0;           // once established, and no device
     uint16_t thread = 0;          // index
     bool half_open = true;
-    bool is_closing = false;  // by this end: what its thread has read meanwhile counts no more
-    bool is_leaving = false;  // ordered out at a cap; the report of its end is still to come
+    bool is_closing = false;    // by this end: what its thread has read meanwhile counts no more
+    bool is_leaving = false;    // ordered out at a cap; the report of its end is still to come
+    bool was_late = false;      // and keeps its place for that
+    uint64_t rest = 0;          // its key in resting_; 0: it does not wait
+    gs_RetryWindow retry = {};  // of its wait
   };
   struct Thread {
     std::unique_ptr<IoThread> io;
@@ -131,6 +137,10 @@ class Listener : public SessionOwner {
   bool make_room_for_handshake(const Guest& guest);
   SessionId find_half_open(Standing standing, bool is_less) const;
   void evict(SessionId session);
+  void yield(SessionId session);
+  void stay(Entry& entry);
+  void note_rest(SessionId session, Entry& entry, const ServerMessage& message);
+  void end_rest(Entry& entry);
   void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy);
   void replace_silent(SessionId session, uint32_t device);
   void replace(SessionId session);
@@ -152,6 +162,8 @@ class Listener : public SessionOwner {
   std::map<SessionId, HalfOpen> half_open_;  // of these, in order of age
   std::set<SessionId> closing_;              // in order of age
   size_t leaving_count_ = 0;
+  std::map<uint64_t, SessionId> resting_;  // devices that wait and owe nothing, the longest-resting one first
+  uint64_t next_rest_ = 1;
   std::map<uint32_t, SessionId> silent_;  // by device: established, no Hello yet
   SilentClaims silent_claims_;
   SessionId next_id_ = 1;

@@ -101,6 +101,7 @@ Status make_frame(const ServerMessage& message, const SessionLimits& limits, Que
   out->bytes.assign(frame, frame + size.value());  // a buffer of the frame's own size, not of the largest one's
   out->patience_ms = patience_after(message, limits);
   out->is_ack = message.which_body == gs_ServerMessage_ack_tag;
+  out->is_rest = is_rest(message);
   return Status::kOk;
 }
 
@@ -211,6 +212,7 @@ void Session::drop_queue() {
 
 // While this end owes an answer the peer is not late; where the peer owes the next frame it is due as after an answer.
 void Session::note_received(const DeviceMessage& message) {
+  is_resting_ = is_resting_ && !ends_rest(message);
   Piece piece;
   switch (message.which_body) {
     case gs_DeviceMessage_update_scalars_tag:
@@ -236,6 +238,7 @@ void Session::note_received(const DeviceMessage& message) {
 
 void Session::note_sent(const OutFrame& frame) {
   owes_answer_ = false;
+  is_resting_ = frame.is_rest;
   upload_begun_ = upload_begun_ && !frame.is_ack;
   peer_due_ms_ = now_ms() + frame.patience_ms;
   exchange_due_ms_ = now_ms() + std::max<uint64_t>(frame.patience_ms, limits_.session_idle_max_ms);
@@ -252,6 +255,12 @@ void Session::drain(const ServerMessage& message) {
   }
   send(message);
   close(gs_Reason_REASON_NONE);
+}
+
+void Session::yield(const gs_RetryWindow& retry) {
+  if (is_open() && is_resting_ && !upload_begun_) {
+    drain(drain_message(retry));
+  }
 }
 
 void Session::close(gs_Reason reason) {

@@ -84,8 +84,24 @@ struct OutFrame {
   std::vector<uint8_t> bytes;
   uint64_t patience_ms = 0;  // the peer is due so long after it
   bool is_ack = false;
+  bool is_rest = false;   // an Ack or a Wait: whoever gets it owes nothing until its window is over
   bool has_more = false;  // its session keeps it until something is queued behind it, or the session closes
 };
+// Whether the device that gets it waits then, and owes nothing; and whether this of it ends that.
+inline bool is_rest(const ServerMessage& message) {
+  return message.which_body == gs_ServerMessage_ack_tag || message.which_body == gs_ServerMessage_wait_tag;
+}
+
+inline bool ends_rest(const DeviceMessage& message) { return message.which_body != gs_DeviceMessage_status_report_tag; }
+
+inline ServerMessage drain_message(const gs_RetryWindow& retry) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_drain_tag;
+  message.body.drain.has_retry = true;
+  message.body.drain.retry = retry;
+  return message;
+}
+
 // From any thread. kOk: *gauge counts it; kOutOfMemory: it would be more than queue_size_max; else it cannot be
 // encoded.
 Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out);
@@ -138,6 +154,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void overload();
   // The answer to on_session_unregistered(): kNone, and the device is this one; else why it may not come in.
   void admit(TlsFault refusal, uint32_t device);
+  // Sends a Drain and ends the session where the device waits for its window to be over. Else nothing happens.
+  void yield(const gs_RetryWindow& retry);
   // The answer to a claim ends its session.
   void answer_claim(gs_Reason reason);
   // Ends it at once, without a word; on_session_ended() is still called.
@@ -208,6 +226,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t peer_due_ms_ = 0;
   uint64_t exchange_due_ms_ = 0;  // whatever it sends meanwhile; as of the last thing that this end said
   bool owes_answer_ = false;      // this end, to the last frame of the peer
+  bool is_resting_ = false;       // the last thing said was an Ack or a Wait; see also Listener::note_rest()
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;                     // a first piece came, its Ack has not left
   bool knows_no_claims_ = false;                  // a device that was given a claim in place of an identity

@@ -45,6 +45,9 @@ void SessionPool::follow(SessionOrder order) {
         session->close(gs_Reason_REASON_NEWER_SESSION);
       }
       break;
+    case SessionOrder::Kind::kYield:
+      session->yield(order.retry);
+      break;
     case SessionOrder::Kind::kAdmit:
       session->admit(order.refusal, order.device);
       break;
@@ -66,10 +69,7 @@ void SessionPool::flush() {
 }
 
 void SessionPool::drain(const gs_RetryWindow& retry) {
-  ServerMessage message = {};
-  message.which_body = gs_ServerMessage_drain_tag;
-  message.body.drain.has_retry = true;
-  message.body.drain.retry = retry;
+  const ServerMessage message = drain_message(retry);
   std::vector<std::shared_ptr<Session>> sessions;
   sessions.reserve(sessions_.size());
   for (const auto& [id, session] : sessions_) {

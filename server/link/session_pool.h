@@ -20,6 +20,7 @@ struct SessionOrder {
     kAnswerClaim,  // with the reason
     kReplace,      // by a newer session of its device, if nothing has been heard of it yet
     kEvict,        // if it is in its handshake still, or closing
+    kYield,        // with the window, if it waits
     kAdmit,        // the device, or refusal
   };
   Kind kind = Kind::kSend;
@@ -28,6 +29,7 @@ struct SessionOrder {
   OutFrame frame = {};
   uint32_t device = 0;
   TlsFault refusal = TlsFault::kNone;
+  gs_RetryWindow retry = {};
 };
 
 class SessionPool final : public SessionOwner {

@@ -50,6 +50,65 @@ TEST_P(ListenerThreads, ConnectionsOverTheCapWaitForAPlace) {
   EXPECT_EQ(server.counted().connections_over_cap, 0U);
 }
 
+ServerMessage wait_message(uint32_t min_ms, uint32_t max_ms) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_wait_tag;
+  message.body.wait.has_retry = true;
+  message.body.wait.retry = {min_ms, max_ms};
+  return message;
+}
+
+TEST_P(ListenerThreads, ADeviceThatWaitsMakesRoomAndOneAtWorkDoesNot) {
+  ListenerLimits limits;
+  limits.connection_count_max = 3;
+  ListenerHarness server(limits, false, GetParam());
+  bool does_wait = false;
+  server.answer = [&](SessionId session) {
+    if (does_wait) {
+      server.listener.send(session, wait_message(100, 900));
+      server.listener.flush();
+    }
+  };
+  std::vector<std::unique_ptr<TlsPeer>> peers;
+  const auto connect = [&](int device) {
+    peers.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(device)));
+    TlsPeer& peer = *peers.back();
+    const size_t count = server.messages.size();
+    return server.until([&] { return peer.established(); }) && peer.send(hello_message()) &&
+           server.until([&] { return server.messages.size() > count; }) &&
+           (!does_wait || server.until([&] { return peer.next().has_value(); }));
+  };
+  ASSERT_TRUE(connect(1));  // this end owes it an answer
+  does_wait = true;
+  ASSERT_TRUE(connect(2) && connect(3));
+  TlsPeer four(server.listener.port(), ListenerHarness::device(4));
+  std::optional<ServerMessage> message;
+  ASSERT_TRUE(server.until([&] { return !four.established() && (message = peers[1]->next()).has_value(); }));
+  ASSERT_EQ(message->which_body, gs_ServerMessage_drain_tag) << "the one that has waited the longest";
+  EXPECT_EQ(message->body.drain.retry.min_ms, 100U);
+  EXPECT_EQ(message->body.drain.retry.max_ms, 900U);
+  ASSERT_TRUE(server.until([&] { return peers[1]->gone(); }));
+  peers[1]->raw().close();
+  EXPECT_TRUE(server.until([&] { return four.established(); }));
+  EXPECT_EQ(server.counted().places_yielded, 1U);
+  EXPECT_FALSE(peers[0]->gone() || peers[2]->gone());
+
+  does_wait = false;  // the other one asks for something, and is owed an answer too
+  ASSERT_TRUE(peers[2]->send(hello_message()));
+  ASSERT_TRUE(server.until([&] { return server.messages.size() == 4; }));
+  TlsPeer five(server.listener.port(), ListenerHarness::device(5));
+  ASSERT_TRUE(server.until([&] { return !five.established() && server.waits() == 1; }));
+  EXPECT_FALSE(peers[0]->gone() || peers[2]->gone());
+  EXPECT_FALSE(five.established());
+  does_wait = true;
+  ASSERT_TRUE(peers[0]->send(hello_message()));
+  ASSERT_TRUE(server.until([&] { return peers[0]->gone(); })) << "it has had its answer and waits";
+  peers[0]->raw().close();
+  EXPECT_TRUE(server.until([&] { return five.established(); }));
+  EXPECT_EQ(server.counted().connections_over_cap, 0U);
+  EXPECT_FALSE(four.gone()) << "it has not said Hello yet, which takes it a moment";
+}
+
 TEST_P(ListenerThreads, WhoGetsNoPlaceWithinTheDeadlineIsClosedAndCounted) {
   ListenerLimits limits;
   limits.connection_count_max = 1;
