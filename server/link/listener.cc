@@ -198,6 +198,36 @@ uint64_t Listener::beaten_ms(uint64_t now_ms) {
 
 // ---- Accepting -----------------------------------------------------------------------------------------------------
 
+size_t session_count_max(const ListenerLimits& limits) {
+  constexpr size_t kLobbyLeastMax = 256;  // as many devices come within a second, at a handshake's price on one core
+  const size_t descriptors = limits.descriptor_count_max;
+  const size_t lobby = std::clamp<size_t>(descriptors / 4, 1, kLobbyLeastMax);
+  return std::min<size_t>(limits.connection_count_max, std::max(descriptors, lobby + 1) - lobby);
+}
+
+bool Listener::is_out_of_descriptors() const {
+  return sessions_.size() + lobby_.count() >= limits_.descriptor_count_max;
+}
+
+bool Listener::may_accept() const { return !is_out_of_descriptors() || lobby_.has_lesser(); }
+
+// For kAcceptRetry: a guest that says nothing has had time to speak then, and makes room for another one.
+void Listener::pause_accept() {
+  is_paused_ = true;
+  accept_retry_.expires_after(kAcceptRetry);
+  accept_retry_.async_wait([this](const ErrorCode& cancelled) {
+    if (cancelled || !is_paused_) {
+      return;
+    }
+    if (may_accept()) {
+      is_paused_ = false;
+      accept();
+    } else {
+      pause_accept();
+    }
+  });
+}
+
 void Listener::accept() {
   acceptor_.async_accept(accepted_peer_,
                          [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
@@ -217,23 +247,25 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
                     .add("connections", uint64_t{sessions_.size()})
                     .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
     }
-    accept_retry_.expires_after(kAcceptRetry);
-    accept_retry_.async_wait([this](const ErrorCode& cancelled) {
-      if (!cancelled) {
-        accept();
-      }
-    });
+    pause_accept();
     return;
   }
   ++counters_.connections_accepted;
-  if (!lobby_.enter(next_id_++, std::move(socket), accepted_peer_, kLobbyCountMax)) {
+  const size_t used = std::min<size_t>(sessions_.size(), limits_.descriptor_count_max - 1);
+  const size_t lobby_count_max = std::min(kLobbyCountMax, limits_.descriptor_count_max - used);
+  if (!lobby_.enter(next_id_++, std::move(socket), accepted_peer_, lobby_count_max)) {
     note_connection_over_cap();
   }
   flush();
-  accept();
+  if (is_out_of_descriptors()) {
+    pause_accept();
+  } else {
+    accept();
+  }
 }
 
 void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
+  tend_soon();
   if (why == Lobby::Turned::kWaited) {
     note_connection_over_cap();
   } else if (why == Lobby::Turned::kFull) {
@@ -293,6 +325,11 @@ void Listener::tend_soon() {
 void Listener::tend_now() {
   tend();
   flush();
+  if (is_paused_ && acceptor_.is_open() && !is_out_of_descriptors()) {
+    is_paused_ = false;
+    accept_retry_.cancel();
+    accept();
+  }
 }
 
 // Begins the sessions that there are places for: devices first, and of one standing who came first.
@@ -329,7 +366,7 @@ void Listener::begin_session(Guest guest) {
 // A place is free once its session's end has been reported. Whoever was ordered out frees one soon: no more are sent
 // away than guests wait.
 bool Listener::make_room_for_connection(const Guest& guest) {
-  while (sessions_.size() >= limits_.connection_count_max && leaving_count_ < lobby_.waiting_count()) {
+  while (sessions_.size() >= session_count_max(limits_) && leaving_count_ < lobby_.waiting_count()) {
     if (!closing_.empty()) {
       evict(*closing_.begin());
     } else if (const SessionId victim = find_half_open(guest.standing, true); victim != 0) {
@@ -340,7 +377,7 @@ bool Listener::make_room_for_connection(const Guest& guest) {
       break;
     }
   }
-  return sessions_.size() < limits_.connection_count_max;
+  return sessions_.size() < session_count_max(limits_);
 }
 
 // The oldest handshake of the address that has most, among those of the least standing. It has no better standing than

@@ -17,8 +17,8 @@
 // Over handshake_count_max a half-open session makes room for a guest of its own standing or a better one. It is the
 // oldest of the address that has most: a device finishes its handshake in milliseconds to seconds, so the oldest is the
 // one that stalls. Thus peers that name nobody keep no device out. Who is closed for want of a place is counted and
-// logged, at most one line a second each. When the process has no file descriptor left, accepting pauses and resumes by
-// itself.
+// logged, at most one line a second each. At descriptor_count_max accepting pauses, and who comes waits in the system's
+// own queue. When the process has no file descriptor left, accepting pauses too and resumes by itself.
 //
 // Failed handshakes have no limit, because they cost little (identity and key are judged before any curve arithmetic)
 // and a whole fleet may stand behind one address. Lines of the log about them are limited (kFaultLines).
@@ -46,9 +46,14 @@ struct ListenerLimits {
   SessionLimits session;
   uint32_t connection_count_max = 1024;
   uint32_t handshake_count_max = 64;
+  // Of sessions and connections that wait for one, at least 2. Set by the program and not by the configuration.
+  uint32_t descriptor_count_max = UINT32_MAX;
   // Kernel memory of one connection's outgoing bytes. Reason: a peer that does not read is noticed, and costs little.
   uint32_t send_buffer_size = 65536;
 };
+
+// Sessions at once under both limits: some descriptors are left to connections that wait, or nobody could take turns.
+size_t session_count_max(const ListenerLimits& limits);
 
 class Listener : public SessionOwner {
  public:
@@ -123,6 +128,9 @@ class Listener : public SessionOwner {
   void on_session_ended(SessionId session) override;
   void on_reports(std::vector<SessionReport>& reports);
   void accept();
+  void pause_accept();
+  bool is_out_of_descriptors() const;
+  bool may_accept() const;
   void on_accepted(const ErrorCode& error, Tcp::socket socket);
   void on_turned_away(const Guest& guest, Lobby::Turned why);
   void note_connection_over_cap();
@@ -155,6 +163,7 @@ class Listener : public SessionOwner {
   std::vector<Thread> threads_;
   Tcp::acceptor acceptor_;
   SteadyTimer accept_retry_;
+  bool is_paused_ = false;       // accepting, until a connection ends or kAcceptRetry is over
   Tcp::endpoint accepted_peer_;  // of the connection accepted last
   Lobby lobby_;
   bool is_tending_ = false;  // soon

@@ -77,6 +77,8 @@ class Lobby {
   Guest take(SessionId id);
   // Turns away who has shown least. False: all guests wait and have named a device.
   bool turn_away_least();
+  // Whether there is one that may be turned away.
+  bool has_lesser() const { return waiting_[static_cast<size_t>(Standing::kDevice)].size() < guests_.size(); }
   // Closes all.
   void clear();
 

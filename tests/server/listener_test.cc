@@ -16,6 +16,9 @@ namespace {
 
 using testing::HasSubstr;
 
+// For thousands of peers, each of which takes a descriptor at both ends.
+constexpr uint64_t kDescriptorsOfThousands = 8192;
+
 // How many threads of their own the sessions have.
 class ListenerThreads : public testing::TestWithParam<size_t> {};
 INSTANTIATE_TEST_SUITE_P(, ListenerThreads, testing::Values(0, 2),
@@ -109,6 +112,47 @@ TEST_P(ListenerThreads, ADeviceThatWaitsMakesRoomAndOneAtWorkDoesNot) {
   EXPECT_FALSE(four.gone()) << "it has not said Hello yet, which takes it a moment";
 }
 
+// Where descriptors are short, who finds none waits in the system's own queue, before the accept.
+TEST_P(ListenerThreads, DevicesBeyondTheDescriptorsGetTheirTurn) {
+  ListenerLimits limits;
+  limits.descriptor_count_max = 3;
+  ListenerHarness server(limits, false, GetParam());
+  server.answer = [&](SessionId session) {
+    server.listener.send(session, wait_message(100, 900));
+    server.listener.flush();
+  };
+  std::vector<std::unique_ptr<TlsPeer>> peers;
+  for (int device = 1; device <= 8; ++device) {
+    peers.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(device)));
+  }
+  std::vector<bool> has_greeted(peers.size());
+  const auto turn = [&] {
+    for (size_t i = 0; i < peers.size(); ++i) {
+      has_greeted[i] = has_greeted[i] || (peers[i]->established() && peers[i]->send(hello_message()));
+      if (has_greeted[i] && peers[i]->gone()) {
+        peers[i]->raw().close();
+      }
+    }
+    EXPECT_LE(server.listener.connection_count() + server.listener.lobby_count(), 3U);
+    return server.messages.size() == peers.size();
+  };
+  EXPECT_TRUE(server.until(turn)) << server.messages.size();
+  EXPECT_EQ(server.counted().connections_over_cap, 0U);
+  EXPECT_EQ(server.counted().accept_failures, 0U);
+}
+
+TEST_P(ListenerThreads, SilentPeersDoNotStopTheAcceptWhereDescriptorsAreShort) {
+  ListenerLimits limits;
+  limits.descriptor_count_max = 4;
+  ListenerHarness server(limits, false, GetParam());
+  std::vector<std::unique_ptr<RawPeer>> silent;
+  for (int i = 0; i < 10; ++i) {
+    silent.push_back(std::make_unique<RawPeer>(server.listener.port()));
+  }
+  TlsPeer device(server.listener.port(), ListenerHarness::device(1));
+  EXPECT_TRUE(server.until([&] { return device.established(); }));
+}
+
 TEST_P(ListenerThreads, WhoGetsNoPlaceWithinTheDeadlineIsClosedAndCounted) {
   ListenerLimits limits;
   limits.connection_count_max = 1;
@@ -163,7 +207,7 @@ TEST_P(ListenerThreads, PeersThatSayNothingTakeNoHandshake) {
 
 // The handshake of a small board, which takes seconds before its ClientHello and before its Finished.
 TEST_P(ListenerThreads, ASlowHandshakeOutlivesThousandsOfSilentPeers) {
-  raise_descriptor_limit();
+  raise_descriptor_limit(kDescriptorsOfThousands);
   for (const bool is_one_address : {true, false}) {
     ListenerLimits limits;
     limits.handshake_count_max = 4;
@@ -264,7 +308,7 @@ TEST_P(ListenerThreads, ADeviceHasOneSessionWithoutAHello) {
 
 // A batch's key lies in many devices. Whoever reads it out of one keeps none of the others out.
 TEST_P(ListenerThreads, ClaimsThatSayNothingKeepNoDeviceOut) {
-  raise_descriptor_limit();
+  raise_descriptor_limit(kDescriptorsOfThousands);
   const ListenerLimits limits;
   ListenerHarness server(limits, false, GetParam());
   std::vector<std::unique_ptr<TlsPeer>> silent;

@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +26,7 @@
 #include "runtime/wire/codec.h"
 #include "runtime/wire/frame.h"
 #include "runtime/wire/identity.h"
+#include "server/base/descriptors.h"
 #include "server/base/log.h"
 #include "server/program/server.h"
 
@@ -80,14 +80,6 @@ inline bool run_until(asio::io_context& io, const std::function<bool()>& conditi
     }
   }
   return true;
-}
-
-// For a test with a thousand peers, each of which takes a descriptor at both ends.
-inline void raise_descriptor_limit() {
-  rlimit files = {};
-  (void)getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
 inline Identity identity_of(const std::string& name, uint8_t key_byte) {
