@@ -11,9 +11,8 @@
 
 namespace gradstream {
 
-IoThread::NewSession::NewSession(Tcp::socket socket, const Tcp::endpoint& its_peer,
-                                 std::shared_ptr<QueueGauge> its_gauge)
-    : peer(its_peer), gauge(std::move(its_gauge)) {
+IoThread::NewSession::NewSession(Tcp::socket socket, Arrival its_arrival, std::shared_ptr<QueueGauge> its_gauge)
+    : arrival(std::move(its_arrival)), gauge(std::move(its_gauge)) {
   ErrorCode error;
   const int released = socket.release(error);
   descriptor = error ? -1 : released;
@@ -74,10 +73,10 @@ void IoThread::stop() {
 
 // ---- Orders: home's side -------------------------------------------------------------------------------------------
 
-void IoThread::begin(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge) {
+void IoThread::begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge) {
   Item item;
   item.order.session = id;
-  item.begin = std::make_unique<NewSession>(std::move(socket), peer, std::move(gauge));
+  item.begin = std::make_unique<NewSession>(std::move(socket), std::move(arrival), std::move(gauge));
   pending_.push_back(std::move(item));
 }
 
@@ -146,13 +145,13 @@ void IoThread::take(Item& item) {
   } else if (item.begin) {
     Tcp::socket socket(io_);
     ErrorCode error;
-    socket.assign(item.begin->peer.protocol(), item.begin->descriptor, error);
+    socket.assign(item.begin->arrival.peer.protocol(), item.begin->descriptor, error);
     if (error) {  // no memory for it: as if the peer had left
       on_session_ended(item.order.session);
       return;
     }
     item.begin->descriptor = -1;
-    pool_.begin(item.order.session, std::move(socket), item.begin->peer, item.begin->gauge);
+    pool_.begin(item.order.session, std::move(socket), std::move(item.begin->arrival), item.begin->gauge);
   } else {
     pool_.follow(std::move(item.order));
   }
@@ -192,6 +191,13 @@ void IoThread::on_session_claim(SessionId session, uint32_t claim, const Identit
   report.session = session;
   report.claim = claim;
   report.identity = std::make_unique<SecretValue<Identity>>(identity);
+  send(std::move(report));
+}
+
+void IoThread::on_session_closing(SessionId session) {
+  SessionReport report;
+  report.kind = SessionReport::Kind::kClosing;
+  report.session = session;
   send(std::move(report));
 }
 

@@ -29,7 +29,7 @@ inline constexpr size_t kReportCountMax = 1024;
 
 // One call of SessionOwner.
 struct SessionReport {
-  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kEnded };
+  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kClosing, kEnded };
   Kind kind = Kind::kEnded;
   SessionId session = 0;
   uint32_t device = 0;
@@ -53,7 +53,7 @@ class IoThread final : public SessionOwner {
   // Codes of TlsContext::start(). From home, once, before any other call.
   Status start();
   // All from home. What is begun or ordered is kept until deliver().
-  void begin(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge);
+  void begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge);
   void order(SessionOrder order);
   void drain(const gs_RetryWindow& retry);
   void deliver();
@@ -68,12 +68,12 @@ class IoThread final : public SessionOwner {
  private:
   // A socket that belongs to no io_context.
   struct NewSession {
-    NewSession(Tcp::socket socket, const Tcp::endpoint& its_peer, std::shared_ptr<QueueGauge> its_gauge);
+    NewSession(Tcp::socket socket, Arrival its_arrival, std::shared_ptr<QueueGauge> its_gauge);
     ~NewSession();
     NewSession(const NewSession&) = delete;
     NewSession& operator=(const NewSession&) = delete;
     int descriptor = -1;
-    const Tcp::endpoint peer;
+    Arrival arrival;
     const std::shared_ptr<QueueGauge> gauge;
   };
   // In order: an order, a beginning or a drain.
@@ -87,6 +87,7 @@ class IoThread final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;
   void send(SessionReport report);
   void loop();

@@ -10,14 +10,19 @@
 namespace gradstream {
 
 Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
-                   SessionOwner& owner)
+                   SessionOwner& owner, PskLookup lookup)
     : io_(io),
       limits_(limits),
       counters_(counters),
       owner_(owner),
+      lookup_(std::move(lookup)),
       pool_(io, context, limits_.session, counters, fault_lines_, *this),
       acceptor_(io),
-      accept_retry_(io) {}
+      accept_retry_(io),
+      lobby_(io, limits.session.handshake_deadline_ms,
+             {[this](std::string_view identity) { return standing_of(identity); }, [this] { tend_now(); },
+              [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
+      silent_claims_(limits.connection_count_max) {}
 
 Listener::~Listener() {
   close_accepting();
@@ -82,8 +87,35 @@ void Listener::send(SessionId session, const ServerMessage& message, bool has_mo
     return;
   }
   what.frame.has_more = has_more;
+  const bool is_sent = what.kind == SessionOrder::Kind::kSend;
   order(found->second, std::move(what));
+  if (const auto sent = sessions_.find(session); is_sent && sent != sessions_.end()) {
+    note_rest(session, sent->second, message);
+  }
 }
+
+// Whoever was late with its update had a place and nothing of it. It keeps that once, so that it is among the first in
+// the next round. The session notes the same, by what it has sent and received: it is the one that decides.
+void Listener::note_rest(SessionId session, Entry& entry, const ServerMessage& message) {
+  end_rest(entry);
+  if (!is_rest(message) || entry.is_leaving) {
+    return;
+  }
+  const bool is_late =
+      message.which_body == gs_ServerMessage_ack_tag && message.body.ack.reason == gs_Reason_REASON_TOO_STALE;
+  entry.was_late = is_late && !entry.was_late;
+  if (entry.was_late) {
+    return;
+  }
+  entry.rest = next_rest_++;
+  entry.retry = message.which_body == gs_ServerMessage_ack_tag ? message.body.ack.retry : message.body.wait.retry;
+  resting_[entry.rest] = session;
+  if (lobby_.waiting_count() > 0) {
+    tend_soon();
+  }
+}
+
+void Listener::end_rest(Entry& entry) { resting_.erase(std::exchange(entry.rest, 0)); }
 
 void Listener::close(SessionId session, gs_Reason reason) {
   if (const auto found = sessions_.find(session); found != sessions_.end()) {
@@ -128,6 +160,7 @@ void Listener::close_accepting() {
   ErrorCode ignored;
   acceptor_.close(ignored);
   accept_retry_.cancel();
+  lobby_.clear();
 }
 
 void Listener::drain(const gs_RetryWindow& retry) {
@@ -165,6 +198,36 @@ uint64_t Listener::beaten_ms(uint64_t now_ms) {
 
 // ---- Accepting -----------------------------------------------------------------------------------------------------
 
+size_t session_count_max(const ListenerLimits& limits) {
+  constexpr size_t kLobbyLeastMax = 256;  // as many devices come within a second, at a handshake's price on one core
+  const size_t descriptors = limits.descriptor_count_max;
+  const size_t lobby = std::clamp<size_t>(descriptors / 4, 1, kLobbyLeastMax);
+  return std::min<size_t>(limits.connection_count_max, std::max(descriptors, lobby + 1) - lobby);
+}
+
+bool Listener::is_out_of_descriptors() const {
+  return sessions_.size() + lobby_.count() >= limits_.descriptor_count_max;
+}
+
+bool Listener::may_accept() const { return !is_out_of_descriptors() || lobby_.has_lesser(); }
+
+// For kAcceptRetry: a guest that says nothing has had time to speak then, and makes room for another one.
+void Listener::pause_accept() {
+  is_paused_ = true;
+  accept_retry_.expires_after(kAcceptRetry);
+  accept_retry_.async_wait([this](const ErrorCode& cancelled) {
+    if (cancelled || !is_paused_) {
+      return;
+    }
+    if (may_accept()) {
+      is_paused_ = false;
+      accept();
+    } else {
+      pause_accept();
+    }
+  });
+}
+
 void Listener::accept() {
   acceptor_.async_accept(accepted_peer_,
                          [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
@@ -184,37 +247,112 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
                     .add("connections", uint64_t{sessions_.size()})
                     .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
     }
-    accept_retry_.expires_after(kAcceptRetry);
-    accept_retry_.async_wait([this](const ErrorCode& cancelled) {
-      if (!cancelled) {
-        accept();
-      }
-    });
+    pause_accept();
     return;
   }
   ++counters_.connections_accepted;
-  if (sessions_.size() >= limits_.connection_count_max) {
-    ++counters_.connections_over_cap;
-    log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
-            "raise server.limits.connection_count_max");
-    ErrorCode ignored;
-    socket.close(ignored);
-    accept();
-    return;
+  const size_t used = std::min<size_t>(sessions_.size(), limits_.descriptor_count_max - 1);
+  const size_t lobby_count_max = std::min(kLobbyCountMax, limits_.descriptor_count_max - used);
+  if (!lobby_.enter(next_id_++, std::move(socket), accepted_peer_, lobby_count_max)) {
+    note_connection_over_cap();
   }
-  make_room_for_handshake();
-  begin_session(std::move(socket));
   flush();
-  accept();
+  if (is_out_of_descriptors()) {
+    pause_accept();
+  } else {
+    accept();
+  }
 }
 
-void Listener::begin_session(Tcp::socket socket) {
-  const SessionId id = next_id_++;
-  Entry& entry = sessions_[id];
+void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
+  tend_soon();
+  if (why == Lobby::Turned::kWaited) {
+    note_connection_over_cap();
+  } else if (why == Lobby::Turned::kFull) {
+    note_handshake_over_cap();
+  } else {
+    ++counters_.deadline_handshake;
+    if (fault_lines_.admit(steady_ms())) {
+      log_event(LogLevel::kWarn, "deadline",
+                Fields()
+                    .add("limit", "handshake_deadline_ms")
+                    .add("state", "tls")
+                    .add("session", guest.id)
+                    .add("peer", text_of(guest.arrival.peer))
+                    .add("remedy", "check the link: no ClientHello came, or a part of one"));
+    } else {
+      ++counters_.fault_lines_dropped;
+    }
+  }
+}
+
+void Listener::note_connection_over_cap() {
+  ++counters_.connections_over_cap;
+  log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
+          "raise server.limits.connection_count_max");
+}
+
+void Listener::note_handshake_over_cap() {
+  ++counters_.handshakes_over_cap;
+  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
+          "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
+}
+
+// ---- From the lobby ------------------------------------------------------------------------------------------------
+
+Standing Listener::standing_of(std::string_view identity) const {
+  PskEntry entry;
+  if (!lookup_ || !lookup_(identity, &entry)) {
+    return Standing::kNobody;
+  }
+  entry.key.wipe();
+  return entry.refusal != PskRefusal::kNone ? Standing::kNobody
+         : entry.claim != 0                 ? Standing::kClaim
+                                            : Standing::kDevice;
+}
+
+void Listener::tend_soon() {
+  if (is_tending_ || !acceptor_.is_open()) {
+    return;
+  }
+  is_tending_ = true;
+  asio::post(io_, [this] {
+    is_tending_ = false;
+    tend_now();
+  });
+}
+
+void Listener::tend_now() {
+  tend();
+  flush();
+  if (is_paused_ && acceptor_.is_open() && !is_out_of_descriptors()) {
+    is_paused_ = false;
+    accept_retry_.cancel();
+    accept();
+  }
+}
+
+// Begins the sessions that there are places for: devices first, and of one standing who came first.
+void Listener::tend() {
+  for (const Standing standing : {Standing::kDevice, Standing::kClaim, Standing::kNobody}) {
+    while (const Guest* const guest = lobby_.first(standing)) {
+      if (!make_room_for_connection(*guest)) {
+        return;
+      }
+      if (!make_room_for_handshake(*guest)) {
+        break;
+      }
+      begin_session(lobby_.take(guest->id));
+    }
+  }
+}
+
+void Listener::begin_session(Guest guest) {
+  Entry& entry = sessions_[guest.id];
   entry.gauge = std::make_shared<QueueGauge>(0);
-  half_open_[id] = address_of(accepted_peer_.address());
+  half_open_[guest.id] = {address_key(guest.arrival.peer.address()), guest.standing};
   if (threads_.empty()) {
-    pool_.begin(id, std::move(socket), accepted_peer_, entry.gauge);
+    pool_.begin(guest.id, std::move(guest.socket), std::move(guest.arrival), entry.gauge);
     return;
   }
   const auto least = std::min_element(threads_.begin(), threads_.end(), [](const Thread& a, const Thread& b) {
@@ -222,46 +360,93 @@ void Listener::begin_session(Tcp::socket socket) {
   });
   entry.thread = static_cast<uint16_t>(least - threads_.begin());
   ++least->session_count;
-  least->io->begin(id, std::move(socket), accepted_peer_, entry.gauge);
+  least->io->begin(guest.id, std::move(guest.socket), std::move(guest.arrival), entry.gauge);
 }
 
-Listener::AddressKey Listener::address_of(const asio::ip::address& address) {
-  if (address.is_v4()) {
-    return address.to_v4().to_uint();
-  }
-  const asio::ip::address_v6 v6 = address.to_v6();
-  if (v6.is_v4_mapped()) {
-    return asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_uint();
-  }
-  AddressKey key = 0;
-  const auto bytes = v6.to_bytes();
-  for (size_t i = 0; i < sizeof key; ++i) {
-    key = key << 8 | bytes[i];
-  }
-  return key;
-}
-
-void Listener::make_room_for_handshake() {
-  if (half_open_.size() < limits_.handshake_count_max) {
-    return;
-  }
-  std::map<AddressKey, size_t> counts;
-  for (const auto& [id, address] : half_open_) {
-    ++counts[address];
-  }
-  SessionId victim = 0;
-  size_t most = 0;
-  for (const auto& [id, address] : half_open_) {  // of addresses with as many, the one that came first
-    if (counts[address] > most) {
-      most = counts[address];
-      victim = id;
+// A place is free once its session's end has been reported. Whoever was ordered out frees one soon: no more are sent
+// away than guests wait.
+bool Listener::make_room_for_connection(const Guest& guest) {
+  while (sessions_.size() >= session_count_max(limits_) && leaving_count_ < lobby_.waiting_count()) {
+    if (!closing_.empty()) {
+      evict(*closing_.begin());
+    } else if (const SessionId victim = find_half_open(guest.standing, true); victim != 0) {
+      evict(victim);
+    } else if (!resting_.empty()) {
+      yield(resting_.begin()->second);
+    } else {
+      break;
     }
   }
-  ++counters_.handshakes_over_cap;
-  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
-          "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
-  order(sessions_.at(victim), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, victim});
-  half_open_.erase(victim);  // now; of a thread's session the report of its end is still to come
+  return sessions_.size() < session_count_max(limits_);
+}
+
+// The oldest handshake of the address that has most, among those of the least standing. It has no better standing than
+// the guest or, if is_less, a lesser one. 0: there is none.
+SessionId Listener::find_half_open(Standing standing, bool is_less) const {
+  for (const Standing least : {Standing::kNobody, Standing::kClaim, Standing::kDevice}) {
+    if (least > standing || (is_less && least == standing)) {
+      return 0;
+    }
+    std::map<AddressKey, size_t> counts;
+    for (const auto& [id, half_open] : half_open_) {
+      counts[half_open.address] += half_open.standing == least ? 1 : 0;
+    }
+    SessionId victim = 0;
+    size_t most = 0;
+    for (const auto& [id, half_open] : half_open_) {  // of addresses with as many, the one that came first
+      if (half_open.standing == least && counts[half_open.address] > most) {
+        most = counts[half_open.address];
+        victim = id;
+      }
+    }
+    if (victim != 0) {
+      return victim;
+    }
+  }
+  return 0;
+}
+
+void Listener::evict(SessionId session) {
+  half_open_.erase(session);
+  closing_.erase(session);
+  sessions_.at(session).is_leaving = true;
+  ++leaving_count_;
+  order(sessions_.at(session), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, session});
+}
+
+void Listener::yield(SessionId session) {
+  Entry& entry = sessions_.at(session);
+  end_rest(entry);
+  entry.is_leaving = true;
+  ++leaving_count_;
+  ++counters_.places_yielded;
+  SessionOrder what;
+  what.kind = SessionOrder::Kind::kYield;
+  what.session = session;
+  what.retry = entry.retry;
+  order(entry, std::move(what));
+}
+
+// What its thread had of it when the order came was not what this thread knew.
+void Listener::stay(Entry& entry) {
+  if (entry.is_leaving) {
+    entry.is_leaving = false;
+    --leaving_count_;
+    tend_soon();
+  }
+}
+
+bool Listener::make_room_for_handshake(const Guest& guest) {
+  if (half_open_.size() < limits_.handshake_count_max) {
+    return true;
+  }
+  const SessionId victim = find_half_open(guest.standing, false);
+  if (victim == 0) {
+    return false;
+  }
+  note_handshake_over_cap();
+  evict(victim);
+  return true;
 }
 
 void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
@@ -294,6 +479,9 @@ void Listener::on_reports(std::vector<SessionReport>& reports) {
       case SessionReport::Kind::kClaim:
         on_session_claim(report.session, report.claim, **report.identity);
         break;
+      case SessionReport::Kind::kClosing:
+        on_session_closing(report.session);
+        break;
       case SessionReport::Kind::kEnded:
         on_session_ended(report.session);
         break;
@@ -307,9 +495,16 @@ void Listener::on_session_established(SessionId session, uint32_t device, uint32
   Entry& entry = sessions_.at(session);
   entry.half_open = false;
   half_open_.erase(session);
-  if (claim == 0) {  // any number of devices have the same claim
+  tend_soon();
+  stay(entry);
+  if (claim == 0) {
     entry.device = device;
     replace_silent(session, device);
+  } else {
+    entry.claim = claim;
+    if (const SessionId oldest = silent_claims_.add(claim, session); oldest != 0) {
+      replace(oldest);
+    }
   }
   owner_.on_session_established(session, device, claim);
 }
@@ -320,8 +515,11 @@ void Listener::replace_silent(SessionId session, uint32_t device) {
   if (is_only) {
     return;
   }
-  const SessionId before = std::exchange(known->second, session);
-  order(sessions_.at(before), {SessionOrder::Kind::kReplace, gs_Reason_REASON_NONE, before});
+  replace(std::exchange(known->second, session));
+}
+
+void Listener::replace(SessionId session) {
+  order(sessions_.at(session), {SessionOrder::Kind::kReplace, gs_Reason_REASON_NONE, session});
 }
 
 void Listener::on_session_unregistered(SessionId session, const std::string& name) {
@@ -329,8 +527,13 @@ void Listener::on_session_unregistered(SessionId session, const std::string& nam
 }
 
 void Listener::on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) {
-  if (sessions_.at(session).is_closing) {
+  Entry& entry = sessions_.at(session);
+  if (entry.is_closing) {
     return;
+  }
+  if (ends_rest(message)) {
+    end_rest(entry);
+    stay(entry);
   }
   if (const auto silent = silent_.find(device); silent != silent_.end() && silent->second == session) {
     silent_.erase(silent);
@@ -339,15 +542,31 @@ void Listener::on_session_message(SessionId session, uint32_t device, const Devi
 }
 
 void Listener::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
+  silent_claims_.remove(claim, session);
   if (!sessions_.at(session).is_closing) {
     owner_.on_session_claim(session, claim, identity);
   }
 }
 
+void Listener::on_session_closing(SessionId session) {
+  Entry& entry = sessions_.at(session);
+  end_rest(entry);
+  half_open_.erase(session);
+  silent_claims_.remove(entry.claim, session);
+  if (!entry.is_leaving) {
+    closing_.insert(session);
+  }
+  tend_soon();
+}
+
 void Listener::on_session_ended(SessionId session) {
   const auto found = sessions_.find(session);
-  const Entry entry = std::move(found->second);
+  Entry entry = std::move(found->second);
+  end_rest(entry);
   sessions_.erase(found);
+  closing_.erase(session);
+  silent_claims_.remove(entry.claim, session);
+  leaving_count_ -= entry.is_leaving ? 1 : 0;
   if (!threads_.empty()) {
     --threads_[entry.thread].session_count;
   }
@@ -355,6 +574,7 @@ void Listener::on_session_ended(SessionId session) {
   if (silent != silent_.end() && silent->second == session) {
     silent_.erase(silent);
   }
+  tend_soon();
   if (entry.half_open) {
     half_open_.erase(session);
   } else {

@@ -6,28 +6,39 @@
 // fiftieth of a handshake. The kernel would share out connections by their addresses and not by load. And so the caps
 // and the end of a drain stay numbers of one thread. Threads or not, home calls all functions, and calls the owner.
 //
-// Over connection_count_max a new connection is closed at once. Over handshake_count_max half-open connections one of
-// them is closed for the new one: the oldest of the address that has most of them. A device finishes its handshake in
-// milliseconds to seconds, so the oldest is the one that stalls. Thus neither 50 silent peers nor a flood from one
-// address keeps a device out. Both are counted and logged, at most one line a second each. When the process has no
-// file descriptor left, accepting pauses and resumes by itself.
+// A connection begins in the lobby (server/link/lobby.h). It gets a session when its ClientHello is there and two
+// places are free: one of connection_count_max, one of handshake_count_max. Devices come before claims, and these
+// before who named nobody; of one kind the first that came is the first that gets in.
+//
+// Over connection_count_max a session that is closing makes room: nobody holds a place by not reading its last words.
+// Then a handshake of lesser standing does, and then the device that has waited the longest, after an Ack or a Wait. It
+// gets a Drain with the window of that. So a fleet of more devices than places shares them, and a device that trains or
+// uploads keeps its own.
+// Over handshake_count_max a half-open session makes room for a guest of its own standing or a better one. It is the
+// oldest of the address that has most: a device finishes its handshake in milliseconds to seconds, so the oldest is the
+// one that stalls. Thus peers that name nobody keep no device out. Who is closed for want of a place is counted and
+// logged, at most one line a second each. At descriptor_count_max accepting pauses, and who comes waits in the system's
+// own queue. When the process has no file descriptor left, accepting pauses too and resumes by itself.
 //
 // Failed handshakes have no limit, because they cost little (identity and key are judged before any curve arithmetic)
 // and a whole fleet may stand behind one address. Lines of the log about them are limited (kFaultLines).
 //
 // A device has at most one established session that has not said Hello: its newest. The coordinator replaces those that
-// have said it.
+// have said it. Sessions of claims that say nothing have a limit too (silent_claims.h).
 #ifndef GRADSTREAM_SERVER_LINK_LISTENER_H_
 #define GRADSTREAM_SERVER_LINK_LISTENER_H_
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "server/link/io_thread.h"
+#include "server/link/lobby.h"
 #include "server/link/session_pool.h"
+#include "server/link/silent_claims.h"
 
 namespace gradstream {
 
@@ -35,15 +46,21 @@ struct ListenerLimits {
   SessionLimits session;
   uint32_t connection_count_max = 1024;
   uint32_t handshake_count_max = 64;
+  // Of sessions and connections that wait for one, at least 2. Set by the program and not by the configuration.
+  uint32_t descriptor_count_max = UINT32_MAX;
   // Kernel memory of one connection's outgoing bytes. Reason: a peer that does not read is noticed, and costs little.
   uint32_t send_buffer_size = 65536;
 };
 
+// Sessions at once under both limits: some descriptors are left to connections that wait, or nobody could take turns.
+size_t session_count_max(const ListenerLimits& limits);
+
 class Listener : public SessionOwner {
  public:
-  // Reports go to `owner`, for established sessions only. Everything must outlive the listener.
+  // Reports go to `owner`, for established sessions only. lookup: tells who is enrolled, on home's thread, once for
+  // each connection that names somebody; null: nobody is preferred. Everything must outlive the listener.
   Listener(asio::io_context& io, TlsContext& context, const ListenerLimits& limits, ShellCounters& counters,
-           SessionOwner& owner);
+           SessionOwner& owner, PskLookup lookup = nullptr);
   ~Listener() override;
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -69,6 +86,10 @@ class Listener : public SessionOwner {
   // Sessions whose end has not been reported; of these, those that have not been reported as established.
   size_t connection_count() const { return sessions_.size(); }
   size_t handshake_count() const { return half_open_.size(); }
+  // Connections that have no session yet.
+  size_t lobby_count() const { return lobby_.count(); }
+  // Of these, the ones whose ClientHello is there.
+  size_t waiting_count() const { return lobby_.waiting_count(); }
   // Added to *total: what the threads have counted.
   void add_thread_counters(ShellCounters* total) const;
   // Each thread shows from time to time that it runs. Returns the time of the thread that showed it the longest ago, by
@@ -78,14 +99,21 @@ class Listener : public SessionOwner {
   Session* find(SessionId session) const { return pool_.find(session); }
 
  private:
-  // An IPv4 address, or the first 64 bits of an IPv6 one, which one machine may have all of.
-  using AddressKey = uint64_t;
+  struct HalfOpen {
+    AddressKey address = 0;
+    Standing standing = Standing::kNobody;
+  };
   struct Entry {
     std::shared_ptr<QueueGauge> gauge;
     uint32_t device = kNoDevice;  // once established, and no claim
+    uint32_t claim = 0;           // once established, and no device
     uint16_t thread = 0;          // index
     bool half_open = true;
-    bool is_closing = false;  // by this end: what its thread has read meanwhile counts no more
+    bool is_closing = false;    // by this end: what its thread has read meanwhile counts no more
+    bool is_leaving = false;    // ordered out at a cap; the report of its end is still to come
+    bool was_late = false;      // and keeps its place for that
+    uint64_t rest = 0;          // its key in resting_; 0: it does not wait
+    gs_RetryWindow retry = {};  // of its wait
   };
   struct Thread {
     std::unique_ptr<IoThread> io;
@@ -96,30 +124,57 @@ class Listener : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;
   void on_reports(std::vector<SessionReport>& reports);
   void accept();
+  void pause_accept();
+  bool is_out_of_descriptors() const;
+  bool may_accept() const;
   void on_accepted(const ErrorCode& error, Tcp::socket socket);
-  void begin_session(Tcp::socket socket);
+  void on_turned_away(const Guest& guest, Lobby::Turned why);
+  void note_connection_over_cap();
+  void note_handshake_over_cap();
+  Standing standing_of(std::string_view identity) const;
+  void tend_soon();
+  void tend_now();
+  void tend();
+  void begin_session(Guest guest);
   void order(const Entry& entry, SessionOrder order);
-  void make_room_for_handshake();
+  bool make_room_for_connection(const Guest& guest);
+  bool make_room_for_handshake(const Guest& guest);
+  SessionId find_half_open(Standing standing, bool is_less) const;
+  void evict(SessionId session);
+  void yield(SessionId session);
+  void stay(Entry& entry);
+  void note_rest(SessionId session, Entry& entry, const ServerMessage& message);
+  void end_rest(Entry& entry);
   void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy);
-  static AddressKey address_of(const asio::ip::address& address);
   void replace_silent(SessionId session, uint32_t device);
+  void replace(SessionId session);
 
   asio::io_context& io_;
   const ListenerLimits limits_;
   ShellCounters& counters_;
   SessionOwner& owner_;
+  const PskLookup lookup_;
   FaultLines fault_lines_;
   SessionPool pool_;  // without threads
   std::vector<Thread> threads_;
   Tcp::acceptor acceptor_;
   SteadyTimer accept_retry_;
+  bool is_paused_ = false;       // accepting, until a connection ends or kAcceptRetry is over
   Tcp::endpoint accepted_peer_;  // of the connection accepted last
+  Lobby lobby_;
+  bool is_tending_ = false;  // soon
   std::map<SessionId, Entry> sessions_;
-  std::map<SessionId, AddressKey> half_open_;  // of these, in order of age
-  std::map<uint32_t, SessionId> silent_;       // by device: established, no Hello yet
+  std::map<SessionId, HalfOpen> half_open_;  // of these, in order of age
+  std::set<SessionId> closing_;              // in order of age
+  size_t leaving_count_ = 0;
+  std::map<uint64_t, SessionId> resting_;  // devices that wait and owe nothing, the longest-resting one first
+  uint64_t next_rest_ = 1;
+  std::map<uint32_t, SessionId> silent_;  // by device: established, no Hello yet
+  SilentClaims silent_claims_;
   SessionId next_id_ = 1;
   bool is_in_reports_ = false;  // flush() waits for their end
   uint64_t connection_cap_logged_ms_ = 0;

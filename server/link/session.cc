@@ -101,10 +101,11 @@ Status make_frame(const ServerMessage& message, const SessionLimits& limits, Que
   out->bytes.assign(frame, frame + size.value());  // a buffer of the frame's own size, not of the largest one's
   out->patience_ms = patience_after(message, limits);
   out->is_ack = message.which_body == gs_ServerMessage_ack_tag;
+  out->is_rest = is_rest(message);
   return Status::kOk;
 }
 
-Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge,
+Session::Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge,
                  TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
                  SessionOwner& owner)
     : id_(id),
@@ -113,9 +114,11 @@ Session::Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, st
       counters_(counters),
       fault_lines_(fault_lines),
       owner_(&owner),
-      peer_(peer),
+      peer_(arrival.peer),
+      first_bytes_(std::move(arrival.bytes)),
       timer_(socket.get_executor()),
-      gauge_(std::move(gauge)) {
+      gauge_(std::move(gauge)),
+      state_begin_ms_(arrival.accepted_ms) {
   // The stream's callback holds no reference to the session: end() silences it first.
   stream_ = std::make_shared<TlsStream>(std::move(socket), context_, [this] { pump(); });
 }
@@ -126,13 +129,17 @@ uint64_t Session::now_ms() const { return steady_ms(); }
 
 void Session::start() {
   state_ = State::kTls;
-  state_begin_ms_ = now_ms();
-  if (stream_->start() != Status::kOk) {
+  state_begin_ms_ = state_begin_ms_ == 0 ? now_ms() : state_begin_ms_;
+  const bool has_bytes = !first_bytes_.empty();
+  if (stream_->start(std::move(first_bytes_)) != Status::kOk) {
     log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", text_of(peer_)));
     end();
     return;
   }
   arm_timer();
+  if (has_bytes) {
+    pump();
+  }
 }
 
 void Session::send(const ServerMessage& message) {
@@ -205,6 +212,7 @@ void Session::drop_queue() {
 
 // While this end owes an answer the peer is not late; where the peer owes the next frame it is due as after an answer.
 void Session::note_received(const DeviceMessage& message) {
+  is_resting_ = is_resting_ && !ends_rest(message);
   Piece piece;
   switch (message.which_body) {
     case gs_DeviceMessage_update_scalars_tag:
@@ -230,6 +238,7 @@ void Session::note_received(const DeviceMessage& message) {
 
 void Session::note_sent(const OutFrame& frame) {
   owes_answer_ = false;
+  is_resting_ = frame.is_rest;
   upload_begun_ = upload_begun_ && !frame.is_ack;
   peer_due_ms_ = now_ms() + frame.patience_ms;
   exchange_due_ms_ = now_ms() + std::max<uint64_t>(frame.patience_ms, limits_.session_idle_max_ms);
@@ -246,6 +255,12 @@ void Session::drain(const ServerMessage& message) {
   }
   send(message);
   close(gs_Reason_REASON_NONE);
+}
+
+void Session::yield(const gs_RetryWindow& retry) {
+  if (is_open() && is_resting_ && !upload_begun_) {
+    drain(drain_message(retry));
+  }
 }
 
 void Session::close(gs_Reason reason) {
@@ -295,6 +310,7 @@ void Session::begin_closing() {
   state_begin_ms_ = now_ms();
   frame_begin_ms_ = 0;
   tail_has_more_ = false;  // nothing follows any more
+  owner_->on_session_closing(id_);
   if (!pumping_) {
     pump();
   }

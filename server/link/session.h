@@ -84,11 +84,34 @@ struct OutFrame {
   std::vector<uint8_t> bytes;
   uint64_t patience_ms = 0;  // the peer is due so long after it
   bool is_ack = false;
+  bool is_rest = false;   // an Ack or a Wait: whoever gets it owes nothing until its window is over
   bool has_more = false;  // its session keeps it until something is queued behind it, or the session closes
 };
+// Whether the device that gets it waits then, and owes nothing; and whether this of it ends that.
+inline bool is_rest(const ServerMessage& message) {
+  return message.which_body == gs_ServerMessage_ack_tag || message.which_body == gs_ServerMessage_wait_tag;
+}
+
+inline bool ends_rest(const DeviceMessage& message) { return message.which_body != gs_DeviceMessage_status_report_tag; }
+
+inline ServerMessage drain_message(const gs_RetryWindow& retry) {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_drain_tag;
+  message.body.drain.has_retry = true;
+  message.body.drain.retry = retry;
+  return message;
+}
+
 // From any thread. kOk: *gauge counts it; kOutOfMemory: it would be more than queue_size_max; else it cannot be
 // encoded.
 Status make_frame(const ServerMessage& message, const SessionLimits& limits, QueueGauge* gauge, OutFrame* out);
+
+// A connection before its session.
+struct Arrival {
+  Tcp::endpoint peer;
+  std::vector<uint8_t> bytes;  // read of it so far
+  uint64_t accepted_ms = 0;    // by steady_ms(), where the deadline of the handshake begins; 0: with the session
+};
 
 // Who owns the sessions. All calls come from the thread of the session's io_context.
 class SessionOwner {
@@ -101,16 +124,17 @@ class SessionOwner {
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
   // A session of this claim wants to become the device `identity`; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
-  // The last call for this session, and the only one for a session that never was established.
+  // Nothing more is read of it, and what is left is its last words: handshakes that failed too.
+  virtual void on_session_closing(SessionId) {}
+  // The last call for this session. One that never was established has no other call but on_session_closing().
   virtual void on_session_ended(SessionId session) = 0;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // socket: with TCP_NODELAY; its io_context's thread makes all calls. gauge: of this session.
-  Session(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge,
-          TlsContext& context, const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines,
-          SessionOwner& owner);
+  Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge, TlsContext& context,
+          const SessionLimits& limits, ShellCounters& counters, FaultLines& fault_lines, SessionOwner& owner);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -130,6 +154,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void overload();
   // The answer to on_session_unregistered(): kNone, and the device is this one; else why it may not come in.
   void admit(TlsFault refusal, uint32_t device);
+  // Sends a Drain and ends the session where the device waits for its window to be over. Else nothing happens.
+  void yield(const gs_RetryWindow& retry);
   // The answer to a claim ends its session.
   void answer_claim(gs_Reason reason);
   // Ends it at once, without a word; on_session_ended() is still called.
@@ -141,6 +167,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint32_t claim() const { return stream_->claim(); }
   bool is_half_open() const { return state_ == State::kTls || state_ == State::kAdmit; }
   bool is_open() const { return state_ == State::kHello || state_ == State::kOpen; }
+  bool is_closing() const { return state_ == State::kClosing; }
   // Established, and nothing has been heard of it yet.
   bool is_silent() const { return state_ == State::kHello; }
   size_t queued_size() const { return *gauge_; }
@@ -181,6 +208,7 @@ class Session : public std::enable_shared_from_this<Session> {
   FaultLines& fault_lines_;
   SessionOwner* owner_;
   const Tcp::endpoint peer_;
+  std::vector<uint8_t> first_bytes_;  // until start()
   std::shared_ptr<TlsStream> stream_;
   SteadyTimer timer_;
   uint64_t timer_ms_ = 0;     // when it fires; 0: not armed
@@ -198,6 +226,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t peer_due_ms_ = 0;
   uint64_t exchange_due_ms_ = 0;  // whatever it sends meanwhile; as of the last thing that this end said
   bool owes_answer_ = false;      // this end, to the last frame of the peer
+  bool is_resting_ = false;       // the last thing said was an Ack or a Wait; see also Listener::note_rest()
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;                     // a first piece came, its Ack has not left
   bool knows_no_claims_ = false;                  // a device that was given a claim in place of an identity

@@ -10,10 +10,9 @@ SessionPool::SessionPool(asio::io_context& io, TlsContext& context, const Sessio
 
 SessionPool::~SessionPool() { abort_all(); }
 
-void SessionPool::begin(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer,
-                        std::shared_ptr<QueueGauge> gauge) {
-  auto session = std::make_shared<Session>(id, std::move(socket), peer, std::move(gauge), context_, limits_, counters_,
-                                           fault_lines_, *this);
+void SessionPool::begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge) {
+  auto session = std::make_shared<Session>(id, std::move(socket), std::move(arrival), std::move(gauge), context_,
+                                           limits_, counters_, fault_lines_, *this);
   sessions_[id] = session;
   session->start();
 }
@@ -46,11 +45,14 @@ void SessionPool::follow(SessionOrder order) {
         session->close(gs_Reason_REASON_NEWER_SESSION);
       }
       break;
+    case SessionOrder::Kind::kYield:
+      session->yield(order.retry);
+      break;
     case SessionOrder::Kind::kAdmit:
       session->admit(order.refusal, order.device);
       break;
     case SessionOrder::Kind::kEvict:
-      if (session->is_half_open()) {
+      if (session->is_half_open() || session->is_closing()) {
         session->abort();
       }
       break;
@@ -67,10 +69,7 @@ void SessionPool::flush() {
 }
 
 void SessionPool::drain(const gs_RetryWindow& retry) {
-  ServerMessage message = {};
-  message.which_body = gs_ServerMessage_drain_tag;
-  message.body.drain.has_retry = true;
-  message.body.drain.retry = retry;
+  const ServerMessage message = drain_message(retry);
   std::vector<std::shared_ptr<Session>> sessions;
   sessions.reserve(sessions_.size());
   for (const auto& [id, session] : sessions_) {

@@ -19,7 +19,8 @@ struct SessionOrder {
     kClose,        // with the reason
     kAnswerClaim,  // with the reason
     kReplace,      // by a newer session of its device, if nothing has been heard of it yet
-    kEvict,        // if it is in its handshake still
+    kEvict,        // if it is in its handshake still, or closing
+    kYield,        // with the window, if it waits
     kAdmit,        // the device, or refusal
   };
   Kind kind = Kind::kSend;
@@ -28,6 +29,7 @@ struct SessionOrder {
   OutFrame frame = {};
   uint32_t device = 0;
   TlsFault refusal = TlsFault::kNone;
+  gs_RetryWindow retry = {};
 };
 
 class SessionPool final : public SessionOwner {
@@ -39,7 +41,7 @@ class SessionPool final : public SessionOwner {
   SessionPool(const SessionPool&) = delete;
   SessionPool& operator=(const SessionPool&) = delete;
 
-  void begin(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, std::shared_ptr<QueueGauge> gauge);
+  void begin(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_ptr<QueueGauge> gauge);
   void follow(SessionOrder order);
   // Sends what the orders since the last one have queued: messages that go to one session together leave in one write.
   void flush();
@@ -54,6 +56,7 @@ class SessionPool final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_closing(SessionId session) override { owner_.on_session_closing(session); }
   void on_session_ended(SessionId session) override;
 
   asio::io_context& io_;

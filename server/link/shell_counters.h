@@ -66,6 +66,7 @@ struct ShellCounters {
   Counter store_failures;
   Counter fault_lines_dropped;  // of the log, beyond kFaultLines
   Counter greetings_replaced;
+  Counter places_yielded;
   Counter claims_granted;
   Counter claims_refused;
 };
@@ -113,6 +114,7 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
         s.fault_lines_dropped);
   visit("greetings_replaced", "Sessions without a Hello that a newer one of the same device ended.",
         s.greetings_replaced);
+  visit("places_yielded", "Waiting devices that were sent away at connection_count_max.", s.places_yielded);
   visit("claims_granted", "Claims that were granted, repetitions too.", s.claims_granted);
   visit("claims_refused", "Claims that were refused.", s.claims_refused);
 }

@@ -9,6 +9,8 @@
 #include <mbedtls/platform.h>
 #include <psa/crypto.h>
 
+#include "server/link/client_hello.h"
+
 namespace gradstream {
 
 namespace {
@@ -17,8 +19,6 @@ namespace {
 constexpr size_t kScratchSize = 4096;
 // write() takes nothing more while so much waits for the socket: bounds the stream's own memory.
 constexpr size_t kOutHighWater = 4096;
-// Identities that the log shows; longer ones cannot be enrolled.
-constexpr size_t kIdentitySizeMax = 63;
 
 // x25519 first: half the time of P-256 on a small processor. P-256 for boards whose hardware has only that.
 constexpr uint16_t kGroups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519, MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
@@ -32,9 +32,6 @@ constexpr unsigned char kAlertCertificateRequired = 116;
 // Codes of Mbed TLS's modules for X.509 and what it is made of (mbedtls/error.h).
 constexpr int kX509CodeFirst = 0x2080;
 constexpr int kX509CodeEnd = 0x4000;
-
-// The largest record that both ends may send: content, its type, tag and padding.
-constexpr size_t kRecordSizeMax = MBEDTLS_SSL_IN_CONTENT_LEN + 256;
 
 int random_bytes(void*, unsigned char* out, size_t size) {
   return psa_generate_random(out, size) == PSA_SUCCESS ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
@@ -246,8 +243,8 @@ int TlsContext::on_choose_certificate(mbedtls_ssl_context* ssl) {
 int TlsContext::on_psk(void* context, mbedtls_ssl_context* ssl, const unsigned char* identity, size_t identity_size) {
   auto* const self = static_cast<TlsContext*>(context);
   auto* const stream = static_cast<TlsStream*>(mbedtls_ssl_get_user_data_p(ssl));
-  stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kIdentitySizeMax));
-  stream->identity_known_ = identity_size <= kIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
+  stream->identity_.assign(reinterpret_cast<const char*>(identity), std::min(identity_size, kHelloIdentitySizeMax));
+  stream->identity_known_ = identity_size <= kHelloIdentitySizeMax && self->lookup_(stream->identity_, &stream->entry_);
   if (!stream->identity_known_ || stream->entry_.refusal != PskRefusal::kNone) {
     // Mbed TLS would say "missing extension", from which nobody at the device learns what to do.
     const unsigned char alert = !stream->identity_known_                         ? kAlertUnknownPskIdentity
@@ -270,7 +267,7 @@ TlsStream::TlsStream(Tcp::socket socket, TlsContext& context, std::function<void
 
 TlsStream::~TlsStream() { mbedtls_ssl_free(&ssl_); }
 
-Status TlsStream::start() {
+Status TlsStream::start(std::vector<uint8_t> first_bytes) {
   ErrorCode ignored;
   socket_.non_blocking(true, ignored);
   if (mbedtls_ssl_setup(&ssl_, &context_.config_) != 0) {
@@ -282,6 +279,9 @@ Status TlsStream::start() {
     mbedtls_ssl_set_verify(&ssl_, &TlsStream::on_verify, this);
   }
   mbedtls_ssl_set_bio(&ssl_, this, &TlsStream::bio_send, &TlsStream::bio_receive, nullptr);
+  kept_ = std::move(first_bytes);
+  input_ = kept_;
+  wire_bytes_received_ = kept_.size();
   arm_read();
   return Status::kOk;
 }
@@ -646,7 +646,7 @@ Status TlsStream::fail(int code) {
   fault_detail_ = mbedtls_text(code);
   if (const TlsFault of_certificate = find_broken_certificate(code); of_certificate != TlsFault::kNone) {
     fault_ = of_certificate;
-  } else if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_size_ > kRecordSizeMax) {
+  } else if (code != MBEDTLS_ERR_SSL_CONN_EOF && record_size_ > kTlsRecordSizeMax) {
     fault_ = TlsFault::kRecordTooLarge;
   } else if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION) {
     fault_ = TlsFault::kTlsVersion;

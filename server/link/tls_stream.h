@@ -128,8 +128,9 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   TlsStream& operator=(const TlsStream&) = delete;
 
   // Begins to read. The socket has TCP_NODELAY: a handshake is small flights, and Nagle costs 40 ms for each.
-  // kOutOfMemory.
-  Status start();
+  // first_bytes: of the connection, read by whoever had it before. The owner calls handshake() for them, as no event
+  // comes. kOutOfMemory.
+  Status start(std::vector<uint8_t> first_bytes = {});
   // kOk: established. kWouldBlock: call again on the next event. Any other: dead, see fault().
   Status handshake();
   // After handshake(): by its certificate the peer is a device that nobody has enrolled. The owner calls admit() or

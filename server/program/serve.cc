@@ -1,4 +1,5 @@
 // The verb `serve`: from a configuration to a running server, and to an orderly end.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "host/end_signals.h"
 #include "host/file_cause.h"
+#include "server/base/descriptors.h"
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/program/commands.h"
@@ -250,6 +252,21 @@ struct Shared {
   Signals& signals;
 };
 
+void warn_of_fleet_over_cap(const Config& config, const std::vector<EnrolledDevice>& devices) {
+  const auto count = static_cast<size_t>(std::count_if(
+      devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.state == DeviceState::kActive; }));
+  const size_t places = session_count_max(config.server.listener);
+  if (count > places) {
+    log_event(LogLevel::kWarn, "fleet_over_cap",
+              Fields()
+                  .add("devices", uint64_t{count})
+                  .add("places", uint64_t{places})
+                  .add("remedy",
+                       "none needed, the devices take turns; for shorter rounds raise "
+                       "server.limits.connection_count_max and the limit of open files above `devices`"));
+  }
+}
+
 // *has_next: another run is to be served now.
 int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) {
   SqliteDatabase& fleet = shared.fleet;
@@ -259,6 +276,7 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   if (fleet.devices(&devices) != StoreStatus::kOk) {
     return fail_database(fleet);
   }
+  warn_of_fleet_over_cap(config, devices);
   SqliteStore journal(journal_database, run.id);
   std::string error;
   auto coordinator = replay_journal(run, config.run, devices, journal, UINT32_MAX, &error);
@@ -316,6 +334,30 @@ int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
   *out = *current;
   const std::string error = parse_run_source(out->source, &config->run);
   return error.empty() ? int{kExitOk} : fail(kExitDatabase, error + "use the release that wrote it");
+}
+
+// Descriptors for HTTP, the database and exports are kept before devices get any.
+void share_descriptors(Config* config) {
+  const ServerConfig& server = config->server;
+  const uint32_t http = server.http_listen.empty() ? 0 : server.http.connection_count_max;
+  const DescriptorNeeds needs = {server.io_threads, http};
+  const uint64_t open = open_descriptors();
+  const uint64_t kept = open + kDescriptorReserve + uint64_t{needs.io_threads} * kThreadDescriptors + http;
+  const uint64_t wanted = kept + server.listener.connection_count_max + kLobbyCountMax;
+  const uint64_t limit = raise_descriptor_limit(wanted);
+  config->server.listener.descriptor_count_max = device_descriptors(limit, open, needs);
+  const size_t places = session_count_max(config->server.listener);
+  if (places < server.listener.connection_count_max) {
+    log_event(LogLevel::kWarn, "descriptors_short",
+              Fields()
+                  .add("limit", limit)
+                  .add("wanted", wanted)
+                  .add("places", uint64_t{places})
+                  .add("connection_count_max", uint64_t{server.listener.connection_count_max})
+                  .add("remedy",
+                       "raise the limit of open files (LimitNOFILE=, ulimit -n) to `wanted`, or lower "
+                       "server.limits.connection_count_max to `places`"));
+  }
 }
 
 int serve_runs(Config& config, RunRow run, Shared shared, DatabaseLock& lock) {
@@ -381,6 +423,7 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
   std::unique_ptr<HttpServer> http;  // its thread reads the board
   asio::io_context io(1);
   Signals signals(io, options, loaded, http);
+  share_descriptors(&config);
   return serve_runs(config, run, {options, loaded, fleet, journal, board, http, io, signals}, lock);
 }
 

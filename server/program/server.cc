@@ -81,7 +81,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
                 std::move(devices), {[this] { execute(); }, [this](uint32_t next) { make_room_for(next); }}),
       publisher_(config_.server.export_dir, run_.id),
       tls_(keyring_.lookup(), config.server.allow_psk_ke, credential_board()),
-      listener_(io, tls_, limits_for(config), counters_, *this),
+      listener_(io, tls_, limits_for(config), counters_, *this, keyring_.lookup()),
       tick_(io),
       drain_timer_(io),
       watch_timer_(io) {
@@ -414,7 +414,9 @@ void Server::watch() {
   if (!has_stalled_thread()) {
     notify_manager("READY=1\nWATCHDOG=1");
     if (watch_feed_) {
-      const WatchedShell shell = {listener_.connection_count(), listener_.handshake_count(), draining_, counters()};
+      const size_t lobby_count = listener_.lobby_count();
+      const WatchedShell shell = {listener_.connection_count() + lobby_count, listener_.handshake_count() + lobby_count,
+                                  draining_, counters()};
       watch_feed_->publish(clock_ms(), follower_.devices(), shell);
     }
   }

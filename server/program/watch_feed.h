@@ -22,7 +22,7 @@ namespace gradstream {
 
 // What the shell alone knows.
 struct WatchedShell {
-  uint64_t sessions = 0;
+  uint64_t sessions = 0;    // connections that wait for one included
   uint64_t handshakes = 0;  // of these, not established yet
   bool is_draining = false;
   ShellCounters counters;  // of all threads

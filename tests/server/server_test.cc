@@ -1,11 +1,13 @@
 // The shell around the real coordinator, over real sockets and a real database, with devices that follow a script.
 #include "server/program/server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <random>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -69,7 +71,7 @@ class Life {
     std::vector<EnrolledDevice> devices;
     std::optional<RunRow> latest;
     EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
-    for (uint8_t number = 1; devices.size() < 2; ++number) {
+    for (uint8_t number = 1; devices.size() < config.run.device_count; ++number) {
       enrol(number);
       EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
     }
@@ -126,18 +128,19 @@ class Script {
   Script(Life& life, const Credentials& credentials)
       : life_(life), peer_(life.server->port(), credentials, "127.0.0.1") {}
 
-  bool say_hello() {
+  bool send_hello() {
     DeviceMessage hello = hello_message();
     auto& capabilities = hello.body.hello.capabilities;
     hello.body.hello.has_capabilities = true;
     capabilities.manifolds = capabilities.solvers = capabilities.estimators = capabilities.encodings = ~0U;
     capabilities.problems_count = 1;
     std::strcpy(capabilities.problems[0], "kpca");
-    if (!life_.until([&] { return peer_.established(); }) || !peer_.send(hello)) {
-      return false;
-    }
-    return wait_for(gs_ServerMessage_welcome_tag);
+    return peer_.send(hello);
   }
+  bool say_hello() {
+    return life_.until([&] { return peer_.established(); }) && send_hello() && wait_for(gs_ServerMessage_welcome_tag);
+  }
+  void take_task(const gs_Task& task) { task_ = task; }
   bool get_task(const gs_Pull& held = {}) {
     DeviceMessage pull = {};
     pull.which_body = gs_DeviceMessage_pull_tag;
@@ -192,6 +195,78 @@ class Script {
   gs_Task task_ = {};
 };
 
+// A device that keeps its session across short waits and comes again for ever, as a client does.
+class Trainer {
+ public:
+  Trainer(Life& life, int number) : life_(life), number_(number) {}
+
+  void turn() {
+    const uint64_t now_ms = steady_ms();
+    if (now_ms < wake_ms_) {
+      read(now_ms);
+    } else if (!script_) {
+      script_ = std::make_unique<Script>(life_, number_);
+      is_greeted_ = false;
+    } else if (!is_greeted_ && script_->peer().established()) {
+      is_greeted_ = script_->send_hello();
+      wake_ms_ = kAnswered;
+    } else if (is_greeted_) {
+      DeviceMessage pull = {};
+      pull.which_body = gs_DeviceMessage_pull_tag;
+      script_->peer().send(pull);
+      wake_ms_ = kAnswered;
+    }
+    if (script_ && script_->peer().gone()) {
+      leave(now_ms + 1);
+    }
+  }
+  uint32_t update_count() const { return update_count_; }
+
+ private:
+  static constexpr uint64_t kAnswered = UINT64_MAX;  // it waits for an answer
+
+  void leave(uint64_t wake_ms) {
+    script_.reset();
+    wake_ms_ = wake_ms;
+  }
+  void read(uint64_t now_ms) {
+    while (script_) {
+      const std::optional<ServerMessage> message = script_->peer().next();
+      if (!message) {
+        return;
+      }
+      switch (message->which_body) {
+        case gs_ServerMessage_welcome_tag:
+          wake_ms_ = 0;
+          break;
+        case gs_ServerMessage_task_tag:
+          script_->take_task(message->body.task);
+          script_->send_update(0.125F);
+          break;
+        case gs_ServerMessage_ack_tag:
+          update_count_ += message->body.ack.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+          wake_ms_ = now_ms + message->body.ack.retry.min_ms;
+          break;
+        case gs_ServerMessage_wait_tag:
+          wake_ms_ = now_ms + message->body.wait.retry.min_ms;
+          break;
+        case gs_ServerMessage_drain_tag:
+          leave(now_ms + message->body.drain.retry.min_ms);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  Life& life_;
+  const int number_;
+  std::unique_ptr<Script> script_;
+  bool is_greeted_ = false;
+  uint64_t wake_ms_ = 0;
+  uint32_t update_count_ = 0;
+};
+
 class ServerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -243,6 +318,46 @@ TEST_P(ServerThreads, ARoundClosesIsExportedAndSurvivesARestart) {
   ASSERT_TRUE(one.say_hello());
   EXPECT_EQ(one.last.body.welcome.version, 1U);
   EXPECT_TRUE(one.get_task());
+}
+
+// Twice as many devices as places. Each of them has its turn, whatever a round waits for.
+TEST_P(ServerThreads, AFleetOfMoreDevicesThanPlacesSharesThem) {
+  for (const uint32_t goal : {0U, 2U}) {
+    Config crowded = config();
+    crowded.server.database += std::to_string(goal);
+    crowded.server.listener.connection_count_max = 4;
+    crowded.run.device_count = 8;
+    crowded.run.update_goal = goal;
+    crowded.run.round_count = goal == 0 ? 10 : 60;
+    crowded.run.retry_min_ms = 1;
+    crowded.run.retry_max_ms = 2;
+    Life life(crowded);
+    std::vector<std::unique_ptr<Trainer>> fleet;
+    std::mt19937 order(1);
+    for (int number = 1; number <= 8; ++number) {
+      fleet.push_back(std::make_unique<Trainer>(life, number));
+    }
+    EXPECT_TRUE(run_until(
+        life.io,
+        [&] {
+          std::shuffle(fleet.begin(), fleet.end(), order);  // no device is always the faster one
+          for (const auto& device : fleet) {
+            device->turn();
+          }
+          return life.server->coordinator().durable_version() == crowded.run.round_count;
+        },
+        60000))
+        << "version " << life.server->coordinator().durable_version();
+    uint32_t least = UINT32_MAX;
+    uint32_t most = 0;
+    for (const auto& device : fleet) {
+      least = std::min(least, device->update_count());
+      most = std::max(most, device->update_count());
+    }
+    EXPECT_LE(most, 3 * least) << "each has its turn; chance decides which of two is the faster one";
+    EXPECT_GT(life.server->counters().places_yielded, 0U);
+    EXPECT_EQ(life.server->counters().connections_over_cap, 0U);
+  }
 }
 
 // As a paused machine or a stopped process: what both devices sent in time lies in the sockets when the server wakes.

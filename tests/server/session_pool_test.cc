@@ -26,6 +26,7 @@ class Pool : public SessionOwner {
   void on_session_message(SessionId session, uint32_t, const DeviceMessage&) override { heard.push_back(session); }
   void on_session_unregistered(SessionId, const std::string&) override {}
   void on_session_claim(SessionId, uint32_t, const Identity&) override {}
+  void on_session_closing(SessionId session) override { closing.push_back(session); }
   void on_session_ended(SessionId session) override { ended.push_back(session); }
 
   asio::io_context io;
@@ -33,6 +34,7 @@ class Pool : public SessionOwner {
   ShellCounters counters;
   std::vector<SessionId> established;
   std::vector<SessionId> heard;
+  std::vector<SessionId> closing;
   std::vector<SessionId> ended;
 
  private:
@@ -49,7 +51,7 @@ SessionOrder order_of(SessionOrder::Kind kind, SessionId session, gs_Reason reas
   return {kind, reason, session};
 }
 
-TEST(SessionPool, OnlyAHandshakeIsEvicted) {
+TEST(SessionPool, OnlyAHandshakeOrAClosingSessionIsEvicted) {
   Pool pool;
   const auto one = pool.begin(1, 1);
   ASSERT_TRUE(pool.until([&] { return one->established() && pool.established.size() == 1; }));
@@ -60,6 +62,10 @@ TEST(SessionPool, OnlyAHandshakeIsEvicted) {
   EXPECT_EQ(pool.ended, std::vector<SessionId>{2});
   EXPECT_TRUE(pool.until([&] { return two->gone(); }));
   EXPECT_FALSE(one->gone());
+  pool.pool.follow(order_of(SessionOrder::Kind::kClose, 1, gs_Reason_REASON_OVERLOADED));
+  EXPECT_EQ(pool.closing, std::vector<SessionId>{1});
+  pool.pool.follow(order_of(SessionOrder::Kind::kEvict, 1));
+  EXPECT_EQ(pool.ended, (std::vector<SessionId>{2, 1}));
 }
 
 TEST(SessionPool, OnlyASilentSessionIsReplaced) {

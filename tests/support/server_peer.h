@@ -26,6 +26,7 @@
 #include "runtime/wire/codec.h"
 #include "runtime/wire/frame.h"
 #include "runtime/wire/identity.h"
+#include "server/base/descriptors.h"
 #include "server/base/log.h"
 #include "server/program/server.h"
 
@@ -272,7 +273,7 @@ class ListenerHarness : public SessionOwner {
   // board: loaded, and certificates are taken too.
   explicit ListenerHarness(const ListenerLimits& limits = {}, bool allow_psk_ke = false, size_t thread_count = 0,
                            const CredentialBoard* board = nullptr)
-      : tls(find, allow_psk_ke, board), listener(io, tls, limits, counters, *this) {
+      : tls(find, allow_psk_ke, board), listener(io, tls, limits, counters, *this, find) {
     (void)tls.start();
     (void)listener.start_threads(std::vector<PskLookup>(thread_count, find), allow_psk_ke, board);
     problem = listener.open(Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
@@ -302,6 +303,8 @@ class ListenerHarness : public SessionOwner {
     listener.add_thread_counters(&total);
     return total;
   }
+  // Connections that have sent a ClientHello and wait for a place.
+  size_t waits() const { return listener.waiting_count(); }
   void on_session_established(SessionId session, uint32_t, uint32_t) override { established.push_back(session); }
   void on_session_unregistered(SessionId session, const std::string&) override {
     listener.admit(session, registration, registration == TlsFault::kNone ? 5 : kNoDevice);

@@ -1,0 +1,109 @@
+// Where a connection waits until it has said who it is and there is a place for it.
+//
+//   accept --> reading --ClientHello is there--> waiting --first() ... take()--> session
+//
+// A guest is a socket and a few hundred bytes. The memory of TLS is spent on a session, and a handshake in progress has
+// a narrow limit: so a peer that connects and says nothing holds neither. It waits here until the deadline of the
+// handshake, which counts from the accept, is over.
+//
+// A lobby that is full turns away who has shown least (Standing). Of those that say nothing it takes the address with
+// most, and its oldest. Among those that wait for a place the first that came is the first that gets one.
+#ifndef GRADSTREAM_SERVER_LINK_LOBBY_H_
+#define GRADSTREAM_SERVER_LINK_LOBBY_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "server/base/asio_alias.h"
+#include "server/base/session_id.h"
+#include "server/link/session.h"
+
+namespace gradstream {
+
+// Guests at once. Reason: at 50 connections a second that say nothing, the deadline of 10 s ends 500 of them; half a
+// megabyte of sockets is twice as many.
+inline constexpr size_t kLobbyCountMax = 1024;
+
+// An IPv4 address, or the first 64 bits of an IPv6 one, which one machine may have all of.
+using AddressKey = uint64_t;
+AddressKey address_key(const asio::ip::address& address);
+
+// What a peer's first bytes say, least first. Nothing of it is proven.
+enum class Standing : uint8_t {
+  kSilent,  // no ClientHello yet
+  kNobody,  // its ClientHello names nobody who may come in, or there is none
+  kClaim,   // it names a claim
+  kDevice,  // it names an enrolled device
+};
+inline constexpr size_t kStandingCount = 4;
+
+struct Guest {
+  SessionId id = 0;
+  Tcp::socket socket;
+  Arrival arrival;
+  Standing standing = Standing::kSilent;
+  bool wants_signature = false;  // a ClientHello without a pre-shared key: a certificate would answer it
+};
+
+class Lobby {
+ public:
+  enum class Turned : uint8_t {
+    kLate,    // no ClientHello came within the deadline
+    kWaited,  // no place came within the deadline
+    kFull,    // another guest needed its place in the lobby
+  };
+  // All on the thread of the io_context.
+  struct Events {
+    std::function<Standing(std::string_view identity)> standing_of;
+    std::function<void()> on_ready;  // somebody waits
+    std::function<void(const Guest& guest, Turned why)> on_turned_away;
+  };
+
+  // deadline_ms: from the accept. Everything must outlive the lobby.
+  Lobby(asio::io_context& io, uint64_t deadline_ms, Events events);
+  Lobby(const Lobby&) = delete;
+  Lobby& operator=(const Lobby&) = delete;
+
+  // Lets a connection in; reads at once what is there. Calls on_ready when its ClientHello is. count_max: guests at
+  // once, this one included. False: all guests have shown more than this one, whose socket is closed.
+  bool enter(SessionId id, Tcp::socket socket, const Tcp::endpoint& peer, size_t count_max);
+  // The first that came of those that wait with this standing; null: none.
+  const Guest* first(Standing standing) const;
+  // Takes out a guest that waits. Its socket has no operation under way.
+  Guest take(SessionId id);
+  // Turns away who has shown least. False: all guests wait and have named a device.
+  bool turn_away_least();
+  // Whether there is one that may be turned away.
+  bool has_lesser() const { return waiting_[static_cast<size_t>(Standing::kDevice)].size() < guests_.size(); }
+  // Closes all.
+  void clear();
+
+  size_t count() const { return guests_.size(); }
+  size_t waiting_count() const { return guests_.size() - waiting_[0].size(); }
+
+ private:
+  using Guests = std::map<SessionId, Guest>;
+
+  void read(Guest& guest);
+  void settle(Guest& guest);
+  void turn_away(Guests::iterator guest, Turned why);
+  void arm_timer();
+  void on_timer();
+
+  const uint64_t deadline_ms_;
+  const Events events_;
+  SteadyTimer timer_;
+  bool is_timer_armed_ = false;
+  uint64_t woken_for_ms_ = 0;                    // the deadline that was late and has waited for kWakeMs
+  Guests guests_;                                // in order of age
+  std::set<SessionId> waiting_[kStandingCount];  // by standing; those of kSilent do not wait yet
+  std::map<AddressKey, size_t> silent_counts_;   // of guests of kSilent, by address
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_LINK_LOBBY_H_

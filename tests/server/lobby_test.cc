@@ -1,0 +1,162 @@
+// Who waits, who is first, and who is turned away.
+#include "server/link/lobby.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/server_peer.h"
+
+namespace gradstream {
+namespace {
+
+constexpr uint64_t kNoDeadlineMs = 1'000'000;
+
+// A lobby whose guests come one after the other. Their standing is that of the identity "1", "2", "3".
+class LobbyHarness {
+ public:
+  explicit LobbyHarness(uint64_t deadline_ms = kNoDeadlineMs)
+      : lobby(io, deadline_ms,
+              {[](std::string_view identity) { return static_cast<Standing>(identity[0] - '0'); },
+               [this] { ++ready_count; },
+               [this](const Guest& guest, Lobby::Turned why) { turned_away.emplace_back(guest.id, why); }}) {}
+
+  // Whether it was let in. Its number is that of its coming, from 1.
+  bool enter(size_t count_max, uint8_t source = 1) {
+    peers.push_back(std::make_unique<RawPeer>(acceptor.local_endpoint().port(), 0, source));
+    Tcp::endpoint peer;
+    Tcp::socket socket = acceptor.accept(peer);
+    return lobby.enter(peers.size(), std::move(socket), peer, count_max);
+  }
+  // The guest sends what names somebody of this standing.
+  void show(size_t guest, Standing standing) {
+    const size_t count = ready_count;
+    peers[guest - 1]->send(hello_of(standing));
+    ASSERT_TRUE(run_until(io, [&] { return ready_count > count; }));
+  }
+  static std::vector<uint8_t> hello_of(Standing standing) {
+    const std::string name = standing == Standing::kNobody ? "" : std::to_string(static_cast<int>(standing));
+    const auto size = static_cast<uint8_t>(name.size());
+    std::vector<uint8_t> psk = {0, 41, 0, static_cast<uint8_t>(4 + size), 0, static_cast<uint8_t>(2 + size), 0, size};
+    psk.insert(psk.end(), name.begin(), name.end());
+    std::vector<uint8_t> bytes = {22, 3, 1, 0, 0, 1, 0, 0, 0, 3, 3};
+    bytes.insert(bytes.end(), 32 + 4, 0);
+    bytes.push_back(0);
+    bytes.push_back(static_cast<uint8_t>(psk.size()));
+    bytes.insert(bytes.end(), psk.begin(), psk.end());
+    bytes[4] = static_cast<uint8_t>(bytes.size() - 5);
+    bytes[8] = static_cast<uint8_t>(bytes.size() - 9);
+    return bytes;
+  }
+
+  asio::io_context io;
+  Tcp::acceptor acceptor{io, Tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  size_t ready_count = 0;
+  std::vector<std::pair<SessionId, Lobby::Turned>> turned_away;
+  Lobby lobby;
+};
+
+using TurnedAway = std::vector<std::pair<SessionId, Lobby::Turned>>;
+
+TEST(Lobby, KeepsTheOrderOfComingForEachStanding) {
+  LobbyHarness harness;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(harness.enter(10));
+  }
+  EXPECT_EQ(harness.lobby.waiting_count(), 0U);
+  harness.show(4, Standing::kDevice);
+  harness.show(2, Standing::kDevice);
+  harness.show(3, Standing::kNobody);
+  EXPECT_EQ(harness.lobby.waiting_count(), 3U);
+  ASSERT_NE(harness.lobby.first(Standing::kDevice), nullptr);
+  EXPECT_EQ(harness.lobby.first(Standing::kDevice)->id, 2U);
+  EXPECT_EQ(harness.lobby.first(Standing::kClaim), nullptr);
+  const Guest guest = harness.lobby.take(2);
+  EXPECT_EQ(guest.arrival.bytes, LobbyHarness::hello_of(Standing::kDevice));
+  EXPECT_GT(guest.arrival.accepted_ms, 0U);
+  EXPECT_EQ(harness.lobby.first(Standing::kDevice)->id, 4U);
+  EXPECT_EQ(harness.lobby.first(Standing::kNobody)->id, 3U);
+  EXPECT_EQ(harness.lobby.count(), 4U);
+}
+
+TEST(Lobby, ReadsAtOnceWhatIsThere) {
+  LobbyHarness harness;
+  harness.peers.push_back(std::make_unique<RawPeer>(harness.acceptor.local_endpoint().port()));
+  Tcp::socket socket = harness.acceptor.accept();
+  harness.peers[0]->send(LobbyHarness::hello_of(Standing::kClaim));
+  ASSERT_TRUE(run_until(harness.io, [&] { return socket.available() > 0; }));
+  ASSERT_TRUE(harness.lobby.enter(1, std::move(socket), {}, 1));
+  EXPECT_EQ(harness.ready_count, 1U);
+  EXPECT_EQ(harness.lobby.first(Standing::kClaim)->id, 1U);
+}
+
+TEST(Lobby, APeerThatLeavesWaitsForItsSessionToSaySo) {
+  LobbyHarness harness;
+  ASSERT_TRUE(harness.enter(1));
+  harness.peers[0]->close();
+  EXPECT_TRUE(run_until(harness.io, [&] { return harness.lobby.first(Standing::kNobody) != nullptr; }));
+}
+
+TEST(Lobby, WhenItIsFullTurnsAwayWhoHasShownLeast) {
+  LobbyHarness harness;
+  const auto enter = [&](uint8_t source, Standing standing) {
+    ASSERT_TRUE(harness.enter(6, source));
+    if (standing != Standing::kSilent) {
+      harness.show(harness.peers.size(), standing);
+    }
+  };
+  enter(1, Standing::kDevice);
+  enter(1, Standing::kClaim);
+  enter(1, Standing::kNobody);
+  enter(2, Standing::kSilent);
+  enter(1, Standing::kSilent);
+  enter(1, Standing::kSilent);
+  enter(1, Standing::kDevice);  // 5 goes: the oldest silent one of the address with most
+  enter(1, Standing::kDevice);  // 4: the addresses have one each
+  enter(1, Standing::kDevice);  // 6
+  enter(1, Standing::kDevice);  // 3
+  enter(1, Standing::kDevice);  // 2
+  const auto full = [](SessionId id) { return std::pair(id, Lobby::Turned::kFull); };
+  EXPECT_EQ(harness.turned_away, (TurnedAway{full(5), full(4), full(6), full(3), full(2)}));
+  EXPECT_FALSE(harness.enter(6)) << "all have named a device";
+  EXPECT_TRUE(harness.peers.back()->closed_by_server());
+  EXPECT_FALSE(harness.peers[0]->closed_by_server());
+  EXPECT_EQ(harness.lobby.count(), 6U);
+}
+
+TEST(Lobby, TheDeadlineCountsFromTheAccept) {
+  LobbyHarness harness(100);
+  ASSERT_TRUE(harness.enter(4) && harness.enter(4));
+  harness.show(2, Standing::kDevice);
+  EXPECT_TRUE(run_until(harness.io, [&] { return harness.lobby.count() == 0; }));
+  EXPECT_EQ(harness.turned_away, (TurnedAway{{1, Lobby::Turned::kLate}, {2, Lobby::Turned::kWaited}}));
+  ASSERT_TRUE(harness.enter(4));
+  EXPECT_TRUE(run_until(harness.io, [&] { return harness.lobby.count() == 0; })) << "the timer runs again";
+}
+
+TEST(Lobby, IsEmptyAfterClear) {
+  LobbyHarness harness;
+  ASSERT_TRUE(harness.enter(4) && harness.enter(4));
+  harness.show(1, Standing::kDevice);
+  harness.lobby.clear();
+  EXPECT_EQ(harness.lobby.count(), 0U);
+  EXPECT_EQ(harness.lobby.first(Standing::kDevice), nullptr);
+  harness.peers[1]->send(LobbyHarness::hello_of(Standing::kDevice));
+  harness.io.poll();
+  EXPECT_TRUE(harness.turned_away.empty());
+}
+
+TEST(AddressKey, OfIpv6IsANetwork) {
+  const auto key = [](const char* text) { return address_key(asio::ip::make_address(text)); };
+  EXPECT_EQ(key("::ffff:10.0.0.1"), key("10.0.0.1"));
+  EXPECT_EQ(key("2001:db8::1"), key("2001:db8::2"));
+  EXPECT_NE(key("2001:db8::1"), key("2001:db8:0:1::1"));
+  EXPECT_NE(key("10.0.0.1"), key("10.0.0.2"));
+}
+
+}  // namespace
+}  // namespace gradstream
