@@ -293,6 +293,7 @@ class Client {
   void take_residual_back();
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
+  Status check_labels();
   Status check_samples();
 
   // Sessions and time.

@@ -320,7 +320,7 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
 }
 
 Status Client::begin_task(uint64_t now_ms) {
-  GS_TRY(check_samples());
+  GS_TRY(check_labels());
   const Task& task = run_.task;
   const bool is_scalar = has_scalar_stream();
   if (task.local_step_count == 0 || task.local_step_count > kLocalStepCountMax) {
@@ -479,12 +479,16 @@ bool Client::do_data_fit() const {
   return problem == nullptr || problem->ops->check_shape(problem->context, run_.task.shape) == Status::kOk;
 }
 
-// Samples that the problem can never take would fail in whichever step draws them: they are looked for before the
-// first task of a run, and again when their number has changed.
+// Labels that the problem can never take would fail in whichever step draws them: they are looked for before the first
+// task of a run. A value that is no number shows in its step, and needs no look at all samples, which may take long.
+Status Client::check_labels() {
+  const Problem* problem = find_problem(config_.registry.problems, run_.task.problem);
+  const bool has_labels = problem != nullptr && problem->ops->find_fault != find_value_fault;
+  return !kIsBareMetal && has_labels ? check_samples() : Status::kOk;
+}
+
+// Again only when their number has changed.
 Status Client::check_samples() {
-  if constexpr (kIsBareMetal) {
-    return Status::kOk;  // the step that meets such a sample refuses the task
-  }
   const Problem* problem = find_problem(config_.registry.problems, run_.task.problem);
   const bool has_check = problem != nullptr && problem->ops->find_fault != nullptr;
   if (!has_check || problem->ops->check_shape(problem->context, run_.task.shape) != Status::kOk) {
@@ -505,7 +509,9 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
     drop_step(run_, arena_);
     arena_.release(task_mark_);
     is_task_begun_ = false;
-    if (status == Status::kOutOfRange || status == Status::kNotFinite || status == Status::kSingular) {
+    const bool may_be_sample =
+        status == Status::kOutOfRange || status == Status::kNotFinite || status == Status::kSingular;
+    if (!kIsBareMetal && may_be_sample) {
       samples_checked_ = 0;  // a sample may have changed
       static_cast<void>(check_samples());
     }

@@ -225,7 +225,8 @@ struct IndexRule {
 // What find_fault of a problem over a SampleSource does: values that are no numbers, and those that break a rule. Codes
 // as find_fault; those of the source and the arena as well. Takes one sample of scratch.
 Status find_sample_fault(const SampleSource& source, std::span<const IndexRule> rules, Arena& arena, SampleFault* out);
-// The same without rules, for a table whose context is a SampleSource.
+// The same without rules, for a table whose context is a SampleSource. The client calls it after a step that met such a
+// value, and not before the first task.
 Status find_value_fault(const void* context, Shape shape, Arena& arena, SampleFault* out);
 
 // scores (class_count of them) <- the classes' probabilities; returns -ln p(label). kOutOfRange: a label that is no

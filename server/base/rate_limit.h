@@ -18,7 +18,8 @@ struct RateLimit {
 class RateMeter {
  public:
   // Whether an event at now_ms is within the limit. It counts if it is; one beyond the limit costs nothing.
-  bool admit(const RateLimit& limit, uint64_t now_ms) {
+  // count: that one event is worth so many. It is admitted where one is, and the rest is made up for later.
+  bool admit(const RateLimit& limit, uint64_t now_ms, uint64_t count = 1) {
     if (limit.per_second == 0) {
       return true;
     }
@@ -27,7 +28,7 @@ class RateMeter {
     if (due_ns_ > now_ns + interval_ns * (limit.burst - 1)) {
       return false;
     }
-    due_ns_ = std::max(due_ns_, now_ns) + interval_ns;
+    due_ns_ = std::max(due_ns_, now_ns) + interval_ns * count;
     return true;
   }
 

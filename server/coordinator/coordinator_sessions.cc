@@ -10,8 +10,8 @@
 namespace gradstream {
 namespace {
 
-// Lines of the log about one device that it can repeat. Reason: more of them say no more, and a device may not fill the
-// disk.
+// Lines of the log about one device that it can repeat: refusals, and notices of what it does. Reason: more of them say
+// no more, and a device may not fill the disk.
 constexpr RateLimit kDeviceLines = {1, 16};
 // Tasks in place of one that the device had in the same version. Reason: each is two records of the journal and no
 // work, so a device adds ten records a minute at most, and a crash in the middle of a task costs it no wait.
@@ -80,6 +80,10 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
 void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                      uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
+  if (!device.refusal_lines.admit(kDeviceLines, now_ms)) {
+    ++device.lines_dropped;
+    return;
+  }
   Fields fields;
   fields.add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason));
   const Complaint& complaint = device.complaint;
@@ -98,17 +102,20 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   if (has_complaint && complaint.step_size > 0) {
     fields.add("step_size", number_text(static_cast<double>(complaint.step_size)));
   }
-  log_of(device, LogLevel::kWarn, event, std::move(fields), now_ms);
+  if (device.lines_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.lines_dropped, 0));
+  }
+  log(LogLevel::kWarn, event, fields);
 }
 
 // Within kDeviceLines. `fields` begin with the device.
 void Coordinator::State::log_of(DeviceRow& device, LogLevel level, const char* event, Fields fields, uint64_t now_ms) {
-  if (!device.lines.admit(kDeviceLines, now_ms)) {
-    ++device.lines_dropped;
+  if (!device.notice_lines.admit(kDeviceLines, now_ms)) {
+    ++device.notices_dropped;
     return;
   }
-  if (device.lines_dropped > 0) {
-    fields.add("more_since_the_last", std::exchange(device.lines_dropped, 0));
+  if (device.notices_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.notices_dropped, 0));
   }
   log(level, event, fields);
 }
@@ -311,12 +318,7 @@ bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t
   }
   // Records are sent only where they are no longer than about a model.
   const uint64_t size = snapshot_size(parameters.shape, parameters.has_mean());
-  // A model of many pieces takes all that are left: one copy is always complete.
-  const bool may = device.copies.admit(kCopies, now_ms);
-  for (uint64_t piece = kCopyPieceSize; may && piece < size; piece += kCopyPieceSize) {
-    device.copies.admit(kCopies, now_ms);
-  }
-  return may;
+  return device.copies.admit(kCopies, now_ms, size / kCopyPieceSize + 1);
 }
 
 // False: the device has had it in this version, again and again, and must wait.

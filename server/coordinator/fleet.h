@@ -86,11 +86,13 @@ struct DeviceRow {
   Complaint complaint;        // of its last refusal
   bool is_told_slow = false;  // the log has it
   RateMeter messages;
-  uint32_t content_task = 0;            // of its last whole upload ...
-  uint32_t content_crc32c = 0;          // ... which must not change when it is sent again
-  uint64_t limited_until_ms = 0;        // it was told to stay away until then at least
-  RateMeter lines;                      // of the log
-  uint64_t lines_dropped = 0;           // since the last one that was written
+  uint32_t content_task = 0;      // of its last whole upload ...
+  uint32_t content_crc32c = 0;    // ... which must not change when it is sent again
+  uint64_t limited_until_ms = 0;  // it was told to stay away until then at least
+  RateMeter refusal_lines;        // of the log ...
+  uint64_t lines_dropped = 0;     // ... since the last one that was written
+  RateMeter notice_lines;         // of the log, about anything else that it does
+  uint64_t notices_dropped = 0;
   uint32_t asked_version = kNoVersion;  // that it was last issued a task of, or sent the model of
   RateMeter new_tasks;                  // in place of one that it had in the same version
   RateMeter copies;                     // of a model that it was sent in the same version, in pieces of kCopyPieceSize

@@ -152,7 +152,7 @@ class Process(unittest.TestCase):
                         self.home / "test.toml"], check=True, stdout=subprocess.DEVNULL, timeout=SECONDS_MAX)
 
     def server_words(self):
-        return [PROGRAM, "serve", "--config", self.home / "test.toml"]
+        return [PROGRAM, "serve", "--create", "--config", self.home / "test.toml"]
 
     def client_words(self, *more, **changes):
         chosen = {"server": f"127.0.0.1:{self.port}", "identity": self.home / "a.id", "data": self.home / "data.gsd",
@@ -402,7 +402,7 @@ class Process(unittest.TestCase):
         said += os.read(reader, 1 << 20)
         os.close(reader)
         text = said.decode().lstrip("x")
-        self.assertRegex(text, r"(?m)^event=log_lines_lost count=[1-9]\d*\nevent=\w+")
+        self.assertRegex(text, r"(?m)^\S+Z event=log_lines_lost count=[1-9]\d*\n\S+Z event=\w+")
         self.assertRegex(text, r"(?m)^\S+ warning event=log_lines_lost count=[1-9]\d+\n\S+ info event=draining")
 
     # ---- What mends by itself ----

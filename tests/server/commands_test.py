@@ -683,7 +683,7 @@ class Commands(unittest.TestCase):
                               ("\n".join(rows).replace("1", "nan"), "line 1, column 1: `nan` is no finite number"),
                               ("PK\x03\x04", "is a zip archive")):
             path.write_text(text, encoding="utf-8")
-            for verb in (("run", "start"), ("serve",), ("serve", "--check-config")):
+            for verb in (("run", "start"), ("serve", "--create"), ("serve", "--check-config")):
                 self.assertIn(f"server.first_model {path}: {message}", self.verb(*verb, *words, code=FILE))
             self.assertEqual("", self.verb("run", "list"), "a run was frozen")
         text = "\ufeff" + "\r\n".join(rows).replace(",", " , ") + "\r\n \r\n"
@@ -711,7 +711,7 @@ class Commands(unittest.TestCase):
         def write():
             start.write_text("".join(f"{a},{b}\n" for a, b in rows))
         write()
-        for verb in (("run", "start"), ("serve",), ("serve", "--check-config")):
+        for verb in (("run", "start"), ("serve", "--create"), ("serve", "--check-config")):
             text = self.verb(*verb, *words, code=FILE)
             self.assertRegex(text, r"start.csv: stiefel 8x2 is off its manifold by 0.447, at most 0.001 .*export")
         self.assertNotIn("run=", self.verb("run", "list"), "nothing is frozen")
