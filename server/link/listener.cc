@@ -1,6 +1,7 @@
 #include "server/link/listener.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "server/base/listen_address.h"
@@ -22,6 +23,8 @@ Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimi
       lobby_(io, limits.session.handshake_deadline_ms,
              {[this](std::string_view identity) { return standing_of(identity); }, [this] { tend_now(); },
               [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
+      takes_certificates_(context.takes_certificates()),
+      signature_retry_(io),
       silent_claims_(limits.connection_count_max) {}
 
 Listener::~Listener() {
@@ -160,6 +163,7 @@ void Listener::close_accepting() {
   ErrorCode ignored;
   acceptor_.close(ignored);
   accept_retry_.cancel();
+  signature_retry_.cancel();
   lobby_.clear();
 }
 
@@ -414,6 +418,47 @@ void Listener::evict(SessionId session) {
   order(sessions_.at(session), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, session});
 }
 
+bool Listener::may_sign_for(const Guest& guest) {
+  if (!takes_certificates_ || !guest.wants_signature || signatures_.admit(limits_.signatures, steady_ms())) {
+    return true;
+  }
+  if (held_guest_ != guest.id) {
+    held_guest_ = guest.id;
+    ++counters_.signatures_over_rate;
+    log_cap("signatures_over_rate", counters_.signatures_over_rate, &signature_rate_logged_ms_,
+            "find who opens connections without a key; devices with a certificate come in one after the other");
+  }
+  signature_retry_.expires_after(std::chrono::milliseconds(1000 / limits_.signatures.per_second));
+  signature_retry_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled) {
+      tend_now();
+    }
+  });
+  return false;
+}
+
+// Or one key could take a core by handshakes alone.
+bool Listener::may_shake_hands(SessionId session, uint32_t device) {
+  if (device_handshakes_.size() <= device) {
+    device_handshakes_.resize(device + 1);
+  }
+  if (device_handshakes_[device].admit(limits_.device_handshakes, steady_ms())) {
+    return true;
+  }
+  ++counters_.handshakes_over_rate;
+  if (is_log_due(&handshake_rate_logged_ms_)) {
+    log_event(LogLevel::kWarn, "handshakes_over_rate",
+              Fields()
+                  .add("session", session)
+                  .add("device_number", uint64_t{device})
+                  .add("count", counters_.handshakes_over_rate)
+                  .add("per_second_max", uint64_t{limits_.device_handshakes.per_second})
+                  .add("remedy", "see the device's console, or disable it; its key may be in several devices"));
+  }
+  close(session, gs_Reason_REASON_RATE_LIMIT);
+  return false;
+}
+
 void Listener::yield(SessionId session) {
   Entry& entry = sessions_.at(session);
   end_rest(entry);
@@ -437,12 +482,13 @@ void Listener::stay(Entry& entry) {
 }
 
 bool Listener::make_room_for_handshake(const Guest& guest) {
-  if (half_open_.size() < limits_.handshake_count_max) {
-    return true;
-  }
-  const SessionId victim = find_half_open(guest.standing, false);
-  if (victim == 0) {
+  const bool has_place = half_open_.size() < limits_.handshake_count_max;
+  const SessionId victim = has_place ? 0 : find_half_open(guest.standing, false);
+  if ((!has_place && victim == 0) || !may_sign_for(guest)) {
     return false;
+  }
+  if (has_place) {
+    return true;
   }
   note_handshake_over_cap();
   evict(victim);
@@ -499,7 +545,9 @@ void Listener::on_session_established(SessionId session, uint32_t device, uint32
   stay(entry);
   if (claim == 0) {
     entry.device = device;
-    replace_silent(session, device);
+    if (may_shake_hands(session, device)) {
+      replace_silent(session, device);
+    }
   } else {
     entry.claim = claim;
     if (const SessionId oldest = silent_claims_.add(claim, session); oldest != 0) {

@@ -24,7 +24,8 @@
 // and a whole fleet may stand behind one address. Lines of the log about them are limited (kFaultLines).
 //
 // A device has at most one established session that has not said Hello: its newest. The coordinator replaces those that
-// have said it. Sessions of claims that say nothing have a limit too (silent_claims.h).
+// have said it. Sessions of claims that say nothing have a limit too (silent_claims.h). What a handshake costs this end
+// has one as well: kSignatureLimit, kDeviceHandshakeLimit.
 #ifndef GRADSTREAM_SERVER_LINK_LISTENER_H_
 #define GRADSTREAM_SERVER_LINK_LISTENER_H_
 
@@ -42,12 +43,21 @@
 
 namespace gradstream {
 
+// Handshakes of peers without a pre-shared key, where certificates are taken: this end signs before it knows anything
+// of them. Reason: a signature and its key agreement take about a millisecond, so strangers get a fifth of a core.
+inline constexpr RateLimit kSignatureLimit = {200, 400};
+// Completed handshakes of one device. Reason: its windows are 200 ms and more, so it needs five a second; ten take a
+// hundredth of a core.
+inline constexpr RateLimit kDeviceHandshakeLimit = {10, 50};
+
 struct ListenerLimits {
   SessionLimits session;
   uint32_t connection_count_max = 1024;
   uint32_t handshake_count_max = 64;
   // Of sessions and connections that wait for one, at least 2. Set by the program and not by the configuration.
   uint32_t descriptor_count_max = UINT32_MAX;
+  RateLimit signatures = kSignatureLimit;
+  RateLimit device_handshakes = kDeviceHandshakeLimit;
   // Kernel memory of one connection's outgoing bytes. Reason: a peer that does not read is noticed, and costs little.
   uint32_t send_buffer_size = 65536;
 };
@@ -143,6 +153,8 @@ class Listener : public SessionOwner {
   void order(const Entry& entry, SessionOrder order);
   bool make_room_for_connection(const Guest& guest);
   bool make_room_for_handshake(const Guest& guest);
+  bool may_sign_for(const Guest& guest);
+  bool may_shake_hands(SessionId session, uint32_t device);
   SessionId find_half_open(Standing standing, bool is_less) const;
   void evict(SessionId session);
   void yield(SessionId session);
@@ -167,6 +179,11 @@ class Listener : public SessionOwner {
   Tcp::endpoint accepted_peer_;  // of the connection accepted last
   Lobby lobby_;
   bool is_tending_ = false;  // soon
+  const bool takes_certificates_;
+  RateMeter signatures_;                      // of kSignatureLimit
+  SteadyTimer signature_retry_;               // tends when there is one again
+  SessionId held_guest_ = 0;                  // the last one that had to wait for a signature
+  std::vector<RateMeter> device_handshakes_;  // by device, of kDeviceHandshakeLimit
   std::map<SessionId, Entry> sessions_;
   std::map<SessionId, HalfOpen> half_open_;  // of these, in order of age
   std::set<SessionId> closing_;              // in order of age
@@ -180,6 +197,8 @@ class Listener : public SessionOwner {
   uint64_t connection_cap_logged_ms_ = 0;
   uint64_t handshake_cap_logged_ms_ = 0;
   uint64_t accept_failure_logged_ms_ = 0;
+  uint64_t handshake_rate_logged_ms_ = 0;
+  uint64_t signature_rate_logged_ms_ = 0;
 };
 
 }  // namespace gradstream

@@ -32,6 +32,8 @@ struct ShellCounters {
   Counter connections_accepted;
   Counter connections_over_cap;
   Counter handshakes_over_cap;
+  Counter handshakes_over_rate;
+  Counter signatures_over_rate;
   Counter accept_failures;
   Counter sessions_established;
   Counter plain_text_peers;
@@ -77,6 +79,10 @@ void visit_shell_counters(Counters& s, Visit&& visit) {
   visit("connections_accepted", "Connections to the devices' port.", s.connections_accepted);
   visit("connections_over_cap", "Connections closed at connection_count_max.", s.connections_over_cap);
   visit("handshakes_over_cap", "Half-open connections closed at handshake_count_max.", s.handshakes_over_cap);
+  visit("handshakes_over_rate", "Sessions refused because their device shakes hands too often.",
+        s.handshakes_over_rate);
+  visit("signatures_over_rate", "Connections without a pre-shared key that had to wait for a signature.",
+        s.signatures_over_rate);
   visit("accept_failures", "Connections that the system could not give.", s.accept_failures);
   visit("sessions_established", "TLS handshakes that succeeded.", s.sessions_established);
   visit("plain_text_peers", "Peers that spoke no TLS.", s.plain_text_peers);

@@ -104,6 +104,7 @@ class TlsContext {
   TlsContext& operator=(const TlsContext&) = delete;
   // kOk, or kClosed when the random generator cannot be seeded, kOutOfMemory. Once, before the first stream.
   Status start();
+  bool takes_certificates() const { return board_ != nullptr; }
 
  private:
   friend class TlsStream;

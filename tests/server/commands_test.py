@@ -56,8 +56,9 @@ round_count = 3
 class Server:
     """`gradstream serve` until its port is known; lines of its log."""
 
-    def __init__(self, *arguments):
-        self.child = subprocess.Popen([PROGRAM, "serve", "--create", *arguments], stderr=subprocess.PIPE, text=True)
+    def __init__(self, *arguments, prefix=()):
+        self.child = subprocess.Popen([*prefix, PROGRAM, "serve", "--create", *arguments], stderr=subprocess.PIPE,
+                                      text=True)
         self.lines = []
         self.listening = self.wait_for("event=listening")
         self.port = int(re.search(r"port=(\d+)", self.listening)[1])
@@ -1218,6 +1219,27 @@ retry_max_ms = 5
         told = "".join(self.http(port, path)[1] for path in ("/metrics", "/status", "/status/devices"))
         self.assertNotIn(key, told)
         self.assertEqual(server.stop(), OK)
+
+    def test_http_and_devices_share_a_small_limit_of_open_files(self):
+        self.enrol()
+        self.hurry(3)
+        server = Server("--config", str(self.config), "--set", "server.http_listen=127.0.0.1:0",
+                        prefix=("prlimit", "--nofile=30"))
+        self.addCleanup(lambda: server.child.poll() is None and server.child.kill())
+        short = [line for line in server.lines if "event=descriptors_short" in line]
+        self.assertEqual(len(short), 1, server.lines)
+        self.assertIn("limit=30", short[0])
+        self.assertEqual(len([line for line in server.lines if "event=fleet_over_cap" in line]), 1, server.lines)
+        port = int(re.search(r" port=(\d+)", server.wait_for("event=http_listening"))[1])
+        silent = [socket.create_connection(("127.0.0.1", server.port), SECONDS_MAX) for _ in range(20)]
+        for peer in silent:
+            self.addCleanup(peer.close)
+        for _ in range(3):
+            self.assertEqual(self.http(port, "/healthz")[0], 200)
+        self.train(server, "a", "b")
+        server.wait_for("event=run_finished")
+        self.assertEqual(server.stop(), OK)
+        self.assertIn(" accept_failures=0 ", "".join(server.lines))
 
     def test_the_http_port_beyond_loopback_needs_a_token(self):
         text = self.verb("serve", "--set", "server.http_listen=0.0.0.0:0", code=CONFIG)

@@ -349,6 +349,25 @@ TEST_P(ListenerThreads, SessionsThatAreClosingMakeRoom) {
   EXPECT_FALSE(replaced.back()->gone());
 }
 
+TEST_P(ListenerThreads, ADeviceThatShakesHandsTooOftenIsRefused) {
+  ListenerLimits limits;
+  limits.device_handshakes = {1, 3};
+  ListenerHarness server(limits, false, GetParam());
+  std::vector<std::unique_ptr<TlsPeer>> peers;
+  for (size_t i = 1; i <= 20 && server.counted().handshakes_over_rate == 0; ++i) {
+    peers.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(1)));
+    ASSERT_TRUE(server.until([&] { return peers.back()->established() && server.established.size() == i; }));
+  }
+  EXPECT_EQ(server.counted().handshakes_over_rate, 1U);
+  EXPECT_GE(peers.size(), 4U);
+  EXPECT_TRUE(server.until([&] { return peers.back()->refusal() == gs_Reason_REASON_RATE_LIMIT; }));
+  EXPECT_NE(server.log.find("handshakes_over_rate"), "");
+  TlsPeer other(server.listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server.until([&] { return other.established(); }));
+  ASSERT_TRUE(other.send(hello_message()));
+  EXPECT_TRUE(server.until([&] { return server.messages.size() == 1; }));
+}
+
 TEST_P(ListenerThreads, DrainTellsEverySessionAndEndsAll) {
   ListenerHarness server({}, false, GetParam());
   TlsPeer one(server.listener.port(), ListenerHarness::device(1));

@@ -1,6 +1,7 @@
 // The TLS server over a socket: who gets in, what every other peer is called, and what flights cost.
 #include "server/link/tls_stream.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -271,6 +272,48 @@ TEST_P(Certificates, BothKindsOfDevicesShareAPort) {
   by_key.send(hello_message());
   ASSERT_TRUE(server_->until([&] { return server_->messages.size() == 2; }));
   EXPECT_EQ(server_->messages[1].first, 1U);
+}
+
+// ClientHello of TLS 1.3 without a pre-shared key, as `openssl s_client` sends one: with an x25519 share.
+std::vector<uint8_t> keyless_hello() {
+  std::vector<uint8_t> extensions = {0, 43, 0, 3,  2, 3,  4,              // supported_versions
+                                     0, 10, 0, 4,  0, 2,  0, 29,          // supported_groups
+                                     0, 13, 0, 4,  0, 2,  4, 3,           // signature_algorithms
+                                     0, 51, 0, 38, 0, 36, 0, 29, 0, 32};  // key_share
+  extensions.insert(extensions.end(), 32, 9);
+  std::vector<uint8_t> body = {3, 3};
+  body.insert(body.end(), 32, 7);
+  body.insert(body.end(), {0, 0, 2, 0x13, 1, 1, 0, 0, static_cast<uint8_t>(extensions.size())});
+  body.insert(body.end(), extensions.begin(), extensions.end());
+  std::vector<uint8_t> bytes = {
+      22, 3, 1, 0, static_cast<uint8_t>(body.size() + 4), 1, 0, 0, static_cast<uint8_t>(body.size())};
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+// Before it knows anything of them this end signs for peers without a key: so many in a second, and no more.
+TEST_P(Certificates, PeersWithoutAKeyWaitForASignature) {
+  ListenerLimits limits;
+  limits.signatures = {1, 5};
+  ListenerHarness server(limits, false, GetParam(), &board_);
+  std::vector<std::unique_ptr<RawPeer>> flood;
+  for (int i = 0; i < 20; ++i) {
+    flood.push_back(std::make_unique<RawPeer>(server.listener.port()));
+    flood.back()->send(keyless_hello());
+  }
+  ASSERT_TRUE(server.until([&] { return server.counted().signatures_over_rate > 0; }));
+  EXPECT_NE(server.log.find("signatures_over_rate"), "");
+  const auto count_answered = [&] {
+    return std::count_if(flood.begin(), flood.end(), [](const std::unique_ptr<RawPeer>& peer) {
+      return !peer->closed_by_server() && !peer->received().empty();
+    });
+  };
+  ASSERT_TRUE(server.until([&] { return count_answered() >= 5; }));
+  EXPECT_GT(server.waits(), 0U);
+  TlsPeer device(server.listener.port(), ListenerHarness::device(1));
+  EXPECT_TRUE(server.until([&] { return device.established(); })) << "it has a key";
+  const auto before = count_answered();
+  EXPECT_TRUE(server.until([&] { return count_answered() > before; })) << "one after the other";
 }
 
 TEST_P(Certificates, EachRefusalIsNamedOnBothEnds) {

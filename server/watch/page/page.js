@@ -66,6 +66,8 @@ const PEERS = {
   updates_changed: 'updates sent again with other content',
   connections_over_cap: 'connections above connection_count_max',
   handshakes_over_cap: 'handshakes above handshake_count_max',
+  handshakes_over_rate: 'handshakes that a device made too often',
+  signatures_over_rate: 'handshakes without a key that waited for a signature',
   sessions_overloaded: 'peers that read too slowly',
   sessions_replaced: 'sessions that a newer one of the same device ended',
   greetings_replaced: 'sessions without a Hello that a newer one of the same device ended',
