@@ -370,11 +370,17 @@ void Listener::begin_session(Guest guest) {
 // A place is free once its session's end has been reported. Whoever was ordered out frees one soon: no more are sent
 // away than guests wait.
 bool Listener::make_room_for_connection(const Guest& guest) {
-  while (sessions_.size() >= session_count_max(limits_) && leaving_count_ < lobby_.waiting_count()) {
+  while (sessions_.size() >= session_count_max(limits_) && leaving_count_ < lobby_.waiting_count(guest.standing)) {
     if (!closing_.empty()) {
       evict(*closing_.begin());
     } else if (const SessionId victim = find_half_open(guest.standing, true); victim != 0) {
       evict(victim);
+    } else if (replaced_claim_ != 0) {
+      break;  // its thread has yet to say that it closes
+    } else if (const SessionId silent = guest.standing == Standing::kDevice ? silent_claims_.take_oldest() : 0;
+               silent != 0) {
+      replaced_claim_ = silent;
+      replace(silent);
     } else if (!resting_.empty()) {
       yield(resting_.begin()->second);
     } else {
@@ -457,6 +463,13 @@ bool Listener::may_shake_hands(SessionId session, uint32_t device) {
   }
   close(session, gs_Reason_REASON_RATE_LIMIT);
   return false;
+}
+
+void Listener::forget_replaced_claim(SessionId session) {
+  if (replaced_claim_ == session) {
+    replaced_claim_ = 0;
+    tend_soon();
+  }
 }
 
 void Listener::yield(SessionId session) {
@@ -591,6 +604,7 @@ void Listener::on_session_message(SessionId session, uint32_t device, const Devi
 
 void Listener::on_session_claim(SessionId session, uint32_t claim, const Identity& identity) {
   silent_claims_.remove(claim, session);
+  forget_replaced_claim(session);
   if (!sessions_.at(session).is_closing) {
     owner_.on_session_claim(session, claim, identity);
   }
@@ -598,6 +612,7 @@ void Listener::on_session_claim(SessionId session, uint32_t claim, const Identit
 
 void Listener::on_session_closing(SessionId session) {
   Entry& entry = sessions_.at(session);
+  forget_replaced_claim(session);
   end_rest(entry);
   half_open_.erase(session);
   silent_claims_.remove(entry.claim, session);
@@ -610,6 +625,7 @@ void Listener::on_session_closing(SessionId session) {
 void Listener::on_session_ended(SessionId session) {
   const auto found = sessions_.find(session);
   Entry entry = std::move(found->second);
+  forget_replaced_claim(session);
   end_rest(entry);
   sessions_.erase(found);
   closing_.erase(session);

@@ -11,14 +11,14 @@
 // before who named nobody; of one kind the first that came is the first that gets in.
 //
 // Over connection_count_max a session that is closing makes room: nobody holds a place by not reading its last words.
-// Then a handshake of lesser standing does, and then the device that has waited the longest, after an Ack or a Wait. It
-// gets a Drain with the window of that. So a fleet of more devices than places shares them, and a device that trains or
-// uploads keeps its own.
-// Over handshake_count_max a half-open session makes room for a guest of its own standing or a better one. It is the
-// oldest of the address that has most: a device finishes its handshake in milliseconds to seconds, so the oldest is the
-// one that stalls. Thus peers that name nobody keep no device out. Who is closed for want of a place is counted and
-// logged, at most one line a second each. At descriptor_count_max accepting pauses, and who comes waits in the system's
-// own queue. When the process has no file descriptor left, accepting pauses too and resumes by itself.
+// Then a handshake of lesser standing does, for a device a claim that says nothing, and then the device that has waited
+// the longest, after an Ack or a Wait. It gets a Drain with the window of that. So a fleet of more devices than places
+// shares them, and a device that trains or uploads keeps its own. Over handshake_count_max a half-open session makes
+// room for a guest of its own standing or a better one. It is the oldest of the address that has most: a device
+// finishes its handshake in milliseconds to seconds, so the oldest is the one that stalls. Thus peers that name nobody
+// keep no device out. Who is closed for want of a place is counted and logged, at most one line a second each. At
+// descriptor_count_max accepting pauses, and who comes waits in the system's own queue. When the process has no file
+// descriptor left, accepting pauses too and resumes by itself.
 //
 // Failed handshakes have no limit, because they cost little (identity and key are judged before any curve arithmetic)
 // and a whole fleet may stand behind one address. Lines of the log about them are limited (kFaultLines).
@@ -158,6 +158,7 @@ class Listener : public SessionOwner {
   SessionId find_half_open(Standing standing, bool is_less) const;
   void evict(SessionId session);
   void yield(SessionId session);
+  void forget_replaced_claim(SessionId session);
   void stay(Entry& entry);
   void note_rest(SessionId session, Entry& entry, const ServerMessage& message);
   void end_rest(Entry& entry);
@@ -192,6 +193,7 @@ class Listener : public SessionOwner {
   uint64_t next_rest_ = 1;
   std::map<uint32_t, SessionId> silent_;  // by device: established, no Hello yet
   SilentClaims silent_claims_;
+  SessionId replaced_claim_ = 0;  // for a device, and it has not said yet that it closes; one at a time
   SessionId next_id_ = 1;
   bool is_in_reports_ = false;  // flush() waits for their end
   uint64_t connection_cap_logged_ms_ = 0;

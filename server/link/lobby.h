@@ -84,6 +84,14 @@ class Lobby {
 
   size_t count() const { return guests_.size(); }
   size_t waiting_count() const { return guests_.size() - waiting_[0].size(); }
+  // Of these, the ones of this standing or a better one.
+  size_t waiting_count(Standing least) const {
+    size_t count = 0;
+    for (size_t i = static_cast<size_t>(least); i < kStandingCount; ++i) {
+      count += waiting_[i].size();
+    }
+    return count;
+  }
 
  private:
   using Guests = std::map<SessionId, Guest>;

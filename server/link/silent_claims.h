@@ -29,18 +29,12 @@ class SilentClaims {
   SessionId add(uint32_t claim, SessionId session) {
     claims_[claim].insert(session);
     ++count_;
-    uint32_t crowded = claim;
-    if (claims_[claim].size() <= kSilentClaimSessionsMax) {
-      if (count_ <= count_max_) {
-        return 0;
-      }
-      for (const auto& [id, sessions] : claims_) {
-        crowded = sessions.size() > claims_[crowded].size() ? id : crowded;
-      }
+    if (claims_[claim].size() > kSilentClaimSessionsMax) {
+      const SessionId oldest = *claims_[claim].begin();
+      remove(claim, oldest);
+      return oldest;
     }
-    const SessionId oldest = *claims_[crowded].begin();
-    remove(crowded, oldest);
-    return oldest;
+    return count_ > count_max_ ? take_oldest() : 0;
   }
 
   // Nothing happens where the session is not there.
@@ -53,6 +47,18 @@ class SilentClaims {
     if (found->second.empty()) {
       claims_.erase(found);
     }
+  }
+
+  // Removes the oldest session of the claim that has most. 0: there is none.
+  SessionId take_oldest() {
+    const auto crowded = std::max_element(
+        claims_.begin(), claims_.end(), [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    if (crowded == claims_.end()) {
+      return 0;
+    }
+    const SessionId oldest = *crowded->second.begin();
+    remove(crowded->first, oldest);
+    return oldest;
   }
 
   size_t count() const { return count_; }

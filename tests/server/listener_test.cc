@@ -329,6 +329,24 @@ TEST_P(ListenerThreads, ClaimsThatSayNothingKeepNoDeviceOut) {
   EXPECT_FALSE(silent.back()->gone());
 }
 
+TEST_P(ListenerThreads, AClaimThatSaysNothingMakesRoomForADevice) {
+  ListenerLimits limits;
+  limits.connection_count_max = 4;
+  ListenerHarness server(limits, false, GetParam());
+  std::vector<std::unique_ptr<TlsPeer>> silent;
+  for (size_t i = 1; i <= 4; ++i) {
+    silent.push_back(std::make_unique<TlsPeer>(server.listener.port(), identity_of("~batch", 10)));
+    ASSERT_TRUE(server.until([&] { return silent.back()->established() && server.established.size() == i; })) << i;
+  }
+  TlsPeer claim(server.listener.port(), identity_of("~batch", 10));
+  ASSERT_TRUE(server.until([&] { return !claim.established() && server.waits() == 1; }));
+  TlsPeer device(server.listener.port(), ListenerHarness::device(1));
+  EXPECT_TRUE(server.until([&] { return device.established(); }));
+  EXPECT_FALSE(claim.established()) << "of its own standing nobody goes";
+  EXPECT_TRUE(server.until([&] { return silent.front()->gone(); }));
+  EXPECT_FALSE(silent.back()->gone());
+}
+
 // Refused in its handshake or after it, a peer that does not close its own end keeps no place by that.
 TEST_P(ListenerThreads, SessionsThatAreClosingMakeRoom) {
   ListenerLimits limits;

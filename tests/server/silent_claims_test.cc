@@ -30,6 +30,14 @@ TEST(SilentClaims, EachClaimAndAllTogetherHaveALimit) {
   }
   EXPECT_NE(small.add(1, 100), 0U);
   EXPECT_EQ(small.count(), kSilentClaimSessionsMax);
+  SilentClaims none(4);
+  EXPECT_EQ(none.take_oldest(), 0U);
+  none.add(1, 1);
+  none.add(2, 2);
+  none.add(2, 3);
+  EXPECT_EQ(none.take_oldest(), 2U) << "of the claim that has most";
+  EXPECT_EQ(none.take_oldest(), 1U);
+  EXPECT_EQ(none.count(), 1U);
 }
 
 }  // namespace
