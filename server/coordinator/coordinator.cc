@@ -140,6 +140,12 @@ void Coordinator::on_tick(uint64_t now_ms) {
   }
 }
 
+void Coordinator::postpone(uint64_t by_ms) {
+  if (state_->deadline_ms != State::kNever) {
+    state_->deadline_ms += by_ms;
+  }
+}
+
 uint64_t Coordinator::next_tick_ms() const { return state_->is_storage_failed ? State::kNever : state_->deadline_ms; }
 
 void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {

@@ -194,6 +194,9 @@ class Coordinator {
   void on_message(SessionId session, uint32_t device, const DeviceMessage& message, uint64_t now_ms);
   void on_session_closed(SessionId session, uint64_t now_ms);
   void on_tick(uint64_t now_ms);
+  // The process stood still for so long, and judged nothing: the open version has that much more time. Not in the
+  // journal, as after a restart.
+  void postpone(uint64_t by_ms);
   // When on_tick has something to do at the latest; UINT64_MAX: never.
   uint64_t next_tick_ms() const;
   // All records up to and including sequence are durable.

@@ -72,6 +72,7 @@ Server::Server(asio::io_context& io, const Config& config, const RunRow& run, Pa
                std::unique_ptr<Coordinator> coordinator, std::vector<EnrolledDevice> devices, WatchBoard* board)
     : io_(io),
       epoch_offset_ms_(first_ms(parts.fleet) - steady_ms()),
+      looked_ms_(clock_ms()),
       config_(config),
       run_(run),
       parts_(std::move(parts)),
@@ -284,31 +285,25 @@ void Server::arm_tick() {
     tick_.cancel();
     return;
   }
-  const uint64_t now = clock_ms();
+  const uint64_t now = now_ms();
   // A tick that stays due would spin: at least a millisecond between two.
-  wait_for_tick(next_ms, next_ms > now ? next_ms - now : 1);
-}
-
-void Server::wait_for_tick(uint64_t due_ms, uint64_t wait_ms) {
-  tick_.expires_after(std::chrono::milliseconds(wait_ms));
-  tick_.async_wait([this, due_ms](const ErrorCode& error) {
-    if (error) {
-      return;
+  tick_.expires_after(std::chrono::milliseconds(next_ms > now ? next_ms - now : 1));
+  tick_.async_wait([this](const ErrorCode& error) {
+    if (!error) {
+      tick_ms_ = UINT64_MAX;
+      coordinator_->on_tick(now_ms());
+      execute();
     }
-    if (clock_ms() > due_ms + kStandstillMs && woken_for_ms_ != due_ms) {
-      woken_for_ms_ = due_ms;
-      wait_for_tick(due_ms, kWakeMs);
-      return;
-    }
-    tick_ms_ = UINT64_MAX;
-    coordinator_->on_tick(now_ms());
-    execute();
   });
 }
 
 uint64_t Server::now_ms() {
-  judged_ms_ = std::max(judged_ms_, std::min(clock_ms(), tick_ms_ - 1));
-  return judged_ms_;
+  const uint64_t now = clock_ms();
+  const uint64_t gap_ms = now - std::exchange(looked_ms_, now);
+  if (gap_ms > FleetFollower::kPeriodMs + kStandstillMs) {
+    coordinator_->postpone(gap_ms);
+  }
+  return now;
 }
 
 // ---- Storage -------------------------------------------------------------------------------------------------------

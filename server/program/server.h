@@ -85,18 +85,19 @@ class Server : public SessionOwner {
   void note_round();
   void mark_run_state();
   void arm_tick();
-  void wait_for_tick(uint64_t due_ms, uint64_t wait_ms);
   void make_room_for(uint32_t run);
   void log_counters();
   void watch();
   bool has_stalled_thread();
   uint64_t clock_ms() const { return epoch_offset_ms_ + steady_ms(); }
-  // By which the coordinator judges. It stands still from a tick that is due until that tick runs: what is read in
-  // between was there before.
+  // The same for the coordinator, at least every FleetFollower::kPeriodMs. A longer gap tells of a process that stood
+  // still: stopped, swapped out, or its machine paused. Then deadlines move by the gap, as they do when a machine
+  // sleeps.
   uint64_t now_ms();
 
   asio::io_context& io_;
   const uint64_t epoch_offset_ms_;  // from the steady clock to the epoch, taken once: clock_ms() never jumps
+  uint64_t looked_ms_;              // by now_ms(), the last time
   const Config config_;
   const RunRow run_;
   Parts parts_;
@@ -113,8 +114,6 @@ class Server : public SessionOwner {
   std::optional<StoreThread> store_;
   SteadyTimer tick_;
   uint64_t tick_ms_ = UINT64_MAX;
-  uint64_t woken_for_ms_ = 0;  // the tick that was late and has waited for kWakeMs
-  uint64_t judged_ms_ = 0;     // by now_ms() so far
   SteadyTimer drain_timer_;
   SteadyTimer watch_timer_;
   uint64_t stall_logged_ms_ = 0;

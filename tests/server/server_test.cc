@@ -372,7 +372,7 @@ TEST_P(ServerThreads, WhatCameDuringAStandstillCountsBeforeTheDeadline) {
   ASSERT_TRUE(one.say_hello() && two.say_hello());
   ASSERT_TRUE(one.get_task() && two.get_task());
   ASSERT_TRUE(one.send_update(0.5F) && two.send_update(0.25F));
-  const uint64_t wake_ms = steady_ms() + deadline.run.report_deadline_ms + 2 * kStandstillMs;
+  const uint64_t wake_ms = steady_ms() + FleetFollower::kPeriodMs + 2 * kStandstillMs;
   while (steady_ms() < wake_ms) {
     std::this_thread::yield();
   }
