@@ -281,7 +281,9 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t 
   ack.version = judged.version;
   ack.staleness_weight = judged.staleness_weight;
   ack.has_retry = true;
-  ack.retry = window(is_refused ? kRefusedWindowFactor : 1);
+  // Who only came too late did nothing wrong. A longer wait would make it miss the next version too.
+  const bool is_only_late = judged.reason == gs_Reason_REASON_TOO_STALE;
+  ack.retry = window(is_refused && !is_only_late ? kRefusedWindowFactor : 1);
   const Complaint& complaint = ledger.fleet().at(index).complaint;
   if (is_refused && complaint.has_value() && complaint.task_sequence == task_sequence) {
     ack.value = complaint.value;
