@@ -328,7 +328,8 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
     default:
       ++counters_.updates_refused;
       give_reason(ack.reason);
-      range_refusal_ = {ack.value, ack.limit, ack.fold_scale_log2, ack.step_size};
+      range_refusal_ = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
+                        static_cast<float>(ack.step_size)};
       take_residual_back();
       if (!has_memory()) {
         drop_correction();

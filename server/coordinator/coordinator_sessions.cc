@@ -15,7 +15,7 @@ namespace {
 constexpr RateLimit kDeviceLines = {1, 16};
 // Tasks in place of one that the device had in the same version. Reason: each is two records of the journal and no
 // work, so a device adds ten records a minute at most, and a crash in the middle of a task costs it no wait.
-constexpr RateLimit kNewTasks = {3, 2, 60};
+constexpr RateLimit kNewTasks = {1, 4, 60};
 // Of a model that the device was sent in this version already, by size. Reason: links that break repeat a small model
 // at once, and ten thousand devices that ask for a large one again and again must not take the server's link.
 constexpr uint32_t kCopyPieceSize = 65536;
