@@ -86,9 +86,7 @@ FileFault store_identity(const std::string& path, const Identity& identity) {
   text += "\n";
   const std::string part = path + ".part";
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const bool is_written =
-      file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
-  int cause = is_written ? 0 : errno;
+  int cause = file < 0 ? errno : write_durably(file, text.data(), text.size());
   mbedtls_platform_zeroize(text.data(), text.size());
   if (file >= 0) {
     ::close(file);

@@ -10,6 +10,21 @@
 
 namespace gradstream {
 
+int write_durably(int file, const char* bytes, size_t size) {
+  while (size > 0) {
+    const ssize_t count = ::write(file, bytes, size);
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      return count < 0 ? errno : ENOSPC;
+    }
+    bytes += count;
+    size -= static_cast<size_t>(count);
+  }
+  return ::fsync(file) == 0 ? 0 : errno;
+}
+
 int sync_folder_of(const char* path) {
   char folder[PATH_MAX] = ".";
   if (const char* const slash = std::strrchr(path, '/'); slash != nullptr) {

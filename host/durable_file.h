@@ -2,7 +2,12 @@
 #ifndef GRADSTREAM_HOST_DURABLE_FILE_H_
 #define GRADSTREAM_HOST_DURABLE_FILE_H_
 
+#include <cstddef>
+
 namespace gradstream {
+
+// Writes all bytes, and waits until the disk has them. 0, or the cause (errno); ENOSPC also where a write is cut short.
+int write_durably(int file, const char* bytes, size_t size);
 
 // Makes durable which names the folder of `path` holds. 0, or the cause (errno).
 int sync_folder_of(const char* path);

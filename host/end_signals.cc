@@ -68,7 +68,13 @@ bool catch_signals(const SignalPlan& plan) {
   alarm.sigev_notify = SIGEV_SIGNAL;
   alarm.sigev_signo = SIGALRM;
   wake_file = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_file < 0 || ::timer_create(CLOCK_MONOTONIC, &alarm, &grace_timer) != 0) {
+  if (wake_file >= 0 && ::timer_create(CLOCK_MONOTONIC, &alarm, &grace_timer) != 0) {
+    const int cause = errno;
+    ::close(wake_file);
+    wake_file = -1;
+    errno = cause;
+  }
+  if (wake_file < 0) {
     return false;
   }
   set_handler(SIGPIPE, SIG_IGN);

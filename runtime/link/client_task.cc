@@ -347,6 +347,7 @@ Status Client::begin_task(uint64_t now_ms) {
     arena_.release(task_mark_);
     return status;
   }
+  sample_fault_ = SampleFault{};
   is_task_begun_ = true;
   task_begun_ms_ = now_ms;
   replay_steps();
@@ -483,8 +484,7 @@ bool Client::do_data_fit() const {
 // task of a run. A value that is no number shows in its step, and needs no look at all samples, which may take long.
 Status Client::check_labels() {
   const Problem* problem = find_problem(config_.registry.problems, run_.task.problem);
-  const bool has_labels = problem != nullptr && problem->ops->find_fault != find_value_fault;
-  return !kIsBareMetal && has_labels ? check_samples() : Status::kOk;
+  return !kIsBareMetal && problem != nullptr && problem->ops->has_labels ? check_samples() : Status::kOk;
 }
 
 // Again only when their number has changed.

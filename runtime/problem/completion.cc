@@ -106,7 +106,8 @@ Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* o
 
 }  // namespace
 
-const ProblemOps kCompletionOps = {"completion", source_sample_count, check_shape, scratch_size, loss,
-                                   gradient,     find_fault};
+const ProblemOps kCompletionOps = {
+    "completion", source_sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault,
+    !kIsBareMetal};
 
 }  // namespace gradstream

@@ -221,6 +221,8 @@ uint32_t lenet_size(uint16_t class_count) {
   return tail == 0 ? 0 : kConvolutionSize + tail;
 }
 
-const ProblemOps kLenetOps = {"lenet", sample_count, check_shape, scratch_size, loss, gradient, find_fault};
+const ProblemOps kLenetOps = {
+    "lenet",      sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault,
+    !kIsBareMetal};
 
 }  // namespace gradstream

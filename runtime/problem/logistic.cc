@@ -79,7 +79,8 @@ Status find_fault(const void* context, Shape shape, Arena& arena, SampleFault* o
 
 }  // namespace
 
-const ProblemOps kLogisticOps = {"logistic", source_sample_count, check_shape, scratch_size, loss,
-                                 gradient,   find_fault};
+const ProblemOps kLogisticOps = {
+    "logistic",   source_sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault,
+    !kIsBareMetal};
 
 }  // namespace gradstream

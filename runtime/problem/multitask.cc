@@ -234,6 +234,8 @@ Status find_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
 
 }  // namespace
 
-const ProblemOps kMultitaskOps = {"multitask", sample_count, check_shape, scratch_size, loss, gradient, find_fault};
+const ProblemOps kMultitaskOps = {
+    "multitask",  sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault,
+    !kIsBareMetal};
 
 }  // namespace gradstream

@@ -167,6 +167,8 @@ uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count) {
   return size <= uint64_t{kDimensionMax} * kDimensionMax ? static_cast<uint32_t>(size) : 0;
 }
 
-const ProblemOps kPerceptronOps = {"perceptron", sample_count, check_shape, scratch_size, loss, gradient, find_fault};
+const ProblemOps kPerceptronOps = {
+    "perceptron", sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault,
+    !kIsBareMetal};
 
 }  // namespace gradstream

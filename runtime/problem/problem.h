@@ -114,6 +114,9 @@ struct ProblemOps {
   // is none; kOutOfRange, kNotFinite, kSingular: *out says which. Takes no more scratch than loss. Null: none is looked
   // for.
   Status (*find_fault)(const void* context, Shape shape, Arena& arena, SampleFault* out) = nullptr;
+  // Whether find_fault is called before the first task too, and not only after a step that failed: it looks at labels,
+  // at the cost of reading each sample once.
+  bool has_labels = false;
 };
 
 struct Problem {
@@ -225,8 +228,7 @@ struct IndexRule {
 // What find_fault of a problem over a SampleSource does: values that are no numbers, and those that break a rule. Codes
 // as find_fault; those of the source and the arena as well. Takes one sample of scratch.
 Status find_sample_fault(const SampleSource& source, std::span<const IndexRule> rules, Arena& arena, SampleFault* out);
-// The same without rules, for a table whose context is a SampleSource. The client calls it after a step that met such a
-// value, and not before the first task.
+// The same without rules, for a table whose context is a SampleSource.
 Status find_value_fault(const void* context, Shape shape, Arena& arena, SampleFault* out);
 
 // scores (class_count of them) <- the classes' probabilities; returns -ln p(label). kOutOfRange: a label that is no
@@ -315,6 +317,7 @@ constexpr ProblemOps make_problem_ops() {
     ops.find_fault = [](const void* context, Shape shape, Arena&, SampleFault* out) {
       return static_cast<const P*>(context)->find_fault(shape, out);
     };
+    ops.has_labels = true;
   }
   return ops;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "server/run/limits.h"
@@ -181,7 +182,7 @@ Complaint range_complaint(const RunParameters& p, const RangeFault& fault) {
   const int scale = static_cast<int>(p.fold_scale_log2);
   const double limit = power_of_two(static_cast<int>(kFoldValueBits) - scale);
   const double value = limit / fault.factor;
-  out.value = static_cast<float>(value);
+  out.value = static_cast<float>(std::min(value, static_cast<double>(std::numeric_limits<float>::max())));
   out.least = static_cast<float>(-limit);
   out.most = static_cast<float>(limit);
   const bool is_scalar = p.stream() == StreamKind::kScalarStream;

@@ -121,7 +121,7 @@ gs_RetryWindow Coordinator::State::idle_window() const {
 }
 
 // The disk has failed. Who waits for a Task, a model or a Welcome would hear nothing until it is mended, and is told to
-// come again. An Ack stays: its update is decided, and need not be sent again.
+// come again. Where an Ack is all, it stays: its update is decided, and need not be sent again.
 void Coordinator::State::refuse_held() {
   std::set<SessionId> waiting_for_more;
   for (const Held& entry : held) {

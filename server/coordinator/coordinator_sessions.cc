@@ -503,8 +503,10 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
     end_task_refused(index, refused.task_sequence, refused.reason, 0, now_ms);
   }
   // Another task of the run would be refused for the same reason until the device has another image or other data.
-  if (refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-      refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0) {
+  const bool is_final_reason = refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED ||
+                               refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+                               refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0;
+  if (is_open && is_final_reason) {
     device.has_refused_for_good = true;
     device.refusal_for_good = refused.reason;
     device.refused_ms = now_ms;

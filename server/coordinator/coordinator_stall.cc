@@ -145,6 +145,11 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   // A device that nobody has heard of yet may be what the run needs, until it has had the time of a round.
   const uint32_t hoped_for = counted + ready_count + (is_stalled ? 0 : silent_count);
+  // A cause that another process recorded holds until those have been heard that it may be about.
+  const bool is_unheard = has_cause && stalled_by == 0 && !has_blocked && silent_count > 0 && hoped_for < least;
+  if (is_unheard) {
+    return;
+  }
   if (hoped_for >= least || !has_blocked) {
     if (has_cause) {
       stalled_by = 0;
@@ -154,7 +159,6 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   }
   const BlockedGroup group = largest_group();
   const StallCause cause = gradstream::stall_cause(parameters, group);
-  // What another process recorded holds until all devices have been heard.
   const bool has_all = ready_count + silent_count == 0;
   const bool has_doubled = group.device_count >= 2 * stalled_by || 2 * group.device_count <= stalled_by;
   const bool is_counted_anew = stalled_by > 0 ? has_doubled || (has_all && group.device_count != stalled_by) : has_all;

@@ -212,6 +212,10 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
   record.detail = measured_step_us(index, upload, now_ms);
   decide(std::move(record), now_ms);
+  // What it refused for good it can do by now.
+  DeviceRow& device = ledger.fleet().at(index);
+  device.has_refused_for_good = false;
+  device.is_capable = device.lacks.empty();
   upload_bytes += upload.bytes.size();
   ++(is_late ? counters.updates_late : counters.updates_folded);
   counters.updates_partial += upload.steps_done < ledger.fleet().at(index).task_steps ? 1 : 0;

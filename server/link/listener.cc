@@ -381,7 +381,7 @@ bool Listener::make_room_for_connection(const Guest& guest) {
                silent != 0) {
       replaced_claim_ = silent;
       replace(silent);
-    } else if (!resting_.empty()) {
+    } else if (!resting_.empty() && may_displace(guest)) {
       yield(resting_.begin()->second);
     } else {
       break;
@@ -422,6 +422,11 @@ void Listener::evict(SessionId session) {
   sessions_.at(session).is_leaving = true;
   ++leaving_count_;
   order(sessions_.at(session), {SessionOrder::Kind::kEvict, gs_Reason_REASON_NONE, session});
+}
+
+// Whether a device that waits is sent away for this guest. One that can prove nothing could send away all of them.
+bool Listener::may_displace(const Guest& guest) const {
+  return guest.standing != Standing::kNobody || (takes_certificates_ && guest.wants_signature);
 }
 
 bool Listener::may_sign_for(const Guest& guest) {

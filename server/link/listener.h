@@ -153,6 +153,7 @@ class Listener : public SessionOwner {
   void order(const Entry& entry, SessionOrder order);
   bool make_room_for_connection(const Guest& guest);
   bool make_room_for_handshake(const Guest& guest);
+  bool may_displace(const Guest& guest) const;
   bool may_sign_for(const Guest& guest);
   bool may_shake_hands(SessionId session, uint32_t device);
   SessionId find_half_open(Standing standing, bool is_less) const;

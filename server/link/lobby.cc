@@ -105,11 +105,16 @@ void Lobby::clear() {
 // ---- Reading -------------------------------------------------------------------------------------------------------
 
 void Lobby::read(Guest& guest) {
-  uint8_t buffer[kClientHelloSizeMax];
   std::vector<uint8_t>& bytes = guest.arrival.bytes;
   ErrorCode error;
-  const size_t size = guest.socket.read_some(asio::buffer(buffer, sizeof buffer - bytes.size()), error);
-  if (error == asio::error::would_block) {
+  ClientHello hello;
+  while (!error && !hello.is_complete) {
+    uint8_t buffer[kClientHelloSizeMax];
+    const size_t size = guest.socket.read_some(asio::buffer(buffer, sizeof buffer - bytes.size()), error);
+    bytes.insert(bytes.end(), buffer, buffer + size);
+    hello = peek_client_hello(bytes);
+  }
+  if (!hello.is_complete && error == asio::error::would_block) {
     guest.socket.async_wait(Tcp::socket::wait_read, [this, id = guest.id](const ErrorCode& failed) {
       if (failed == asio::error::operation_aborted) {
         return;
@@ -118,12 +123,6 @@ void Lobby::read(Guest& guest) {
         read(found->second);
       }
     });
-    return;
-  }
-  bytes.insert(bytes.end(), buffer, buffer + size);
-  const ClientHello hello = peek_client_hello(bytes);
-  if (!error && !hello.is_complete) {
-    read(guest);  // a few times at most: until nothing is there, or kClientHelloSizeMax
     return;
   }
   guest.standing = hello.identity.empty() ? Standing::kNobody : events_.standing_of(hello.identity);

@@ -490,6 +490,7 @@ void Session::on_claim(std::span<const uint8_t> payload) {
   SecretValue<Identity> claimed;
   DeviceMessage message = {};
   if (decode_claim_request(payload, &*claimed) == Status::kOk) {
+    has_claimed_ = true;
     owner_->on_session_claim(id_, claim(), *claimed);
   } else if (decode_message(payload, &message) == Status::kOk) {
     refuse_device_at_claim();

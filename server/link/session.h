@@ -169,7 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_open() const { return state_ == State::kHello || state_ == State::kOpen; }
   bool is_closing() const { return state_ == State::kClosing; }
   // Established, and nothing has been heard of it yet.
-  bool is_silent() const { return state_ == State::kHello; }
+  bool is_silent() const { return state_ == State::kHello && !has_claimed_; }
   size_t queued_size() const { return *gauge_; }
 
  private:
@@ -229,6 +229,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_resting_ = false;       // the last thing said was an Ack or a Wait; see also Listener::note_rest()
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;                     // a first piece came, its Ack has not left
+  bool has_claimed_ = false;                      // its claim was read, and the answer is on its way
   bool knows_no_claims_ = false;                  // a device that was given a claim in place of an identity
   uint64_t wire_counted_sent_ = 0;
   uint64_t wire_counted_received_ = 0;

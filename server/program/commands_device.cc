@@ -44,10 +44,9 @@ std::string write_secret_file(const std::string& path, const std::string& text) 
   if (file < 0) {
     return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check its folder";
   }
-  const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
-  const int cause = errno;
+  const int cause = write_durably(file, text.data(), text.size());
   ::close(file);
-  const int unnamed = written ? sync_folder_of(path.c_str()) : cause;
+  const int unnamed = cause == 0 ? sync_folder_of(path.c_str()) : cause;
   if (unnamed != 0) {
     ::unlink(path.c_str());
     return "identity file " + path + " cannot be written: " + std::strerror(unnamed) + "; free space on that disk";

@@ -73,7 +73,9 @@ void FleetFollower::judge_stored(StoreStatus status) {
     log_event(LogLevel::kWarn, "time_not_stored",
               Fields()
                   .add("cause", parts_.fleet.error())
-                  .add("remedy", "free space on the disk; do not set the clock back before the next start"));
+                  .add("remedy", status == StoreStatus::kCorrupt
+                                     ? "restore the database from a copy"
+                                     : "free space on the disk; do not set the clock back before the next start"));
   }
 }
 

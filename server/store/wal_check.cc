@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fstream>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace gradstream {
@@ -124,6 +125,7 @@ class WalReader {
 std::string find_wal_damage(const std::string& database) {
   const std::string path = database + "-wal";
   std::string damage;
+  std::string last;
   for (int i = 0; i < kReadingsMax; ++i) {
     std::ifstream file(path, std::ios::binary);
     Header header = {};
@@ -134,10 +136,9 @@ std::string find_wal_damage(const std::string& database) {
     const bool is_whole = reader.is_header_whole();
     const bool has_frames = file.peek() != std::ifstream::traits_type::eof();
     damage = is_whole ? reader.read_frames(file) : has_frames ? "its header does not fit its checksum" : "";
-    Header after = {};
-    std::ifstream again(path, std::ios::binary);
-    if (damage.empty() || (read(again, after) && after == header)) {
-      break;
+    const std::string before = std::exchange(last, damage);
+    if (damage.empty() || (i > 0 && damage == before)) {
+      break;  // twice the same: nobody is just writing it
     }
   }
   return damage;

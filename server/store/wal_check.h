@@ -14,8 +14,8 @@
 namespace gradstream {
 
 // Of DATABASE-wal, before SQLite opens the database, and while no server has it open. Empty: there is no log, or SQLite
-// will read all of it that was durable. Else a clause: what is damaged, and where. A log that another program changes
-// meanwhile is read again.
+// will read all of it that was durable. Else a clause: what is damaged, and where. Damage counts when two
+// readings find the same: another program may just be writing.
 // Format: https://www.sqlite.org/fileformat2.html#walformat
 std::string find_wal_damage(const std::string& database);
 
