@@ -54,7 +54,7 @@ FileFault path_problem(int cause, const std::string& path, const char* what, con
 }
 
 FileFault read_identity(const std::string& path, Identity* out) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open_to_read(path.c_str());
   std::vector<char> text(kIdentityTextSizeMax);
   const ssize_t size = file < 0 ? -1 : ::read(file, text.data(), text.size());
   const int cause = errno;

@@ -110,9 +110,12 @@ int split_server(const std::string& text, std::string* host, std::string* port) 
   return gradstream::kExitOk;
 }
 
-// 0, or errno.
+// What is read and not mapped, in bytes. Reason: larger data are mapped, and identities and certificates are kilobytes.
+constexpr size_t kReadSizeMax = 1U << 20;
+
+// 0, or errno; EFBIG: above kReadSizeMax.
 int read_file(const std::string& path, std::vector<char>* out) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = gradstream::open_to_read(path.c_str());
   if (file < 0) {
     return errno;
   }
@@ -122,8 +125,8 @@ int read_file(const std::string& path, std::vector<char>* out) {
   do {
     count = ::read(file, bytes, sizeof bytes);
     out->insert(out->end(), bytes, bytes + std::max<ssize_t>(count, 0));
-  } while (count > 0 || (count < 0 && errno == EINTR));
-  const int cause = count < 0 ? errno : 0;
+  } while ((count > 0 && out->size() <= kReadSizeMax) || (count < 0 && errno == EINTR));
+  const int cause = count < 0 ? errno : out->size() > kReadSizeMax ? EFBIG : 0;
   ::close(file);
   return cause;
 }

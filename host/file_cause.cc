@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -106,7 +107,21 @@ int find_path_fault(const char* path, bool wants_write) {
   return cause;
 }
 
+int open_to_read(const char* path) {
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  struct stat info = {};
+  if (file < 0 || (::fstat(file, &info) == 0 && S_ISREG(info.st_mode))) {
+    return file;
+  }
+  ::close(file);
+  errno = S_ISDIR(info.st_mode) ? EISDIR : ESPIPE;
+  return -1;
+}
+
 const char* cause_text(int cause) {
+  if (cause == ESPIPE) {
+    return "it is a pipe, a socket or a device, and no ordinary file";
+  }
   const Cause* const found = find_cause(cause);
   return found != nullptr && found->text != nullptr ? found->text : std::strerror(cause);
 }

@@ -1,15 +1,12 @@
 #include "server/link/credentials.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <psa/crypto.h>
+#include <sys/stat.h>
 
 #include "server/base/private_file.h"
+#include "server/base/text_file.h"
 
 namespace gradstream {
 
@@ -20,18 +17,12 @@ constexpr size_t kFileSizeMax = 65536;
 
 // Empty, or a sentence about what is called so.
 std::string read_file(const std::string& path, const std::string& name, std::string* out) {
-  std::error_code ignored;
-  errno = std::filesystem::is_directory(path, ignored) ? EISDIR : 0;
-  std::ifstream file(path, std::ios::binary);
-  if (errno != EISDIR && file.is_open()) {
-    out->reserve(kFileSizeMax + 1);  // no copies of a key are left behind
-    for (std::istreambuf_iterator<char> at(file), end; at != end && out->size() <= kFileSizeMax; ++at) {
-      out->push_back(*at);
-    }
-    return out->size() > kFileSizeMax ? name + " is above 64 KiB: no PEM file of a certificate or its key" : "";
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > static_cast<off_t>(kFileSizeMax)) {
+    return name + " is above 64 KiB: no PEM file of a certificate or its key";
   }
-  return name + " cannot be read: " + std::strerror(errno != 0 ? errno : EIO) +
-         "; check its path, and that the service's user may read it";
+  const std::string problem = read_text_file(path, kFileSizeMax, out);
+  return problem.empty() ? "" : name + " " + problem + "; check its path, and that the service's user may read it";
 }
 
 // What a sentence begins with: a server's files are known by their keys too, which may name one file.

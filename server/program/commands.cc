@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -362,7 +363,11 @@ std::vector<uint8_t> model_file_bytes(const Replica& model, bool is_csv) {
 }
 
 int read_lineage_head(const std::string& path, LineageHead* out) {
-  std::ifstream file(path);
+  std::error_code ignored;
+  std::ifstream file;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    file.open(path);
+  }
   std::string first_line;
   if (!std::getline(file, first_line)) {
     return fail(kExitFile, "cannot read " + path + ": name a file that `gradstream run export` has written");

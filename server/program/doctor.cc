@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -22,6 +21,7 @@
 #include "runtime/link/transport.h"
 #include "runtime/wire/identity.h"
 #include "server/base/secret.h"
+#include "server/base/text_file.h"
 
 namespace gradstream {
 
@@ -142,16 +142,13 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
     }
     return true;
   }
-  std::ifstream file(options.identity_file, std::ios::binary);
-  if (!file.is_open()) {
-    conclude(out, "identity_file", "cannot read " + options.identity_file + ": " + std::strerror(errno),
+  SecretText text;
+  constexpr uint64_t kFileSizeMax = 65536;  // parse_identity() tells of what is too long for an identity
+  if (const std::string problem = read_text_file(options.identity_file, kFileSizeMax, &*text); !problem.empty()) {
+    conclude(out, "identity_file", options.identity_file + " " + problem,
              "give the file that `gradstream device add` wrote, and read it as its owner");
     return false;
   }
-  SecretText text;
-  text->resize(kIdentityTextSizeMax + 1);  // one more tells that a file is too long
-  file.read(text->data(), static_cast<std::streamsize>(text->size()));
-  text->resize(static_cast<size_t>(file.gcount()));
   uint32_t line = 0;
   const Status status = parse_identity(*text, identity, &line);
   if (status != Status::kOk) {

@@ -67,7 +67,29 @@ std::string average_file_name(const std::string& version_path) {
   return version_path.substr(0, version_path.rfind('.')) + "_average.npy";
 }
 
+std::string check_target(const std::string& path) {
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    return {};
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return path + " is there already, and no ordinary file; give another name";
+  }
+  constexpr std::string_view kDatabaseMark = "SQLite format 3";
+  std::array<char, kDatabaseMark.size()> head = {};
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool is_database = file >= 0 && ::read(file, head.data(), head.size()) == static_cast<ssize_t>(head.size()) &&
+                           std::string_view(head.data(), head.size()) == kDatabaseMark;
+  if (file >= 0) {
+    ::close(file);
+  }
+  return is_database ? path + " is a database, and stays as it is; give another name" : "";
+}
+
 std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes) {
+  if (std::string problem = check_target(path); !problem.empty()) {
+    return problem;
+  }
   const std::string beside = path + ".part";
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) {

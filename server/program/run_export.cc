@@ -11,6 +11,7 @@
 
 #include "host/durable_file.h"
 #include "runtime/training/encoding.h"
+#include "server/program/model_export.h"
 #include "server/run/trigger.h"
 #include "server/watch/watch.h"
 
@@ -247,7 +248,10 @@ bool parse_lineage_head(const std::string& first_line, LineageHead* out) {
 
 // ---- Files ---------------------------------------------------------------------------------------------------------
 
-FileWriter::FileWriter(const std::string& path) : path_(path) {
+FileWriter::FileWriter(const std::string& path) : path_(path), problem_(check_target(path)) {
+  if (!problem_.empty()) {
+    return;
+  }
   file_ = std::fopen((path + ".part").c_str(), "wbe");
   if (file_ == nullptr) {
     fail(errno);

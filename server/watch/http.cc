@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "server/base/log.h"
 #include "server/base/ports.h"
 #include "server/base/private_file.h"
+#include "server/base/text_file.h"
 
 namespace gradstream {
 
@@ -152,14 +152,13 @@ std::string read_token(const std::string& path, std::string* out) {
   if (is_read_by_others(path)) {
     return "server.http_token_file " + path + " can be read by others; chmod 600 " + path;
   }
-  std::ifstream file(path);
-  if (!file.is_open()) {
-    return "server.http_token_file " + path + " cannot be read: " + std::strerror(errno) +
-           "; the server's user must own it (chown)";
+  constexpr uint64_t kFileSizeMax = 4096;  // the line may stand among comments of a page, and no more
+  std::string text;
+  if (const std::string problem = read_text_file(path, kFileSizeMax, &text); !problem.empty()) {
+    return "server.http_token_file " + path + " " + problem + "; the server's user must own it (chown)";
   }
-  std::string line;
-  const bool is_read = static_cast<bool>(std::getline(file, line));
-  std::string_view token = line;
+  const bool is_read = !text.empty();
+  std::string_view token = std::string_view(text).substr(0, text.find('\n'));
   token.remove_prefix(token.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   *out = trim(token);
   const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };

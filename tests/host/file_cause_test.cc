@@ -7,6 +7,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace gradstream {
@@ -39,6 +40,27 @@ TEST(FileCause, AFileOfAFolderThatIsMissingOrEmptyMayComeLater) {
   EXPECT_FALSE(is_temporary_at(EACCES, (folder + "/gone/data.gsd").c_str()));
   EXPECT_TRUE(is_temporary_at(EIO, (folder + "/mount/data.gsd").c_str()));
   EXPECT_FALSE(is_temporary_at(ENOENT, ("/" + std::string(5000, 'x') + "/y").c_str()));
+  fs::remove_all(folder);
+}
+
+TEST(FileCause, OnlyAnOrdinaryFileIsOpenedToRead) {
+  std::string folder = testing::TempDir() + "cause_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/file";
+  EXPECT_EQ(open_to_read(path.c_str()), -1);
+  EXPECT_EQ(errno, ENOENT);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(open_to_read(path.c_str()), -1) << "without a wait for a writer";
+  EXPECT_EQ(errno, ESPIPE);
+  EXPECT_EQ(open_to_read("/dev/zero"), -1);
+  EXPECT_EQ(errno, ESPIPE);
+  EXPECT_EQ(open_to_read(folder.c_str()), -1);
+  EXPECT_EQ(errno, EISDIR);
+  fs::remove(path);
+  std::ofstream(path) << "text";
+  const int file = open_to_read(path.c_str());
+  EXPECT_GE(file, 0);
+  close(file);
   fs::remove_all(folder);
 }
 

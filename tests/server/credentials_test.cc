@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/certificates.h"
@@ -78,7 +79,11 @@ TEST_F(CredentialFiles, BadOnesAreNamedAndChangeNothing) {
               AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("No such file")));
   std::filesystem::create_directory(paths.key);
   EXPECT_THAT(board.load(paths),
-              AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("directory")));
+              AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("is a folder")));
+  std::filesystem::remove(paths.key);
+  ASSERT_EQ(mkfifo(paths.key.c_str(), 0600), 0);
+  EXPECT_THAT(board.load(paths),
+              AllOf(StartsWith("server.certificate_key_file " + paths.key + " "), HasSubstr("no ordinary file")));
   write("ca.pem", std::string(70000, 'x'));
   EXPECT_THAT(board.load(paths),
               AllOf(StartsWith("server.device_ca_file " + paths.authority + " "), HasSubstr("64 KiB")));

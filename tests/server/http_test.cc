@@ -245,6 +245,9 @@ TEST(HttpToken, AFileWithOneSecretLine) {
   }
   unlink(path.c_str());
   EXPECT_THAT(read_token(path, &token), HasSubstr("openssl rand"));
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(read_token(path, &token), HasSubstr("no ordinary file")) << "and nobody waits for its writer";
+  unlink(path.c_str());
 }
 
 TEST(HttpToken, LoopbackIsWhatOnlyThisMachineReaches) {

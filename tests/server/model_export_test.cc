@@ -31,6 +31,25 @@ TEST(ModelExport, NpyIsFormatOneRowByRow) {
 
 TEST(ModelExport, CsvHasALineForEachRow) { EXPECT_EQ(csv_text({3, 2}, kModel), "1,-0.5\n0.1,1e-20\n3,7.25\n"); }
 
+TEST(ModelExport, NeitherADatabaseNorWhatIsNoOrdinaryFileIsReplaced) {
+  std::string folder = testing::TempDir() + "export_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::vector<uint8_t> bytes = {1, 2, 3};
+  const std::string database = folder + "/gs.db";
+  std::ofstream(database) << std::string("SQLite format 3\0rest", 20);
+  EXPECT_THAT(write_file_atomically(database, bytes), HasSubstr("is a database, and stays as it is"));
+  EXPECT_EQ(std::filesystem::file_size(database), 20U);
+  std::filesystem::create_symlink(database, folder + "/link");
+  std::filesystem::create_directory(folder + "/folder");
+  for (const char* const name : {"/link", "/folder"}) {
+    EXPECT_THAT(write_file_atomically(folder + name, bytes), HasSubstr("no ordinary file"));
+  }
+  const std::string model = folder + "/m.npy";
+  EXPECT_EQ(write_file_atomically(model, bytes), "");
+  EXPECT_EQ(write_file_atomically(model, bytes), "") << "a model is replaced by a newer one";
+  std::filesystem::remove_all(folder);
+}
+
 TEST(ModelExport, FilesAppearWholeOrNotAtAll) {
   std::string folder = testing::TempDir() + "export_XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
