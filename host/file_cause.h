@@ -15,8 +15,8 @@ bool is_temporary_at(int cause, const char* path);
 // Why the path cannot be read, or, if wants_write, why no file can be made in this folder. 0, or errno.
 int find_path_fault(const char* path, bool wants_write);
 
-// Opens an ordinary file to read it, without a wait for the writer of a pipe. -1, with errno: EISDIR for a folder, ESPIPE
-// for a pipe, a socket or a device, and those of open().
+// Opens an ordinary file to read it, without a wait for the writer of a pipe. -1, with errno: EISDIR for a folder,
+// ESPIPE for a pipe, a socket or a device, and those of open().
 int open_to_read(const char* path);
 
 // The cause in words. It is strerror() where that names what a person can act on. Not thread-safe.

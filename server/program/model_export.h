@@ -25,8 +25,8 @@ std::string version_file_name(uint32_t run, uint32_t version);
 // "run3_v000012_average.npy", beside "run3_v000012.npy": the average of the versions up to it.
 std::string average_file_name(const std::string& version_path);
 
-// Empty, or a sentence: what is there under this name must not be replaced by a file of ours, as it is a database, or no
-// ordinary file.
+// Empty, or a sentence: what is there under this name must not be replaced by a file of ours, as it is a database, or
+// no ordinary file.
 std::string check_target(const std::string& path);
 // Under its name the file is whole and durable. Empty, or a sentence that names the file, the cause and the remedy.
 std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);
