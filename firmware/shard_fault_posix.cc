@@ -164,8 +164,9 @@ std::string float_shard_fault(std::span<const uint8_t> bytes) {
   if (fault.empty()) {
     fault = groups_fault(bytes, count, group_count);
   }
-  for (size_t i = 0; fault.empty() && i < count * dimension; ++i) {
-    const float value = load_f32(&bytes[values_at + 4 * i]);
+  const size_t value_count = size_t{count} * dimension;  // they are in memory
+  for (size_t i = 0; fault.empty() && i < value_count; ++i) {
+    const float value = load_f32(&bytes[static_cast<size_t>(values_at) + 4 * i]);
     if (!std::isfinite(value)) {
       return "has " + text_of(value) + " in sample " + std::to_string(i / dimension + 1) + ", value " +
              std::to_string(i % dimension + 1) +
