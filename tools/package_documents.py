@@ -27,7 +27,9 @@ def gather(*sources):
     def content(path):
         if path.suffix != ".md":
             return path.read_bytes()
-        return re.sub(r"\[([^\]]*)\]\((?!\w+:)([^)#]+)(#[^)]*)?\)", lambda match: point(path, match),
-                      path.read_text(encoding="utf-8")).encode()
+        pieces = re.split(r"(?ms)(^ *```.*?^ *```$)", path.read_text(encoding="utf-8"))
+        pieces[::2] = [re.sub(r"\[([^\]]*)\]\((?!\w+:)([^)#]+)(#[^)]*)?\)", lambda match: point(path, match), text)
+                       for text in pieces[::2]]  # code between them has no links
+        return "".join(pieces).encode()
 
     return {path.name: content(path) for path in held}
