@@ -93,7 +93,7 @@ def play(folder, home, kind, keys, has_board):
     """(closing lines of the two devices, those of the server's rounds), each as its fields."""
     port = fleet.free_port()
     config = write_config(home, port, kind, keys)
-    processes = {"server": fleet.Process("server", [fleet.SERVER, "serve", "--config", config])}
+    processes = {"server": fleet.Process("server", [fleet.SERVER, "serve", "--create", "--config", config])}
     image = fleet.ROOT / "build" / BOARD / "boards" / BOARD.replace("-", "_") / f"{TARGET}.elf"
     try:
         for device in range(2):
