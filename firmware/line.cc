@@ -1,5 +1,7 @@
 #include "firmware/line.h"
 
+#include <cmath>
+
 namespace gradstream {
 
 ConsoleLine& ConsoleLine::text(const char* value) {
@@ -46,7 +48,7 @@ ConsoleLine& ConsoleLine::real(float value) {
   for (; scaled < 999.95F; --exponent) {
     scaled *= 10;
   }
-  auto mantissa = static_cast<uint32_t>(scaled + 0.5F);
+  auto mantissa = static_cast<uint32_t>(std::lround(scaled));
   char shown[5];
   for (size_t i = 4; i-- > 0; mantissa /= 10) {
     shown[i] = static_cast<char>('0' + mantissa % 10);

@@ -88,7 +88,7 @@ Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gr
   Status status = Status::kUnfinished;
   if (units > 0 && gradient != nullptr) {
     status = problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
-  } else if (units > 0) {
+  } else if (units > 0 && loss != nullptr) {
     const Result<Real> result = problem.ops->loss(problem.context, input.shape, x, batch, arena);
     status = result.status();
     if (status == Status::kOk) {

@@ -403,9 +403,12 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
     send_task(id, index);
   } else if (is_storage_failed) {
     refuse(id, gs_Reason_REASON_STORAGE);
-  } else if (device.task_version == version && device.task_sequence > 0 && !device.new_tasks.admit(kNewTasks, now_ms)) {
-    wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
   } else {
+    const bool is_another = device.task_version == version && device.task_sequence > 0;
+    if (is_another && !device.new_tasks.admit(kNewTasks, now_ms)) {
+      wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
+      return;
+    }
     if (device.is_task_open && device.task_version == version) {
       abandon(index, now_ms);
     }

@@ -375,13 +375,12 @@ bool Listener::make_room_for_connection(const Guest& guest) {
       evict(*closing_.begin());
     } else if (const SessionId victim = find_half_open(guest.standing, true); victim != 0) {
       evict(victim);
-    } else if (replaced_claim_ != 0) {
-      break;  // its thread has yet to say that it closes
-    } else if (const SessionId silent = guest.standing == Standing::kDevice ? silent_claims_.take_oldest() : 0;
+    } else if (const SessionId silent =
+                   guest.standing == Standing::kDevice && replaced_claim_ == 0 ? silent_claims_.take_oldest() : 0;
                silent != 0) {
       replaced_claim_ = silent;
       replace(silent);
-    } else if (!resting_.empty() && may_displace(guest)) {
+    } else if (replaced_claim_ == 0 && !resting_.empty() && may_displace(guest)) {
       yield(resting_.begin()->second);
     } else {
       break;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include <sqlite3.h>
@@ -74,6 +75,12 @@ std::string with_prefix(std::string_view columns, const std::string& prefix) {
   return text;
 }
 
+void append(std::string* text, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) {
+    *text += part;
+  }
+}
+
 std::string sign(const CheckedTable& table) {
   return std::string("UPDATE ") + table.name + " SET crc32c=gs_row_crc(" + table.columns + ")";
 }
@@ -90,21 +97,24 @@ std::string row_check_statements() {
   std::string text;
   std::string damaged;
   for (const CheckedTable& table : kTables) {
-    const std::string name = table.name;
-    const std::string columns = table.columns;
-    const std::string is_damaged = "OLD.crc32c<>gs_row_crc(" + with_prefix(columns, "OLD.") + ")";
-    text += "CREATE TEMP VIEW checked_" + name + " AS SELECT *,crc32c=gs_row_crc(" + columns +
-            ") AS is_whole FROM main." + name + ";";
-    text += "CREATE TEMP TRIGGER verify_" + name + " BEFORE UPDATE OF " + columns + " ON main." + name + " WHEN " +
-            is_damaged + " BEGIN SELECT RAISE(ABORT,'a row of table " + name + " is damaged'); END;";
-    damaged += std::string(damaged.empty() ? "" : " UNION ALL ") + "SELECT '" + name + "' AS table_name," + table.id +
-               " AS id FROM checked_" + name + " WHERE NOT is_whole";
-    for (const std::string& event : {std::string("INSERT"), "UPDATE OF " + columns}) {
-      text += "CREATE TEMP TRIGGER sign_" + name + (event == "INSERT" ? "_new" : "_changed") + " AFTER " + event +
-              " ON main." + name + " BEGIN " + sign(table) + " WHERE rowid=NEW.rowid; END;";
-    }
+    const std::string_view name = table.name;
+    const std::string_view columns = table.columns;
+    const std::string old_columns = with_prefix(columns, "OLD.");
+    append(&text, {"CREATE TEMP VIEW checked_", name, " AS SELECT *,crc32c=gs_row_crc(", columns,
+                   ") AS is_whole FROM main.", name, ";"});
+    append(&text, {"CREATE TEMP TRIGGER verify_", name, " BEFORE UPDATE OF ", columns, " ON main.", name,
+                   " WHEN OLD.crc32c<>gs_row_crc(", old_columns, ") BEGIN SELECT RAISE(ABORT,'a row of table ", name,
+                   " is damaged'); END;"});
+    const std::string row = sign(table);
+    append(&text, {"CREATE TEMP TRIGGER sign_", name, "_new AFTER INSERT ON main.", name, " BEGIN ", row,
+                   " WHERE rowid=NEW.rowid; END;"});
+    append(&text, {"CREATE TEMP TRIGGER sign_", name, "_changed AFTER UPDATE OF ", columns, " ON main.", name,
+                   " BEGIN ", row, " WHERE rowid=NEW.rowid; END;"});
+    append(&damaged, {damaged.empty() ? "" : " UNION ALL ", "SELECT '", name, "' AS table_name,", table.id,
+                      " AS id FROM checked_", name, " WHERE NOT is_whole"});
   }
-  return text + "CREATE TEMP VIEW damaged_rows AS " + damaged + ";";
+  append(&text, {"CREATE TEMP VIEW damaged_rows AS ", damaged, ";"});
+  return text;
 }
 
 std::string row_sign_statements() {
