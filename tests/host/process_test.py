@@ -68,6 +68,15 @@ def wait_for(what, state):
         time.sleep(PAUSE_SECONDS)
 
 
+def is_open_elsewhere(path):
+    """Whether another process than this one has the file open."""
+    for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # it has ended, or closed it
+            if int(link.parts[2]) != os.getpid() and os.readlink(link) == path:
+                return True
+    return False
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -348,12 +357,12 @@ class Process(unittest.TestCase):
                 self.assertEqual(client.end(), 0)
 
     def test_a_signal_before_the_server_serves_counts(self):
-        token = self.home / "token"
-        os.mkfifo(token, 0o600)
-        self.configure(more=f'http_listen = "127.0.0.1:0"\nhttp_token_file = "{token}"\n')
+        self.enrol()
         for options, number in self.each_end(is_slow=True):
-            server = self.start(self.server_words(), **options)
-            with open(token, "w", encoding="ascii"):  # it stands in the check of its files
+            with open(self.home / "gs.db.lock", "ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                server = self.start(self.server_words(), **options)
+                wait_for("the server at the lock", lambda: is_open_elsewhere(lock.name))
                 server.send(signal.SIGHUP, number)
                 self.assertEqual(server.end(), 0, server.log)
 

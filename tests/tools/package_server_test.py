@@ -83,7 +83,8 @@ def check_documents(folder):
     documents = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
     assert {"operating.md", "reliability.md", "algorithms.md"} <= set(documents), documents.keys()
     for name, text in documents.items():
-        links = re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", text)
+        prose = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
+        links = re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", prose)
         for target, anchor in [*links, *((picture, "") for picture in re.findall(r'src="(.*?)"', text))]:
             assert (folder / (target or name)).is_file(), f"{name} links to {target}, which is not in the package"
             assert not anchor or anchor in anchors_of(documents[target or name]), f"{name}: {target}#{anchor}"
