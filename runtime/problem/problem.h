@@ -85,6 +85,16 @@ struct Batch {
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
 };
 
+// A point that stands nowhere in memory: x, of which each run of values is displaced as it is read. So a device can
+// evaluate a loss beside its model and holds no second tensor.
+struct Displacement {
+  const void* context = nullptr;
+  // Makes of x[offset .. offset + count), which stand in values, those of the displaced point: for a free part it adds
+  // mu u[offset .. offset + count). Any run may be asked for, in any order and more than once. It costs least in the
+  // order of the offsets. A value has the same bits whatever the run. count >= 1; offset + count <= shape.size().
+  void (*add)(const void* context, size_t offset, size_t count, Real* values) = nullptr;
+};
+
 // The first sample that a problem can never take, and why. least < most: its value, the `what` of it ("label", "row"),
 // must be a whole number between them. Else the sample is no `what` ("number", "positive definite matrix").
 struct SampleFault {
@@ -117,6 +127,14 @@ struct ProblemOps {
   // Whether find_fault is called before the first task too, and not only after a step that failed: it looks at labels,
   // at the cost of reading each sample once.
   bool has_labels = false;
+  // The loss at the displaced point, in the bits that loss has where that point stands in memory. x and the
+  // displacement stay the same until there is an answer other than kUnfinished; codes and slices as loss. Each value of
+  // the point should be read once for many samples: a displaced value costs about three multiplications. Null: the
+  // estimator writes the point down and calls loss.
+  Result<Real> (*loss_displaced)(const void* context, Shape shape, const Real* x, const Displacement& displacement,
+                                 Batch batch, Arena& arena) = nullptr;
+  // Bytes of arena scratch that loss_displaced takes for a batch of at most batch_size samples. Null with it.
+  size_t (*displaced_scratch_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
 };
 
 struct Problem {
