@@ -82,6 +82,10 @@ struct Batch {
   const uint16_t* indices = nullptr;
   uint32_t count = 0;
   EvaluationProgress* progress = nullptr;  // null: the evaluation is made in one call
+  // What a problem keeps from one evaluation of these samples to the next: ProblemOps::kept_size() bytes, aligned as
+  // arena memory, zeros before the first. Whoever evaluates gives them anew when an index or a sample changes. Null:
+  // nothing is kept.
+  void* kept = nullptr;
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
 };
 
@@ -135,6 +139,9 @@ struct ProblemOps {
                                  Batch batch, Arena& arena) = nullptr;
   // Bytes of arena scratch that loss_displaced takes for a batch of at most batch_size samples. Null with it.
   size_t (*displaced_scratch_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Bytes that the problem can use as Batch::kept for a batch of at most batch_size samples; more samples never take
+  // fewer. Values with and without them have the same bits. Null: none.
+  size_t (*kept_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
 };
 
 struct Problem {
