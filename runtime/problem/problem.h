@@ -142,12 +142,20 @@ struct ProblemOps {
   // Bytes that the problem can use as Batch::kept for a batch of at most batch_size samples; more samples never take
   // fewer. Values with and without them have the same bits. Null: none.
   size_t (*kept_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Whether this context has no gradient, although the table has one. Null: it has.
+  bool (*lacks_gradient)(const void* context) = nullptr;
 };
 
 struct Problem {
   const ProblemOps* ops = nullptr;
   const void* context = nullptr;
 };
+
+// Whether first-order estimators can train the problem.
+inline bool has_gradient(const Problem& problem) {
+  const ProblemOps& ops = *problem.ops;
+  return ops.gradient != nullptr && (ops.lacks_gradient == nullptr || !ops.lacks_gradient(problem.context));
+}
 
 // The member of `linked` with this name, or null.
 const Problem* find_problem(std::span<const Problem> linked, const char* name);
@@ -244,11 +252,12 @@ uint32_t lenet_size(uint16_t class_count);
 inline const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
 uint32_t source_sample_count(const void* context);
 
-// Of each sample the value at `column` must be a whole number from 0 to count - 1.
+// Of each sample the values at `column` and at those behind it must be whole numbers from 0 to count - 1.
 struct IndexRule {
   const char* what;  // static
   uint32_t column;
   uint32_t count;
+  uint32_t column_count = 1;
 };
 // What find_fault of a problem over a SampleSource does: values that are no numbers, and those that break a rule. Codes
 // as find_fault; those of the source and the arena as well. Takes one sample of scratch.

@@ -2,7 +2,9 @@
 
 #include "runtime/training/estimator.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace gradstream {
 namespace {
@@ -18,6 +20,33 @@ uint32_t batch_size(const EstimatorParameters& parameters, uint32_t step) {
 bool draws(const EstimateInput& input, uint32_t step) {
   return input.parameters->batch_mode == BatchMode::kCommon &&
          batch_size(*input.parameters, step) < sample_count(input);
+}
+
+// Samples of the batch of a step.
+uint32_t drawn_count(const EstimateInput& input, uint32_t step) {
+  return draws(input, step) ? batch_size(*input.parameters, step) : sample_count(input);
+}
+
+// Bytes that the problem keeps for a batch of so many samples.
+size_t kept_size(const EstimateInput& input, uint32_t count) {
+  const Problem& problem = input.problem;
+  return problem.ops->kept_size == nullptr ? 0 : problem.ops->kept_size(problem.context, input.shape, count);
+}
+
+// Adds to the batch what the problem keeps for it, for as long as the estimate's scratch. Zeros before the first
+// evaluation begins, whatever stood there.
+Status take_kept(const EstimateInput& input, bool is_begun, Batch* batch, Arena& arena) {
+  const size_t size = kept_size(input, batch->count);
+  if (size == 0) {
+    return Status::kOk;
+  }
+  const Result<uint8_t*> kept = arena.scratch<uint8_t>(size);
+  GS_TRY(kept.status());
+  if (!is_begun) {
+    std::memset(kept.value(), 0, size);
+  }
+  batch->kept = kept.value();
+  return Status::kOk;
 }
 
 bool is_batch_size(uint32_t size) { return size >= 1 && size <= kBatchSizeMax; }
@@ -47,10 +76,13 @@ Status check_batch(const EstimateInput& input) {
 
 size_t batch_scratch_size(const EstimateInput& input) {
   bool any = false;
+  uint32_t most = 0;
   for (uint32_t step = 0; step <= input.parameters->batch_schedule_count; ++step) {
     any = any || draws(input, step);
+    most = std::max(most, drawn_count(input, step));
   }
-  return any ? Arena::taken_size<uint16_t>(sample_count(input)) : 0;
+  const size_t kept = input.parameters->batch_mode == BatchMode::kPerDirection ? 0 : kept_size(input, most);
+  return (any ? Arena::taken_size<uint16_t>(sample_count(input)) : 0) + Arena::taken_size<uint8_t>(kept);
 }
 
 RandomKey minibatch_key(const EstimateInput& input) {
@@ -64,19 +96,21 @@ RandomKey minibatch_key(const EstimateInput& input) {
 }
 
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
-  const uint32_t held = sample_count(input);
-  if (!draws(input, input.step)) {
-    return Batch{nullptr, held};
-  }
-  const Result<uint16_t*> work = arena.scratch<uint16_t>(held);
-  GS_TRY(work.status());
-  const uint32_t size = batch_size(*input.parameters, input.step);
   const EstimateProgress* const progress = input.progress;
-  const bool is_drawn = progress != nullptr && (progress->stage != 0 || progress->evaluation.position != 0);
-  if (!is_drawn) {
-    choose(minibatch_key(input), held, size, work.value());
+  const bool is_begun = progress != nullptr &&
+                        (progress->stage != 0 || progress->evaluation.position != 0 || progress->evaluation.part != 0);
+  Batch batch = {nullptr, drawn_count(input, input.step)};
+  if (draws(input, input.step)) {
+    const uint32_t held = sample_count(input);
+    const Result<uint16_t*> work = arena.scratch<uint16_t>(held);
+    GS_TRY(work.status());
+    if (!is_begun) {
+      choose(minibatch_key(input), held, batch.count, work.value());
+    }
+    batch.indices = work.value();
   }
-  return Batch{work.value(), size};
+  GS_TRY(take_kept(input, is_begun, &batch, arena));
+  return batch;
 }
 
 // A problem that does an evaluation in one call takes no unit itself: it is charged one.
