@@ -51,7 +51,7 @@ struct EvaluationProgress {
   static constexpr uint32_t kNoLimit = UINT32_MAX;  // more than any step has
 
   uint32_t position;  // samples of the batch that are done
-  uint32_t part;      // of the sample at position, where a problem cuts a sample too
+  uint32_t part;      // of the sample at position, or of the group that begins there, where a problem cuts these too
   Real sums[4];       // of their losses
   uint32_t units_left;
 
@@ -234,7 +234,8 @@ uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count);
 // inputs x outputs row by row, then the biases. A product of parts (inputs x outputs) and (outputs x 1) on any
 // manifolds has the same bytes. Each layer but the last does h <- max(0, h W + b); the last one's h W + b are the
 // scores of the classes. f(x) = -1/B sum_b ln p(label_b) (softmax). Samples are taken one at a time, so that memory is
-// two rows of the network, whatever the batch. Codes as logistic.
+// two rows of the network, whatever the batch. At a displaced point they are taken in groups (weight_rows.h). Codes as
+// logistic.
 extern const ProblemOps kPerceptronOps;
 
 // LeNet-5's shape, context = NetworkData, for Linux images. Images are 28 x 28, row by row. Its layers:
