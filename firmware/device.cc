@@ -31,6 +31,9 @@ constexpr char kTransportClosed[] = "the connection closed";
 constexpr char kNotSaved[] =
     "the state cannot be stored: training goes on, but a reset now loses the work in progress; look at the storage";
 constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server's log says what it lacks";
+constexpr const char* kOtherNetwork =
+    kIsBareMetal ? "the run trains another network: flash the run's (--network)"
+                 : "the run trains another network than this device has: give it the run's file (--network)";
 
 // Of ClientState, in its order.
 constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
@@ -130,7 +133,7 @@ void DeviceShell::log_reason(ClientState state) {
   const bool is_data = reason == gs_Reason_REASON_WRONG_SHAPE || client_.sample_fault().what != nullptr;
   const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE && !is_data;
   if (is_incapable && !is_incapacity_logged_) {
-    port_log_line(ConsoleLine("not_capable").quoted("reason", kNotCapable).c_str());
+    log_incapacity();
   }
   is_incapacity_logged_ = is_incapable;
   if (counters.steps_replayed != replays_logged_) {
@@ -139,6 +142,16 @@ void DeviceShell::log_reason(ClientState state) {
   replays_logged_ = counters.steps_replayed;
   deadlines_logged_ = counters.deadlines_missed;
   reasons_logged_ = counters.reasons;
+}
+
+void DeviceShell::log_incapacity() const {
+  ConsoleLine line("not_capable");
+  if (const uint64_t wanted = client_.missing_network(); wanted != 0) {
+    line.hex("network", config_.client.network_digest).hex("wanted", wanted).quoted("reason", kOtherNetwork);
+  } else {
+    line.quoted("reason", kNotCapable);
+  }
+  port_log_line(line.c_str());
 }
 
 // With the numbers that decided it, and what to change, as far as either end knows them.

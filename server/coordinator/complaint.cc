@@ -73,6 +73,10 @@ std::string devices_of(const BlockedGroup& group) {
          ")";
 }
 
+constexpr const char* kNetworkRemedy =
+    "give the devices the file of the run's network (gradstream-client --network FILE, ./run flash BOARD --network "
+    "FILE), or stop the run and begin one with theirs";
+
 StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   StallCause out;
   out.cause = "not_capable";
@@ -81,7 +85,9 @@ StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   if (group.lacks.find("problem:") != std::string::npos && !nearest.empty()) {
     out.text += "; " + nearest;
   }
-  out.remedy = "give the devices an image that has it, or stop the run and begin one that they can do";
+  out.remedy = lacks_network_alone(group.lacks)
+                   ? kNetworkRemedy
+                   : "give the devices an image that has it, or stop the run and begin one that they can do";
   return out;
 }
 
@@ -135,6 +141,8 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
               "give the devices the data of this run, or begin a run with their number of rows"};
     case gs_Reason_REASON_OUT_OF_MEMORY:
       return {"have too little memory for a task", "enlarge their arena, or begin a smaller run"};
+    case gs_Reason_REASON_WRONG_NETWORK:
+      return {"hold another network than the run's, or none", kNetworkRemedy};
     case gs_Reason_REASON_TASK_UNIMPLEMENTED:
       return {"lack what a task names", "give the devices an image that has it"};
     case gs_Reason_REASON_NOT_FINITE:

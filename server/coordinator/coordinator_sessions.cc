@@ -150,7 +150,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   session.has_hello = true;
   device.session = id;
-  const std::string lacks = lacking(parameters, hello.capabilities);
+  const std::string lacks = lacking(parameters, hello.capabilities, hello.network_digest);
   const uint32_t image = image_crc32c(hello);
   const bool is_new_image = device.is_heard && image != device.image_crc32c;
   const bool was_capable = device.is_capable;
@@ -166,8 +166,14 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.arena_size = hello.capabilities.arena_size;
   device.reset_cause = hello.reset_cause;
   if (!lacks.empty() && !is_told) {
-    log(LogLevel::kWarn, "device_not_capable",
-        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
+    Fields fields;
+    fields.add("device", device.name).add("lacks", lacks);
+    if (lacks_network_alone(lacks)) {
+      fields.add("has", "network:" + hex(hello.network_digest)).add("remedy", "give_it_the_file_of_the_runs_network");
+    } else {
+      fields.add("remedy", "link_what_it_lacks");
+    }
+    log(LogLevel::kWarn, "device_not_capable", fields);
   }
   if (is_lost) {
     abandon(index, now_ms);
@@ -227,6 +233,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.abandoned = is_abandoned;
   welcome.model_parts = parameters.model_parts();
   welcome.error_feedback = parameters.error_feedback;
+  welcome.network_digest = parameters.network_digest();
   for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
     const Part& part = parameters.part_list->part[i];
     gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
@@ -514,6 +521,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   // Another task of the run would be refused for the same reason until the device has another image or other data.
   const bool is_final_reason = refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED ||
                                refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+                               refused.reason == gs_Reason_REASON_WRONG_NETWORK ||
                                refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0;
   if (is_open && is_final_reason) {
     device.has_refused_for_good = true;

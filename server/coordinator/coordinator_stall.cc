@@ -25,7 +25,7 @@ constexpr int kRefinements = 12;
 
 bool is_final(gs_Reason reason) {
   return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-         reason == gs_Reason_REASON_WRONG_SHAPE;
+         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK;
 }
 
 // How far beyond its range a value is, to compare complaints.

@@ -193,6 +193,25 @@ TEST_P(DeviceLink, AnImageThatLacksSomethingSaysSoOnce) {
             1);
 }
 
+TEST_P(DeviceLink, ADeviceWithAnotherNetworkNamesBoth) {
+  Bench bench(GetParam());
+  bench.parts.config.network_digest = 0xabc;
+  bench.boot(test_identity());
+  bench.world.server.wait_count = 3;
+  bench.world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_welcome_tag) {
+      message.body.welcome.network_digest = 0xdef;
+    } else if (message.which_body == gs_ServerMessage_wait_tag) {
+      message.body.wait.cause = gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+    }
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.world.has_line("event=not_capable"); })) << lines();
+  EXPECT_TRUE(
+      bench.world.has_line("event=not_capable network=0000000000000abc wanted=0000000000000def reason=\"the run trains "
+                           "another network than this device has: give it the run's file (--network)\""))
+      << lines();
+}
+
 TEST_P(DeviceLink, ARefusedUpdateIsLoggedWithValueLimitAndKeys) {
   Bench bench(GetParam());
   bench.world.server.verdicts = {gs_VERDICT_REFUSED};
