@@ -22,7 +22,7 @@
 
 namespace gradstream {
 
-// Layers of a network. Reason: their memory is planned with a table on the stack of a board, 8 bytes a layer.
+// Layers of a network. Reason: their memory is planned with a table on the stack of a board, 4 bytes a layer.
 inline constexpr uint32_t kLayerCountMax = 64;
 // Values of one volume, and weights of one layer, each. Reason: sums of 64 of them stay inside 32 bits.
 inline constexpr uint32_t kVolumeSizeMax = uint32_t{1} << 24;
@@ -163,6 +163,8 @@ uint64_t layer_weight_count(const Layer& layer);  // kFactored: (inputs + output
 uint32_t layer_bias_count(const Layer& layer);
 uint32_t layer_scale_count(const Layer& layer);
 
+// Trained numbers of a layer, weights and biases.
+uint32_t layer_point_size(const Layer& layer);
 // Trained numbers: the size of the point; 0: the network trains nothing.
 uint32_t network_size(const Network& network);
 
