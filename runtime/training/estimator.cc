@@ -79,32 +79,19 @@ Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
   return Batch{work.value(), size};
 }
 
-// A problem that does an evaluation in one call takes no unit itself: it is charged one.
 Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gradient, Real* loss, Arena& arena) {
   const Problem& problem = input.problem;
   EvaluationProgress& progress = input.progress->evaluation;
   batch.progress = &progress;
-  const uint32_t units = progress.units_left;
-  Status status = Status::kUnfinished;
-  if (units > 0 && gradient != nullptr) {
-    status = problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
-  } else if (units > 0 && loss != nullptr) {
-    const Result<Real> result = problem.ops->loss(problem.context, input.shape, x, batch, arena);
-    status = result.status();
-    if (status == Status::kOk) {
-      *loss = result.value();
-      status = std::isfinite(*loss) ? status : Status::kNotFinite;
+  return charge_evaluation(progress, arena, [&] {
+    if (gradient != nullptr) {
+      return problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
     }
-  }
-  if (status == Status::kUnfinished) {
-    arena.hold_scratch();
-    return status;
-  }
-  progress.restart();
-  if (progress.units_left == units) {
-    --progress.units_left;
-  }
-  return status;
+    const Result<Real> result = problem.ops->loss(problem.context, input.shape, x, batch, arena);
+    GS_TRY(result.status());
+    *loss = result.value();
+    return std::isfinite(*loss) ? Status::kOk : Status::kNotFinite;
+  });
 }
 
 uint16_t sample_of_direction(const EstimateInput& input, uint32_t j) {
