@@ -440,6 +440,15 @@ constexpr SolverOps kSolver = {
 
 // ---- Records ----
 
+Result<KeptRecord*> begin(Arena& arena) {
+  const size_t mark = arena.mark();
+  const Result<KeptRecord*> record = arena.persistent<KeptRecord>(1);
+  if (record.ok()) {
+    *record.value() = {nullptr, nullptr, 0, mark};
+  }
+  return record;
+}
+
 Status keep(KeptRecord& record, const DirectionSpec& directions, uint32_t first, uint32_t count, uint32_t total,
             const Real* coefficients, Arena& arena) {
   if (first == 0) {
@@ -455,7 +464,9 @@ Status keep(KeptRecord& record, const DirectionSpec& directions, uint32_t first,
     record.last = block.value();
     record.count += total;
   }
-  GS_ASSERT(record.last != nullptr && count <= record.last->count && first <= record.last->count - count);
+  if (record.last == nullptr || count > record.last->count || first > record.last->count - count) {
+    return Status::kDataCorrupt;
+  }
   copy(count, coefficients, record.last->coefficients + first);
   return Status::kOk;
 }
@@ -495,6 +506,6 @@ Status step_by_record(const KeptRecord& record, Replica& replica, uint32_t m, Re
 
 }  // namespace
 
-const LeanForm kLeanForm = {&kSolver, serves, keep, step_by_record};
+const LeanForm kLeanForm = {&kSolver, serves, begin, keep, step_by_record};
 
 }  // namespace gradstream

@@ -40,6 +40,7 @@ struct KeptRecord {
   KeptBlock* first = nullptr;
   KeptBlock* last = nullptr;
   uint32_t count = 0;  // coefficients of all blocks
+  size_t mark = 0;     // of the arena: releasing it gives back the record, too
 };
 
 struct LeanForm {
@@ -47,9 +48,11 @@ struct LeanForm {
   // Whether it does this task: one-sided or two-sided projection by signs, a stream of scalars, and a problem that
   // evaluates displaced points. run: all that begin_solver() looks up. Any other task has its usual solver.
   bool (*serves)(const SolverRun& run);
+  // A record without blocks, at the arena's persistent end, where its blocks will stand too. kOutOfMemory.
+  Result<KeptRecord*> (*begin)(Arena& arena);
   // Adds `count` coefficients to the record, from place `first` of a block of `total`; the blocks and their pieces come
-  // in order. Memory is the arena's persistent end: the caller marks it before the first and releases it after the
-  // last. kOutOfMemory where they do not fit or are beyond kKeptCoefficientMax: the record is then of no use.
+  // in order. kOutOfMemory where they do not fit or are beyond kKeptCoefficientMax, kDataCorrupt where a piece is
+  // beyond its block: the record is then of no use.
   Status (*keep)(KeptRecord& record, const DirectionSpec& directions, uint32_t first, uint32_t count, uint32_t total,
                  const Real* coefficients, Arena& arena);
   // X <- P_M(X - step_scale (pr/m) sum of the record), as Replica::finish_record(); version + 1. On an error

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -341,7 +342,7 @@ TEST(Lean, ARecordMovesTheModelAsItMovesAReplicaWithASum) {
       Replica replica = replica_of(*net, true, memory.arena);
       Replica lean = replica_of(*net, false, lean_memory.arena);
       EXPECT_EQ(memory.arena.mark() - lean_memory.arena.mark(), Arena::taken_size<Real>(net->shape.size()));
-      KeptRecord record;
+      KeptRecord& record = *kLeanForm.begin(lean_memory.arena).value();
       ASSERT_EQ(replica.begin_record(), Status::kOk);
       EXPECT_EQ(lean.begin_record(), Status::kProtocolError) << "it has no sum";
       for (const Block& block : blocks) {
@@ -356,6 +357,8 @@ TEST(Lean, ARecordMovesTheModelAsItMovesAReplicaWithASum) {
       const Real scale = static_cast<Real>(0.01);
       ASSERT_EQ(replica.finish_record(8, scale, memory.arena), Status::kOk);
       ASSERT_EQ(kLeanForm.step(record, lean, 8, scale, lean_memory.arena), Status::kOk);
+      lean_memory.arena.release(record.mark);
+      EXPECT_EQ(lean_memory.arena.mark(), Arena::taken_size<Real>(net->shape.size())) << "the model alone is left";
       EXPECT_TRUE(lean.has_model());
       EXPECT_EQ(lean.version(), 7u);
       EXPECT_EQ(lean.digest(), replica.digest()) << net->name << ", " << block_count << " blocks";
@@ -367,10 +370,17 @@ TEST(Lean, ARecordMovesTheModelAsItMovesAReplicaWithASum) {
 TEST(Lean, ARecordThatDoesNotFitIsOfNoUse) {
   const DirectionSpec directions = blocks_of(1, 8).front().directions;
   const std::vector<Real> values(8);
+  EXPECT_EQ(kLeanForm.begin(*std::make_unique<Arena>(nullptr, 0)).status(), Status::kOutOfMemory);
   TestArena memory(64 + 2 * kKeptCoefficientMax * sizeof(Real));
   KeptRecord record;
   EXPECT_EQ(kLeanForm.keep(record, directions, 0, 8, kKeptCoefficientMax, values.data(), memory.arena), Status::kOk);
   EXPECT_EQ(kLeanForm.keep(record, directions, 0, 1, 1, values.data(), memory.arena), Status::kOutOfMemory);
+  EXPECT_EQ(
+      kLeanForm.keep(record, directions, kKeptCoefficientMax - 7, 8, kKeptCoefficientMax, values.data(), memory.arena),
+      Status::kDataCorrupt)
+      << "a piece beyond its block";
+  KeptRecord fresh;
+  EXPECT_EQ(kLeanForm.keep(fresh, directions, 8, 8, 16, values.data(), memory.arena), Status::kDataCorrupt);
   TestArena small(1024);
   record = {};
   EXPECT_EQ(kLeanForm.keep(record, directions, 0, 8, 300, values.data(), small.arena), Status::kOutOfMemory);
