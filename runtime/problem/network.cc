@@ -35,7 +35,9 @@ struct Outline {
   const Real* targets_of(const Real* slot) const { return kept_target_count == 0 ? slot : slot + feature_count; }
   // Slots that stay from one evaluation of a batch to the next. Without layers in front a sample is read as quickly.
   uint32_t kept_count(uint32_t batch_size) const {
-    const uint32_t most = cut == 0 ? 0 : data.kept_sample_count_max;
+    const size_t fitting = kKeptBytesMax / (slot_size() * sizeof(Real));
+    const uint32_t wanted = cut == 0 ? 0 : data.kept_sample_count_max;
+    const uint32_t most = fitting < wanted ? static_cast<uint32_t>(fitting) : wanted;
     return batch_size < most ? batch_size : most;
   }
 
