@@ -26,6 +26,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/link/port.h"
+#include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
@@ -207,6 +208,7 @@ class Client {
     Real step_scale = 0;
     bool from_zero = false;
     bool after_step = false;
+    KeptRecord* kept = nullptr;  // where keeps_record(); null: no memory for it
   };
   struct SnapshotProgress {
     bool is_open = false;
@@ -249,6 +251,10 @@ class Client {
   Status handle_log(const gs_LogChunk& chunk);
   Status check_block(const gs_LogChunk& chunk);
   Status begin_record(const gs_LogChunk& chunk);
+  void close_record();
+  // A replica without a sum: a record is applied when all of it is here (LeanForm).
+  bool keeps_record() const { return config_.registry.lean != nullptr && !replica_.has_mean() && !replica_.has_sum(); }
+  Status add_to_record(const DirectionSpec& directions, uint32_t count, const Real* values);
   Status add_values(const gs_LogChunk& chunk);
   Status add_words(const gs_LogChunk& chunk);
   Status take_exact_step();

@@ -181,7 +181,7 @@ ClientAction Client::send_pull(uint64_t now_ms) {
     pull.version = replica_.version();
     pull.digest = replica_.digest();
   }
-  record_.is_open = false;
+  close_record();
   snapshot_.is_open = false;
   return send(message, Sent::kPull, now_ms);
 }

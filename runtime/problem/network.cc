@@ -35,7 +35,9 @@ struct Outline {
   const Real* targets_of(const Real* slot) const { return kept_target_count == 0 ? slot : slot + feature_count; }
   // Slots that stay from one evaluation of a batch to the next. Without layers in front a sample is read as quickly.
   uint32_t kept_count(uint32_t batch_size) const {
-    const uint32_t most = cut == 0 ? 0 : data.kept_sample_count_max;
+    const size_t fitting = kKeptBytesMax / (slot_size() * sizeof(Real));
+    const uint32_t wanted = cut == 0 ? 0 : data.kept_sample_count_max;
+    const uint32_t most = fitting < wanted ? static_cast<uint32_t>(fitting) : wanted;
     return batch_size < most ? batch_size : most;
   }
 
@@ -143,6 +145,37 @@ size_t work_size(const Outline& outline, const Layout& layout) {
 size_t scratch_size(const void* context, Shape) {
   const Outline outline(data_of(context));
   return work_size(outline, whole_layout(outline));
+}
+
+// At a displaced point: for as many samples together as weight_rows.h says. `is_kept`: their slots are Batch::kept.
+Layout group_layout(const Outline& outline, Shape shape, uint32_t batch_size, bool is_kept, bool is_most) {
+  const StageSize rest = plan_stage(outline.rest(false), nullptr);
+  const size_t values = rest.values + rest.factors + (is_kept ? 0 : outline.slot_size());
+  const size_t model_bytes = shape.size() * sizeof(Real);
+  const uint32_t group = is_most ? group_size_max(batch_size, values * sizeof(Real), model_bytes)
+                                 : group_size(batch_size, values * sizeof(Real), model_bytes);
+  return {group, is_kept ? 1 : group, false, true};
+}
+
+bool keeps_batch(const Outline& outline, uint32_t batch_size) {
+  return batch_size > 0 && outline.kept_count(batch_size) == batch_size;
+}
+
+Layout displaced_layout(const Outline& outline, Shape shape, Batch batch) {
+  if (!keeps_batch(outline, batch.count)) {
+    return group_layout(outline, shape, batch.count, false, false);
+  }
+  return batch.kept != nullptr ? group_layout(outline, shape, batch.count, true, false) : Layout{1, 1, false, true};
+}
+
+// A smaller batch may be kept where a larger one is not.
+size_t displaced_scratch_size(const void* context, Shape shape, uint32_t batch_size) {
+  const Outline outline(data_of(context));
+  const uint32_t kept = outline.kept_count(batch_size);
+  const size_t kept_bytes = kept == 0 ? 0 : work_size(outline, group_layout(outline, shape, kept, true, true));
+  const bool keeps = keeps_batch(outline, batch_size);
+  return keeps ? kept_bytes
+               : max_size(kept_bytes, work_size(outline, group_layout(outline, shape, batch_size, false, true)));
 }
 
 // ---- Forward -------------------------------------------------------------------------------------------------------
@@ -402,15 +435,25 @@ Status check_shape(const void* context, Shape shape) {
 
 bool lacks_gradient(const void* context) { return !has_network_gradient(*data_of(context).network); }
 
-Result<Real> loss(const void* context, Shape, const Real* x, Batch batch, Arena& arena) {
-  const Outline outline(data_of(context));
-  const Layout layout = whole_layout(outline);
+Result<Real> loss_of(const Outline& outline, const Layout& layout, const Real* x, const Displacement* displacement,
+                     Batch batch, Arena& arena) {
   ScratchScope scope(arena);
   Work work;
   size_t size = 0;
   GS_TRY(take_work(outline, layout, &arena, &work, &size));
   EvaluationProgress whole = kWholeEvaluation;
-  return evaluate_loss({outline, layout, work, x, nullptr, batch, progress_of(batch, &whole)}, arena);
+  return evaluate_loss({outline, layout, work, x, displacement, batch, progress_of(batch, &whole)}, arena);
+}
+
+Result<Real> loss(const void* context, Shape, const Real* x, Batch batch, Arena& arena) {
+  const Outline outline(data_of(context));
+  return loss_of(outline, whole_layout(outline), x, nullptr, batch, arena);
+}
+
+Result<Real> loss_displaced(const void* context, Shape shape, const Real* x, const Displacement& displacement,
+                            Batch batch, Arena& arena) {
+  const Outline outline(data_of(context));
+  return loss_of(outline, displaced_layout(outline, shape, batch), x, &displacement, batch, arena);
 }
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
@@ -517,6 +560,8 @@ const ProblemOps kNetworkOps = {
     .gradient = gradient,
     .find_fault = kIsBareMetal ? nullptr : find_fault,
     .has_labels = !kIsBareMetal,
+    .loss_displaced = loss_displaced,
+    .displaced_scratch_size = displaced_scratch_size,
     .kept_size = kept_size,
     .lacks_gradient = lacks_gradient,
 };

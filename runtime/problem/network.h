@@ -24,11 +24,15 @@ namespace gradstream {
 
 // Layers of a network. Reason: their memory is planned with a table on the stack of a board, 4 bytes a layer.
 inline constexpr uint32_t kLayerCountMax = 64;
-// Values of one volume, and weights of one layer, each. Reason: sums of 64 of them stay inside 32 bits.
-inline constexpr uint32_t kVolumeSizeMax = uint32_t{1} << 24;
+// Values of one volume. Reason: 64 of them in floats, which additions may keep, take 1 GiB: sizes fit into 32 bits.
+inline constexpr uint32_t kVolumeSizeMax = uint32_t{1} << 22;
+// Weights of one layer. Reason: those of 64 layers fit into 32 bits.
+inline constexpr uint32_t kWeightCountMax = uint32_t{1} << 24;
 // Samples of a batch whose features are kept, where a context says nothing else. Reason: a batch of the size that runs
 // use has them all, and 64 features of each take 8 KiB.
 inline constexpr uint32_t kKeptSampleCountMax = 32;
+// Bytes of the features that are kept, whatever a context says. Reason: sizes fit into 32 bits.
+inline constexpr uint32_t kKeptBytesMax = uint32_t{1} << 30;
 // Layer::add_from of an addition that takes the network's input.
 inline constexpr uint8_t kAddFromInput = 0xff;
 
@@ -208,7 +212,8 @@ Status run_network(const Network& network, const Real* x, const Real* inputs, Re
 struct NetworkSamples {
   const Network* network = nullptr;
   SampleSource source;
-  uint32_t kept_sample_count_max = kKeptSampleCountMax;  // of the features that are kept for a batch; 0: none
+  // Samples of a batch whose features are kept; 0: none. A batch mode of one sample a direction keeps none.
+  uint32_t kept_sample_count_max = kKeptSampleCountMax;
 };
 
 // Problem "network", context = NetworkSamples. Point x: network_size() numbers, in a shape or product of any parts.

@@ -135,8 +135,8 @@ NetworkFault check_weights(const Layer& layer, bool reads_numbers) {
     }
   }
   const uint64_t count = layer_weight_count(layer);
-  if (count > kVolumeSizeMax) {
-    return fault(Code::kWeightCount, count, kVolumeSizeMax);
+  if (count > kWeightCountMax) {
+    return fault(Code::kWeightCount, count, kWeightCountMax);
   }
   if (layer.trained == TrainedForm::kFrozen && layer.weights == nullptr) {
     return fault(Code::kNoWeights, count);

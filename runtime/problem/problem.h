@@ -247,6 +247,8 @@ extern const ProblemOps kPerceptronOps;
 extern const ProblemOps kLenetOps;
 uint32_t lenet_size(uint16_t class_count);
 
+// "network", a list of layers of which some are frozen: runtime/problem/network.h.
+
 // ---- For those who write problems ---------------------------------------------------------------------------------
 
 // The context of a problem that is a SampleSource; and the table's sample_count of such a problem.

@@ -60,12 +60,12 @@ TEST(NetworkCheck, NamesWhatIsWrongWithTheNetwork) {
       {"scale 0", [](Whole& w) { w.network.scale = 0; }, {Code::kInputScale, 7, 0, 0}},
       {"scale NaN", [](Whole& w) { w.network.scale = NAN; }, {Code::kInputScale, 7, 0, 0}},
       {"offset infinite", [](Whole& w) { w.network.offset = INFINITY; }, {Code::kInputScale, 7, 0, 0}},
-      {"empty input", [](Whole& w) { w.network.in.width = 0; }, {Code::kVolume, 7, 0, 1 << 24}},
+      {"empty input", [](Whole& w) { w.network.in.width = 0; }, {Code::kVolume, 7, 0, kVolumeSizeMax}},
       {"huge input",
        [](Whole& w) {
          w.network.in = {65535, 65535, 65535};
        },
-       {Code::kVolume, 7, UINT32_MAX, 1 << 24}},
+       {Code::kVolume, 7, UINT32_MAX, kVolumeSizeMax}},
       {"loss 0", [](Whole& w) { w.network.loss = of<NetworkLoss>(0); }, {Code::kLoss, 7, 0, 0}},
       {"loss 4", [](Whole& w) { w.network.loss = of<NetworkLoss>(4); }, {Code::kLoss, 7, 4, 0}},
       {"softmax of one score", [](Whole& w) { w.layers[6].out.channels = 1; }, {Code::kScoreCount, 7, 1, 2}},
@@ -95,7 +95,7 @@ TEST(NetworkCheck, NamesTheLayerAndItsFault) {
       {"turned input",
        [](Whole& w) { std::swap(w.layers[3].in.height, w.layers[3].in.width); },
        {Code::kChain, 3, 48, 48}},
-      {"empty output", [](Whole& w) { w.layers[6].out.channels = 0; }, {Code::kVolume, 6, 0, 1 << 24}},
+      {"empty output", [](Whole& w) { w.layers[6].out.channels = 0; }, {Code::kVolume, 6, 0, kVolumeSizeMax}},
       {"dense with rows", [](Whole& w) { w.layers[6].out.height = 2; }, {Code::kOutput, 6, 6, 3}},
       {"flatten loses values", [](Whole& w) { w.layers[4].out.channels = 23; }, {Code::kOutput, 4, 23, 24}},
       {"add to another volume", [](Whole& w) { w.layers[2].out.width = 4; }, {Code::kOutput, 2, 64, 48}},
@@ -148,7 +148,7 @@ TEST(NetworkCheck, WeightsOfALayerAreBounded) {
   const NetworkFault found = check_network(net.network, false);
   EXPECT_EQ(found.code, Code::kWeightCount);
   EXPECT_EQ(found.value, 65535U * 65535U);
-  EXPECT_EQ(found.limit, kVolumeSizeMax);
+  EXPECT_EQ(found.limit, kWeightCountMax);
 }
 
 // Borders that differ between the sides, as a file of another library has them; and a pool over all.
@@ -216,6 +216,63 @@ TEST(NetworkCheck, FeaturesEndWhereTrainingBeginsOrAnAdditionReachesBack) {
   EXPECT_EQ(feature_layer_count(net.network), 0U);
   net.layers[3].add_from = 1;
   EXPECT_EQ(feature_layer_count(net.network), 2U);
+}
+
+// Whatever passes the check runs, inside its memory, and has the scores of the plain formulas.
+TEST(NetworkCheck, AnyListThatPassesTheCheckRuns) {
+  uint32_t seed = 7;
+  const auto draw = [&](uint32_t count) {
+    seed = (seed * 1103515245U + 12345U) & 0x7fffffffU;
+    return (seed >> 8) % count;
+  };
+  uint32_t run_count = 0;
+  for (int round = 0; round < 6000; ++round) {
+    Whole w;
+    for (uint32_t change = draw(4); change < 4; ++change) {
+      Layer& layer = w.layers[draw(7)];
+      uint8_t* const bytes[] = {&layer.kernel_height, &layer.kernel_width, &layer.stride_height, &layer.stride_width,
+                                &layer.pad_top,       &layer.pad_left,     &layer.rank,          &layer.add_from};
+      uint16_t* const sides[] = {&layer.in.height,  &layer.in.width,  &layer.in.channels,
+                                 &layer.out.height, &layer.out.width, &layer.out.channels};
+      switch (draw(6)) {
+        case 0:
+          *bytes[draw(8)] = static_cast<uint8_t>(draw(6));
+          break;
+        case 1:
+          *sides[draw(6)] = static_cast<uint16_t>(draw(9));
+          break;
+        case 2:
+          layer.kind = of<Kind>(static_cast<int>(draw(11)));
+          break;
+        case 3:
+          layer.activation = of<Activation>(static_cast<int>(draw(4)));
+          break;
+        case 4:
+          layer.trained = of<TrainedForm>(static_cast<int>(draw(4)));
+          break;
+        default:
+          w.network.layer_count = 1 + draw(7);
+      }
+    }
+    for (Layer& layer : w.layers) {  // as many numbers as the layer now wants
+      layer.weights = w.keep(std::min<uint64_t>(layer_weight_count(layer), 1U << 16));
+      layer.biases = w.keep(layer_bias_count(layer));
+    }
+    w.network.loss = NetworkLoss::kSquaredError;
+    if (check_network(w.network).code != Code::kNone) continue;
+    ++run_count;
+    const std::vector<Real> x = w.start();
+    const std::vector<Real> inputs = numbers(network_input_count(w.network), 3, 2);
+    std::vector<Real> scores(network_score_count(w.network));
+    TestArena memory(network_scratch_size(w.network));
+    ASSERT_EQ(run_network(w.network, x.data(), inputs.data(), scores.data(), memory.arena), Status::kOk);
+    EXPECT_EQ(memory.arena.high_water_size(), network_scratch_size(w.network));
+    const Doubles expected = plain_scores(w.network, x.data(), inputs.data());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      ASSERT_NEAR(static_cast<double>(scores[i]), expected[i], 1e-3 * (1 + std::fabs(expected[i])));
+    }
+  }
+  EXPECT_GT(run_count, 600U);
 }
 
 }  // namespace

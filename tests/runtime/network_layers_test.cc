@@ -219,6 +219,39 @@ TEST(NetworkLayers, NoActivationHidesANumberThatIsNone) {
   EXPECT_EQ(run_network(net.network, Reals(6).data(), inputs, scores, small.arena), Status::kOutOfMemory);
 }
 
+// docs/network.md, its example.
+TEST(NetworkLayers, TheExampleOfThePageRuns) {
+  static constexpr float kKernels[] = {0, 1, 0, 1, -4, 1, 0, 1, 0};
+  static constexpr Layer kLayers[] = {
+      {.kind = LayerKind::kConv2d,
+       .activation = Activation::kRelu,
+       .in = {8, 8, 1},
+       .out = {8, 8, 1},
+       .kernel_height = 3,
+       .kernel_width = 3,
+       .stride_height = 1,
+       .stride_width = 1,
+       .pad_top = 1,
+       .pad_left = 1,
+       .weights = kKernels},
+      {.kind = LayerKind::kAveragePool,
+       .in = {8, 8, 1},
+       .out = {2, 2, 1},
+       .kernel_height = 4,
+       .kernel_width = 4,
+       .stride_height = 4,
+       .stride_width = 4},
+      {.kind = LayerKind::kDense, .trained = TrainedForm::kDense, .in = {2, 2, 1}, .out = {1, 1, 3}},
+  };
+  static constexpr Network kEdges = {.in = {8, 8, 1}, .layers = kLayers, .layer_count = 3};
+  ASSERT_EQ(network_size(kEdges), 15U);
+  Reals x(15);
+  x[0] = x[4] = x[8] = 1;  // each score is a quarter of the image, the last one missing
+  Reals image(64);
+  image[9] = 16;  // row 1, column 1: its four neighbours see it
+  EXPECT_EQ(scores_of(kEdges, x.data(), image), (Reals{4, 0, 0}));
+}
+
 // No piece does more than it may, unless one row does; all rows are in one.
 TEST(NetworkLayers, PiecesAreBounded) {
   TestNetwork net({32, 32, 16});

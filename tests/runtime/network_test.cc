@@ -351,6 +351,75 @@ TEST(Network, MoreSamplesNeverKeepFewerBytes) {
   EXPECT_EQ(before, kNetworkOps.kept_size(&net.data, net.problem_case.shape, kKeptSampleCountMax));
 }
 
+// ---- At a displaced point ------------------------------------------------------------------------------------------
+
+// x + distance u, u the numbers of a seed.
+struct Shift {
+  Shift(size_t size, uint32_t seed) : u(numbers(size, seed, 1)) {}
+  static void add(const void* context, size_t offset, size_t count, Real* values) {
+    const Shift& shift = *static_cast<const Shift*>(context);
+    ASSERT_LE(offset + count, shift.u.size());
+    for (size_t i = 0; i < count; ++i) values[i] += Real(0.01) * shift.u[offset + i];
+  }
+  Displacement displacement() const { return {this, add}; }
+  Reals u;
+};
+
+// The loss where the point stands nowhere; the scratch of a batch size of `declared` is enough.
+Real displaced_loss(const Net& net, const Shift& shift, Batch batch, uint32_t declared) {
+  const Shape shape = net.problem_case.shape;
+  TestArena memory(kNetworkOps.displaced_scratch_size(&net.data, shape, declared));
+  const Result<Real> loss = kNetworkOps.loss_displaced(&net.data, shape, net.problem_case.x.data(),
+                                                       shift.displacement(), batch, memory.arena);
+  EXPECT_EQ(loss.status(), Status::kOk) << status_text(loss.status());
+  return loss.ok() ? loss.value() : 0;
+}
+
+void build_dense(Net& net) {
+  net.dense(40, Activation::kRelu, kTrained);
+  net.dense(3, Activation::kNone, kTrained);
+}
+
+TEST(Network, ADisplacedPointHasTheBitsOfOneThatStands) {
+  std::vector<uint16_t> indices;
+  for (uint16_t i = 0; i < 60; ++i) indices.push_back(static_cast<uint16_t>(i * 7 % 60));
+  for (const auto& build : {build_head, build_deep_head, build_mixed, build_dense}) {
+    for (const uint32_t most : {0U, 9U, 100U}) {
+      Net net(kImage, build, 60);
+      net.data.kept_sample_count_max = most;
+      const Shift shift(net.problem_case.x.size(), 5);
+      Reals y = net.problem_case.x;
+      Shift::add(&shift, 0, y.size(), y.data());
+      for (const uint32_t count : {1U, 8U, 9U, 10U, 60U}) {
+        Batch batch = {count == 60 ? nullptr : indices.data(), count};
+        const Real expected = static_cast<Real>(loss_at(net.problem_case, y, batch));
+        EXPECT_EQ(displaced_loss(net, shift, batch, count), expected);
+        EXPECT_EQ(displaced_loss(net, shift, batch, 60), expected) << "memory for more";
+        KeptMemory memory(net, count);
+        batch.kept = memory.words.empty() ? nullptr : memory.words.data();
+        for (int i = 0; i < 3; ++i) ASSERT_EQ(displaced_loss(net, shift, batch, count), expected) << count;
+      }
+    }
+  }
+}
+
+// A row is read once for a group, and not once a sample.
+TEST(Network, ADisplacedRowServesManySamples) {
+  const Net net(kImage, build_dense, 32);
+  struct Counter {
+    uint64_t values = 0;
+  } counter;
+  const Displacement displacement = {&counter, [](const void* context, size_t, size_t count, Real*) {
+                                       static_cast<Counter*>(const_cast<void*>(context))->values += count;
+                                     }};
+  TestArena memory;
+  EXPECT_TRUE(kNetworkOps
+                  .loss_displaced(&net.data, net.problem_case.shape, net.problem_case.x.data(), displacement,
+                                  net.problem_case.all(), memory.arena)
+                  .ok());
+  EXPECT_LE(counter.values, 3 * net.problem_case.x.size());
+}
+
 // ---- Slices --------------------------------------------------------------------------------------------------------
 
 // An evaluation in calls of `units` each, the first of which has `first`; between them others use the arena.
@@ -392,6 +461,17 @@ struct Sliced {
               Status::kOk);
     return value;
   }
+  Real displaced(const Shift& shift) {
+    Real value = 0;
+    EXPECT_EQ(run([&](Arena& arena) {
+                const Result<Real> result = kNetworkOps.loss_displaced(
+                    &net.data, net.problem_case.shape, net.problem_case.x.data(), shift.displacement(), batch, arena);
+                value = result.ok() ? result.value() : 0;
+                return result.status();
+              }),
+              Status::kOk);
+    return value;
+  }
   Reals gradient() {
     Reals out(net.problem_case.shape.size(), Real(99));
     EXPECT_EQ(run([&](Arena& arena) {
@@ -416,6 +496,8 @@ TEST(Network, SlicesAtEveryPositionAreTheWhole) {
     const double loss = loss_at(net.problem_case, net.problem_case.x, net.problem_case.all());
     const bool has_gradient = has_network_gradient(net.network);
     const Reals gradient = has_gradient ? gradient_at(net.problem_case, net.problem_case.all()) : Reals();
+    const Shift shift(net.problem_case.x.size(), 5);
+    const Real displaced = displaced_loss(net, shift, net.problem_case.all(), 4);
     Sliced by_one(net, 1, 1, nullptr);
     EXPECT_EQ(by_one.loss(), static_cast<Real>(loss));
     EXPECT_GE(by_one.calls, 4U * net.network.layer_count) << "cut inside a sample";
@@ -425,6 +507,7 @@ TEST(Network, SlicesAtEveryPositionAreTheWhole) {
         Sliced sliced(net, first, first % 2 == 0 ? EvaluationProgress::kNoLimit : 3,
                       keeps ? memory.words.data() : nullptr);
         ASSERT_EQ(sliced.loss(), static_cast<Real>(loss)) << first;
+        ASSERT_EQ(sliced.displaced(shift), displaced) << first;
         if (has_gradient) {
           ASSERT_EQ(sliced.gradient(), gradient) << first;
         }
