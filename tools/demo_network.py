@@ -6,7 +6,9 @@ stand in experiments/demo_network.toml.
 """
 
 import argparse
+import http.server
 import struct
+import threading
 import time
 import tomllib
 
@@ -66,6 +68,44 @@ class Perceptron:
         values = values - values.max(axis=1, keepdims=True)
         losses = np.log(np.exp(values).sum(axis=1)) - values[np.arange(len(classes)), classes]
         return float(np.mean(values.argmax(axis=1) == classes)), float(np.mean(losses))
+
+
+class FiguresPage:
+    """The accuracy beside the server's page, which cannot show it: a page of the demo's own on 127.0.0.1, while it
+    runs. It is made anew for each question, and asks again by itself.
+    """
+
+    def __init__(self, demo):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = figures_text(demo).encode("ascii")
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html; charset=us-ascii")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass  # the terminal is for the rounds
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def figures_text(demo):
+    """The page: the newest round's accuracy in a sentence, all rounds in a table, the newest first."""
+    curve = list(demo.curve)
+    newest = f"accuracy {curve[-1][1]:.3f} in round {curve[-1][0]}" if curve else "no round yet"
+    rows = "".join(f"<tr><td>{version}<td>{accuracy:.3f}<td>{loss:.4f}" for version, accuracy, loss in reversed(curve))
+    return (f'<!DOCTYPE html><html lang="en"><meta http-equiv="refresh" content="2"><title>{newest}</title>'
+            f"<h1>{newest}</h1><p>Of {len(demo.test)} samples that no device holds. "
+            f'<a href="http://127.0.0.1:{demo.page_port}/">The server\'s page</a> shows the loss of the devices.'
+            f"<table><tr><th>round<th>accuracy<th>loss{rows}</table></html>\n")
 
 
 class NetworkDemo(demo_run.DemoRun):
@@ -131,18 +171,22 @@ class NetworkDemo(demo_run.DemoRun):
 
 def play(arguments, settings):
     """The whole demo; the exit status."""
-    demo = None
+    demo = page = None
     try:
         demo_run.build(arguments.board, NetworkDemo.IMAGE)
         demo = NetworkDemo(arguments, settings)
+        page = FiguresPage(demo)
         begin = time.monotonic()
         demo.start()
-        print(f"The page: http://127.0.0.1:{demo.page_port}/ shows the devices' loss under \"Loss\" while this runs. "
-              "The server has no samples,\nso it knows no accuracy: that stands here.", flush=True)
+        print(f"The server's page: http://127.0.0.1:{demo.page_port}/ has the devices' loss. It has no samples, so it "
+              f"knows no accuracy.\nThe accuracy: here, and at http://127.0.0.1:{page.port}/, while this runs.",
+              flush=True)
         demo.watch()
         ends = demo.finish()
         seconds = time.monotonic() - begin
     finally:
+        if page is not None:
+            page.stop()
         if demo is not None:
             demo.stop()
     accuracy = demo.curve[-1][1]

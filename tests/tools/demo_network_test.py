@@ -1,12 +1,13 @@
 """The demo of a network: a short form by native clients alone, twice, which must learn and come to one digest with the
-same accuracy each time; wrong options by their names. With `board`: the form of the README, with an emulated board and
-its own bars.
+same accuracy each time; its two pages; its end by SIGTERM; wrong options by their names. With `board`: the form of the
+README, with an emulated board and its own bars.
 """
 
 import pathlib
 import re
 import subprocess
 import sys
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHORT = ["--network", "--board", "none", "--rounds", "10"]
@@ -42,9 +43,32 @@ def fault(done, rounds, accuracy_min):
     lines = re.findall(r"^round +\d+  accuracy [0-9.]+  loss", done.stdout, re.MULTILINE)
     if len(lines) != rounds + 1:
         return f"{len(lines)} progress lines for {rounds} rounds"
-    if "http://127.0.0.1:" not in done.stdout:
-        return "no address of the page"
     return "" if "<svg" in (ROOT / "build" / "demo_network" / "curve.svg").read_text() else "no picture"
+
+
+def fault_of_pages(lines):
+    """Asks both pages that the demo's first lines name; while it runs, since they end with it."""
+    for line in lines:
+        if match := re.search(r"page: (http://127\.0\.0\.1:\d+/)", line):
+            if "gradstream" not in urllib.request.urlopen(match[1], timeout=20).read().decode():
+                return "the server's page is another"
+        elif match := re.search(r"accuracy: here, and at (http://127\.0\.0\.1:\d+/)", line):
+            text = urllib.request.urlopen(match[1], timeout=20).read().decode()
+            return "" if re.search(r"accuracy 0\.\d{3} in round \d+|no round yet", text) else f"no accuracy in {text}"
+    return "the demo names no page for the accuracy"
+
+
+def faults_of_watched():
+    """A run whose pages are looked at, and which is ended then by SIGTERM: nothing stays behind."""
+    options = ["--network", "--board", "none", "--rounds", "100000"]
+    command = ["/usr/bin/python3", "-B", ROOT / "tools" / "demo.py", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
+        text = fault_of_pages(demo.stdout)
+        demo.terminate()
+        rest = demo.stdout.read()
+    if demo.returncode != 130 or not rest.strip().endswith("result: error=interrupted"):
+        return [text, f"SIGTERM ends it with {demo.returncode}: {rest[-300:]}"]
+    return [text]
 
 
 def faults_of_short():
@@ -53,6 +77,7 @@ def faults_of_short():
     accuracies = {result_of(done).get("accuracy") for done in runs}
     if len(accuracies) != 1:
         faults.append(f"the same seed comes to different accuracies: {sorted(map(str, accuracies))}")
+    faults += faults_of_watched()
     for word, options in WRONG.items():
         refused = run(["--network", *options])
         if refused.returncode != 2 or word not in refused.stderr:
