@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/harness/compare.h"
+#include "experiments/harness/harness.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {
@@ -212,6 +214,32 @@ TEST(DataAttack, KnowsAsManyDeerOfCifarAsItsReference) {
   const std::unique_ptr<Workload> workload = make_attack(images, 10);
   EXPECT_EQ(workload->problem(9).ops->sample_count(workload->problem(9).context), 248U);
   EXPECT_NEAR(workload->measure(workload->start()).excess, 1.4224688891005155, 1e-9);
+}
+
+TEST(DataAttack, ReplaysTheFirstRoundsOfItsReference) {
+  HarnessOptions options;
+  const char* const folder = std::getenv("GS_DATA_DIR");
+  options.request.data_folder = folder == nullptr ? "/nowhere" : folder;
+  options.round_count_max = 2;
+  const std::vector<Case> cases = kX12.cases(options.request);
+  if (cases.empty()) {
+    GTEST_SKIP() << "no cifar10 in the data folder";
+  }
+  ASSERT_EQ(cases.size(), 1U) << "in double there is one";
+  const Curve curve = run_case(cases.front(), options);
+  ASSERT_EQ(curve.fault, "");
+  uint32_t count = 0;
+  for (const ReferenceCurve& reference : read_references("X12")) {
+    if (reference.key == cases.front().key && reference.seed == options.request.seed) {
+      for (const ReferenceCurve::Point& point : reference.points) {
+        if (point.round <= options.round_count_max) {
+          EXPECT_NEAR(curve.excess_at(point.round), point.value, 1e-6 * point.value) << point.round;
+          ++count;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(count, 3U);
 }
 
 }  // namespace
