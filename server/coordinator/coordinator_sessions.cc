@@ -89,7 +89,7 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   const Complaint& complaint = device.complaint;
   const bool has_complaint = complaint.task_sequence == task_sequence && task_sequence != 0;
   if (has_complaint && complaint.sample > 0) {
-    fields.add("sample", uint64_t{complaint.sample - 1});
+    fields.add("sample", uint64_t{complaint.sample});
   }
   if (has_complaint && complaint.has_value()) {
     fields.add("value", number_text(static_cast<double>(complaint.value)))
@@ -167,7 +167,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.reset_cause = hello.reset_cause;
   if (!lacks.empty() && !is_told) {
     log(LogLevel::kWarn, "device_not_capable",
-        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
+        Fields().add("device", device.name).add("lacks", lacks).add("remedy", capability_remedy(lacks)));
   }
   if (is_lost) {
     abandon(index, now_ms);
