@@ -85,9 +85,7 @@ StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   if (group.lacks.find("problem:") != std::string::npos && !nearest.empty()) {
     out.text += "; " + nearest;
   }
-  out.remedy = lacks_network_alone(group.lacks)
-                   ? kNetworkRemedy
-                   : "give the devices an image that has it, or stop the run and begin one that they can do";
+  out.remedy = capability_remedy(group.lacks);
   return out;
 }
 
@@ -95,7 +93,7 @@ StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
   StallCause out;
   out.text = devices_of(group) + " hold data that the problem " + p.problem + " never takes: sample " +
-             std::to_string(complaint.sample - 1) + " of " + group.first_name;
+             std::to_string(complaint.sample) + " (from 1) of " + group.first_name;
   if (complaint.has_value()) {
     const std::string range = number_text(complaint.least) + " to " + number_text(complaint.most);
     out.text += " has " + number_text(complaint.value) + ", allowed are " + range;
@@ -160,6 +158,16 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
 
 }  // namespace
 
+std::string capability_remedy(const std::string& lacks) {
+  if (lacks_network_alone(lacks)) {
+    return kNetworkRemedy;
+  }
+  return lacks.find("problem:") == std::string::npos
+             ? "give the devices an image that has it, or stop the run and begin one that they can do"
+             : "start the devices with it, gradstream-client by --problem and others by an image that has it, or stop "
+               "the run and begin one with a run.problem that they have";
+}
+
 StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& group) {
   if (group.lacks_something) {
     return of_capability(parameters, group);
@@ -179,6 +187,20 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
     out.remedy = remedy;
   }
   out.cause = reason_name(group.reason);
+  return out;
+}
+
+StallCause stall_causes(const RunParameters& parameters, std::span<const BlockedGroup> groups) {
+  StallCause out = stall_cause(parameters, groups.front());
+  const size_t count = std::min(groups.size(), kStallCausesMax);
+  for (const BlockedGroup& group : groups.subspan(1, count - 1)) {
+    const StallCause other = stall_cause(parameters, group);
+    out.text += "; also " + other.cause + ": " + other.text;
+    out.remedy += "; for " + other.cause + ": " + other.remedy;
+  }
+  if (groups.size() > count) {
+    out.text += "; also " + std::to_string(groups.size() - count) + " more causes";
+  }
   return out;
 }
 

@@ -89,7 +89,7 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   const Complaint& complaint = device.complaint;
   const bool has_complaint = complaint.task_sequence == task_sequence && task_sequence != 0;
   if (has_complaint && complaint.sample > 0) {
-    fields.add("sample", uint64_t{complaint.sample - 1});
+    fields.add("sample", uint64_t{complaint.sample});
   }
   if (has_complaint && complaint.has_value()) {
     fields.add("value", number_text(static_cast<double>(complaint.value)))
@@ -169,10 +169,9 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
     Fields fields;
     fields.add("device", device.name).add("lacks", lacks);
     if (lacks_network_alone(lacks)) {
-      fields.add("has", "network:" + hex(hello.network_digest)).add("remedy", "give_it_the_file_of_the_runs_network");
-    } else {
-      fields.add("remedy", "link_what_it_lacks");
+      fields.add("has", "network:" + hex(hello.network_digest));
     }
+    fields.add("remedy", capability_remedy(lacks));
     log(LogLevel::kWarn, "device_not_capable", fields);
   }
   if (is_lost) {

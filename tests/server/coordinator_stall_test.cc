@@ -172,6 +172,28 @@ TEST(CoordinatorStall, DevicesWithAnotherNetworkAreNotAble) {
   EXPECT_TRUE(server.coordinator->stall_cause().empty()) << "it goes on as answers come";
 }
 
+TEST(CoordinatorStall, DevicesThatAreUnableForTwoReasonsAreAllTold) {
+  TestServer server(pair_parameters());
+  server.start();
+  server.join(2);
+  refuse_sample(server, 0);
+  EXPECT_EQ(server.coordinator->stall_cause().cause, "out_of_range");
+  server.hello(1, hello_without_problem());
+  const StallCause both = server.coordinator->stall_cause();
+  for (const char* const words : {"sample 18 (from 1) of d0 has 2", "1 of 2 devices (d1) lack what", "; also "}) {
+    EXPECT_THAT(both.text, testing::HasSubstr(words));
+  }
+  EXPECT_THAT(both.remedy, testing::HasSubstr("--problem"));
+  EXPECT_THAT(both.remedy, testing::HasSubstr("start their clients anew"));
+  EXPECT_TRUE(server.has_log("run_stalled")) << both.text;
+  const size_t told = server.log_count("run_stalled");
+  for (int i = 0; i < 20; ++i) server.hello(1, hello_without_problem());
+  EXPECT_EQ(server.log_count("run_stalled"), told) << "nothing is new";
+  server.hello(1);  // another image: the other cause is left
+  EXPECT_THAT(server.coordinator->stall_cause().text, testing::Not(testing::HasSubstr("lack what")));
+  EXPECT_EQ(server.coordinator->stall_cause().cause, "out_of_range");
+}
+
 TEST(CoordinatorStall, TheRestCloseTheRoundWhereTheyAreEnough) {
   RunParameters p = deadline_parameters();  // two of four at the deadline
   TestServer server(p);
@@ -213,7 +235,7 @@ TEST(CoordinatorStall, ASampleThatTheProblemNeverTakesIsRefusedOnceAndNamed) {
   EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
   EXPECT_EQ(server.coordinator->stall_cause().cause, "out_of_range");
   EXPECT_THAT(server.coordinator->stall_cause().text,
-              testing::HasSubstr("never takes: sample 17 of d0 has 2, allowed are 0 to 1"));
+              testing::HasSubstr("never takes: sample 18 (from 1) of d0 has 2, allowed are 0 to 1"));
   const uint64_t issued = server.coordinator->counters().tasks_issued;
   for (int i = 0; i < 5; ++i) {
     server.hello(0);
