@@ -187,7 +187,7 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
 
 // Of an update that the rule refuses for its range: by which factor it would be taken tells value and limit, whatever
 // the rule divides by. Nothing where another factor changes nothing, as when a version holds all that it can.
-Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& upload, const FoldInput& input) const {
+Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& upload, const FoldInput& input) {
   std::vector<Real> scaled(input.values.size());
   FoldInput smaller = input;
   smaller.values = scaled;
