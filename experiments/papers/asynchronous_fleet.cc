@@ -9,6 +9,7 @@
 #include "runtime/training/estimator.h"
 #include "runtime/training/solver.h"
 #include "server/rules/curve_step.h"
+#include "server/run/delay_keys.h"
 
 namespace gradstream {
 namespace {
@@ -154,8 +155,8 @@ void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds,
 void run_async_switching(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const AsyncSwitch& rule,
                          uint32_t step_count, const AsyncTrain& train, const OnAsyncStep& on_step) {
   RunParameters parameters;
-  parameters.delay_switch_by = rule.by;
-  parameters.delay_switch_at = static_cast<Real>(rule.at);
+  parameters.delay->delay_switch_by = rule.by;
+  parameters.delay->delay_switch_at = static_cast<Real>(rule.at);
   DelaySwitch state;
   AsyncServer server{start_of(workload), {}};
   AsyncDevices devices(workload, speeds, server.model);

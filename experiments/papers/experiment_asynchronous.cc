@@ -24,6 +24,8 @@
 #include "runtime/base/products.h"
 #include "runtime/training/curve.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -38,7 +40,7 @@ Case case_of(const std::string& key, const std::shared_ptr<const NetworkWorkload
   one.workload = workload;
   // What train() makes of them stands in asynchronous_fleet.cc; these say the same to check_parameters().
   one.parameters = gradient_stream_parameters(1, kAsyncLocalStep, step_count);
-  one.parameters.server_step = static_cast<Real>(kAsyncServerStep);
+  one.parameters.steps->server_step = static_cast<Real>(kAsyncServerStep);
   return one;
 }
 
@@ -51,7 +53,7 @@ void add_rules(const Request& request, std::vector<Case>* cases) {
         one.train = [&speeds, &rule, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
           const NetworkWorkload& network = network_of(held);
           run_async_fleet(
-              network, speeds, rule, p.round_count, false,
+              network, speeds, rule, p.trigger->round_count, false,
               [&](const AsyncDevices::Job& job) { return train_async_sgd(network, seed, job); },
               measure_every(kStride, watch));
         };
@@ -61,7 +63,7 @@ void add_rules(const Request& request, std::vector<Case>* cases) {
         one.train = [&speeds, &rule, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
           const NetworkWorkload& network = network_of(held);
           run_async_switching(
-              network, speeds, rule, p.round_count,
+              network, speeds, rule, p.trigger->round_count,
               [&](const AsyncDevices::Job& job) { return train_async_sgd(network, seed, job); },
               measure_every(kStride, watch));
         };
@@ -85,12 +87,12 @@ void add_stepwise(const AsyncPlan& plan, const Network& network, uint32_t seed, 
       Case& one =
           cases->emplace_back(case_of(async_stepwise_key(plan, speeds, rule.name, seed), network, plan.step_count));
       one.train = [saved, &rule](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
-        for (const SavedAsyncStep& at : saved->steps(p.round_count)) {
+        for (const SavedAsyncStep& at : saved->steps(p.trigger->round_count)) {
           if (at.update.empty()) {
             return;
           }
           DelayDirection ignored;
-          const DelayCorrection correction = async_correction(rule, at.step, p.round_count, held.shape());
+          const DelayCorrection correction = async_correction(rule, at.step, p.trigger->round_count, held.shape());
           if (!watch(at.step, at.server.stepped(correction, at.job, at.update, false, &ignored).data())) {
             return;
           }
@@ -119,7 +121,7 @@ std::vector<std::shared_ptr<SavedAsyncRun>> add_methods(const AsyncPlan& plan, c
         run("OrthoDyn", true)));
     Case& curve = cases->emplace_back(case_of(async_method_key(plan, speeds, "AsyncCurve"), network, plan.step_count));
     curve.train = [saved, &plan](const RunParameters& p, const Workload&, const Case::Watcher& watch) {
-      for (const SavedAsyncStep& at : saved->steps(p.round_count)) {
+      for (const SavedAsyncStep& at : saved->steps(p.trigger->round_count)) {
         if (at.step % plan.stride == 0 && !watch(at.step, at.server.model.data())) {
           return;
         }
@@ -129,14 +131,14 @@ std::vector<std::shared_ptr<SavedAsyncRun>> add_methods(const AsyncPlan& plan, c
       Case& one = cases->emplace_back(case_of(async_method_key(plan, speeds, method), network, plan.step_count));
       one.train = [run = run(method, false), &plan](const RunParameters& p, const Workload&,
                                                     const Case::Watcher& watch) {
-        run(p.round_count, measure_every(plan.stride, watch));
+        run(p.trigger->round_count, measure_every(plan.stride, watch));
       };
     }
   }
   // Rounds of all: the same models whatever the speeds.
   Case& rounds = cases->emplace_back(case_of(std::string(plan.prefix) + "curve/FedAvg", network, plan.step_count));
   rounds.train = [network, train](const RunParameters& p, const Workload&, const Case::Watcher& watch) {
-    run_async_rounds(*network, p.round_count, train, watch);
+    run_async_rounds(*network, p.trigger->round_count, train, watch);
   };
   return curves;
 }
@@ -147,7 +149,7 @@ void add_connections(const AsyncPlan& plan, const Network& network, const std::s
   for (const bool by_curve : {false, true}) {
     Case& one = cases->emplace_back(case_of(async_connection_key(plan, by_curve), network, plan.step_count));
     one.train = [&plan, saved, by_curve](const RunParameters& p, const Workload&, const Case::Watcher& watch) {
-      for (const SavedAsyncStep& at : saved->steps(p.round_count)) {
+      for (const SavedAsyncStep& at : saved->steps(p.trigger->round_count)) {
         const size_t size = at.job.base.size();
         const bool is_wanted = at.step % plan.connection_every == 0 && !at.update.empty();
         for (uint32_t part = 0; is_wanted && part <= plan.part_count; ++part) {

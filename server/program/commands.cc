@@ -24,7 +24,9 @@
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
 #include "server/run/first_model.h"
+#include "server/run/model_keys.h"
 #include "server/run/trigger.h"
+#include "server/run/trigger_keys.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/watch.h"
@@ -196,7 +198,7 @@ std::string read_first_model(const Config& config, std::vector<Real>* out) {
   if (path.empty()) {
     return {};
   }
-  const std::string problem = read_model_file(path, config.run.shape, out);
+  const std::string problem = read_model_file(path, config.run.model->shape, out);
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 
@@ -315,8 +317,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     const auto enrolled =
         std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
-                                   "served and " + std::to_string(parameters.device_count) + " devices are enrolled; " +
-                                   std::to_string(enrolled) + " are");
+                                   "served and " + std::to_string(parameters.trigger->device_count) +
+                                   " devices are enrolled; " + std::to_string(enrolled) + " are");
   }
   if (wanted != UINT32_MAX && model.version() != wanted) {
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +

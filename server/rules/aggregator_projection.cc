@@ -10,6 +10,10 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -43,13 +47,13 @@ class AggregatorProjection : public Aggregator {
     *record = VersionRecord();
     record->version = open_version + 1;
     record->step_scale =
-        parameters().server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
+        parameters().steps->server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
     for (const auto& [key, block] : blocks_) {
       RecordBlock& out = record->blocks.emplace_back();
       out.base_version = key.first;
       out.owner = key.second;
       out.value_count = block.value_count;
-      out.encoding = parameters().record_encoding;
+      out.encoding = parameters().wire->record_encoding;
       GS_TRY(encode_block(block, &out));
     }
     return Status::kOk;
@@ -60,8 +64,8 @@ class AggregatorProjection : public Aggregator {
     record.version = context_.replica->version() + 1;
     RecordBlock& block = record.blocks.emplace_back();
     block.base_version = context_.replica->version();
-    block.value_count = parameters().direction_count;  // a block holds whole steps
-    block.encoding = parameters().record_encoding;
+    block.value_count = parameters().local->direction_count;  // a block holds whole steps
+    block.encoding = parameters().wire->record_encoding;
     block.bytes.resize(encoded_size(block.encoding, block.value_count));
     return record;
   }
@@ -69,7 +73,7 @@ class AggregatorProjection : public Aggregator {
  private:
   struct Block {
     explicit Block(const RunParameters& parameters)
-        : slots(parameters.value_count()), fold(slots, parameters.fold_scale_log2) {}
+        : slots(parameters.value_count()), fold(slots, parameters.fold->fold_scale_log2) {}
     std::vector<FoldSlot> slots;
     Fold fold;
     uint32_t value_count = 0;  // of the longest update in it
@@ -80,7 +84,7 @@ class AggregatorProjection : public Aggregator {
   // s / k_i, each within the fold's range.
   Status shares_of(const FoldInput& input, std::vector<Real>* shares) const {
     if (input.weight == 0 || input.steps_done == 0 ||
-        input.values.size() != static_cast<size_t>(input.steps_done) * parameters().direction_count ||
+        input.values.size() != static_cast<size_t>(input.steps_done) * parameters().local->direction_count ||
         input.values.size() > parameters().value_count()) {
       return Status::kInvalidArgument;
     }

@@ -2,13 +2,18 @@
 
 #include "server/rules/tangent_fold.h"
 
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/participation.h"
+#include "server/run/step_keys.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
 
 TangentFold::TangentFold(const AggregatorContext& context)
-    : context_(context), slots_(context.parameters->shape.size()), fold_(slots_, context.parameters->fold_scale_log2) {}
+    : context_(context),
+      slots_(context.parameters->model->shape.size()),
+      fold_(slots_, context.parameters->fold->fold_scale_log2) {}
 
 void TangentFold::begin(const VersionRecord& opened) {
   fold_.clear();
@@ -41,7 +46,7 @@ uint32_t TangentFold::divisor() const {
 
 Status TangentFold::shares_of(const FoldInput& input, std::vector<Real>* shares) const {
   const RunParameters& parameters = *context_.parameters;
-  const Shape shape = parameters.shape;
+  const Shape shape = parameters.model->shape;
   if (input.weight == 0 || input.steps_done == 0 || input.values.size() != shape.size()) {
     return Status::kInvalidArgument;
   }
@@ -63,16 +68,16 @@ Status TangentFold::shares_of(const FoldInput& input, std::vector<Real>* shares)
 VersionRecord stand_still_record(const AggregatorContext& context) {
   VersionRecord record;
   record.version = context.replica->version() + 1;
-  record.model = model_bytes(context.parameters->shape, context.replica->model());
+  record.model = model_bytes(context.parameters->model->shape, context.replica->model());
   return record;
 }
 
 Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, VersionRecord* record) {
-  record->step_scale = context.parameters->server_step * fold.effective_steps();
+  record->step_scale = context.parameters->steps->server_step * fold.effective_steps();
   std::vector<Real> v;
   GS_TRY(fold.finish(&v));
   GS_TRY(context.replica->tangent_step(v.data(), record->step_scale, v.data(), *context.arena));
-  record->model = model_bytes(context.parameters->shape, v.data());
+  record->model = model_bytes(context.parameters->model->shape, v.data());
   return Status::kOk;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -54,8 +55,8 @@ TEST(Aggregator, ARunsRuleFollowsFromItsStream) {
   EXPECT_EQ(p.kept_model_count(), 0U);
   p = tangent_parameters();
   EXPECT_EQ(p.kept_model_count(), 0U);
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 5;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 5;
   EXPECT_EQ(p.kept_model_count(), 6U);
 }
 

@@ -6,6 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -38,30 +45,30 @@ struct Data {
 RunParameters rounds() {
   RunParameters p;
   p.name = "timed";
-  p.manifold = ManifoldId::kStiefel;
-  p.shape = {kDimension, 2};
-  p.problem = kKpcaOps.name;
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.batch_mode = BatchMode::kAll;
-  p.correction_form = CorrectionForm::kNone;
-  p.fold_weight = FoldWeight::kUniform;
-  p.local_step_count = 2;
-  p.step_size = 1;
-  p.round_count = 5;
-  p.device_count = kDeviceCount;
-  p.retry_min_ms = 1;
-  p.retry_max_ms = 10;
+  p.model->manifold = ManifoldId::kStiefel;
+  p.model->shape = {kDimension, 2};
+  p.model->problem = kKpcaOps.name;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->batch_mode = BatchMode::kAll;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.local->local_step_count = 2;
+  p.steps->step_size = 1;
+  p.trigger->round_count = 5;
+  p.trigger->device_count = kDeviceCount;
+  p.pace->retry_min_ms = 1;
+  p.pace->retry_max_ms = 10;
   return p;
 }
 
 RunParameters no_rounds() {
   RunParameters p = rounds();
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 64;
-  p.delay_rule = DelayRule::kAsgd;
-  p.round_count = 60;
+  p.trigger->buffer_size = 1;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 64;
+  p.delay->delay_rule = DelayRule::kAsgd;
+  p.trigger->round_count = 60;
   return p;
 }
 
@@ -162,12 +169,12 @@ Shares shares_of(const std::vector<uint32_t>& slowness, uint32_t buffer_size, ui
     problems.push_back(data.problems[i % kDeviceCount]);
   }
   RunParameters p = no_rounds();
-  p.device_count = static_cast<uint32_t>(slowness.size());
-  p.buffer_size = buffer_size;
-  p.staleness_max = staleness_max;
-  p.round_count = 1'000'000;
-  p.step_size = Real{1} / 16;
-  p.report_deadline_ms = 1'000'000'000;
+  p.trigger->device_count = static_cast<uint32_t>(slowness.size());
+  p.trigger->buffer_size = buffer_size;
+  p.trigger->staleness_max = staleness_max;
+  p.trigger->round_count = 1'000'000;
+  p.steps->step_size = Real{1} / 16;
+  p.trigger->report_deadline_ms = 1'000'000'000;
   EXPECT_EQ(check_parameters(p), "");
   TimedFleet fleet(p, {}, staggered(slowness), problems, {});
   EXPECT_EQ(fleet.run(6'000'000, go_on), "");  // six tasks of the slowest
@@ -206,17 +213,17 @@ TEST(TimedFleet, EveryDeviceCountsWithTheHarmonicStalenessAndWithOneLessTheSlowe
 
 TEST(TimedFleet, AsyncCurveTrainsANetwork) {
   RunParameters p = no_rounds();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {22, 1};
-  p.problem = kPerceptronOps.name;
-  p.solver = SolverId::kCurve;
-  p.batch_mode = BatchMode::kCommon;
-  p.batch_size = 8;
-  p.step_size = static_cast<Real>(0.02);
-  p.server_step = static_cast<Real>(0.6);
-  p.delay_rule = DelayRule::kOrthoGrad;
-  p.late_delay_rule = DelayRule::kOrthoPos;
-  p.delay_switch = 30;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {22, 1};
+  p.model->problem = kPerceptronOps.name;
+  p.local->solver = SolverId::kCurve;
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->batch_size = 8;
+  p.steps->step_size = static_cast<Real>(0.02);
+  p.steps->server_step = static_cast<Real>(0.6);
+  p.delay->delay_rule = DelayRule::kOrthoGrad;
+  p.delay->late_delay_rule = DelayRule::kOrthoPos;
+  p.delay->delay_switch = 30;
   ASSERT_EQ(check_parameters(p), "");
   const Heaps heaps;
   std::vector<uint64_t> memory(1 << 10);
@@ -272,14 +279,14 @@ TEST(TimedFleet, SleepLossAndChurnCostTimeOnly) {
 TEST(TimedFleet, TheTriggerFiresAtItsTimeInAThousandRunsOfDyingDevices) {
   const Data data;
   RunParameters p = rounds();
-  p.update_goal = 3;
-  p.update_min = 2;
-  p.report_deadline_ms = 9000;
-  p.extension_count_max = 1000;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 4;
-  p.retry_min_ms = 500;
-  p.retry_max_ms = 1000;
+  p.trigger->update_goal = 3;
+  p.trigger->update_min = 2;
+  p.trigger->report_deadline_ms = 9000;
+  p.trigger->extension_count_max = 1000;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 4;
+  p.pace->retry_min_ms = 500;
+  p.pace->retry_max_ms = 1000;
   uint64_t closed_at_deadline = 0;
   uint64_t extended = 0;
   for (uint32_t seed = 1; seed <= 1000; ++seed) {
@@ -292,15 +299,16 @@ TEST(TimedFleet, TheTriggerFiresAtItsTimeInAThousandRunsOfDyingDevices) {
     uint64_t extended_before = 0;
     const std::string fault = fleet.run(100'000'000, [&](uint64_t now_ms, uint32_t version, const Real*) {
       const uint64_t extensions = fleet.server().counters().rounds_extended - extended_before;
-      const uint64_t bound_ms = (extensions + 1) * p.report_deadline_ms + 1 + 1;  // and the record's commit
+      const uint64_t bound_ms = (extensions + 1) * p.trigger->report_deadline_ms + 1 + 1;  // and the record's commit
       EXPECT_TRUE(version == 0 || now_ms - opened_ms <= bound_ms) << "seed " << seed << " version " << version;
-      closed_at_deadline += version > 0 && extensions == 0 && now_ms - opened_ms >= p.report_deadline_ms ? 1 : 0;
+      closed_at_deadline +=
+          version > 0 && extensions == 0 && now_ms - opened_ms >= p.trigger->report_deadline_ms ? 1 : 0;
       extended_before += extensions;
       opened_ms = now_ms;
       return true;
     });
     ASSERT_EQ(fault, "") << "seed " << seed;
-    ASSERT_EQ(fleet.server().durable_version(), p.round_count) << "seed " << seed;
+    ASSERT_EQ(fleet.server().durable_version(), p.trigger->round_count) << "seed " << seed;
     extended += extended_before;
   }
   EXPECT_GT(closed_at_deadline, 100U);
