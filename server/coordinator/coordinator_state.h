@@ -79,7 +79,8 @@ struct Coordinator::State {
   bool is_storage_failed = false;
   bool folds_duplicates = false;
   bool has_blocked = false;       // some device may be blocked: review_blocked() has to look
-  uint32_t stalled_by = 0;        // devices that the recorded cause counts; 0: another process recorded it
+  uint32_t stalled_by = 0;        // devices that the recorded cause counts first; 0: another process recorded it
+  uint64_t stalled_reasons = 0;   // bits of reason_bit(), of all groups that were blocked then
   uint32_t blocked_at_look = 0;   // devices that were blocked when review_blocked() last looked
   uint32_t noted_since_look = 0;  // calls of note_blocked() since
   CoordinatorLimits limits;
@@ -121,7 +122,7 @@ struct Coordinator::State {
   void note_blocked(uint64_t now_ms);
   void forgive(uint32_t device, uint64_t now_ms);
   void review_blocked(uint64_t now_ms);
-  BlockedGroup largest_group() const;
+  std::vector<BlockedGroup> blocked_groups() const;
   bool is_decidable() const;
   Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input);
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
