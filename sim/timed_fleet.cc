@@ -490,7 +490,7 @@ void TimedFleet::commit() {
       fail(on_record(record));
     }
   }
-  const uint64_t sequence = pending_.back().sequence;
+  const uint64_t sequence = pending_.back().sequence();
   pending_.clear();
   server_->on_persisted(sequence, now_ms_);
   take_server_actions();

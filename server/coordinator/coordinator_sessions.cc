@@ -196,13 +196,11 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
-  JournalRecord record;
-  record.kind = RecordKind::kVerdict;
-  record.device = index;
-  record.task_sequence = device.task_sequence;
-  record.version = device.task_version;
-  record.verdict = gs_Verdict_VERDICT_ABANDONED;
-  decide(std::move(record), now_ms);
+  decide(JournalRecord::verdict({.device = index,
+                                 .task_sequence = device.task_sequence,
+                                 .version = device.task_version,
+                                 .verdict = gs_Verdict_VERDICT_ABANDONED}),
+         now_ms);
   ++counters.tasks_abandoned;
   log_of(device, LogLevel::kInfo, "task_abandoned",
          Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version),
@@ -429,16 +427,16 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
 }
 
 void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
-  JournalRecord record;
-  record.kind = RecordKind::kTaskIssued;
-  record.device = index;
-  record.task_sequence = ledger.fleet().at(index).task_sequence + 1;
-  record.version = ledger.version();
-  record.steps_done = task_step_count(index, now_ms);
-  if (parameters.memory_weighs_samples()) {
-    record.weight = memory_weight(parameters, ledger.fleet().at(index).sample_count);
-  }
-  decide(std::move(record), now_ms);
+  const DeviceRow& device = ledger.fleet().at(index);
+  const uint32_t step_count = task_step_count(index, now_ms);
+  decide(JournalRecord::task({.device = index,
+                              .task_sequence = device.task_sequence + 1,
+                              .version = ledger.version(),
+                              .step_count = step_count,
+                              .sample_count = parameters.memory_weighs_samples()
+                                                  ? memory_weight(parameters, device.sample_count)
+                                                  : uint16_t{0}}),
+         now_ms);
   ++counters.tasks_issued;
 }
 

@@ -182,10 +182,11 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     if (coordinator->replay(record) != Status::kOk) {
       *error = "the journal of run " + std::to_string(run.id) + " does not replay at sequence " +
-               std::to_string(record.sequence) + "; restore the database from a copy, or use the release that wrote it";
+               std::to_string(record.sequence()) +
+               "; restore the database from a copy, or use the release that wrote it";
       return false;
     }
-    return record.kind != RecordKind::kVersion || record.version < version_last;
+    return record.kind() != RecordKind::kVersion || record.version() < version_last;
   });
   if (!error->empty() || read != StoreStatus::kOk) {
     return nullptr;
@@ -519,16 +520,16 @@ struct DeviceTally {
 };
 
 void tally(const JournalRecord& record, DeviceTally* device) {
-  if (record.kind == RecordKind::kTaskIssued) {
+  if (record.kind() == RecordKind::kTaskIssued) {
     ++device->tasks;
-    device->last_task = record.task_sequence;
+    device->last_task = record.task_sequence();
     return;
   }
-  device->folded += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
-  device->late += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
-  device->refused += record.verdict == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
-  device->last_verdict = record.verdict;
-  device->last_version = record.version;
+  device->folded += record.verdict() == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+  device->late += record.verdict() == gs_Verdict_VERDICT_LATE ? 1 : 0;
+  device->refused += record.verdict() == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
+  device->last_verdict = record.verdict();
+  device->last_version = record.version();
 }
 
 // The open round, from the records after the last version.
@@ -542,13 +543,13 @@ struct RoundView {
   StallCause stall;                // as the last stall's record says
 
   void take(const JournalRecord& record) {
-    if (record.kind == RecordKind::kVersion) {
-      *this = {true, record.version, record.digest, RunEvent::kNone, {}, record.payload, {}};
-    } else if (record.kind == RecordKind::kRunState) {
-      event = static_cast<RunEvent>(record.detail);
-      stall = event == RunEvent::kStalled ? decode_stall(record.payload) : StallCause();
-    } else if (record.kind == RecordKind::kUpdate && record.verdict == gs_Verdict_VERDICT_FOLDED) {
-      answered.insert(record.device);
+    if (record.kind() == RecordKind::kVersion) {
+      *this = {true, record.version(), record.digest(), RunEvent::kNone, {}, record.payload(), {}};
+    } else if (record.kind() == RecordKind::kRunState) {
+      event = record.run_event();
+      stall = event == RunEvent::kStalled ? decode_stall(record.payload()) : StallCause();
+    } else if (record.kind() == RecordKind::kUpdate && record.verdict() == gs_Verdict_VERDICT_FOLDED) {
+      answered.insert(record.device());
     }
   }
   const char* state() const {
@@ -632,8 +633,8 @@ int status(const CommonOptions& options, uint32_t run_id) {
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     ++records;
     round.take(record);
-    if (record.kind != RecordKind::kVersion && record.kind != RecordKind::kRunState) {
-      tally(record, &tallies[record.device]);
+    if (record.has_device()) {
+      tally(record, &tallies[record.device()]);
     }
     return true;
   });

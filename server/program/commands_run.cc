@@ -64,8 +64,8 @@ int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uin
     uint32_t records = 0;
     SqliteStore journal(database, run.id);
     const StoreStatus read = journal.read([&](const JournalRecord& record) {
-      if (record.kind == RecordKind::kUpdate && active.contains(record.device)) {
-        devices.insert(record.device);
+      if (record.kind() == RecordKind::kUpdate && active.contains(record.device())) {
+        devices.insert(record.device());
       }
       return ++records < kRecordsSeenMax && devices.size() < active.size();
     });

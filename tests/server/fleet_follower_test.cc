@@ -49,7 +49,7 @@ class FleetFollowerTest : public testing::Test {
          actions = coordinator_->take_actions()) {
       for (const Action& action : actions) {
         if (action.kind == ActionKind::kPersist) {
-          coordinator_->on_persisted(action.record.sequence, 1000);
+          coordinator_->on_persisted(action.record.sequence(), 1000);
         }
       }
     }

@@ -129,7 +129,7 @@ TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
     }),
               StoreStatus::kOk)
         << database.error();
-    EXPECT_EQ(last.sequence, counts[i]);
+    EXPECT_EQ(last.sequence(), counts[i]);
   }
 }
 
@@ -285,7 +285,7 @@ TEST(SqliteDatabase, ChangesOfFleetAndRunsAreCountedAndRecordsAreNot) {
   ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
   EXPECT_TRUE(is_counted());
   JournalRecord record;
-  record.sequence = 1;
+  record.set_sequence(1);
   SqliteStore journal(database, run.id);
   ASSERT_EQ(journal.append({&record, 1}), StoreStatus::kOk);
   EXPECT_FALSE(is_counted());

@@ -375,7 +375,7 @@ TEST(TimedFleet, SleepLossAndChurnCostTimeOnly) {
   TimedFleet fleet(no_rounds(), losses, habits, data.problems, {});
   uint32_t record_count = 0;
   fleet.on_record = [&](const JournalRecord& record) {
-    return record.sequence == ++record_count ? "" : "a gap in the journal";
+    return record.sequence() == ++record_count ? "" : "a gap in the journal";
   };
   EXPECT_EQ(fleet.run(10'000'000, go_on), "");
   EXPECT_EQ(fleet.server().durable_version(), 60U);
@@ -432,7 +432,9 @@ TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
   EXPECT_EQ(fleet.now_ms(), 20'000U);
   EXPECT_EQ(fleet.server().durable_version(), 1U);
   TimedFleet watched(rounds(), {}, speeds(), data.problems, {});
-  watched.on_record = [](const JournalRecord& record) { return record.kind == RecordKind::kUpdate ? "an update" : ""; };
+  watched.on_record = [](const JournalRecord& record) {
+    return record.kind() == RecordKind::kUpdate ? "an update" : "";
+  };
   EXPECT_EQ(watched.run(1'000'000, go_on), "an update");
 }
 
