@@ -149,8 +149,10 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   const bool has_problem = std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
   const bool is_product = parameters.manifold == ManifoldId::kProduct;
+  bool has_rank = false;
   for (uint32_t i = 0; is_product && parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
     const ManifoldId id = parameters.part_list->part[i].ops->id;
+    has_rank = has_rank || id == ManifoldId::kFixedRank;
     check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
   }
   check(has_problem, "problem", parameters.problem);
@@ -178,6 +180,8 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(is_distance, gs_Feature_FEATURE_PROXIMAL_DISTANCE, "proximal_distance");
   check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
+  check_feature(has_rank, gs_Feature_FEATURE_PART_RANK, "part_rank");
+  check_feature(is_product && parameters.shape.rows > kDimensionMax, gs_Feature_FEATURE_LARGE_PRODUCT, "large_product");
   return list;
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include "runtime/manifold/fixed_rank.h"
 #include "server/run/check_parameters.h"
 #include "server/run/names.h"
@@ -7,6 +10,9 @@ namespace gradstream {
 namespace {
 
 constexpr uint32_t kNameSizeMax = 63;
+constexpr const char* kTangentOfFactors =
+    "projection_tangent estimates derivatives by the numbers of the factors, whose tangent part is no gradient on "
+    "fixed_rank; use tangent_retraction or analytic_gradient";
 
 std::string check_fixed_rank(const RunParameters& p) {
   if (p.manifold != ManifoldId::kFixedRank) {
@@ -22,10 +28,7 @@ std::string check_fixed_rank(const RunParameters& p) {
     return "rows, cols, matrix: the point of a matrix is made of its factors; leave rows and cols out";
   }
   GS_ASSERT(p.part_list != nullptr && p.shape.parts == p.part_list.get());  // set_parts() was called
-  return p.estimator != EstimatorId::kProjectionTangent
-             ? ""
-             : "estimator, manifold: projection_tangent estimates derivatives by the numbers of the factors, whose "
-               "tangent part is no gradient on fixed_rank; use tangent_retraction or analytic_gradient";
+  return p.estimator != EstimatorId::kProjectionTangent ? "" : std::string("estimator, manifold: ") + kTangentOfFactors;
 }
 
 std::string check_parts(const RunParameters& p) {
@@ -35,19 +38,24 @@ std::string check_parts(const RunParameters& p) {
   if (p.parts.empty()) {
     return "parts, manifold: manifold product needs a list of parts, such as [\"stiefel 16x2\", \"euclidean 10x1\"]";
   }
-  Parts parts;
-  if (std::string fault = read_parts(p.parts, &parts); !fault.empty()) {
+  PartList list;
+  if (std::string fault = read_parts(p.parts, &list); !fault.empty()) {
     return fault;
   }
-  const uint64_t size = size_of(parts);
-  if (size > kDimensionMax) {
-    return "parts: together they have " + std::to_string(size) + " numbers, at most " + std::to_string(kDimensionMax);
+  const uint64_t size = size_of(list.parts);
+  if (size > kProductSizeMax) {
+    return "parts: together they have " + std::to_string(size) + " numbers, at most " +
+           std::to_string(kProductSizeMax) + "; leave parts out, or make them smaller";
   }
   if (p.shape.rows != size || p.shape.cols != 1) {
     return "rows, cols, parts: a product is one column of all numbers of its parts; leave rows and cols out";
   }
   GS_ASSERT(p.part_list != nullptr && p.shape.parts == p.part_list.get());  // set_parts() was called
-  return "";
+  const bool has_rank = std::any_of(std::begin(list.parts.list()), std::end(list.parts.list()),
+                                    [](const Part& part) { return part.ops->id == ManifoldId::kFixedRank; });
+  return !has_rank || p.estimator != EstimatorId::kProjectionTangent
+             ? ""
+             : std::string("estimator, parts: ") + kTangentOfFactors;
 }
 
 }  // namespace
@@ -72,7 +80,8 @@ std::string check_model(const RunParameters& p) {
       return fault;
     }
   }
-  if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > kDimensionMax || p.shape.cols > kDimensionMax) {
+  const uint32_t rows_max = p.manifold == ManifoldId::kProduct ? kProductSizeMax : kDimensionMax;
+  if (p.shape.rows == 0 || p.shape.cols == 0 || p.shape.rows > rows_max || p.shape.cols > kDimensionMax) {
     return "rows, cols: both needed, from 1 to " + std::to_string(kDimensionMax) + "; they are " +
            std::to_string(p.shape.rows) + " and " + std::to_string(p.shape.cols) + " (0: left out)";
   }
