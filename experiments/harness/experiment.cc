@@ -38,9 +38,9 @@ uint32_t Curve::rounds_to(double bound) const {
 }
 
 std::span<const Experiment* const> all_experiments() {
-  static constexpr const Experiment* kAll[] = {&kX1,  &kX2,   &kX3,    &kX4,     &kX5,        &kX6,  &kX7,
-                                               &kX8,  &kX9,   &kX10,   &kX11,    &kX12,       &kX14, &kX15,
-                                               &kX16, &kZofl, &kBytes, &kMemory, &kStragglers};
+  static constexpr const Experiment* kAll[] = {&kX1,  &kX2,  &kX3,   &kX4,    &kX5,     &kX6,        &kX7,
+                                               &kX8,  &kX9,  &kX10,  &kX11,   &kX12,    &kX13,       &kX14,
+                                               &kX15, &kX16, &kZofl, &kBytes, &kMemory, &kStragglers};
   return kAll;
 }
 

@@ -240,8 +240,10 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
     const Part& part = parameters.model->part_list->part[i];
     gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
     out.manifold = static_cast<gs_Manifold>(part.ops->id);
-    out.rows = static_cast<uint16_t>(part.shape.rows);
-    out.cols = static_cast<uint16_t>(part.shape.cols);
+    const bool has_factors = part.shape.parts != nullptr;
+    out.rows = static_cast<uint16_t>(has_factors ? part.shape.parts->part[0].shape.rows : part.shape.rows);
+    out.cols = static_cast<uint16_t>(has_factors ? part.shape.parts->part[1].shape.rows : part.shape.cols);
+    out.rank = static_cast<uint8_t>(has_factors ? part.shape.cols : 0);
     out.retraction = static_cast<gs_Retraction>(part.ops->retraction_kind);
     out.transport = static_cast<gs_Transport>(part.ops->transport_kind);
   }

@@ -155,9 +155,11 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
       std::any_of(begin, end, [&](const char* problem) { return parameters.model->problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.model->manifold), "manifold", name_of(parameters.model->manifold));
   const bool is_product = parameters.model->manifold == ManifoldId::kProduct;
+  bool has_rank = false;
   for (uint32_t i = 0; is_product && parameters.model->part_list != nullptr && i < parameters.model->part_list->count;
        ++i) {
     const ManifoldId id = parameters.model->part_list->part[i].ops->id;
+    has_rank = has_rank || id == ManifoldId::kFixedRank;
     check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
   }
   check(has_problem, "problem", parameters.model->problem);
@@ -187,6 +189,9 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(is_distance, gs_Feature_FEATURE_PROXIMAL_DISTANCE, "proximal_distance");
   check_feature(parameters.local->local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
+  check_feature(has_rank, gs_Feature_FEATURE_PART_RANK, "part_rank");
+  check_feature(is_product && parameters.model->shape.rows > kDimensionMax, gs_Feature_FEATURE_LARGE_PRODUCT,
+                "large_product");
   // A device without the problem has no network of the problem's either.
   const uint64_t wanted = has_problem ? parameters.network_digest() : 0;
   check_feature(wanted != 0, gs_Feature_FEATURE_NETWORK, "network");

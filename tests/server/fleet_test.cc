@@ -125,6 +125,21 @@ TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {
   EXPECT_EQ(lacking(p, capabilities), "manifold:product,manifold:euclidean");
   capabilities.manifolds |= 1U << gs_Manifold_MANIFOLD_PRODUCT | 1U << gs_Manifold_MANIFOLD_EUCLIDEAN;
   EXPECT_EQ(lacking(p, capabilities), "");
+  p.model->parts = "fixed_rank 8x4 2, euclidean 3x1";
+  p.model->shape = {};
+  set_parts(&p);
+  capabilities.features = 0;  // an image that does not know the rank of a part
+  EXPECT_EQ(lacking(p, capabilities), "manifold:fixed_rank,feature:part_rank");
+  capabilities.manifolds |= 1U << gs_Manifold_MANIFOLD_FIXED_RANK;
+  EXPECT_EQ(lacking(p, capabilities), "feature:part_rank");
+  capabilities.features = 1U << gs_Feature_FEATURE_PART_RANK;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.model->parts = "euclidean 784x48";  // nor one more than 32,768 numbers of a product
+  p.model->shape = {};
+  set_parts(&p);
+  EXPECT_EQ(lacking(p, capabilities), "feature:large_product");
+  capabilities.features |= 1U << gs_Feature_FEATURE_LARGE_PRODUCT;
+  EXPECT_EQ(lacking(p, capabilities), "");
 }
 
 // An image older than a field of Welcome or Task would ignore it: it gets no task that needs the field.

@@ -11,6 +11,7 @@
 #include "server/run/local_keys.h"
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
+#include "server/run/parts.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
 
@@ -115,6 +116,23 @@ struct Heaps {
 };
 
 bool go_on(uint64_t, uint32_t, const Real*) { return true; }
+
+// Of solver projection by scalars, on a product.
+RunParameters product_of(const char* parts, const char* problem) {
+  RunParameters p = rounds();
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = parts;
+  p.model->shape = {};
+  set_parts(&p);
+  p.model->problem = problem;
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->direction_count = 2;
+  p.local->correction_form = CorrectionForm::kLocal;
+  p.steps->step_size = static_cast<Real>(0.05);
+  p.trigger->round_count = 2;
+  return p;
+}
 
 TEST(TimedFleet, ARoundLastsAsLongAsItsSlowestDevice) {
   const Data data;
@@ -436,6 +454,43 @@ TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
     return record.kind() == RecordKind::kUpdate ? "an update" : "";
   };
   EXPECT_EQ(watched.run(1'000'000, go_on), "an update");
+}
+
+// Every device makes the same model as the server, or a task's digest would be refused.
+TEST(TimedFleet, TrainsAPartOfFixedRank) {
+  constexpr uint32_t kSize = (2 + 1 + 1) * 1 + 2;  // U, V, S of a 2 x 1 matrix of rank 1, and two numbers more
+  static_assert(kSize == kDimension);
+  const Data data;
+  const RunParameters p = product_of("fixed_rank 2x1 1, euclidean 2x1", kKpcaOps.name);
+  ASSERT_EQ(check_parameters(p), "");
+  TimedFleet fleet(p, data.problems, {});
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, go_on), "");
+  EXPECT_EQ(fleet.server().model().version(), 2u);
+  const Real* const x = fleet.server().model().model();
+  EXPECT_NEAR(x[0] * x[0] + x[1] * x[1], 1, 1e-5) << "U is orthonormal";
+  EXPECT_NEAR(x[2] * x[2], 1, 1e-5) << "V is";
+}
+
+// A network 784-48-10 is a product of more numbers than a side may have.
+TEST(TimedFleet, TrainsALargeProduct) {
+  static constexpr uint16_t kWidths[] = {784, 48, 10};
+  static constexpr auto kRead = [](const void*, uint32_t index, Real* out) {
+    for (uint32_t i = 0; i < 784; ++i) {
+      out[i] = static_cast<Real>((index * 31 + i * 7) % 17) / 17;
+    }
+    out[784] = static_cast<Real>(index % 10);
+    return Status::kOk;
+  };
+  const NetworkData network = {{nullptr, 10, 785, kRead}, kWidths, 3};
+  const std::vector<Problem> problems(kDeviceCount, {&kPerceptronOps, &network});
+  const RunParameters p =
+      product_of("euclidean 784x48, euclidean 48x1, euclidean 48x10, euclidean 10x1", kPerceptronOps.name);
+  ASSERT_EQ(p.model->shape.rows, 38170u);
+  ASSERT_EQ(check_parameters(p), "");
+  const std::vector<Real> start(p.model->shape.size(), static_cast<Real>(0.01));
+  TimedFleet fleet(p, problems, start);
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, go_on), "");
+  EXPECT_EQ(fleet.server().model().version(), 2u);
 }
 
 }  // namespace
