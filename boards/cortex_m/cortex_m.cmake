@@ -43,6 +43,14 @@ function(gs_add_cortex_m_image target script config)
   target_link_libraries(${target} PRIVATE gs_firmware)
 endfunction()
 
+# gs_use_lean_form(target): an image with a network trains it by scalars in the memory of one model
+# (runtime/training/lean.h). It has registry and client of its own, since those of the libraries leave that out.
+function(gs_use_lean_form target)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/link/client*.cc)
+  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${sources})
+  target_compile_definitions(${target} PRIVATE GS_LEAN_FORM=1)
+endfunction()
+
 function(gs_add_cortex_m_client)
   cmake_parse_arguments(arg "ETHERNET" "SCRIPT;CONFIG" "SOURCES;SILICON;EMULATOR" ${ARGN})
   list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
@@ -69,7 +77,8 @@ function(gs_add_cortex_m_client)
   gs_add_cortex_m_image(${client}_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
-    ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${link} ${arg_SOURCES} ${arg_EMULATOR})
+    ${link} ${arg_SOURCES} ${arg_EMULATOR})
+  gs_use_lean_form(${client}_all_emulator)
   set_target_properties(${client}_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
   target_compile_definitions(${client}_all_emulator PRIVATE
     GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean "GS_PERCEPTRON_WIDTHS=64,4,10")

@@ -14,7 +14,11 @@ namespace gradstream {
 inline constexpr size_t kStackSize = 4608;
 static_assert(2 * kStackSize >= 3 * (2904 + 112));
 
-inline constexpr size_t kRamSize = 31 * 1024;  // the linker script's RAM
+#if defined(GS_ARENA_SIZE)
+inline constexpr size_t kRamSize = 62 * 1024;  // of mps2_perceptron.ld
+#else
+inline constexpr size_t kRamSize = 31 * 1024;  // of mps2.ld
+#endif
 static_assert(kStackSize + kClientSize <= kRamSize);
 
 }  // namespace gradstream
