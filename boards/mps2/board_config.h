@@ -14,11 +14,7 @@ namespace gradstream {
 inline constexpr size_t kStackSize = 4608;
 static_assert(2 * kStackSize >= 3 * (2904 + 112));
 
-#if defined(GS_ARENA_SIZE)
-inline constexpr size_t kRamSize = 62 * 1024;  // of mps2_perceptron.ld
-#else
-inline constexpr size_t kRamSize = 31 * 1024;  // of mps2.ld
-#endif
+inline constexpr size_t kRamSize = 31 * 1024 + kArenaSize - kUsualArenaSize;  // the linker script's RAM
 static_assert(kStackSize + kClientSize <= kRamSize);
 
 }  // namespace gradstream

@@ -186,7 +186,7 @@ void clip_layer(const NetworkData& data, uint32_t layer, uint32_t count, const G
   for (uint32_t b = 0; b < count; ++b) {
     Real* const out = group.values[to] + size_t{b} * group.width[to];
     for (uint32_t c = 0; c < data.widths[layer]; ++c) {
-      out[c] = out[c] > 0 ? out[c] : 0;
+      out[c] = rectified(out[c]);
     }
   }
 }
@@ -279,7 +279,7 @@ Result<Real> run_layers(const Layers& layers, const Real* x, const Real* input, 
       return softmax_loss(outputs, label, activations);
     }
     for (uint32_t c = 0; c < outputs; ++c) {
-      activations[c] = activations[c] > 0 ? activations[c] : 0;
+      activations[c] = rectified(activations[c]);
     }
     x += (size_t{inputs} + 1) * outputs;
     input = activations;

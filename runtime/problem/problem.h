@@ -82,6 +82,10 @@ struct Batch {
   const uint16_t* indices = nullptr;
   uint32_t count = 0;
   EvaluationProgress* progress = nullptr;  // null: the evaluation is made in one call
+  // What a problem keeps from one evaluation of these samples to the next: ProblemOps::kept_size() bytes, aligned as
+  // arena memory, zeros before the first. Whoever evaluates gives them anew when an index or a sample changes. Null:
+  // nothing is kept.
+  void* kept = nullptr;
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
 };
 
@@ -135,12 +139,23 @@ struct ProblemOps {
                                  Batch batch, Arena& arena) = nullptr;
   // Bytes of arena scratch that loss_displaced takes for a batch of at most batch_size samples. Null with it.
   size_t (*displaced_scratch_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Bytes that the problem can use as Batch::kept for a batch of at most batch_size samples; more samples never take
+  // fewer. Values with and without them have the same bits. Null: none.
+  size_t (*kept_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Whether this context has no gradient, although the table has one. Null: it has.
+  bool (*lacks_gradient)(const void* context) = nullptr;
 };
 
 struct Problem {
   const ProblemOps* ops = nullptr;
   const void* context = nullptr;
 };
+
+// Whether first-order estimators can train the problem.
+inline bool has_gradient(const Problem& problem) {
+  const ProblemOps& ops = *problem.ops;
+  return ops.gradient != nullptr && (ops.lacks_gradient == nullptr || !ops.lacks_gradient(problem.context));
+}
 
 // The member of `linked` with this name, or null.
 const Problem* find_problem(std::span<const Problem> linked, const char* name);
@@ -232,17 +247,20 @@ extern const ProblemOps kPerceptronOps;
 extern const ProblemOps kLenetOps;
 uint32_t lenet_size(uint16_t class_count);
 
+// "network", a list of layers of which some are frozen: runtime/problem/network.h.
+
 // ---- For those who write problems ---------------------------------------------------------------------------------
 
 // The context of a problem that is a SampleSource; and the table's sample_count of such a problem.
 inline const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
 uint32_t source_sample_count(const void* context);
 
-// Of each sample the value at `column` must be a whole number from 0 to count - 1.
+// Of each sample the values at `column` and at those behind it must be whole numbers from 0 to count - 1.
 struct IndexRule {
   const char* what;  // static
   uint32_t column;
   uint32_t count;
+  uint32_t column_count = 1;
 };
 // What find_fault of a problem over a SampleSource does: values that are no numbers, and those that break a rule. Codes
 // as find_fault; those of the source and the arena as well. Takes one sample of scratch.

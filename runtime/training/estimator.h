@@ -75,7 +75,8 @@ extern const EstimatorOps kProjectionTangentOps;
 
 // What the estimators share about samples. check: kInvalidArgument for no samples, more than kSampleCountMax, an
 // unknown mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the index list (one
-// entry for each sample held) stands in scratch, inside the caller's ScratchScope.
+// entry for each sample held) stands in scratch, inside the caller's ScratchScope, and so does what the problem keeps
+// for the batch. Both live as long as the estimate, in which no sample changes.
 Status check_batch(const EstimateInput& input);
 size_t batch_scratch_size(const EstimateInput& input);
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);

@@ -166,6 +166,17 @@ TEST(Perceptron, KeepsToItsMemoryAndItsStatuses) {
   EXPECT_EQ(kPerceptronOps.loss(&net.data, c.shape, c.x.data(), c.all(), memory.arena).status(), Status::kOutOfRange);
 }
 
+TEST(Perceptron, NoHiddenLayerHidesANumberThatIsNone) {
+  const Net net({4, 5, 3}, 6, 3);
+  TestArena memory;
+  for (const size_t at : {size_t{0}, size_t{20}, size_t{42}}) {  // a weight and a bias in front, a bias of the last
+    std::vector<Real> x = net.problem_case.x;
+    x[at] = std::numeric_limits<Real>::quiet_NaN();
+    const ProblemCase& c = net.problem_case;
+    EXPECT_EQ(kPerceptronOps.loss(&net.data, c.shape, x.data(), c.all(), memory.arena).status(), Status::kNotFinite);
+  }
+}
+
 TEST(Perceptron, HasOnlyPointsOfItsOwnSize) {
   Net net({4, 5, 3}, 6, 3);
   EXPECT_EQ(kPerceptronOps.check_shape(&net.data, {43, 1}), Status::kOk);
