@@ -170,6 +170,8 @@ TEST(ArenaSize, OfANetworkInTheLeanFormIsThatOfOneForwardPass) {
   }
   EXPECT_EQ(network_arena_size(CorrectionForm::kNone, true), 18024u);
   EXPECT_EQ(network_arena_size(CorrectionForm::kNone, false), 59864u);
+  EXPECT_EQ(network_arena_size(CorrectionForm::kLocal, true), 28176u);
+  EXPECT_EQ(network_arena_size(CorrectionForm::kLocal, false), 70016u);
   EXPECT_LE(network_arena_size(CorrectionForm::kNone, true), 20u * 1024);
 }
 
