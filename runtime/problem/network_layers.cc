@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "runtime/base/products.h"
+#include "runtime/base/weighted_rows.h"
 
 namespace gradstream {
 namespace {
@@ -191,19 +192,48 @@ bool input_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out) {
   return from >= layer.pad_top && *out < layer.in.height;
 }
 
-// What the windows of one row see at kernel column kx: out.width values, zeros in the border. They stand in `in` where
-// they are neighbours there; else they are gathered in work.
-const Real* window_values(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
-  const uint32_t width = layer.out.width;
-  if (layer.stride_width == 1 && kx >= layer.pad_left && kx - layer.pad_left + width <= layer.in.width) {
-    return in + (kx - layer.pad_left);
-  }
-  for (uint32_t c = 0; c < width; ++c) {
+// work (out.width values) <- what the windows of one row see at kernel column kx; `in` null: a row of the border.
+void gather(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
+  for (uint32_t c = 0; c < layer.out.width; ++c) {
     const uint32_t from = c * layer.stride_width + kx;
-    const bool is_inside = from >= layer.pad_left && from - layer.pad_left < layer.in.width;
+    const bool is_inside = in != nullptr && from >= layer.pad_left && from - layer.pad_left < layer.in.width;
     work[c] = is_inside ? in[from - layer.pad_left] : 0;
   }
-  return work;
+}
+
+// Whether a window is one value, and the windows of a row are neighbours.
+bool is_pointwise(const Layer& layer) {
+  return layer.kernel_height == 1 && layer.kernel_width == 1 && layer.stride_width == 1;
+}
+
+// Input channels that are gathered at once.
+uint32_t gathered_channel_count(const Layer& layer) {
+  if (layer.kind == LayerKind::kDepthwiseConv2d) {
+    return 1;
+  }
+  const uint32_t one = uint32_t{layer.kernel_height} * layer.kernel_width * layer.out.width;
+  const uint32_t most = one < kGatheredMax ? kGatheredMax / one : 1;
+  return most < layer.in.channels ? most : layer.in.channels;
+}
+
+// What the windows of row `row` see of input channels [first, first + count): a row for each number of a kernel.
+WeightedRows seen_rows(const Layer& layer, const Real* in, uint32_t first, uint32_t count, uint32_t row, Real* work) {
+  const size_t in_area = size_t{layer.in.height} * layer.in.width;
+  if (is_pointwise(layer)) {
+    return {in + first * in_area + size_t{row} * layer.stride_height * layer.in.width, in_area, count, layer.out.width};
+  }
+  Real* to = work;
+  for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
+      uint32_t y = 0;
+      const bool is_inside = input_row(layer, row, ky, &y);
+      const Real* const from = is_inside ? in + (first + i) * in_area + size_t{y} * layer.in.width : nullptr;
+      for (uint32_t kx = 0; kx < layer.kernel_width; ++kx, to += layer.out.width) {
+        gather(layer, from, kx, to);
+      }
+    }
+  }
+  return {work, layer.out.width, count * layer.kernel_height * layer.kernel_width, layer.out.width};
 }
 
 // The weights of a convolution and its biases, wherever they come from.
@@ -219,23 +249,15 @@ void convolve(const LayerRun& run, const Kernels<W>& kernels, const Real* in, Ma
   const Layer& layer = *run.layer;
   const bool is_depthwise = layer.kind == LayerKind::kDepthwiseConv2d;
   const uint32_t channels = is_depthwise ? 1U : layer.in.channels;  // that one map reads
-  const uint32_t area = uint32_t{layer.kernel_height} * layer.kernel_width;
-  const size_t in_area = size_t{layer.in.height} * layer.in.width;
   const uint32_t first = is_depthwise ? at.map / (layer.out.channels / layer.in.channels) : 0U;
-  for (uint32_t i = 0; i < channels; ++i) {
-    for (uint32_t k = 0; k < area; ++k) {
-      uint32_t row = 0;
-      if (!input_row(layer, at.row, k / layer.kernel_width, &row)) {
-        continue;
-      }
-      const Real* const from = in + (first + i) * in_area + size_t{row} * layer.in.width;
-      const Real* const seen = window_values(layer, from, k % layer.kernel_width, run.row);
-      for (uint32_t o = at.map; o < map_end; ++o) {
-        const W weight = kernels.weights[(size_t{o} * channels + i) * area + k];
-        Real* const to = out + (size_t{o} * layer.out.height + at.row) * layer.out.width;
-        add_scaled(layer.out.width, static_cast<Real>(weight), seen, to);
-      }
-    }
+  const uint32_t area = uint32_t{layer.kernel_height} * layer.kernel_width;
+  const size_t out_area = size_t{layer.out.height} * layer.out.width;
+  const uint32_t most = gathered_channel_count(layer);
+  for (uint32_t i = 0; i < channels; i += most) {
+    const uint32_t count = channels - i < most ? channels - i : most;
+    const WeightedRows rows = seen_rows(layer, in, first + i, count, at.row, run.row);
+    add_weighted_rows(rows, map_end - at.map, kernels.weights + (size_t{at.map} * channels + i) * area,
+                      size_t{channels} * area, out + at.map * out_area + size_t{at.row} * layer.out.width, out_area);
   }
 }
 
@@ -350,8 +372,8 @@ Status run_values(const LayerRun& run, uint32_t begin, uint32_t end) {
 }  // namespace
 
 uint32_t layer_row_size(const Layer& layer) {
-  if (layer.kind == LayerKind::kConv2d || layer.kind == LayerKind::kDepthwiseConv2d) {
-    return layer.out.width;
+  if ((layer.kind == LayerKind::kConv2d || layer.kind == LayerKind::kDepthwiseConv2d) && !is_pointwise(layer)) {
+    return gathered_channel_count(layer) * layer.kernel_height * layer.kernel_width * layer.out.width;
   }
   return 0;
 }

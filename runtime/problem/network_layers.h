@@ -14,6 +14,10 @@ namespace gradstream {
 // a slice of a step does: about 20 ms on a Cortex-M3 at 25 MHz, where one takes 60 cycles.
 inline constexpr uint32_t kPieceWork = 8192;
 
+// Values that a convolution gathers from its input at once, unless one channel takes more. Reason: 2 KiB beside the
+// workspace; a 3 x 3 kernel over rows of 8 values has 7 channels at once.
+inline constexpr uint32_t kGatheredMax = 512;
+
 // Values of sample b stand at values + b stride.
 struct SampleValues {
   const Real* values = nullptr;
