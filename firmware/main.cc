@@ -11,7 +11,7 @@ namespace {
 constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gradstream::board_check_storage,
                                               gradstream::board_wipe_identity, gradstream::board_own_command};
 
-#if defined(GS_FLOAT_PROBLEM)
+#if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS)
 // An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats.
 gradstream::FloatShard float_shard;
 gs_sample_source float_samples;
@@ -22,7 +22,8 @@ int read_float_sample(const void*, uint32_t index, float* out) {
 }
 
 #if defined(GS_PERCEPTRON_WIDTHS)
-// Where the samples are its inputs and a label: such as -DGS_PERCEPTRON_WIDTHS=64,4,10.
+// An image for a perceptron, such as -DGS_PERCEPTRON_WIDTHS=64,16,10: samples are its inputs and a label. With
+// GS_FLOAT_PROBLEM too, that one takes the samples of any other dimension.
 constexpr uint16_t kWidths[] = {GS_PERCEPTRON_WIDTHS};
 gradstream::NetworkData network;
 const gs_linked_problem kPerceptron = {{&gradstream::kPerceptronOps, &network}};
@@ -34,7 +35,11 @@ gradstream::Status read_network_sample(const void*, uint32_t index, gradstream::
 
 const gs_linked_problem* float_problem() {
   network = {{nullptr, float_shard.count, float_shard.dimension, read_network_sample}, kWidths, std::size(kWidths)};
+#if defined(GS_FLOAT_PROBLEM)
   return float_shard.dimension == kWidths[0] + 1U ? &kPerceptron : &GS_FLOAT_PROBLEM;
+#else
+  return &kPerceptron;
+#endif
 }
 #else
 const gs_linked_problem* float_problem() { return &GS_FLOAT_PROBLEM; }

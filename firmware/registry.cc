@@ -19,7 +19,11 @@ constexpr const SolverOps* kSolvers[] = {
 };
 constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
-constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};
+constexpr const ManifoldOps* kManifolds[] = {
+#if defined(GS_PERCEPTRON_WIDTHS)
+    &kEuclideanOps,  // where a network's weights lie
+#endif
+    &kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};

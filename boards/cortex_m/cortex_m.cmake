@@ -12,11 +12,13 @@ function(gs_processor_part out)
   set(${out} ${part} PARENT_SCOPE)
 endfunction()
 
-# gs_add_cortex_m_client([ETHERNET] SCRIPT file CONFIG file SOURCES file... SILICON file... EMULATOR file...): two
-# images of the client, the same but for what stands in for silicon.
+# gs_add_cortex_m_client([ETHERNET] SCRIPT file CONFIG file [NETWORK_ARENA_KIB n] SOURCES file... SILICON file...
+# EMULATOR file...): two images of the client, the same but for what stands in for silicon.
 #   gradstream_client.elf            for silicon; no semihosting in it
 #   gradstream_client_emulator.elf   for an emulator (GS_EMULATOR)
 #   gradstream_client_all_emulator.elf   the same with all that a host links, on request
+#   gradstream_client_network_emulator.elf   the same for a perceptron 64-16-10, on request: with NETWORK_ARENA_KIB, the
+#                                    KB of its arena, for which the script takes gs_more_ram
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
 # is boards/ethernet, else a UART. GS_IMAGE_PREFIX, set where a tree makes the images of a second board, begins their
@@ -44,7 +46,7 @@ function(gs_add_cortex_m_image target script config)
 endfunction()
 
 function(gs_add_cortex_m_client)
-  cmake_parse_arguments(arg "ETHERNET" "SCRIPT;CONFIG" "SOURCES;SILICON;EMULATOR" ${ARGN})
+  cmake_parse_arguments(arg "ETHERNET" "SCRIPT;CONFIG;NETWORK_ARENA_KIB" "SOURCES;SILICON;EMULATOR" ${ARGN})
   list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_SILICON PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_EMULATOR PREPEND ${PROJECT_SOURCE_DIR}/)
@@ -59,20 +61,29 @@ function(gs_add_cortex_m_client)
   endif()
   gs_add_cortex_m_image(${client} ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
-  gs_add_cortex_m_image(${client}_emulator ${arg_SCRIPT} ${arg_CONFIG}
+  set(emulator
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
+  gs_add_cortex_m_image(${client}_emulator ${arg_SCRIPT} ${arg_CONFIG} ${emulator})
   target_compile_definitions(${client}_emulator PRIVATE GS_EMULATOR=1)
   # Every manifold, estimator and solver, what a host links, and the problems spd_mean and perceptron. For
   # algorithm_board_test.py.
   gs_add_cortex_m_image(${client}_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
-    ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
-    ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
-    ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${link} ${arg_SOURCES} ${arg_EMULATOR})
+    ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${emulator})
   set_target_properties(${client}_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
   target_compile_definitions(${client}_all_emulator PRIVATE
     GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean "GS_PERCEPTRON_WIDTHS=64,4,10")
+  if(arg_NETWORK_ARENA_KIB)
+    # For ./run demo --network. The usual arena is client_memory.h's.
+    gs_add_cortex_m_image(${client}_network_emulator ${arg_SCRIPT} ${arg_CONFIG}
+      ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${emulator})
+    set_target_properties(${client}_network_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
+    target_compile_definitions(${client}_network_emulator PRIVATE
+      GS_EMULATOR=1 "GS_PERCEPTRON_WIDTHS=64,16,10" GS_ARENA_KIB=${arg_NETWORK_ARENA_KIB})
+    math(EXPR more_ram "(${arg_NETWORK_ARENA_KIB} - 10) * 1024")
+    target_link_options(${client}_network_emulator PRIVATE -Wl,--defsym=gs_more_ram=${more_ram})
+  endif()
   if(arg_ETHERNET)
     foreach(image ${client} ${client}_emulator ${client}_all_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)

@@ -52,6 +52,7 @@ struct ClientConfig {
   uint32_t run = 0;                   // 0: whichever
   uint32_t owner = 0;                 // identity_digest(): what was saved under another one is not continued
   uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
+  uint64_t network_digest = 0;        // of the network that the problem is made of (Hello); 0: of none
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
@@ -175,6 +176,10 @@ class Client {
   // The problem that the last task named.
   const char* problem_name() const { return run_.task.problem; }
   const RangeRefusal& range_refusal() const { return range_refusal_; }
+  // The digest of the run's network, where this device holds another one or none; else 0.
+  uint64_t missing_network() const {
+    return welcome_.network_digest != config_.network_digest ? welcome_.network_digest : 0;
+  }
   bool run_finished() const { return run_finished_; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
   gs_WaitCause last_wait() const { return last_wait_; }

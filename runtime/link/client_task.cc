@@ -325,6 +325,9 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
 }
 
 Status Client::begin_task(uint64_t now_ms) {
+  if (missing_network() != 0) {
+    return Status::kUnimplemented;
+  }
   GS_TRY(check_labels());
   const Task& task = run_.task;
   const bool is_scalar = has_scalar_stream();
@@ -524,7 +527,8 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   ++counters_.tasks_refused;
   last_status_ = status;
   const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
-  give_reason(is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
+  const bool is_network = task_sequence != 0 && missing_network() != 0;
+  give_reason(is_network ? gs_REASON_WRONG_NETWORK : is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
   last_refusal_ = last_reason_;
   refused_sequence_ = task_sequence;
   is_refusal_due_ = true;
