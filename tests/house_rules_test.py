@@ -154,10 +154,10 @@ ARROWS = {
     "server/store/": SERVER_MAY + (HOST_ROOM, "server/base/", "server/journal/", "server/store/"),
     # One check of certificates serves both ends; credentials.h holds what it parses.
     "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h"),
-    # The page shows the coordinator's counts: coordinator.h is made of the three headers that stand last.
+    # The page shows the coordinator's counts and the run's keys: coordinator.h is made of the headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
                                    "server/watch/", "server/journal/store.h", "server/rules/model_average.h",
-                                   "server/run/run_parameters.h"),
+                                   "server/run/"),
     # The certificate as server/link/credentials.h holds it.
     # The memory of a network on a device, by the tables that devices compute with.
     "server/program/network_memory.": SERVER_MAY + (PROBLEM, TRAINING, "server/program/network_memory."),

@@ -4,8 +4,11 @@
 
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/advice.h"
+#include "server/run/delay_keys.h"
 #include "server/run/names.h"
 #include "server/run/trigger.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 
@@ -13,11 +16,11 @@ void Coordinator::State::open_run(uint64_t now_ms) {
   if (!is_started || ledger.has_version() || ledger.is_over() || ledger.is_paused()) {
     return;
   }
-  if (ledger.fleet().active_count() < parameters.device_count) {
+  if (ledger.fleet().active_count() < parameters.trigger->device_count) {
     log(LogLevel::kInfo, "run_waiting",
         Fields()
             .add("enrolled", ledger.fleet().active_count())
-            .add("wanted", parameters.device_count)
+            .add("wanted", parameters.trigger->device_count)
             .add("remedy", "device_add"));
     return;
   }
@@ -32,7 +35,7 @@ void Coordinator::State::open_run(uint64_t now_ms) {
 // T of the open version, which is durable.
 void Coordinator::State::begin_time(uint64_t now_ms) {
   opened_ms = now_ms;
-  deadline_ms = ledger.is_over() || ledger.is_paused() ? kNever : now_ms + parameters.report_deadline_ms;
+  deadline_ms = ledger.is_over() || ledger.is_paused() ? kNever : now_ms + parameters.trigger->report_deadline_ms;
   review_blocked(now_ms);  // what barred a device in the version before may bar it in this one
 }
 
@@ -43,8 +46,8 @@ uint32_t Coordinator::State::wanted_answers() const {
   if (ledger.is_anchor_phase()) {
     return is_past ? update_least(parameters, asked) : asked;
   }
-  if (parameters.buffer_size > 0) {
-    return is_past ? 1 : parameters.buffer_size;
+  if (parameters.trigger->buffer_size > 0) {
+    return is_past ? 1 : parameters.trigger->buffer_size;
   }
   return is_past ? update_least(parameters, asked) : update_goal(parameters, asked);
 }
@@ -74,7 +77,7 @@ void Coordinator::State::judge_open_round(uint64_t now_ms) {
       close_round(verdict.trigger, now_ms);
       return;
     case RoundDecision::kExtend:
-      deadline_ms = now_ms + parameters.report_deadline_ms;
+      deadline_ms = now_ms + parameters.trigger->report_deadline_ms;
       ++counters.rounds_extended;
       run_event(RunEvent::kExtended, now_ms);
       return;
@@ -125,10 +128,11 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
 void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   const RoundTally tally = ledger.tally();
   // Without rounds nobody is waited for, and a look at all devices for each update would be the version's dearest part.
-  const std::string missing = parameters.buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
+  const std::string missing = parameters.trigger->buffer_size == 0 ? ledger.fleet().missing(ledger.version()) : "none";
   const uint32_t asked = ledger.fleet().asked_count();
-  const uint32_t wanted =
-      trigger == Trigger::kDeadline && parameters.buffer_size == 0 ? update_least(parameters, asked) : wanted_answers();
+  const uint32_t wanted = trigger == Trigger::kDeadline && parameters.trigger->buffer_size == 0
+                              ? update_least(parameters, asked)
+                              : wanted_answers();
   const uint32_t extension_count = ledger.extension_count();
   const bool was_switched = ledger.delay_switch().is_switched;
   Status step_status = Status::kOk;
@@ -147,8 +151,8 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
     log(LogLevel::kInfo, "delay_rule_switched",
         Fields()
             .add("version", record.version)
-            .add("rule", name_of(parameters.late_delay_rule))
-            .add("by", name_of(parameters.delay_switch_by))
+            .add("rule", name_of(parameters.delay->late_delay_rule))
+            .add("by", name_of(parameters.delay->delay_switch_by))
             .add("mean", number_text(static_cast<double>(ledger.delay_switch().mean)))
             .add("samples", ledger.delay_switch().sample_count));
   }
@@ -173,7 +177,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("upload_bytes", last_round.upload_bytes)
           .add("record_bytes", record.payload.size()));
   persist(std::move(record), now_ms);
-  if (ledger.round() >= parameters.round_count) {
+  if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);
   }
 }
@@ -181,7 +185,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
 // After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
 void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
   if (record.kind == RecordKind::kUpdate) {
-    upload_bytes += encoded_size(parameters.upload_encoding, record.payload.size() / sizeof(Real));
+    upload_bytes += encoded_size(parameters.wire->upload_encoding, record.payload.size() / sizeof(Real));
   } else if (record.kind == RecordKind::kRunState && static_cast<RunEvent>(record.detail) == RunEvent::kResumed) {
     opened_ms = record.time_ms;
   } else if (record.kind == RecordKind::kVersion) {

@@ -4,7 +4,11 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/delay_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
+#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {
@@ -116,8 +120,8 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
 // waits on its device.
 bool Coordinator::State::is_version_full() const {
   const uint32_t update_count = ledger.tally().on_time_count + ledger.tally().late_count;
-  return ledger.is_paused() && parameters.delay_rule != DelayRule::kNone && parameters.buffer_size == 1 &&
-         update_count > 0;
+  return ledger.is_paused() && parameters.delay->delay_rule != DelayRule::kNone &&
+         parameters.trigger->buffer_size == 1 && update_count > 0;
 }
 
 // What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
@@ -138,18 +142,19 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   }
   // Before its numbers: what an older version asked for may have been another phase's.
   const uint32_t staleness = ledger.version() - upload.base_version;
-  if (ledger.is_over() ||
-      (staleness > 0 && (parameters.late == LatePolicy::kDrop || staleness > parameters.staleness_max))) {
+  if (ledger.is_over() || (staleness > 0 && (parameters.trigger->late == LatePolicy::kDrop ||
+                                             staleness > parameters.trigger->staleness_max))) {
     return gs_Reason_REASON_TOO_STALE;
   }
   const TaskTerms terms = ledger.task_terms();
-  if (upload.encoding != parameters.upload_encoding) {
+  if (upload.encoding != parameters.wire->upload_encoding) {
     return gs_Reason_REASON_WRONG_ENCODING;
   }
   const size_t value_count =
-      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.value_count();
+      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.local->direction_count : parameters.value_count();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
-      upload.steps_done > device.task_steps || (is_scalar && upload.direction_count != parameters.direction_count)) {
+      upload.steps_done > device.task_steps ||
+      (is_scalar && upload.direction_count != parameters.local->direction_count)) {
     return gs_Reason_REASON_WRONG_SHAPE;
   }
   if (upload.steps_done < terms.steps_min) {

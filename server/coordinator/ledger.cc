@@ -4,7 +4,12 @@
 
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/average_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
 #include "server/run/weights.h"
+#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {
@@ -17,10 +22,11 @@ constexpr uint32_t kRepairModelCount = 2;
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
-  const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean(), parameters.model_parts()) +
-                       std::max(Replica::scratch_size(manifold, parameters.shape),
-                                DelayCorrection::scratch_size(manifold, parameters.shape)) +
-                       2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
+  const size_t bytes =
+      Replica::persistent_size(parameters.model->shape, parameters.has_mean(), parameters.model_parts()) +
+      std::max(Replica::scratch_size(manifold, parameters.model->shape),
+               DelayCorrection::scratch_size(manifold, parameters.model->shape)) +
+      2 * Arena::taken_size<Real>(parameters.model->shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
 }
 
@@ -66,9 +72,9 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
       probabilities_(participation_probabilities(parameters)),
-      log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
-                                                 : parameters.log_size_max) {
-  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_,
+      log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
+                                                       : parameters.wire->log_size_max) {
+  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
                                          parameters_.has_mean(), parameters_.model_parts());
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
   aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_});
@@ -114,7 +120,7 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
 Status Ledger::apply_task(const JournalRecord& record) {
   if (!has_version() || is_paused() || !fleet_.contains(record.device) || record.version != version() ||
       record.task_sequence != fleet_.at(record.device).task_sequence + 1 ||
-      record.steps_done > parameters_.local_step_count || record.weight > kSampleCountMax) {
+      record.steps_done > parameters_.local->local_step_count || record.weight > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
   DeviceRow& device = fleet_.at(record.device);
@@ -282,14 +288,14 @@ Status Ledger::begin_version(const VersionRecord& record) {
   remember(record);
   round_ = round_after(record);
   digest_ = record.digest;
-  model_digest_ = digest_values(kDigestStart, parameters_.shape.size(), replica_.model());
+  model_digest_ = digest_values(kDigestStart, parameters_.model->shape.size(), replica_.model());
   has_anchor_ = record.has_anchor();
   local_step_ = record.local_step;
   curvature_ = record.curvature;
   delay_switch_ = record.delay_switch.value_or(DelaySwitch());
   fleet_.set_cohort(record.cohort);
-  models_.push(version(), {replica_.model(), parameters_.shape.size()},
-               {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
+  models_.push(version(), {replica_.model(), parameters_.model->shape.size()},
+               {replica_.mean(), replica_.has_mean() ? parameters_.model->shape.size() : 0});
   average_.follow(version(), replica_.model());
   const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
@@ -332,7 +338,8 @@ uint32_t Ledger::round_after(const VersionRecord& next) const {
 
 // A round's cohort is asked in its last phase; the phases before it ask everybody.
 Cohort Ledger::next_cohort(const VersionRecord& next) const {
-  if (parameters_.participation == Participation::kAll || (parameters_.phase_count() > 1 && !next.has_anchor())) {
+  if (parameters_.cohort->participation == Participation::kAll ||
+      (parameters_.phase_count() > 1 && !next.has_anchor())) {
     return {};
   }
   return choose_cohort(parameters_, round_after(next), fleet_.active_devices());
@@ -343,14 +350,14 @@ TaskTerms Ledger::task_terms() const {
     return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
   }
   const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(round_);
-  return {parameters_.solver,
-          parameters_.batch_mode,
-          parameters_.local_step_count,
+  return {parameters_.local->solver,
+          parameters_.local->batch_mode,
+          parameters_.local->local_step_count,
           parameters_.least_steps(),
           step,
-          parameters_.proximal,
-          parameters_.solver == SolverId::kCurve ? parameters_.curve_orthogonality : curvature_,
-          parameters_.iterate == Iterate::kUniform};
+          parameters_.local->proximal,
+          parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
+          parameters_.local->iterate == Iterate::kUniform};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -363,7 +370,7 @@ Real Ledger::inverse_participation(uint32_t device) const {
 
 JournalRecord Ledger::open_first_version(std::span<const Real> start) {
   GS_ASSERT(!has_version());
-  const Shape shape = parameters_.shape;
+  const Shape shape = parameters_.model->shape;
   std::vector<Real> point(start.begin(), start.end());
   if (point.empty()) {
     RandomKey key;
@@ -382,13 +389,13 @@ JournalRecord Ledger::open_first_version(std::span<const Real> start) {
 }
 
 Status Ledger::put_average(VersionRecord* record) const {
-  if (parameters_.average_restart == 0) {
+  if (parameters_.average->average_restart == 0) {
     return Status::kOk;
   }
-  std::vector<Real> theta(parameters_.shape.size());
-  GS_TRY(read_model(parameters_.shape, record->model, theta.data()));
+  std::vector<Real> theta(parameters_.model->shape.size());
+  GS_TRY(read_model(parameters_.model->shape, record->model, theta.data()));
   if (average_.replace(record->version, theta.data())) {
-    record->model = model_bytes(parameters_.shape, theta.data());
+    record->model = model_bytes(parameters_.model->shape, theta.data());
   }
   return Status::kOk;
 }
@@ -493,7 +500,8 @@ std::string Ledger::state_text() const {
   }
   if (average_.count() > 0) {
     text += "average=" + std::to_string(average_.count()) +
-            " digest=" + hex(digest_values(kDigestStart, parameters_.shape.size(), average_.model().data())) + "\n";
+            " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
+            "\n";
   }
   if (tally_.on_time_count + tally_.late_count > 0) {
     VersionRecord record;

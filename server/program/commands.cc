@@ -25,7 +25,9 @@
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
 #include "server/run/first_model.h"
+#include "server/run/model_keys.h"
 #include "server/run/trigger.h"
+#include "server/run/trigger_keys.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/watch.h"
@@ -197,7 +199,7 @@ std::string read_first_model(const Config& config, std::vector<Real>* out) {
   if (path.empty()) {
     return {};
   }
-  const std::string problem = read_model_file(path, config.run.shape, out);
+  const std::string problem = read_model_file(path, config.run.model->shape, out);
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 
@@ -249,7 +251,7 @@ int check_files(const Config& config, bool may_write) {
 }
 
 int settle_network(Config* config) {
-  const std::string path = config->run.network;
+  const std::string path = config->run.model->network;
   bool is_file_fault = false;
   const std::string problem = config->has_run ? settle_network(&config->run, &is_file_fault) : "";
   if (problem.empty()) {
@@ -331,8 +333,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     const auto enrolled =
         std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
-                                   "served and " + std::to_string(parameters.device_count) + " devices are enrolled; " +
-                                   std::to_string(enrolled) + " are");
+                                   "served and " + std::to_string(parameters.trigger->device_count) +
+                                   " devices are enrolled; " + std::to_string(enrolled) + " are");
   }
   if (wanted != UINT32_MAX && model.version() != wanted) {
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/wire/codec.h"
+#include "server/run/fold_keys.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace gradstream::testing {
@@ -79,7 +80,7 @@ void FuzzDisk::check_block(const RecordBlock& block, const std::vector<double>& 
   FUZZ_CHECK(decode_values(block.encoding, values.size(), block.bytes.data(), block.bytes.size(), values.data()) ==
              Status::kOk);
   const double rounding = block.encoding == Encoding::kF32 ? 1e-6 : block.encoding == Encoding::kBf16 ? 4e-3 : 5e-3;
-  const double unit = std::ldexp(1.0, 1 - static_cast<int>(parameters_.fold_scale_log2));
+  const double unit = std::ldexp(1.0, 1 - static_cast<int>(parameters_.fold->fold_scale_log2));
   for (size_t first = 0; first < values.size(); first += kInt8BlockSize) {
     const size_t end = std::min(values.size(), first + kInt8BlockSize);
     double largest = 0;

@@ -7,6 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -47,7 +52,7 @@ TEST(CoordinatorOutput, NothingLeavesBeforeItsRecordIsDurable) {
 // cost.
 TEST(CoordinatorOutput, OnlyTheLastPieceOfAModelMayWaitForTheTask) {
   RunParameters p = scalar_parameters();
-  p.shape = {100, 40};
+  p.model->shape = {100, 40};
   TestServer server(p);
   server.start();
   server.hello(0);
@@ -83,15 +88,15 @@ TEST(CoordinatorOutput, APullWaitsForTheVersionOnItsWayToTheDisk) {
 // Without rounds versions may follow each other faster than the disk: the version last decided is never durable.
 TEST(CoordinatorOutput, APullDoesNotWaitForVersionAfterVersion) {
   RunParameters p = scalar_parameters();
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.correction_form = CorrectionForm::kNone;
-  p.shape = {100, 40};  // a snapshot is more messages than may be held of answers
-  p.fold_weight = FoldWeight::kUniform;
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 8;
-  p.delay_rule = DelayRule::kAsgd;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.model->shape = {100, 40};  // a snapshot is more messages than may be held of answers
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.trigger->buffer_size = 1;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 8;
+  p.delay->delay_rule = DelayRule::kAsgd;
   TestServer server(p);
   server.start();
   server.join(4);

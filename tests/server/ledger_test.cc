@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -33,9 +37,9 @@ TEST(Ledger, FollowsACoordinatorsJournal) {
 // record. A refused update leaves no trace.
 TEST(Ledger, ALiveDecisionIsItsReplay) {
   RunParameters memory = scalar_parameters();
-  memory.correction_form = CorrectionForm::kMemory;
+  memory.local->correction_form = CorrectionForm::kMemory;
   RunParameters capped = tangent_parameters();
-  capped.weight_share_max = 0.5F;
+  capped.fold->weight_share_max = 0.5F;
   for (const RunParameters& p : {scalar_parameters(), tangent_parameters(), deadline_parameters(), memory, capped}) {
     TestServer server(p);
     live(&server, 3);
@@ -109,7 +113,7 @@ TEST(Ledger, PlansTheShortestWayToTheCurrentModel) {
 
 TEST(Ledger, RemembersNoMoreRecordsThanMayBeSent) {
   RunParameters p = scalar_parameters();
-  p.log_size_max = 1000;
+  p.wire->log_size_max = 1000;
   TestServer server(p);
   live(&server, 50);
   Ledger ledger(p, server.names);
@@ -159,22 +163,22 @@ TEST(Ledger, RefusesRecordsThatDoNotFollow) {
 // A round is its phases; a first phase that made nothing is a round too, so that a run that never succeeds ends.
 TEST(Ledger, CountsRoundsByTheirFirstPhase) {
   RunParameters p = tangent_parameters();
-  p.solver = SolverId::kSvrg;
-  p.batch_mode = BatchMode::kAll;
+  p.local->solver = SolverId::kSvrg;
+  p.local->batch_mode = BatchMode::kAll;
   Ledger ledger(p, {"a", "b", "c", "d"});
   ledger.open_first_version({});
   const auto next = [&](bool has_anchor) {
     VersionRecord record;
     record.version = ledger.version() + 1;
-    record.model = model_bytes(p.shape, ledger.replica().model());
+    record.model = model_bytes(p.model->shape, ledger.replica().model());
     record.has_parts = true;
     if (has_anchor) {
-      record.mean_gradient = model_bytes(p.shape, std::vector<Real>(p.shape.size()).data());
+      record.mean_gradient = model_bytes(p.model->shape, std::vector<Real>(p.model->shape.size()).data());
       record.local_step = 1;
     }
-    uint64_t digest = digest_values(kDigestStart, p.shape.size(), ledger.replica().model());
+    uint64_t digest = digest_values(kDigestStart, p.model->shape.size(), ledger.replica().model());
     if (has_anchor) {
-      digest = digest_values(digest, p.shape.size(), std::vector<Real>(p.shape.size()).data());
+      digest = digest_values(digest, p.model->shape.size(), std::vector<Real>(p.model->shape.size()).data());
     }
     JournalRecord out;
     out.sequence = ledger.last_sequence() + 1;

@@ -1,6 +1,7 @@
 // A run that is paused and resumed, in each state that it can be in, and over a restart at every record of it.
 #include <gtest/gtest.h>
 
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -8,8 +9,8 @@ namespace {
 
 RunParameters pausing_parameters() {
   RunParameters p = scalar_parameters();
-  p.update_goal = 3;
-  p.update_min = 2;
+  p.trigger->update_goal = 3;
+  p.trigger->update_min = 2;
   return p;
 }
 

@@ -11,6 +11,7 @@
 
 #include "runtime/training/encoding.h"
 #include "server/run/canonical_text.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -50,10 +51,10 @@ struct Exported {
   }
   static RunParameters parameters() {
     RunParameters p = scalar_parameters();
-    p.update_goal = 3;
-    p.update_min = 3;
-    p.late = LatePolicy::kWeight;
-    p.staleness_max = 2;
+    p.trigger->update_goal = 3;
+    p.trigger->update_min = 3;
+    p.trigger->late = LatePolicy::kWeight;
+    p.trigger->staleness_max = 2;
     return p;
   }
   std::string text(uint32_t version) {

@@ -4,7 +4,11 @@
 
 #include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/parts.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "sim/simulation.h"
 #include "sim/timed_fleet.h"
 
@@ -202,17 +206,17 @@ TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
   for (const bool is_zeroth_order : {false, true}) {
     RunParameters p = sim_parameters(
         {.stream = is_zeroth_order ? StreamKind::kScalarStream : StreamKind::kTangentBlock, .is_fixed_rank = true});
-    p.matrix = "6x5";
-    p.rank = 1;
+    p.model->matrix = "6x5";
+    p.model->rank = 1;
     set_parts(&p);
-    p.device_count = 3;
-    p.batch_mode = BatchMode::kAll;
-    p.step_size = is_zeroth_order ? Real{1} / 4 : Real{2};
-    p.step_decay = 0;
-    p.round_count = is_zeroth_order ? 600 : 200;
-    p.estimator = is_zeroth_order ? EstimatorId::kProjectionTwoSided : p.estimator;
+    p.trigger->device_count = 3;
+    p.local->batch_mode = BatchMode::kAll;
+    p.steps->step_size = is_zeroth_order ? Real{1} / 4 : Real{2};
+    p.steps->step_decay = 0;
+    p.trigger->round_count = is_zeroth_order ? 600 : 200;
+    p.local->estimator = is_zeroth_order ? EstimatorId::kProjectionTwoSided : p.local->estimator;
     TimedFleet fleet(p, problems, {});
-    std::vector<Real> model(p.shape.size());
+    std::vector<Real> model(p.model->shape.size());
     ASSERT_EQ(fleet.run(TimedFleet::kNoEndMs,
                         [&](uint64_t, uint32_t, const Real* x) {
                           std::copy_n(x, model.size(), model.data());
@@ -220,7 +224,7 @@ TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
                         }),
               "");
     std::vector<Real> dense(truth.size());
-    fixed_rank_to_dense(p.shape, model.data(), dense.data());
+    fixed_rank_to_dense(p.model->shape, model.data(), dense.data());
     add_scaled(dense.size(), -1, truth.data(), dense.data());
     EXPECT_LT(norm2(dense.size(), dense.data()) / norm2(truth.size(), truth.data()), Real{2} / 1000);
   }
