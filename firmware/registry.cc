@@ -20,8 +20,11 @@ constexpr const SolverOps* kSolvers[] = {
 constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
 constexpr const ManifoldOps* kManifolds[] = {
-#if defined(GS_PERCEPTRON_WIDTHS)
+#if defined(GS_PERCEPTRON_WIDTHS) || defined(GS_NETWORK)
     &kEuclideanOps,  // where a network's weights lie
+#endif
+#if defined(GS_NETWORK)
+    &kProductOps,
 #endif
     &kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }
@@ -31,7 +34,7 @@ constexpr const ProblemOps* kProximalLoss = nullptr;
 #endif
 
 // A board's image that has a problem which can evaluate displaced points. A host is quicker with tensors.
-#if defined(GS_BARE_METAL) && defined(GS_PERCEPTRON_WIDTHS)
+#if defined(GS_BARE_METAL) && (defined(GS_PERCEPTRON_WIDTHS) || defined(GS_NETWORK))
 const LeanForm* lean_form() { return &kLeanForm; }
 #else
 const LeanForm* lean_form() { return nullptr; }

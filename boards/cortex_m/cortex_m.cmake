@@ -19,6 +19,7 @@ endfunction()
 #   gradstream_client_all_emulator.elf   the same with all that a host links, on request
 #   gradstream_client_network_emulator.elf   the same for a perceptron 64-16-10, on request: with NETWORK_ARENA_KIB, the
 #                                    KB of its arena, for which the script takes gs_more_ram
+#   gradstream_client_gsn.elf, gradstream_client_gsn_emulator.elf   for a network behind the shard, on request
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
 # is boards/ethernet, else a UART. GS_IMAGE_PREFIX, set where a tree makes the images of a second board, begins their
@@ -84,8 +85,21 @@ function(gs_add_cortex_m_client)
     math(EXPR more_ram "(${arg_NETWORK_ARENA_KIB} - 10) * 1024")
     target_link_options(${client}_network_emulator PRIVATE -Wl,--defsym=gs_more_ram=${more_ram})
   endif()
+  # For networks that users bring, on request: one stands behind the shard. At silicon and in an emulator.
+  set(registry "")
+  if(NOT GS_SMALLEST)
+    set(registry ${PROJECT_SOURCE_DIR}/firmware/registry.cc)
+  endif()
+  gs_add_cortex_m_image(${client}_gsn ${arg_SCRIPT} ${arg_CONFIG} ${registry}
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
+  gs_add_cortex_m_image(${client}_gsn_emulator ${arg_SCRIPT} ${arg_CONFIG} ${registry} ${emulator})
+  target_compile_definitions(${client}_gsn_emulator PRIVATE GS_EMULATOR=1)
+  foreach(image ${client}_gsn ${client}_gsn_emulator)
+    set_target_properties(${image} PROPERTIES EXCLUDE_FROM_ALL ON)
+    target_compile_definitions(${image} PRIVATE GS_NETWORK=1)
+  endforeach()
   if(arg_ETHERNET)
-    foreach(image ${client} ${client}_emulator ${client}_all_emulator)
+    foreach(image ${client} ${client}_emulator ${client}_all_emulator ${client}_gsn ${client}_gsn_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
       target_link_libraries(${image} PRIVATE gs_lwip)
     endforeach()
