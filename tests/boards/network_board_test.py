@@ -1,6 +1,6 @@
 """An emulated Cortex-M4F with a network in flash behind its samples trains a head behind frozen layers, by forward
-passes alone, beside a native client with the same file. Both are folded in every version and end with one digest, and the loss
-falls. A board with another network, or with a damaged one, says so, and the server names it.
+passes alone, beside a native client with the same file. Both are folded in every version and end with one digest, and
+the loss falls. A board with another network, or with a damaged one, says so, and the server names it.
 """
 
 import pathlib
