@@ -1,5 +1,7 @@
 #include "firmware/registry.h"
 
+#include "runtime/training/lean.h"
+
 namespace gradstream {
 namespace {
 
@@ -28,10 +30,17 @@ constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradient
 constexpr const ProblemOps* kProximalLoss = nullptr;
 #endif
 
+// A board's image that has a problem which can evaluate displaced points. A host is quicker with tensors.
+#if defined(GS_BARE_METAL) && defined(GS_PERCEPTRON_WIDTHS)
+const LeanForm* lean_form() { return &kLeanForm; }
+#else
+const LeanForm* lean_form() { return nullptr; }
+#endif
+
 }  // namespace
 
 Registry make_registry(std::span<const Problem> problems) {
-  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss};
+  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss, lean_form()};
 }
 
 }  // namespace gradstream

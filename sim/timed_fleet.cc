@@ -256,7 +256,7 @@ void TimedFleet::boot(uint32_t index) {
     return;
   }
   ClientConfig config;
-  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps};
+  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps, lean_};
   config.firmware_version = "timed";
   config.jitter_seed = index * 1000 + device.boot_count++;
   device.arena = std::make_unique<Arena>(device.memory.get(), device.memory_size);

@@ -159,7 +159,10 @@ ARROWS = {
                                    "server/watch/", "server/journal/store.h", "server/rules/model_average.h",
                                    "server/run/run_parameters.h"),
     # The certificate as server/link/credentials.h holds it.
-    "server/program/": SERVER_MAY + (HOST_ROOM, "server/", "runtime/link/certificate.h"),
+    # The memory of a network on a device, by the tables that devices compute with.
+    "server/program/network_memory.": SERVER_MAY + (PROBLEM, TRAINING, "server/program/network_memory."),
+    # Networks are read as devices read them. network_memory.h stands for the tables behind it.
+    "server/program/": SERVER_MAY + (PROBLEM, HOST_ROOM, "server/", "runtime/link/certificate.h"),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),

@@ -4,10 +4,58 @@
 #include <iterator>
 
 namespace gradstream {
+namespace {
+
+constexpr double kDcLambda = 2.5;  // the report's
+
+}  // namespace
 
 const AsyncRule& async_rule(const std::string& name) {
   return *std::find_if(std::begin(kAsyncRules), std::end(kAsyncRules),
                        [&](const AsyncRule& rule) { return rule.name == name; });
+}
+
+RunParameters async_parameters(uint32_t step_count) {
+  RunParameters p = gradient_stream_parameters(1, kAsyncLocalStep, step_count);
+  p.server_step = static_cast<Real>(kAsyncServerStep);
+  p.buffer_size = 1;
+  p.late = LatePolicy::kWeight;
+  p.staleness_table = StalenessTable::kConstant;
+  p.staleness_max = kAsyncStalenessMax;
+  p.delay_rule = DelayRule::kAsgd;
+  p.delay_lambda = static_cast<Real>(kDcLambda);
+  return p;
+}
+
+RunParameters under_rule(RunParameters parameters, const AsyncRule& rule) {
+  parameters.delay_rule = rule.early;
+  parameters.late_delay_rule = rule.late == rule.early ? DelayRule::kNone : rule.late;
+  parameters.delay_switch = rule.late == rule.early ? 0 : parameters.round_count / 2;
+  return parameters;
+}
+
+RunParameters under_switch(RunParameters parameters, const AsyncSwitch& rule) {
+  parameters.delay_rule = DelayRule::kOrthoGrad;
+  parameters.late_delay_rule = DelayRule::kOrthoPos;
+  parameters.delay_switch_by = rule.by;
+  parameters.delay_switch_at = static_cast<Real>(rule.at);
+  return parameters;
+}
+
+RunParameters along_curve(RunParameters parameters, uint32_t epoch_count) {
+  parameters.solver = SolverId::kCurve;
+  parameters.batch_mode = BatchMode::kCommon;
+  parameters.local_step_count = epoch_count;
+  return parameters;
+}
+
+RunParameters in_rounds(RunParameters parameters) {
+  parameters.server_step = 1;
+  parameters.buffer_size = 0;
+  parameters.late = LatePolicy::kDrop;
+  parameters.delay_rule = DelayRule::kNone;
+  parameters.fold_weight = FoldWeight::kSampleCount;
+  return parameters;
 }
 
 uint32_t first_async_seed(const Request& request) { return (request.seed - 1) * kAsyncSeedCount + 1; }

@@ -25,6 +25,14 @@ inline constexpr bool kHasHostMembers = false;
 inline constexpr bool kHasHostMembers = true;
 #endif
 
+// Whether a problem may keep something of a batch from one evaluation to the next (Batch::kept). Reason: the smallest
+// image has one problem, which keeps nothing, and 160 bytes of flash are all that its bar leaves.
+#if defined(GS_SMALLEST)
+inline constexpr bool kKeepsBatches = false;
+#else
+inline constexpr bool kKeepsBatches = true;
+#endif
+
 // ---- The model -------------------------------------------------------------------------------------------------
 
 // Rows and columns of a point, each. Reason: 2^15 keeps rows * cols inside 32 bits.

@@ -123,8 +123,13 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
     return Status::kInvalidArgument;
   }
-  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts));
-  if (!has_memory() && (is_scalar || has_mean)) {
+  // Without corrections neither the sum of a record is looked at nor a tensor filled. A server from before the field in
+  // Welcome says it in each task alone: such a run goes on without corrections here.
+  const bool is_lean = config_.registry.lean != nullptr && is_scalar && !has_mean &&
+                       welcome.directions == gs_Directions_DIRECTIONS_SIGN &&
+                       welcome.correction == gs_Correction_CORRECTION_NONE;
+  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts, !is_lean));
+  if (!has_memory() && !is_lean && (is_scalar || has_mean)) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
     correction_ = correction.value();
@@ -191,7 +196,7 @@ void Client::settle_correction() {
   }
   const StoredUpload upload = accepted_;
   drop_correction();
-  if (accepted_record_ != replica_.version()) {
+  if (correction_ == nullptr || accepted_record_ != replica_.version()) {
     return;
   }
   const DirectionSpec directions = to_directions(welcome_, upload.base_version);
@@ -320,6 +325,9 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
 }
 
 Status Client::begin_task(uint64_t now_ms) {
+  if (missing_network() != 0) {
+    return Status::kUnimplemented;
+  }
   GS_TRY(check_labels());
   const Task& task = run_.task;
   const bool is_scalar = has_scalar_stream();
@@ -519,7 +527,8 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   ++counters_.tasks_refused;
   last_status_ = status;
   const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
-  give_reason(is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
+  const bool is_network = task_sequence != 0 && missing_network() != 0;
+  give_reason(is_network ? gs_REASON_WRONG_NETWORK : is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
   last_refusal_ = last_reason_;
   refused_sequence_ = task_sequence;
   is_refusal_due_ = true;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "runtime/training/lean.h"
+
 namespace gradstream {
 namespace {
 
@@ -165,6 +167,9 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   const size_t mark = arena.mark();
   Status status = wrap_problem(registry, run, arena);
   if (status == Status::kOk) {
+    if (registry.lean != nullptr && registry.lean->serves(*run)) {
+      run->ops = registry.lean->solver;
+    }
     status = prepare_solver(run, arena);
   }
   if (status != Status::kOk) {

@@ -89,7 +89,7 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   const Complaint& complaint = device.complaint;
   const bool has_complaint = complaint.task_sequence == task_sequence && task_sequence != 0;
   if (has_complaint && complaint.sample > 0) {
-    fields.add("sample", uint64_t{complaint.sample - 1});
+    fields.add("sample", uint64_t{complaint.sample});
   }
   if (has_complaint && complaint.has_value()) {
     fields.add("value", number_text(static_cast<double>(complaint.value)))
@@ -150,7 +150,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   session.has_hello = true;
   device.session = id;
-  const std::string lacks = lacking(parameters, hello.capabilities);
+  const std::string lacks = lacking(parameters, hello.capabilities, hello.network_digest);
   const uint32_t image = image_crc32c(hello);
   const bool is_new_image = device.is_heard && image != device.image_crc32c;
   const bool was_capable = device.is_capable;
@@ -166,8 +166,13 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.arena_size = hello.capabilities.arena_size;
   device.reset_cause = hello.reset_cause;
   if (!lacks.empty() && !is_told) {
-    log(LogLevel::kWarn, "device_not_capable",
-        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
+    Fields fields;
+    fields.add("device", device.name).add("lacks", lacks);
+    if (lacks_network_alone(lacks)) {
+      fields.add("has", "network:" + hex(hello.network_digest));
+    }
+    fields.add("remedy", capability_remedy(lacks));
+    log(LogLevel::kWarn, "device_not_capable", fields);
   }
   if (is_lost) {
     abandon(index, now_ms);
@@ -227,6 +232,7 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.abandoned = is_abandoned;
   welcome.model_parts = parameters.model_parts();
   welcome.error_feedback = parameters.error_feedback;
+  welcome.network_digest = parameters.network_digest();
   for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
     const Part& part = parameters.part_list->part[i];
     gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
@@ -514,6 +520,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   // Another task of the run would be refused for the same reason until the device has another image or other data.
   const bool is_final_reason = refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED ||
                                refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+                               refused.reason == gs_Reason_REASON_WRONG_NETWORK ||
                                refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0;
   if (is_open && is_final_reason) {
     device.has_refused_for_good = true;

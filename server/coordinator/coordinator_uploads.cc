@@ -169,9 +169,9 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   return gs_Reason_REASON_NONE;
 }
 
-// The same with its values: REASON_NONE with them decoded, and what to fold.
+// The same with its values: REASON_NONE with them decoded, and what to fold, which the ledger has prepared.
 gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, uint64_t now_ms,
-                                         std::vector<Real>* values, FoldInput* input) const {
+                                         std::vector<Real>* values, FoldInput* input) {
   const gs_Reason fault = find_head_fault(index, upload, now_ms);
   if (fault != gs_Reason_REASON_NONE) {
     return fault;
@@ -189,7 +189,7 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
   input->sample_count = ledger.fleet().at(index).task_samples;
   input->values = *values;
   input->inverse_participation = ledger.inverse_participation(index);
-  const Status folds = ledger.check_fold(*input);
+  const Status folds = ledger.prepare_fold(*input);
   return folds == Status::kOk ? gs_Reason_REASON_NONE : reason_of(folds);
 }
 
@@ -211,7 +211,7 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
   const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
   record.detail = measured_step_us(index, upload, now_ms);
-  decide(std::move(record), now_ms);
+  decide(std::move(record), now_ms, FoldSource::kLive);
   // What it refused for good it can do by now.
   DeviceRow& device = ledger.fleet().at(index);
   device.has_refused_for_good = false;

@@ -13,6 +13,8 @@ bool has_bit(uint32_t bitmap, Enum value) {
   return (bitmap >> static_cast<uint32_t>(value) & 1U) != 0;
 }
 
+constexpr const char* kLackedNetwork = "network";
+
 }  // namespace
 
 void NameList::add(const std::string& name) {
@@ -139,7 +141,7 @@ const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) con
   return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 
-std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest) {
   std::string list;
   const auto check = [&list](bool has, const char* kind, const std::string& name) {
     list += has ? "" : std::string(list.empty() ? "" : ",") + kind + ":" + name;
@@ -178,7 +180,16 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(is_distance, gs_Feature_FEATURE_PROXIMAL_DISTANCE, "proximal_distance");
   check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
+  // A device without the problem has no network of the problem's either.
+  const uint64_t wanted = has_problem ? parameters.network_digest() : 0;
+  check_feature(wanted != 0, gs_Feature_FEATURE_NETWORK, "network");
+  const bool is_known = has_bit(capabilities.features, gs_Feature_FEATURE_NETWORK);
+  check(wanted == 0 || !is_known || network_digest == wanted, kLackedNetwork, parameters.network);
   return list;
+}
+
+bool lacks_network_alone(const std::string& lacks) {
+  return lacks.starts_with(std::string(kLackedNetwork) + ":") && lacks.find(',') == std::string::npos;
 }
 
 uint32_t image_crc32c(const gs_Hello& hello) {
@@ -191,6 +202,7 @@ uint32_t image_crc32c(const gs_Hello& hello) {
   for (pb_size_t i = 0; i < has.problems_count; ++i) {
     text += std::string("\n") + has.problems[i];
   }
+  text += hello.network_digest == 0 ? "" : "\n" + std::to_string(hello.network_digest);
   return crc32c(0, reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 

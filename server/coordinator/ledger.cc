@@ -24,6 +24,13 @@ size_t arena_words(const RunParameters& parameters) {
   return bytes / sizeof(uint64_t) + 1;
 }
 
+// Of one update; the values are compared by nobody.
+bool is_same_update(const FoldInput& a, const FoldInput& b) {
+  return a.device == b.device && a.owner == b.owner && a.base_version == b.base_version &&
+         a.steps_done == b.steps_done && a.weight == b.weight && a.sample_count == b.sample_count &&
+         a.inverse_participation == b.inverse_participation;
+}
+
 float staleness_of(const RunParameters& parameters, const JournalRecord& record) {
   const uint32_t staleness = record.version - 1 - record.base_version;
   return static_cast<float>(staleness_weight(parameters, staleness)) / static_cast<float>(kStalenessOne);
@@ -71,7 +78,11 @@ bool Ledger::is_over() const {
   return run_state_ == gs_RunState_RUN_STATE_FINISHED || run_state_ == gs_RunState_RUN_STATE_STOPPED;
 }
 
-Status Ledger::apply(const JournalRecord& record) {
+Status Ledger::apply(const JournalRecord& record) { return apply(record, FoldSource::kJournal); }
+
+Status Ledger::apply_prepared(const JournalRecord& record) { return apply(record, FoldSource::kLive); }
+
+Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   if (record.sequence != last_sequence_ + 1) {
     return Status::kDataCorrupt;
   }
@@ -81,7 +92,7 @@ Status Ledger::apply(const JournalRecord& record) {
       status = apply_task(record);
       break;
     case RecordKind::kUpdate:
-      status = apply_update(record);
+      status = apply_update(record, source);
       break;
     case RecordKind::kVerdict:
       status = apply_verdict(record);
@@ -124,7 +135,33 @@ void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
       record.sequence};
 }
 
-Status Ledger::apply_update(const JournalRecord& record) {
+Status Ledger::prepare_fold(const FoldInput& input) {
+  prepared_.reset();
+  GS_TRY(aggregator_->prepare(input));
+  prepared_ = input;
+  prepared_->values = {};
+  return Status::kOk;
+}
+
+Status Ledger::check_fold(const FoldInput& input) {
+  prepared_.reset();
+  return aggregator_->check(input);
+}
+
+// What a kUpdate record of a known device tells the rule, without the values.
+FoldInput Ledger::input_of(const JournalRecord& record) const {
+  FoldInput input;
+  input.owner = parameters_.owner_of(record.device);
+  input.device = record.device;
+  input.base_version = record.base_version;
+  input.steps_done = record.steps_done;
+  input.weight = static_cast<uint16_t>(record.weight);
+  input.sample_count = fleet_.at(record.device).task_samples;
+  input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
+  return input;
+}
+
+Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   if (!fleet_.contains(record.device) ||
       fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen || is_over()) {
     return Status::kDataCorrupt;
@@ -136,18 +173,18 @@ Status Ledger::apply_update(const JournalRecord& record) {
       record.weight == 0 || record.weight > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  std::vector<Real> values(record.payload.size() / sizeof(Real));
-  GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
-  FoldInput input;
-  input.owner = parameters_.owner_of(record.device);
-  input.device = record.device;
-  input.base_version = record.base_version;
-  input.steps_done = record.steps_done;
-  input.weight = static_cast<uint16_t>(record.weight);
-  input.values = values;
-  input.sample_count = device.task_samples;
-  input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
-  GS_TRY(aggregator_->add(input));
+  FoldInput input = input_of(record);
+  if (source == FoldSource::kLive) {
+    GS_ASSERT(prepared_.has_value() && is_same_update(*prepared_, input));
+    aggregator_->commit();
+    prepared_.reset();
+  } else {
+    std::vector<Real> values(record.payload.size() / sizeof(Real));
+    GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
+    input.values = values;
+    prepared_.reset();
+    GS_TRY(aggregator_->add(input));
+  }
   judge(device, record);
   device.rounds_joined += is_anchor_phase() ? 0 : 1;
   device.judged.version = record.version;
@@ -486,6 +523,9 @@ std::string Ledger::state_text() const {
   return text;
 }
 
-void Ledger::fold_again_for_test(const FoldInput& input) { static_cast<void>(aggregator_->add(input)); }
+void Ledger::fold_again_for_test(const FoldInput& input) {
+  prepared_.reset();
+  static_cast<void>(aggregator_->add(input));
+}
 
 }  // namespace gradstream

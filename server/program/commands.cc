@@ -18,6 +18,7 @@
 #include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
 #include "server/program/model_import.h"
+#include "server/program/network_file.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
 #include "server/run/advice.h"
@@ -247,10 +248,25 @@ int check_files(const Config& config, bool may_write) {
   return problem.empty() ? int{kExitOk} : fail(exit_of_files(config.server), problem);
 }
 
+int settle_network(Config* config) {
+  const std::string path = config->run.network;
+  bool is_file_fault = false;
+  const std::string problem = config->has_run ? settle_network(&config->run, &is_file_fault) : "";
+  if (problem.empty()) {
+    return kExitOk;
+  }
+  const bool is_mended_later = is_file_fault && is_temporary(find_path_fault(path.c_str(), false));
+  return fail(is_mended_later ? kExitTemporary : is_file_fault ? kExitFile : kExitConfig, problem);
+}
+
 int check_config(const CommonOptions& options, bool with_origins) {
   Config config;
   ConfigOrigins origins;
   int code = load(options, &config, &origins);
+  if (code == kExitOk && !with_origins) {
+    Config settled = config;
+    code = settle_network(&settled);
+  }
   if (code == kExitOk && !with_origins) {
     const std::string problem = config.has_run ? check_new_run(config.run) : "";
     code = problem.empty() ? check_files(config, false) : fail(kExitConfig, "[run] " + problem);

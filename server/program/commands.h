@@ -52,6 +52,9 @@ std::string read_first_model(const Config& config, std::vector<Real>* out);
 // Of what was read: moves it onto the run's manifold (server/run/first_model.h). *projected: the parts that were moved.
 // Empty, or a sentence: it is refused.
 std::string settle_first_model(const Config& config, std::span<Real> model, std::string* projected);
+// Puts the digest of the network's file in the place of its path (server/program/network_file.h). kExitOk, or an error
+// already printed.
+int settle_network(Config* config);
 // Prints the effective configuration, after a look at the files that it names; or, without that look, with the origin
 // of each value where asked.
 int check_config(const CommonOptions& options, bool with_origins);
@@ -102,6 +105,9 @@ int run_export(const CommonOptions& options, uint32_t run, const ExportOptions& 
 // run: as above.
 int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
+
+// server/program/commands_network.cc. What a network's file holds, and the memory that a batch of batch_size takes.
+int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size);
 
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------
 

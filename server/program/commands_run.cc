@@ -187,6 +187,9 @@ int run_start(const CommonOptions& options) {
     code = fail(kExitConfig, options.config + " has no section [run]");
   }
   if (code == kExitOk) {
+    code = settle_network(&config);
+  }
+  if (code == kExitOk) {
     code = check_start(config);
   }
   if (code == kExitOk) {

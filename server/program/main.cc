@@ -87,6 +87,7 @@ struct Arguments {
   ExportOptions model;
   bool check = false;
   ClaimOptions claim;
+  uint32_t batch_size = 32;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) {
@@ -324,6 +325,19 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
 }
 
+void add_network(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const network = app.add_subcommand("network", "networks that users bring (*.gsn)");
+  network->require_subcommand(1);
+  auto* const show = network->add_subcommand("show", "layers, memory on a device, digest, and the keys of a run");
+  show->add_option("file", arguments->target, "the network (*.gsn)")->required();
+  show->add_option("--batch", arguments->batch_size, "samples of a batch, for the memory that it takes")
+      ->check(CLI::Range(1U, kBatchSizeMax))
+      ->capture_default_str();
+  add_format(show, arguments);
+  show->callback(
+      [arguments, code] { *code = network_show(arguments->common, arguments->target, arguments->batch_size); });
+}
+
 // Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which
 // takes milliseconds.
 bool is_to_serve(int argc, char** argv) {
@@ -356,6 +370,7 @@ int run_program(int argc, char** argv) {
   add_doctor(app, &arguments, &code);
   add_run(app, &arguments, &code);
   add_model(app, &arguments, &code);
+  add_network(app, &arguments, &code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {

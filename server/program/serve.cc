@@ -386,7 +386,10 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
   LogLevel level = LogLevel::kInfo;
   parse_log_level(config.server.log_level, &level);
   set_log_level(level);
-  code = check_files(config, true);
+  code = settle_network(&config);
+  if (code == kExitOk) {
+    code = check_files(config, true);
+  }
   if (code != kExitOk) {
     return code;
   }

@@ -80,6 +80,10 @@ std::string check_model(const RunParameters& p) {
     return "rows, cols: manifold " + std::string(manifold->name) + " has no points of shape " +
            std::to_string(p.shape.rows) + " x " + std::to_string(p.shape.cols);
   }
+  if (!p.network.empty() && p.problem != kNetworkProblemName) {
+    return "network, problem: a network is trained by the problem \"network\", not by \"" + p.problem +
+           "\"; set problem, or leave network out";
+  }
   if (p.problem.empty() || p.problem.size() > kProblemNameSizeMax) {
     return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";
   }

@@ -16,6 +16,10 @@ std::string check_new_run(const RunParameters& p) {
   if (!sentence.empty()) {
     return sentence;
   }
+  if (p.problem == kNetworkProblemName && p.network.empty()) {
+    return "network, problem: the problem \"network\" needs the network that is trained; name its file in network, and "
+           "`gradstream network show FILE` prints the keys";
+  }
   // While one device works each of the others makes a version, even where all are of one speed. With a larger buffer
   // many devices may be away at any time, so that advice() warns instead.
   if (p.buffer_size == 1 && p.staleness_max < p.device_count - 1) {

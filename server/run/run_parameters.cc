@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/base/text.h"
+
 namespace gradstream {
 
 bool has_scalars(EstimatorId id) {
@@ -25,6 +27,19 @@ uint32_t RunParameters::kept_model_count() const {
       delay_rule != DelayRule::kNone ||
       (!has_memory() && (solver == SolverId::kGradientStream || solver == SolverId::kTangentMean));
   return has_tangents && late == LatePolicy::kWeight ? staleness_max + 1 : 0;
+}
+
+uint64_t RunParameters::network_digest() const {
+  constexpr size_t kDigits = 16;
+  uint64_t digest = 0;
+  for (const char c : network) {
+    const int digit = hex_digit(c);
+    if (network.size() != kDigits || digit < 0) {
+      return 0;
+    }
+    digest = digest << 4 | static_cast<uint64_t>(digit);
+  }
+  return digest;
 }
 
 const ManifoldOps* server_manifold(const RunParameters& parameters) {

@@ -80,6 +80,9 @@ inline constexpr uint32_t kRetryMaxMs = 86'400'000;
 // weight (1 + s)^-1 of an update keeps five of its 15 bits there.
 inline constexpr uint32_t kStalenessMax = 1024;
 
+// The problem that is made of a network, as runtime/problem/network.h has it.
+inline constexpr const char* kNetworkProblemName = "network";
+
 struct RunParameters {
   std::string name;
   uint32_t seed = 1;
@@ -95,6 +98,9 @@ struct RunParameters {
   std::shared_ptr<const Parts> part_list;  // what shape.parts points to
   Shape shape;
   std::string problem;
+  // Of problem "network": network_digest() of the network, as 16 hexadecimal digits. In a configuration a path may
+  // stand here; server/program/network_file.h puts the digest in its place before a run is made of it.
+  std::string network;
   // Local work.
   SolverId solver = SolverId::kProjection;
   EstimatorId estimator = EstimatorId::kProjectionOneSided;
@@ -196,6 +202,8 @@ struct RunParameters {
   uint32_t arrival_rate = 0;  // devices a second, at most, that windows are made wide enough for; 0: as given
 
   StreamKind stream() const;
+  // 0: the run trains no network, or the key is no digest.
+  uint64_t network_digest() const;
   bool shared_directions() const { return group_count > 0; }
   bool has_memory() const {
     return correction_form == CorrectionForm::kMemory || correction_form == CorrectionForm::kUnbiased;
@@ -282,6 +290,7 @@ void visit_fields(Parameters& p, Visit&& visit) {
   visit("rows", p.shape.rows);
   visit("cols", p.shape.cols);
   visit("problem", p.problem);
+  visit("network", p.network);
   visit("solver", p.solver);
   visit("estimator", p.estimator);
   visit("directions", p.directions);

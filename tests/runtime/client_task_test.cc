@@ -325,6 +325,43 @@ TEST(ClientTask, RefusesTasksByName) {
   EXPECT_EQ(reason(uploads_a_tangent), gs_REASON_MALFORMED);  // the run is of scalars
 }
 
+// A task of a run that trains another network, from a server that gives one nevertheless.
+TEST(ClientTask, AnotherNetworkIsRefusedByName) {
+  for (const uint64_t own : {uint64_t{0}, uint64_t{5}}) {
+    FakeDevice device;
+    device.config.network_digest = own;
+    FakeServer server{FakeRun{}};
+    server.edit = [](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_welcome_tag) {
+        message.body.welcome.network_digest = 7;
+      }
+    };
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+    EXPECT_EQ(server.refusals[0].reason, gs_REASON_WRONG_NETWORK);
+    EXPECT_EQ(link.client().missing_network(), 7U);
+    EXPECT_EQ(link.client().counters().local_steps, 0U);
+    EXPECT_EQ(server.last_hello.network_digest, own);
+    const uint32_t bit = 1U << gs_FEATURE_NETWORK;
+    EXPECT_EQ(server.last_hello.capabilities.features & bit, own != 0 ? bit : 0);
+  }
+}
+
+TEST(ClientTask, TheRunsNetworkIsTrained) {
+  FakeDevice device;
+  device.config.network_digest = 7;
+  FakeServer server{FakeRun{}};
+  server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_welcome_tag) {
+      message.body.welcome.network_digest = 7;
+    }
+  };
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().missing_network(), 0U);
+  EXPECT_EQ(link.client().counters().tasks_refused, 0U);
+}
+
 TEST(ClientTask, DataThatDoNotHaveTheRunsRowsAreNamed) {
   FakeDevice device(7);  // the run has 8
   FakeServer server{FakeRun{}};

@@ -1,5 +1,7 @@
 #include "server/coordinator/fleet.h"
 
+#include <cstring>
+
 #include <gtest/gtest.h>
 
 #include "server/run/parts.h"
@@ -67,6 +69,35 @@ TEST(Fleet, NamesWhatAnImageLacks) {
   capabilities.encodings &= ~(1U << gs_Encoding_ENCODING_F32);
   EXPECT_EQ(lacking(p, capabilities),
             "manifold:stiefel,problem:kpca,solver:projection,estimator:projection_one_sided,encoding:f32");
+}
+
+// A run of a network is done with that network alone. Who has not even the problem is told of the problem.
+TEST(Fleet, NamesTheNetworkThatADeviceLacks) {
+  RunParameters p = scalar_parameters();
+  p.problem = "network";
+  p.network = "00c0ffee12345678";
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  EXPECT_EQ(lacking(p, capabilities, 0), "problem:network");
+  std::strcpy(capabilities.problems[0], "network");
+  capabilities.features = 0;
+  EXPECT_EQ(lacking(p, capabilities, 0), "feature:network") << "a loss of the user's own, by that name";
+  capabilities.features |= 1U << gs_Feature_FEATURE_NETWORK;
+  EXPECT_EQ(lacking(p, capabilities, 0), "network:00c0ffee12345678");
+  EXPECT_EQ(lacking(p, capabilities, 1), "network:00c0ffee12345678");
+  EXPECT_EQ(lacking(p, capabilities, 0x00c0ffee12345678), "");
+  EXPECT_TRUE(lacks_network_alone("network:00c0ffee12345678"));
+  EXPECT_FALSE(lacks_network_alone("manifold:product,network:00c0ffee12345678"));
+  EXPECT_FALSE(lacks_network_alone("feature:network"));
+  EXPECT_FALSE(lacks_network_alone("problem:network"));
+  p.network.clear();  // a run that an older release began, of a loss of its own
+  EXPECT_EQ(lacking(p, capabilities, 7), "");
+}
+
+TEST(Fleet, AnotherNetworkIsAnotherImage) {
+  gs_Hello hello = good_hello(1);
+  const uint32_t without = image_crc32c(hello);
+  hello.network_digest = 7;
+  EXPECT_NE(image_crc32c(hello), without);
 }
 
 // A device that computes in another precision reads no model of this server, whatever encoding uploads have.

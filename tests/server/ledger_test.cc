@@ -29,6 +29,51 @@ TEST(Ledger, FollowsACoordinatorsJournal) {
   EXPECT_EQ(ledger.fleet().at(2).updates_folded, 3U);
 }
 
+// A decision goes by prepare_fold() and apply_prepared(), a replay by apply(): the state is the same after every
+// record. A refused update leaves no trace.
+TEST(Ledger, ALiveDecisionIsItsReplay) {
+  RunParameters memory = scalar_parameters();
+  memory.correction_form = CorrectionForm::kMemory;
+  RunParameters capped = tangent_parameters();
+  capped.weight_share_max = 0.5F;
+  for (const RunParameters& p : {scalar_parameters(), tangent_parameters(), deadline_parameters(), memory, capped}) {
+    TestServer server(p);
+    live(&server, 3);
+    Ledger decided(p, server.names);
+    Ledger replayed(p, server.names);
+    for (const JournalRecord& record : server.store.records()) {
+      if (record.kind == RecordKind::kUpdate) {
+        std::vector<Real> values(record.payload.size() / sizeof(Real));
+        ASSERT_EQ(
+            decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()),
+            Status::kOk);
+        FoldInput input;
+        input.device = record.device;
+        input.owner = p.owner_of(record.device);
+        input.base_version = record.base_version;
+        input.steps_done = record.steps_done;
+        input.weight = static_cast<uint16_t>(record.weight);
+        input.sample_count = decided.fleet().at(record.device).task_samples;
+        input.inverse_participation = record.step_scale;
+        const std::vector<Real> bad(values.size(), 1e30F);
+        input.values = bad;
+        EXPECT_EQ(decided.prepare_fold(input), Status::kOutOfRange);
+        EXPECT_EQ(decided.state_text(), replayed.state_text());
+        input.values = values;
+        ASSERT_EQ(decided.prepare_fold(input), Status::kOk);
+        EXPECT_EQ(decided.state_text(), replayed.state_text());
+        ASSERT_EQ(decided.apply_prepared(record), Status::kOk);
+      } else {
+        ASSERT_EQ(decided.apply(record), Status::kOk);
+      }
+      ASSERT_EQ(replayed.apply(record), Status::kOk);
+      EXPECT_EQ(decided.state_text(), replayed.state_text());
+    }
+    EXPECT_EQ(decided.version(), 3U);
+    EXPECT_EQ(decided.digest(), server.coordinator->model().digest());
+  }
+}
+
 TEST(Ledger, PlansTheShortestWayToTheCurrentModel) {
   TestServer server(scalar_parameters());
   live(&server, 6);

@@ -129,5 +129,43 @@ TEST(ArenaSize, OfEachAlgorithmIsPinned) {
   }
 }
 
+// A perceptron 64-32-10, 2,410 numbers: one local step, 128 directions, batches of 16 of 200 samples.
+size_t network_arena_size(CorrectionForm correction, bool is_lean) {
+  RunParameters p = common_parameters();
+  p.shape = {2410, 1};
+  p.manifold = ManifoldId::kEuclidean;
+  p.problem = kPerceptronOps.name;
+  p.local_step_count = 1;
+  p.direction_count = 128;
+  p.batch_size = 16;
+  p.correction_form = correction;
+  EXPECT_EQ(check_parameters(p), "");
+  constexpr uint16_t kWidths[] = {64, 32, 10};
+  std::vector<Real> rows = random_values(size_t{200} * 65, 1);
+  for (size_t i = 0; i < 200; ++i) {
+    rows[i * 65 + 64] = static_cast<Real>(i % 10);
+  }
+  TestSamples samples(200, 65, std::move(rows));
+  const NetworkData data = {samples.source, kWidths, 3};
+  const std::vector<Problem> problems(2, Problem{&kPerceptronOps, &data});
+  TimedFleet fleet(p, problems, {});
+  if (is_lean) {
+    fleet.use_lean_form();
+  }
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, [](uint64_t, uint32_t, const Real*) { return true; }), "");
+  EXPECT_EQ(fleet.server().durable_version(), p.version_count());
+  return fleet.arena_high_water_size();
+}
+
+// The model takes 9,640 of it, the group of samples that is evaluated together 6,208.
+TEST(ArenaSize, OfANetworkInTheLeanFormIsThatOfOneForwardPass) {
+  if (sizeof(void*) != 8) {
+    GTEST_SKIP() << "the figures are those of a 64-bit host";
+  }
+  EXPECT_EQ(network_arena_size(CorrectionForm::kNone, true), 18024u);
+  EXPECT_EQ(network_arena_size(CorrectionForm::kNone, false), 59864u);
+  EXPECT_LE(network_arena_size(CorrectionForm::kNone, true), 20u * 1024);
+}
+
 }  // namespace
 }  // namespace gradstream

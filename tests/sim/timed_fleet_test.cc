@@ -75,7 +75,7 @@ std::vector<DeviceHabits> speeds() {
 
 // Points in two heaps, labelled by the heap and not quite apart; the real client runs the curve's local work.
 struct Heaps {
-  Heaps() {
+  explicit Heaps(uint16_t hidden = 4) : widths{2, hidden, 2} {
     RandomStream stream(RandomKey{});
     for (uint32_t i = 0; i < 40 * kDeviceCount; ++i) {
       const uint32_t label = i % 2;
@@ -85,7 +85,7 @@ struct Heaps {
       rows.push_back(static_cast<Real>(label));
     }
     for (uint32_t i = 0; i < kDeviceCount; ++i) {
-      networks[i] = {{rows.data() + size_t{i} * 120, 40, 3, read}, widths, 3};
+      networks[i] = {{rows.data() + size_t{i} * 120, 40, 3, read}, widths.data(), 3};
       problems.push_back({&kPerceptronOps, &networks[i]});
     }
   }
@@ -96,11 +96,12 @@ struct Heaps {
   double loss(const Real* model, Arena& arena) const {
     double sum = 0;
     for (const Problem& problem : problems) {
-      sum += kPerceptronOps.loss(problem.context, {22, 1}, model, {nullptr, 40}, arena).value();
+      sum += kPerceptronOps.loss(problem.context, {size(), 1}, model, {nullptr, 40}, arena).value();
     }
     return sum / kDeviceCount;
   }
-  static constexpr uint16_t widths[] = {2, 4, 2};
+  uint32_t size() const { return perceptron_size(widths.data(), 3); }
+  const std::array<uint16_t, 3> widths;
   std::vector<Real> rows;
   std::array<NetworkData, kDeviceCount> networks = {};
   std::vector<Problem> problems;
@@ -231,6 +232,114 @@ TEST(TimedFleet, AsyncCurveTrainsANetwork) {
             "");
   ASSERT_EQ(losses.size(), 61U);
   EXPECT_LT(losses.back(), 0.6 * losses.front());
+}
+
+// What devices of either form make of a run of scalars: every model, and what it took.
+struct ScalarRun {
+  std::vector<uint64_t> digests;
+  size_t arena_size = 0;
+  uint64_t bytes_down = 0;
+};
+
+ScalarRun train_by_scalars(TimedFleet& fleet, size_t size, bool is_lean) {
+  ScalarRun out;
+  if (is_lean) {
+    fleet.use_lean_form();
+  }
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs,
+                      [&](uint64_t, uint32_t, const Real* model) {
+                        out.digests.push_back(digest_values(kDigestStart, size, model));
+                        return true;
+                      }),
+            "");
+  out.arena_size = fleet.arena_high_water_size();
+  out.bytes_down = fleet.counts().bytes_down;
+  return out;
+}
+
+// A calm fleet, in which each task is done once.
+ScalarRun train_calmly(const RunParameters& p, const Heaps& heaps, bool is_lean) {
+  EXPECT_EQ(check_parameters(p), "");
+  TimedFleet fleet(p, heaps.problems, {});
+  return train_by_scalars(fleet, heaps.size(), is_lean);
+}
+
+RunParameters scalar_rounds(const Heaps& heaps) {
+  RunParameters p = rounds();
+  p.manifold = ManifoldId::kEuclidean;
+  p.shape = {heaps.size(), 1};
+  p.problem = kPerceptronOps.name;
+  p.solver = SolverId::kProjection;
+  p.estimator = EstimatorId::kProjectionOneSided;
+  p.smoothing = static_cast<Real>(0.01);
+  p.batch_mode = BatchMode::kCommon;
+  p.batch_size = 8;
+  p.step_size = static_cast<Real>(0.05);
+  p.correction_form = CorrectionForm::kNone;
+  p.round_count = 20;
+  return p;
+}
+
+TEST(TimedFleet, DevicesOfTheLeanFormMakeTheSameModels) {
+  const Heaps heaps(100);  // 502 numbers: a record is shorter than a snapshot
+  for (const bool is_shared : {true, false}) {
+    for (const uint32_t steps : {1U, 3U}) {
+      RunParameters p = scalar_rounds(heaps);
+      p.group_count = is_shared ? 1 : 0;
+      p.local_step_count = steps;
+      const ScalarRun tensors = train_calmly(p, heaps, false);
+      const ScalarRun lean = train_calmly(p, heaps, true);
+      EXPECT_EQ(tensors.digests.size(), p.round_count + 1U);
+      EXPECT_EQ(lean.digests, tensors.digests);
+      EXPECT_LT(tensors.bytes_down, kDeviceCount * p.round_count * heaps.size() * sizeof(Real)) << "records came";
+      EXPECT_EQ(lean.bytes_down, tensors.bytes_down) << "each record was applied, no snapshot was asked for";
+      EXPECT_LT(lean.arena_size + 2 * heaps.size() * sizeof(Real), tensors.arena_size);
+    }
+  }
+}
+
+// The task that came with the record is given again.
+TEST(TimedFleet, ALeanDeviceTakesASnapshotInPlaceOfALargeRecord) {
+  const Heaps heaps(400);  // 2,002 numbers
+  RunParameters p = scalar_rounds(heaps);
+  p.group_count = 0;
+  p.local_step_count = 5;
+  p.direction_count = 1 + kKeptCoefficientMax / (5 * kDeviceCount);
+  p.round_count = 2;
+  p.batch_size = 2;
+  const auto train = [&](bool is_lean) {
+    TimedFleet fleet(p, {}, speeds(), heaps.problems, {});
+    return train_by_scalars(fleet, heaps.size(), is_lean);
+  };
+  EXPECT_EQ(check_parameters(p), "");
+  const ScalarRun tensors = train(false);
+  const ScalarRun lean = train(true);
+  EXPECT_EQ(tensors.digests.size(), 3U);
+  EXPECT_EQ(lean.digests, tensors.digests);
+  EXPECT_GT(lean.bytes_down, tensors.bytes_down);
+}
+
+TEST(TimedFleet, ALeanDeviceGivesBackARecordThatBreaksOff) {
+  const Heaps heaps(400);
+  RunParameters p = scalar_rounds(heaps);
+  p.group_count = 0;
+  p.local_step_count = 4;
+  p.direction_count = 60;  // 960 coefficients in four blocks
+  p.round_count = 3;
+  p.batch_size = 2;
+  const auto train = [&](uint32_t loss_odds) {
+    FleetHabits habits;
+    habits.loss_odds = loss_odds;
+    TimedFleet fleet(p, habits, speeds(), heaps.problems, {});
+    const ScalarRun run = train_by_scalars(fleet, heaps.size(), true);
+    EXPECT_EQ(fleet.counts().losses > 0, loss_odds != 0);
+    return run;
+  };
+  const ScalarRun calm = train(0);
+  const ScalarRun broken = train(12);
+  EXPECT_EQ(calm.digests.size(), 4U);
+  EXPECT_EQ(broken.digests, calm.digests);
+  EXPECT_EQ(broken.arena_size, calm.arena_size);
 }
 
 TEST(TimedFleet, GoesOnWithoutThoseThatNeverAnswer) {
