@@ -91,7 +91,7 @@ void add_rows(const LayerRun& run, uint32_t begin, uint32_t end, RowOf row_of) {
 // Of a trained layer: the biases.
 void begin_with_biases(const LayerRun& run) {
   const uint32_t outputs = run.layer->out.channels;
-  const Real* const biases = run.rows->read(run.offset + layer_weight_count(*run.layer), outputs);
+  const Real* const biases = run.rows->read(run.offset + static_cast<size_t>(layer_weight_count(*run.layer)), outputs);
   for (uint32_t b = 0; b < run.sample_count; ++b) {
     copy(outputs, biases, run.out + b * run.out_stride);
   }
