@@ -488,7 +488,8 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
   }
   const uint32_t inputs = is_perceptron ? arguments.widths[0] : 28 * 28;
   if (data.samples.dimension != inputs + 1) {
-    return fail(gradstream::kExitData, arguments.data + ": wanted a float shard whose samples are " +
+    return fail(gradstream::kExitData, arguments.data +
+                                           ": wanted a shard of floats, or of bytes with labels, whose samples are " +
                                            std::to_string(inputs) + " inputs and the label");
   }
   return gradstream::kExitOk;

@@ -168,6 +168,7 @@ extern const Experiment kX15, kX16;           // participation
 extern const Experiment kBytes;               // bytes
 extern const Experiment kMemory;              // memory
 extern const Experiment kStragglers;          // stragglers
+extern const Experiment kX13;                 // lowrank
 extern const Experiment kX14;                 // asynchronous
 
 // What the runs of a family have in common; the rest of the parameters is the case's.

@@ -115,7 +115,7 @@ int run(int argc, char** argv) {
   bool has_means = false;
   auto* means = app.add_flag("--means", has_means,
                              "runs seeds 1 to " + std::to_string(kMeanSeedCount) +
-                                 " and holds the geometric means to the reference's (X1 to X4, X12)");
+                                 " and holds the geometric means to the reference's (X1 to X4, X12, X13)");
   seed->capture_default_str();
   rounds->check(CLI::Range(1, 1000000));
   for (CLI::Option* other : {seed, part, rounds, nudge, network}) {
@@ -127,9 +127,10 @@ int run(int argc, char** argv) {
     if (name != "all" && find_experiment(name) == nullptr) {
       throw CLI::ValidationError("name", "no experiment is called '" + name + "'; known: " + known_names());
     }
-    if (has_means && name != "X1" && name != "X2" && name != "X3" && name != "X4" && name != "X12") {
-      throw CLI::ValidationError("--means",
-                                 "the references of " + name + " are no means of seeds; X1 to X4 and X12 have them");
+    const std::string with_means[] = {"X1", "X2", "X3", "X4", "X12", "X13"};
+    if (has_means && std::find(std::begin(with_means), std::end(with_means), name) == std::end(with_means)) {
+      throw CLI::ValidationError(
+          "--means", "the references of " + name + " are no means of seeds; X1 to X4, X12 and X13 have them");
     }
     if (!campaign.network_folder.empty() && is_without_network(name, options.request)) {
       throw CLI::ValidationError("--network", "no case of " + name +

@@ -32,7 +32,7 @@ gs_Reason reason_of(Status status) {
 bool has_same_parts(const gs_Welcome& a, const gs_Welcome& b) {
   const auto is_same = [](const gs_ManifoldPart& x, const gs_ManifoldPart& y) {
     return x.manifold == y.manifold && x.rows == y.rows && x.cols == y.cols && x.retraction == y.retraction &&
-           x.transport == y.transport;
+           x.transport == y.transport && x.rank == y.rank;
   };
   bool holds = a.manifold_parts_count == b.manifold_parts_count;
   for (uint32_t i = 0; holds && i < a.manifold_parts_count; ++i) {
@@ -60,6 +60,19 @@ bool Client::is_same_run(const gs_Welcome& welcome) const {
          welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
 }
 
+// The shape of one part of a product: its own, or that of the factors of a matrix. Where the two do not fit the part's
+// manifold, check_shape() of the product says so. Factors need no operations, only their shapes.
+Result<Shape> shape_of(const gs_ManifoldPart& part, Arena& arena) {
+  if (part.rank == 0) {
+    return Shape{part.rows, part.cols};
+  }
+  const Result<Parts*> factors = arena.persistent<Parts>(1);
+  GS_TRY(factors.status());
+  const uint32_t rank = part.rank;
+  *factors.value() = Parts{3, {{nullptr, {part.rows, rank}}, {nullptr, {part.cols, rank}}, {nullptr, {rank, rank}}}};
+  return Shape{uint32_t{part.rows} + part.cols + rank, rank, factors.value()};
+}
+
 // Where the run is on a product or of fixed rank: its parts, in the arena. Factors have no operations of their own.
 Status Client::fill_parts(Shape* shape) {
   static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
@@ -74,11 +87,16 @@ Status Client::fill_parts(Shape* shape) {
   for (uint32_t i = 0; i < count; ++i) {
     const gs_ManifoldPart& from = welcome_.manifold_parts[i];
     Part& part = parts.value()->part[i];
-    part.shape = {from.rows, from.cols};
+    const Result<Shape> of_part = shape_of(from, arena_);
+    GS_TRY(of_part.status());
+    part.shape = of_part.value();
     part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
                              static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
     if (part.ops == nullptr && is_product) {
       return Status::kUnimplemented;
+    }
+    if (from.rank != 0 && (!is_product || from.manifold != gs_MANIFOLD_FIXED_RANK)) {
+      return Status::kInvalidArgument;
     }
   }
   shape->parts = parts.value();

@@ -25,7 +25,9 @@
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
 #include "server/run/first_model.h"
+#include "server/run/model_keys.h"
 #include "server/run/trigger.h"
+#include "server/run/trigger_keys.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/watch.h"
@@ -180,10 +182,11 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     if (coordinator->replay(record) != Status::kOk) {
       *error = "the journal of run " + std::to_string(run.id) + " does not replay at sequence " +
-               std::to_string(record.sequence) + "; restore the database from a copy, or use the release that wrote it";
+               std::to_string(record.sequence()) +
+               "; restore the database from a copy, or use the release that wrote it";
       return false;
     }
-    return record.kind != RecordKind::kVersion || record.version < version_last;
+    return record.kind() != RecordKind::kVersion || record.version() < version_last;
   });
   if (!error->empty() || read != StoreStatus::kOk) {
     return nullptr;
@@ -197,7 +200,7 @@ std::string read_first_model(const Config& config, std::vector<Real>* out) {
   if (path.empty()) {
     return {};
   }
-  const std::string problem = read_model_file(path, config.run.shape, out);
+  const std::string problem = read_model_file(path, config.run.model->shape, out);
   return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
 }
 
@@ -249,7 +252,7 @@ int check_files(const Config& config, bool may_write) {
 }
 
 int settle_network(Config* config) {
-  const std::string path = config->run.network;
+  const std::string path = config->run.model->network;
   bool is_file_fault = false;
   const std::string problem = config->has_run ? settle_network(&config->run, &is_file_fault) : "";
   if (problem.empty()) {
@@ -331,8 +334,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     const auto enrolled =
         std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
-                                   "served and " + std::to_string(parameters.device_count) + " devices are enrolled; " +
-                                   std::to_string(enrolled) + " are");
+                                   "served and " + std::to_string(parameters.trigger->device_count) +
+                                   " devices are enrolled; " + std::to_string(enrolled) + " are");
   }
   if (wanted != UINT32_MAX && model.version() != wanted) {
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version " + version + "; the latest is " +
@@ -517,16 +520,16 @@ struct DeviceTally {
 };
 
 void tally(const JournalRecord& record, DeviceTally* device) {
-  if (record.kind == RecordKind::kTaskIssued) {
+  if (record.kind() == RecordKind::kTaskIssued) {
     ++device->tasks;
-    device->last_task = record.task_sequence;
+    device->last_task = record.task_sequence();
     return;
   }
-  device->folded += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
-  device->late += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
-  device->refused += record.verdict == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
-  device->last_verdict = record.verdict;
-  device->last_version = record.version;
+  device->folded += record.verdict() == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+  device->late += record.verdict() == gs_Verdict_VERDICT_LATE ? 1 : 0;
+  device->refused += record.verdict() == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
+  device->last_verdict = record.verdict();
+  device->last_version = record.version();
 }
 
 // The open round, from the records after the last version.
@@ -540,13 +543,13 @@ struct RoundView {
   StallCause stall;                // as the last stall's record says
 
   void take(const JournalRecord& record) {
-    if (record.kind == RecordKind::kVersion) {
-      *this = {true, record.version, record.digest, RunEvent::kNone, {}, record.payload, {}};
-    } else if (record.kind == RecordKind::kRunState) {
-      event = static_cast<RunEvent>(record.detail);
-      stall = event == RunEvent::kStalled ? decode_stall(record.payload) : StallCause();
-    } else if (record.kind == RecordKind::kUpdate && record.verdict == gs_Verdict_VERDICT_FOLDED) {
-      answered.insert(record.device);
+    if (record.kind() == RecordKind::kVersion) {
+      *this = {true, record.version(), record.digest(), RunEvent::kNone, {}, record.payload(), {}};
+    } else if (record.kind() == RecordKind::kRunState) {
+      event = record.run_event();
+      stall = event == RunEvent::kStalled ? decode_stall(record.payload()) : StallCause();
+    } else if (record.kind() == RecordKind::kUpdate && record.verdict() == gs_Verdict_VERDICT_FOLDED) {
+      answered.insert(record.device());
     }
   }
   const char* state() const {
@@ -630,8 +633,8 @@ int status(const CommonOptions& options, uint32_t run_id) {
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     ++records;
     round.take(record);
-    if (record.kind != RecordKind::kVersion && record.kind != RecordKind::kRunState) {
-      tally(record, &tallies[record.device]);
+    if (record.has_device()) {
+      tally(record, &tallies[record.device()]);
     }
     return true;
   });

@@ -88,6 +88,8 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
 // server/program/commands_run.cc
 int run_start(const CommonOptions& options);
 int run_list(const CommonOptions& options);
+// Every key of [run], a line each, or the Markdown of docs/operating.md. It reads no configuration.
+int run_keys(const CommonOptions& options, bool as_markdown);
 // run: its number; 0: the active one, else the latest.
 int run_stop(const CommonOptions& options, uint32_t run);
 int run_pause(const CommonOptions& options, uint32_t run);

@@ -1,5 +1,5 @@
-// The verbs `run start`, `list`, `stop`, `pause` and `resume`: what the operator wants of runs. A verb writes the wish
-// into the database, and the run's server follows it (server/program/fleet_follower.h).
+// The verbs `run start`, `keys`, `list`, `stop`, `pause` and `resume`: what the operator wants of runs. A verb writes
+// the wish into the database, and the run's server follows it (server/program/fleet_follower.h).
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -11,6 +11,8 @@
 
 #include "server/program/commands.h"
 #include "server/run/check_parameters.h"
+#include "server/run/key_table.h"
+#include "server/run/model_keys.h"
 #include "server/store/journal_table.h"
 
 namespace gradstream {
@@ -58,12 +60,12 @@ int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uin
     if (run.id == new_run || !parse_run_source(run.source, &parameters).empty()) {
       continue;
     }
-    std::set<uint32_t>& devices = (*out)[parameters.problem];
+    std::set<uint32_t>& devices = (*out)[parameters.model->problem];
     uint32_t records = 0;
     SqliteStore journal(database, run.id);
     const StoreStatus read = journal.read([&](const JournalRecord& record) {
-      if (record.kind == RecordKind::kUpdate && active.contains(record.device)) {
-        devices.insert(record.device);
+      if (record.kind() == RecordKind::kUpdate && active.contains(record.device())) {
+        devices.insert(record.device());
       }
       return ++records < kRecordsSeenMax && devices.size() < active.size();
     });
@@ -93,7 +95,7 @@ int add_experience(SqliteDatabase& database, const Config& config, uint32_t run,
   if (const int code = find_trained(database, active, run, &trained); code != kExitOk) {
     return code;
   }
-  const std::string& problem = config.run.problem;
+  const std::string& problem = config.run.model->problem;
   const size_t count = trained[problem].size();
   line->add("devices", uint64_t{active.size()}).add("have_trained", uint64_t{count});
   std::string others;
@@ -219,6 +221,23 @@ int run_start(const CommonOptions& options) {
     line.print(options);
   }
   return code;
+}
+
+int run_keys(const CommonOptions& options, bool as_markdown) {
+  if (as_markdown) {
+    std::fputs(key_table().c_str(), stdout);
+    return kExitOk;
+  }
+  for (const KeyRow& row : key_rows()) {
+    OutputLine()
+        .add("key", row.name)
+        .add("group", row.group)
+        .add("default", row.value)
+        .add("takes", row.takes)
+        .add("meaning", row.sentence)
+        .print(options);
+  }
+  return kExitOk;
 }
 
 int run_list(const CommonOptions& options) {

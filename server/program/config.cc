@@ -14,8 +14,11 @@
 #include "server/program/config_source.h"
 #include "server/program/toml_document.h"
 #include "server/run/check_parameters.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
 #include "server/run/parts.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/visit_keys.h"
 
 namespace gradstream {
 
@@ -298,7 +301,8 @@ void read_run(const TomlNode& table, Reader& reader, RunParameters* out) {
   visit_fields(*out, [&](const char* key, auto& value) {
     if constexpr (std::is_same_v<decltype(value), uint32_t&>) {
       const TomlNode* const goal = table.find(key);
-      if (&value == &out->update_goal && goal != nullptr && goal->kind == TomlKind::kText && goal->text == "all") {
+      if (&value == &out->trigger->update_goal && goal != nullptr && goal->kind == TomlKind::kText &&
+          goal->text == "all") {
         value = 0;
         reader.know(key);
         reader.note_origin(*goal, "run.update_goal");
@@ -307,7 +311,7 @@ void read_run(const TomlNode& table, Reader& reader, RunParameters* out) {
     }
     if constexpr (std::is_same_v<decltype(value), std::string&>) {
       const TomlNode* const list = table.find(key);
-      if (&value == &out->parts && list != nullptr && list->kind == TomlKind::kArray) {
+      if (&value == &out->model->parts && list != nullptr && list->kind == TomlKind::kArray) {
         read_list(*list, key, reader, &value);
         return;
       }

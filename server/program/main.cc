@@ -273,11 +273,15 @@ void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
 }
 
 void add_run(CLI::App& app, Arguments* arguments, int* code) {
-  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs");
+  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs, and say what their keys are");
   run->require_subcommand(1);
   auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
   add_common(start, arguments);
   start->callback([arguments, code] { *code = run_start(arguments->common); });
+  auto* const keys = run->add_subcommand("keys", "every key of [run]: its default, what it takes and what it does");
+  keys->add_flag("--markdown", arguments->check, "as the tables of docs/operating.md");
+  add_format(keys, arguments);
+  keys->callback([arguments, code] { *code = run_keys(arguments->common, arguments->check); });
   auto* const list = run->add_subcommand("list", "one line a run");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = run_list(arguments->common); });

@@ -8,6 +8,8 @@
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/rules/record.h"
+#include "server/run/model_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 
@@ -46,8 +48,8 @@ uint64_t first_ms(SqliteDatabase& fleet) {
 ListenerLimits limits_for(const Config& config) {
   ListenerLimits limits = config.server.listener;
   const auto tensor_count = 1 + static_cast<uint64_t>(std::popcount(config.run.model_parts()));
-  const uint64_t snapshot = snapshot_size(config.run.shape, config.run.has_mean()) * tensor_count;
-  const uint64_t log = config.run.log_size_max == 0 ? snapshot : config.run.log_size_max;
+  const uint64_t snapshot = snapshot_size(config.run.model->shape, config.run.has_mean()) * tensor_count;
+  const uint64_t log = config.run.wire->log_size_max == 0 ? snapshot : config.run.wire->log_size_max;
   const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);
   limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));
   return limits;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "server/run/names.h"
+#include "server/run/visit_keys.h"
 
 namespace gradstream {
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/trigger_keys.h"
 #include "tests/support/fleet_database.h"
 #include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"
@@ -28,7 +29,7 @@ class FleetFollowerTest : public testing::Test {
       names.push_back(device.name);
     }
     RunParameters parameters = scalar_parameters();
-    parameters.device_count = 2;
+    parameters.trigger->device_count = 2;
     coordinator_ = std::make_unique<Coordinator>(run_, parameters, names);
     follower_ = std::make_unique<FleetFollower>(
         io_, FleetFollower::Parts{database_.fleet, alarm_, *coordinator_, run_, [this] { return now_ms_; }},
@@ -48,7 +49,7 @@ class FleetFollowerTest : public testing::Test {
          actions = coordinator_->take_actions()) {
       for (const Action& action : actions) {
         if (action.kind == ActionKind::kPersist) {
-          coordinator_->on_persisted(action.record.sequence, 1000);
+          coordinator_->on_persisted(action.record.sequence(), 1000);
         }
       }
     }

@@ -15,6 +15,7 @@
 
 #include "server/program/config.h"
 #include "server/run/canonical_text.h"
+#include "server/run/local_keys.h"
 #include "server/run/run_parameters.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
@@ -119,7 +120,7 @@ TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
     RunParameters parameters;
     EXPECT_EQ(parse_run_source(runs[i].source, &parameters), "");
     EXPECT_THAT(differing_keys(runs[i].parameters, canonical_text(parameters)), testing::IsEmpty());
-    EXPECT_EQ(parameters.correction_form, forms[i]);
+    EXPECT_EQ(parameters.local->correction_form, forms[i]);
     SqliteStore journal(database, runs[i].id);
     JournalRecord last;
     ASSERT_EQ(journal.read([&last](const JournalRecord& record) {
@@ -128,7 +129,7 @@ TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
     }),
               StoreStatus::kOk)
         << database.error();
-    EXPECT_EQ(last.sequence, counts[i]);
+    EXPECT_EQ(last.sequence(), counts[i]);
   }
 }
 
@@ -284,7 +285,7 @@ TEST(SqliteDatabase, ChangesOfFleetAndRunsAreCountedAndRecordsAreNot) {
   ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
   EXPECT_TRUE(is_counted());
   JournalRecord record;
-  record.sequence = 1;
+  record.set_sequence(1);
   SqliteStore journal(database, run.id);
   ASSERT_EQ(journal.append({&record, 1}), StoreStatus::kOk);
   EXPECT_FALSE(is_counted());

@@ -13,6 +13,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "server/run/local_keys.h"
+#include "server/run/trigger_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -119,8 +122,8 @@ TEST(Watch, StatusIsJson) {
   http.refusals[static_cast<size_t>(HttpRefusal::kToken)] = 2;
   WatchSnapshot snapshot = example();
   auto parameters = std::make_shared<RunParameters>();
-  parameters->late = LatePolicy::kWeight;
-  parameters->smoothing = static_cast<Real>(0.1);
+  parameters->trigger->late = LatePolicy::kWeight;
+  parameters->local->smoothing = static_cast<Real>(0.1);
   snapshot.parameters = parameters;
   snapshot.rounds.front().summary.loss_before = std::nan("");
   const Json status = Json::parse(status_json(snapshot, http));
