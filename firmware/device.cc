@@ -30,7 +30,12 @@ constexpr char kUnreachable[] = "the server cannot be reached: is it running, an
 constexpr char kTransportClosed[] = "the connection closed";
 constexpr char kNotSaved[] =
     "the state cannot be stored: training goes on, but a reset now loses the work in progress; look at the storage";
-constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server's log says what it lacks";
+// On a host: boards have neither options nor the flash for so many words.
+constexpr const char* kNotCapable =
+    kIsBareMetal
+        ? "this image cannot do the run's tasks: the server's log says what it lacks"
+        : "this client cannot do the run's tasks; device_not_capable in the server's log says what it lacks: for "
+          "a problem start gradstream-client with --problem, or begin a run with another run.problem";
 constexpr const char* kOtherNetwork =
     kIsBareMetal ? "the run trains another network: flash the run's (--network)"
                  : "the run trains another network than this device has: give it the run's file (--network)";
@@ -164,7 +169,8 @@ void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
   if constexpr (kIsBareMetal) {
     line.word("see", "the_server's_log");
   } else if (is_sample) {
-    line.number("sample", fault.sample).text(" text=\"sample ").digits(fault.sample);
+    const uint64_t sample = uint64_t{fault.sample} + 1;  // from 1, as the lines of a file are counted
+    line.number("sample", sample).text(" text=\"sample ").digits(sample).text(" (from 1)");
     if (fault.least < fault.most) {
       line.text(" has the ").text(fault.what).text(" ").real(fault.value).text("; ").text(client_.problem_name());
       line.text(" takes whole numbers from ").real(fault.least).text(" to ").real(fault.most).text("\"");

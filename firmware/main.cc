@@ -16,7 +16,8 @@ constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gr
                                               gradstream::board_wipe_identity, gradstream::board_own_command};
 
 #if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS)
-// An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats.
+// An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats, or bytes with
+// labels.
 gradstream::FloatShard float_shard;
 gs_sample_source float_samples;
 

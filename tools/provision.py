@@ -98,8 +98,8 @@ def make_parts(arguments, board, folder):
         if not arguments.shard.is_file():
             raise flash.Failure(f"cannot read the shard {arguments.shard}")
         with open(arguments.shard, "rb") as shard:
-            if shard.read(4) not in (b"GSD1", b"GSD2"):
-                raise flash.Failure(f"{arguments.shard} is no shard, which begins with GSD1 or GSD2: docs/data.md "
+            if shard.read(4) not in (b"GSD1", b"GSD2", b"GSD3"):
+                raise flash.Failure(f"{arguments.shard} is no shard, which begins with GSD1 to GSD3: docs/data.md "
                                     "shows how one is written")
         parts[board.shard_address] = shard_of(arguments, folder)
     elif arguments.network is not None:

@@ -38,6 +38,10 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
         gs_Feature_FEATURE_PROXIMAL, gs_Feature_FEATURE_LOCAL_RETRACTION}) {
     out.features |= 1U << static_cast<uint32_t>(feature);
   }
+  if ((out.manifolds & 1U << static_cast<uint32_t>(ManifoldId::kProduct)) != 0) {
+    out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PART_RANK) |
+                    1U << static_cast<uint32_t>(gs_Feature_FEATURE_LARGE_PRODUCT);
+  }
   if (registry.proximal_loss != nullptr) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
     out.features |= kHasHostMembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_DISTANCE) : 0;

@@ -154,6 +154,7 @@ Status check(const gs_ManifoldPart& m) {
   GS_TRY(known(m.retraction, _gs_Retraction_MAX));
   GS_TRY(known(m.transport, _gs_Transport_MAX));
   GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
+  GS_TRY(in_bounds(m.rank, 0, kFixedRankMax));
   return in_bounds(m.cols, 1, kDimensionMax);
 }
 
@@ -167,7 +168,7 @@ Status check(const gs_Welcome& m) {
   GS_TRY(known(m.transport, _gs_Transport_MAX));
   GS_TRY(known(m.stream, _gs_StreamKind_MAX));
   GS_TRY(known(m.directions, _gs_Directions_MAX));
-  GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
+  GS_TRY(in_bounds(m.rows, 1, m.manifold == gs_MANIFOLD_PRODUCT ? kProductSizeMax : kDimensionMax));
   GS_TRY(in_bounds(m.cols, 1, kDimensionMax));
   GS_TRY(known(m.correction, _gs_Correction_MAX));
   GS_TRY(in_bounds(m.fold_scale_log2, 0, kFixedScaleLog2Max));

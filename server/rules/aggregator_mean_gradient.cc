@@ -9,6 +9,9 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -17,51 +20,55 @@ class AggregatorMeanGradient : public Aggregator {
  public:
   explicit AggregatorMeanGradient(const AggregatorContext& context)
       : context_(context),
-        slots_(context.parameters->shape.size()),
-        fold_(slots_, context.parameters->fold_scale_log2) {}
-
-  void begin() override {
-    fold_.clear();
-    weights_.clear();
-  }
-
-  Status check(const FoldInput& input) const override {
-    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().shape.size()) {
-      return Status::kInvalidArgument;
-    }
-    std::vector<Real> unused;
-    return weights_.is_full() ? Status::kOutOfRange : divide_checked(parameters(), input.values, 1, &unused);
-  }
-
-  Status add(const FoldInput& input) override {
-    GS_TRY(check(input));
-    GS_TRY(fold_.add(input.values.data(), input.values.size(), input.weight, 0));
-    weights_.add(input.weight, input.steps_done);
-    return Status::kOk;
-  }
+        slots_(context.parameters->model->shape.size()),
+        terms_(slots_.size()),
+        fold_(slots_, context.parameters->fold->fold_scale_log2) {}
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
-    record->step_scale =
-        parameters().server_step * parameters().step_size_at(context_.replica->version()) * weights_.effective_steps();
-    std::vector<Real> v(parameters().shape.size());
+    record->step_scale = parameters().steps->server_step * parameters().step_size_at(context_.replica->version()) *
+                         weights_.effective_steps();
+    std::vector<Real> v(parameters().model->shape.size());
     GS_TRY(fold_.finish(weights_.total(), v.data()));
     GS_TRY(context_.replica->gradient_step(v.data(), record->step_scale, v.data(), *context_.arena));
-    record->model = model_bytes(parameters().shape, v.data());
+    record->model = model_bytes(parameters().model->shape, v.data());
     return Status::kOk;
   }
 
   VersionRecord stand_still() const override {
     VersionRecord record;
     record.version = context_.replica->version() + 1;
-    record.model = model_bytes(parameters().shape, context_.replica->model());
+    record.model = model_bytes(parameters().model->shape, context_.replica->model());
     if (parameters().has_mean()) {
-      record.mean = mean_bytes(parameters().shape, mean_words().data());
+      record.mean = mean_bytes(parameters().model->shape, mean_words().data());
     }
     return record;
   }
 
  private:
+  void open_version() override {
+    fold_.clear();
+    weights_.clear();
+  }
+
+  Status work_out(const FoldInput& input, FoldSource) override {
+    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().model->shape.size()) {
+      return Status::kInvalidArgument;
+    }
+    if (weights_.is_full()) {
+      return Status::kOutOfRange;
+    }
+    GS_TRY(make_terms(input.values, 1, input.weight, parameters().fold->fold_scale_log2, terms_.data()));
+    prepared_weight_ = input.weight;
+    prepared_steps_ = input.steps_done;
+    return fold_.check_terms(terms_);
+  }
+
+  void take_in() override {
+    fold_.add_terms(terms_);
+    weights_.add(prepared_weight_, prepared_steps_);
+  }
+
   // d as it goes down: whole units of the fold's fixed point. In double the words are longer than those of to_fixed();
   // what is beyond them goes as 0.
   std::vector<FixedWord> mean_words() const {
@@ -70,7 +77,7 @@ class AggregatorMeanGradient : public Aggregator {
     if (fold_.finish(weights_.total(), d.data()) != Status::kOk) {
       return words;
     }
-    const Real unit = std::ldexp(Real{1}, static_cast<int>(parameters().fold_scale_log2));
+    const Real unit = std::ldexp(Real{1}, static_cast<int>(parameters().fold->fold_scale_log2));
     const Real least_outside = std::ldexp(Real{1}, std::numeric_limits<FixedWord>::digits);
     for (size_t e = 0; e < d.size(); ++e) {
       const Real scaled = std::round(d[e] * unit);
@@ -83,8 +90,11 @@ class AggregatorMeanGradient : public Aggregator {
 
   AggregatorContext context_;
   std::vector<FoldSlot> slots_;
+  std::vector<FoldSlot> terms_;  // of the update that was prepared
   Fold fold_;
   WeightSum weights_;
+  uint16_t prepared_weight_ = 0;
+  uint32_t prepared_steps_ = 0;
 };
 
 }  // namespace

@@ -10,6 +10,10 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -18,38 +22,18 @@ class AggregatorProjection : public Aggregator {
  public:
   explicit AggregatorProjection(const AggregatorContext& context) : context_(context) {}
 
-  void begin() override {
-    blocks_.clear();
-    weights_.clear();
-  }
-
-  Status check(const FoldInput& input) const override {
-    std::vector<Real> shares;
-    return shares_of(input, &shares);
-  }
-
-  Status add(const FoldInput& input) override {
-    std::vector<Real> shares;
-    GS_TRY(shares_of(input, &shares));
-    Block& block = blocks_.try_emplace({input.base_version, input.owner}, parameters()).first->second;
-    GS_TRY(block.fold.add(shares.data(), shares.size(), input.weight, 0));
-    block.value_count = std::max(block.value_count, static_cast<uint32_t>(shares.size()));
-    weights_.add(input.weight, input.steps_done);
-    return Status::kOk;
-  }
-
   Status finish(VersionRecord* record) const override {
     const uint32_t open_version = context_.replica->version();
     *record = VersionRecord();
     record->version = open_version + 1;
     record->step_scale =
-        parameters().server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
+        parameters().steps->server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
     for (const auto& [key, block] : blocks_) {
       RecordBlock& out = record->blocks.emplace_back();
       out.base_version = key.first;
       out.owner = key.second;
       out.value_count = block.value_count;
-      out.encoding = parameters().record_encoding;
+      out.encoding = parameters().wire->record_encoding;
       GS_TRY(encode_block(block, &out));
     }
     return Status::kOk;
@@ -60,16 +44,17 @@ class AggregatorProjection : public Aggregator {
     record.version = context_.replica->version() + 1;
     RecordBlock& block = record.blocks.emplace_back();
     block.base_version = context_.replica->version();
-    block.value_count = parameters().direction_count;  // a block holds whole steps
-    block.encoding = parameters().record_encoding;
+    block.value_count = parameters().local->direction_count;  // a block holds whole steps
+    block.encoding = parameters().wire->record_encoding;
     block.bytes.resize(encoded_size(block.encoding, block.value_count));
     return record;
   }
 
  private:
+  using BlockKey = std::pair<uint32_t, uint32_t>;  // base version, owner
   struct Block {
     explicit Block(const RunParameters& parameters)
-        : slots(parameters.value_count()), fold(slots, parameters.fold_scale_log2) {}
+        : slots(parameters.value_count()), fold(slots, parameters.fold->fold_scale_log2) {}
     std::vector<FoldSlot> slots;
     Fold fold;
     uint32_t value_count = 0;  // of the longest update in it
@@ -77,17 +62,36 @@ class AggregatorProjection : public Aggregator {
 
   const RunParameters& parameters() const { return *context_.parameters; }
 
-  // s / k_i, each within the fold's range.
-  Status shares_of(const FoldInput& input, std::vector<Real>* shares) const {
+  void open_version() override {
+    blocks_.clear();
+    weights_.clear();
+  }
+
+  // Of the terms of s / k_i.
+  Status work_out(const FoldInput& input, FoldSource) override {
     if (input.weight == 0 || input.steps_done == 0 ||
-        input.values.size() != static_cast<size_t>(input.steps_done) * parameters().direction_count ||
+        input.values.size() != static_cast<size_t>(input.steps_done) * parameters().local->direction_count ||
         input.values.size() > parameters().value_count()) {
       return Status::kInvalidArgument;
     }
     if (weights_.is_full()) {
       return Status::kOutOfRange;
     }
-    return divide_checked(parameters(), input.values, static_cast<Real>(input.steps_done), shares);
+    terms_.resize(input.values.size());
+    GS_TRY(make_terms(input.values, static_cast<Real>(input.steps_done), input.weight,
+                      parameters().fold->fold_scale_log2, terms_.data()));
+    prepared_key_ = {input.base_version, input.owner};
+    prepared_weight_ = input.weight;
+    prepared_steps_ = input.steps_done;
+    const auto block = blocks_.find(prepared_key_);
+    return block == blocks_.end() ? Status::kOk : block->second.fold.check_terms(terms_);
+  }
+
+  void take_in() override {
+    Block& block = blocks_.try_emplace(prepared_key_, parameters()).first->second;
+    block.fold.add_terms(terms_);
+    block.value_count = std::max(block.value_count, static_cast<uint32_t>(terms_.size()));
+    weights_.add(prepared_weight_, prepared_steps_);
   }
 
   Status encode_block(const Block& block, RecordBlock* out) const {
@@ -98,8 +102,13 @@ class AggregatorProjection : public Aggregator {
   }
 
   AggregatorContext context_;
-  std::map<std::pair<uint32_t, uint32_t>, Block> blocks_;  // by (base version, owner): the record's order
+  std::map<BlockKey, Block> blocks_;  // in the record's order
   WeightSum weights_;
+  // Of the update that was prepared.
+  std::vector<FoldSlot> terms_;
+  BlockKey prepared_key_;
+  uint16_t prepared_weight_ = 0;
+  uint32_t prepared_steps_ = 0;
 };
 
 }  // namespace

@@ -15,6 +15,9 @@
 #include "runtime/training/secant.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -23,22 +26,6 @@ class AggregatorSvrg : public Aggregator {
  public:
   explicit AggregatorSvrg(const AggregatorContext& context) : context_(context), fold_(context) {}
 
-  void begin() override { fold_.begin({}); }
-  Status follow(const VersionRecord& opened) override {
-    fold_.begin(opened);
-    is_anchor_phase_ = !opened.has_anchor();
-    if (is_anchor_phase_) {
-      round_ += opened.version == 0 ? 0 : 1;
-      return Status::kOk;
-    }
-    const Shape shape = context_.parameters->shape;
-    last_model_.assign(context_.replica->model(), context_.replica->model() + shape.size());
-    last_gradient_.resize(shape.size());
-    return read_model(shape, opened.mean_gradient, last_gradient_.data());
-  }
-
-  Status check(const FoldInput& input) const override { return fold_.check(input); }
-  Status add(const FoldInput& input) override { return fold_.add(input); }
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
     return is_anchor_phase_ ? finish_anchors(record) : finish_tangent_step(context_, fold_, record);
@@ -47,25 +34,42 @@ class AggregatorSvrg : public Aggregator {
   VersionRecord stand_still() const override { return stand_still_record(context_); }
 
  private:
+  void open_version() override { fold_.begin({}); }
+  Status follow_record(const VersionRecord& opened) override {
+    fold_.begin(opened);
+    is_anchor_phase_ = !opened.has_anchor();
+    if (is_anchor_phase_) {
+      round_ += opened.version == 0 ? 0 : 1;
+      return Status::kOk;
+    }
+    const Shape shape = context_.parameters->model->shape;
+    last_model_.assign(context_.replica->model(), context_.replica->model() + shape.size());
+    last_gradient_.resize(shape.size());
+    return read_model(shape, opened.mean_gradient, last_gradient_.data());
+  }
+  Status work_out(const FoldInput& input, FoldSource) override { return fold_.prepare(input); }
+  void take_in() override { fold_.commit(); }
+
   Status finish_anchors(VersionRecord* record) const {
     const RunParameters& parameters = *context_.parameters;
     const Replica& replica = *context_.replica;
     std::vector<Real> g;
     GS_TRY(fold_.finish(&g));
     scale(g.size(), -1, g.data());
-    GS_TRY(replica.manifold().project_tangent(parameters.shape, replica.model(), g.data(), g.data(), *context_.arena));
+    GS_TRY(replica.manifold().project_tangent(parameters.model->shape, replica.model(), g.data(), g.data(),
+                                              *context_.arena));
     if (!all_finite(g.size(), g.data())) {
       return Status::kNotFinite;
     }
-    record->mean_gradient = model_bytes(parameters.shape, g.data());
+    record->mean_gradient = model_bytes(parameters.model->shape, g.data());
     Secant secant;
-    if (parameters.barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
-      record->previous_model = model_bytes(parameters.shape, last_model_.data());
+    if (parameters.local->barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
+      record->previous_model = model_bytes(parameters.model->shape, last_model_.data());
       // If the models are too far apart the secant stays as it is: no curvature, the largest step.
-      static_cast<void>(find_secant(replica.manifold(), parameters.shape, last_model_.data(), replica.model(),
+      static_cast<void>(find_secant(replica.manifold(), parameters.model->shape, last_model_.data(), replica.model(),
                                     last_gradient_.data(), g.data(), &secant, *context_.arena));
     }
-    record->curvature = curvature_of(parameters.barzilai_borwein, secant);
+    record->curvature = curvature_of(parameters.local->barzilai_borwein, secant);
     if (record->curvature == 0) {
       record->previous_model.clear();  // of no use to anybody
     }
@@ -76,13 +80,14 @@ class AggregatorSvrg : public Aggregator {
   // eta of A4 and A5, eta_t / tau of A6. 002 does not give eta_0: it is step_size.
   Real local_step(const Secant& secant) const {
     const RunParameters& parameters = *context_.parameters;
-    if (parameters.step_rule != StepRule::kBarzilaiBorwein) {
+    if (parameters.steps->step_rule != StepRule::kBarzilaiBorwein) {
       return parameters.step_size_at(round_);
     }
-    const Real step = last_model_.empty() ? parameters.step_size
-                                          : barzilai_borwein_step(parameters.barzilai_borwein, secant,
-                                                                  parameters.step_min, parameters.step_max);
-    return step / static_cast<Real>(parameters.local_step_count);
+    const Real step = last_model_.empty()
+                          ? parameters.steps->step_size
+                          : barzilai_borwein_step(parameters.local->barzilai_borwein, secant,
+                                                  parameters.steps->step_min, parameters.steps->step_max);
+    return step / static_cast<Real>(parameters.local->local_step_count);
   }
 
   AggregatorContext context_;

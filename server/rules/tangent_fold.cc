@@ -2,13 +2,19 @@
 
 #include "server/rules/tangent_fold.h"
 
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/participation.h"
+#include "server/run/step_keys.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
 
 TangentFold::TangentFold(const AggregatorContext& context)
-    : context_(context), slots_(context.parameters->shape.size()), fold_(slots_, context.parameters->fold_scale_log2) {}
+    : context_(context),
+      slots_(context.parameters->model->shape.size()),
+      fold_(slots_, context.parameters->fold->fold_scale_log2),
+      terms_(slots_.size()) {}
 
 void TangentFold::begin(const VersionRecord& opened) {
   fold_.clear();
@@ -16,17 +22,38 @@ void TangentFold::begin(const VersionRecord& opened) {
   population_ = opened.cohort.population;
 }
 
-Status TangentFold::check(const FoldInput& input) const {
-  std::vector<Real> shares;
-  return shares_of(input, &shares);
+// Of the terms of T(zeta) / (k_i q_i).
+Status TangentFold::prepare(const FoldInput& input) {
+  const RunParameters& parameters = *context_.parameters;
+  const Shape shape = parameters.model->shape;
+  if (input.weight == 0 || input.steps_done == 0 || input.values.size() != shape.size()) {
+    return Status::kInvalidArgument;
+  }
+  if (weights_.is_full()) {
+    return Status::kOutOfRange;
+  }
+  const Replica& replica = *context_.replica;
+  std::span<const Real> zeta = input.values;
+  if (input.base_version != replica.version()) {
+    const Real* base = context_.models->find(input.base_version);
+    if (base == nullptr) {
+      return Status::kSingular;
+    }
+    transported_.assign(zeta.begin(), zeta.end());
+    GS_TRY(replica.manifold().transport(shape, base, replica.model(), transported_.data(), transported_.data(),
+                                        *context_.arena));
+    zeta = transported_;
+  }
+  GS_TRY(make_terms(zeta, static_cast<Real>(input.steps_done) / input.inverse_participation, input.weight,
+                    parameters.fold->fold_scale_log2, terms_.data()));
+  prepared_weight_ = input.weight;
+  prepared_steps_ = input.steps_done;
+  return fold_.check_terms(terms_);
 }
 
-Status TangentFold::add(const FoldInput& input) {
-  std::vector<Real> shares;
-  GS_TRY(shares_of(input, &shares));
-  GS_TRY(fold_.add(shares.data(), shares.size(), input.weight, 0));
-  weights_.add(input.weight, input.steps_done);
-  return Status::kOk;
+void TangentFold::commit() {
+  fold_.add_terms(terms_);
+  weights_.add(prepared_weight_, prepared_steps_);
 }
 
 Status TangentFold::finish(std::vector<Real>* mean) const {
@@ -39,40 +66,19 @@ uint32_t TangentFold::divisor() const {
   return is_unbiased(*context_.parameters) && population_ > 0 ? population_ * kStalenessOne : weights_.total();
 }
 
-Status TangentFold::shares_of(const FoldInput& input, std::vector<Real>* shares) const {
-  const RunParameters& parameters = *context_.parameters;
-  const Shape shape = parameters.shape;
-  if (input.weight == 0 || input.steps_done == 0 || input.values.size() != shape.size()) {
-    return Status::kInvalidArgument;
-  }
-  if (weights_.is_full()) {
-    return Status::kOutOfRange;
-  }
-  const Replica& replica = *context_.replica;
-  std::vector<Real> zeta(input.values.begin(), input.values.end());
-  if (input.base_version != replica.version()) {
-    const Real* base = context_.models->find(input.base_version);
-    if (base == nullptr) {
-      return Status::kSingular;
-    }
-    GS_TRY(replica.manifold().transport(shape, base, replica.model(), zeta.data(), zeta.data(), *context_.arena));
-  }
-  return divide_checked(parameters, zeta, static_cast<Real>(input.steps_done) / input.inverse_participation, shares);
-}
-
 VersionRecord stand_still_record(const AggregatorContext& context) {
   VersionRecord record;
   record.version = context.replica->version() + 1;
-  record.model = model_bytes(context.parameters->shape, context.replica->model());
+  record.model = model_bytes(context.parameters->model->shape, context.replica->model());
   return record;
 }
 
 Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, VersionRecord* record) {
-  record->step_scale = context.parameters->server_step * fold.effective_steps();
+  record->step_scale = context.parameters->steps->server_step * fold.effective_steps();
   std::vector<Real> v;
   GS_TRY(fold.finish(&v));
   GS_TRY(context.replica->tangent_step(v.data(), record->step_scale, v.data(), *context.arena));
-  record->model = model_bytes(context.parameters->shape, v.data());
+  record->model = model_bytes(context.parameters->model->shape, v.data());
   return Status::kOk;
 }
 

@@ -243,8 +243,8 @@ TEST_P(DeviceLink, ABadSampleIsLoggedByNumberAndIsNoLackOfTheImage) {
   ASSERT_TRUE(bench.run_until([&] { return bench.world.server.refusals.size() == 2; })) << lines();
   // In the version whose step has drawn it.
   EXPECT_TRUE(
-      bench.world.has_line("event=bad_sample reason=not_finite version=2 sample=0 "
-                           "text=\"sample 0 is no number\""))
+      bench.world.has_line("event=bad_sample reason=not_finite version=2 sample=1 "
+                           "text=\"sample 1 (from 1) is no number\""))
       << lines();
   EXPECT_FALSE(bench.world.has_line("event=not_capable"));
 }

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/link/client.h"
+#include "runtime/manifold/fixed_rank.h"
 #include "tests/support/client_support.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_server.h"
@@ -413,10 +414,7 @@ TEST(ClientTask, AProductThatItCannotHoldIsRefused) {
       {[](gs_Welcome& m) { m.manifold_parts_count = 0; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[1].rows = 5; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[0].rows = 1; }, gs_REASON_MALFORMED},
-      {[](gs_Welcome& m) {
-         m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}};
-       },
-       gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}, {}}; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[0].retraction = gs_RETRACTION_SECOND_ORDER; },
        gs_REASON_TASK_UNIMPLEMENTED},
       {[](gs_Welcome& m) {
@@ -438,6 +436,35 @@ TEST(ClientTask, AProductThatItCannotHoldIsRefused) {
     FakeLink link(device, server);
     ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
     EXPECT_EQ(server.refusals[0].reason, one.reason);
+    EXPECT_EQ(link.client().counters().tasks_done, 0U);
+  }
+}
+
+// Rows, columns and rank of a matrix, in place of those of its factors.
+TEST(ClientTask, APartOfFixedRankThatItCannotHoldIsRefused) {
+  const Parts factors = fixed_rank_parts(2, 2, 1);
+  const Parts parts = {2, {{&kFixedRankOps, fixed_rank_shape(factors)}, {&kSphereOps, {3, 1}}}};
+  void (*const spoils[])(gs_Welcome&) = {
+      [](gs_Welcome& m) { m.manifold_parts[0].rank = 0; },  // an image that does not know the field
+      [](gs_Welcome& m) { m.manifold_parts[0].rank = 3; },
+      [](gs_Welcome& m) { m.manifold_parts[0].rows = 3; },  // a number more than the model has
+      [](gs_Welcome& m) { m.manifold_parts[1].rank = 1; },  // no matrix
+      [](gs_Welcome& m) { m.manifold_parts[0].manifold = gs_MANIFOLD_EUCLIDEAN; },
+  };
+  for (const auto spoil : spoils) {
+    SCOPED_TRACE(&spoil - spoils);
+    FakeDevice device;
+    device.config.registry.manifolds = all_manifolds();
+    FakeServer server(product_run(parts, StreamKind::kScalarStream));
+    server.edit = [&](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_welcome_tag) {
+        spoil(message.body.welcome);
+      }
+    };
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+    EXPECT_TRUE(server.refusals[0].reason == gs_REASON_MALFORMED ||
+                server.refusals[0].reason == gs_REASON_TASK_UNIMPLEMENTED);
     EXPECT_EQ(link.client().counters().tasks_done, 0U);
   }
 }

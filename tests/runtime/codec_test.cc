@@ -252,6 +252,18 @@ ServerMessage make_welcome_with_parts() {
   return m;
 }
 
+ServerMessage make_welcome_with_a_rank() {
+  ServerMessage m = make_welcome();
+  gs_Welcome& welcome = m.body.welcome;
+  welcome.manifold = gs_MANIFOLD_PRODUCT;
+  welcome.rows = 352;
+  welcome.cols = 1;
+  welcome.manifold_parts_count = 2;
+  welcome.manifold_parts[0] = {gs_MANIFOLD_FIXED_RANK, 64, 16, gs_RETRACTION_PROJECTION, gs_TRANSPORT_PROJECTION, 4};
+  welcome.manifold_parts[1] = {gs_MANIFOLD_EUCLIDEAN, 16, 1, {}, {}, 0};
+  return m;
+}
+
 constexpr uint64_t kNetworkDigest = 0x8877665544332211;
 
 DeviceMessage make_hello_with_network() {
@@ -358,6 +370,7 @@ TEST(Codec, GoldenPacketsOfVersion1) {
   expect_golden("v1_task_svrg", make_task_of_svrg());
   expect_golden("v1_task_local_retraction", make_task_with_local_retraction());
   expect_golden("v1_welcome_parts", make_welcome_with_parts());
+  expect_golden("v1_welcome_part_rank", make_welcome_with_a_rank());
   expect_golden("v1_hello_network", make_hello_with_network());
   expect_golden("v1_welcome_network", make_welcome_with_network());
   expect_golden("v1_task_refused_network", make_task_refused_for_a_network());
@@ -539,6 +552,9 @@ TEST(Codec, AnUpdatesLossMayBeAnything) {
 TEST(Codec, ServerMessagesOutOfBounds) {
   EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.rows = 0);
   EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.cols = kDimensionMax + 1);
+  EXPECT_REFUSED(make_welcome_with_a_rank, kDataCorrupt, body.welcome.rows = kProductSizeMax + 1);
+  EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.rows = kDimensionMax + 1);
+  EXPECT_REFUSED(make_welcome_with_a_rank, kDataCorrupt, body.welcome.manifold_parts[0].rank = kFixedRankMax + 1);
   EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.direction_count = kDirectionCountMax + 1);
   EXPECT_REFUSED(make_task, kDataCorrupt, body.task.task_sequence = 0);
   EXPECT_REFUSED(make_task, kNotFinite, body.task.step_size = NAN);

@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -32,27 +35,57 @@ TEST(Complaint, EachReasonHasItsWordsAndOneLine) {
 
 TEST(Complaint, AProblemThatNobodyHasComesWithTheNearestName) {
   RunParameters p = scalar_parameters();
-  p.problem = "pca";
+  p.model->problem = "pca";
   BlockedGroup group;
   group.lacks_something = true;
   group.lacks = "problem:pca";
   EXPECT_THAT(stall_cause(p, group).text, HasSubstr("no built-in problem has the name pca, the nearest one is kpca"));
+  for (const char* const end : {"--problem", "run.problem"}) {
+    EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr(end));
+  }
+  group.lacks = "manifold:spd";
+  EXPECT_THAT(stall_cause(p, group).remedy, testing::Not(HasSubstr("--problem")));
+}
+
+TEST(Complaint, AStallTellsAllCausesUpToItsBound) {
+  const RunParameters p = scalar_parameters();
+  std::vector<BlockedGroup> groups(kStallCausesMax + 2);
+  const gs_Reason reasons[] = {gs_Reason_REASON_WRONG_SHAPE, gs_Reason_REASON_OUT_OF_MEMORY,
+                               gs_Reason_REASON_SINGULAR,    gs_Reason_REASON_NOT_FINITE,
+                               gs_Reason_REASON_NO_TIME,     gs_Reason_REASON_OUT_OF_RANGE};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    groups[i].reason = reasons[i];
+    groups[i].device_count = 1;
+    groups[i].names = "d" + std::to_string(i);
+  }
+  const StallCause one = stall_causes(p, std::span(groups).first(1));
+  EXPECT_EQ(one, stall_cause(p, groups[0]));
+  const StallCause all = stall_causes(p, groups);
+  EXPECT_EQ(all.cause, "wrong_shape");
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const bool is_told = i < kStallCausesMax;
+    const StallCause each = stall_cause(p, groups[i]);
+    EXPECT_EQ(all.text.find(each.text) != std::string::npos, is_told) << each.cause;
+    EXPECT_EQ(all.remedy.find(each.remedy) != std::string::npos, is_told) << each.cause;
+  }
+  EXPECT_THAT(all.text, HasSubstr("; also 2 more causes"));
+  EXPECT_EQ(decode_stall(encode_stall(all)), all);
 }
 
 // k-PCA of one long axis: the slopes of its first step, and the loss, as devices send them.
 RangeFault long_axis(const RunParameters& p, double curvature, std::vector<Real>* values) {
   // g = -C x with C = L e1 e1', x's first row of norm sqrt(r / p); slopes have variance |g|^2 / (p r).
-  const double share = static_cast<double>(p.shape.cols) / p.shape.rows;
+  const double share = static_cast<double>(p.model->shape.cols) / p.model->shape.rows;
   const double gradient = curvature * std::sqrt(share);
-  const double slope = gradient / std::sqrt(static_cast<double>(p.shape.size()));
+  const double slope = gradient / std::sqrt(static_cast<double>(p.model->shape.size()));
   *values = std::vector<Real>(p.value_count(), static_cast<Real>(slope));
-  const double limit = std::ldexp(1.0, 31 - static_cast<int>(p.fold_scale_log2));
+  const double limit = std::ldexp(1.0, 31 - static_cast<int>(p.fold->fold_scale_log2));
   RangeFault fault;
   fault.values = *values;
   fault.factor = limit / (slope / 3);
   fault.steps_done = 3;
   fault.loss_before = fault.loss_after = -0.5 * curvature * share;
-  fault.model_norm = std::sqrt(static_cast<double>(p.shape.cols));
+  fault.model_norm = std::sqrt(static_cast<double>(p.model->shape.cols));
   return fault;
 }
 
@@ -99,7 +132,7 @@ TEST(Complaint, OfGradientsTheLossTellsWhetherTheStepIsTooLong) {
   fault.loss_after = 1e9;
   const Complaint grown = range_complaint(p, fault);
   EXPECT_EQ(grown.fold_scale_log2, 0U);
-  EXPECT_FLOAT_EQ(grown.step_size, p.step_size / 10);
+  EXPECT_FLOAT_EQ(grown.step_size, p.steps->step_size / 10);
 }
 
 TEST(Complaint, NothingIsKnownOfAnUpdateThatNoFactorHelps) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
 #include "server/run/weights.h"
 #include "tests/support/server_support.h"
 
@@ -9,6 +12,12 @@ namespace gradstream {
 namespace {
 
 constexpr size_t kSize = 4;
+
+Status add(TangentFold* fold, const FoldInput& input) {
+  GS_TRY(fold->prepare(input));
+  fold->commit();
+  return Status::kOk;
+}
 
 struct Fixture {
   explicit Fixture(const RunParameters& p)
@@ -23,8 +32,8 @@ struct Fixture {
 
 RunParameters plane() {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {kSize, 1};
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {kSize, 1};
   return p;
 }
 
@@ -32,8 +41,8 @@ RunParameters plane() {
 TEST(TangentFold, IsTheWeightedMeanPerStep) {
   Fixture f(plane());
   f.fold.begin({});
-  ASSERT_EQ(f.fold.add({0, 0, 3, 20, std::vector<Real>(kSize, 3)}), Status::kOk);
-  ASSERT_EQ(f.fold.add({1, 0, 2, 10, std::vector<Real>(kSize, 8)}), Status::kOk);
+  ASSERT_EQ(add(&f.fold, {0, 0, 3, 20, std::vector<Real>(kSize, 3)}), Status::kOk);
+  ASSERT_EQ(add(&f.fold, {1, 0, 2, 10, std::vector<Real>(kSize, 8)}), Status::kOk);
   std::vector<Real> mean;
   ASSERT_EQ(f.fold.finish(&mean), Status::kOk);
   EXPECT_NEAR(mean[0], 2, 1e-6);
@@ -50,9 +59,9 @@ TEST(TangentFold, IsTheWeightedMeanPerStep) {
 // (zeta / q) / S, S = 5 devices that could have been asked; everyone's phase has no population and a mean.
 TEST(TangentFold, DividesByThePopulationWhereParticipationIsUnbiased) {
   RunParameters p = plane();
-  p.participation = Participation::kSchemeTwo;
-  p.participation_probability = "0.5";
-  p.fold_weight = FoldWeight::kUniform;
+  p.cohort->participation = Participation::kSchemeTwo;
+  p.cohort->participation_probability = "0.5";
+  p.fold->fold_weight = FoldWeight::kUniform;
   Fixture f(p);
   VersionRecord opened;
   opened.cohort = {5, {1, 3}};
@@ -62,7 +71,7 @@ TEST(TangentFold, DividesByThePopulationWhereParticipationIsUnbiased) {
     const std::vector<Real> zeta(kSize, 3);
     input.values = zeta;
     input.inverse_participation = has_cohort ? 2 : 1;
-    ASSERT_EQ(f.fold.add(input), Status::kOk);
+    ASSERT_EQ(add(&f.fold, input), Status::kOk);
     std::vector<Real> mean;
     ASSERT_EQ(f.fold.finish(&mean), Status::kOk);
     EXPECT_NEAR(mean[0], has_cohort ? 3 * 2 / 5.0 : 3, 1e-6);
