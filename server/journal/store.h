@@ -19,6 +19,7 @@ enum class StoreStatus : uint8_t {
   kFailed,   // I/O error: nothing of the batch is known to be stored
   kCorrupt,  // what is stored does not read
   kBusy,     // another process holds the database
+  kMoved,    // its file has been removed or replaced: what is written there, nobody would find again
 };
 
 class Store {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/durable_file.h"
+#include "host/file_cause.h"
 #include "runtime/training/encoding.h"
 #include "server/program/model_export.h"
 #include "server/run/trigger.h"
@@ -267,7 +268,9 @@ FileWriter::~FileWriter() {
 }
 
 void FileWriter::fail(int cause) {
-  problem_ = "cannot write " + path_ + ": " + std::strerror(cause) + "; check the folder and the space on that disk";
+  is_failure_temporary_ = is_temporary(cause);
+  problem_ = "cannot write " + path_ + ": " + cause_text(cause) + "; " +
+             remedy_text(cause, "check the folder and its permissions");
 }
 
 bool FileWriter::write(std::string_view text) {

@@ -71,6 +71,7 @@ StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
       return database_.fail(code, "append to the journal");
     }
   }
+  GS_TRY_STORE(database_.check_in_place());
   return transaction.commit();
 }
 
