@@ -20,8 +20,11 @@ constexpr const SolverOps* kSolvers[] = {
 constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
 constexpr const ManifoldOps* kManifolds[] = {
-#if defined(GS_PERCEPTRON_WIDTHS)
+#if defined(GS_PERCEPTRON_WIDTHS) || defined(GS_NETWORK)
     &kEuclideanOps,  // where a network's weights lie
+#endif
+#if defined(GS_NETWORK)
+    &kProductOps,
 #endif
     &kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }

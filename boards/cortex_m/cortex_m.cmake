@@ -20,6 +20,7 @@ endfunction()
 #   gradstream_client_network_emulator.elf   the same for a perceptron 64-16-10, on request: with NETWORK_ARENA_KIB, the
 #                                    KB of its arena, for which the script takes gs_more_ram
 #   gradstream_client_perceptron_emulator.elf   the same for a perceptron 196-32-32-10
+#   gradstream_client_gsn.elf, gradstream_client_gsn_emulator.elf   for a network behind the shard, on request
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
 # is boards/ethernet, else a UART. GS_IMAGE_PREFIX, set where a tree makes the images of a second board, begins their
@@ -101,8 +102,18 @@ function(gs_add_cortex_m_client)
       target_link_options(${image} PRIVATE -Wl,--defsym=gs_more_ram=${more_ram})
     endforeach()
   endif()
+  # For networks that users bring, on request: one stands behind the shard. At silicon and in an emulator.
+  gs_add_cortex_m_image(${client}_gsn ${arg_SCRIPT} ${arg_CONFIG}
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
+  gs_add_cortex_m_image(${client}_gsn_emulator ${arg_SCRIPT} ${arg_CONFIG} ${emulator})
+  target_compile_definitions(${client}_gsn_emulator PRIVATE GS_EMULATOR=1)
+  foreach(image ${client}_gsn ${client}_gsn_emulator)
+    gs_use_lean_form(${image})
+    set_target_properties(${image} PROPERTIES EXCLUDE_FROM_ALL ON)
+    target_compile_definitions(${image} PRIVATE GS_NETWORK=1)
+  endforeach()
   if(arg_ETHERNET)
-    foreach(image ${client} ${client}_emulator ${client}_all_emulator)
+    foreach(image ${client} ${client}_emulator ${client}_all_emulator ${client}_gsn ${client}_gsn_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
       target_link_libraries(${image} PRIVATE gs_lwip)
     endforeach()

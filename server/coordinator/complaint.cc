@@ -78,7 +78,7 @@ std::string devices_of(const BlockedGroup& group) {
 }
 
 constexpr const char* kNetworkRemedy =
-    "give the devices the file of the run's network (gradstream-client --network FILE, ./run flash BOARD --network "
+    "give the devices the file of the run's network (gradstream-client --network FILE, ./run provision --network "
     "FILE), or stop the run and begin one with theirs";
 
 StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {

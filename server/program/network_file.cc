@@ -58,7 +58,8 @@ std::string network_parts_text(const Network& network) {
 
 std::string settle_network(RunParameters* run, bool* is_file_fault) {
   *is_file_fault = false;
-  if (run->model->network.empty() || run->network_digest() != 0) {
+  if (const uint64_t digest = run->network_digest(); run->model->network.empty() || digest != 0) {
+    run->model->network = digest != 0 ? hex(digest) : "";  // in small letters, as it is compared
     return {};
   }
   NetworkFile file;

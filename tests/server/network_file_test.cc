@@ -100,6 +100,9 @@ TEST(NetworkFile, PutsTheDigestInThePlaceOfThePath) {
   EXPECT_EQ(run.network_digest(), network_digest(small.network));
   std::filesystem::remove(file.path);
   EXPECT_EQ(settle_network(&run, &is_file_fault), "") << "a digest asks for no file";
+  run.model->network = "00C0FFEE12345678";
+  EXPECT_EQ(settle_network(&run, &is_file_fault), "");
+  EXPECT_EQ(run.model->network, "00c0ffee12345678") << "as digests are written and compared";
 }
 
 TEST(NetworkFile, RefusesWhatTheRunCannotTrain) {
