@@ -7,6 +7,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +32,7 @@
 #include "firmware/shard_fault_posix.h"
 #include "host/end_signals.h"
 #include "host/file_cause.h"
+#include "host/read_file.h"
 #include "host/standard_files.h"
 #include "runtime/link/certificate.h"
 #include "runtime/link/port.h"
@@ -87,7 +90,7 @@ std::string board_name() {
 }
 
 int fail(int code, const std::string& reason) {
-  gradstream::port_log_line(("event=failed reason=\"" + reason + "\"").c_str());
+  gradstream::port_log_line(gradstream::failed_line(reason).c_str());
   return code;
 }
 
@@ -115,24 +118,6 @@ int split_server(const std::string& text, std::string* host, std::string* port) 
 // What is read and not mapped, in bytes. Reason: larger data are mapped, and identities and certificates are kilobytes.
 constexpr size_t kReadSizeMax = 1U << 20;
 
-// 0, or errno; EFBIG: above kReadSizeMax.
-int read_file(const std::string& path, std::vector<char>* out) {
-  const int file = gradstream::open_to_read(path.c_str());
-  if (file < 0) {
-    return errno;
-  }
-  out->clear();
-  char bytes[16384];
-  ssize_t count = 0;
-  do {
-    count = ::read(file, bytes, sizeof bytes);
-    out->insert(out->end(), bytes, bytes + std::max<ssize_t>(count, 0));
-  } while ((count > 0 && out->size() <= kReadSizeMax) || (count < 0 && errno == EINTR));
-  const int cause = count < 0 ? errno : out->size() > kReadSizeMax ? EFBIG : 0;
-  ::close(file);
-  return cause;
-}
-
 // Data from so many bytes on are mapped, and must stay as they are while the client runs. Reason: smaller ones cost
 // nothing that matters, and their file may be replaced at any time.
 constexpr uintmax_t kMappedSizeMin = 1U << 20;
@@ -154,7 +139,9 @@ int open_bytes(const std::string& path, Data* data) {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
   const bool is_large = !error && size >= kMappedSizeMin;
-  return is_large && gradstream::map_file(path.c_str(), &data->mapped) ? 0 : read_file(path, &data->copy);
+  return is_large && gradstream::map_file(path.c_str(), &data->mapped)
+             ? 0
+             : gradstream::read_file(path.c_str(), kReadSizeMax, &data->copy);
 }
 
 // 0, or the exit status.
@@ -268,7 +255,7 @@ void warn_of_readers(const std::string& path) {
 
 // 0, or the exit status.
 int load_identity(const std::string& path, std::vector<char>* text, std::string* name) {
-  if (const int cause = read_file(path, text); cause != 0) {
+  if (const int cause = gradstream::read_file(path.c_str(), kReadSizeMax, text); cause != 0) {
     return fail_path(gradstream::kExitIdentity, cause, path, "read the identity",
                      "`gradstream device add NAME --out FILE` writes one (mode 0600)");
   }
@@ -295,7 +282,7 @@ struct Certificate {
 
 // An end for PEM. 0, or errno.
 int read_pem(const std::string& path, std::vector<char>* out) {
-  const int cause = read_file(path, out);
+  const int cause = gradstream::read_file(path.c_str(), kReadSizeMax, out);
   out->push_back('\0');
   return cause;
 }
@@ -520,8 +507,8 @@ std::string find_label_fault(const Arguments& arguments, const gradstream::Clien
   std::array<char, 32> label = {};
   std::snprintf(label.data(), label.size(), "%g", static_cast<double>(fault.value));
   const std::string most = is_logistic ? "" : " to " + std::to_string(static_cast<uint32_t>(fault.most));
-  return "sample " + std::to_string(fault.sample) + " has the label " + label.data() + "; " + arguments.problem +
-         " takes whole numbers from 0" + most + ", 0 or 1 for two classes: relabel the data";
+  return "sample " + std::to_string(fault.sample + 1) + " (from 1) has the label " + label.data() + "; " +
+         arguments.problem + " takes whole numbers from 0" + most + ", 0 or 1 for two classes: relabel the data";
 }
 
 // 0, or the exit status.
@@ -586,6 +573,20 @@ int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatD
 
 bool is_end_wanted() { return gradstream::end_signal() != 0; }
 
+// What was asked of the parser, such as --help, or what it has found wrong. The exit status.
+int end_parse(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream asked_for;
+  if (app.exit(error, asked_for, std::cerr) != 0) {
+    return gradstream::kExitUsage;
+  }
+  gradstream::print_output(asked_for.str());
+  const int cause = gradstream::flush_output();
+  return cause == 0 ? gradstream::kExitOk
+                    : fail(gradstream::is_temporary(cause) ? gradstream::kExitTemporary : gradstream::kExitUsage,
+                           std::string("standard output cannot be written: ") + gradstream::cause_text(cause) + "; " +
+                               gradstream::remedy_text(cause, "give it a file, or a program that reads to the end"));
+}
+
 int run_client(int argc, char** argv) {
   Arguments arguments;
   CLI::App app;
@@ -593,7 +594,7 @@ int run_client(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : gradstream::kExitUsage;
+    return end_parse(app, error);
   }
   if (const int code = settle_problem(app, &arguments); code != 0) {
     return code;

@@ -20,8 +20,11 @@ constexpr const SolverOps* kSolvers[] = {
 constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
 constexpr const ManifoldOps* kManifolds[] = {
-#if defined(GS_PERCEPTRON_WIDTHS)
+#if defined(GS_PERCEPTRON_WIDTHS) || defined(GS_NETWORK)
     &kEuclideanOps,  // where a network's weights lie
+#endif
+#if defined(GS_NETWORK)
+    &kProductOps,
 #endif
     &kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }
@@ -30,17 +33,17 @@ constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradient
 constexpr const ProblemOps* kProximalLoss = nullptr;
 #endif
 
-// A board's image that has a problem which can evaluate displaced points. A host is quicker with tensors.
-#if defined(GS_BARE_METAL) && defined(GS_PERCEPTRON_WIDTHS)
-const LeanForm* lean_form() { return &kLeanForm; }
+// A board's image with a problem that can evaluate displaced points. A host is quicker with tensors.
+#if defined(GS_LEAN_FORM)
+constexpr const LeanForm* kLean = &kLeanForm;
 #else
-const LeanForm* lean_form() { return nullptr; }
+constexpr const LeanForm* kLean = nullptr;
 #endif
 
 }  // namespace
 
 Registry make_registry(std::span<const Problem> problems) {
-  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss, lean_form()};
+  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss, kLean};
 }
 
 }  // namespace gradstream

@@ -4,6 +4,13 @@
 #include <cmath>
 
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "sim/oracle.h"
 
 namespace gradstream {
@@ -165,31 +172,31 @@ RunParameters big_fleet_parameters(const BigFleetOptions& options) {
   RunParameters p;
   p.name = "fleet";
   p.seed = options.seed;
-  p.manifold = ManifoldId::kStiefel;  // one column: a direction
-  p.shape = {kDimension, 1};
-  p.problem = kKpcaOps.name;
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.batch_mode = BatchMode::kAll;
-  p.correction_form = CorrectionForm::kNone;
-  p.fold_weight = FoldWeight::kUniform;
-  p.local_step_count = 5;
-  p.step_size = Real{1} / 4;
-  p.round_count = 100'000'000;
-  p.device_count = options.device_count;
-  p.late = LatePolicy::kWeight;
-  p.retry_min_ms = static_cast<uint32_t>(options.retry_minutes * kMinuteMs / 2);
-  p.retry_max_ms = static_cast<uint32_t>(options.retry_minutes * kMinuteMs);
-  p.report_deadline_ms = static_cast<uint32_t>(options.round_minutes * kMinuteMs);
+  p.model->manifold = ManifoldId::kStiefel;  // one column: a direction
+  p.model->shape = {kDimension, 1};
+  p.model->problem = kKpcaOps.name;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->batch_mode = BatchMode::kAll;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.local->local_step_count = 5;
+  p.steps->step_size = Real{1} / 4;
+  p.trigger->round_count = 100'000'000;
+  p.trigger->device_count = options.device_count;
+  p.trigger->late = LatePolicy::kWeight;
+  p.pace->retry_min_ms = static_cast<uint32_t>(options.retry_minutes * kMinuteMs / 2);
+  p.pace->retry_max_ms = static_cast<uint32_t>(options.retry_minutes * kMinuteMs);
+  p.trigger->report_deadline_ms = static_cast<uint32_t>(options.round_minutes * kMinuteMs);
   if (options.buffer_size > 0) {
-    p.buffer_size = options.buffer_size;
-    p.staleness_max = staleness_of(options);
-    p.delay_rule = DelayRule::kAsgd;
+    p.trigger->buffer_size = options.buffer_size;
+    p.trigger->staleness_max = staleness_of(options);
+    p.delay->delay_rule = DelayRule::kAsgd;
   } else {
-    p.update_goal = std::max(1U, static_cast<uint32_t>(options.update_share * options.device_count));
-    p.update_min = 1;
-    p.steps_min = 1;
-    p.task_deadline_ms = p.report_deadline_ms / 2;
+    p.trigger->update_goal = std::max(1U, static_cast<uint32_t>(options.update_share * options.device_count));
+    p.trigger->update_min = 1;
+    p.trigger->steps_min = 1;
+    p.trigger->task_deadline_ms = p.trigger->report_deadline_ms / 2;
   }
   return p;
 }

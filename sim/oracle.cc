@@ -7,6 +7,13 @@
 
 #include "runtime/base/products.h"
 #include "runtime/training/secant.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -18,9 +25,14 @@ constexpr uint32_t kTaskCountKept = 4;
 // Of a model, in the Frobenius norm. Reason: a few roundings of entries below 1.
 constexpr Real kDelayedTolerance = static_cast<Real>(1e-5);
 
+// Device and task; of a record without them, zeros.
+std::pair<uint32_t, uint32_t> task_of(const JournalRecord& record) {
+  return record.has_device() ? std::pair(record.device(), record.task_sequence()) : std::pair(0U, 0U);
+}
+
 std::string at(const JournalRecord& record) {
-  return " (record " + std::to_string(record.sequence) + ", device " + std::to_string(record.device) + ", task " +
-         std::to_string(record.task_sequence) + ", version " + std::to_string(record.version) + ")";
+  return " (record " + std::to_string(record.sequence()) + ", device " + std::to_string(task_of(record).first) +
+         ", task " + std::to_string(task_of(record).second) + ", version " + std::to_string(record.version()) + ")";
 }
 
 int64_t rounded_quotient(int64_t sum, int64_t divisor) {
@@ -35,29 +47,29 @@ int64_t rounded_quotient(int64_t sum, int64_t divisor) {
 
 Oracle::Oracle(const RunParameters& parameters)
     : parameters_(parameters), memory_(kArenaSize / sizeof(uint64_t)), arena_(memory_.data(), kArenaSize) {
-  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.shape, arena_, parameters.has_mean(),
+  GS_ASSERT(replica_.prepare(*server_manifold(parameters), parameters.model->shape, arena_, parameters.has_mean(),
                              parameters.model_parts()) == Status::kOk);
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {
-  if (record.sequence != last_sequence_ + 1) {
+  if (record.sequence() != last_sequence_ + 1) {
     return "the journal has a gap" + at(record);
   }
-  last_sequence_ = record.sequence;
-  const std::pair task(record.device, record.task_sequence);
-  switch (record.kind) {
+  last_sequence_ = record.sequence();
+  const std::pair task = task_of(record);
+  switch (record.kind()) {
     case RecordKind::kTaskIssued:
       if (is_paused()) {
         return "a task was issued in a paused run" + at(record);
       }
-      forget_tasks(record.device, record.task_sequence);
-      return issued_.emplace(task, Issued{record.version, record.weight}).second
+      forget_tasks(record.device(), record.task_sequence());
+      return issued_.emplace(task, Issued{record.version(), record.task_sample_count()}).second
                  ? ""
                  : "a task sequence was issued twice" + at(record);
     case RecordKind::kUpdate:
       return on_update(record);
     case RecordKind::kVerdict:
-      return judged_.emplace(task, Judged{record.verdict, 0}).second ? "" : "a task was judged twice" + at(record);
+      return judged_.emplace(task, Judged{record.verdict(), 0}).second ? "" : "a task was judged twice" + at(record);
     case RecordKind::kVersion:
       return on_version(record);
     case RecordKind::kRunState:
@@ -67,7 +79,7 @@ std::string Oracle::on_record(const JournalRecord& record) {
 }
 
 std::string Oracle::on_run_event(const JournalRecord& record) {
-  const auto event = static_cast<RunEvent>(record.detail);
+  const RunEvent event = record.run_event();
   if (is_paused() != (event == RunEvent::kResumed) && event != RunEvent::kStopped) {
     return "a run event does not follow from the state" + at(record);
   }
@@ -131,17 +143,17 @@ void bring_under_cap(Real share_max, std::vector<uint64_t>* weights) {
 
 // To the weights of the journal: nobody has more than its share unless all have the same.
 std::string Oracle::cap_shares() {
-  if (parameters_.weight_share_max == 1 || shares_.empty()) {
+  if (parameters_.fold->weight_share_max == 1 || shares_.empty()) {
     return "";
   }
   std::vector<uint64_t> weights;
   for (const Share& share : shares_) {
     weights.push_back(share.weight);
   }
-  bring_under_cap(parameters_.weight_share_max, &weights);
+  bring_under_cap(parameters_.fold->weight_share_max, &weights);
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (*least != *most && static_cast<double>(*most) > static_cast<double>(parameters_.weight_share_max) * sum) {
+  if (*least != *most && static_cast<double>(*most) > static_cast<double>(parameters_.fold->weight_share_max) * sum) {
     return "an update weighs more than its share";
   }
   for (size_t i = 0; i < shares_.size(); ++i) {
@@ -163,45 +175,46 @@ void Oracle::forget_tasks(uint32_t device, uint32_t task_sequence) {
 }
 
 std::string Oracle::on_update(const JournalRecord& record) {
-  const std::pair task(record.device, record.task_sequence);
+  const std::pair task(record.device(), record.task_sequence());
   const auto issued = issued_.find(task);
   if (issued == issued_.end()) {
     return "an update of a task that was never issued is in the journal" + at(record);
   }
-  if (!judged_.emplace(task, Judged{record.verdict, record.version}).second) {
+  if (!judged_.emplace(task, Judged{record.verdict(), record.version()}).second) {
     return "an update was folded twice" + at(record);
   }
-  const std::vector<uint32_t>& members = cohorts_[record.base_version].members;
-  if (!members.empty() && !std::binary_search(members.begin(), members.end(), record.device)) {
+  const std::vector<uint32_t>& members = cohorts_[record.base_version()].members;
+  if (!members.empty() && !std::binary_search(members.begin(), members.end(), record.device())) {
     return "an update of a device that was not asked is in the journal" + at(record);
   }
-  if (record.verdict == gs_Verdict_VERDICT_FOLDED) {
-    answered_.emplace(record.device, record.base_version);
+  if (record.verdict() == gs_Verdict_VERDICT_FOLDED) {
+    answered_.emplace(record.device(), record.base_version());
   }
   Share& share = shares_.emplace_back();
-  share.device = record.device;
-  share.owner = parameters_.owner_of(record.device);
-  share.base_version = record.base_version;
-  share.steps_done = record.steps_done;
-  share.weight = record.weight;
+  share.device = record.device();
+  share.owner = parameters_.owner_of(record.device());
+  share.base_version = record.base_version();
+  share.steps_done = record.steps_done();
+  share.weight = record.weight();
   share.samples = parameters_.memory_weighs_samples() ? issued->second.samples : 1;
-  share.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;
-  share.values.resize(record.payload.size() / sizeof(float));
-  Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
+  share.inverse_participation = record.inverse_participation();
+  share.values.resize(record.payload().size() / sizeof(float));
+  Status status = decode_values(Encoding::kF32, share.values.size(), record.payload().data(), record.payload().size(),
                                 share.values.data());
-  if (status == Status::kOk && parameters_.solver != SolverId::kProjection && record.base_version < version()) {
-    status = replica_.manifold().transport(parameters_.shape, models_[record.base_version].data(), replica_.model(),
-                                           share.values.data(), share.values.data(), arena_);
+  if (status == Status::kOk && parameters_.local->solver != SolverId::kProjection &&
+      record.base_version() < version()) {
+    status = replica_.manifold().transport(parameters_.model->shape, models_[record.base_version()].data(),
+                                           replica_.model(), share.values.data(), share.values.data(), arena_);
   }
   return status == Status::kOk ? "" : "the values of an update do not decode" + at(record);
 }
 
 std::string Oracle::on_version(const JournalRecord& record) {
   VersionRecord next;
-  next.version = record.version;
-  next.step_scale = record.step_scale;
-  if (record.version != (has_version_ ? replica_.version() + 1 : 0) ||
-      decode_payload(parameters_, record.payload, &next) != Status::kOk) {
+  next.version = record.version();
+  next.step_scale = record.step_scale();
+  if (record.version() != (has_version_ ? replica_.version() + 1 : 0) ||
+      decode_payload(parameters_, record.payload(), &next) != Status::kOk) {
     return "a version does not follow" + at(record);
   }
   if (has_version_ && shares_.empty()) {
@@ -213,22 +226,22 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (const std::string fault = cap_shares(); !fault.empty()) {
     return fault + at(record);
   }
-  if (std::bit_cast<uint32_t>(record.step_scale) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
+  if (std::bit_cast<uint32_t>(record.step_scale()) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
   }
   const bool steps_with_memory = has_version_ && parameters_.has_memory();
-  const MemoryStep step = steps_with_memory ? memory_step(record.step_scale) : MemoryStep();
+  const MemoryStep step = steps_with_memory ? memory_step(record.step_scale()) : MemoryStep();
   std::string fault = check_cohort(next);
   if (fault.empty() && has_version_ && !steps_with_memory) {
-    fault = !next.blocks.empty()                         ? check_blocks(next)
-            : is_anchor_phase()                          ? check_anchors(next)
-            : parameters_.delay_rule != DelayRule::kNone ? check_delayed(next)
-                                                         : check_model(next);
+    fault = !next.blocks.empty()                                ? check_blocks(next)
+            : is_anchor_phase()                                 ? check_anchors(next)
+            : parameters_.delay->delay_rule != DelayRule::kNone ? check_delayed(next)
+                                                                : check_model(next);
   }
   if (!fault.empty()) {
     return fault + at(record);
   }
-  if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest) {
+  if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest()) {
     return "the digest of a version is not that of its record" + at(record);
   }
   if (steps_with_memory) {
@@ -244,16 +257,16 @@ std::string Oracle::on_version(const JournalRecord& record) {
   has_version_ = true;
   has_anchor_ = next.has_anchor();
   if (has_anchor_) {
-    last_model_.assign(replica_.model(), replica_.model() + parameters_.shape.size());
-    last_gradient_.resize(parameters_.shape.size());
-    static_cast<void>(read_model(parameters_.shape, next.mean_gradient, last_gradient_.data()));
+    last_model_.assign(replica_.model(), replica_.model() + parameters_.model->shape.size());
+    last_gradient_.resize(parameters_.model->shape.size());
+    static_cast<void>(read_model(parameters_.model->shape, next.mean_gradient, last_gradient_.data()));
   }
   if (states_.back() != gs_RunState_RUN_STATE_ACTIVE) {
     states_.push_back(gs_RunState_RUN_STATE_ACTIVE);
   }
-  models_[version()].assign(replica_.model(), replica_.model() + parameters_.shape.size());
-  if (forgets_ && version() > parameters_.staleness_max) {
-    const uint32_t oldest = version() - parameters_.staleness_max;
+  models_[version()].assign(replica_.model(), replica_.model() + parameters_.model->shape.size());
+  if (forgets_ && version() > parameters_.trigger->staleness_max) {
+    const uint32_t oldest = version() - parameters_.trigger->staleness_max;
     models_.erase(models_.begin(), models_.lower_bound(oldest));
     cohorts_.erase(cohorts_.begin(), cohorts_.lower_bound(oldest));
   }
@@ -263,8 +276,8 @@ std::string Oracle::on_version(const JournalRecord& record) {
 
 // Nobody is revoked or enrolled during a simulation, so that every device is a candidate.
 std::string Oracle::check_cohort(const VersionRecord& record) {
-  const bool draws = parameters_.participation != Participation::kAll;
-  std::vector<uint32_t> candidates(draws ? parameters_.device_count : 0);
+  const bool draws = parameters_.cohort->participation != Participation::kAll;
+  std::vector<uint32_t> candidates(draws ? parameters_.trigger->device_count : 0);
   std::iota(candidates.begin(), candidates.end(), 0U);
   const bool asks_everyone = parameters_.phase_count() > 1 && !record.has_anchor();
   round_ += record.version == 0 || record.has_anchor() ? 0 : 1;
@@ -278,10 +291,10 @@ float Oracle::step_scale() const {
   if (is_anchor_phase()) {
     return 0;
   }
-  if (parameters_.delay_rule != DelayRule::kNone) {
-    const bool is_single = parameters_.buffer_size == 1;
+  if (parameters_.delay->delay_rule != DelayRule::kNone) {
+    const bool is_single = parameters_.trigger->buffer_size == 1;
     const Real share = is_single ? static_cast<Real>(shares_.back().weight) / static_cast<Real>(kStalenessOne) : 1;
-    return parameters_.server_step * share;
+    return parameters_.steps->server_step * share;
   }
   uint64_t weight = 0;
   uint64_t weighted_steps = 0;
@@ -291,10 +304,10 @@ float Oracle::step_scale() const {
     weighted_steps += own_weight * share.steps_done;
   }
   const auto effective_steps = static_cast<float>(static_cast<double>(weighted_steps) / static_cast<double>(weight));
-  if (parameters_.solver != SolverId::kProjection) {
-    return parameters_.server_step * effective_steps;
+  if (parameters_.local->solver != SolverId::kProjection) {
+    return parameters_.steps->server_step * effective_steps;
   }
-  return parameters_.server_step * parameters_.step_size_at(version()) * effective_steps;
+  return parameters_.steps->server_step * parameters_.step_size_at(version()) * effective_steps;
 }
 
 // Every coefficient again, from the updates in the journal, in plain integers.
@@ -317,7 +330,7 @@ std::string Oracle::check_blocks(const VersionRecord& record) const {
 
 // The mean, under the weights of the whole version, of the shares of one block (all of them in a tangent run).
 std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t count) const {
-  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold_scale_log2));
+  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold->fold_scale_log2));
   const bool is_scalar = parameters_.stream() == StreamKind::kScalarStream;
   int64_t total_weight = 0;
   std::vector<int64_t> sums(count);
@@ -352,34 +365,34 @@ std::string Oracle::check_block(const RecordBlock& block) const {
 
 // A1 again: X <- R_X(step mean).
 std::string Oracle::check_model(const VersionRecord& record) {
-  std::vector<Real> v = fold(0, 0, parameters_.shape.size());
+  std::vector<Real> v = fold(0, 0, parameters_.model->shape.size());
   if (is_mean_run()) {
     for (size_t e = 0; e < v.size() && !record.mean.empty(); ++e) {
       FixedWord word = 0;
       load_words(1, record.mean.data() + e * sizeof(FixedWord), &word);
-      if (static_cast<Real>(word) * fixed_unit(parameters_.fold_scale_log2) != v[e]) {
+      if (static_cast<Real>(word) * fixed_unit(parameters_.fold->fold_scale_log2) != v[e]) {
         return "the mean of a version is not that of its updates";
       }
     }
     scale(v.size(), record.step_scale, v.data());
-    return model_bytes(parameters_.shape, next_point(v).data()) == record.model
+    return model_bytes(parameters_.model->shape, next_point(v).data()) == record.model
                ? ""
                : "a version is not the fold of the journal's updates";
   }
   const ManifoldOps& manifold = replica_.manifold();
-  Status status = manifold.project_tangent(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+  Status status = manifold.project_tangent(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
   scale(v.size(), record.step_scale, v.data());
   if (status == Status::kOk) {
-    status = manifold.retract(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+    status = manifold.retract(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
   }
-  return status == Status::kOk && model_bytes(parameters_.shape, v.data()) == record.model
+  return status == Status::kOk && model_bytes(parameters_.model->shape, v.data()) == record.model
              ? ""
              : "a version is not the fold of the journal's updates";
 }
 
 // Rule asgd again, to the rounding of another order of operations: X <- R_X(eta_g / B sum s_i K_eff / k_i zeta_i).
 std::string Oracle::check_delayed(const VersionRecord& record) {
-  const size_t size = parameters_.shape.size();
+  const size_t size = parameters_.model->shape.size();
   std::vector<Real> v(size);
   Real effective_steps = 0;
   for (const Share& share : shares_) {
@@ -387,14 +400,14 @@ std::string Oracle::check_delayed(const VersionRecord& record) {
     const Real weight = static_cast<Real>(share.weight) / static_cast<Real>(kStalenessOne);
     add_scaled(size, weight / static_cast<Real>(share.steps_done), share.values.data(), v.data());
   }
-  scale(size, parameters_.server_step * effective_steps / static_cast<Real>(shares_.size()), v.data());
+  scale(size, parameters_.steps->server_step * effective_steps / static_cast<Real>(shares_.size()), v.data());
   const ManifoldOps& manifold = replica_.manifold();
-  Status status = manifold.project_tangent(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+  Status status = manifold.project_tangent(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
   if (status == Status::kOk) {
-    status = manifold.retract(parameters_.shape, replica_.model(), v.data(), v.data(), arena_);
+    status = manifold.retract(parameters_.model->shape, replica_.model(), v.data(), v.data(), arena_);
   }
   std::vector<Real> model(size);
-  if (status != Status::kOk || read_model(parameters_.shape, record.model, model.data()) != Status::kOk ||
+  if (status != Status::kOk || read_model(parameters_.model->shape, record.model, model.data()) != Status::kOk ||
       !(distance2(size, model.data(), v.data()) < kDelayedTolerance)) {
     return "a version is not the step of the journal's updates";
   }
@@ -403,7 +416,7 @@ std::string Oracle::check_delayed(const VersionRecord& record) {
 
 // A10: the values are means already, and ambient.
 bool Oracle::is_mean_run() const {
-  return parameters_.solver == SolverId::kProjection && parameters_.stream() == StreamKind::kTangentBlock;
+  return parameters_.local->solver == SolverId::kProjection && parameters_.stream() == StreamKind::kTangentBlock;
 }
 
 // P_M(X - step); the point itself where that fails.
@@ -412,13 +425,13 @@ std::vector<Real> Oracle::next_point(const std::vector<Real>& step) {
   for (size_t e = 0; e < z.size(); ++e) {
     z[e] = replica_.model()[e] - step[e];
   }
-  const Status status = replica_.manifold().project_point(parameters_.shape, z.data(), z.data(), arena_);
+  const Status status = replica_.manifold().project_point(parameters_.model->shape, z.data(), z.data(), arena_);
   return status == Status::kOk ? z : std::vector<Real>(replica_.model(), replica_.model() + z.size());
 }
 
 // sum <- sum + round(share numerator / denominator), every share times the sign of its direction, entry by entry.
 void Oracle::add_to_sum(const Share& share, int64_t numerator, int64_t denominator, std::vector<int64_t>* sum) const {
-  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold_scale_log2));
+  const double scale = std::ldexp(1.0, static_cast<int>(parameters_.fold->fold_scale_log2));
   const DirectionSpec spec = direction_spec(parameters_, share.base_version, share.owner);
   std::vector<Real> u(sum->size());
   for (size_t q = 0; q < share.values.size(); ++q) {
@@ -430,7 +443,7 @@ void Oracle::add_to_sum(const Share& share, int64_t numerator, int64_t denominat
       continue;
     }
     const auto direction = static_cast<uint32_t>(q);
-    fill_direction(spec, parameters_.shape, direction / spec.direction_count, direction % spec.direction_count,
+    fill_direction(spec, parameters_.model->shape, direction / spec.direction_count, direction % spec.direction_count,
                    u.data());
     for (size_t e = 0; e < u.size(); ++e) {
       (*sum)[e] += u[e] > 0 ? coefficient : -coefficient;
@@ -444,7 +457,7 @@ std::pair<int64_t, int64_t> Oracle::step_weight(const Share& share, const Share&
                                                 int64_t count) const {
   const int64_t weight = int64_t{share.samples} * update.weight;
   const int64_t one = total * kStalenessOne;
-  if (parameters_.correction_form != CorrectionForm::kUnbiased) {
+  if (parameters_.local->correction_form != CorrectionForm::kUnbiased) {
     return {weight, one};
   }
   if (!is_unbiased(parameters_)) {  // pi_i = |A| / n
@@ -473,7 +486,7 @@ Oracle::MemoryStep Oracle::memory_step(float step_scale) {
     count = static_cast<int64_t>(held.size());
   }
   MemoryStep step;
-  step.h.resize(parameters_.shape.size());
+  step.h.resize(parameters_.model->shape.size());
   std::vector<int64_t> d = step.h;
   for (const auto& [device, share] : held) {
     add_to_sum(share, share.samples, total, &step.h);
@@ -493,10 +506,11 @@ Oracle::MemoryStep Oracle::memory_step(float step_scale) {
     held[share.device] = share;
   }
   const bool is_scalar = !is_mean_run();
-  const Real unit =
-      is_scalar ? exact_unit(parameters_.shape, parameters_.fold_scale_log2) : fixed_unit(parameters_.fold_scale_log2);
-  const Real length =
-      is_scalar ? step_scale * estimate_factor(parameters_.shape, parameters_.direction_count) : step_scale;
+  const Real unit = is_scalar ? exact_unit(parameters_.model->shape, parameters_.fold->fold_scale_log2)
+                              : fixed_unit(parameters_.fold->fold_scale_log2);
+  const Real length = is_scalar
+                          ? step_scale * estimate_factor(parameters_.model->shape, parameters_.local->direction_count)
+                          : step_scale;
   std::vector<Real> v(d.size());
   for (size_t e = 0; e < v.size(); ++e) {
     v[e] = length * (unit * static_cast<Real>(d[e]));
@@ -523,7 +537,7 @@ bool Oracle::is_anchor_phase() const { return parameters_.phase_count() > 1 && !
 // 002: the model stays; g = -mean of the anchors' tangents; b and the step from the models and mean gradients of two
 // rounds.
 std::string Oracle::check_anchors(const VersionRecord& record) {
-  const Shape shape = parameters_.shape;
+  const Shape shape = parameters_.model->shape;
   const ManifoldOps& manifold = replica_.manifold();
   std::vector<Real> g = fold(0, 0, shape.size());
   scale(g.size(), -1, g.data());
@@ -534,15 +548,15 @@ std::string Oracle::check_anchors(const VersionRecord& record) {
                          &secant, arena_);
   }
   const Real curvature = secant.ss > 0 && secant.sy > 0 ? secant.sy / secant.ss : 0;
-  Real step = last_model_.empty() ? parameters_.step_size : parameters_.step_max;
+  Real step = last_model_.empty() ? parameters_.steps->step_size : parameters_.steps->step_max;
   if (curvature > 0) {
-    step = std::clamp(1 / curvature, parameters_.step_min, parameters_.step_max);
+    step = std::clamp(1 / curvature, parameters_.steps->step_min, parameters_.steps->step_max);
   }
   const bool has_previous = curvature > 0;
   const bool is_good =
       status == Status::kOk && record.model == model_bytes(shape, replica_.model()) &&
       record.mean_gradient == model_bytes(shape, g.data()) && record.curvature == curvature &&
-      record.local_step == step / static_cast<Real>(parameters_.local_step_count) &&
+      record.local_step == step / static_cast<Real>(parameters_.local->local_step_count) &&
       record.previous_model == (has_previous ? model_bytes(shape, last_model_.data()) : std::vector<uint8_t>());
   return is_good ? "" : "an anchor phase does not follow from the journal's updates";
 }

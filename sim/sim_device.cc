@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "server/run/model_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -26,11 +28,11 @@ SimDevice::SimDevice(uint32_t index, const RunParameters& parameters)
   key.owner = index;
   RandomStream stream(key);
   const uint32_t count = kSampleCountMin + index % kSampleCountSpread;
-  const bool knows_entries = parameters.manifold == ManifoldId::kFixedRank;
+  const bool knows_entries = parameters.model->manifold == ManifoldId::kFixedRank;
   if (knows_entries) {
-    fill_entries(stream, count * kEntriesPerSample, *parameters.part_list);
+    fill_entries(stream, count * kEntriesPerSample, *parameters.model->part_list);
   } else {
-    fill_vectors(stream, count, parameters.shape.rows);
+    fill_vectors(stream, count, parameters.model->shape.rows);
   }
   problem_ = {knows_entries ? &kCompletionOps : &kKpcaOps, &source_};
 }

@@ -1,48 +1,58 @@
 #include "sim/sim_parameters.h"
 
 #include "runtime/problem/problem.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/participation_keys.h"
 #include "server/run/parts.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
 
 void set_participation(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
-  p.participation = options.participation;
+  p.cohort->participation = options.participation;
   if (options.participation == Participation::kSchemeOne) {
-    p.cohort_size = (options.device_count + 1) / 2;
+    p.cohort->cohort_size = (options.device_count + 1) / 2;
   }
   if (options.participation == Participation::kSchemeTwo) {
-    p.participation_probability = "0.7 0.3 0.9 0.5";
-    const bool is_biased = p.solver == SolverId::kProjection && p.correction_form != CorrectionForm::kUnbiased;
-    p.participation_weights = is_biased ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
-    p.fold_weight = FoldWeight::kUniform;
+    p.cohort->participation_probability = "0.7 0.3 0.9 0.5";
+    const bool is_biased =
+        p.local->solver == SolverId::kProjection && p.local->correction_form != CorrectionForm::kUnbiased;
+    p.cohort->participation_weights = is_biased ? ParticipationWeights::kBiased : ParticipationWeights::kCounted;
+    p.fold->fold_weight = FoldWeight::kUniform;
   }
 }
 
 void set_policy(const SimOptions& options, RunParameters* parameters) {
   RunParameters& p = *parameters;
   if (options.has_stragglers) {
-    p.local_step_count = 6;
-    p.steps_min = 1;
-    p.task_deadline_ms = 60;
-    p.work = options.is_timed ? Work::kTimed : Work::kFixed;
-    p.report_deadline_ms = 300;
-    const uint32_t asked = p.cohort_size > 0 ? p.cohort_size : options.device_count;
-    p.update_goal = asked > 1 ? asked - 1 : 1;
-    p.update_min = 1;
-    p.late = p.solver == SolverId::kSvrg ? LatePolicy::kDrop : LatePolicy::kWeight;
-    p.staleness_max = 3;
+    p.local->local_step_count = 6;
+    p.trigger->steps_min = 1;
+    p.trigger->task_deadline_ms = 60;
+    p.trigger->work = options.is_timed ? Work::kTimed : Work::kFixed;
+    p.trigger->report_deadline_ms = 300;
+    const uint32_t asked = p.cohort->cohort_size > 0 ? p.cohort->cohort_size : options.device_count;
+    p.trigger->update_goal = asked > 1 ? asked - 1 : 1;
+    p.trigger->update_min = 1;
+    p.trigger->late = p.local->solver == SolverId::kSvrg ? LatePolicy::kDrop : LatePolicy::kWeight;
+    p.trigger->staleness_max = 3;
   }
   if (options.buffer_size > 0) {
-    p.buffer_size = options.buffer_size;
-    p.update_goal = p.update_min = 0;
-    p.late = LatePolicy::kWeight;
-    p.staleness_max = 6;
-    if (p.solver == SolverId::kGradientStream) {
-      p.delay_rule = DelayRule::kAsgd;
-      p.fold_weight = FoldWeight::kUniform;
-      p.server_step = Real{1} / 2;
+    p.trigger->buffer_size = options.buffer_size;
+    p.trigger->update_goal = p.trigger->update_min = 0;
+    p.trigger->late = LatePolicy::kWeight;
+    p.trigger->staleness_max = 6;
+    if (p.local->solver == SolverId::kGradientStream) {
+      p.delay->delay_rule = DelayRule::kAsgd;
+      p.fold->fold_weight = FoldWeight::kUniform;
+      p.steps->server_step = Real{1} / 2;
     }
   }
 }
@@ -56,68 +66,69 @@ RunParameters sim_parameters(const SimOptions& options) {
   RunParameters p;
   p.name = "simulated";
   p.seed = options.seed;
-  p.manifold = ManifoldId::kStiefel;
-  p.shape = {16, 2};
-  p.problem = kKpcaOps.name;
+  p.model->manifold = ManifoldId::kStiefel;
+  p.model->shape = {16, 2};
+  p.model->problem = kKpcaOps.name;
   if (options.is_product) {
-    p.manifold = ManifoldId::kProduct;
-    p.parts = "stiefel 8x2 polar smooth, oblique 4x3, sphere 4x1, euclidean 2x1";
-    p.shape = {};
+    p.model->manifold = ManifoldId::kProduct;
+    p.model->parts = "stiefel 8x2 polar smooth, oblique 4x3, sphere 4x1, euclidean 2x1";
+    p.model->shape = {};
     set_parts(&p);
   }
   if (options.is_grassmann) {
-    p.manifold = ManifoldId::kGrassmann;
+    p.model->manifold = ManifoldId::kGrassmann;
   }
   if (options.is_fixed_rank) {
-    p.manifold = ManifoldId::kFixedRank;
-    p.matrix = "8x6";
-    p.rank = 2;
-    p.shape = {};
-    p.problem = kCompletionOps.name;
+    p.model->manifold = ManifoldId::kFixedRank;
+    p.model->matrix = "8x6";
+    p.model->rank = 2;
+    p.model->shape = {};
+    p.model->problem = kCompletionOps.name;
     set_parts(&p);
   }
-  p.solver = is_scalar || options.uploads_means ? SolverId::kProjection : options.tangent_solver;
-  p.estimator = is_scalar ? EstimatorId::kProjectionOneSided : EstimatorId::kAnalyticGradient;
-  p.direction_count = 4;
-  p.local_step_count = 2;
-  p.batch_size = 4;
+  p.local->solver = is_scalar || options.uploads_means ? SolverId::kProjection : options.tangent_solver;
+  p.local->estimator = is_scalar ? EstimatorId::kProjectionOneSided : EstimatorId::kAnalyticGradient;
+  p.local->direction_count = 4;
+  p.local->local_step_count = 2;
+  p.local->batch_size = 4;
   // Without a memory, a device that was not asked for some versions may get a snapshot in place of the record that its
   // correction needs. That depends on its schedule, so only a run without a correction has one digest.
   const bool is_own = options.correction_form == CorrectionForm::kLocal;
-  const bool has_form = p.solver == SolverId::kProjection && (options.participation == Participation::kAll || !is_own);
-  p.correction_form = has_form ? options.correction_form : CorrectionForm::kNone;
-  p.step_size = 0.05F;
-  p.step_decay = 0.1F;
-  p.upload_encoding = options.encoding;
-  p.record_encoding = p.has_memory() ? Encoding::kF32 : options.encoding;
-  p.error_feedback = options.error_feedback;
-  p.fold_weight = p.has_memory() && !options.memory_weighs_samples ? FoldWeight::kUniform : p.fold_weight;
-  p.round_count = options.round_count;
-  p.device_count = options.device_count;
-  p.report_deadline_ms = 3000;
-  p.extension_count_max = 2;
-  p.retry_min_ms = 5;
-  p.retry_max_ms = 50;
-  if (p.solver == SolverId::kTangentMean) {
-    p.proximal = Real{1} / 8;
+  const bool has_form =
+      p.local->solver == SolverId::kProjection && (options.participation == Participation::kAll || !is_own);
+  p.local->correction_form = has_form ? options.correction_form : CorrectionForm::kNone;
+  p.steps->step_size = 0.05F;
+  p.steps->step_decay = 0.1F;
+  p.wire->upload_encoding = options.encoding;
+  p.wire->record_encoding = p.has_memory() ? Encoding::kF32 : options.encoding;
+  p.wire->error_feedback = options.error_feedback;
+  p.fold->fold_weight = p.has_memory() && !options.memory_weighs_samples ? FoldWeight::kUniform : p.fold->fold_weight;
+  p.trigger->round_count = options.round_count;
+  p.trigger->device_count = options.device_count;
+  p.trigger->report_deadline_ms = 3000;
+  p.trigger->extension_count_max = 2;
+  p.pace->retry_min_ms = 5;
+  p.pace->retry_max_ms = 50;
+  if (p.local->solver == SolverId::kTangentMean) {
+    p.local->proximal = Real{1} / 8;
   }
   if (options.proximal_form != ProximalForm::kGeodesic) {
-    p.proximal_form = options.proximal_form;
-    p.proximal = Real{1} / 8;
-    p.proximal_sigma = options.proximal_form == ProximalForm::kLorentz ? 2 : 1;
-    p.correction_form = CorrectionForm::kNone;
+    p.local->proximal_form = options.proximal_form;
+    p.local->proximal = Real{1} / 8;
+    p.local->proximal_sigma = options.proximal_form == ProximalForm::kLorentz ? 2 : 1;
+    p.local->correction_form = CorrectionForm::kNone;
   }
-  if (p.solver == SolverId::kSvrg) {
-    p.batch_mode = BatchMode::kAll;
-    p.step_rule = StepRule::kBarzilaiBorwein;
-    p.step_decay = 0;
-    p.barzilai_borwein = BarzilaiBorwein::kFirst;
-    p.step_min = p.step_size / 8;
-    p.step_max = p.step_size * 4;
+  if (p.local->solver == SolverId::kSvrg) {
+    p.local->batch_mode = BatchMode::kAll;
+    p.steps->step_rule = StepRule::kBarzilaiBorwein;
+    p.steps->step_decay = 0;
+    p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
+    p.steps->step_min = p.steps->step_size / 8;
+    p.steps->step_max = p.steps->step_size * 4;
   }
   set_participation(options, &p);
   set_policy(options, &p);
-  p.weight_share_max = options.weight_share_max;
+  p.fold->weight_share_max = options.weight_share_max;
   return p;
 }
 

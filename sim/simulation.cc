@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "server/run/step_keys.h"
 #include "sim/end_check.h"
 
 namespace gradstream {
@@ -382,7 +383,7 @@ void Simulation::boot_server() {
     return;
   }
   RunParameters served = parameters_;
-  served.server_step *= options_.plants_step ? 1.25F : 1.0F;
+  served.steps->server_step *= options_.plants_step ? 1.25F : 1.0F;
   server_ = std::make_unique<Coordinator>(kRun, served, device_names());
   if (options_.plants_double_fold) {
     server_->plant_double_fold_for_test();
@@ -615,7 +616,7 @@ void Simulation::commit() {
   for (const JournalRecord& record : pending_) {
     broken(oracle_.on_record(record));
   }
-  const uint64_t sequence = pending_.back().sequence;
+  const uint64_t sequence = pending_.back().sequence();
   pending_.clear();
   is_commit_due_ = false;
   if (faults_.may(Fault::kCrashAfterCommit, kCommitOdds)) {

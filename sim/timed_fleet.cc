@@ -5,6 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/trigger_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -33,8 +37,8 @@ FleetHabits calm_habits() {
 }
 
 RunParameters without_retries(RunParameters parameters) {
-  parameters.retry_min_ms = 1;
-  parameters.retry_max_ms = 1;
+  parameters.pace->retry_min_ms = 1;
+  parameters.pace->retry_max_ms = 1;
   return parameters;
 }
 
@@ -73,11 +77,12 @@ TimedFleet::TimedFleet(const RunParameters& parameters, const FleetHabits& habit
                        std::span<const Real> start)
     : parameters_(parameters), habits_(habits), dice_(habits.seed, 0) {
   GS_ASSERT(devices.size() == problems.size());
-  parameters_.device_count = static_cast<uint32_t>(problems.size());
-  const size_t arena_size =
-      habits.arena_size != 0
-          ? habits.arena_size
-          : kArenaBaseSize + kTensorCount * (parameters_.shape.size() + parameters_.value_count()) * sizeof(Real);
+  parameters_.trigger->device_count = static_cast<uint32_t>(problems.size());
+  const size_t arena_size = habits.arena_size != 0
+                                ? habits.arena_size
+                                : kArenaBaseSize + kTensorCount *
+                                                       (parameters_.model->shape.size() + parameters_.value_count()) *
+                                                       sizeof(Real);
   std::vector<std::string> names;
   for (uint32_t i = 0; i < problems.size(); ++i) {
     names.push_back("d" + std::to_string(i));
@@ -485,7 +490,7 @@ void TimedFleet::commit() {
       fail(on_record(record));
     }
   }
-  const uint64_t sequence = pending_.back().sequence;
+  const uint64_t sequence = pending_.back().sequence();
   pending_.clear();
   server_->on_persisted(sequence, now_ms_);
   take_server_actions();

@@ -44,8 +44,9 @@ RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tang
      lambda found: lean_growth(found)),
 )
 ENTRY = "bench/device_main.cc"
-MORE_SOURCES = ["runtime/problem/perceptron.cc", "runtime/training/lean.cc", "runtime/training/estimator_gradient.cc", "runtime/training/estimator_projection_tangent.cc",
-                "runtime/training/estimator_retraction.cc", "runtime/training/proximal.cc",
+MORE_SOURCES = ["runtime/problem/perceptron.cc", "runtime/training/estimator_gradient.cc",
+                "runtime/training/estimator_projection_tangent.cc", "runtime/training/estimator_retraction.cc",
+                "runtime/training/lean.cc", "runtime/training/proximal.cc",
                 "runtime/training/solver_gradient_stream.cc", ENTRY]
 
 

@@ -174,6 +174,10 @@ class DemoRun:
     def check_alive(self):
         if not self.server.running:
             raise Failure("the server ended; its last lines:\n" + self.last_lines(self.server))
+        for device in self.devices:
+            if not device.running and (status := device.wait(0)) != 0:
+                raise Failure(f"{device.name} ended with exit status {status} before the run was over; its last "
+                              "lines:\n" + self.last_lines(device))
 
     def why_stuck(self, version, patience):
         ended = [device for device in self.devices if not device.running]

@@ -114,6 +114,42 @@ def network(shape, layers, loss=SOFTMAX, scale=1.0, offset=0.0):
     return b"GSN1" + struct.pack("<I", crc32c(rest)) + rest
 
 
+def is_network(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"GSN1"
+
+
+def check(file):
+    """ValueError: the bytes are cut, changed or no network. `gradstream network show` looks at all of it."""
+    if file[:4] != b"GSN1":
+        raise ValueError("this is no network, which begins with GSN1: docs/network.md shows how one is written")
+    size = int.from_bytes(file[8:12], "little")
+    if len(file) < HEAD_SIZE + RECORD_SIZE or size > len(file):
+        raise ValueError(f"the network has {len(file)} bytes and promises {size}: copy it again")
+    checksum = int.from_bytes(file[4:8], "little")
+    if crc32c(file[8:size]) != checksum:
+        raise ValueError("the network's checksum does not hold: copy it again")
+
+
+def shard_size(shard):
+    """Bytes of a shard, as firmware/shard.h and firmware/float_shard.h lay them out."""
+    if len(shard) < 16 or shard[:4] not in (b"GSD1", b"GSD2"):
+        raise ValueError("this is no shard, which begins with GSD1 or GSD2: docs/data.md shows how one is written")
+    count, dimension = struct.unpack_from("<II", shard, 4)
+    if shard[:4] == b"GSD1":
+        return 16 + 4 * dimension + count * dimension
+    return 16 + 4 * struct.unpack_from("<I", shard, 12)[0] + 4 * count * dimension
+
+
+def behind_shard(shard, file):
+    """What a board has in its shard's region: the network stands behind the shard, at the next multiple of 4."""
+    check(file)
+    size = shard_size(shard)
+    if size > len(shard):
+        raise ValueError(f"the shard has {len(shard)} bytes and promises {size}: copy it again")
+    return shard[:size] + b"\0" * (-size % 4) + file
+
+
 def digest(file):
     """What Hello and Welcome carry: of all but the trained numbers."""
     count = struct.unpack_from("<I", file, 12)[0]

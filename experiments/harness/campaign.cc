@@ -15,6 +15,8 @@
 
 #include "experiments/harness/compare.h"
 #include "experiments/harness/network.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -162,10 +164,10 @@ std::string Part::folder() const {
 // Files for the run over TLS, and a line that tools/experiment.py reads.
 bool Part::write_network(const Case& one, const Curve& curve, std::string* text) const {
   RunParameters parameters = complete_parameters(one, options_.harness.request);
-  parameters.round_count = std::min(parameters.round_count, options_.harness.round_count_max);
+  parameters.trigger->round_count = std::min(parameters.trigger->round_count, options_.harness.round_count_max);
   const std::string folder = options_.network_folder + "/" + experiment_.name + "/" + case_file_name(one.key);
   text->append(line_of("network case=%s folder=%s devices=%u problem=%s ridge=%.9g digest=%016llx", one.key.c_str(),
-                       folder.c_str(), parameters.device_count, parameters.problem.c_str(),
+                       folder.c_str(), parameters.trigger->device_count, parameters.model->problem.c_str(),
                        static_cast<double>(network_ridge(*one.workload)),
                        static_cast<unsigned long long>(curve.digest)));
   return write_network_case(folder, parameters, *one.workload);

@@ -8,6 +8,8 @@
 
 #include <fnmatch.h>
 
+#include "server/run/local_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -254,13 +256,13 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
     constexpr double kUnits = 16;  // sums over samples or over their covariance, eigenvalues
     // Estimates divide the rounding of losses by mu: one unit in each loss moves X11's reference itself by 58.
     constexpr double kZerothOrderUnits = 128;
-    const bool is_zeroth_order = parameters.estimator != EstimatorId::kAnalyticGradient;
+    const bool is_zeroth_order = parameters.local->estimator != EstimatorId::kAnalyticGradient;
     const double rounding =
         (is_zeroth_order ? kZerothOrderUnits : kUnits) * std::numeric_limits<double>::epsilon() * scale;
     const bool converges = is_excess || reference.points.back().value < 0.1 * first;
     return {1e-7, is_excess ? 1e-9 * scale : 1e-6 * first, is_excess ? rounding : 0, converges ? 0 : kEndFactor};
   }
-  if (parameters.estimator == EstimatorId::kAnalyticGradient) {
+  if (parameters.local->estimator == EstimatorId::kAnalyticGradient) {
     // A reference in single precision has the rounding of its own losses: its excess ends on either side of 0.
     constexpr double kSingleUnits = 4;
     const bool is_single = reference.key.find("/float32/") != std::string::npos;
@@ -273,7 +275,7 @@ Tolerance tolerance_of(const ReferenceCurve& reference, const RunParameters& par
   if (is_excess && optimum == 0 && reference.points.back().value > 0.1 * first) {
     return {3e-2, 0};
   }
-  const double relative = parameters.smoothing < kShortSmoothing ? 3e-2 : 1e-2;
+  const double relative = parameters.local->smoothing < kShortSmoothing ? 3e-2 : 1e-2;
   return {relative, 10 * std::fabs(reference.points.back().value), 0, 0, true};
 }
 

@@ -7,6 +7,11 @@
 #include <map>
 
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 
@@ -47,19 +52,19 @@ const Experiment* find_experiment(const std::string& name) {
 
 RunParameters gradient_stream_parameters(uint32_t local_step_count, double step_size, uint32_t round_count) {
   RunParameters p;
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.batch_mode = BatchMode::kAll;
-  p.correction_form = CorrectionForm::kNone;
-  p.fold_weight = FoldWeight::kUniform;
-  p.upload_encoding = kRealEncoding;
-  p.record_encoding = kRealEncoding;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->batch_mode = BatchMode::kAll;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.wire->upload_encoding = kRealEncoding;
+  p.wire->record_encoding = kRealEncoding;
   if (sizeof(Real) == sizeof(double)) {
-    p.fold_scale_log2 = kFoldScaleLog2Max;  // only the unit of a mean that goes down: sums are plain there
+    p.fold->fold_scale_log2 = kFoldScaleLog2Max;  // only the unit of a mean that goes down: sums are plain there
   }
-  p.local_step_count = local_step_count;
-  p.step_size = static_cast<Real>(step_size);
-  p.round_count = round_count;
+  p.local->local_step_count = local_step_count;
+  p.steps->step_size = static_cast<Real>(step_size);
+  p.trigger->round_count = round_count;
   return p;
 }
 

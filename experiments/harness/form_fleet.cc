@@ -8,7 +8,12 @@
 #include "experiments/harness/tube.h"
 #include "runtime/base/products.h"
 #include "runtime/training/solver.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -36,14 +41,14 @@ FormFleet::FormFleet(const RunParameters& parameters, const Workload& workload, 
       arena_(memory_.data(), kArenaSize),
       models_(kModelCount) {
   if (set_.ops != nullptr) {
-    p_.manifold = set_.ops->id;
-    p_.shape.parts = set_.parts;
+    p_.model->manifold = set_.ops->id;
+    p_.model->shape.parts = set_.parts;
   }
-  expect_ok(replica_.prepare(manifold(), p_.shape, arena_, p_.has_mean()));
+  expect_ok(replica_.prepare(manifold(), p_.model->shape, arena_, p_.has_mean()));
   rule_ = make_aggregator({&p_, &replica_, &models_, &arena_, nullptr});
   const Matrix start = workload.start();
   std::vector<Real> point(start.data(), start.data() + start.size());
-  follow(first_record(p_, p_.device_count, point.data()));
+  follow(first_record(p_, p_.trigger->device_count, point.data()));
 }
 
 FormFleet::Work FormFleet::work(uint32_t device, uint32_t steps) {
@@ -52,25 +57,25 @@ FormFleet::Work FormFleet::work(uint32_t device, uint32_t steps) {
   const Problem problem = workload_.problem(device);
   Task task;
   task.version = replica_.version();
-  task.solver = p_.solver;
-  task.manifold = p_.manifold;
-  task.shape = p_.shape;
-  task.estimator.id = p_.estimator;
-  task.estimator.batch_mode = p_.batch_mode;
-  task.estimator.batch_size = p_.batch_size;
-  task.estimator.smoothing = p_.smoothing;
-  task.estimator.directions.kind = p_.directions;
-  task.estimator.directions.direction_count = p_.direction_count;
+  task.solver = p_.local->solver;
+  task.manifold = p_.model->manifold;
+  task.shape = p_.model->shape;
+  task.estimator.id = p_.local->estimator;
+  task.estimator.batch_mode = p_.local->batch_mode;
+  task.estimator.batch_size = p_.local->batch_size;
+  task.estimator.smoothing = p_.local->smoothing;
+  task.estimator.directions.kind = p_.local->directions;
+  task.estimator.directions.direction_count = p_.local->direction_count;
   task.estimator.directions.shared = p_.shared_directions();
   task.estimator.directions.owner = p_.owner_of(device);
   task.seed = p_.seed;
   task.client_index = device;
-  task.local_step_count = p_.local_step_count;
+  task.local_step_count = p_.local->local_step_count;
   task.steps_min = p_.least_steps();
   task.step_size = p_.step_size_at(replica_.version());
-  task.use_correction = p_.correction_form != CorrectionForm::kNone;
-  task.encoding = p_.upload_encoding;
-  std::copy_n(p_.problem.c_str(), p_.problem.size() + 1, task.problem);
+  task.use_correction = p_.local->correction_form != CorrectionForm::kNone;
+  task.encoding = p_.wire->upload_encoding;
+  std::copy_n(p_.model->problem.c_str(), p_.model->problem.size() + 1, task.problem);
   const std::vector<Real> c = correction(device);
   const size_t mark = arena_.mark();
   SolverRun run;
@@ -124,7 +129,7 @@ void FormFleet::close(bool keeps_corrections) {
 }
 
 void FormFleet::run(const Schedule& schedule, const Watcher& watch) {
-  const uint32_t n = p_.device_count;
+  const uint32_t n = p_.trigger->device_count;
   RandomStream draw({p_.seed, RandomDomain::kClientSampling, 0, 0, 0});
   std::deque<std::pair<uint32_t, Work>> waiting;  // by the version that each is due in
   std::vector<bool> is_busy(n);
@@ -137,7 +142,8 @@ void FormFleet::run(const Schedule& schedule, const Watcher& watch) {
       const bool answers = schedule.probabilities.empty() ? i < schedule.answer_count
                                                           : draw.next_uniform() < schedule.probabilities[device];
       if (answers && !is_busy[device]) {
-        const uint32_t steps = schedule.has_partial_work ? 1 + draw.next() % p_.local_step_count : p_.local_step_count;
+        const uint32_t steps =
+            schedule.has_partial_work ? 1 + draw.next() % p_.local->local_step_count : p_.local->local_step_count;
         const uint32_t late = schedule.late_max == 0 ? 0 : draw.next() % (schedule.late_max + 1);
         waiting.emplace_back(version + late, work(device, steps));
         is_busy[device] = true;
@@ -149,7 +155,7 @@ void FormFleet::run(const Schedule& schedule, const Watcher& watch) {
       if (idle == is_busy.end()) {
         waiting.front().first = version;  // all are away: the next answer is waited for
       } else {
-        waiting.emplace_back(version, work(static_cast<uint32_t>(idle - is_busy.begin()), p_.local_step_count));
+        waiting.emplace_back(version, work(static_cast<uint32_t>(idle - is_busy.begin()), p_.local->local_step_count));
       }
     }
     for (const auto& [due, update] : waiting) {
@@ -169,30 +175,30 @@ void FormFleet::run(const Schedule& schedule, const Watcher& watch) {
 // c_i as a device makes it: memory h - h_i, local d - Gbar_i of the version that its last update went into.
 std::vector<Real> FormFleet::correction(uint32_t device) {
   const auto last = last_.find(device);
-  if (last == last_.end() || p_.correction_form == CorrectionForm::kNone) {
+  if (last == last_.end() || p_.local->correction_form == CorrectionForm::kNone) {
     return {};
   }
-  if (p_.correction_form == CorrectionForm::kLocal) {
+  if (p_.local->correction_form == CorrectionForm::kLocal) {
     const auto local = local_.find(device);
     return local == local_.end() ? std::vector<Real>() : local->second;
   }
   GS_ASSERT(rule_->stamp(device) == last->second.work.base);  // the server remembers the same update
-  std::vector<Real> c(p_.shape.size());
-  replica_.fill_mean(p_.stream() == StreamKind::kScalarStream ? exact_unit(p_.shape, p_.fold_scale_log2)
-                                                              : fixed_unit(p_.fold_scale_log2),
+  std::vector<Real> c(p_.model->shape.size());
+  replica_.fill_mean(p_.stream() == StreamKind::kScalarStream ? exact_unit(p_.model->shape, p_.fold->fold_scale_log2)
+                                                              : fixed_unit(p_.fold->fold_scale_log2),
                      c.data());
   subtract(last->second.work, &c);
   return c;
 }
 
 void FormFleet::subtract(const Work& work, std::vector<Real>* c) {
-  std::vector<uint8_t> bytes(encoded_size(p_.upload_encoding, work.values.size()));
-  expect_ok(encode_values(p_.upload_encoding, work.values.size(), work.values.data(), bytes.data()));
+  std::vector<uint8_t> bytes(encoded_size(p_.wire->upload_encoding, work.values.size()));
+  expect_ok(encode_values(p_.wire->upload_encoding, work.values.size(), work.values.data(), bytes.data()));
   if (p_.stream() == StreamKind::kScalarStream) {
-    expect_ok(fill_correction(direction_spec(p_, work.base, p_.owner_of(work.device)), p_.shape, c->data(), work.steps,
-                              p_.upload_encoding, bytes.data(), bytes.size(), c->data(), arena_));
+    expect_ok(fill_correction(direction_spec(p_, work.base, p_.owner_of(work.device)), p_.model->shape, c->data(),
+                              work.steps, p_.wire->upload_encoding, bytes.data(), bytes.size(), c->data(), arena_));
   } else {
-    expect_ok(subtract_values(p_.upload_encoding, c->size(), bytes.data(), bytes.size(), c->data()));
+    expect_ok(subtract_values(p_.wire->upload_encoding, c->size(), bytes.data(), bytes.size(), c->data()));
   }
 }
 
@@ -200,13 +206,13 @@ void FormFleet::follow(const VersionRecord& record) {
   want_ok(apply_record(p_, record, replica_, arena_), "the server's step");
   expect_ok(rule_->follow(record));
   for (const Work& work : folded_) {
-    if (p_.correction_form == CorrectionForm::kLocal) {
+    if (p_.local->correction_form == CorrectionForm::kLocal) {
       std::vector<Real>& c = local_[work.device];
-      c.resize(p_.shape.size());
+      c.resize(p_.model->shape.size());
       if (replica_.has_mean()) {
-        replica_.fill_mean(fixed_unit(p_.fold_scale_log2), c.data());
+        replica_.fill_mean(fixed_unit(p_.fold->fold_scale_log2), c.data());
       } else {
-        c.assign(replica_.record_sum(), replica_.record_sum() + p_.shape.size());
+        c.assign(replica_.record_sum(), replica_.record_sum() + p_.model->shape.size());
       }
       subtract(work, &c);
     }

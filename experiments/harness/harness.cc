@@ -17,6 +17,10 @@
 
 #include "experiments/harness/tube.h"
 #include "server/run/check_parameters.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "sim/timed_fleet.h"
 
 namespace gradstream {
@@ -77,11 +81,11 @@ bool watch(const Case& one, const RunParameters& parameters, uint32_t version, c
   }
   CurvePoint& point = curve->points.emplace_back();
   point.round = version / parameters.phase_count();
-  const Matrix at = matrix_of(parameters.shape, model);
+  const Matrix at = matrix_of(parameters.model->shape, model);
   point.measures = one.workload->measure(at);
-  if (parameters.solver == SolverId::kProjection) {
-    const double step = static_cast<double>(parameters.server_step * parameters.step_size_at(version));
-    point.measures.optimality = one.workload->optimality(at, step * parameters.local_step_count);
+  if (parameters.local->solver == SolverId::kProjection) {
+    const double step = static_cast<double>(parameters.steps->server_step * parameters.step_size_at(version));
+    point.measures.optimality = one.workload->optimality(at, step * parameters.local->local_step_count);
   }
   point.bytes_up = counts.bytes_up;
   point.bytes_down = counts.bytes_down;
@@ -93,7 +97,7 @@ bool watch(const Case& one, const RunParameters& parameters, uint32_t version, c
 
 void train_calmly(const Case& one, const RunParameters& parameters, Curve* curve) {
   std::vector<Problem> problems;
-  for (uint32_t i = 0; i < parameters.device_count; ++i) {
+  for (uint32_t i = 0; i < parameters.trigger->device_count; ++i) {
     problems.push_back(one.workload->problem(i));
   }
   TimedFleet fleet(parameters, problems, start_of(*one.workload));
@@ -114,10 +118,10 @@ RunParameters complete_parameters(const Case& one, const Request& request) {
   RunParameters p = one.parameters;
   p.name = "experiment";
   p.seed = one.seed == 0 ? request.seed : one.seed;
-  p.manifold = one.workload->manifold();
-  p.shape = one.workload->shape();
-  p.problem = one.workload->problem(0).ops->name;
-  p.device_count = one.workload->device_count();
+  p.model->manifold = one.workload->manifold();
+  p.model->shape = one.workload->shape();
+  p.model->problem = one.workload->problem(0).ops->name;
+  p.trigger->device_count = one.workload->device_count();
   return p;
 }
 
@@ -139,7 +143,7 @@ Curve run_case(const Case& as_given, const HarnessOptions& options) {
   Curve curve;
   curve.optimum = one.workload->optimum();
   RunParameters parameters = complete_parameters(one, options.request);
-  parameters.round_count = std::min(parameters.round_count, options.round_count_max);
+  parameters.trigger->round_count = std::min(parameters.trigger->round_count, options.round_count_max);
   curve.fault = check_parameters(parameters);
   if (curve.fault.empty()) {
     if (one.tabulate) {

@@ -9,7 +9,11 @@
 #include <type_traits>
 
 #include "experiments/harness/harness.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/pace_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/visit_keys.h"
 
 namespace gradstream {
 namespace {
@@ -29,11 +33,11 @@ template <typename Enum>
 requires std::is_enum_v<Enum> std::string toml(Enum value) { return toml(std::string(name_of(value))); }
 
 std::string run_section(RunParameters p) {
-  p.retry_min_ms = kRetryMinMs;
-  p.retry_max_ms = kRetryMaxMs;
+  p.pace->retry_min_ms = kRetryMinMs;
+  p.pace->retry_max_ms = kRetryMaxMs;
   std::string text = "[run]\n";
   visit_fields(p, [&](const char* key, const auto& field) {
-    const bool is_all = std::string(key) == "update_goal" && p.update_goal == 0;
+    const bool is_all = std::string(key) == "update_goal" && p.trigger->update_goal == 0;
     text += std::string(key) + " = " + (is_all ? toml(std::string("all")) : toml(field)) + "\n";
   });
   return text;
@@ -84,13 +88,13 @@ Real network_ridge(const Workload& workload) {
 
 bool write_network_case(const std::string& folder, const RunParameters& simulated, const Workload& workload) {
   RunParameters parameters = simulated;
-  parameters.report_deadline_ms = std::max(parameters.report_deadline_ms, kNetworkDeadlineMs);
+  parameters.trigger->report_deadline_ms = std::max(parameters.trigger->report_deadline_ms, kNetworkDeadlineMs);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   std::string start;
   const std::vector<Real> values = start_of(workload);
   for (size_t i = 0; i < values.size(); ++i) {
-    start += toml(values[i]) + ((i + 1) % parameters.shape.cols == 0 ? '\n' : ',');
+    start += toml(values[i]) + ((i + 1) % parameters.model->shape.cols == 0 ? '\n' : ',');
   }
   bool is_written = write_file(folder + "/run.toml", run_section(parameters));
   is_written = is_written && write_file(folder + "/start.csv", start);

@@ -8,6 +8,9 @@
 #include "runtime/training/estimator.h"
 #include "runtime/training/solver.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -26,7 +29,7 @@ struct Memory {
 
 size_t server_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
-  const Shape shape = parameters.shape;
+  const Shape shape = parameters.model->shape;
   const size_t bytes =
       Replica::persistent_size(shape, false) +
       std::max(Replica::scratch_size(manifold, shape), DelayCorrection::scratch_size(manifold, shape)) +
@@ -118,8 +121,8 @@ AsyncServer::AsyncServer(const RunParameters& parameters, uint32_t version, cons
       memory_(server_words(parameters)),
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(parameters.kept_model_count()) {
-  GS_ASSERT(model.size() == parameters_.shape.size());
-  expect_ok(replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_), "the server's replica");
+  GS_ASSERT(model.size() == parameters_.model->shape.size());
+  expect_ok(replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_), "the server's replica");
   std::copy(model.begin(), model.end(), replica_.begin_snapshot());
   replica_.adopt_snapshot(version);
   models_.push(version, model);
@@ -131,13 +134,13 @@ void AsyncServer::fold(const AsyncDevices::Job& job, uint32_t sample_count, cons
   const uint32_t staleness = version() - job.base_version;
   const std::string what = "the update of device " + std::to_string(job.device) + " at version " +
                            std::to_string(version()) + ", " + std::to_string(staleness) +
-                           " versions behind of at most " + std::to_string(parameters_.staleness_max);
-  expect_ok(staleness <= parameters_.staleness_max ? Status::kOk : Status::kSingular, what);
+                           " versions behind of at most " + std::to_string(parameters_.trigger->staleness_max);
+  expect_ok(staleness <= parameters_.trigger->staleness_max ? Status::kOk : Status::kSingular, what);
   FoldInput input;
   input.owner = parameters_.owner_of(job.device);
   input.device = job.device;
   input.base_version = job.base_version;
-  input.steps_done = parameters_.local_step_count;
+  input.steps_done = parameters_.local->local_step_count;
   input.weight = fold_weight(parameters_, sample_count, staleness);
   input.values = std::span(update).first(parameters_.value_count());
   expect_ok(rule_->prepare(input), what);
@@ -157,7 +160,7 @@ void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds,
                      const AsyncTrain& train, const OnAsyncStep& on_step) {
   AsyncServer server(parameters, 0, start_of(workload));
   AsyncDevices devices(workload, speeds, server.model());
-  for (uint32_t step = 0; step < parameters.round_count; ++step) {
+  for (uint32_t step = 0; step < parameters.trigger->round_count; ++step) {
     const AsyncDevices::Job& job = devices.next();
     const AsyncStep now{step, server.model(), job, train(job)};
     if (!on_step(now)) {
@@ -167,7 +170,7 @@ void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds,
     server.close();
     devices.restart(server.model());
   }
-  on_step({parameters.round_count, server.model(), {}, {}});
+  on_step({parameters.trigger->round_count, server.model(), {}, {}});
 }
 
 AsyncValues stepped_once(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncStep& step) {
@@ -190,7 +193,7 @@ void run_async_rounds(const NetworkWorkload& workload, const RunParameters& para
   for (uint32_t round = 0;; ++round) {
     const uint32_t step = round * workload.device_count();
     const AsyncValues model = server.model();
-    if (!watch(step, model.data()) || step >= parameters.round_count) {
+    if (!watch(step, model.data()) || step >= parameters.trigger->round_count) {
       return;
     }
     for (uint32_t i = 0; i < workload.device_count(); ++i) {
@@ -203,7 +206,7 @@ void run_async_rounds(const NetworkWorkload& workload, const RunParameters& para
 
 const std::vector<AsyncStep>& SavedAsyncRun::steps(const RunParameters& parameters) {
   std::call_once(once_, [&] {
-    step_count_ = parameters.round_count;
+    step_count_ = parameters.trigger->round_count;
     run_(parameters, [&](const AsyncStep& now) {
       if (wanted_(now.step)) {
         steps_.push_back(now);
@@ -211,7 +214,7 @@ const std::vector<AsyncStep>& SavedAsyncRun::steps(const RunParameters& paramete
       return all_finite(now.model.size(), now.model.data());
     });
   });
-  GS_ASSERT(step_count_ == parameters.round_count);
+  GS_ASSERT(step_count_ == parameters.trigger->round_count);
   return steps_;
 }
 

@@ -17,6 +17,7 @@
 #include "experiments/workloads/data_network.h"
 #include "runtime/base/arena.h"
 #include "server/rules/aggregator.h"
+#include "server/run/model_keys.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -73,7 +74,7 @@ class AsyncServer {
   AsyncServer& operator=(const AsyncServer&) = delete;
 
   uint32_t version() const { return replica_.version(); }
-  AsyncValues model() const { return {replica_.model(), replica_.model() + parameters_.shape.size()}; }
+  AsyncValues model() const { return {replica_.model(), replica_.model() + parameters_.model->shape.size()}; }
   // Knows the model of an older version.
   void recall(uint32_t version, const AsyncValues& model) { models_.push(version, model); }
   // Folds the update of a job. Of a displacement with a control point after it, a run without curves takes the

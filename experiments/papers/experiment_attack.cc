@@ -7,6 +7,9 @@
 #include "experiments/harness/compare.h"
 #include "experiments/harness/experiment.h"
 #include "experiments/workloads/data_attack.h"
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -44,16 +47,16 @@ Case attack_case(const AttackCase& one, const std::shared_ptr<const AttackImages
   out.has_client_problem = false;
   out.parameters = gradient_stream_parameters(one.step_count, kStepSize, kRoundCount);
   RunParameters& p = out.parameters;
-  p.solver = SolverId::kProjection;
-  p.estimator = EstimatorId::kProjectionOneSided;
-  p.directions = DirectionKind::kSign;
-  p.direction_count = one.direction_count;
-  p.group_count = one.is_shared ? 1 : 0;
-  p.smoothing = static_cast<Real>(1e-2);
-  p.batch_mode = BatchMode::kCommon;
-  p.batch_size = 25;
-  p.correction_form = CorrectionForm::kLocal;
-  p.step_rule = StepRule::kFixed;
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->directions = DirectionKind::kSign;
+  p.local->direction_count = one.direction_count;
+  p.local->group_count = one.is_shared ? 1 : 0;
+  p.local->smoothing = static_cast<Real>(1e-2);
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->batch_size = 25;
+  p.local->correction_form = CorrectionForm::kLocal;
+  p.steps->step_rule = StepRule::kFixed;
   out.workload = make_attack(images, one.device_count);
   return out;
 }
@@ -67,7 +70,7 @@ std::vector<Case> x12_cases(const Request& request) {
   if (kIsDouble) {  // a replay
     Case& one = cases.emplace_back(attack_case(kCases[0], images));
     one.key = "base_f64";
-    one.parameters.round_count = kDoubleRoundCount;
+    one.parameters.trigger->round_count = kDoubleRoundCount;
     return cases;
   }
   for (const AttackCase& one : kCases) {

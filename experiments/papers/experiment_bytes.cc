@@ -4,7 +4,10 @@
 #include <cstdio>
 
 #include "experiments/harness/experiment.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
 #include "server/run/names.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -26,7 +29,7 @@ Case feedback_case(const char* name, const std::shared_ptr<const KpcaWorkload>& 
   out.key = std::string("feedback/") + name;
   out.parameters = gradient_stream_parameters(1, 0.1 / largest, kFeedbackRounds);
   if (sizeof(Real) == sizeof(float)) {
-    out.parameters.fold_scale_log2 = 28;  // steps are below 1, and the default's 2^-24 would be the floor
+    out.parameters.fold->fold_scale_log2 = 28;  // steps are below 1, and the default's 2^-24 would be the floor
   }
   out.workload = workload;
   return out;
@@ -36,9 +39,9 @@ std::vector<Case> feedback_cases(uint32_t seed) {
   const std::shared_ptr<const KpcaWorkload> workload = make_own_directions(1, seed);
   std::vector<Case> cases = {feedback_case(name_of(kRealEncoding), workload), feedback_case("int8", workload),
                              feedback_case("int8_feedback", workload)};
-  cases[1].parameters.upload_encoding = Encoding::kInt8;
-  cases[2].parameters.upload_encoding = Encoding::kInt8;
-  cases[2].parameters.error_feedback = true;
+  cases[1].parameters.wire->upload_encoding = Encoding::kInt8;
+  cases[2].parameters.wire->upload_encoding = Encoding::kInt8;
+  cases[2].parameters.wire->error_feedback = true;
   return cases;
 }
 
@@ -58,8 +61,8 @@ std::vector<Case> bytes_cases(const Request& request) {
       Case& one = cases.emplace_back();
       one.key = std::string("dense/gradient/") + (has_feedback ? "int8_feedback" : "int8") + "/K" + std::to_string(k);
       one.parameters = gradient_stream_parameters(k, 0.3 / largest, kGradientRounds);
-      one.parameters.upload_encoding = Encoding::kInt8;
-      one.parameters.error_feedback = has_feedback;
+      one.parameters.wire->upload_encoding = Encoding::kInt8;
+      one.parameters.wire->error_feedback = has_feedback;
       one.workload = workload;
     }
   }
@@ -72,14 +75,14 @@ std::vector<Case> bytes_cases(const Request& request) {
             std::string(is_dense ? "dense" : "scalar") + "/zeroth/" + name_of(encoding) + "/K" + std::to_string(k);
         one.parameters = gradient_stream_parameters(k, 0.2 / largest, 1000);
         RunParameters& p = one.parameters;
-        p.solver = SolverId::kProjection;
-        p.estimator = EstimatorId::kProjectionOneSided;
-        p.upload_stream = stream;
-        p.direction_count = kDirectionCount;
-        p.batch_mode = BatchMode::kAll;
-        p.correction_form = CorrectionForm::kLocal;
-        p.upload_encoding = encoding;
-        p.record_encoding = is_dense ? kRealEncoding : encoding;
+        p.local->solver = SolverId::kProjection;
+        p.local->estimator = EstimatorId::kProjectionOneSided;
+        p.wire->upload_stream = stream;
+        p.local->direction_count = kDirectionCount;
+        p.local->batch_mode = BatchMode::kAll;
+        p.local->correction_form = CorrectionForm::kLocal;
+        p.wire->upload_encoding = encoding;
+        p.wire->record_encoding = is_dense ? kRealEncoding : encoding;
         one.workload = workload;
       }
     }

@@ -10,6 +10,9 @@
 #include "experiments/harness/harness.h"
 #include "runtime/base/arena.h"
 #include "runtime/training/estimator.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -80,16 +83,16 @@ Case table_case(const TableRun& run, const EstimatorRun& estimator,
   out.reference_key = kIsDouble ? "" : kNoReference;
   out.parameters = gradient_stream_parameters(1, run.step / (w(w.size() - 1) - w(0)), is_slow ? 300 : run.round_count);
   RunParameters& p = out.parameters;
-  p.solver = estimator.solver;
-  p.estimator = estimator.estimator->id;
-  p.local_retraction = estimator.retraction;
-  p.upload_stream = StreamKind::kTangentBlock;
-  p.directions = estimator.directions;
-  p.group_count = 0;
-  p.direction_count = run.direction_count;
-  p.smoothing = static_cast<Real>(smoothing_of(estimator.estimator, workload->shape()));
+  p.local->solver = estimator.solver;
+  p.local->estimator = estimator.estimator->id;
+  p.local->local_retraction = estimator.retraction;
+  p.wire->upload_stream = StreamKind::kTangentBlock;
+  p.local->directions = estimator.directions;
+  p.local->group_count = 0;
+  p.local->direction_count = run.direction_count;
+  p.local->smoothing = static_cast<Real>(smoothing_of(estimator.estimator, workload->shape()));
   if (std::string(run.preparation) == "raw" && !kIsDouble) {
-    p.fold_scale_log2 = 14;  // estimates of unscaled tables have entries of thousands
+    p.fold->fold_scale_log2 = 14;  // estimates of unscaled tables have entries of thousands
   }
   out.workload = workload;
   return out;
@@ -211,8 +214,8 @@ Case spread_case(const Spread& spread) {
   out.key = spread_key(spread);
   out.seed = kSpreadSeed;
   out.parameters = gradient_stream_parameters(1, 1e-3, kSpreadCount);  // nothing is trained
-  out.parameters.solver = SolverId::kProjection;
-  out.parameters.estimator = EstimatorId::kProjectionOneSided;
+  out.parameters.local->solver = SolverId::kProjection;
+  out.parameters.local->estimator = EstimatorId::kProjectionOneSided;
   const std::shared_ptr<const KpcaWorkload> workload = table_workload(run, kSpreadSeed);
   out.workload = workload;
   out.tabulate = [spread, workload] { return std::vector<CurvePoint>{spread_of(spread, *workload)}; };

@@ -6,6 +6,8 @@
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/form_fleet.h"
 #include "experiments/workloads/data_low_rank.h"
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -72,15 +74,15 @@ Case low_rank_case(const Row& row, const std::shared_ptr<const LowRankSamples>& 
   out.parameters = gradient_stream_parameters(row.local_step_count, row.step / (server_step * row.local_step_count),
                                               row.has_long_step ? kLongStepRounds : kRounds);
   RunParameters& p = out.parameters;
-  p.solver = SolverId::kProjection;
-  p.estimator = EstimatorId::kProjectionOneSided;
-  p.batch_mode = BatchMode::kCommon;
-  p.batch_size = kBatch;
-  p.direction_count = row.direction_count;
-  p.group_count = row.has_shared_directions ? 1 : 0;
-  p.smoothing = static_cast<Real>(kSmoothing);
-  p.correction_form = CorrectionForm::kLocal;
-  p.server_step = static_cast<Real>(server_step);
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->batch_size = kBatch;
+  p.local->direction_count = row.direction_count;
+  p.local->group_count = row.has_shared_directions ? 1 : 0;
+  p.local->smoothing = static_cast<Real>(kSmoothing);
+  p.local->correction_form = CorrectionForm::kLocal;
+  p.steps->server_step = static_cast<Real>(server_step);
   // The dense form's set is no manifold of the runtime, and the factored one's problem none of its own.
   const FleetSet set{&workload->set(), workload->set_parts()};
   out.train = [set](const RunParameters& parameters, const Workload& held, const Case::Watcher& watch) {

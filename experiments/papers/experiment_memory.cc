@@ -5,7 +5,12 @@
 
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/form_fleet.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
 #include "server/run/names.h"
+#include "server/run/participation_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -46,15 +51,16 @@ bool is_run(bool is_exact, const Row& row) { return is_exact || (row.has_zeroth_
 // What both kinds of case have in common: K = 5 steps of solver projection.
 RunParameters form_parameters(CorrectionForm form, double step_size, uint32_t round_count) {
   RunParameters p = gradient_stream_parameters(5, step_size, round_count);
-  p.solver = SolverId::kProjection;
-  p.estimator = EstimatorId::kProjectionOneSided;
-  p.correction_form = form;
-  p.smoothing = static_cast<Real>(1e-2);
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->correction_form = form;
+  p.local->smoothing = static_cast<Real>(1e-2);
   if (!kIsDouble || p.has_memory()) {
-    p.fold_scale_log2 = 26;  // in double the others keep the finest unit: a coarser one adds up in the authors' c_i
+    p.fold->fold_scale_log2 =
+        26;  // in double the others keep the finest unit: a coarser one adds up in the authors' c_i
   }
   if (p.has_memory()) {
-    p.record_encoding = Encoding::kF32;  // whole numbers of 4 bytes
+    p.wire->record_encoding = Encoding::kF32;  // whole numbers of 4 bytes
   }
   return p;
 }
@@ -64,12 +70,12 @@ Case row_case(bool is_exact, const Row& row, CorrectionForm form, const std::sha
   out.key = row_key(is_exact, row, form);
   out.workload = workload;
   out.parameters = form_parameters(form, 0.02, is_exact ? row.round_count : 600);
-  out.parameters.direction_count = 8;
+  out.parameters.local->direction_count = 8;
   if (is_exact) {
-    out.parameters.estimator = EstimatorId::kAnalyticGradient;
+    out.parameters.local->estimator = EstimatorId::kAnalyticGradient;
   }
   if (row.schedule.has_partial_work) {
-    out.parameters.steps_min = 1;
+    out.parameters.trigger->steps_min = 1;
   }
   out.train = [schedule = row.schedule](const RunParameters& parameters, const Workload& held,
                                         const Case::Watcher& watch) {
@@ -128,10 +134,10 @@ std::vector<Case> memory_cases(const Request& request) {
       one.key = digits_key(cohort_size, form);
       one.workload = digits;
       one.parameters = form_parameters(form, 0.2 / largest, kDigitsRounds);
-      one.parameters.fold_scale_log2 = 24;
+      one.parameters.fold->fold_scale_log2 = 24;
       if (cohort_size < kDigitsDevices) {
-        one.parameters.participation = Participation::kSchemeOne;
-        one.parameters.cohort_size = cohort_size;
+        one.parameters.cohort->participation = Participation::kSchemeOne;
+        one.parameters.cohort->cohort_size = cohort_size;
       }
     }
   }

@@ -6,6 +6,10 @@
 
 #include "experiments/harness/experiment.h"
 #include "experiments/workloads/baselines.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -21,10 +25,10 @@ std::vector<Case> x5_cases(const Request& request) {
     Case& one = cases.emplace_back();
     one.key = "K" + std::to_string(k);
     one.parameters = gradient_stream_parameters(k, 3e-3, 200);
-    one.parameters.batch_mode = BatchMode::kCommon;
-    one.parameters.batch_size = 25;
-    one.parameters.retraction = RetractionKind::kPolar;
-    one.parameters.transport = TransportKind::kUnaligned;  // as the reference
+    one.parameters.local->batch_mode = BatchMode::kCommon;
+    one.parameters.local->batch_size = 25;
+    one.parameters.model->retraction = RetractionKind::kPolar;
+    one.parameters.model->transport = TransportKind::kUnaligned;  // as the reference
     one.workload = workload;
   }
   return cases;
@@ -77,7 +81,7 @@ Case baseline_case(const std::string& prefix, const NamedBaseline& baseline,
                                          const Case::Watcher& watch) {
     BaselineOptions options;
     options.method = method;
-    options.iteration_count = parameters.round_count;
+    options.iteration_count = parameters.trigger->round_count;
     minimise(pooled_objective(pooled, kGrassmannOps), pooled.start(), options,
              [&](uint32_t iteration, const Matrix& x, double) {
                const std::vector<Real> model(x.data(), x.data() + x.size());
@@ -102,14 +106,14 @@ std::vector<Case> x6_cases(const Request& request) {
         Case& one = cases.emplace_back();
         one.key = rank_prefix(rank) + (is_mean ? "/TM" : "/AGS") + "/K" + std::to_string(k);
         one.parameters = gradient_stream_parameters(k, 1e-6, 100);
-        one.parameters.solver = is_mean ? SolverId::kTangentMean : SolverId::kGradientStream;
-        one.parameters.batch_mode = BatchMode::kCommon;
-        one.parameters.batch_size = 18;
-        one.parameters.retraction = is_mean ? RetractionKind::kExponential : RetractionKind::kPolar;
-        one.parameters.local_retraction = RetractionKind::kPolar;
+        one.parameters.local->solver = is_mean ? SolverId::kTangentMean : SolverId::kGradientStream;
+        one.parameters.local->batch_mode = BatchMode::kCommon;
+        one.parameters.local->batch_size = 18;
+        one.parameters.model->retraction = is_mean ? RetractionKind::kExponential : RetractionKind::kPolar;
+        one.parameters.local->local_retraction = RetractionKind::kPolar;
         // As the reference: parallel, not aligned. A tangent mean transports nothing.
-        one.parameters.transport = is_mean ? TransportKind::kParallel : TransportKind::kSmooth;
-        one.parameters.fold_scale_log2 = 20;
+        one.parameters.model->transport = is_mean ? TransportKind::kParallel : TransportKind::kSmooth;
+        one.parameters.fold->fold_scale_log2 = 20;
         one.workload = workload;
       }
     }

@@ -6,7 +6,12 @@
 #include <cmath>
 
 #include "experiments/harness/experiment.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -35,10 +40,10 @@ Case x15_case(const std::string& key, const std::shared_ptr<const Workload>& wor
   Case out;
   out.key = key;
   out.parameters = gradient_stream_parameters(5, 8e-5, kRoundCount);
-  out.parameters.step_rule = StepRule::kFixed;
-  out.parameters.batch_mode = BatchMode::kCommon;
-  out.parameters.batch_size = 83;  // half of the samples of a device
-  out.parameters.retraction = RetractionKind::kExponential;
+  out.parameters.steps->step_rule = StepRule::kFixed;
+  out.parameters.local->batch_mode = BatchMode::kCommon;
+  out.parameters.local->batch_size = 83;  // half of the samples of a device
+  out.parameters.model->retraction = RetractionKind::kExponential;
   out.workload = workload;
   return out;
 }
@@ -57,15 +62,15 @@ std::vector<Case> x15_cases(const Request& request) {
       const std::string rho = share.rho;
       const auto key = [&](const std::string& scheme) { return std::string(prefix).append(scheme).append(rho); };
       Case& one = cases.emplace_back(x15_case(key("/schemeI/"), workload));
-      one.parameters.participation = Participation::kSchemeOne;
-      one.parameters.cohort_size = static_cast<uint32_t>(std::lround(std::stod(rho) * kDeviceCount));
+      one.parameters.cohort->participation = Participation::kSchemeOne;
+      one.parameters.cohort->cohort_size = static_cast<uint32_t>(std::lround(std::stod(rho) * kDeviceCount));
       for (const ParticipationWeights weights :
            {ParticipationWeights::kCounted, ParticipationWeights::kTrue, ParticipationWeights::kBiased}) {
         const std::string scheme_two = std::string("/schemeII/").append(name_of(weights)).append("/");
         Case& two = cases.emplace_back(x15_case(key(scheme_two), workload));
-        two.parameters.participation = Participation::kSchemeTwo;
-        two.parameters.participation_probability = probabilities(share);
-        two.parameters.participation_weights = weights;
+        two.parameters.cohort->participation = Participation::kSchemeTwo;
+        two.parameters.cohort->participation_probability = probabilities(share);
+        two.parameters.cohort->participation_weights = weights;
       }
     }
   }
@@ -136,10 +141,10 @@ constexpr uint32_t kShortRounds = 2400;
 constexpr uint32_t kShortPlateauRounds = 600;
 
 void shorten_steps(RunParameters* p) {
-  p->step_rule = StepRule::kCode;
-  p->step_offset = static_cast<Real>(kShortOffset);
-  p->step_period = kShortFrom;
-  p->round_count = kShortRounds;
+  p->steps->step_rule = StepRule::kCode;
+  p->steps->step_offset = static_cast<Real>(kShortOffset);
+  p->steps->step_period = kShortFrom;
+  p->trigger->round_count = kShortRounds;
 }
 
 std::string authors_probabilities(const std::string& folder) {
@@ -160,10 +165,10 @@ std::vector<Case> x16_cases(const Request& request) {
   }
   Case full;
   full.parameters = gradient_stream_parameters(5, 0.06, 600);
-  full.parameters.step_rule = StepRule::kFixed;
-  full.parameters.batch_mode = BatchMode::kCommon;
-  full.parameters.batch_size = 66;
-  full.parameters.retraction = RetractionKind::kExponential;
+  full.parameters.steps->step_rule = StepRule::kFixed;
+  full.parameters.local->batch_mode = BatchMode::kCommon;
+  full.parameters.local->batch_size = 66;
+  full.parameters.model->retraction = RetractionKind::kExponential;
   full.workload = workload;
   full.key = "wordnet/full";
   cases.push_back(full);
@@ -173,9 +178,9 @@ std::vector<Case> x16_cases(const Request& request) {
          {ParticipationWeights::kCounted, ParticipationWeights::kTrue, ParticipationWeights::kBiased}) {
       Case& one = cases.emplace_back(full);
       one.key = std::string("wordnet/schemeII/") + name_of(weights) + (is_short ? "/short" : "");
-      one.parameters.participation = Participation::kSchemeTwo;
-      one.parameters.participation_probability = probabilities;
-      one.parameters.participation_weights = weights;
+      one.parameters.cohort->participation = Participation::kSchemeTwo;
+      one.parameters.cohort->participation_probability = probabilities;
+      one.parameters.cohort->participation_weights = weights;
       if (is_short) {
         shorten_steps(&one.parameters);
       }
@@ -183,9 +188,9 @@ std::vector<Case> x16_cases(const Request& request) {
   }
   Case& certain = cases.emplace_back(full);  // who is sure to answer, and weighs by that, is everybody
   certain.key = "wordnet/schemeII/true/certain";
-  certain.parameters.participation = Participation::kSchemeTwo;
-  certain.parameters.participation_probability = "1";
-  certain.parameters.participation_weights = ParticipationWeights::kTrue;
+  certain.parameters.cohort->participation = Participation::kSchemeTwo;
+  certain.parameters.cohort->participation_probability = "1";
+  certain.parameters.cohort->participation_weights = ParticipationWeights::kTrue;
   return cases;
 }
 

@@ -4,7 +4,13 @@
 #include <functional>
 
 #include "experiments/harness/experiment.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -80,20 +86,20 @@ Case make_case(const Problem000& problem, StepRule rule, SolverId solver, uint32
             (solver == SolverId::kGradientStream ? "AGS" : "TM");
   out.parameters = gradient_stream_parameters(local_step_count, is_fixed ? problem.fixed_step : problem.decaying_step,
                                               problem.round_count);
-  out.parameters.solver = solver;
-  out.parameters.batch_mode = BatchMode::kCommon;
-  out.parameters.batch_size = problem.batch_size;
-  out.parameters.step_rule = rule;
-  out.parameters.step_offset = static_cast<Real>(kStepOffset);
-  out.parameters.step_period = problem.step_period;
-  out.parameters.retraction = problem.retraction;
-  out.parameters.transport = problem.transport;
+  out.parameters.local->solver = solver;
+  out.parameters.local->batch_mode = BatchMode::kCommon;
+  out.parameters.local->batch_size = problem.batch_size;
+  out.parameters.steps->step_rule = rule;
+  out.parameters.steps->step_offset = static_cast<Real>(kStepOffset);
+  out.parameters.steps->step_period = problem.step_period;
+  out.parameters.model->retraction = problem.retraction;
+  out.parameters.model->transport = problem.transport;
   if (!kIsDouble) {
-    out.parameters.fold_scale_log2 = problem.fold_scale_log2;
+    out.parameters.fold->fold_scale_log2 = problem.fold_scale_log2;
   }
   if (solver == SolverId::kTangentMean && problem.mean_retraction != problem.retraction) {
-    out.parameters.retraction = problem.mean_retraction;
-    out.parameters.local_retraction = problem.retraction;
+    out.parameters.model->retraction = problem.mean_retraction;
+    out.parameters.local->local_retraction = problem.retraction;
   }
   out.workload = problem.workload;
   return out;
@@ -112,8 +118,8 @@ std::vector<Case> fixed_cases(const Problem000& problem) {
   for (const uint32_t cohort_size : {3, 5}) {
     Case& partial = cases.emplace_back(make_case(problem, StepRule::kFixed, SolverId::kGradientStream, 4));
     partial.key += "/part" + std::to_string(cohort_size);
-    partial.parameters.participation = Participation::kSchemeOne;
-    partial.parameters.cohort_size = cohort_size;
+    partial.parameters.cohort->participation = Participation::kSchemeOne;
+    partial.parameters.cohort->cohort_size = cohort_size;
   }
   return cases;
 }
@@ -230,9 +236,9 @@ std::vector<Case> transport_cases(const Problem000& problem) {
                                                is_mean ? SolverId::kTangentMean : SolverId::kGradientStream,
                                                setting.local_step_count));
       one.key = std::string(setting.name) + transport.name;
-      one.parameters.step_size = static_cast<Real>(setting.step_size);
-      one.parameters.transport = transport.kind;
-      one.parameters.round_count = 300;
+      one.parameters.steps->step_size = static_cast<Real>(setting.step_size);
+      one.parameters.model->transport = transport.kind;
+      one.parameters.trigger->round_count = 300;
     }
   }
   return cases;

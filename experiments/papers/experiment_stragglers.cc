@@ -11,6 +11,12 @@
 #include "experiments/harness/compare.h"
 #include "experiments/harness/experiment.h"
 #include "experiments/harness/harness.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 #include "sim/timed_fleet.h"
 
 namespace gradstream {
@@ -26,31 +32,31 @@ constexpr std::array<const char*, 6> kPolicies = {"drop", "wait", "wait_k1", "pa
 
 RunParameters step_parameters(double step) {
   RunParameters p = gradient_stream_parameters(kStepCount, step, 1'000'000);
-  p.retry_min_ms = kUnitMs / 20;
-  p.retry_max_ms = kUnitMs / 10;
-  p.solver = SolverId::kProjection;
-  p.record_encoding = Encoding::kF32;
-  p.correction_form = CorrectionForm::kMemory;
+  p.pace->retry_min_ms = kUnitMs / 20;
+  p.pace->retry_max_ms = kUnitMs / 10;
+  p.local->solver = SolverId::kProjection;
+  p.wire->record_encoding = Encoding::kF32;
+  p.local->correction_form = CorrectionForm::kMemory;
   return p;
 }
 
 void set_policy(const std::string& policy, RunParameters* parameters) {
   RunParameters& p = *parameters;
-  p.report_deadline_ms = static_cast<uint32_t>(kUnitMs * kStepCount * 10);
+  p.trigger->report_deadline_ms = static_cast<uint32_t>(kUnitMs * kStepCount * 10);
   if (policy == "wait_k1") {
-    p.local_step_count = 1;
+    p.local->local_step_count = 1;
   } else if (policy == "drop") {
-    p.update_goal = 5;
-    p.late = LatePolicy::kDrop;
+    p.trigger->update_goal = 5;
+    p.trigger->late = LatePolicy::kDrop;
   } else if (policy == "partial") {
-    p.steps_min = 1;
-    p.task_deadline_ms = static_cast<uint32_t>(kUnitMs * kSpeeds.back());
+    p.trigger->steps_min = 1;
+    p.trigger->task_deadline_ms = static_cast<uint32_t>(kUnitMs * kSpeeds.back());
   } else if (policy == "buffered" || policy == "asynchronous") {
-    p.buffer_size = policy == "buffered" ? 5 : 1;
-    p.late = LatePolicy::kWeight;
-    p.staleness_max = 64;
-    p.staleness_table = StalenessTable::kConstant;
-    p.server_step = static_cast<Real>(p.buffer_size) / static_cast<Real>(kSpeeds.size());
+    p.trigger->buffer_size = policy == "buffered" ? 5 : 1;
+    p.trigger->late = LatePolicy::kWeight;
+    p.trigger->staleness_max = 64;
+    p.trigger->staleness_table = StalenessTable::kConstant;
+    p.steps->server_step = static_cast<Real>(p.trigger->buffer_size) / static_cast<Real>(kSpeeds.size());
   }
 }
 
@@ -76,7 +82,7 @@ std::vector<Case> stragglers_cases(const Request& request) {
         }
         RunParameters timed = parameters;
         if (kIsDouble) {  // the server checks that uploads fit the fixed point, whose finest unit has no room for them
-          timed.fold_scale_log2 = RunParameters().fold_scale_log2;
+          timed.fold->fold_scale_log2 = RunParameters().fold->fold_scale_log2;
         }
         TimedFleet fleet(timed, {}, devices, problems, start_of(held));
         const std::string fault = fleet.run(kUnitMs * kUnitsMax, [&](uint64_t now_ms, uint32_t, const Real* model) {

@@ -6,6 +6,12 @@
 #include <utility>
 
 #include "experiments/harness/experiment.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -45,24 +51,25 @@ Case make_case(const Setting& setting, const Named& named) {
   out.parameters = gradient_stream_parameters(setting.tau, setting.step, setting.round_count);
   RunParameters& p = out.parameters;
   const bool is_reduced = named.algorithm >= Algorithm::kSvrg;
-  p.solver = is_reduced ? SolverId::kSvrg : SolverId::kTangentMean;
-  p.step_rule = StepRule::kFixed;
+  p.local->solver = is_reduced ? SolverId::kSvrg : SolverId::kTangentMean;
+  p.steps->step_rule = StepRule::kFixed;
   if (setting.workload->manifold() == ManifoldId::kStiefel) {
-    p.retraction = RetractionKind::kPolarFormal;  // as the works: their steps leave the region of the true inverse
+    p.model->retraction =
+        RetractionKind::kPolarFormal;  // as the works: their steps leave the region of the true inverse
   }
-  p.proximal = static_cast<Real>(named.algorithm == Algorithm::kProx ? kProximal : 0);
+  p.local->proximal = static_cast<Real>(named.algorithm == Algorithm::kProx ? kProximal : 0);
   if (named.algorithm >= Algorithm::k2bb) {
-    p.barzilai_borwein = BarzilaiBorwein::kFirst;
+    p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
   }
   if (named.algorithm == Algorithm::k2bbs) {
-    p.step_rule = StepRule::kBarzilaiBorwein;
-    p.step_size = static_cast<Real>(setting.step_max);
-    p.step_min = static_cast<Real>(setting.step_min);
-    p.step_max = static_cast<Real>(setting.step_max);
+    p.steps->step_rule = StepRule::kBarzilaiBorwein;
+    p.steps->step_size = static_cast<Real>(setting.step_max);
+    p.steps->step_min = static_cast<Real>(setting.step_min);
+    p.steps->step_max = static_cast<Real>(setting.step_max);
   }
   if (setting.cohort_size < setting.workload->device_count()) {
-    p.participation = Participation::kSchemeOne;
-    p.cohort_size = setting.cohort_size;
+    p.cohort->participation = Participation::kSchemeOne;
+    p.cohort->cohort_size = setting.cohort_size;
   }
   return out;
 }
@@ -126,7 +133,7 @@ std::vector<Case> x7_cases(const Request& request) {
     for (const Named& named : kAlgorithms) {
       if (has_averages || named.algorithm >= Algorithm::kSvrg) {
         cases.push_back(make_case({prefix, workload, 0.2, 0.8, 0.008, pair.tau, pair.cohort_size, 150}, named));
-        cases.back().parameters.fold_scale_log2 = 18;  // entries of matrices of condition 1e4 and more
+        cases.back().parameters.fold->fold_scale_log2 = 18;  // entries of matrices of condition 1e4 and more
         // A device whose matrix is too ill-conditioned for a float refuses its tasks: rounds then close without it.
         cases.back().may_lose_devices = !kIsDouble;
         if (kIsDouble && is_ill && pair.tau >= kLongTau && named.algorithm != Algorithm::k2bbs) {
@@ -136,8 +143,8 @@ std::vector<Case> x7_cases(const Request& request) {
           cases.back().stop_below = kFloatFloor;
           // Without that device some rounds have too few answers, and of 2BB's curvatures some are of another function.
           cases.back().expected_fault = is_ill ? "round_extended" : "";
-          cases.back().parameters.update_min = std::max(1U, pair.cohort_size / 2);
-          cases.back().parameters.report_deadline_ms = kDeadlineMs;
+          cases.back().parameters.trigger->update_min = std::max(1U, pair.cohort_size / 2);
+          cases.back().parameters.trigger->report_deadline_ms = kDeadlineMs;
         }
       }
     }
@@ -259,7 +266,7 @@ std::vector<Case> x8_cases(const Request& request) {
       const std::string prefix = std::string(is_covariance ? "cov" : "printed") + "/n" + std::to_string(device_count);
       for (const Named& named : kAlgorithms) {
         cases.push_back(make_case({prefix, workload, 2e-2, 3e-1, 3e-4, 2, device_count / 10, 500}, named));
-        cases.back().parameters.retraction = RetractionKind::kExponential;
+        cases.back().parameters.model->retraction = RetractionKind::kExponential;
       }
     }
   }
@@ -338,8 +345,8 @@ std::vector<Case> x9_cases(const Request& request) {
         cases.push_back(make_case({std::string(table.name) + "/" + preparation, workload, table.step * kUnit,
                                    table.step_max * kUnit, table.step_min * kUnit, 5, 5, 300},
                                   named));
-        cases.back().parameters.proximal /= static_cast<Real>(kUnit);  // as gradients are
-        cases.back().parameters.fold_scale_log2 = is_small ? 28 : 22;
+        cases.back().parameters.local->proximal /= static_cast<Real>(kUnit);  // as gradients are
+        cases.back().parameters.fold->fold_scale_log2 = is_small ? 28 : 22;
       }
     }
   }

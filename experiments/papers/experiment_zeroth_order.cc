@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "experiments/harness/experiment.h"
+#include "server/run/local_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -60,15 +62,16 @@ Case zofl_case(const ZoflData& data, const std::shared_ptr<const KpcaWorkload>& 
   }
   out.parameters = gradient_stream_parameters(tau, step / tau, data.round_count);
   RunParameters& p = out.parameters;
-  p.solver = SolverId::kProjection;
-  p.estimator = variant.is_first_order ? EstimatorId::kAnalyticGradient : EstimatorId::kProjectionOneSided;
-  p.upload_stream = StreamKind::kTangentBlock;  // sphere directions are no wire form: nobody else could rebuild them
-  p.directions = DirectionKind::kSphere;
-  p.group_count = 0;
-  p.direction_count = data.direction_count;
-  p.smoothing = static_cast<Real>(kIsDouble || variant.is_first_order ? kDoubleSmoothing : smoothing);
-  p.batch_mode = variant.batch_mode;
-  p.correction_form = variant.has_correction ? CorrectionForm::kLocal : CorrectionForm::kNone;
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = variant.is_first_order ? EstimatorId::kAnalyticGradient : EstimatorId::kProjectionOneSided;
+  p.wire->upload_stream =
+      StreamKind::kTangentBlock;  // sphere directions are no wire form: nobody else could rebuild them
+  p.local->directions = DirectionKind::kSphere;
+  p.local->group_count = 0;
+  p.local->direction_count = data.direction_count;
+  p.local->smoothing = static_cast<Real>(kIsDouble || variant.is_first_order ? kDoubleSmoothing : smoothing);
+  p.local->batch_mode = variant.batch_mode;
+  p.local->correction_form = variant.has_correction ? CorrectionForm::kLocal : CorrectionForm::kNone;
   out.workload = workload;
   return out;
 }

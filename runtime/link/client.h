@@ -253,8 +253,9 @@ class Client {
   Status begin_record(const gs_LogChunk& chunk);
   void close_record();
   // A replica without a sum: a record is applied when all of it is here (LeanForm).
-  bool keeps_record() const { return config_.registry.lean != nullptr && !replica_.has_mean() && !replica_.has_sum(); }
-  Status add_to_record(const DirectionSpec& directions, uint32_t count, const Real* values);
+  bool keeps_record() const { return links_lean() && !replica_.has_mean() && !replica_.has_sum(); }
+  bool links_lean() const { return kLinksLeanForm && config_.registry.lean != nullptr; }
+  Status keep_values(const DirectionSpec& directions, uint32_t count, const Real* values);
   Status add_values(const gs_LogChunk& chunk);
   Status add_words(const gs_LogChunk& chunk);
   Status take_exact_step();

@@ -116,7 +116,7 @@ Status Client::begin_record(const gs_LogChunk& chunk) {
 
 // Gives up what is there of a record, and the memory that keeps it.
 void Client::close_record() {
-  if (record_.is_open && record_.kept != nullptr) {
+  if (record_.is_open && keeps_record() && record_.kept != nullptr) {
     arena_.release(record_.kept->mark);
   }
   record_.is_open = false;
@@ -155,16 +155,15 @@ Status Client::add_values(const gs_LogChunk& chunk) {
     const size_t size = count - done < kInt8BlockSize ? count - done : kInt8BlockSize;
     GS_TRY(decode_values(encoding, size, chunk.values.bytes + encoded_size(encoding, done),
                          encoded_size(encoding, size), values));
-    GS_TRY(add_to_record(directions, static_cast<uint32_t>(size), values));
+    GS_TRY(keeps_record()
+               ? keep_values(directions, static_cast<uint32_t>(size), values)
+               : replica_.add_to_record(directions, record_.first_value, static_cast<uint32_t>(size), values, arena_));
     record_.first_value += static_cast<uint32_t>(size);
   }
   return Status::kOk;
 }
 
-Status Client::add_to_record(const DirectionSpec& directions, uint32_t count, const Real* values) {
-  if (!keeps_record()) {
-    return replica_.add_to_record(directions, record_.first_value, count, values, arena_);
-  }
+Status Client::keep_values(const DirectionSpec& directions, uint32_t count, const Real* values) {
   if (record_.kept == nullptr) {
     return Status::kOutOfMemory;
   }
@@ -209,14 +208,15 @@ Status Client::finish_record(uint64_t digest) {
   } else {
     GS_TRY(replica_.finish_record(welcome_.direction_count, record_.step_scale, arena_));
   }
-  close_record();
   ++counters_.records_applied;
-  if (!prove_model(digest)) {
+  const bool holds = prove_model(digest);
+  if (holds && !replica_.has_mean()) {
+    settle_correction();
+  }
+  close_record();
+  if (!holds) {
     is_skipping_ = true;
     return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
-  }
-  if (!replica_.has_mean()) {
-    settle_correction();
   }
   return Status::kOk;
 }

@@ -141,13 +141,12 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
     return Status::kInvalidArgument;
   }
-  // Without corrections neither the sum of a record is looked at nor a tensor filled. A server from before the field in
-  // Welcome says it in each task alone: such a run goes on without corrections here.
-  const bool is_lean = config_.registry.lean != nullptr && is_scalar && !has_mean &&
-                       welcome.directions == gs_Directions_DIRECTIONS_SIGN &&
-                       welcome.correction == gs_Correction_CORRECTION_NONE;
+  const bool is_lean =
+      config_.registry.lean != nullptr && is_scalar && !has_mean && welcome.directions == gs_Directions_DIRECTIONS_SIGN;
   GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts, !is_lean));
-  if (!has_memory() && !is_lean && (is_scalar || has_mean)) {
+  // A server from before the field in Welcome speaks of corrections in each task alone: here its run goes on without.
+  const bool has_none = is_lean && welcome.correction == gs_Correction_CORRECTION_NONE;
+  if (!has_memory() && !has_none && (is_scalar || has_mean)) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
     correction_ = correction.value();
@@ -218,8 +217,13 @@ void Client::settle_correction() {
     return;
   }
   const DirectionSpec directions = to_directions(welcome_, upload.base_version);
-  const Status status = fill_correction(directions, replica_.shape(), replica_.record_sum(), upload.steps_done,
-                                        upload.encoding, accepted_bytes(), upload.size, correction_, arena_);
+  const Real* record_sum = replica_.record_sum();
+  if (keeps_record()) {
+    config_.registry.lean->fill_sum(*record_.kept, replica_.shape(), correction_);
+    record_sum = correction_;
+  }
+  const Status status = fill_correction(directions, replica_.shape(), record_sum, upload.steps_done, upload.encoding,
+                                        accepted_bytes(), upload.size, correction_, arena_);
   has_correction_ = status == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
 }

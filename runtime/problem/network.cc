@@ -29,8 +29,8 @@ struct Outline {
         target_count(data.source.dimension - inputs),
         kept_target_count(target_count == 0 && cut > 0 ? inputs : target_count) {}
 
-  Stage front() const { return {&network, 0, cut, false}; }
-  Stage rest(bool keeps_all) const { return {&network, cut, network.layer_count, keeps_all}; }
+  Stage front() const { return {&network, 0, cut, false, true}; }
+  Stage rest(bool keeps_all) const { return {&network, cut, network.layer_count, keeps_all, false}; }
   size_t slot_size() const { return size_t{feature_count} + kept_target_count; }
   const Real* targets_of(const Real* slot) const { return kept_target_count == 0 ? slot : slot + feature_count; }
   // Slots that stay from one evaluation of a batch to the next. Without layers in front a sample is read as quickly.
@@ -503,7 +503,7 @@ Status find_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
 
 namespace {
 
-Stage all_layers(const Network& network) { return {&network, 0, network.layer_count, false}; }
+Stage all_layers(const Network& network) { return {&network, 0, network.layer_count, false, true}; }
 
 Status take_alone(const Network& network, Arena* arena, StageMemory* memory, Real** inputs, size_t* size) {
   uint32_t* places = nullptr;

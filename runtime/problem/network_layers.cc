@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "runtime/base/products.h"
+#include "runtime/base/weighted_rows.h"
 
 namespace gradstream {
 namespace {
@@ -91,7 +92,7 @@ void add_rows(const LayerRun& run, uint32_t begin, uint32_t end, RowOf row_of) {
 // Of a trained layer: the biases.
 void begin_with_biases(const LayerRun& run) {
   const uint32_t outputs = run.layer->out.channels;
-  const Real* const biases = run.rows->read(run.offset + layer_weight_count(*run.layer), outputs);
+  const Real* const biases = run.rows->read(run.offset + static_cast<size_t>(layer_weight_count(*run.layer)), outputs);
   for (uint32_t b = 0; b < run.sample_count; ++b) {
     copy(outputs, biases, run.out + b * run.out_stride);
   }
@@ -191,20 +192,55 @@ bool input_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out) {
   return from >= layer.pad_top && *out < layer.in.height;
 }
 
-// What the windows of one row see at kernel column kx: out.width values, zeros in the border. They stand in `in` where
-// they are neighbours there; else they are gathered in work.
-const Real* window_values(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
-  const uint32_t width = layer.out.width;
-  if (layer.stride_width == 1 && kx >= layer.pad_left && kx - layer.pad_left + width <= layer.in.width) {
-    return in + (kx - layer.pad_left);
-  }
-  for (uint32_t c = 0; c < width; ++c) {
+// work (out.width values) <- what the windows of one row see at kernel column kx; `in` null: a row of the border.
+void gather(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
+  for (uint32_t c = 0; c < layer.out.width; ++c) {
     const uint32_t from = c * layer.stride_width + kx;
-    const bool is_inside = from >= layer.pad_left && from - layer.pad_left < layer.in.width;
+    const bool is_inside = in != nullptr && from >= layer.pad_left && from - layer.pad_left < layer.in.width;
     work[c] = is_inside ? in[from - layer.pad_left] : 0;
   }
-  return work;
 }
+
+// Whether a window is one value, and the windows of a row are neighbours.
+bool is_pointwise(const Layer& layer) {
+  return layer.kernel_height == 1 && layer.kernel_width == 1 && layer.stride_width == 1;
+}
+
+// Input channels that are gathered at once.
+uint32_t gathered_channel_count(const Layer& layer) {
+  if (layer.kind == LayerKind::kDepthwiseConv2d) {
+    return 1;
+  }
+  const uint32_t one = uint32_t{layer.kernel_height} * layer.kernel_width * layer.out.width;
+  const uint32_t most = one < kGatheredMax ? kGatheredMax / one : 1;
+  return most < layer.in.channels ? most : layer.in.channels;
+}
+
+// What the windows of row `row` see of input channels [first, first + count): a row for each number of a kernel.
+WeightedRows seen_rows(const Layer& layer, const Real* in, uint32_t first, uint32_t count, uint32_t row, Real* work) {
+  const size_t in_area = size_t{layer.in.height} * layer.in.width;
+  if (is_pointwise(layer)) {
+    return {in + first * in_area + size_t{row} * layer.stride_height * layer.in.width, in_area, count, layer.out.width};
+  }
+  Real* to = work;
+  for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
+      uint32_t y = 0;
+      const bool is_inside = input_row(layer, row, ky, &y);
+      const Real* const from = is_inside ? in + (first + i) * in_area + size_t{y} * layer.in.width : nullptr;
+      for (uint32_t kx = 0; kx < layer.kernel_width; ++kx, to += layer.out.width) {
+        gather(layer, from, kx, to);
+      }
+    }
+  }
+  return {work, layer.out.width, count * layer.kernel_height * layer.kernel_width, layer.out.width};
+}
+
+// Rows of some maps: `row` of the first one, and how far those of two maps are from each other.
+struct MapRows {
+  Real* row;
+  size_t stride;
+};
 
 // The weights of a convolution and its biases, wherever they come from.
 template <typename W>
@@ -213,62 +249,98 @@ struct Kernels {
   const Real* biases;  // of a trained layer; null: the layer's own
 };
 
-// out, row `at.row` of the maps at.map .. map_end - 1 <- their sums.
+// out <- row `at.row` of the maps at.map .. map_end - 1: their sums are added.
 template <typename W>
-void convolve(const LayerRun& run, const Kernels<W>& kernels, const Real* in, MapRow at, uint32_t map_end, Real* out) {
+void convolve(const LayerRun& run, const Kernels<W>& kernels, const Real* in, MapRow at, uint32_t map_end,
+              MapRows out) {
   const Layer& layer = *run.layer;
   const bool is_depthwise = layer.kind == LayerKind::kDepthwiseConv2d;
   const uint32_t channels = is_depthwise ? 1U : layer.in.channels;  // that one map reads
-  const uint32_t area = uint32_t{layer.kernel_height} * layer.kernel_width;
-  const size_t in_area = size_t{layer.in.height} * layer.in.width;
   const uint32_t first = is_depthwise ? at.map / (layer.out.channels / layer.in.channels) : 0U;
-  for (uint32_t i = 0; i < channels; ++i) {
-    for (uint32_t k = 0; k < area; ++k) {
-      uint32_t row = 0;
-      if (!input_row(layer, at.row, k / layer.kernel_width, &row)) {
-        continue;
-      }
-      const Real* const from = in + (first + i) * in_area + size_t{row} * layer.in.width;
-      const Real* const seen = window_values(layer, from, k % layer.kernel_width, run.row);
-      for (uint32_t o = at.map; o < map_end; ++o) {
-        const W weight = kernels.weights[(size_t{o} * channels + i) * area + k];
-        Real* const to = out + (size_t{o} * layer.out.height + at.row) * layer.out.width;
-        add_scaled(layer.out.width, static_cast<Real>(weight), seen, to);
-      }
-    }
+  const uint32_t area = uint32_t{layer.kernel_height} * layer.kernel_width;
+  const uint32_t most = gathered_channel_count(layer);
+  for (uint32_t i = 0; i < channels; i += most) {
+    const uint32_t count = channels - i < most ? channels - i : most;
+    const WeightedRows rows = seen_rows(layer, in, first + i, count, at.row, run.row);
+    add_weighted_rows(rows, map_end - at.map, kernels.weights + (size_t{at.map} * channels + i) * area,
+                      size_t{channels} * area, out.row, out.stride);
   }
 }
 
-// Rows [begin, end) of all maps, in the order (row, map), so that those who follow each other see the same values.
+// Where the sums of a row are made. A layer that writes over its input makes them in its own memory first: a whole map
+// of a depthwise layer, or a row of all maps, which nothing reads later.
+MapRows rows_of_sums(const LayerRun& run, MapRow at, Real* out) {
+  const Layer& layer = *run.layer;
+  const size_t width = layer.out.width;
+  const size_t area = width * layer.out.height;
+  if (run.out != run.in.values) {
+    return {out + at.map * area + at.row * width, area};
+  }
+  Real* const own = run.row + layer_row_size(layer);
+  return layer.kind == LayerKind::kDepthwiseConv2d ? MapRows{own + at.row * width, area}
+                                                   : MapRows{own + at.map * width, width};
+}
+
+// Takes the sums to the output where they are complete: those up to map_end of this row are made.
+void move_sums(const LayerRun& run, MapRow at, uint32_t map_end) {
+  const Layer& layer = *run.layer;
+  const size_t width = layer.out.width;
+  const size_t area = width * layer.out.height;
+  const Real* const own = run.row + layer_row_size(layer);
+  if (layer.kind == LayerKind::kDepthwiseConv2d) {
+    if (at.row + 1U == layer.out.height) {
+      copy(area, own, run.out + at.map * area);
+    }
+    return;
+  }
+  for (uint32_t o = 0; map_end == layer.out.channels && o < map_end; ++o) {
+    copy(width, own + o * width, run.out + o * area + at.row * width);
+  }
+}
+
+// Row `at.row` of the maps at.map .. map_end - 1, for one sample.
+template <typename W>
+Status run_rows(const LayerRun& run, const Kernels<W>& kernels, const Real* in, Real* out, MapRow at,
+                uint32_t map_end) {
+  const Layer& layer = *run.layer;
+  const uint32_t width = layer.out.width;
+  const bool is_int8 = std::is_same_v<W, int8_t>;
+  const MapRows sums = rows_of_sums(run, at, out);
+  const auto bias = [&](uint32_t o) { return kernels.biases != nullptr ? kernels.biases[o] : bias_of(layer, o); };
+  for (uint32_t o = at.map; o < map_end; ++o) {
+    Real* const row = sums.row + (o - at.map) * sums.stride;
+    for (uint32_t c = 0; c < width; ++c) {
+      row[c] = is_int8 ? 0 : bias(o);
+    }
+  }
+  convolve(run, kernels, in, at, map_end, sums);
+  for (uint32_t o = at.map; o < map_end; ++o) {
+    Real* const row = sums.row + (o - at.map) * sums.stride;
+    for (uint32_t c = 0; is_int8 && c < width; ++c) {
+      row[c] = row[c] * scale_of(layer, o) + bias(o);
+    }
+    GS_TRY(finish_values(layer, width, row));
+  }
+  if (run.out == run.in.values) {
+    move_sums(run, at, map_end);
+  }
+  return Status::kOk;
+}
+
+// Rows [begin, end): map after map of a depthwise layer. Else row after row of all maps, so that maps which follow each
+// other see the same values.
 template <typename W>
 Status run_convolution(const LayerRun& run, const Kernels<W>& kernels, uint32_t begin, uint32_t end) {
   const Layer& layer = *run.layer;
+  const bool is_depthwise = layer.kind == LayerKind::kDepthwiseConv2d;
   const uint32_t maps = layer.out.channels;
-  const uint32_t width = layer.out.width;
-  const bool is_int8 = std::is_same_v<W, int8_t>;
-  const uint32_t group = layer.kind == LayerKind::kDepthwiseConv2d ? 1 : maps;
+  const uint32_t height = layer.out.height;
   for (uint32_t at = begin; at < end;) {
-    const MapRow from = {at % maps, at / maps};
-    uint32_t map_end = from.map + group < maps ? from.map + group : maps;
+    const MapRow from = is_depthwise ? MapRow{at / height, at % height} : MapRow{at % maps, at / maps};
+    uint32_t map_end = is_depthwise ? from.map + 1 : maps;
     map_end = map_end - from.map > end - at ? from.map + (end - at) : map_end;
     for (uint32_t b = 0; b < run.sample_count; ++b) {
-      Real* const out = run.out + b * run.out_stride;
-      const auto row_of = [&](uint32_t o) { return out + (size_t{o} * layer.out.height + from.row) * width; };
-      const auto bias = [&](uint32_t o) { return kernels.biases != nullptr ? kernels.biases[o] : bias_of(layer, o); };
-      for (uint32_t o = from.map; o < map_end; ++o) {
-        Real* const row = row_of(o);
-        for (uint32_t c = 0; c < width; ++c) {
-          row[c] = is_int8 ? 0 : bias(o);
-        }
-      }
-      convolve(run, kernels, run.in.of(b), from, map_end, out);
-      for (uint32_t o = from.map; o < map_end; ++o) {
-        Real* const row = row_of(o);
-        for (uint32_t c = 0; is_int8 && c < width; ++c) {
-          row[c] = row[c] * scale_of(layer, o) + bias(o);
-        }
-        GS_TRY(finish_values(layer, width, row));
-      }
+      GS_TRY(run_rows(run, kernels, run.in.of(b), run.out + b * run.out_stride, from, map_end));
     }
     at += map_end - from.map;
   }
@@ -350,10 +422,25 @@ Status run_values(const LayerRun& run, uint32_t begin, uint32_t end) {
 }  // namespace
 
 uint32_t layer_row_size(const Layer& layer) {
-  if (layer.kind == LayerKind::kConv2d || layer.kind == LayerKind::kDepthwiseConv2d) {
-    return layer.out.width;
+  if ((layer.kind == LayerKind::kConv2d || layer.kind == LayerKind::kDepthwiseConv2d) && !is_pointwise(layer)) {
+    return gathered_channel_count(layer) * layer.kernel_height * layer.kernel_width * layer.out.width;
   }
   return 0;
+}
+
+bool may_overwrite(const Layer& layer) {
+  const bool is_stride_one = layer.stride_height == 1 && layer.stride_width == 1;
+  if (layer.kind == LayerKind::kDepthwiseConv2d) {
+    return is_stride_one && layer.in == layer.out;
+  }
+  return layer.kind == LayerKind::kConv2d && is_stride_one && is_pointwise(layer) &&
+         layer.in.height == layer.out.height && layer.in.width == layer.out.width &&
+         layer.out.channels <= layer.in.channels;
+}
+
+uint32_t overwrite_row_size(const Layer& layer) {
+  return uint32_t{layer.out.width} *
+         (layer.kind == LayerKind::kDepthwiseConv2d ? layer.out.height : layer.out.channels);
 }
 
 uint32_t layer_factor_size(const Layer& layer) {

@@ -14,6 +14,10 @@ namespace gradstream {
 // a slice of a step does: about 20 ms on a Cortex-M3 at 25 MHz, where one takes 60 cycles.
 inline constexpr uint32_t kPieceWork = 8192;
 
+// Values that a convolution gathers from its input at once, unless one channel takes more. Reason: 2 KiB beside the
+// workspace; a 3 x 3 kernel over rows of 8 values has 7 channels at once.
+inline constexpr uint32_t kGatheredMax = 512;
+
 // Values of sample b stand at values + b stride.
 struct SampleValues {
   const Real* values = nullptr;
@@ -21,8 +25,8 @@ struct SampleValues {
   const Real* of(uint32_t sample) const { return values + sample * stride; }
 };
 
-// One layer for sample_count samples. out may be in.values, with the same stride, for kRelu, kRelu6, kFlatten and kAdd.
-// Nothing else aliases.
+// One layer for sample_count samples. out may be in.values, with the same stride, for kRelu, kRelu6, kFlatten and kAdd;
+// for one sample it may be so where may_overwrite() says it. Nothing else aliases.
 struct LayerRun {
   const Layer* layer = nullptr;
   uint32_t sample_count = 1;
@@ -40,7 +44,11 @@ struct LayerRun {
   Real* factors = nullptr;
 };
 
+// Values that LayerRun::row takes, and factors for each sample.
 uint32_t layer_row_size(const Layer& layer);
+// Whether a convolution can write over its input. Then LayerRun::row has overwrite_row_size() values more.
+bool may_overwrite(const Layer& layer);
+uint32_t overwrite_row_size(const Layer& layer);
 uint32_t layer_factor_size(const Layer& layer);
 
 // Rows of a layer, of which a piece does some; and the multiplications that one takes for one sample. Rows are inputs

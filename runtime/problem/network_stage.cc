@@ -39,7 +39,8 @@ bool overwrites(const Stage& stage, uint32_t k) {
   if (stage.keeps_all) {
     return is_in_place(layer);
   }
-  return (is_in_place(layer) || layer.kind == LayerKind::kAdd) && last_reader(stage, k) == k;
+  const bool can = is_in_place(layer) || layer.kind == LayerKind::kAdd || (stage.is_single && may_overwrite(layer));
+  return can && last_reader(stage, k) == k;
 }
 
 // The first free place for the output of layer k: free of all that layer k and later ones read.
@@ -62,8 +63,9 @@ uint32_t find_place(const Stage& stage, uint32_t k, const uint32_t* places) {
 
 void take_most(size_t* most, uint64_t value) { *most = value > *most ? static_cast<size_t>(value) : *most; }
 
-void add_layer(const Layer& layer, StageSize* size) {
-  take_most(&size->row, layer_row_size(layer));
+void add_layer(const Layer& layer, bool is_over, StageSize* size) {
+  const uint32_t more = is_over && may_overwrite(layer) ? overwrite_row_size(layer) : 0;
+  take_most(&size->row, uint64_t{layer_row_size(layer)} + more);
   take_most(&size->factors, layer_factor_size(layer));
   if (layer.trained == TrainedForm::kFrozen) {
     return;
@@ -84,9 +86,10 @@ StageSize plan_stage(const Stage& stage, uint32_t* places) {
   StageSize size;
   for (uint32_t k = stage.first; k < stage.end; ++k) {
     const uint32_t index = k - stage.first;
-    at[index] = overwrites(stage, k) ? at[index - 1] : find_place(stage, k, at);
+    const bool is_over = overwrites(stage, k);
+    at[index] = is_over ? at[index - 1] : find_place(stage, k, at);
     take_most(&size.values, uint64_t{at[index]} + values_of(stage, k + 1));
-    add_layer(stage.network->layers[k], &size);
+    add_layer(stage.network->layers[k], is_over, &size);
   }
   return size;
 }

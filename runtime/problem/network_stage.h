@@ -17,6 +17,7 @@ struct Stage {
   uint32_t first = 0;
   uint32_t end = 0;
   bool keeps_all = false;  // all outputs stand until the end; activations and kFlatten share their input's place
+  bool is_single = false;  // of one sample: convolutions write over their input where they can
 };
 
 // Values that a stage takes, all for one sample but row and kernels.

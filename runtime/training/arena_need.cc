@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/training/encoding.h"
+#include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
 
@@ -41,12 +42,13 @@ Result<size_t> find_arena_need(const Problem& problem, uint32_t size, const Plai
   const Shape shape{size, 1};
   Arena arena(memory.data(), memory.size());
   Replica replica;
-  GS_TRY(replica.prepare(kEuclideanOps, shape, arena));
+  GS_TRY(replica.prepare(kEuclideanOps, shape, arena, false, 0, !run.is_lean));
   const size_t upload_size = encoded_size(Encoding::kF32, size_t{run.direction_count} * run.local_step_count);
   const Result<uint8_t*> upload = arena.persistent<uint8_t>(upload_size);
   GS_TRY(upload.status());
   SolverRun solver;
-  const Registry registry{kManifolds, kEstimators, kSolvers, {&problem, 1}, nullptr};
+  const Registry registry{kManifolds,    kEstimators, kSolvers,
+                          {&problem, 1}, nullptr,     run.is_lean ? &kLeanForm : nullptr};
   GS_TRY(begin_solver(registry, task_of(problem, shape, run), replica.model(), nullptr, &solver, arena));
   return arena.mark() + solver.ops->scratch_size(solver);
 }

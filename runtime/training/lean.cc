@@ -471,6 +471,16 @@ Status keep(KeptRecord& record, const DirectionSpec& directions, uint32_t first,
   return Status::kOk;
 }
 
+// sum <- the record's at numbers [at, at + size).
+void sum_record(const KeptRecord& record, Shape shape, size_t at, size_t size, Real* sum) {
+  fill_zero(size, sum);
+  for (const KeptBlock* block = record.first; block != nullptr; block = block->next) {
+    accumulate_range(block->directions, shape, 0, block->count, block->coefficients, at, size, sum);
+  }
+}
+
+void fill_sum(const KeptRecord& record, Shape shape, Real* out) { sum_record(record, shape, 0, shape.size(), out); }
+
 Status step_by_record(const KeptRecord& record, Replica& replica, uint32_t m, Real step_scale, Arena& arena) {
   if (!replica.has_model()) {
     return Status::kProtocolError;
@@ -486,10 +496,7 @@ Status step_by_record(const KeptRecord& record, Replica& replica, uint32_t m, Re
   Real* const sum = next.value();
   Real* const model = replica.begin_snapshot();
   const auto move_next = [&](const Piece& piece) {
-    fill_zero(piece.size, sum);
-    for (const KeptBlock* block = record.first; block != nullptr; block = block->next) {
-      accumulate_range(block->directions, shape, 0, block->count, block->coefficients, piece.at, piece.size, sum);
-    }
+    sum_record(record, shape, piece.at, piece.size, sum);
     for (size_t e = 0; e < piece.size; ++e) {
       sum[e] = model[piece.at + e] + -step * sum[e];
     }
@@ -506,6 +513,6 @@ Status step_by_record(const KeptRecord& record, Replica& replica, uint32_t m, Re
 
 }  // namespace
 
-const LeanForm kLeanForm = {&kSolver, serves, begin, keep, step_by_record};
+const LeanForm kLeanForm = {&kSolver, serves, begin, keep, fill_sum, step_by_record};
 
 }  // namespace gradstream

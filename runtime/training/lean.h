@@ -55,6 +55,8 @@ struct LeanForm {
   // beyond its block: the record is then of no use.
   Status (*keep)(KeptRecord& record, const DirectionSpec& directions, uint32_t first, uint32_t count, uint32_t total,
                  const Real* coefficients, Arena& arena);
+  // out <- the sum of the record, in the bits of Replica::record_sum(): shape.size() values.
+  void (*fill_sum)(const KeptRecord& record, Shape shape, Real* out);
   // X <- P_M(X - step_scale (pr/m) sum of the record), as Replica::finish_record(); version + 1. On an error
   // (kProtocolError without a model, kInvalidArgument for m = 0, kSingular, kNotFinite, kOutOfMemory) X may be half
   // moved: replica.has_model() then says that there is none.
@@ -62,6 +64,14 @@ struct LeanForm {
 };
 
 extern const LeanForm kLeanForm;
+
+// Whether a client looks for the lean form in its registry. A board's image that has it compiles the client with
+// GS_LEAN_FORM (boards/cortex_m/cortex_m.cmake). Reason: 400 bytes of flash.
+#if defined(GS_BARE_METAL) && !defined(GS_LEAN_FORM)
+inline constexpr bool kLinksLeanForm = false;
+#else
+inline constexpr bool kLinksLeanForm = true;
+#endif
 
 }  // namespace gradstream
 

@@ -5,8 +5,12 @@
 #include <limits>
 #include <utility>
 
+#include "server/run/fold_keys.h"
 #include "server/run/limits.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -50,8 +54,8 @@ bool is_bounded(ManifoldId id) {
 double gradient_norm(const RunParameters& p, const RangeFault& fault) {
   if (p.stream() == StreamKind::kScalarStream) {
     // Directions have norm 1 and pr entries, so that m slopes have |g|^2 m / pr as the sum of their squares.
-    const size_t count = std::min<size_t>(p.direction_count, fault.values.size());
-    const double share = static_cast<double>(count) / static_cast<double>(p.shape.size());
+    const size_t count = std::min<size_t>(p.local->direction_count, fault.values.size());
+    const double share = static_cast<double>(count) / static_cast<double>(p.model->shape.size());
     return count == 0 ? 0 : norm(fault.values.first(count)) / std::sqrt(share);
   }
   const double steps = std::max(1U, fault.steps_done);
@@ -62,7 +66,7 @@ double proposed_step(const RunParameters& p, const RangeFault& fault) {
   const double loss = std::fabs(fault.loss_before);
   const double gradient = gradient_norm(p, fault);
   double curvature = loss > 0 ? gradient * gradient / (2 * loss) : 0;
-  if (is_bounded(p.manifold) && fault.model_norm > 0) {
+  if (is_bounded(p.model->manifold) && fault.model_norm > 0) {
     curvature = std::max(curvature, 2 * loss / (fault.model_norm * fault.model_norm));
   }
   return curvature > 0 && std::isfinite(curvature) ? kStepShare / curvature : 0;
@@ -74,14 +78,14 @@ std::string devices_of(const BlockedGroup& group) {
 }
 
 constexpr const char* kNetworkRemedy =
-    "give the devices the file of the run's network (gradstream-client --network FILE, ./run flash BOARD --network "
+    "give the devices the file of the run's network (gradstream-client --network FILE, ./run provision --network "
     "FILE), or stop the run and begin one with theirs";
 
 StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   StallCause out;
   out.cause = "not_capable";
   out.text = devices_of(group) + " lack what the run's tasks need: " + group.lacks;
-  const std::string nearest = builtin_problem_hint(p.problem);
+  const std::string nearest = builtin_problem_hint(p.model->problem);
   if (group.lacks.find("problem:") != std::string::npos && !nearest.empty()) {
     out.text += "; " + nearest;
   }
@@ -92,7 +96,7 @@ StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
 StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
   StallCause out;
-  out.text = devices_of(group) + " hold data that the problem " + p.problem + " never takes: sample " +
+  out.text = devices_of(group) + " hold data that the problem " + p.model->problem + " never takes: sample " +
              std::to_string(complaint.sample) + " (from 1) of " + group.first_name;
   if (complaint.has_value()) {
     const std::string range = number_text(complaint.least) + " to " + number_text(complaint.most);
@@ -111,12 +115,12 @@ StallCause of_range(const RunParameters& p, const BlockedGroup& group) {
   out.text = devices_of(group) + " are refused: ";
   if (!complaint.has_value()) {
     out.text += "a value is beyond what the upload's encoding or the sum, by fold_scale_log2 = " +
-                std::to_string(p.fold_scale_log2) + ", holds";
+                std::to_string(p.fold->fold_scale_log2) + ", holds";
     out.remedy = "stop the run and begin one with a smaller fold_scale_log2 or a smaller step_size";
     return out;
   }
   out.text += "an update holds values up to " + number_text(complaint.value) +
-              ", and fold_scale_log2 = " + std::to_string(p.fold_scale_log2) + " takes values below " +
+              ", and fold_scale_log2 = " + std::to_string(p.fold->fold_scale_log2) + " takes values below " +
               number_text(complaint.most);
   std::string keys;
   if (complaint.fold_scale_log2 > 0) {
@@ -181,8 +185,8 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
     const auto [text, remedy] = words_of(group.reason);
     out.text = devices_of(group) + " " + text;
     if (group.reason == gs_Reason_REASON_WRONG_SHAPE) {
-      out.text += ", which are " + std::to_string(parameters.shape.rows) + ", or none that problem " +
-                  parameters.problem + " takes";
+      out.text += ", which are " + std::to_string(parameters.model->shape.rows) + ", or none that problem " +
+                  parameters.model->problem + " takes";
     }
     out.remedy = remedy;
   }
@@ -209,7 +213,7 @@ Complaint range_complaint(const RunParameters& p, const RangeFault& fault) {
   if (!(fault.factor > 0 && fault.factor < 1)) {
     return out;
   }
-  const int scale = static_cast<int>(p.fold_scale_log2);
+  const int scale = static_cast<int>(p.fold->fold_scale_log2);
   const double limit = power_of_two(static_cast<int>(kFoldValueBits) - scale);
   const double value = limit / fault.factor;
   out.value = static_cast<float>(std::min(value, static_cast<double>(std::numeric_limits<float>::max())));
@@ -218,12 +222,12 @@ Complaint range_complaint(const RunParameters& p, const RangeFault& fault) {
   const bool is_scalar = p.stream() == StreamKind::kScalarStream;
   const double all = largest(fault.values);
   const double first =
-      is_scalar ? largest(fault.values.first(std::min<size_t>(p.direction_count, fault.values.size()))) : all;
+      is_scalar ? largest(fault.values.first(std::min<size_t>(p.local->direction_count, fault.values.size()))) : all;
   const double loss = std::fabs(fault.loss_before);
   // Of tensors only the loss tells what happened between the first step and the last one.
   const bool is_growing =
       is_scalar ? all > kGrowthMax * first : fault.loss_after - fault.loss_before > kGrowthMax * loss;
-  const auto step_size = static_cast<double>(p.step_size);
+  const auto step_size = static_cast<double>(p.steps->step_size);
   const double fitting = is_growing && !is_scalar ? 0 : proposed_step(p, fault);
   const double wanted = fitting > 0 && is_growing ? std::min(fitting, step_size / kStepCut)
                         : fitting > 0             ? fitting

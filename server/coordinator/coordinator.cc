@@ -5,6 +5,8 @@
 #include "runtime/base/products.h"
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/check_parameters.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 
@@ -22,17 +24,17 @@ Status Coordinator::replay(const JournalRecord& record) {
   const uint32_t extension_count = state.ledger.extension_count();
   GS_TRY(state.ledger.apply(record));
   state.recall(record, tally, extension_count);
-  state.durable_sequence = record.sequence;
-  if (record.kind == RecordKind::kVersion) {
-    state.version_sequence = record.sequence;
-    state.durable_version = record.version;
+  state.durable_sequence = record.sequence();
+  if (record.kind() == RecordKind::kVersion) {
+    state.version_sequence = record.sequence();
+    state.durable_version = record.version();
   }
   return Status::kOk;
 }
 
 Status Coordinator::set_first_model(std::span<const Real> model) {
   GS_ASSERT(!state_->is_started);
-  if (model.size() != state_->parameters.shape.size()) {
+  if (model.size() != state_->parameters.model->shape.size()) {
     return Status::kInvalidArgument;
   }
   if (!all_finite(model.size(), model.data())) {
@@ -60,11 +62,11 @@ void Coordinator::start(uint64_t now_ms) {
                 .add("answers", state.ledger.tally().on_time_count));
   state.publish();  // once more: the process may have ended between the record and the export
   const bool is_active = state.ledger.run_state() == gs_RunState_RUN_STATE_ACTIVE;
-  if (is_active && state.ledger.round() >= state.parameters.round_count) {
+  if (is_active && state.ledger.round() >= state.parameters.trigger->round_count) {
     state.run_event(RunEvent::kFinished, now_ms);  // the crash came between the last version and this
     return;
   }
-  state.deadline_ms = is_active ? now_ms + state.parameters.report_deadline_ms : State::kNever;
+  state.deadline_ms = is_active ? now_ms + state.parameters.trigger->report_deadline_ms : State::kNever;
   state.judge_open_round(now_ms);
 }
 

@@ -4,7 +4,12 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
+#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {
@@ -191,13 +196,11 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
-  JournalRecord record;
-  record.kind = RecordKind::kVerdict;
-  record.device = index;
-  record.task_sequence = device.task_sequence;
-  record.version = device.task_version;
-  record.verdict = gs_Verdict_VERDICT_ABANDONED;
-  decide(std::move(record), now_ms);
+  decide(JournalRecord::verdict({.device = index,
+                                 .task_sequence = device.task_sequence,
+                                 .version = device.task_version,
+                                 .verdict = gs_Verdict_VERDICT_ABANDONED}),
+         now_ms);
   ++counters.tasks_abandoned;
   log_of(device, LogLevel::kInfo, "task_abandoned",
          Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version),
@@ -213,28 +216,28 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.run_state = ledger.run_state();
   welcome.parameters_digest = digest_of_parameters;
   welcome.version = durable_version;
-  welcome.manifold = static_cast<gs_Manifold>(parameters.manifold);
-  welcome.retraction = static_cast<gs_Retraction>(parameters.retraction);
-  welcome.transport = static_cast<gs_Transport>(parameters.transport);
-  welcome.rows = parameters.shape.rows;
-  welcome.cols = parameters.shape.cols;
+  welcome.manifold = static_cast<gs_Manifold>(parameters.model->manifold);
+  welcome.retraction = static_cast<gs_Retraction>(parameters.model->retraction);
+  welcome.transport = static_cast<gs_Transport>(parameters.model->transport);
+  welcome.rows = parameters.model->shape.rows;
+  welcome.cols = parameters.model->shape.cols;
   welcome.stream = static_cast<gs_StreamKind>(parameters.stream());
-  welcome.directions = static_cast<gs_Directions>(parameters.directions);
+  welcome.directions = static_cast<gs_Directions>(parameters.local->directions);
   welcome.shared_directions = parameters.shared_directions();
   welcome.seed = parameters.seed;
-  welcome.direction_count = parameters.direction_count;
+  welcome.direction_count = parameters.local->direction_count;
   welcome.client_index = index;
   welcome.group = parameters.owner_of(index);
-  welcome.correction = parameters.has_memory()                                ? gs_Correction_CORRECTION_MEMORY
-                       : parameters.correction_form == CorrectionForm::kLocal ? gs_Correction_CORRECTION_LOCAL
-                                                                              : gs_Correction_CORRECTION_NONE;
-  welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold_scale_log2 : 0;
+  welcome.correction = parameters.has_memory()                                       ? gs_Correction_CORRECTION_MEMORY
+                       : parameters.local->correction_form == CorrectionForm::kLocal ? gs_Correction_CORRECTION_LOCAL
+                                                                                     : gs_Correction_CORRECTION_NONE;
+  welcome.fold_scale_log2 = parameters.has_mean() ? parameters.fold->fold_scale_log2 : 0;
   welcome.abandoned = is_abandoned;
   welcome.model_parts = parameters.model_parts();
-  welcome.error_feedback = parameters.error_feedback;
+  welcome.error_feedback = parameters.wire->error_feedback;
   welcome.network_digest = parameters.network_digest();
-  for (uint32_t i = 0; parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
-    const Part& part = parameters.part_list->part[i];
+  for (uint32_t i = 0; parameters.model->part_list != nullptr && i < parameters.model->part_list->count; ++i) {
+    const Part& part = parameters.model->part_list->part[i];
     gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
     out.manifold = static_cast<gs_Manifold>(part.ops->id);
     const bool has_factors = part.shape.parts != nullptr;
@@ -325,7 +328,7 @@ bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t
     return true;
   }
   // Records are sent only where they are no longer than about a model.
-  const uint64_t size = snapshot_size(parameters.shape, parameters.has_mean());
+  const uint64_t size = snapshot_size(parameters.model->shape, parameters.has_mean());
   return device.copies.admit(kCopies, now_ms, size / kCopyPieceSize + 1);
 }
 
@@ -364,9 +367,9 @@ bool Coordinator::State::send_sync(SessionId id, uint32_t index, const gs_Pull& 
            now_ms);
   }
   if (plan.snapshot != nullptr) {
-    respond_sync(id,
-                 snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.shape, plan)),
-                 plan.records.empty());
+    respond_sync(
+        id, snapshot_chunks(plan.snapshot_version, plan.snapshot_digest, snapshot_parts(parameters.model->shape, plan)),
+        plan.records.empty());
     ++counters.snapshots_sent;
     ++device.snapshots_sent;
     // Where versions have no records every Pull gets one: that is no event.
@@ -426,29 +429,29 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
 }
 
 void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
-  JournalRecord record;
-  record.kind = RecordKind::kTaskIssued;
-  record.device = index;
-  record.task_sequence = ledger.fleet().at(index).task_sequence + 1;
-  record.version = ledger.version();
-  record.steps_done = task_step_count(index, now_ms);
-  if (parameters.memory_weighs_samples()) {
-    record.weight = memory_weight(parameters, ledger.fleet().at(index).sample_count);
-  }
-  decide(std::move(record), now_ms);
+  const DeviceRow& device = ledger.fleet().at(index);
+  const uint32_t step_count = task_step_count(index, now_ms);
+  decide(JournalRecord::task({.device = index,
+                              .task_sequence = device.task_sequence + 1,
+                              .version = ledger.version(),
+                              .step_count = step_count,
+                              .sample_count = parameters.memory_weighs_samples()
+                                                  ? memory_weight(parameters, device.sample_count)
+                                                  : uint16_t{0}}),
+         now_ms);
   ++counters.tasks_issued;
 }
 
 // K_i where the run's work is timed and the phase has local steps; else 0, which is all of them.
 uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
-  if (parameters.work != Work::kTimed || ledger.is_anchor_phase()) {
+  if (parameters.trigger->work != Work::kTimed || ledger.is_anchor_phase()) {
     return 0;
   }
   DeviceRow& device = ledger.fleet().at(index);
-  const uint32_t whole_ms =
-      parameters.task_deadline_ms > 0 ? parameters.task_deadline_ms : parameters.report_deadline_ms;
+  const uint32_t whole_ms = parameters.trigger->task_deadline_ms > 0 ? parameters.trigger->task_deadline_ms
+                                                                     : parameters.trigger->report_deadline_ms;
   // A round's deadline is the same for all who are asked, whenever they come; without rounds there is none to meet.
-  const bool has_end = parameters.buffer_size == 0 && deadline_ms != kNever;
+  const bool has_end = parameters.trigger->buffer_size == 0 && deadline_ms != kNever;
   const uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
   const uint64_t budget_ms = has_end ? std::min<uint64_t>(whole_ms, left_ms) : whole_ms;
   const bool is_slow = uint64_t{parameters.least_steps()} * device.step_time_us > uint64_t{whole_ms} * 1000;
@@ -474,31 +477,31 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   task.digest = ledger.digest();
   const TaskTerms terms = ledger.task_terms();
   task.solver = static_cast<gs_Solver>(terms.solver);
-  task.estimator = static_cast<gs_Estimator>(parameters.estimator);
-  task.encoding = static_cast<gs_Encoding>(parameters.upload_encoding);
+  task.estimator = static_cast<gs_Estimator>(parameters.local->estimator);
+  task.encoding = static_cast<gs_Encoding>(parameters.wire->upload_encoding);
   task.local_step_count = device.task_steps;
   task.steps_min = terms.steps_min;
   task.step_size = terms.step_size;
-  task.smoothing = parameters.smoothing;
+  task.smoothing = parameters.local->smoothing;
   task.batch_mode = static_cast<gs_BatchMode>(terms.batch_mode);
-  task.batch_size = parameters.batch_size;
-  task.use_correction = parameters.correction_form != CorrectionForm::kNone;
+  task.batch_size = parameters.local->batch_size;
+  task.use_correction = parameters.local->correction_form != CorrectionForm::kNone;
   const std::optional<uint32_t> stamp = ledger.memory_stamp(index);
   task.memory_stamp = stamp.has_value() ? *stamp + 1 : 0;
-  const bool is_in_loss = parameters.proximal_form != ProximalForm::kGeodesic;
+  const bool is_in_loss = parameters.local->proximal_form != ProximalForm::kGeodesic;
   task.proximal = is_in_loss ? 0 : terms.proximal;
-  task.proximal_form = static_cast<gs_ProximalForm>(parameters.proximal_form);
+  task.proximal_form = static_cast<gs_ProximalForm>(parameters.local->proximal_form);
   task.proximal_weight = is_in_loss ? terms.proximal : 0;
-  task.proximal_sigma = is_in_loss ? parameters.proximal_sigma : 0;
-  task.curvature_form = static_cast<gs_BarzilaiBorwein>(parameters.barzilai_borwein);
+  task.proximal_sigma = is_in_loss ? parameters.local->proximal_sigma : 0;
+  task.curvature_form = static_cast<gs_BarzilaiBorwein>(parameters.local->barzilai_borwein);
   task.curvature = terms.curvature;
   task.draws_iterate = terms.draws_iterate;
-  task.local_retraction = static_cast<gs_Retraction>(parameters.local_retraction);
-  task.deadline_ms = parameters.task_deadline_ms;
+  task.local_retraction = static_cast<gs_Retraction>(parameters.local->local_retraction);
+  task.deadline_ms = parameters.trigger->task_deadline_ms;
   for (const uint32_t size : batch_schedule(parameters)) {
     task.batch_sizes[task.batch_sizes_count++] = size;
   }
-  copy_text(parameters.problem, task.problem);
+  copy_text(parameters.model->problem, task.problem);
   respond(id, message, device.task_record_sequence);
 }
 

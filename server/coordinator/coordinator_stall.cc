@@ -5,7 +5,9 @@
 #include <map>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/model_keys.h"
 #include "server/run/trigger.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -148,7 +150,7 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   has_blocked = blocked_count > 0;
   blocked_at_look = blocked_count;
   noted_since_look = 0;
-  const bool has_buffer = parameters.buffer_size > 0;
+  const bool has_buffer = parameters.trigger->buffer_size > 0;
   const uint32_t counted = ledger.tally().on_time_count + (has_buffer ? ledger.tally().late_count : 0);
   const uint32_t least = has_buffer ? 1 : std::max(1U, update_least(parameters, fleet.asked_count()));
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
@@ -211,7 +213,7 @@ Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& uploa
   }
   const Real* model = ledger.replica().model();
   double square = 0;
-  for (size_t i = 0; i < parameters.shape.size(); ++i) {
+  for (size_t i = 0; i < parameters.model->shape.size(); ++i) {
     square += static_cast<double>(model[i]) * static_cast<double>(model[i]);
   }
   RangeFault fault;

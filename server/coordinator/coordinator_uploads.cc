@@ -4,7 +4,11 @@
 #include <utility>
 
 #include "server/coordinator/coordinator_state.h"
+#include "server/run/delay_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
+#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {
@@ -116,8 +120,8 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
 // waits on its device.
 bool Coordinator::State::is_version_full() const {
   const uint32_t update_count = ledger.tally().on_time_count + ledger.tally().late_count;
-  return ledger.is_paused() && parameters.delay_rule != DelayRule::kNone && parameters.buffer_size == 1 &&
-         update_count > 0;
+  return ledger.is_paused() && parameters.delay->delay_rule != DelayRule::kNone &&
+         parameters.trigger->buffer_size == 1 && update_count > 0;
 }
 
 // What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
@@ -138,18 +142,19 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   }
   // Before its numbers: what an older version asked for may have been another phase's.
   const uint32_t staleness = ledger.version() - upload.base_version;
-  if (ledger.is_over() ||
-      (staleness > 0 && (parameters.late == LatePolicy::kDrop || staleness > parameters.staleness_max))) {
+  if (ledger.is_over() || (staleness > 0 && (parameters.trigger->late == LatePolicy::kDrop ||
+                                             staleness > parameters.trigger->staleness_max))) {
     return gs_Reason_REASON_TOO_STALE;
   }
   const TaskTerms terms = ledger.task_terms();
-  if (upload.encoding != parameters.upload_encoding) {
+  if (upload.encoding != parameters.wire->upload_encoding) {
     return gs_Reason_REASON_WRONG_ENCODING;
   }
   const size_t value_count =
-      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.direction_count : parameters.value_count();
+      is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.local->direction_count : parameters.value_count();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
-      upload.steps_done > device.task_steps || (is_scalar && upload.direction_count != parameters.direction_count)) {
+      upload.steps_done > device.task_steps ||
+      (is_scalar && upload.direction_count != parameters.local->direction_count)) {
     return gs_Reason_REASON_WRONG_SHAPE;
   }
   if (upload.steps_done < terms.steps_min) {
@@ -195,23 +200,22 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
 
 void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, const FoldInput& input, uint64_t now_ms) {
   const bool is_late = upload.base_version < ledger.version();
-  JournalRecord record;
-  record.kind = RecordKind::kUpdate;
-  record.device = index;
-  record.task_sequence = upload.task_sequence;
-  record.base_version = upload.base_version;
-  record.version = ledger.version() + 1;
-  record.steps_done = upload.steps_done;
-  record.weight = input.weight;
-  record.step_scale = input.inverse_participation;
-  record.verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED;
-  record.loss_before = upload.loss_before;
-  record.loss_after = upload.loss_after;
-  record.payload.resize(encoded_size(kRealEncoding, input.values.size()));
-  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
+  std::vector<uint8_t> values(encoded_size(kRealEncoding, input.values.size()));
+  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), values.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
-  record.detail = measured_step_us(index, upload, now_ms);
-  decide(std::move(record), now_ms, FoldSource::kLive);
+  decide(JournalRecord::update({.device = index,
+                                .task_sequence = upload.task_sequence,
+                                .base_version = upload.base_version,
+                                .version = ledger.version() + 1,
+                                .steps_done = upload.steps_done,
+                                .weight = input.weight,
+                                .verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED,
+                                .inverse_participation = input.inverse_participation,
+                                .step_time_us = measured_step_us(index, upload, now_ms),
+                                .loss_before = upload.loss_before,
+                                .loss_after = upload.loss_after,
+                                .values = std::move(values)}),
+         now_ms, FoldSource::kLive);
   // What it refused for good it can do by now.
   DeviceRow& device = ledger.fleet().at(index);
   device.has_refused_for_good = false;
@@ -247,15 +251,13 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
   DeviceRow& device = ledger.fleet().at(index);
   device.is_forgiven = false;
   device.refused_ms = now_ms;
-  JournalRecord record;
-  record.kind = RecordKind::kVerdict;
-  record.device = index;
-  record.task_sequence = task_sequence;
-  record.version = device.task_version;
-  record.verdict = gs_Verdict_VERDICT_REFUSED;
-  record.reason = reason;
-  record.detail = step_time_us;
-  decide(std::move(record), now_ms);
+  decide(JournalRecord::verdict({.device = index,
+                                 .task_sequence = task_sequence,
+                                 .version = device.task_version,
+                                 .verdict = gs_Verdict_VERDICT_REFUSED,
+                                 .reason = reason,
+                                 .step_time_us = step_time_us}),
+         now_ms);
 }
 
 // An answer beside the last verdict. required: the record that it depends on; 0: none.

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "runtime/base/crc32c.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -148,47 +151,52 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   };
   const auto* begin = capabilities.problems;
   const auto* end = begin + capabilities.problems_count;
-  const bool has_problem = std::any_of(begin, end, [&](const char* problem) { return parameters.problem == problem; });
-  check(has_bit(capabilities.manifolds, parameters.manifold), "manifold", name_of(parameters.manifold));
-  const bool is_product = parameters.manifold == ManifoldId::kProduct;
+  const bool has_problem =
+      std::any_of(begin, end, [&](const char* problem) { return parameters.model->problem == problem; });
+  check(has_bit(capabilities.manifolds, parameters.model->manifold), "manifold", name_of(parameters.model->manifold));
+  const bool is_product = parameters.model->manifold == ManifoldId::kProduct;
   bool has_rank = false;
-  for (uint32_t i = 0; is_product && parameters.part_list != nullptr && i < parameters.part_list->count; ++i) {
-    const ManifoldId id = parameters.part_list->part[i].ops->id;
+  for (uint32_t i = 0; is_product && parameters.model->part_list != nullptr && i < parameters.model->part_list->count;
+       ++i) {
+    const ManifoldId id = parameters.model->part_list->part[i].ops->id;
     has_rank = has_rank || id == ManifoldId::kFixedRank;
     check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
   }
-  check(has_problem, "problem", parameters.problem);
-  check(has_bit(capabilities.solvers, parameters.solver), "solver", name_of(parameters.solver));
+  check(has_problem, "problem", parameters.model->problem);
+  check(has_bit(capabilities.solvers, parameters.local->solver), "solver", name_of(parameters.local->solver));
   // The anchors of svrg are steps of gradient_stream.
   const bool has_anchors =
-      parameters.solver != SolverId::kSvrg || has_bit(capabilities.solvers, SolverId::kGradientStream);
+      parameters.local->solver != SolverId::kSvrg || has_bit(capabilities.solvers, SolverId::kGradientStream);
   check(has_anchors, "solver", name_of(SolverId::kGradientStream));
-  check(has_bit(capabilities.estimators, parameters.estimator), "estimator", name_of(parameters.estimator));
-  check(has_bit(capabilities.encodings, parameters.upload_encoding), "encoding", name_of(parameters.upload_encoding));
+  check(has_bit(capabilities.estimators, parameters.local->estimator), "estimator",
+        name_of(parameters.local->estimator));
+  check(has_bit(capabilities.encodings, parameters.wire->upload_encoding), "encoding",
+        name_of(parameters.wire->upload_encoding));
   // Models travel in the precision that both ends compute with.
   const bool has_precision =
-      parameters.upload_encoding == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
+      parameters.wire->upload_encoding == kRealEncoding || has_bit(capabilities.encodings, kRealEncoding);
   check(has_precision, "encoding", name_of(kRealEncoding));
   const auto check_feature = [&](bool is_wanted, gs_Feature feature, const char* name) {
     check(!is_wanted || has_bit(capabilities.features, feature), "feature", name);
   };
   check_feature(parameters.has_memory(), gs_Feature_FEATURE_MEMORY, "memory");
-  check_feature(parameters.error_feedback, gs_Feature_FEATURE_ERROR_FEEDBACK, "error_feedback");
-  check_feature(!parameters.batch_sizes.empty(), gs_Feature_FEATURE_BATCH_SIZES, "batch_sizes");
-  const bool is_geodesic = parameters.proximal_form == ProximalForm::kGeodesic;
-  check_feature(parameters.proximal > 0 && is_geodesic, gs_Feature_FEATURE_PROXIMAL, "proximal");
+  check_feature(parameters.wire->error_feedback, gs_Feature_FEATURE_ERROR_FEEDBACK, "error_feedback");
+  check_feature(!parameters.local->batch_sizes.empty(), gs_Feature_FEATURE_BATCH_SIZES, "batch_sizes");
+  const bool is_geodesic = parameters.local->proximal_form == ProximalForm::kGeodesic;
+  check_feature(parameters.local->proximal > 0 && is_geodesic, gs_Feature_FEATURE_PROXIMAL, "proximal");
   check_feature(!is_geodesic, gs_Feature_FEATURE_PROXIMAL_FORM, "proximal_form");
-  const bool is_distance = parameters.proximal_form == ProximalForm::kDistance;
+  const bool is_distance = parameters.local->proximal_form == ProximalForm::kDistance;
   check_feature(is_distance, gs_Feature_FEATURE_PROXIMAL_DISTANCE, "proximal_distance");
-  check_feature(parameters.local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
+  check_feature(parameters.local->local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
   check_feature(has_rank, gs_Feature_FEATURE_PART_RANK, "part_rank");
-  check_feature(is_product && parameters.shape.rows > kDimensionMax, gs_Feature_FEATURE_LARGE_PRODUCT, "large_product");
+  check_feature(is_product && parameters.model->shape.rows > kDimensionMax, gs_Feature_FEATURE_LARGE_PRODUCT,
+                "large_product");
   // A device without the problem has no network of the problem's either.
   const uint64_t wanted = has_problem ? parameters.network_digest() : 0;
   check_feature(wanted != 0, gs_Feature_FEATURE_NETWORK, "network");
   const bool is_known = has_bit(capabilities.features, gs_Feature_FEATURE_NETWORK);
-  check(wanted == 0 || !is_known || network_digest == wanted, kLackedNetwork, parameters.network);
+  check(wanted == 0 || !is_known || network_digest == wanted, kLackedNetwork, parameters.model->network);
   return list;
 }
 

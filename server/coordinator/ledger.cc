@@ -4,7 +4,12 @@
 
 #include "server/base/fields.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/average_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
 #include "server/run/weights.h"
+#include "server/run/wire_keys.h"
 #include "server/run/work.h"
 
 namespace gradstream {
@@ -17,10 +22,11 @@ constexpr uint32_t kRepairModelCount = 2;
 // Replica, the rule's scratch and one drawn point: the hungriest nesting is Replica's own plus two tensors.
 size_t arena_words(const RunParameters& parameters) {
   const ManifoldOps& manifold = *server_manifold(parameters);
-  const size_t bytes = Replica::persistent_size(parameters.shape, parameters.has_mean(), parameters.model_parts()) +
-                       std::max(Replica::scratch_size(manifold, parameters.shape),
-                                DelayCorrection::scratch_size(manifold, parameters.shape)) +
-                       2 * Arena::taken_size<Real>(parameters.shape.size()) + kArenaAlignment;
+  const size_t bytes =
+      Replica::persistent_size(parameters.model->shape, parameters.has_mean(), parameters.model_parts()) +
+      std::max(Replica::scratch_size(manifold, parameters.model->shape),
+               DelayCorrection::scratch_size(manifold, parameters.model->shape)) +
+      2 * Arena::taken_size<Real>(parameters.model->shape.size()) + kArenaAlignment;
   return bytes / sizeof(uint64_t) + 1;
 }
 
@@ -32,8 +38,7 @@ bool is_same_update(const FoldInput& a, const FoldInput& b) {
 }
 
 float staleness_of(const RunParameters& parameters, const JournalRecord& record) {
-  const uint32_t staleness = record.version - 1 - record.base_version;
-  return static_cast<float>(staleness_weight(parameters, staleness)) / static_cast<float>(kStalenessOne);
+  return static_cast<float>(staleness_weight(parameters, record.staleness())) / static_cast<float>(kStalenessOne);
 }
 
 }  // namespace
@@ -66,9 +71,9 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
       probabilities_(participation_probabilities(parameters)),
-      log_size_max_(parameters.log_size_max == 0 ? snapshot_size(parameters.shape, parameters.has_mean())
-                                                 : parameters.log_size_max) {
-  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.shape, arena_,
+      log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
+                                                       : parameters.wire->log_size_max) {
+  const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
                                          parameters_.has_mean(), parameters_.model_parts());
   GS_ASSERT(status == Status::kOk);  // check_parameters() knows the shape, arena_words() the sizes
   aggregator_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, &fleet_});
@@ -83,11 +88,11 @@ Status Ledger::apply(const JournalRecord& record) { return apply(record, FoldSou
 Status Ledger::apply_prepared(const JournalRecord& record) { return apply(record, FoldSource::kLive); }
 
 Status Ledger::apply(const JournalRecord& record, FoldSource source) {
-  if (record.sequence != last_sequence_ + 1) {
+  if (record.sequence() != last_sequence_ + 1) {
     return Status::kDataCorrupt;
   }
   Status status = Status::kDataCorrupt;
-  switch (record.kind) {
+  switch (record.kind()) {
     case RecordKind::kTaskIssued:
       status = apply_task(record);
       break;
@@ -107,23 +112,23 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
   if (status != Status::kOk) {
     return Status::kDataCorrupt;
   }
-  last_sequence_ = record.sequence;
+  last_sequence_ = record.sequence();
   return Status::kOk;
 }
 
 Status Ledger::apply_task(const JournalRecord& record) {
-  if (!has_version() || is_paused() || !fleet_.contains(record.device) || record.version != version() ||
-      record.task_sequence != fleet_.at(record.device).task_sequence + 1 ||
-      record.steps_done > parameters_.local_step_count || record.weight > kSampleCountMax) {
+  if (!has_version() || is_paused() || !fleet_.contains(record.device()) || record.version() != version() ||
+      record.task_sequence() != fleet_.at(record.device()).task_sequence + 1 ||
+      record.task_step_count() > parameters_.local->local_step_count || record.task_sample_count() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device);
-  device.task_sequence = record.task_sequence;
-  device.task_version = record.version;
-  device.task_record_sequence = record.sequence;
-  device.task_steps = record.steps_done == 0 ? task_terms().local_step_count : record.steps_done;
-  device.task_samples = memory_weight(parameters_, record.weight);
-  device.task_issued_ms = record.time_ms;
+  DeviceRow& device = fleet_.at(record.device());
+  device.task_sequence = record.task_sequence();
+  device.task_version = record.version();
+  device.task_record_sequence = record.sequence();
+  device.task_steps = record.task_step_count() == 0 ? task_terms().local_step_count : record.task_step_count();
+  device.task_samples = memory_weight(parameters_, record.task_sample_count());
+  device.task_issued_ms = record.time_ms();
   device.is_task_open = true;
   return Status::kOk;
 }
@@ -131,8 +136,8 @@ Status Ledger::apply_task(const JournalRecord& record) {
 void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
   device.is_task_open = false;
   device.judged = {
-      record.task_sequence, static_cast<gs_Verdict>(record.verdict), static_cast<gs_Reason>(record.reason), 0, 0,
-      record.sequence};
+      record.task_sequence(), static_cast<gs_Verdict>(record.verdict()), static_cast<gs_Reason>(record.reason()), 0, 0,
+      record.sequence()};
 }
 
 Status Ledger::prepare_fold(const FoldInput& input) {
@@ -151,26 +156,26 @@ Status Ledger::check_fold(const FoldInput& input) {
 // What a kUpdate record of a known device tells the rule, without the values.
 FoldInput Ledger::input_of(const JournalRecord& record) const {
   FoldInput input;
-  input.owner = parameters_.owner_of(record.device);
-  input.device = record.device;
-  input.base_version = record.base_version;
-  input.steps_done = record.steps_done;
-  input.weight = static_cast<uint16_t>(record.weight);
-  input.sample_count = fleet_.at(record.device).task_samples;
-  input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
+  input.owner = parameters_.owner_of(record.device());
+  input.device = record.device();
+  input.base_version = record.base_version();
+  input.steps_done = record.steps_done();
+  input.weight = static_cast<uint16_t>(record.weight());
+  input.sample_count = fleet_.at(record.device()).task_samples;
+  input.inverse_participation = record.inverse_participation();
   return input;
 }
 
 Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
-  if (!fleet_.contains(record.device) ||
-      fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen || is_over()) {
+  if (!fleet_.contains(record.device()) ||
+      fleet_.sequence_state(record.device(), record.task_sequence()) != SequenceState::kOpen || is_over()) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device);
-  const bool is_late = record.verdict == gs_Verdict_VERDICT_LATE;
-  if ((!is_late && record.verdict != gs_Verdict_VERDICT_FOLDED) || record.version != version() + 1 ||
-      record.base_version != device.task_version || is_late != (record.base_version < version()) ||
-      record.weight == 0 || record.weight > kSampleCountMax) {
+  DeviceRow& device = fleet_.at(record.device());
+  const bool is_late = record.verdict() == gs_Verdict_VERDICT_LATE;
+  if ((!is_late && record.verdict() != gs_Verdict_VERDICT_FOLDED) || record.version() != version() + 1 ||
+      record.base_version() != device.task_version || is_late != (record.base_version() < version()) ||
+      record.weight() == 0 || record.weight() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
   FoldInput input = input_of(record);
@@ -179,45 +184,46 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
     aggregator_->commit();
     prepared_.reset();
   } else {
-    std::vector<Real> values(record.payload.size() / sizeof(Real));
-    GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
+    std::vector<Real> values(record.payload().size() / sizeof(Real));
+    GS_TRY(
+        decode_values(kRealEncoding, values.size(), record.payload().data(), record.payload().size(), values.data()));
     input.values = values;
     prepared_.reset();
     GS_TRY(aggregator_->add(input));
   }
   judge(device, record);
   device.rounds_joined += is_anchor_phase() ? 0 : 1;
-  device.judged.version = record.version;
+  device.judged.version = record.version();
   device.judged.staleness_weight = staleness_of(parameters_, record);
   device.accepted = device.judged;
   if (is_late) {
     ++device.updates_late;
     ++tally_.late_count;
   } else {
-    device.answered_version = record.base_version;
+    device.answered_version = record.base_version();
     ++device.updates_folded;
     ++tally_.on_time_count;
   }
-  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
-  const bool is_partial = record.steps_done < device.task_steps;
+  device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
+  const bool is_partial = record.steps_done() < device.task_steps;
   tally_.partial_count += is_partial ? 1 : 0;
   device.updates_partial += is_partial ? 1 : 0;
-  device.last_staleness = record.version - 1 - record.base_version;
-  device.last_steps = record.steps_done;
+  device.last_staleness = record.staleness();
+  device.last_steps = record.steps_done();
   device.last_steps_asked = device.task_steps;
-  tally_.loss_before_sum += static_cast<double>(record.loss_before);
-  tally_.loss_after_sum += static_cast<double>(record.loss_after);
+  tally_.loss_before_sum += static_cast<double>(record.loss_before());
+  tally_.loss_after_sum += static_cast<double>(record.loss_after());
   return Status::kOk;
 }
 
 Status Ledger::apply_verdict(const JournalRecord& record) {
-  if (!fleet_.contains(record.device) ||
-      fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen) {
+  if (!fleet_.contains(record.device()) ||
+      fleet_.sequence_state(record.device(), record.task_sequence()) != SequenceState::kOpen) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device());
   judge(device, record);
-  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
+  device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
   if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
     device.refused_count = device.refused_version == device.task_version ? device.refused_count + 1 : 1;
     device.refused_version = device.task_version;
@@ -226,32 +232,32 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
 }
 
 Status Ledger::apply_version(const JournalRecord& record) {
-  if (is_over() || is_paused() || record.version != (has_version() ? version() + 1 : 0)) {
+  if (is_over() || is_paused() || record.version() != (has_version() ? version() + 1 : 0)) {
     return Status::kDataCorrupt;
   }
   VersionRecord next;
-  next.version = record.version;
-  next.step_scale = record.step_scale;
-  next.digest = record.digest;
-  GS_TRY(decode_payload(parameters_, record.payload, &next));
+  next.version = record.version();
+  next.step_scale = record.step_scale();
+  next.digest = record.digest();
+  GS_TRY(decode_payload(parameters_, record.payload(), &next));
   if (!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) {
     return Status::kDataCorrupt;
   }
   GS_TRY(apply_record(parameters_, next, replica_, arena_));
-  if (replica_.digest() != record.digest) {
+  if (replica_.digest() != record.digest()) {
     return Status::kDataCorrupt;
   }
   return begin_version(next);
 }
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
-  const auto event = static_cast<RunEvent>(record.detail);
+  const RunEvent event = record.run_event();
   // The only events of a paused run are that it is resumed or stopped.
   const bool may_follow = event == RunEvent::kStopped || is_paused() == (event == RunEvent::kResumed);
   if (is_over() || !may_follow) {
     return Status::kDataCorrupt;
   }
-  stall_ = event == RunEvent::kStalled ? decode_stall(record.payload) : StallCause();
+  stall_ = event == RunEvent::kStalled ? decode_stall(record.payload()) : StallCause();
   switch (event) {
     case RunEvent::kExtended:
       ++extension_count_;
@@ -282,14 +288,14 @@ Status Ledger::begin_version(const VersionRecord& record) {
   remember(record);
   round_ = round_after(record);
   digest_ = record.digest;
-  model_digest_ = digest_values(kDigestStart, parameters_.shape.size(), replica_.model());
+  model_digest_ = digest_values(kDigestStart, parameters_.model->shape.size(), replica_.model());
   has_anchor_ = record.has_anchor();
   local_step_ = record.local_step;
   curvature_ = record.curvature;
   delay_switch_ = record.delay_switch.value_or(DelaySwitch());
   fleet_.set_cohort(record.cohort);
-  models_.push(version(), {replica_.model(), parameters_.shape.size()},
-               {replica_.mean(), replica_.has_mean() ? parameters_.shape.size() : 0});
+  models_.push(version(), {replica_.model(), parameters_.model->shape.size()},
+               {replica_.mean(), replica_.has_mean() ? parameters_.model->shape.size() : 0});
   average_.follow(version(), replica_.model());
   const Status status = aggregator_->follow(record);
   tally_ = RoundTally();
@@ -315,14 +321,12 @@ void Ledger::remember(VersionRecord record) {
 }
 
 JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger) const {
-  JournalRecord out;
-  out.sequence = last_sequence_ + 1;
-  out.kind = RecordKind::kVersion;
-  out.version = record.version;
-  out.step_scale = record.step_scale;
-  out.digest = record.digest;
-  out.detail = static_cast<uint32_t>(trigger);
-  out.payload = encode_payload(record);
+  JournalRecord out = JournalRecord::begin_version({.version = record.version,
+                                                    .step_scale = record.step_scale,
+                                                    .digest = record.digest,
+                                                    .trigger = trigger,
+                                                    .payload = encode_payload(record)});
+  out.set_sequence(last_sequence_ + 1);
   return out;
 }
 
@@ -332,25 +336,30 @@ uint32_t Ledger::round_after(const VersionRecord& next) const {
 
 // A round's cohort is asked in its last phase; the phases before it ask everybody.
 Cohort Ledger::next_cohort(const VersionRecord& next) const {
-  if (parameters_.participation == Participation::kAll || (parameters_.phase_count() > 1 && !next.has_anchor())) {
+  if (parameters_.cohort->participation == Participation::kAll ||
+      (parameters_.phase_count() > 1 && !next.has_anchor())) {
     return {};
   }
   return choose_cohort(parameters_, round_after(next), fleet_.active_devices());
 }
 
 TaskTerms Ledger::task_terms() const {
-  if (is_anchor_phase()) {
-    return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
+  if (is_anchor_phase()) {  // an anchor: -grad f_i(X)
+    return {.solver = SolverId::kGradientStream,
+            .batch_mode = BatchMode::kAll,
+            .local_step_count = 1,
+            .steps_min = 1,
+            .step_size = 1};
   }
-  const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(round_);
-  return {parameters_.solver,
-          parameters_.batch_mode,
-          parameters_.local_step_count,
-          parameters_.least_steps(),
-          step,
-          parameters_.proximal,
-          parameters_.solver == SolverId::kCurve ? parameters_.curve_orthogonality : curvature_,
-          parameters_.iterate == Iterate::kUniform};
+  return {
+      .solver = parameters_.local->solver,
+      .batch_mode = parameters_.local->batch_mode,
+      .local_step_count = parameters_.local->local_step_count,
+      .steps_min = parameters_.least_steps(),
+      .step_size = has_anchor_ ? local_step_ : parameters_.step_size_at(round_),
+      .proximal = parameters_.local->proximal,
+      .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
+      .draws_iterate = parameters_.local->iterate == Iterate::kUniform};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -363,7 +372,7 @@ Real Ledger::inverse_participation(uint32_t device) const {
 
 JournalRecord Ledger::open_first_version(std::span<const Real> start) {
   GS_ASSERT(!has_version());
-  const Shape shape = parameters_.shape;
+  const Shape shape = parameters_.model->shape;
   std::vector<Real> point(start.begin(), start.end());
   if (point.empty()) {
     RandomKey key;
@@ -382,13 +391,13 @@ JournalRecord Ledger::open_first_version(std::span<const Real> start) {
 }
 
 Status Ledger::put_average(VersionRecord* record) const {
-  if (parameters_.average_restart == 0) {
+  if (parameters_.average->average_restart == 0) {
     return Status::kOk;
   }
-  std::vector<Real> theta(parameters_.shape.size());
-  GS_TRY(read_model(parameters_.shape, record->model, theta.data()));
+  std::vector<Real> theta(parameters_.model->shape.size());
+  GS_TRY(read_model(parameters_.model->shape, record->model, theta.data()));
   if (average_.replace(record->version, theta.data())) {
-    record->model = model_bytes(parameters_.shape, theta.data());
+    record->model = model_bytes(parameters_.model->shape, theta.data());
   }
   return Status::kOk;
 }
@@ -414,7 +423,7 @@ JournalRecord Ledger::close_version(Trigger trigger, Status* step_status, DelayN
   record.cohort = next_cohort(record);
   JournalRecord out = journal_record(record, trigger);
   GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
-  last_sequence_ = out.sequence;
+  last_sequence_ = out.sequence();
   return out;
 }
 
@@ -493,7 +502,8 @@ std::string Ledger::state_text() const {
   }
   if (average_.count() > 0) {
     text += "average=" + std::to_string(average_.count()) +
-            " digest=" + hex(digest_values(kDigestStart, parameters_.shape.size(), average_.model().data())) + "\n";
+            " digest=" + hex(digest_values(kDigestStart, parameters_.model->shape.size(), average_.model().data())) +
+            "\n";
   }
   if (tally_.on_time_count + tally_.late_count > 0) {
     VersionRecord record;

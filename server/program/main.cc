@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -123,7 +124,9 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
                                        "the same unjudged, with the origin of each value behind it");
   check->expected(0, 1);
   print->expected(0, 1)->excludes(check);
-  verb->add_flag("--create", arguments->may_create, "make the database, if there is none")->excludes(check, print);
+  verb->add_flag("--create", arguments->may_create,
+                 "make the database, if there is none; with --check-config, one need not be there")
+      ->excludes(print);
   verb->callback([arguments, check, print, code] {
     for (const std::string& file : {arguments->check_config, arguments->print_config}) {
       if (!file.empty()) {
@@ -131,7 +134,7 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
       }
     }
     const bool with_origins = print->count() > 0;
-    *code = check->count() > 0 || with_origins ? check_config(arguments->common, with_origins)
+    *code = check->count() > 0 || with_origins ? check_config(arguments->common, arguments->may_create, with_origins)
                                                : serve(arguments->common, arguments->may_create);
   });
 }
@@ -235,8 +238,7 @@ int doctor(Arguments* arguments) {
   options.port = address.port;
   const Diagnosis diagnosis = diagnose(options);
   if (!options.identity_file.empty() && is_read_by_others(options.identity_file)) {
-    std::fprintf(stderr, "gradstream: warning: others may read the key in %s: chmod 600\n",
-                 options.identity_file.c_str());
+    warn("others may read the key in " + options.identity_file + ": chmod 600");
   }
   OutputLine line;
   line.add("target", arguments->target)
@@ -273,11 +275,15 @@ void add_doctor(CLI::App& app, Arguments* arguments, int* code) {
 }
 
 void add_run(CLI::App& app, Arguments* arguments, int* code) {
-  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs");
+  auto* const run = app.add_subcommand("run", "begin, pause, resume, stop and list runs, and say what their keys are");
   run->require_subcommand(1);
   auto* const start = run->add_subcommand("start", "begin a new run with the configuration's [run], frozen from then");
   add_common(start, arguments);
   start->callback([arguments, code] { *code = run_start(arguments->common); });
+  auto* const keys = run->add_subcommand("keys", "every key of [run]: its default, what it takes and what it does");
+  keys->add_flag("--markdown", arguments->check, "as the tables of docs/operating.md");
+  add_format(keys, arguments);
+  keys->callback([arguments, code] { *code = run_keys(arguments->common, arguments->check); });
   auto* const list = run->add_subcommand("list", "one line a run");
   add_common(list, arguments);
   list->callback([arguments, code] { *code = run_list(arguments->common); });
@@ -348,6 +354,19 @@ bool is_to_serve(int argc, char** argv) {
   return argc > 1 && std::string_view(argv[1]) == "serve" && std::none_of(argv + 2, argv + argc, asks_for_a_text);
 }
 
+// What was asked of the parser, such as --help, or what it has found wrong.
+int end_parse(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream asked_for;
+  std::ostringstream wrong;
+  if (app.exit(error, asked_for, wrong) == 0) {
+    print_output(asked_for.str());
+    return kExitOk;
+  }
+  std::string sentence = wrong.str();
+  sentence.erase(sentence.find_last_not_of('\n') + 1);
+  return fail(kExitUsage, sentence);
+}
+
 int run_program(int argc, char** argv) {
   if (!keeps_subnormals()) {
     return fail(kExitArithmetic,
@@ -375,9 +394,9 @@ int run_program(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
     const std::string problem = unknown_verb(app);
-    return problem.empty() ? (app.exit(error), int{kExitUsage}) : fail(kExitUsage, problem);
+    return problem.empty() ? end_parse(app, error) : fail(kExitUsage, problem);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    return end_parse(app, error);
   }
   return code;
 }
@@ -392,5 +411,5 @@ int main(int argc, char** argv) {
       return code;
     }
   }
-  return gradstream::run_program(argc, argv);
+  return gradstream::finish_output(gradstream::run_program(argc, argv));
 }

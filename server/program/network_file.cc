@@ -6,6 +6,7 @@
 #include "runtime/problem/gsn_text.h"
 #include "server/base/fields.h"
 #include "server/base/text_file.h"
+#include "server/run/model_keys.h"
 
 namespace gradstream {
 namespace {
@@ -57,24 +58,25 @@ std::string network_parts_text(const Network& network) {
 
 std::string settle_network(RunParameters* run, bool* is_file_fault) {
   *is_file_fault = false;
-  if (run->network.empty() || run->network_digest() != 0) {
+  if (const uint64_t digest = run->network_digest(); run->model->network.empty() || digest != 0) {
+    run->model->network = digest != 0 ? hex(digest) : "";  // in small letters, as it is compared
     return {};
   }
   NetworkFile file;
-  if (const std::string problem = read_network_file(run->network, &file); !problem.empty()) {
+  if (const std::string problem = read_network_file(run->model->network, &file); !problem.empty()) {
     *is_file_fault = true;
     return "run.network " + problem + "; a run that was begun goes on with the digest in place of the path";
   }
   const uint32_t size = network_size(file.network);
   if (size == 0) {
-    return "run.network " + run->network + " trains nothing: mark a layer as trained, and write the file again";
+    return "run.network " + run->model->network + " trains nothing: mark a layer as trained, and write the file again";
   }
-  if (size != run->shape.size()) {
-    return "run.network " + run->network + " trains " + std::to_string(size) + " numbers, and the run's point has " +
-           std::to_string(run->shape.size()) + "; set run.manifold = \"product\" and run.parts = \"" +
-           network_parts_text(file.network) + "\"";
+  if (size != run->model->shape.size()) {
+    return "run.network " + run->model->network + " trains " + std::to_string(size) +
+           " numbers, and the run's point has " + std::to_string(run->model->shape.size()) +
+           "; set run.manifold = \"product\" and run.parts = \"" + network_parts_text(file.network) + "\"";
   }
-  run->network = hex(file.digest);
+  run->model->network = hex(file.digest);
   return {};
 }
 

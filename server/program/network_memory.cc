@@ -22,8 +22,12 @@ NetworkMemory network_memory(const Network& network, uint32_t batch_size) {
   const auto memory = std::make_unique_for_overwrite<uint8_t[]>(capacity);
   PlainRun run;
   run.batch_size = batch_size;
-  const Result<size_t> need = find_arena_need({&kNetworkOps, &samples}, size, run, {memory.get(), capacity});
+  const Problem problem = {&kNetworkOps, &samples};
+  const Result<size_t> need = find_arena_need(problem, size, run, {memory.get(), capacity});
   out.arena = need.ok() ? need.value() : 0;
+  run.is_lean = true;
+  const Result<size_t> lean = find_arena_need(problem, size, run, {memory.get(), capacity});
+  out.board_arena = lean.ok() ? lean.value() : 0;
   return out;
 }
 

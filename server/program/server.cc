@@ -8,6 +8,8 @@
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/rules/record.h"
+#include "server/run/model_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 
@@ -46,8 +48,8 @@ uint64_t first_ms(SqliteDatabase& fleet) {
 ListenerLimits limits_for(const Config& config) {
   ListenerLimits limits = config.server.listener;
   const auto tensor_count = 1 + static_cast<uint64_t>(std::popcount(config.run.model_parts()));
-  const uint64_t snapshot = snapshot_size(config.run.shape, config.run.has_mean()) * tensor_count;
-  const uint64_t log = config.run.log_size_max == 0 ? snapshot : config.run.log_size_max;
+  const uint64_t snapshot = snapshot_size(config.run.model->shape, config.run.has_mean()) * tensor_count;
+  const uint64_t log = config.run.wire->log_size_max == 0 ? snapshot : config.run.wire->log_size_max;
   const uint64_t least = std::min<uint64_t>((snapshot + log) * 5 / 2 + 65536, 1ULL << 31);
   limits.session.queue_size_max = std::max(limits.session.queue_size_max, static_cast<uint32_t>(least));
   return limits;
@@ -59,6 +61,8 @@ const char* cause_of(StoreStatus status) {
       return "the disk is full";
     case StoreStatus::kBusy:
       return "another program holds the database";
+    case StoreStatus::kMoved:
+      return "the database's file was removed or replaced";
     case StoreStatus::kCorrupt:
       return "the database is damaged";
     default:
@@ -330,8 +334,9 @@ void Server::on_store_failed(StoreStatus status) {
                 .add("database", config_.server.database)
                 .add("cause", cause_of(status))
                 .add("retry_ms", uint64_t{config_.server.store.retry_ms})
-                .add("remedy", status == StoreStatus::kCorrupt
-                                   ? "stop the server and restore the database from a copy"
+                .add("remedy", status == StoreStatus::kCorrupt ? "stop the server and restore the database from a copy"
+                               : status == StoreStatus::kMoved
+                                   ? "put the file back in its place, or stop the server and restore a copy"
                                    : "free space or repair the disk; the server tries again by itself"));
   coordinator_->on_storage_failed(now_ms());
   execute();
@@ -411,7 +416,7 @@ void Server::watch() {
     if (watch_feed_) {
       const size_t lobby_count = listener_.lobby_count();
       const WatchedShell shell = {listener_.connection_count() + lobby_count, listener_.handshake_count() + lobby_count,
-                                  draining_, counters()};
+                                  draining_, counters(), follower_.file_fault()};
       watch_feed_->publish(clock_ms(), follower_.devices(), shell);
     }
   }

@@ -4,6 +4,7 @@
 
 #include "server/base/ports.h"
 #include "server/run/pace.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 
@@ -47,7 +48,7 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
     snapshot->version = model.version();
     snapshot->digest = model.digest();
   }
-  snapshot->round_count = parameters_->round_count;
+  snapshot->round_count = parameters_->trigger->round_count;
   snapshot->parameters = parameters_;
   snapshot->round = coordinator_.round_progress();
   snapshot->silent_after_ms = silent_after_ms(devices.size());
@@ -61,6 +62,7 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
   snapshot->handshakes = shell.handshakes;
   snapshot->is_storage_failed = coordinator_.is_storage_failed();
   snapshot->is_draining = shell.is_draining;
+  snapshot->database_fault = shell.database_fault;
   snapshot->shell = shell.counters;
   snapshot->coordinator = coordinator_.counters();
   snapshot->rounds.assign(rounds_.begin(), rounds_.end());
@@ -89,7 +91,7 @@ uint64_t WatchFeed::silent_after_ms(size_t device_count) const {
                        state == gs_RunState_RUN_STATE_STOPPED;
   const auto count = static_cast<uint32_t>(device_count);
   const gs_RetryWindow window = is_idle ? idle_window(*parameters_, count) : refused_window(*parameters_, count);
-  return uint64_t{parameters_->report_deadline_ms} + window.max_ms;
+  return uint64_t{parameters_->trigger->report_deadline_ms} + window.max_ms;
 }
 
 }  // namespace gradstream

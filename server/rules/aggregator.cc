@@ -5,6 +5,10 @@
 #include <array>
 
 #include "server/rules/fold.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 
 namespace gradstream {
 namespace {
@@ -28,14 +32,14 @@ const Rule& rule_of(const RunParameters& parameters) {
   const StreamKind stream = parameters.stream();
   static constexpr Rule kMemory = {SolverId::kProjection, StreamKind::kNone, make_aggregator_memory};
   static constexpr Rule kDelayed = {SolverId::kNone, StreamKind::kTangentBlock, make_aggregator_delayed};
-  if (parameters.delay_rule != DelayRule::kNone) {
+  if (parameters.delay->delay_rule != DelayRule::kNone) {
     return kDelayed;
   }
   if (parameters.has_memory()) {
     return kMemory;
   }
   for (const Rule& rule : kRules) {
-    if (rule.solver == parameters.solver && rule.stream == stream) {
+    if (rule.solver == parameters.local->solver && rule.stream == stream) {
       return rule;
     }
   }
@@ -65,14 +69,14 @@ const Real* ModelRing::find(uint32_t version) const {
 
 VersionRecord first_record(const RunParameters& parameters, uint32_t weight_total, const Real* point) {
   VersionRecord record;
-  record.model = model_bytes(parameters.shape, point);
-  record.digest = digest_values(kDigestStart, parameters.shape.size(), point);
-  if (parameters.delay_switch_by != DelaySwitchBy::kVersion) {
+  record.model = model_bytes(parameters.model->shape, point);
+  record.digest = digest_values(kDigestStart, parameters.model->shape.size(), point);
+  if (parameters.delay->delay_switch_by != DelaySwitchBy::kVersion) {
     record.delay_switch = DelaySwitch();
   }
   if (parameters.has_mean()) {
-    const std::vector<FixedWord> zero(parameters.shape.size());
-    record.mean = mean_bytes(parameters.shape, zero.data());
+    const std::vector<FixedWord> zero(parameters.model->shape.size());
+    record.mean = mean_bytes(parameters.model->shape, zero.data());
     record.digest = digest_words(record.digest, zero.size(), zero.data());
     // Whose samples count nobody knows before the first updates.
     record.weight_total = parameters.memory_weighs_samples() ? 0 : weight_total;
@@ -92,8 +96,8 @@ const FixedWord* ModelRing::find_mean(uint32_t version) const {
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
   const Rule& rule = rule_of(*context.parameters);
   std::unique_ptr<Aggregator> inner = rule.make(context);
-  return context.parameters->weight_share_max < 1 ? make_aggregator_capped(*context.parameters, std::move(inner))
-                                                  : std::move(inner);
+  return context.parameters->fold->weight_share_max < 1 ? make_aggregator_capped(*context.parameters, std::move(inner))
+                                                        : std::move(inner);
 }
 
 bool WeightSum::is_full() const { return update_count_ == kFoldUpdateCountMax; }
@@ -110,7 +114,7 @@ Real WeightSum::effective_steps() const {
 
 Status check_quotients(const RunParameters& parameters, std::span<const Real> values, Real divisor) {
   for (const Real value : values) {
-    GS_TRY(check_fold_value(value / divisor, parameters.fold_scale_log2));
+    GS_TRY(check_fold_value(value / divisor, parameters.fold->fold_scale_log2));
   }
   return Status::kOk;
 }

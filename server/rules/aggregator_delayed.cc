@@ -23,6 +23,11 @@
 #include "server/rules/curve_step.h"
 #include "server/rules/delay_correction.h"
 #include "server/rules/tangent_fold.h"
+#include "server/run/delay_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -46,14 +51,14 @@ class AggregatorDelayed : public Aggregator {
     }
     record->notes.clamped_count += step.is_clamped ? 1 : 0;
     record->step_scale = open_.alpha;
-    record->model = model_bytes(parameters().shape, next.data());
+    record->model = model_bytes(parameters().model->shape, next.data());
     return Status::kOk;
   }
 
   VersionRecord stand_still() const override {
     VersionRecord record = stand_still_record(context_);
     record.notes = open_.notes;
-    if (parameters().delay_switch_by != DelaySwitchBy::kVersion) {
+    if (parameters().delay->delay_switch_by != DelaySwitchBy::kVersion) {
       record.delay_switch = delay_switch_.after(parameters(), record.version, open_.statistic);
     }
     return record;
@@ -84,7 +89,7 @@ class AggregatorDelayed : public Aggregator {
       ++update_counts_[device];
       ++update_count_;
     }
-    if (!open_.devices.empty() && parameters().server_momentum > 0) {
+    if (!open_.devices.empty() && parameters().delay->server_momentum > 0) {
       velocity_ = open_.step.direction;
       velocity_model_ = open_.model;
     }
@@ -105,7 +110,7 @@ class AggregatorDelayed : public Aggregator {
   // Two checks that older journals do not stand: values must fit the fold's range, and a run with buffer_size = 1 takes
   // one update a version.
   Status check_live(const FoldInput& input) const {
-    if (parameters().buffer_size == 1 && !open_.devices.empty()) {
+    if (parameters().trigger->buffer_size == 1 && !open_.devices.empty()) {
       return Status::kOutOfRange;
     }
     return input.steps_done == 0 ? Status::kOk
@@ -113,17 +118,17 @@ class AggregatorDelayed : public Aggregator {
   }
 
   const RunParameters& parameters() const { return *context_.parameters; }
-  size_t size() const { return context_.parameters->shape.size(); }
-  bool is_curve() const { return parameters().solver == SolverId::kCurve; }
+  size_t size() const { return context_.parameters->model->shape.size(); }
+  bool is_curve() const { return parameters().local->solver == SolverId::kCurve; }
 
   DelayCorrection correction() const {
     const RunParameters& p = parameters();
-    const bool is_switched = p.delay_switch_by == DelaySwitchBy::kVersion
-                                 ? context_.replica->version() >= p.delay_switch
+    const bool is_switched = p.delay->delay_switch_by == DelaySwitchBy::kVersion
+                                 ? context_.replica->version() >= p.delay->delay_switch
                                  : delay_switch_.is_switched;
-    const bool is_late = p.late_delay_rule != DelayRule::kNone && is_switched;
-    return {is_late ? p.late_delay_rule : p.delay_rule, p.delay_lambda, context_.replica->manifold(), p.shape,
-            p.delay_switch_by};
+    const bool is_late = p.delay->late_delay_rule != DelayRule::kNone && is_switched;
+    return {is_late ? p.delay->late_delay_rule : p.delay->delay_rule, p.delay->delay_lambda,
+            context_.replica->manifold(), p.model->shape, p.delay->delay_switch_by};
   }
 
   Open opened() const {
@@ -138,7 +143,7 @@ class AggregatorDelayed : public Aggregator {
     const auto known = update_counts_.find(device);
     const uint32_t own = (known == update_counts_.end() ? 0 : known->second) + 1;
     const uint32_t devices =
-        context_.enrolment == nullptr ? parameters().device_count : context_.enrolment->active_count();
+        context_.enrolment == nullptr ? parameters().trigger->device_count : context_.enrolment->active_count();
     return static_cast<Real>(devices) * static_cast<Real>(own) / static_cast<Real>(update_count_ + 1);
   }
 
@@ -164,10 +169,10 @@ class AggregatorDelayed : public Aggregator {
     open->statistic = open->step.statistic;
     open->notes.still_count += open->step.is_still ? 1 : 0;
     open->model.assign(replica.model(), replica.model() + size());
-    open->alpha = parameters().server_step;
-    if (parameters().buffer_size == 1) {
+    open->alpha = parameters().steps->server_step;
+    if (parameters().trigger->buffer_size == 1) {
       open->alpha *= share;
-      if (parameters().dominance_penalty) {
+      if (parameters().delay->dominance_penalty) {
         open->alpha = std::min(open->alpha / dominance(input.device), Real{1});
       }
       if (is_curve()) {
@@ -179,7 +184,7 @@ class AggregatorDelayed : public Aggregator {
       const auto count = static_cast<Real>(open->devices.size());
       scale(size(), open->weights.effective_steps() / count, open->step.direction.data());
     }
-    return parameters().server_momentum > 0 ? accelerate(&open->step) : Status::kOk;
+    return parameters().delay->server_momentum > 0 ? accelerate(&open->step) : Status::kOk;
   }
 
   Status take_curve(const FoldInput& input, Open* open) const {
@@ -201,7 +206,7 @@ class AggregatorDelayed : public Aggregator {
     }
     std::vector<Real> v = velocity_;
     GS_TRY(correction().carry(velocity_model_.data(), context_.replica->model(), v.data(), *context_.arena));
-    add_scaled(size(), parameters().server_momentum, v.data(), step->direction.data());
+    add_scaled(size(), parameters().delay->server_momentum, v.data(), step->direction.data());
     return Status::kOk;
   }
 

@@ -9,6 +9,9 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -17,27 +20,27 @@ class AggregatorMeanGradient : public Aggregator {
  public:
   explicit AggregatorMeanGradient(const AggregatorContext& context)
       : context_(context),
-        slots_(context.parameters->shape.size()),
+        slots_(context.parameters->model->shape.size()),
         terms_(slots_.size()),
-        fold_(slots_, context.parameters->fold_scale_log2) {}
+        fold_(slots_, context.parameters->fold->fold_scale_log2) {}
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
-    record->step_scale =
-        parameters().server_step * parameters().step_size_at(context_.replica->version()) * weights_.effective_steps();
-    std::vector<Real> v(parameters().shape.size());
+    record->step_scale = parameters().steps->server_step * parameters().step_size_at(context_.replica->version()) *
+                         weights_.effective_steps();
+    std::vector<Real> v(parameters().model->shape.size());
     GS_TRY(fold_.finish(weights_.total(), v.data()));
     GS_TRY(context_.replica->gradient_step(v.data(), record->step_scale, v.data(), *context_.arena));
-    record->model = model_bytes(parameters().shape, v.data());
+    record->model = model_bytes(parameters().model->shape, v.data());
     return Status::kOk;
   }
 
   VersionRecord stand_still() const override {
     VersionRecord record;
     record.version = context_.replica->version() + 1;
-    record.model = model_bytes(parameters().shape, context_.replica->model());
+    record.model = model_bytes(parameters().model->shape, context_.replica->model());
     if (parameters().has_mean()) {
-      record.mean = mean_bytes(parameters().shape, mean_words().data());
+      record.mean = mean_bytes(parameters().model->shape, mean_words().data());
     }
     return record;
   }
@@ -49,13 +52,13 @@ class AggregatorMeanGradient : public Aggregator {
   }
 
   Status work_out(const FoldInput& input, FoldSource) override {
-    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().shape.size()) {
+    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().model->shape.size()) {
       return Status::kInvalidArgument;
     }
     if (weights_.is_full()) {
       return Status::kOutOfRange;
     }
-    GS_TRY(make_terms(input.values, 1, input.weight, parameters().fold_scale_log2, terms_.data()));
+    GS_TRY(make_terms(input.values, 1, input.weight, parameters().fold->fold_scale_log2, terms_.data()));
     prepared_weight_ = input.weight;
     prepared_steps_ = input.steps_done;
     return fold_.check_terms(terms_);
@@ -74,7 +77,7 @@ class AggregatorMeanGradient : public Aggregator {
     if (fold_.finish(weights_.total(), d.data()) != Status::kOk) {
       return words;
     }
-    const Real unit = std::ldexp(Real{1}, static_cast<int>(parameters().fold_scale_log2));
+    const Real unit = std::ldexp(Real{1}, static_cast<int>(parameters().fold->fold_scale_log2));
     const Real least_outside = std::ldexp(Real{1}, std::numeric_limits<FixedWord>::digits);
     for (size_t e = 0; e < d.size(); ++e) {
       const Real scaled = std::round(d[e] * unit);

@@ -27,6 +27,11 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
@@ -116,12 +121,12 @@ bool fits(const Tensor& sum) {
 class AggregatorMemory : public Aggregator {
  public:
   explicit AggregatorMemory(const AggregatorContext& context) : context_(context), h_(size()), next_h_(size()) {
-    weight_total_ = weighs_samples() ? 0 : parameters().device_count;
+    weight_total_ = weighs_samples() ? 0 : parameters().trigger->device_count;
   }
 
   Status finish(VersionRecord* record) const override {
     const uint32_t open_version = context_.replica->version();
-    const Real step_size = parameters().server_step * parameters().step_size_at(open_version);
+    const Real step_size = parameters().steps->server_step * parameters().step_size_at(open_version);
     return make_record(step_size * effective_steps(), record);
   }
 
@@ -169,7 +174,7 @@ class AggregatorMemory : public Aggregator {
   }
 
   const RunParameters& parameters() const { return *context_.parameters; }
-  size_t size() const { return context_.parameters->shape.size(); }
+  size_t size() const { return context_.parameters->model->shape.size(); }
   bool is_scalar() const { return parameters().stream() == StreamKind::kScalarStream; }
   bool weighs_samples() const { return parameters().memory_weighs_samples(); }
 
@@ -185,7 +190,8 @@ class AggregatorMemory : public Aggregator {
 
   // Where samples weigh, h changes when the version closes; else it has the update's share at once.
   Status work_out(const FoldInput& input, FoldSource) override {
-    const size_t count = is_scalar() ? static_cast<size_t>(input.steps_done) * parameters().direction_count : size();
+    const size_t count =
+        is_scalar() ? static_cast<size_t>(input.steps_done) * parameters().local->direction_count : size();
     if (input.weight == 0 || input.weight > kStalenessOne || input.steps_done == 0 || input.values.size() != count ||
         count > parameters().value_count()) {
       return Status::kInvalidArgument;
@@ -276,7 +282,7 @@ class AggregatorMemory : public Aggregator {
     const Real divisor = is_scalar() ? static_cast<Real>(input.steps_done) : Real{1};
     shares->resize(input.values.size());
     for (size_t q = 0; q < input.values.size(); ++q) {
-      GS_TRY(to_fixed(input.values[q] / divisor, parameters().fold_scale_log2, &(*shares)[q]));
+      GS_TRY(to_fixed(input.values[q] / divisor, parameters().fold->fold_scale_log2, &(*shares)[q]));
     }
     return Status::kOk;
   }
@@ -285,7 +291,7 @@ class AggregatorMemory : public Aggregator {
     for (const auto& [key, values] : blocks) {
       if (is_scalar()) {
         const DirectionSpec spec = direction_spec(parameters(), std::get<1>(key), std::get<2>(key));
-        const Status status = accumulate_exact(spec, parameters().shape, 0, static_cast<uint32_t>(values.size()),
+        const Status status = accumulate_exact(spec, parameters().model->shape, 0, static_cast<uint32_t>(values.size()),
                                                values.data(), sum->data());
         GS_ASSERT(status == Status::kOk);  // check_parameters() wants signs
         continue;
@@ -347,7 +353,7 @@ class AggregatorMemory : public Aggregator {
   Fraction step_factor(const Added& added, const Entry& entry, uint32_t total, size_t device_count) const {
     const uint64_t weight = uint64_t{entry.samples} * added.staleness_weight;
     const uint64_t one = uint64_t{total} * kStalenessOne;
-    if (parameters().correction_form != CorrectionForm::kUnbiased) {
+    if (parameters().local->correction_form != CorrectionForm::kUnbiased) {
       return shortened(weight, one);
     }
     if (is_unbiased(parameters())) {
@@ -383,7 +389,7 @@ class AggregatorMemory : public Aggregator {
     const bool is_rebased = find_changes(entries, &weights);
     if (is_scalar() && !is_rebased) {
       fill_blocks(steps, live_blocks(entries, weight_total_), record);
-      if (!record->blocks.empty() && log_size(*record) <= snapshot_size(parameters().shape, true)) {
+      if (!record->blocks.empty() && log_size(*record) <= snapshot_size(parameters().model->shape, true)) {
         return Status::kOk;
       }
       record->blocks.clear();
@@ -398,7 +404,7 @@ class AggregatorMemory : public Aggregator {
   // on.
   bool find_changes(const Entries& entries, VersionRecord* weights) const {
     const uint32_t next_version = context_.replica->version() + 1;
-    const uint32_t age_max = parameters().memory_age_max;
+    const uint32_t age_max = parameters().local->memory_age_max;
     for (const auto& [device, entry] : entries) {
       const bool has_left = context_.enrolment != nullptr && context_.enrolment->has_left(device);
       if (has_left || (age_max > 0 && next_version - entry.stamp > age_max)) {
@@ -448,19 +454,19 @@ class AggregatorMemory : public Aggregator {
     const Replica& replica = *context_.replica;
     std::vector<Real> next(replica.model(), replica.model() + size());
     if (record->step_scale != 0) {
-      const uint32_t scale_log2 = parameters().fold_scale_log2;
-      const Real unit = is_scalar() ? exact_unit(parameters().shape, scale_log2) : fixed_unit(scale_log2);
-      const Real factor =
-          is_scalar() ? estimate_factor(parameters().shape, parameters().direction_count) : static_cast<Real>(1);
+      const uint32_t scale_log2 = parameters().fold->fold_scale_log2;
+      const Real unit = is_scalar() ? exact_unit(parameters().model->shape, scale_log2) : fixed_unit(scale_log2);
+      const Real factor = is_scalar() ? estimate_factor(parameters().model->shape, parameters().local->direction_count)
+                                      : static_cast<Real>(1);
       for (size_t e = 0; e < size(); ++e) {
         next[e] = unit * static_cast<Real>(d[e]);
       }
       GS_TRY(replica.gradient_step(next.data(), record->step_scale * factor, next.data(), *context_.arena));
     }
-    record->model = model_bytes(parameters().shape, next.data());
+    record->model = model_bytes(parameters().model->shape, next.data());
     const Tensor h = sum_of(kept(entries, *record), record->weight_total);
     const std::vector<FixedWord> words(h.begin(), h.end());
-    record->mean = mean_bytes(parameters().shape, words.data());
+    record->mean = mean_bytes(parameters().model->shape, words.data());
     return Status::kOk;
   }
 

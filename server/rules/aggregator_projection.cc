@@ -10,6 +10,10 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {
@@ -23,13 +27,13 @@ class AggregatorProjection : public Aggregator {
     *record = VersionRecord();
     record->version = open_version + 1;
     record->step_scale =
-        parameters().server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
+        parameters().steps->server_step * parameters().step_size_at(open_version) * weights_.effective_steps();
     for (const auto& [key, block] : blocks_) {
       RecordBlock& out = record->blocks.emplace_back();
       out.base_version = key.first;
       out.owner = key.second;
       out.value_count = block.value_count;
-      out.encoding = parameters().record_encoding;
+      out.encoding = parameters().wire->record_encoding;
       GS_TRY(encode_block(block, &out));
     }
     return Status::kOk;
@@ -40,8 +44,8 @@ class AggregatorProjection : public Aggregator {
     record.version = context_.replica->version() + 1;
     RecordBlock& block = record.blocks.emplace_back();
     block.base_version = context_.replica->version();
-    block.value_count = parameters().direction_count;  // a block holds whole steps
-    block.encoding = parameters().record_encoding;
+    block.value_count = parameters().local->direction_count;  // a block holds whole steps
+    block.encoding = parameters().wire->record_encoding;
     block.bytes.resize(encoded_size(block.encoding, block.value_count));
     return record;
   }
@@ -50,7 +54,7 @@ class AggregatorProjection : public Aggregator {
   using BlockKey = std::pair<uint32_t, uint32_t>;  // base version, owner
   struct Block {
     explicit Block(const RunParameters& parameters)
-        : slots(parameters.value_count()), fold(slots, parameters.fold_scale_log2) {}
+        : slots(parameters.value_count()), fold(slots, parameters.fold->fold_scale_log2) {}
     std::vector<FoldSlot> slots;
     Fold fold;
     uint32_t value_count = 0;  // of the longest update in it
@@ -66,7 +70,7 @@ class AggregatorProjection : public Aggregator {
   // Of the terms of s / k_i.
   Status work_out(const FoldInput& input, FoldSource) override {
     if (input.weight == 0 || input.steps_done == 0 ||
-        input.values.size() != static_cast<size_t>(input.steps_done) * parameters().direction_count ||
+        input.values.size() != static_cast<size_t>(input.steps_done) * parameters().local->direction_count ||
         input.values.size() > parameters().value_count()) {
       return Status::kInvalidArgument;
     }
@@ -74,8 +78,8 @@ class AggregatorProjection : public Aggregator {
       return Status::kOutOfRange;
     }
     terms_.resize(input.values.size());
-    GS_TRY(make_terms(input.values, static_cast<Real>(input.steps_done), input.weight, parameters().fold_scale_log2,
-                      terms_.data()));
+    GS_TRY(make_terms(input.values, static_cast<Real>(input.steps_done), input.weight,
+                      parameters().fold->fold_scale_log2, terms_.data()));
     prepared_key_ = {input.base_version, input.owner};
     prepared_weight_ = input.weight;
     prepared_steps_ = input.steps_done;

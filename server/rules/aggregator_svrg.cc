@@ -15,6 +15,9 @@
 #include "runtime/training/secant.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/tangent_fold.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 
 namespace gradstream {
 namespace {
@@ -39,7 +42,7 @@ class AggregatorSvrg : public Aggregator {
       round_ += opened.version == 0 ? 0 : 1;
       return Status::kOk;
     }
-    const Shape shape = context_.parameters->shape;
+    const Shape shape = context_.parameters->model->shape;
     last_model_.assign(context_.replica->model(), context_.replica->model() + shape.size());
     last_gradient_.resize(shape.size());
     return read_model(shape, opened.mean_gradient, last_gradient_.data());
@@ -53,19 +56,20 @@ class AggregatorSvrg : public Aggregator {
     std::vector<Real> g;
     GS_TRY(fold_.finish(&g));
     scale(g.size(), -1, g.data());
-    GS_TRY(replica.manifold().project_tangent(parameters.shape, replica.model(), g.data(), g.data(), *context_.arena));
+    GS_TRY(replica.manifold().project_tangent(parameters.model->shape, replica.model(), g.data(), g.data(),
+                                              *context_.arena));
     if (!all_finite(g.size(), g.data())) {
       return Status::kNotFinite;
     }
-    record->mean_gradient = model_bytes(parameters.shape, g.data());
+    record->mean_gradient = model_bytes(parameters.model->shape, g.data());
     Secant secant;
-    if (parameters.barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
-      record->previous_model = model_bytes(parameters.shape, last_model_.data());
+    if (parameters.local->barzilai_borwein != BarzilaiBorwein::kNone && !last_model_.empty()) {
+      record->previous_model = model_bytes(parameters.model->shape, last_model_.data());
       // If the models are too far apart the secant stays as it is: no curvature, the largest step.
-      static_cast<void>(find_secant(replica.manifold(), parameters.shape, last_model_.data(), replica.model(),
+      static_cast<void>(find_secant(replica.manifold(), parameters.model->shape, last_model_.data(), replica.model(),
                                     last_gradient_.data(), g.data(), &secant, *context_.arena));
     }
-    record->curvature = curvature_of(parameters.barzilai_borwein, secant);
+    record->curvature = curvature_of(parameters.local->barzilai_borwein, secant);
     if (record->curvature == 0) {
       record->previous_model.clear();  // of no use to anybody
     }
@@ -76,13 +80,14 @@ class AggregatorSvrg : public Aggregator {
   // eta of A4 and A5, eta_t / tau of A6. 002 does not give eta_0: it is step_size.
   Real local_step(const Secant& secant) const {
     const RunParameters& parameters = *context_.parameters;
-    if (parameters.step_rule != StepRule::kBarzilaiBorwein) {
+    if (parameters.steps->step_rule != StepRule::kBarzilaiBorwein) {
       return parameters.step_size_at(round_);
     }
-    const Real step = last_model_.empty() ? parameters.step_size
-                                          : barzilai_borwein_step(parameters.barzilai_borwein, secant,
-                                                                  parameters.step_min, parameters.step_max);
-    return step / static_cast<Real>(parameters.local_step_count);
+    const Real step = last_model_.empty()
+                          ? parameters.steps->step_size
+                          : barzilai_borwein_step(parameters.local->barzilai_borwein, secant,
+                                                  parameters.steps->step_min, parameters.steps->step_max);
+    return step / static_cast<Real>(parameters.local->local_step_count);
   }
 
   AggregatorContext context_;

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "runtime/base/products.h"
+#include "server/run/delay_keys.h"
 
 namespace gradstream {
 namespace {
@@ -277,8 +278,8 @@ DelaySwitch DelaySwitch::after(const RunParameters& parameters, uint32_t version
     next.sample_count = std::min(sample_count, UINT32_MAX - 1) + 1;
     next.mean += (*statistic - mean) / static_cast<Real>(std::min(next.sample_count, kDelayWindow));
   }
-  next.is_switched = is_switched || (version >= parameters.delay_switch && next.sample_count >= kDelayWindow &&
-                                     next.mean <= parameters.delay_switch_at);
+  next.is_switched = is_switched || (version >= parameters.delay->delay_switch && next.sample_count >= kDelayWindow &&
+                                     next.mean <= parameters.delay->delay_switch_at);
   return next;
 }
 

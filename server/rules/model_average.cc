@@ -6,26 +6,28 @@
 
 #include "runtime/base/products.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/average_keys.h"
+#include "server/run/model_keys.h"
 
 namespace gradstream {
 
 bool ModelAverage::is_taken(uint32_t version) const {
-  return parameters_.average_period != 0 && version >= parameters_.average_from &&
-         version % parameters_.average_period == 0;
+  return parameters_.average->average_period != 0 && version >= parameters_.average->average_from &&
+         version % parameters_.average->average_period == 0;
 }
 
 bool ModelAverage::is_restart(uint32_t version) const {
-  return parameters_.average_restart != 0 && version % parameters_.average_restart == 0 &&
+  return parameters_.average->average_restart != 0 && version % parameters_.average->average_restart == 0 &&
          (count_ > 0 || is_taken(version));
 }
 
 bool ModelAverage::mixed(const Real* theta, std::vector<Real>* out) const {
-  const size_t size = parameters_.shape.size();
+  const size_t size = parameters_.model->shape.size();
   out->assign(theta, theta + size);
   if (count_ == 0) {
     return true;
   }
-  const DelayCorrection geometry(DelayRule::kFedAsync, 1, *server_manifold(parameters_), parameters_.shape);
+  const DelayCorrection geometry(DelayRule::kFedAsync, 1, *server_manifold(parameters_), parameters_.model->shape);
   const Real share = 1 / static_cast<Real>(count_ + 1);
   const Status status = geometry.approach(model_.data(), share, theta, out->data(), arena_);
   if (status != Status::kOk || !all_finite(size, out->data())) {
@@ -51,7 +53,7 @@ void ModelAverage::follow(uint32_t version, const Real* model) {
   const bool takes = is_taken(version);
   bool has_mixed = takes;
   if (is_restart(version)) {
-    model_.assign(model, model + parameters_.shape.size());
+    model_.assign(model, model + parameters_.model->shape.size());
   } else if (takes) {
     std::vector<Real> next;
     has_mixed = mixed(model, &next);
@@ -69,10 +71,11 @@ std::string ModelAverage::text() const {
   }
   const std::string to = " to " + std::to_string(last_version_);
   return "the mean of " + std::to_string(count_) + " versions, one of every " +
-         std::to_string(parameters_.average_period) + " from " + std::to_string(parameters_.average_from) + to +
-         (parameters_.average_restart == 0
+         std::to_string(parameters_.average->average_period) + " from " +
+         std::to_string(parameters_.average->average_from) + to +
+         (parameters_.average->average_restart == 0
               ? ""
-              : ", the run set to it every " + std::to_string(parameters_.average_restart));
+              : ", the run set to it every " + std::to_string(parameters_.average->average_restart));
 }
 
 }  // namespace gradstream

@@ -7,6 +7,13 @@
 #include <cstring>
 #include <tuple>
 
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/wire_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -54,7 +61,7 @@ bool is_model_record(const RunParameters& parameters, uint32_t version) {
 }
 
 Encoding block_encoding(const RunParameters& parameters) {
-  return parameters.has_mean() ? Encoding::kFixed : parameters.record_encoding;
+  return parameters.has_mean() ? Encoding::kFixed : parameters.wire->record_encoding;
 }
 
 Status decode_block(const RunParameters& parameters, Reader& reader, RecordBlock* block) {
@@ -64,7 +71,7 @@ Status decode_block(const RunParameters& parameters, Reader& reader, RecordBlock
   block->encoding = static_cast<Encoding>(reader.take_u8());
   block->after_step = parameters.has_mean() && reader.take_u8() != 0;
   if (!reader.ok || block->value_count == 0 || block->value_count > parameters.value_count() ||
-      block->value_count % parameters.direction_count != 0 || block->encoding != block_encoding(parameters)) {
+      block->value_count % parameters.local->direction_count != 0 || block->encoding != block_encoding(parameters)) {
     return Status::kDataCorrupt;
   }
   const auto bytes = reader.take(encoded_size(block->encoding, block->value_count));
@@ -143,7 +150,7 @@ void put_cohort(const Cohort& cohort, std::vector<uint8_t>* out) {
 Status decode_cohort(const RunParameters& parameters, Reader& reader, Cohort* cohort) {
   *cohort = {};
   // The phases of a round that ask everybody name nobody.
-  const bool is_optional = parameters.participation == Participation::kAll || parameters.phase_count() > 1;
+  const bool is_optional = parameters.cohort->participation == Participation::kAll || parameters.phase_count() > 1;
   if (is_optional && reader.rest.empty()) {
     return Status::kOk;
   }
@@ -156,7 +163,8 @@ Status decode_cohort(const RunParameters& parameters, Reader& reader, Cohort* co
     }
     cohort->members.push_back(member);
   }
-  const bool is_good = parameters.participation != Participation::kAll && count > 0 && count <= cohort->population;
+  const bool is_good =
+      parameters.cohort->participation != Participation::kAll && count > 0 && count <= cohort->population;
   return reader.ok && is_good ? Status::kOk : Status::kDataCorrupt;
 }
 
@@ -166,8 +174,8 @@ Status decode_dense(const RunParameters& parameters, Reader& reader, VersionReco
   for (uint32_t i = 0; i < forgotten_count && reader.ok; ++i) {
     record->forgotten.push_back(reader.take_u32());
   }
-  const auto model = reader.take(parameters.shape.size() * sizeof(Real));
-  const auto mean = reader.take(encoded_size(Encoding::kFixed, parameters.shape.size()));
+  const auto model = reader.take(parameters.model->shape.size() * sizeof(Real));
+  const auto mean = reader.take(encoded_size(Encoding::kFixed, parameters.model->shape.size()));
   record->model.assign(model.begin(), model.end());
   record->mean.assign(mean.begin(), mean.end());
   GS_TRY(decode_cohort(parameters, reader, &record->cohort));
@@ -286,12 +294,12 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
     record->from_zero = reader.take_u8() != 0;
   }
   if (is_model_record(parameters, record->version)) {
-    const auto model = reader.take(parameters.shape.size() * sizeof(Real));
+    const auto model = reader.take(parameters.model->shape.size() * sizeof(Real));
     record->model.assign(model.begin(), model.end());
     if (parameters.model_parts() != 0) {
       GS_TRY(decode_parts(parameters, model.size(), reader, record));
     }
-    if (parameters.delay_switch_by != DelaySwitchBy::kVersion) {
+    if (parameters.delay->delay_switch_by != DelaySwitchBy::kVersion) {
       GS_TRY(decode_delay_switch(reader, record));
     }
     GS_TRY(decode_cohort(parameters, reader, &record->cohort));
@@ -316,32 +324,32 @@ Status decode_payload(const RunParameters& parameters, std::span<const uint8_t> 
 
 DirectionSpec direction_spec(const RunParameters& parameters, uint32_t base_version, uint32_t owner) {
   DirectionSpec spec;
-  spec.kind = parameters.directions;
+  spec.kind = parameters.local->directions;
   spec.shared = parameters.shared_directions();
   spec.seed = parameters.seed;
   spec.base_version = base_version;
   spec.owner = owner;
-  spec.direction_count = parameters.direction_count;
+  spec.direction_count = parameters.local->direction_count;
   return spec;
 }
 
 namespace {
 
 Status apply_dense(const RunParameters& parameters, const VersionRecord& record, Replica& replica) {
-  std::vector<Real> values(parameters.shape.size());
-  GS_TRY(read_model(parameters.shape, record.model, values.data()));
+  std::vector<Real> values(parameters.model->shape.size());
+  GS_TRY(read_model(parameters.model->shape, record.model, values.data()));
   if (replica.has_mean() != !record.mean.empty()) {
     return Status::kInvalidArgument;
   }
   std::copy(values.begin(), values.end(), replica.begin_snapshot());
   if (replica.has_mean()) {
-    load_words(parameters.shape.size(), record.mean.data(), replica.mean_buffer());
+    load_words(parameters.model->shape.size(), record.mean.data(), replica.mean_buffer());
   }
   for (const auto& [part, bytes] : {std::pair(ModelPart::kMeanGradient, &record.mean_gradient),
                                     std::pair(ModelPart::kPreviousModel, &record.previous_model)}) {
     if (!bytes->empty()) {
       GS_ASSERT(replica.part_buffer(part) != nullptr);  // decode_payload() has held the record to the run
-      GS_TRY(read_model(parameters.shape, *bytes, replica.part_buffer(part)));
+      GS_TRY(read_model(parameters.model->shape, *bytes, replica.part_buffer(part)));
     }
   }
   replica.adopt_snapshot(record.version, extra_parts(record));
@@ -353,7 +361,8 @@ Status apply_exact(const RunParameters& parameters, const VersionRecord& record,
   std::vector<FixedWord> words;
   for (const RecordBlock& block : record.blocks) {
     if (block.after_step && !replica.has_taken_step()) {
-      GS_TRY(replica.take_exact_step(parameters.direction_count, record.step_scale, parameters.fold_scale_log2, arena));
+      GS_TRY(replica.take_exact_step(parameters.local->direction_count, record.step_scale,
+                                     parameters.fold->fold_scale_log2, arena));
     }
     words.resize(block.value_count);
     load_words(block.value_count, block.bytes.data(), words.data());
@@ -361,7 +370,8 @@ Status apply_exact(const RunParameters& parameters, const VersionRecord& record,
                              words.data()));
   }
   if (!replica.has_taken_step()) {
-    GS_TRY(replica.take_exact_step(parameters.direction_count, record.step_scale, parameters.fold_scale_log2, arena));
+    GS_TRY(replica.take_exact_step(parameters.local->direction_count, record.step_scale,
+                                   parameters.fold->fold_scale_log2, arena));
   }
   return replica.finish_exact_record();
 }
@@ -386,7 +396,7 @@ Status apply_record(const RunParameters& parameters, const VersionRecord& record
     GS_TRY(replica.add_to_record(direction_spec(parameters, block.base_version, block.owner), 0, block.value_count,
                                  values.data(), arena));
   }
-  return replica.finish_record(parameters.direction_count, record.step_scale, arena);
+  return replica.finish_record(parameters.local->direction_count, record.step_scale, arena);
 }
 
 std::vector<uint8_t> mean_bytes(Shape shape, const FixedWord* mean) {

@@ -2,15 +2,18 @@
 
 #include "server/rules/tangent_fold.h"
 
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/participation.h"
+#include "server/run/step_keys.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
 
 TangentFold::TangentFold(const AggregatorContext& context)
     : context_(context),
-      slots_(context.parameters->shape.size()),
-      fold_(slots_, context.parameters->fold_scale_log2),
+      slots_(context.parameters->model->shape.size()),
+      fold_(slots_, context.parameters->fold->fold_scale_log2),
       terms_(slots_.size()) {}
 
 void TangentFold::begin(const VersionRecord& opened) {
@@ -22,7 +25,7 @@ void TangentFold::begin(const VersionRecord& opened) {
 // Of the terms of T(zeta) / (k_i q_i).
 Status TangentFold::prepare(const FoldInput& input) {
   const RunParameters& parameters = *context_.parameters;
-  const Shape shape = parameters.shape;
+  const Shape shape = parameters.model->shape;
   if (input.weight == 0 || input.steps_done == 0 || input.values.size() != shape.size()) {
     return Status::kInvalidArgument;
   }
@@ -42,7 +45,7 @@ Status TangentFold::prepare(const FoldInput& input) {
     zeta = transported_;
   }
   GS_TRY(make_terms(zeta, static_cast<Real>(input.steps_done) / input.inverse_participation, input.weight,
-                    parameters.fold_scale_log2, terms_.data()));
+                    parameters.fold->fold_scale_log2, terms_.data()));
   prepared_weight_ = input.weight;
   prepared_steps_ = input.steps_done;
   return fold_.check_terms(terms_);
@@ -66,16 +69,16 @@ uint32_t TangentFold::divisor() const {
 VersionRecord stand_still_record(const AggregatorContext& context) {
   VersionRecord record;
   record.version = context.replica->version() + 1;
-  record.model = model_bytes(context.parameters->shape, context.replica->model());
+  record.model = model_bytes(context.parameters->model->shape, context.replica->model());
   return record;
 }
 
 Status finish_tangent_step(const AggregatorContext& context, const TangentFold& fold, VersionRecord* record) {
-  record->step_scale = context.parameters->server_step * fold.effective_steps();
+  record->step_scale = context.parameters->steps->server_step * fold.effective_steps();
   std::vector<Real> v;
   GS_TRY(fold.finish(&v));
   GS_TRY(context.replica->tangent_step(v.data(), record->step_scale, v.data(), *context.arena));
-  record->model = model_bytes(context.parameters->shape, v.data());
+  record->model = model_bytes(context.parameters->model->shape, v.data());
   return Status::kOk;
 }
 

@@ -5,7 +5,13 @@
 #include <cmath>
 #include <utility>
 
+#include "server/run/constant_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -35,15 +41,15 @@ double tube_of(ManifoldId id) {
 // The run's numbers by the letters of the works.
 struct Letters {
   explicit Letters(const RunParameters& p)
-      : l(p.smoothness),
-        mu(p.pl_constant),
-        sigma(p.gradient_noise),
-        excess(p.initial_excess),
+      : l(p.constants->smoothness),
+        mu(p.constants->pl_constant),
+        sigma(p.constants->gradient_noise),
+        excess(p.constants->initial_excess),
         alpha(p.step_size_at(0)),
-        k(p.local_step_count),
-        s(p.participation == Participation::kSchemeOne ? p.cohort_size : p.device_count),
-        b(p.batch_size),
-        t(p.round_count) {}
+        k(p.local->local_step_count),
+        s(p.cohort->participation == Participation::kSchemeOne ? p.cohort->cohort_size : p.trigger->device_count),
+        b(p.local->batch_size),
+        t(p.trigger->round_count) {}
   double l, mu, sigma, excess, alpha, k, s, b, t;
 };
 
@@ -54,7 +60,7 @@ void advise_several_steps(const RunParameters& p, const Letters& x, std::vector<
   double smallest = x.alpha;
   double squares = 0;
   double cubes = 0;
-  for (uint32_t t = 0; t < p.round_count; ++t) {
+  for (uint32_t t = 0; t < p.trigger->round_count; ++t) {
     const double alpha = p.step_size_at(t);
     largest = std::fmax(largest, alpha);
     smallest = std::fmin(smallest, alpha);
@@ -76,54 +82,55 @@ void advise_several_steps(const RunParameters& p, const Letters& x, std::vector<
 
 void advise_gradient_stream(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
   const double la = x.l * x.alpha;
-  if (p.local_step_count == 1) {
+  if (p.local->local_step_count == 1) {
     out->push_back(bound("L alpha", la, "<=", 2, "000 (4.7), K = 1"));
   } else {
     out->push_back(bound("L^2 alpha^2 (K+1)(K-2) + L alpha K", la * la * kDistortion * (x.k + 1) * (x.k - 2) + la * x.k,
                          "<=", 1, "000 (4.8)"));
     out->push_back(bound("2 L^2 alpha^2", 2 * la * la * kDistortion, "<=", 1, "000 (4.8)"));
   }
-  const double delta = p.local_step_count == 1 ? 2 - la : 1 - 2 * la * la * kDistortion;
+  const double delta = p.local->local_step_count == 1 ? 2 - la : 1 - 2 * la * la * kDistortion;
   if (x.mu > 0 && delta > 0) {
     const double limit = 1 / (x.mu * (x.k - 1 + delta));
-    if (p.step_rule == StepRule::kHarmonic) {
-      out->push_back(bound("kappa = step_size", p.step_size, ">=", limit, "000 (4.24)"));
+    if (p.steps->step_rule == StepRule::kHarmonic) {
+      out->push_back(bound("kappa = step_size", p.steps->step_size, ">=", limit, "000 (4.24)"));
     } else {
       out->push_back(bound("alpha", x.alpha, "<=", limit, "000, linear rate under the RPL condition"));
     }
-    const bool is_fixed = p.step_rule == StepRule::kFixed || (p.step_rule == StepRule::kInverse && p.step_decay == 0);
-    if (is_fixed && x.sigma > 0 && p.batch_mode == BatchMode::kCommon) {
+    const bool is_fixed = p.steps->step_rule == StepRule::kFixed ||
+                          (p.steps->step_rule == StepRule::kInverse && p.steps->step_decay == 0);
+    if (is_fixed && x.sigma > 0 && p.local->batch_mode == BatchMode::kCommon) {
       const double h = x.alpha * (2 * x.k - 1) * (x.k - 1) * kDistortion * x.l / 3 + x.k / x.s;
       const double floor = x.k * x.alpha * x.sigma * x.sigma * x.l * h / (2 * x.mu * x.b * (x.k - 1 + delta));
       out->push_back("with this fixed step the excess falls to about " + number(floor) + " (000, floor under RPL)");
     }
   }
-  if (x.sigma > 0 && x.excess > 0 && p.batch_mode == BatchMode::kCommon) {
+  if (x.sigma > 0 && x.excess > 0 && p.local->batch_mode == BatchMode::kCommon) {
     const double best = std::sqrt(x.excess * x.s * x.b / (x.t * x.k * x.k * x.sigma * x.sigma * x.l));
     const double k2 = (2 * x.k - 1) * (x.k - 1);
     const double least = x.excess * x.b * x.l * kDistortion * kDistortion * x.s * x.s * x.s * k2 * k2 /
                          (9 * x.sigma * x.sigma * std::pow(x.k, 4));
     out->push_back("the best fixed step for these rounds is " + number(best) + " (000 (4.13)), from " + number(least) +
                    " rounds on");
-    if (p.local_step_count > 1) {
+    if (p.local->local_step_count > 1) {
       advise_several_steps(p, x, out);
     }
   }
 }
 
 void advise_svrg(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
-  if (p.step_rule == StepRule::kBarzilaiBorwein) {
-    out->push_back(
-        bound("step_max", p.step_max, ">=", 1 / x.l, "1/L: below it every Barzilai-Borwein step is cut to step_max"));
-    if (p.local_step_count == 1) {
-      out->push_back(bound("step_max", p.step_max, "<=", 2 / x.l, "002, tau = 1"));
+  if (p.steps->step_rule == StepRule::kBarzilaiBorwein) {
+    out->push_back(bound("step_max", p.steps->step_max, ">=", 1 / x.l,
+                         "1/L: below it every Barzilai-Borwein step is cut to step_max"));
+    if (p.local->local_step_count == 1) {
+      out->push_back(bound("step_max", p.steps->step_max, "<=", 2 / x.l, "002, tau = 1"));
     } else if (x.mu > 0) {
-      const double least = 9 * kZeta * p.step_max * p.step_max * x.l * x.l / (x.mu * p.step_min);
+      const double least = 9 * kZeta * p.steps->step_max * p.steps->step_max * x.l * x.l / (x.mu * p.steps->step_min);
       out->push_back(bound("tau = local_step_count", x.k, ">=", least, "002 Theorem 2, one device a round"));
     }
     return;
   }
-  if (p.local_step_count == 1) {
+  if (p.local->local_step_count == 1) {
     out->push_back(bound("eta", x.alpha, "<=", 1 / x.l, "002, tau = 1"));
   } else if (x.mu > 0) {
     out->push_back(bound("eta", x.alpha, "<=", x.mu / (9 * kZeta * x.l * x.l), "002 Theorem 1, one device a round"));
@@ -132,16 +139,17 @@ void advise_svrg(const RunParameters& p, const Letters& x, std::vector<std::stri
 
 // 003, Theorem 4.1, with M = 1: the other terms of its minimum need bounds of the gradients that nobody gives.
 void advise_projection(const RunParameters& p, const Letters& x, std::vector<std::string>* out) {
-  out->push_back(bound("eta_g eta tau", p.server_step * x.alpha * x.k, "<=", 1 / (24 * x.l), "003 Theorem 4.1"));
-  out->push_back(bound("eta_g = server_step", p.server_step, "<=", std::sqrt(x.s), "003 takes the root of n itself"));
-  if (p.estimator == EstimatorId::kAnalyticGradient) {
+  out->push_back(bound("eta_g eta tau", p.steps->server_step * x.alpha * x.k, "<=", 1 / (24 * x.l), "003 Theorem 4.1"));
+  out->push_back(
+      bound("eta_g = server_step", p.steps->server_step, "<=", std::sqrt(x.s), "003 takes the root of n itself"));
+  if (p.local->estimator == EstimatorId::kAnalyticGradient) {
     return;
   }
-  const double smoothing = p.smoothing;
-  if (const double gamma = tube_of(p.manifold); gamma > 0) {
+  const double smoothing = p.local->smoothing;
+  if (const double gamma = tube_of(p.model->manifold); gamma > 0) {
     out->push_back(bound("mu = smoothing", smoothing, "<=", gamma, "003, gamma: the nearest point is unique"));
   }
-  const double work = static_cast<double>(p.shape.size()) * x.s * x.k * x.t;
+  const double work = static_cast<double>(p.model->shape.size()) * x.s * x.k * x.t;
   out->push_back(bound("mu = smoothing", smoothing, "<=", 1 / work,
                        "003: of the order of 1/(p r n tau K) for its rate; in float shorter than 1e-3 is rounding"));
 }
@@ -149,14 +157,14 @@ void advise_projection(const RunParameters& p, const Letters& x, std::vector<std
 // While the slowest device does its steps, each other one makes at most slowest / fastest updates, buffer_size of which
 // are a version.
 void advise_staleness(const RunParameters& p, std::vector<std::string>* out) {
-  if (p.buffer_size == 0) {
+  if (p.trigger->buffer_size == 0) {
     return;
   }
-  const bool has_times = p.step_time_min_us > 0 && p.step_time_max_us > 0;
-  const double ratio = has_times ? static_cast<double>(p.step_time_max_us) / p.step_time_min_us : 1;
-  const double behind = std::ceil((p.device_count - 1) * ratio / p.buffer_size);
-  if (p.staleness_max < behind) {
-    out->push_back(bound("staleness_max", p.staleness_max, ">=", behind,
+  const bool has_times = p.trigger->step_time_min_us > 0 && p.trigger->step_time_max_us > 0;
+  const double ratio = has_times ? static_cast<double>(p.trigger->step_time_max_us) / p.trigger->step_time_min_us : 1;
+  const double behind = std::ceil((p.trigger->device_count - 1) * ratio / p.trigger->buffer_size);
+  if (p.trigger->staleness_max < behind) {
+    out->push_back(bound("staleness_max", p.trigger->staleness_max, ">=", behind,
                          has_times ? "what the slowest device is behind at most, by step_time_min_us and "
                                      "step_time_max_us; beyond staleness_max its updates are refused"
                                    : "what every device is behind where all are awake and of one speed; beyond "
@@ -168,19 +176,19 @@ void advise_staleness(const RunParameters& p, std::vector<std::string>* out) {
 
 std::vector<std::string> advice(const RunParameters& parameters) {
   std::vector<std::string> lines;
-  if (std::string hint = builtin_problem_hint(parameters.problem); !hint.empty()) {
-    lines.push_back("problem = " + parameters.problem + ": " + std::move(hint));
+  if (std::string hint = builtin_problem_hint(parameters.model->problem); !hint.empty()) {
+    lines.push_back("problem = " + parameters.model->problem + ": " + std::move(hint));
   }
   advise_staleness(parameters, &lines);
-  if (!(parameters.smoothness > 0)) {
+  if (!(parameters.constants->smoothness > 0)) {
     return lines;
   }
   const Letters letters(parameters);
-  if (parameters.solver == SolverId::kGradientStream || parameters.solver == SolverId::kTangentMean) {
+  if (parameters.local->solver == SolverId::kGradientStream || parameters.local->solver == SolverId::kTangentMean) {
     advise_gradient_stream(parameters, letters, &lines);
-  } else if (parameters.solver == SolverId::kSvrg) {
+  } else if (parameters.local->solver == SolverId::kSvrg) {
     advise_svrg(parameters, letters, &lines);
-  } else if (parameters.solver == SolverId::kProjection) {
+  } else if (parameters.local->solver == SolverId::kProjection) {
     advise_projection(parameters, letters, &lines);
   }
   return lines;

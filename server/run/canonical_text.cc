@@ -1,30 +1,14 @@
 #include "server/run/canonical_text.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <concepts>
 #include <map>
 #include <string>
-#include <type_traits>
 
-#include "server/run/names.h"
+#include "server/run/field_text.h"
+#include "server/run/visit_keys.h"
 
 namespace gradstream {
 namespace {
-
-std::string text_of(const std::string& value) { return value; }
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(uint32_t value) { return std::to_string(value); }
-template <std::floating_point Float>
-std::string text_of(Float value) {
-  std::array<char, 32> text = {};
-  // Shortest text that reads back as the same number, whatever the locale.
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
-template <typename Enum>
-requires std::is_enum_v<Enum> std::string text_of(Enum value) { return name_of(value); }
 
 std::map<std::string, std::string> parse_lines(const std::string& text) {
   std::map<std::string, std::string> lines;
@@ -45,7 +29,7 @@ std::map<std::string, std::string> parse_lines(const std::string& text) {
 std::string canonical_text(const RunParameters& parameters) {
   std::string text;
   visit_fields(parameters, [&text](const char* key, const auto& field) {
-    text += std::string(key) + " = " + text_of(field) + "\n";
+    text += std::string(key) + " = " + field_text(field) + "\n";
   });
   return text;
 }
@@ -54,7 +38,7 @@ uint64_t parameters_digest(const RunParameters& parameters) {
   const std::map<std::string, std::string> defaults = parse_lines(canonical_text(RunParameters()));
   uint64_t digest = kDigestStart;
   visit_fields(parameters, [&](const char* key, const auto& field) {
-    const std::string value = text_of(field);
+    const std::string value = field_text(field);
     if (defaults.at(key) == value) {
       return;
     }

@@ -1,9 +1,32 @@
 #include "server/run/check_parameters.h"
 
+#include "server/run/average_keys.h"
+#include "server/run/constant_keys.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
+
 namespace gradstream {
 
 std::string check_parameters(const RunParameters& p) {
-  for (const auto check : {check_work, check_model, check_policy}) {
+  // The first that finds something speaks. Their order decides which of several faults a user is told, and later checks
+  // compute with what earlier ones have found sound.
+  constexpr std::string (*kChecks[])(const RunParameters&) = {
+      // What a device does.
+      check_local_work, check_uploads, check_batches, check_proximal, check_svrg, check_steps,
+      // The point, and what is minimised.
+      check_model,
+      // What the server does with answers.
+      check_fold, check_log_size, check_constants, check_length, check_groups, check_participation,
+      check_over_selection, check_straggler, check_timed_work, check_retry, check_weight_share, check_buffer,
+      check_delay_rule, check_delay_switch, check_average, check_curve, check_kept_models};
+  for (const auto check : kChecks) {
     if (std::string sentence = check(p); !sentence.empty()) {
       return sentence;
     }
@@ -16,16 +39,17 @@ std::string check_new_run(const RunParameters& p) {
   if (!sentence.empty()) {
     return sentence;
   }
-  if (p.problem == kNetworkProblemName && p.network.empty()) {
+  if (p.model->problem == kNetworkProblemName && p.model->network.empty()) {
     return "network, problem: the problem \"network\" needs the network that is trained; name its file in network, and "
            "`gradstream network show FILE` prints the keys";
   }
   // While one device works each of the others makes a version, even where all are of one speed. With a larger buffer
   // many devices may be away at any time, so that advice() warns instead.
-  if (p.buffer_size == 1 && p.staleness_max < p.device_count - 1) {
+  if (p.trigger->buffer_size == 1 && p.trigger->staleness_max < p.trigger->device_count - 1) {
     return "staleness_max, device_count, buffer_size: with a version for every update each of " +
-           std::to_string(p.device_count) + " devices of one speed is " + std::to_string(p.device_count - 1) +
-           " versions behind, and beyond staleness_max = " + std::to_string(p.staleness_max) +
+           std::to_string(p.trigger->device_count) + " devices of one speed is " +
+           std::to_string(p.trigger->device_count - 1) +
+           " versions behind, and beyond staleness_max = " + std::to_string(p.trigger->staleness_max) +
            " an update is refused; raise staleness_max (at most " + std::to_string(kStalenessMax) + ") or buffer_size";
   }
   return "";

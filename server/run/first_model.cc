@@ -7,6 +7,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/status.h"
+#include "server/run/model_keys.h"
 #include "server/run/parts.h"
 
 namespace gradstream {
@@ -61,15 +62,15 @@ void settle_part(const Part& part, const std::string& name, std::span<Real> valu
 }  // namespace
 
 FirstModelVerdict settle_first_model(const RunParameters& parameters, std::span<Real> model) {
-  GS_ASSERT(model.size() == parameters.shape.size());
+  GS_ASSERT(model.size() == parameters.model->shape.size());
   FirstModelVerdict verdict;
-  if (parameters.manifold != ManifoldId::kProduct) {
-    const Part whole{server_manifold(parameters), parameters.shape};
+  if (parameters.model->manifold != ManifoldId::kProduct) {
+    const Part whole{server_manifold(parameters), parameters.model->shape};
     settle_part(whole, name_of_part(whole, 0), model, &verdict);
     return verdict;
   }
   uint32_t index = 0;
-  for (const Part& part : parameters.shape.parts->list()) {
+  for (const Part& part : parameters.model->shape.parts->list()) {
     if (verdict.problem.empty()) {
       settle_part(part, name_of_part(part, ++index), model.first(part.shape.size()), &verdict);
     }

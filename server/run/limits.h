@@ -1,4 +1,4 @@
-// Limits of a run that the exact fold sets (server/rules/fold.h): parameters are checked against them.
+// Limits of a run: parameters are checked against them. Most are set by the exact fold (server/rules/fold.h).
 #ifndef GRADSTREAM_SERVER_RUN_LIMITS_H_
 #define GRADSTREAM_SERVER_RUN_LIMITS_H_
 
@@ -21,6 +21,31 @@ static_assert(kSampleCountMax < 1U << kFoldWeightBits, "a sample count is a weig
 
 // Fractional bits of the fixed point. Reason: 2^scale and its inverse are exact floats far from their limits.
 inline constexpr unsigned kFoldScaleLog2Max = 48;
+
+// Rounds of a run. Reason: each has up to two versions, which are 32 bits.
+inline constexpr uint32_t kRoundCountMax = 1U << 30;
+
+// Characters of a run's name. Reason: it stands in log lines and file names.
+inline constexpr uint32_t kRunNameSizeMax = 63;
+
+// A Log that one device may get at once, in bytes. Reason: the queue of its session must hold it.
+inline constexpr uint32_t kLogSizeMax = 1U << 28;
+
+// Retry windows are so much wider for a peer that was refused or that waits for a stalled run. For a refused device
+// they also begin at kRefusedRetryMinMs, however narrow those of the run.
+inline constexpr uint32_t kRefusedWindowFactor = 4;
+// The longest wait that a device takes from a window (docs/wire.md).
+inline constexpr uint32_t kRetryMaxMs = 86'400'000;
+
+// Versions that a late update may be behind, at most: enough for 1,025 devices of one speed without rounds. Reason: the
+// weight (1 + s)^-1 of an update keeps five of its 15 bits there.
+inline constexpr uint32_t kStalenessMax = 1024;
+
+// The latest end of a run's retry window, in milliseconds: a refused device waits kRefusedWindowFactor times as long.
+inline constexpr uint32_t kRunRetryMaxMs = kRetryMaxMs / kRefusedWindowFactor;
+
+// a of the staleness weight (1 + s)^-a, at most. Reason: beyond it an update that is one version late weighs nothing.
+inline constexpr uint32_t kStalenessExponentMax = 16;
 
 }  // namespace gradstream
 

@@ -10,7 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "server/run/run_parameters.h"
+#include "runtime/manifold/manifold.h"
+#include "runtime/manifold/proximal_form.h"
+#include "runtime/training/encoding.h"
+#include "runtime/training/secant.h"
+#include "runtime/training/stream.h"
+#include "runtime/training/task.h"
+#include "server/run/choices.h"
 
 namespace gradstream {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/run/pace_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -13,10 +15,11 @@ uint32_t bounded(uint64_t wait_ms) { return static_cast<uint32_t>(std::min<uint6
 }  // namespace
 
 gs_RetryWindow retry_window(const RunParameters& parameters, uint32_t device_count, uint32_t factor) {
-  const uint64_t paced_ms =
-      parameters.arrival_rate == 0 ? 0 : uint64_t{kPaceSpread} * 1000 * device_count / parameters.arrival_rate;
-  return {bounded(uint64_t{parameters.retry_min_ms} * factor),
-          bounded(std::max<uint64_t>(parameters.retry_max_ms, paced_ms) * factor)};
+  const uint64_t paced_ms = parameters.pace->arrival_rate == 0
+                                ? 0
+                                : uint64_t{kPaceSpread} * 1000 * device_count / parameters.pace->arrival_rate;
+  return {bounded(uint64_t{parameters.pace->retry_min_ms} * factor),
+          bounded(std::max<uint64_t>(parameters.pace->retry_max_ms, paced_ms) * factor)};
 }
 
 gs_RetryWindow refused_window(const RunParameters& parameters, uint32_t device_count) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/random.h"
+#include "server/run/participation_keys.h"
 
 namespace gradstream {
 namespace {
@@ -54,21 +55,21 @@ std::vector<uint32_t> draw_each(const RunParameters& parameters, uint32_t round,
 }  // namespace
 
 Cohort choose_cohort(const RunParameters& parameters, uint32_t round, std::span<const uint32_t> candidates) {
-  if (parameters.participation == Participation::kAll || candidates.empty()) {
+  if (parameters.cohort->participation == Participation::kAll || candidates.empty()) {
     return {};
   }
-  const bool is_fixed = parameters.participation == Participation::kSchemeOne;
+  const bool is_fixed = parameters.cohort->participation == Participation::kSchemeOne;
   return {static_cast<uint32_t>(candidates.size()),
           is_fixed ? choose_some(parameters, round, candidates) : draw_each(parameters, round, candidates)};
 }
 
 std::vector<Real> participation_probabilities(const RunParameters& parameters) {
-  return parse_numbers(parameters.participation_probability);
+  return parse_numbers(parameters.cohort->participation_probability);
 }
 
 bool is_unbiased(const RunParameters& parameters) {
-  return parameters.participation == Participation::kSchemeTwo &&
-         parameters.participation_weights != ParticipationWeights::kBiased;
+  return parameters.cohort->participation == Participation::kSchemeTwo &&
+         parameters.cohort->participation_weights != ParticipationWeights::kBiased;
 }
 
 Real inverse_participation(const RunParameters& parameters, std::span<const Real> probabilities, uint32_t client_index,
@@ -76,7 +77,7 @@ Real inverse_participation(const RunParameters& parameters, std::span<const Real
   if (!is_unbiased(parameters)) {
     return 1;
   }
-  if (parameters.participation_weights == ParticipationWeights::kTrue) {
+  if (parameters.cohort->participation_weights == ParticipationWeights::kTrue) {
     return 1 / probability_of(probabilities, client_index);
   }
   return static_cast<Real>(round + 1) / static_cast<Real>(taken_part + 1);

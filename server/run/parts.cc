@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/manifold/fixed_rank.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
 
 namespace gradstream {
@@ -107,7 +108,7 @@ std::string read_part(const std::string& text, Part* out, Parts* factors) {
 
 // The shape of a point that has parts.
 Shape shape_of(const RunParameters& p, const Parts& parts) {
-  return p.manifold == ManifoldId::kFixedRank
+  return p.model->manifold == ManifoldId::kFixedRank
              ? fixed_rank_shape(parts)
              : Shape{static_cast<uint32_t>(std::min<uint64_t>(size_of(parts), UINT32_MAX)), 1, &parts};
 }
@@ -139,17 +140,17 @@ std::string text_of(const Part& part) {
 }
 
 std::string read_matrix(const RunParameters& p, Parts* out) {
-  const Shape matrix = parse_shape(p.matrix);
+  const Shape matrix = parse_shape(p.model->matrix);
   if (matrix.size() == 0 || matrix.rows > kDimensionMax || matrix.cols > kDimensionMax) {
     return "matrix, manifold: manifold fixed_rank needs the shape of its matrices (ROWSxCOLS, each from 1 to " +
            std::to_string(kDimensionMax) + "), such as matrix = \"20x14\"";
   }
   const uint32_t least = std::min({matrix.rows, matrix.cols, kFixedRankMax});
-  if (p.rank == 0 || p.rank > least) {
-    return "rank, matrix: matrices of shape " + p.matrix + " have ranks from 1 to " + std::to_string(least) +
+  if (p.model->rank == 0 || p.model->rank > least) {
+    return "rank, matrix: matrices of shape " + p.model->matrix + " have ranks from 1 to " + std::to_string(least) +
            " here; set rank";
   }
-  *out = fixed_rank_parts(matrix.rows, matrix.cols, p.rank);
+  *out = fixed_rank_parts(matrix.rows, matrix.cols, p.model->rank);
   return fixed_rank_shape(*out).rows <= kDimensionMax
              ? ""
              : "matrix, rank: its rows, columns and rank together are above " + std::to_string(kDimensionMax);
@@ -165,16 +166,16 @@ uint64_t size_of(const Parts& parts) {
 
 void set_parts(RunParameters* parameters) {
   RunParameters& p = *parameters;
-  const bool has_old_shape = p.part_list != nullptr && p.shape.size() == size_of(*p.part_list);
+  const bool has_old_shape = p.model->part_list != nullptr && p.model->shape.size() == size_of(*p.model->part_list);
   const auto list = std::make_shared<PartList>();
-  const bool has_parts = p.manifold == ManifoldId::kProduct     ? read_parts(p.parts, list.get()).empty()
-                         : p.manifold == ManifoldId::kFixedRank ? read_matrix(p, &list->parts).empty()
-                                                                : false;
-  if (has_old_shape || (p.shape.rows == 0 && p.shape.cols == 0)) {
-    p.shape = has_parts ? shape_of(p, list->parts) : Shape{};
+  const bool has_parts = p.model->manifold == ManifoldId::kProduct     ? read_parts(p.model->parts, list.get()).empty()
+                         : p.model->manifold == ManifoldId::kFixedRank ? read_matrix(p, &list->parts).empty()
+                                                                       : false;
+  if (has_old_shape || (p.model->shape.rows == 0 && p.model->shape.cols == 0)) {
+    p.model->shape = has_parts ? shape_of(p, list->parts) : Shape{};
   }
-  p.part_list = has_parts ? std::shared_ptr<const Parts>(list, &list->parts) : nullptr;
-  p.shape.parts = p.part_list.get();
+  p.model->part_list = has_parts ? std::shared_ptr<const Parts>(list, &list->parts) : nullptr;
+  p.model->shape.parts = p.model->part_list.get();
 }
 
 }  // namespace gradstream

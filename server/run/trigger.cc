@@ -2,18 +2,21 @@
 
 #include <algorithm>
 
+#include "server/run/participation_keys.h"
+#include "server/run/trigger_keys.h"
+
 namespace gradstream {
 
 uint32_t update_goal(const RunParameters& parameters, uint32_t asked_count) {
-  const bool is_over_selected = parameters.over_selection > 1;
-  const uint32_t wanted =
-      parameters.update_goal == 0 && is_over_selected ? parameters.cohort_size : parameters.update_goal;
+  const bool is_over_selected = parameters.cohort->over_selection > 1;
+  const uint32_t wanted = parameters.trigger->update_goal == 0 && is_over_selected ? parameters.cohort->cohort_size
+                                                                                   : parameters.trigger->update_goal;
   return wanted == 0 ? asked_count : std::min(wanted, asked_count);
 }
 
 uint32_t update_least(const RunParameters& parameters, uint32_t asked_count) {
   const uint32_t goal = update_goal(parameters, asked_count);
-  return parameters.update_min == 0 ? goal : std::min(parameters.update_min, goal);
+  return parameters.trigger->update_min == 0 ? goal : std::min(parameters.trigger->update_min, goal);
 }
 
 const char* trigger_name(Trigger trigger) {
@@ -31,11 +34,11 @@ const char* trigger_name(Trigger trigger) {
 }
 
 RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& progress) {
-  const bool has_buffer = parameters.buffer_size > 0;
+  const bool has_buffer = parameters.trigger->buffer_size > 0;
   const uint32_t counted = progress.on_time_count + (has_buffer ? progress.late_count : 0);
   // A round without an answer has no step to make, however few are wanted.
   const uint32_t goal = progress.is_anchor ? progress.asked_count
-                        : has_buffer       ? parameters.buffer_size
+                        : has_buffer       ? parameters.trigger->buffer_size
                                            : update_goal(parameters, progress.asked_count);
   // At the deadline a buffer that is not full is emptied with what is there.
   const uint32_t least = has_buffer ? 1 : update_least(parameters, progress.asked_count);
@@ -53,7 +56,8 @@ RoundVerdict judge_round(const RunParameters& parameters, const RoundProgress& p
   if (has_least) {
     return {RoundDecision::kClose, Trigger::kDeadline};
   }
-  return {progress.extension_count < parameters.extension_count_max ? RoundDecision::kExtend : RoundDecision::kStall,
+  return {progress.extension_count < parameters.trigger->extension_count_max ? RoundDecision::kExtend
+                                                                             : RoundDecision::kStall,
           Trigger::kNone};
 }
 

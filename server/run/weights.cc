@@ -6,6 +6,9 @@
 #include <numeric>
 #include <vector>
 
+#include "server/run/fold_keys.h"
+#include "server/run/trigger_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -35,26 +38,26 @@ uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness) {
     return kStalenessOne;
   }
   const double s = staleness;
-  switch (parameters.staleness_table) {
+  switch (parameters.trigger->staleness_table) {
     case StalenessTable::kConstant:
       return kStalenessOne;
     case StalenessTable::kInverseSqrt:
       return inverse_sqrt_weight(staleness);
     case StalenessTable::kPolynomial:
-      return rounded(std::pow(1.0 + s, -static_cast<double>(parameters.staleness_exponent)));
+      return rounded(std::pow(1.0 + s, -static_cast<double>(parameters.trigger->staleness_exponent)));
     case StalenessTable::kHinge:
-      return staleness <= parameters.staleness_hinge
+      return staleness <= parameters.trigger->staleness_hinge
                  ? kStalenessOne
-                 : rounded(1.0 / (static_cast<double>(parameters.staleness_exponent) *
-                                      (s - static_cast<double>(parameters.staleness_hinge)) +
+                 : rounded(1.0 / (static_cast<double>(parameters.trigger->staleness_exponent) *
+                                      (s - static_cast<double>(parameters.trigger->staleness_hinge)) +
                                   1.0));
   }
   return kStalenessOne;
 }
 
 uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uint32_t staleness) {
-  const bool is_uniform = parameters.fold_weight == FoldWeight::kUniform || parameters.has_memory();
-  const uint32_t own = is_uniform ? kStalenessOne : std::clamp(sample_count, 1U, parameters.fold_weight_max);
+  const bool is_uniform = parameters.fold->fold_weight == FoldWeight::kUniform || parameters.has_memory();
+  const uint32_t own = is_uniform ? kStalenessOne : std::clamp(sample_count, 1U, parameters.fold->fold_weight_max);
   const uint32_t half = kStalenessOne / 2;
   const uint32_t weight = (own * staleness_weight(parameters, staleness) + half) >> kStalenessBits;
   return static_cast<uint16_t>(std::max(weight, 1U));
@@ -62,7 +65,7 @@ uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uin
 
 uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count) {
   return parameters.memory_weighs_samples()
-             ? static_cast<uint16_t>(std::clamp(sample_count, 1U, parameters.fold_weight_max))
+             ? static_cast<uint16_t>(std::clamp(sample_count, 1U, parameters.fold->fold_weight_max))
              : uint16_t{1};
 }
 
@@ -70,7 +73,7 @@ uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count) {
 // w_(m+1) <= c. Floored, c keeps below the share.
 void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
   constexpr uint64_t kOne = 1U << 16;
-  const auto share = static_cast<uint64_t>(std::floor(static_cast<double>(parameters.weight_share_max) * kOne));
+  const auto share = static_cast<uint64_t>(std::floor(static_cast<double>(parameters.fold->weight_share_max) * kOne));
   std::vector<uint16_t> sorted(weights.begin(), weights.end());
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   uint64_t rest = std::accumulate(sorted.begin(), sorted.end(), uint64_t{0});

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "server/run/local_keys.h"
+#include "server/run/trigger_keys.h"
+
 namespace gradstream {
 
 uint32_t timed_step_count(const RunParameters& parameters, uint32_t step_time_us, uint64_t budget_ms) {
@@ -10,7 +13,7 @@ uint32_t timed_step_count(const RunParameters& parameters, uint32_t step_time_us
     return least;
   }
   const uint64_t fits = budget_ms * 875 / step_time_us;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(fits, least, parameters.local_step_count));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fits, least, parameters.local->local_step_count));
 }
 
 uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us) {
@@ -22,7 +25,7 @@ uint32_t next_step_time_us(uint32_t estimate_us, uint32_t measured_us) {
 
 bool had_time_for(const RunParameters& parameters, uint32_t steps_done, uint32_t step_time_us, uint64_t elapsed_ms) {
   const uint64_t most_us = (elapsed_ms + 1) * 1000;  // the shell's clock counts whole milliseconds
-  return uint64_t{steps_done} * parameters.step_time_min_us <= most_us &&
+  return uint64_t{steps_done} * parameters.trigger->step_time_min_us <= most_us &&
          uint64_t{steps_done} * step_time_us <= 2 * most_us;
 }
 

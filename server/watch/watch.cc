@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "server/run/names.h"
+#include "server/run/visit_keys.h"
 
 namespace gradstream {
 
@@ -329,6 +330,9 @@ std::string not_ready_cause(const WatchSnapshot& snapshot) {
   if (snapshot.is_draining) {
     return "draining";
   }
+  if (!snapshot.database_fault.empty()) {
+    return snapshot.database_fault;
+  }
   if (snapshot.is_storage_failed) {
     return "the database cannot be written; the log's store_failed names the cause";
   }
@@ -398,6 +402,7 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32
              .add("ready", not_ready_cause(s).empty())
              .add("draining", s.is_draining)
              .add("storage_failed", s.is_storage_failed)
+             .add("database_fault", s.database_fault)
              .raw("run", run_json(s))
              .raw("devices", devices.text())
              .add("silent_after_ms", s.silent_after_ms)

@@ -11,6 +11,11 @@
 
 #include "runtime/base/products.h"
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -18,15 +23,15 @@ namespace {
 
 RunParameters small_run() {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {8, 1};
-  p.fold_weight = FoldWeight::kUniform;
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.staleness_table = StalenessTable::kConstant;
-  p.staleness_max = 8;
-  p.delay_rule = DelayRule::kAsgd;
-  p.server_step = 0.5F;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {8, 1};
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.trigger->buffer_size = 1;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_table = StalenessTable::kConstant;
+  p.trigger->staleness_max = 8;
+  p.delay->delay_rule = DelayRule::kAsgd;
+  p.steps->server_step = 0.5F;
   return p;
 }
 
@@ -42,10 +47,10 @@ Outcome outcome_of(const RunParameters& p, const std::vector<uint32_t>& order = 
   EXPECT_EQ(check_parameters(p), "");
   TestServer server(p);
   server.start();
-  server.join(p.device_count);
+  server.join(p.trigger->device_count);
   const auto coordinators = [&] {
     const Real* model = server.coordinator->model().model();
-    return AsyncValues(model, model + p.shape.size());
+    return AsyncValues(model, model + p.model->shape.size());
   };
   std::vector<AsyncValues> models = {coordinators()};
   AsyncServer async(p, 0, models.front());
@@ -66,16 +71,16 @@ Outcome outcome_of(const RunParameters& p, const std::vector<uint32_t>& order = 
 TEST(AsynchronousFleet, TheServerIsThatOfTheProduct) {
   const AsyncValues plain = outcome_of(small_run()).model;
   const std::pair<const char*, std::function<void(RunParameters&)>> changes[] = {
-      {"rule", [](RunParameters& p) { p.delay_rule = DelayRule::kDcAdaptive; }},
+      {"rule", [](RunParameters& p) { p.delay->delay_rule = DelayRule::kDcAdaptive; }},
       {"second rule",
        [](RunParameters& p) {
-         p.late_delay_rule = DelayRule::kOrthoPos;
-         p.delay_switch = 3;
+         p.delay->late_delay_rule = DelayRule::kOrthoPos;
+         p.delay->delay_switch = 3;
        }},
-      {"staleness weight", [](RunParameters& p) { p.staleness_table = StalenessTable::kInverseSqrt; }},
-      {"dominance", [](RunParameters& p) { p.dominance_penalty = true; }},
-      {"momentum", [](RunParameters& p) { p.server_momentum = 0.25F; }},
-      {"step", [](RunParameters& p) { p.server_step = 0.25F; }},
+      {"staleness weight", [](RunParameters& p) { p.trigger->staleness_table = StalenessTable::kInverseSqrt; }},
+      {"dominance", [](RunParameters& p) { p.delay->dominance_penalty = true; }},
+      {"momentum", [](RunParameters& p) { p.delay->server_momentum = 0.25F; }},
+      {"step", [](RunParameters& p) { p.steps->server_step = 0.25F; }},
   };
   for (const auto& [name, change] : changes) {
     SCOPED_TRACE(name);
@@ -88,17 +93,17 @@ TEST(AsynchronousFleet, TheServerIsThatOfTheProduct) {
 // On the sphere a step beyond half of a great circle is shortened.
 TEST(AsynchronousFleet, TheServerShortensSteps) {
   RunParameters p = small_run();
-  p.manifold = ManifoldId::kSphere;
-  p.server_step = 1;
+  p.model->manifold = ManifoldId::kSphere;
+  p.steps->server_step = 1;
   const Outcome outcome = outcome_of(p, {0, 0, 0}, 100);  // none is late: from behind the sphere there is no way back
   EXPECT_EQ(outcome.steps_clamped, 3U);
-  EXPECT_NEAR(norm2(p.shape.size(), outcome.model.data()), 1, 1e-6);
+  EXPECT_NEAR(norm2(p.model->shape.size(), outcome.model.data()), 1, 1e-6);
 }
 
 TEST(AsynchronousFleet, AnUpdateThatTheServerRefusesEndsTheRun) {
   RunParameters p = small_run();
-  p.staleness_max = 3;
-  const AsyncValues start(p.shape.size(), 1);
+  p.trigger->staleness_max = 3;
+  const AsyncValues start(p.model->shape.size(), 1);
   AsyncServer server(p, 7, start);
   const auto refused = [&](uint32_t base, const AsyncValues& update) -> std::string {
     try {
@@ -109,7 +114,7 @@ TEST(AsynchronousFleet, AnUpdateThatTheServerRefusesEndsTheRun) {
     return "";
   };
   EXPECT_EQ(refused(3, start), "the update of device 2 at version 7, 4 versions behind of at most 3: singular");
-  EXPECT_THAT(refused(7, AsyncValues(p.shape.size(), 1e9F)), testing::EndsWith("out of range"));
+  EXPECT_THAT(refused(7, AsyncValues(p.model->shape.size(), 1e9F)), testing::EndsWith("out of range"));
   EXPECT_EQ(refused(7, start), "");
   server.close();
   EXPECT_EQ(server.version(), 8U);

@@ -20,6 +20,10 @@
 #include "experiments/harness/campaign.h"
 #include "experiments/harness/compare.h"
 #include "experiments/harness/harness.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -316,8 +320,8 @@ TEST(Experiment, NudgesLeaveNoMoreThanTheirBound) {
 // had ten times the tolerance.
 TEST(Experiment, ToleranceIsGivenByName) {
   RunParameters parameters;
-  parameters.estimator = EstimatorId::kAnalyticGradient;
-  parameters.transport = TransportKind::kHouseholder;
+  parameters.local->estimator = EstimatorId::kAnalyticGradient;
+  parameters.model->transport = TransportKind::kHouseholder;
   const ReferenceCurve reference{"key", kSeed, "grad_norm", {{0, 1}, {1, 0.5}, {40, 0.05}, {50, 0.001}}};
   const auto given = [&](const std::string& text) {
     return tolerance_of(reference, parameters, 1, parse_exceptions(text), "key", kSeed);
@@ -449,7 +453,7 @@ TEST(Experiment, CountsWhatTravels) {
 
 TEST(Experiment, SaysWhyACaseDoesNotRun) {
   std::vector<Case> cases = kX1.cases({kSeed, ""});
-  cases.front().parameters.local_step_count = 0;
+  cases.front().parameters.local->local_step_count = 0;
   const Curve curve = run_case(cases.front(), short_run());
   EXPECT_TRUE(curve.points.empty());
   EXPECT_NE(curve.fault.find("local_step_count"), std::string::npos);
@@ -564,12 +568,12 @@ TEST(Tube, CountsWhatLeavesTheRegionsAndChangesNothing) {
 TEST(Tube, IsCountedInARun) {
   const std::vector<Case> cases = kX1.cases({kSeed, ""});
   Case one = case_of(cases, "CPESph/fixed/K1/TM");
-  one.parameters.local_retraction = RetractionKind::kDefault;
-  one.parameters.local_step_count = 2;
-  one.parameters.round_count = 2;
+  one.parameters.local->local_retraction = RetractionKind::kDefault;
+  one.parameters.local->local_step_count = 2;
+  one.parameters.trigger->round_count = 2;
   EXPECT_EQ(run_case(one, short_run()).tube.long_steps, 0u);
   EXPECT_GT(run_case(one, short_run()).tube.steps, 0u);
-  one.parameters.step_size *= 1000;
+  one.parameters.steps->step_size *= 1000;
   EXPECT_GT(run_case(one, short_run()).tube.long_steps, 0u);
 }
 

@@ -17,6 +17,9 @@
 #include "experiments/harness/form_fleet.h"
 #include "experiments/harness/harness.h"
 #include "experiments/workloads/data_low_rank.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 #include "tests/golden/low_rank_trajectories.h"
 #include "tests/support/training_support.h"
 
@@ -74,14 +77,14 @@ RunParameters parameters_of(const Form& form, const LowRankWorkload& workload, u
   one.workload = std::shared_ptr<const Workload>(&workload, [](const Workload*) {});
   one.parameters = gradient_stream_parameters(2, form.step / (2 * form.server_step), kRounds);
   RunParameters& p = one.parameters;
-  p.solver = SolverId::kProjection;
-  p.estimator = EstimatorId::kProjectionOneSided;
-  p.batch_mode = BatchMode::kCommon;
-  p.direction_count = 3;
-  p.group_count = form.group_count;
-  p.smoothing = static_cast<Real>(kIsDouble ? 1e-3 : 1e-2);
-  p.correction_form = CorrectionForm::kLocal;
-  p.server_step = static_cast<Real>(form.server_step);
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->direction_count = 3;
+  p.local->group_count = form.group_count;
+  p.local->smoothing = static_cast<Real>(kIsDouble ? 1e-3 : 1e-2);
+  p.local->correction_form = CorrectionForm::kLocal;
+  p.steps->server_step = static_cast<Real>(form.server_step);
   return complete_parameters(one, {seed, ""});
 }
 
@@ -92,7 +95,8 @@ TEST(LowRank, FollowsTheReferenceOnMadeImages) {
     const RunParameters p = parameters_of(form, workload, wanted.seed);
     uint32_t count = 0;
     FormFleet(p, workload, {&workload.set(), workload.set_parts()}).run({}, [&](uint32_t version, const Real* model) {
-      const Matrix at = Eigen::Map<const Eigen::Matrix<Real, Eigen::Dynamic, 1>>(model, p.shape.rows).cast<double>();
+      const Matrix at =
+          Eigen::Map<const Eigen::Matrix<Real, Eigen::Dynamic, 1>>(model, p.model->shape.rows).cast<double>();
       const Measures measures = workload.measure(at);
       const double loss = wanted.losses[version];
       EXPECT_NEAR(measures.excess, loss, (kIsDouble ? 1e-9 : 2e-3) * loss)

@@ -11,6 +11,11 @@
 #include "experiments/harness/form_fleet.h"
 #include "experiments/harness/harness.h"
 #include "runtime/base/products.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {
@@ -24,12 +29,12 @@ RunParameters memory_parameters(const Workload& workload, EstimatorId estimator,
   Case one;
   one.workload = std::shared_ptr<const Workload>(&workload, [](const Workload*) {});
   one.parameters = gradient_stream_parameters(kSteps, step_size, round_count);
-  one.parameters.solver = SolverId::kProjection;
-  one.parameters.estimator = estimator;
-  one.parameters.correction_form = CorrectionForm::kMemory;
-  one.parameters.record_encoding = Encoding::kF32;
-  one.parameters.smoothing = static_cast<Real>(1e-3F);
-  one.parameters.fold_scale_log2 = 26;
+  one.parameters.local->solver = SolverId::kProjection;
+  one.parameters.local->estimator = estimator;
+  one.parameters.local->correction_form = CorrectionForm::kMemory;
+  one.parameters.wire->record_encoding = Encoding::kF32;
+  one.parameters.local->smoothing = static_cast<Real>(1e-3F);
+  one.parameters.fold->fold_scale_log2 = 26;
   RunParameters p = complete_parameters(one, {1, ""});
   return p;
 }
@@ -73,10 +78,10 @@ TEST(MemoryForm, DecayingStepsChangeNoState) {
       continue;
     }
     ++count;
-    one.parameters.step_rule = StepRule::kInverse;
-    one.parameters.step_size = Real{1} / 10;
-    one.parameters.step_decay = Real{1} / 100;
-    one.parameters.round_count = 600;
+    one.parameters.steps->step_rule = StepRule::kInverse;
+    one.parameters.steps->step_size = Real{1} / 10;
+    one.parameters.steps->step_decay = Real{1} / 100;
+    one.parameters.trigger->round_count = 600;
     const Curve curve = run_case(one, {});
     ASSERT_EQ(curve.fault, "") << one.key;
     const double gap = curve.points.back().measures.excess;
@@ -101,8 +106,8 @@ TEST(MemoryForm, IsThePublishedAlgorithmWithFullParticipation) {
   const double eta = 0.25;      // the record's step is a float: this one is exact in it
   constexpr uint32_t kFew = 2;  // a record stays shorter than the model, which would travel in f32
   RunParameters p = memory_parameters(*data, EstimatorId::kProjectionOneSided, eta, 60);
-  p.direction_count = kFew;
-  p.fold_scale_log2 = 40;
+  p.local->direction_count = kFew;
+  p.fold->fold_scale_log2 = 40;
   FormFleet run(p, *data);
   const Real step = static_cast<float>(eta);
   TestArena memory;

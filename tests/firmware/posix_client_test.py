@@ -111,7 +111,7 @@ def check_float_data(files):
     # Labels that no run takes: told to a server that can be reached, and to the user in any case.
     labelled = struct.pack("<4sIII", b"GSD2", 3, 2, 0) + struct.pack("<6f", 1, 0, 2, 1, 3, -1)
     data = files.write("labelled.gsd", labelled)
-    named = "sample 2 has the label -1"
+    named = "sample 3 (from 1) has the label -1"
     expect(run(files.arguments(data=data, problem="logistic")), 4, named, "whole numbers from 0")
     expect(run(files.arguments(data=data, problem="perceptron", widths="1,2")), 4, named, "0 to 1")
     # Bytes with labels: the label is one more value.

@@ -29,7 +29,13 @@
 #include "server/coordinator/coordinator.h"
 #include "server/journal/store.h"
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/run_parameters.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/fuzz/fuzz_device.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -72,39 +78,39 @@ RunParameters make_parameters(uint8_t first, uint8_t second) {
   RunParameters p;
   p.name = "fuzz";
   p.seed = 7;
-  p.shape = {6, 2};
-  p.problem = "kpca";
-  p.direction_count = 4;
-  p.local_step_count = 3;
-  p.step_size = 0.05F;
-  p.round_count = 40;
-  p.device_count = kFuzzDeviceCount;
-  p.upload_encoding = kEncodings[first & 3];
-  p.record_encoding = kEncodings[(first >> 2) & 3];
+  p.model->shape = {6, 2};
+  p.model->problem = "kpca";
+  p.local->direction_count = 4;
+  p.local->local_step_count = 3;
+  p.steps->step_size = 0.05F;
+  p.trigger->round_count = 40;
+  p.trigger->device_count = kFuzzDeviceCount;
+  p.wire->upload_encoding = kEncodings[first & 3];
+  p.wire->record_encoding = kEncodings[(first >> 2) & 3];
   if ((first & 16) != 0) {
-    p.solver = SolverId::kGradientStream;
-    p.estimator = EstimatorId::kAnalyticGradient;
-    p.correction_form = CorrectionForm::kNone;
+    p.local->solver = SolverId::kGradientStream;
+    p.local->estimator = EstimatorId::kAnalyticGradient;
+    p.local->correction_form = CorrectionForm::kNone;
   }
-  p.group_count = (first >> 5) & 3;  // 0: own directions
-  if ((first & 128) != 0) {          // uploads of several frames, and snapshots too
-    p.direction_count = 32;
-    p.local_step_count = 8;
-    p.shape = {300, 1};
-    p.manifold = ManifoldId::kSphere;
+  p.local->group_count = (first >> 5) & 3;  // 0: own directions
+  if ((first & 128) != 0) {                 // uploads of several frames, and snapshots too
+    p.local->direction_count = 32;
+    p.local->local_step_count = 8;
+    p.model->shape = {300, 1};
+    p.model->manifold = ManifoldId::kSphere;
   }
   if ((second & 1) != 0) {
-    p.update_goal = 3;
-    p.update_min = 2;
-    p.report_deadline_ms = 5000;
+    p.trigger->update_goal = 3;
+    p.trigger->update_min = 2;
+    p.trigger->report_deadline_ms = 5000;
   }
   if ((second & 3) == 3) {
-    p.late = LatePolicy::kWeight;
-    p.staleness_max = 3;
+    p.trigger->late = LatePolicy::kWeight;
+    p.trigger->staleness_max = 3;
   }
-  p.steps_min = (second & 4) != 0 ? 1 : 0;
-  p.fold_weight = (second & 8) != 0 ? FoldWeight::kUniform : FoldWeight::kSampleCount;
-  p.log_size_max = (second & 16) != 0 ? 4000 : 0;
+  p.trigger->steps_min = (second & 4) != 0 ? 1 : 0;
+  p.fold->fold_weight = (second & 8) != 0 ? FoldWeight::kUniform : FoldWeight::kSampleCount;
+  p.wire->log_size_max = (second & 16) != 0 ? 4000 : 0;
   return p;
 }
 
@@ -271,7 +277,7 @@ class World {
       return;
     }
     for (uint32_t i = 0; i <= count && !waiting_.empty(); ++i) {
-      waiting_size_ -= sizeof(JournalRecord) + waiting_.front().payload.size();
+      waiting_size_ -= sizeof(JournalRecord) + waiting_.front().payload().size();
       disk_.append(waiting_.front());
       waiting_.pop_front();
     }
@@ -306,8 +312,8 @@ class World {
     for (Action& action : coordinator_->take_actions()) {
       switch (action.kind) {
         case ActionKind::kPersist:
-          FUZZ_CHECK(action.record.sequence == disk_.last_sequence() + waiting_.size() + 1);
-          waiting_size_ += sizeof(JournalRecord) + action.record.payload.size();
+          FUZZ_CHECK(action.record.sequence() == disk_.last_sequence() + waiting_.size() + 1);
+          waiting_size_ += sizeof(JournalRecord) + action.record.payload().size();
           waiting_.push_back(std::move(action.record));
           break;
         case ActionKind::kSend:
@@ -373,9 +379,9 @@ class World {
     }
     const JournalRecord* judged = disk_.judged(index, ack.task_sequence);
     FUZZ_CHECK(judged != nullptr);
-    FUZZ_CHECK(judged->verdict == static_cast<uint32_t>(ack.verdict));
-    FUZZ_CHECK(judged->reason == static_cast<uint32_t>(ack.reason));
-    FUZZ_CHECK(judged->kind != RecordKind::kUpdate || judged->version == ack.version);
+    FUZZ_CHECK(judged->verdict() == static_cast<uint32_t>(ack.verdict));
+    FUZZ_CHECK(judged->reason() == static_cast<uint32_t>(ack.reason));
+    FUZZ_CHECK(judged->kind() != RecordKind::kUpdate || judged->version() == ack.version);
   }
 
   // ---- What the devices do ----

@@ -4,13 +4,16 @@
 #include <cstring>
 
 #include "server/rules/record.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace gradstream::testing {
 
 FuzzDevice::FuzzDevice(const RunParameters& parameters, uint32_t index)
     : parameters_(parameters), memory_(1 << 14), index_(index) {
-  FUZZ_CHECK(replica_.prepare(*server_manifold(parameters), parameters.shape, memory_.arena) == Status::kOk);
+  FUZZ_CHECK(replica_.prepare(*server_manifold(parameters), parameters.model->shape, memory_.arena) == Status::kOk);
 }
 
 DeviceMessage FuzzDevice::hello() const {
@@ -53,21 +56,22 @@ DeviceMessage FuzzDevice::refusal() const {
 
 void FuzzDevice::make_upload(uint32_t kind) {
   const bool is_scalar = parameters_.stream() == StreamKind::kScalarStream;
-  const uint32_t steps = kind % 3 == 1 ? 1 + kind % parameters_.local_step_count : parameters_.local_step_count;
+  const uint32_t steps =
+      kind % 3 == 1 ? 1 + kind % parameters_.local->local_step_count : parameters_.local->local_step_count;
   const uint32_t count =
-      is_scalar ? steps * parameters_.direction_count : static_cast<uint32_t>(parameters_.shape.size());
+      is_scalar ? steps * parameters_.local->direction_count : static_cast<uint32_t>(parameters_.model->shape.size());
   std::vector<Real> values(count);
   RandomStream stream({.seed = index_, .version = task_.version, .step = kind});
   constexpr Real kSizes[] = {0x1p-31F, 0x1p-31F, 0x1p-33F, 0x1p-25F, 0x1p60F, 0};
   for (Real& value : values) {
     value = static_cast<Real>(static_cast<int32_t>(stream.next())) * kSizes[kind / 3 % 6];
   }
-  std::vector<uint8_t> bytes(encoded_size(parameters_.upload_encoding, count));
-  if (encode_values(parameters_.upload_encoding, count, values.data(), bytes.data()) != Status::kOk) {
+  std::vector<uint8_t> bytes(encoded_size(parameters_.wire->upload_encoding, count));
+  if (encode_values(parameters_.wire->upload_encoding, count, values.data(), bytes.data()) != Status::kOk) {
     std::fill(bytes.begin(), bytes.end(), 0x7f);  // not finite in any encoding of floats
   }
   upload.clear();
-  const size_t most = values_per_message(parameters_.upload_encoding);
+  const size_t most = values_per_message(parameters_.wire->upload_encoding);
   for (size_t first = 0; first < count; first += most) {
     upload.push_back(piece(steps, first, count, std::min(most, count - first), bytes));
   }
@@ -94,7 +98,7 @@ void FuzzDevice::receive(const ServerMessage& message) {
 template <typename Update>
 void FuzzDevice::fill_piece(uint32_t steps, size_t first, uint32_t total, size_t count,
                             const std::vector<uint8_t>& bytes, Update& out) const {
-  const Encoding encoding = parameters_.upload_encoding;
+  const Encoding encoding = parameters_.wire->upload_encoding;
   out.task_sequence = task_.task_sequence;
   out.base_version = task_.version;
   out.steps_done = steps;
@@ -111,7 +115,7 @@ DeviceMessage FuzzDevice::piece(uint32_t steps, size_t first, uint32_t total, si
   DeviceMessage message = {};
   if (parameters_.stream() == StreamKind::kScalarStream) {
     message.which_body = gs_DeviceMessage_update_scalars_tag;
-    message.body.update_scalars.direction_count = parameters_.direction_count;
+    message.body.update_scalars.direction_count = parameters_.local->direction_count;
     fill_piece(steps, first, total, count, bytes, message.body.update_scalars);
   } else {
     message.which_body = gs_DeviceMessage_update_tangent_tag;
@@ -135,13 +139,14 @@ void FuzzDevice::receive_log(const gs_LogChunk& chunk) {
   FUZZ_CHECK(replica_.add_to_record(direction_spec(parameters_, chunk.base_version, chunk.owner), chunk.first_value,
                                     static_cast<uint32_t>(values.size()), values.data(), memory_.arena) == Status::kOk);
   if (chunk.block_index + 1 == chunk.block_count && chunk.first_value + values.size() == chunk.value_count) {
-    FUZZ_CHECK(replica_.finish_record(parameters_.direction_count, chunk.step_scale, memory_.arena) == Status::kOk);
+    FUZZ_CHECK(replica_.finish_record(parameters_.local->direction_count, chunk.step_scale, memory_.arena) ==
+               Status::kOk);
     FUZZ_CHECK(replica_.digest() == chunk.digest);
   }
 }
 
 void FuzzDevice::receive_snapshot(const gs_SnapshotChunk& chunk) {
-  FUZZ_CHECK(chunk.total == 4 * parameters_.shape.size());
+  FUZZ_CHECK(chunk.total == 4 * parameters_.model->shape.size());
   std::memcpy(reinterpret_cast<uint8_t*>(replica_.begin_snapshot()) + chunk.offset, chunk.values.bytes,
               chunk.values.size);
   if (chunk.offset + chunk.values.size == chunk.total) {

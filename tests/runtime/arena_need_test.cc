@@ -71,6 +71,20 @@ TEST(ArenaNeed, GrowsWithDirectionsAndSteps) {
   EXPECT_GE(need({1, 1, 1}), 3 * kSize * sizeof(Real)) << "model, sum and a point that is displaced";
 }
 
+// A board has no tensor for the sum and none for a displaced point.
+TEST(ArenaNeed, IsLessInTheLeanForm) {
+  const Head head(40);
+  std::vector<uint64_t> memory(1 << 14);
+  const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(memory.data()), 8 * memory.size());
+  PlainRun run = {8, 4, 1};
+  const size_t usual = find_arena_need(head.problem(), kSize, run, bytes).value();
+  run.is_lean = true;
+  const Result<size_t> lean = find_arena_need(head.problem(), kSize, run, bytes);
+  ASSERT_TRUE(lean.ok());
+  EXPECT_LT(lean.value(), usual);
+  EXPECT_EQ(find_arena_need(head.problem(), kSize, run, bytes.first(lean.value() - 8)).status(), Status::kOutOfMemory);
+}
+
 TEST(ArenaNeed, NamesWhatNoRunTakes) {
   const Head head(4);
   std::vector<uint64_t> memory(64);

@@ -417,7 +417,7 @@ TEST(Network, ADisplacedRowServesManySamples) {
                   .loss_displaced(&net.data, net.problem_case.shape, net.problem_case.x.data(), displacement,
                                   net.problem_case.all(), memory.arena)
                   .ok());
-  EXPECT_LE(counter.values, 3 * net.problem_case.x.size());
+  EXPECT_LE(counter.values, 6 * net.problem_case.x.size()) << "of 32 samples";
 }
 
 // ---- Slices --------------------------------------------------------------------------------------------------------

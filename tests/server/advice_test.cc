@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/constant_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -15,52 +20,52 @@ using testing::IsEmpty;
 
 TEST(Advice, NamesTheNearestProblemForOneThatTheLibraryLacks) {
   RunParameters p = tangent_parameters();
-  p.problem = "pca";
+  p.model->problem = "pca";
   EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("problem = pca: no built-in problem"), HasSubstr("kpca"))));
 }
 
 TEST(Advice, SaysNothingWithoutConstants) {
   RunParameters p = tangent_parameters();
   EXPECT_THAT(advice(p), IsEmpty());
-  p.pl_constant = 1;
+  p.constants->pl_constant = 1;
   EXPECT_THAT(advice(p), IsEmpty());
 }
 
 // 16 devices of speeds 1 to 8 are at most 120 versions behind; of one speed, with five updates a version, 3.
 TEST(Advice, OfTheStalenessThatDropsADevice) {
   RunParameters p = tangent_parameters();
-  p.device_count = 16;
-  p.buffer_size = 1;
-  p.staleness_max = 64;
+  p.trigger->device_count = 16;
+  p.trigger->buffer_size = 1;
+  p.trigger->staleness_max = 64;
   EXPECT_THAT(advice(p), IsEmpty());
-  p.step_time_min_us = 100;
-  p.step_time_max_us = 800;
+  p.trigger->step_time_min_us = 100;
+  p.trigger->step_time_max_us = 800;
   EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("staleness_max = 64, NOT within >= 120 (what the slowest device"),
                                            HasSubstr("refused"))));
-  p.staleness_max = 120;
+  p.trigger->staleness_max = 120;
   EXPECT_THAT(advice(p), IsEmpty());
-  p.step_time_min_us = p.step_time_max_us = 0;
-  p.buffer_size = 5;
-  p.staleness_max = 2;
+  p.trigger->step_time_min_us = p.trigger->step_time_max_us = 0;
+  p.trigger->buffer_size = 5;
+  p.trigger->staleness_max = 2;
   EXPECT_THAT(advice(p), ElementsAre(HasSubstr("staleness_max = 2, NOT within >= 3 (what every device")));
 }
 
 // L = 2, alpha = 0.1: L alpha = 0.2, delta = 1 - 2 (0.2)^2 = 0.92.
 TEST(Advice, OfRFedAGS) {
   RunParameters p = tangent_parameters();
-  p.smoothness = 2;
-  p.step_size = 0.1F;
-  p.local_step_count = 1;
+  p.constants->smoothness = 2;
+  p.steps->step_size = 0.1F;
+  p.local->local_step_count = 1;
   EXPECT_THAT(advice(p), ElementsAre(AllOf(HasSubstr("L alpha = 0.2, within <= 2"), HasSubstr("(4.7)"))));
-  p.local_step_count = 5;  // 0.04 * 6 * 3 + 0.2 * 5
+  p.local->local_step_count = 5;  // 0.04 * 6 * 3 + 0.2 * 5
   EXPECT_THAT(advice(p), ElementsAre(HasSubstr("= 1.72, NOT within <= 1"), HasSubstr("2 L^2 alpha^2 = 0.08, within")));
-  p.pl_constant = 0.5F;
-  p.step_decay = 0;
-  p.gradient_noise = 1;
-  p.initial_excess = 4;
-  p.device_count = 4;
-  p.batch_size = 32;
-  p.round_count = 100;
+  p.constants->pl_constant = 0.5F;
+  p.steps->step_decay = 0;
+  p.constants->gradient_noise = 1;
+  p.constants->initial_excess = 4;
+  p.trigger->device_count = 4;
+  p.local->batch_size = 32;
+  p.trigger->round_count = 100;
   const std::vector<std::string> lines = advice(p);
   ASSERT_EQ(lines.size(), 6U);
   EXPECT_THAT(lines[2], HasSubstr("alpha = 0.1, within <= 0.4065"));  // 1 / (0.5 * 4.92)
@@ -70,15 +75,15 @@ TEST(Advice, OfRFedAGS) {
   EXPECT_THAT(lines[4], AllOf(HasSubstr("is 0.32 "), HasSubstr("from 3775 rounds on")));
   // sigma^2 L / B = 1/16; (3 * 0.92 - 1) * 100 * 0.01 / 8 + 0.92 * 2 * 100 * 0.001
   EXPECT_THAT(lines[5], AllOf(HasSubstr("initial_excess = 4, within >= 0.02525"), HasSubstr("(4.29)")));
-  p.initial_excess = 0.02F;
+  p.constants->initial_excess = 0.02F;
   EXPECT_THAT(advice(p)[5], HasSubstr("initial_excess = 0.02, NOT within >= 0.02525"));
-  p.step_rule = StepRule::kHarmonic;
-  p.step_offset = 1;
+  p.steps->step_rule = StepRule::kHarmonic;
+  p.steps->step_offset = 1;
   EXPECT_THAT(advice(p)[2], HasSubstr("kappa = step_size = 0.1, NOT within >= 0.4065"));
   // Steps 0.1 / (1 + t): sums of squares 0.016349 and of cubes 0.001202 over 100 rounds; 0.92 / 16 of 2 c + 2/4 s.
   EXPECT_THAT(advice(p)[4], AllOf(HasSubstr("within >= 0.0006083"), HasSubstr("(4.30)")));
   EXPECT_THAT(advice(p), testing::Not(testing::Contains(HasSubstr("with this fixed step"))));
-  p.local_step_count = 1;
+  p.local->local_step_count = 1;
   for (const std::string& line : advice(p)) {
     EXPECT_EQ(line.find("(4.30)"), std::string::npos) << line;
   }
@@ -87,10 +92,10 @@ TEST(Advice, OfRFedAGS) {
 // (4.7): delta = 2 - L alpha, so that one step may be twice as long as several.
 TEST(Advice, OfRFedAGSWithOneStep) {
   RunParameters p = tangent_parameters();
-  p.smoothness = 2;
-  p.step_size = 0.5F;
-  p.pl_constant = 0.5F;
-  p.local_step_count = 1;
+  p.constants->smoothness = 2;
+  p.steps->step_size = 0.5F;
+  p.constants->pl_constant = 0.5F;
+  p.local->local_step_count = 1;
   const std::vector<std::string> lines = advice(p);
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_THAT(lines[1], HasSubstr("alpha = 0.5, within <= 2 "));  // 1 / (0.5 * 1)
@@ -98,39 +103,39 @@ TEST(Advice, OfRFedAGSWithOneStep) {
 
 TEST(Advice, OfTheVarianceReducedAlgorithms) {
   RunParameters p = tangent_parameters();
-  p.solver = SolverId::kSvrg;
-  p.smoothness = 2;
-  p.pl_constant = 1;
-  p.step_size = 0.1F;
+  p.local->solver = SolverId::kSvrg;
+  p.constants->smoothness = 2;
+  p.constants->pl_constant = 1;
+  p.steps->step_size = 0.1F;
   EXPECT_THAT(advice(p), ElementsAre(HasSubstr("eta = 0.1, NOT within <= 0.02778")));  // 1 / 36
-  p.local_step_count = 1;
+  p.local->local_step_count = 1;
   EXPECT_THAT(advice(p), ElementsAre(HasSubstr("eta = 0.1, within <= 0.5")));
-  p.step_rule = StepRule::kBarzilaiBorwein;
-  p.step_max = 0.25F;
-  p.step_min = 0.01F;
+  p.steps->step_rule = StepRule::kBarzilaiBorwein;
+  p.steps->step_max = 0.25F;
+  p.steps->step_min = 0.01F;
   EXPECT_THAT(advice(p), ElementsAre(HasSubstr("step_max = 0.25, NOT within >= 0.5"), HasSubstr("within <= 1")));
-  p.local_step_count = 5;  // 9 * 0.0625 * 4 / 0.01
+  p.local->local_step_count = 5;  // 9 * 0.0625 * 4 / 0.01
   EXPECT_THAT(advice(p)[1], HasSubstr("tau = local_step_count = 5, NOT within >= 225"));
 }
 
 // L = 2, tau = 5, n = 4, 100 rounds: eta_g eta tau = 0.5 against 1/48; 1/(p r n tau K) = 1/(p r 2000).
 TEST(Advice, OfTheProjectionAlgorithm) {
   RunParameters p = scalar_parameters();
-  p.smoothness = 2;
-  p.step_size = 0.1F;
-  p.local_step_count = 5;
-  p.device_count = 4;
-  p.round_count = 100;
-  p.shape = {10, 2};
-  p.smoothing = 0.01F;
+  p.constants->smoothness = 2;
+  p.steps->step_size = 0.1F;
+  p.local->local_step_count = 5;
+  p.trigger->device_count = 4;
+  p.trigger->round_count = 100;
+  p.model->shape = {10, 2};
+  p.local->smoothing = 0.01F;
   EXPECT_THAT(
       advice(p),
       ElementsAre(AllOf(HasSubstr("eta_g eta tau = 0.5, NOT within <= 0.02083"), HasSubstr("Theorem 4.1")),
                   HasSubstr("eta_g = server_step = 1, within <= 2"), HasSubstr("mu = smoothing = 0.01, within <= 0.5"),
                   HasSubstr("mu = smoothing = 0.01, NOT within <= 2.5e-05")));
-  p.server_step = 2;
-  p.step_size = 0.002F;
-  p.estimator = EstimatorId::kAnalyticGradient;
+  p.steps->server_step = 2;
+  p.steps->step_size = 0.002F;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
   EXPECT_THAT(advice(p), ElementsAre(HasSubstr("eta_g eta tau = 0.02, within <="),
                                      HasSubstr("eta_g = server_step = 2, within <= 2")));
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -8,7 +10,7 @@ namespace {
 void add(TestRule& f, uint32_t device, uint16_t weight) {
   const RunParameters& p = f.server.parameters;
   const std::vector<Real> values = draw_values(p.value_count(), 40 + device, 0.1F);
-  ASSERT_EQ(f.rule->add({0, 2, p.local_step_count, weight, values, device}), Status::kOk);
+  ASSERT_EQ(f.rule->add({0, 2, p.local->local_step_count, weight, values, device}), Status::kOk);
 }
 
 // Weights 10, 20, 90 under a cap of a half are 10, 20, 30: the same record as from a run that weighs so, for scalars
@@ -19,7 +21,7 @@ TEST(AggregatorCapped, IsTheRuleOfCappedWeights) {
     add(plain, 0, 10);
     add(plain, 1, 20);
     add(plain, 2, 30);
-    p.weight_share_max = 0.5F;
+    p.fold->weight_share_max = 0.5F;
     TestRule capped(p);
     add(capped, 2, 90);
     add(capped, 0, 10);
@@ -35,7 +37,7 @@ TEST(AggregatorCapped, AVersionBeginsEmptyAndBadUpdatesAreRefused) {
   TestRule plain(p);
   add(plain, 1, 7);
   add(plain, 3, 7);
-  p.weight_share_max = 0.5F;
+  p.fold->weight_share_max = 0.5F;
   TestRule capped(p);
   add(capped, 0, 50);
   capped.rule->begin();

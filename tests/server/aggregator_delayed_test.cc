@@ -7,8 +7,14 @@
 
 #include "runtime/base/products.h"
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
 #include "server/run/pace.h"
+#include "server/run/pace_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -18,14 +24,14 @@ constexpr size_t kSize = 8;
 
 RunParameters asynchronous_parameters(DelayRule rule) {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {kSize, 1};
-  p.fold_weight = FoldWeight::kUniform;
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 3;
-  p.delay_rule = rule;
-  p.server_step = 0.5F;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {kSize, 1};
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.trigger->buffer_size = 1;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 3;
+  p.delay->delay_rule = rule;
+  p.steps->server_step = 0.5F;
   return p;
 }
 
@@ -33,7 +39,7 @@ class AsyncFleet : public TestServer {
  public:
   explicit AsyncFleet(const RunParameters& p) : TestServer(p) {
     start();
-    join(p.device_count);
+    join(p.trigger->device_count);
     models.push_back(x());
   }
   std::vector<double> x() const {
@@ -90,7 +96,7 @@ TEST(AggregatorDelayed, FedAsyncMixesTheDevicesPointIn) {
 
 TEST(AggregatorDelayed, ABufferIsDividedByItsCountNotByItsWeights) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
-  p.buffer_size = 2;
+  p.trigger->buffer_size = 2;
   AsyncFleet fleet(p);
   fleet.answer(0);
   EXPECT_EQ(fleet.coordinator->durable_version(), 0U);
@@ -112,10 +118,10 @@ TEST(AggregatorDelayed, ABufferIsDividedByItsCountNotByItsWeights) {
 TEST(AggregatorDelayed, ABufferOfOneIsAsgdAndOneOfTheFleetIsItsMean) {
   for (const ManifoldId manifold : {ManifoldId::kEuclidean, ManifoldId::kSphere}) {
     RunParameters single = asynchronous_parameters(DelayRule::kAsgd);
-    single.manifold = manifold;
-    single.staleness_table = StalenessTable::kConstant;
+    single.model->manifold = manifold;
+    single.trigger->staleness_table = StalenessTable::kConstant;
     RunParameters buffered = single;
-    buffered.buffer_size = 3;
+    buffered.trigger->buffer_size = 3;
     AsyncFleet asgd(single);
     AsyncFleet fedbuff(buffered);
     for (const uint32_t device : {0U, 1U, 0U}) {  // the second one is late
@@ -126,7 +132,7 @@ TEST(AggregatorDelayed, ABufferOfOneIsAsgdAndOneOfTheFleetIsItsMean) {
       fedbuff.expect_model(asgd.x());
     }
     EXPECT_EQ(fedbuff.coordinator->durable_version(), 3U);
-    buffered.server_step = 1;
+    buffered.steps->server_step = 1;
     AsyncFleet mean(buffered);
     const std::vector<double> x = mean.x();
     std::vector<double> v(kSize);
@@ -157,8 +163,8 @@ TEST(AggregatorDelayed, ABufferOfOneIsAsgdAndOneOfTheFleetIsItsMean) {
 
 TEST(AggregatorDelayed, MomentumAddsTheLastDirections) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
-  p.staleness_table = StalenessTable::kConstant;
-  p.server_momentum = 0.5F;
+  p.trigger->staleness_table = StalenessTable::kConstant;
+  p.delay->server_momentum = 0.5F;
   AsyncFleet fleet(p);
   std::vector<double> x = fleet.x();
   std::vector<double> v(kSize);
@@ -175,7 +181,7 @@ TEST(AggregatorDelayed, MomentumAddsTheLastDirections) {
 // alpha / (N p_i), at most 1: who answers often counts less each time.
 TEST(AggregatorDelayed, TheDominancePenaltySharesTheFleetsWeight) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
-  p.dominance_penalty = true;
+  p.delay->dominance_penalty = true;
   AsyncFleet fleet(p);
   const uint32_t order[] = {0, 0, 0, 1};
   const double alphas[] = {0.5 / 4, 0.5 / 4, 0.5 / 4, 0.5 * std::round(32768 / 2.0) / 32768};
@@ -265,8 +271,8 @@ TEST(AggregatorDelayed, ADisplacementOfNothingIsCountedAndMovesNothing) {
 
 TEST(AggregatorDelayed, AStepBeyondTheRadiusIsShortenedAndCounted) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
-  p.manifold = ManifoldId::kSphere;
-  p.server_step = 1;
+  p.model->manifold = ManifoldId::kSphere;
+  p.steps->server_step = 1;
   AsyncFleet fleet(p);
   TestUpload upload = fleet.good_upload(0);
   scale(kSize, 100, upload.values.data());
@@ -288,11 +294,11 @@ TEST(AggregatorDelayed, EveryRuleSurvivesARestartOnEveryManifoldThatHasIt) {
   for (const auto& [name, rule] : names_of<DelayRule>()) {
     for (const auto& [manifold, shape] : manifolds) {
       RunParameters p = asynchronous_parameters(rule);
-      p.manifold = manifold;
-      p.shape = shape;
-      p.staleness_max = 8;
-      p.server_momentum = rule == DelayRule::kAsgd ? 0.25F : 0;
-      p.dominance_penalty = rule == DelayRule::kOrthoGrad;
+      p.model->manifold = manifold;
+      p.model->shape = shape;
+      p.trigger->staleness_max = 8;
+      p.delay->server_momentum = rule == DelayRule::kAsgd ? 0.25F : 0;
+      p.delay->dominance_penalty = rule == DelayRule::kOrthoGrad;
       if (!check_parameters(p).empty()) {
         continue;
       }
@@ -347,11 +353,11 @@ Statistics statistics_of(const std::vector<double>& base, const std::vector<doub
 
 RunParameters switching_parameters(DelaySwitchBy by, Real at) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
-  p.staleness_table = StalenessTable::kConstant;
-  p.staleness_max = 8;
-  p.late_delay_rule = DelayRule::kOrthoStrict;
-  p.delay_switch_by = by;
-  p.delay_switch_at = at;
+  p.trigger->staleness_table = StalenessTable::kConstant;
+  p.trigger->staleness_max = 8;
+  p.delay->late_delay_rule = DelayRule::kOrthoStrict;
+  p.delay->delay_switch_by = by;
+  p.delay->delay_switch_at = at;
   return p;
 }
 
@@ -417,15 +423,17 @@ TEST(AggregatorDelayed, TheSwitchStandsInTheRecord) {
   Coordinator recovered(7, fleet.parameters, fleet.names);
   VersionRecord last;
   for (JournalRecord record : records) {
-    if (record.kind == RecordKind::kVersion && record.version == 6) {
-      last.version = record.version;
-      ASSERT_EQ(decode_payload(fleet.parameters, record.payload, &last), Status::kOk);
+    if (record.kind() == RecordKind::kVersion && record.version() == 6) {
+      JournalRow row = record.row();
+      last.version = row.version;
+      ASSERT_EQ(decode_payload(fleet.parameters, row.payload, &last), Status::kOk);
       ASSERT_TRUE(last.delay_switch.has_value());
       EXPECT_FALSE(last.delay_switch->is_switched);
       EXPECT_GT(last.delay_switch->sample_count, 0U);
       EXPECT_LT(last.delay_switch->sample_count, kDelayWindow);
       last.delay_switch->is_switched = true;
-      record.payload = encode_payload(last);
+      row.payload = encode_payload(last);
+      record = JournalRecord(row);
     }
     ASSERT_EQ(recovered.replay(record), Status::kOk);
   }
@@ -463,9 +471,9 @@ TEST(AggregatorDelayed, APausedRunTakesOneUpdateAndLetsTheOthersWait) {
 // Every Ack says when to come back: wide enough for the fleet's arrival rate, wider for a refused update.
 TEST(AggregatorDelayed, AcksPaceTheFleet) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
-  p.arrival_rate = 2;
-  p.retry_min_ms = 100;
-  p.retry_max_ms = 200;
+  p.pace->arrival_rate = 2;
+  p.pace->retry_min_ms = 100;
+  p.pace->retry_max_ms = 200;
   AsyncFleet fleet(p);
   fleet.answer(0);
   EXPECT_EQ(fleet.ack(0)->verdict, gs_Verdict_VERDICT_FOLDED);
@@ -485,13 +493,13 @@ TEST(AggregatorDelayed, AcksPaceTheFleet) {
 // A buffer that does not fill is emptied at the deadline; nobody there: extended, stalled, and on again with an update.
 TEST(AggregatorDelayed, ABufferIsEmptiedAtTheDeadline) {
   RunParameters p = asynchronous_parameters(DelayRule::kAsgd);
-  p.buffer_size = 3;
+  p.trigger->buffer_size = 3;
   AsyncFleet fleet(p);
   fleet.answer(2);
   fleet.tick_at(fleet.coordinator->next_tick_ms());
   EXPECT_EQ(fleet.coordinator->durable_version(), 1U);
   EXPECT_TRUE(fleet.has_log("trigger=deadline"));
-  for (uint32_t i = 0; i <= p.extension_count_max; ++i) {
+  for (uint32_t i = 0; i <= p.trigger->extension_count_max; ++i) {
     fleet.tick_at(fleet.coordinator->next_tick_ms());
   }
   EXPECT_EQ(fleet.coordinator->run_state(), gs_RunState_RUN_STATE_STALLED);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "server/rules/aggregator.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -10,10 +12,10 @@ namespace {
 
 RunParameters parameters() {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kSphere;
-  p.shape = {8, 1};
-  p.late = LatePolicy::kWeight;
-  p.update_goal = 2;
+  p.model->manifold = ManifoldId::kSphere;
+  p.model->shape = {8, 1};
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->update_goal = 2;
   return p;
 }
 
@@ -31,7 +33,7 @@ struct Fixture {
   }
   std::vector<Real> tangent(uint32_t seed, const std::vector<Real>& x) {
     std::vector<Real> v = draw_values(8, seed, 0.3F);
-    EXPECT_EQ(kSphereOps.project_tangent(server.parameters.shape, x.data(), v.data(), v.data(), server.arena),
+    EXPECT_EQ(kSphereOps.project_tangent(server.parameters.model->shape, x.data(), v.data(), v.data(), server.arena),
               Status::kOk);
     return v;
   }
@@ -94,7 +96,7 @@ TEST(AggregatorGradientStream, BeginForgets) {
   VersionRecord again;
   ASSERT_EQ(f.rule->finish(&again), Status::kOk);
   EXPECT_EQ(first, again);
-  EXPECT_EQ(f.rule->stand_still().model, model_bytes(f.server.parameters.shape, f.current.data()));
+  EXPECT_EQ(f.rule->stand_still().model, model_bytes(f.server.parameters.model->shape, f.current.data()));
 }
 
 }  // namespace

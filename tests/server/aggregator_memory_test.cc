@@ -10,6 +10,12 @@
 #include "server/coordinator/fleet.h"
 #include "server/rules/aggregator.h"
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "server/run/weights.h"
 #include "tests/support/server_support.h"
 
@@ -18,17 +24,17 @@ namespace {
 
 RunParameters memory_parameters(CorrectionForm form) {
   RunParameters p = scalar_parameters();
-  p.correction_form = form;
-  p.fold_weight = FoldWeight::kUniform;
+  p.local->correction_form = form;
+  p.fold->fold_weight = FoldWeight::kUniform;
   return p;
 }
 
 // The same with w_i = N_i / N, and whatever else updates can be: late, partial, of shared directions.
 RunParameters weighed_parameters(CorrectionForm form) {
   RunParameters p = memory_parameters(form);
-  p.fold_weight = FoldWeight::kSampleCount;
-  p.late = LatePolicy::kWeight;
-  p.update_goal = 1;
+  p.fold->fold_weight = FoldWeight::kSampleCount;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->update_goal = 1;
   return p;
 }
 
@@ -37,15 +43,15 @@ class Memory {
  public:
   explicit Memory(const RunParameters& p) : p_(p), server_(p), follower_(p), models_(8) {
     EXPECT_EQ(check_parameters(p), "");
-    fleet_ = std::make_unique<Fleet>(std::vector<std::string>(p.device_count, "device"));
+    fleet_ = std::make_unique<Fleet>(std::vector<std::string>(p.trigger->device_count, "device"));
     rule_ = make_aggregator({&server_.parameters, &server_.replica, &models_, &server_.arena, fleet_.get()});
-    std::vector<Real> point(p.shape.size());
-    EXPECT_EQ(server_.replica.manifold().random_point(p.shape, {5, RandomDomain::kInitialPoint, 0, 0, 0}, point.data(),
-                                                      server_.arena),
+    std::vector<Real> point(p.model->shape.size());
+    EXPECT_EQ(server_.replica.manifold().random_point(p.model->shape, {5, RandomDomain::kInitialPoint, 0, 0, 0},
+                                                      point.data(), server_.arena),
               Status::kOk);
-    follow(first_record(p, p.device_count, point.data()));
-    samples_.assign(p.device_count, 1);
-    inverse_participation_.assign(p.device_count, 1);
+    follow(first_record(p, p.trigger->device_count, point.data()));
+    samples_.assign(p.trigger->device_count, 1);
+    inverse_participation_.assign(p.trigger->device_count, 1);
   }
   // N_i of the updates that are added from now on.
   void set_samples(std::vector<uint16_t> samples) { samples_ = std::move(samples); }
@@ -67,7 +73,7 @@ class Memory {
   void add(uint32_t device, uint32_t base, uint32_t steps, uint32_t om = kStalenessOne) {
     const bool is_scalar = p_.stream() == StreamKind::kScalarStream;
     const std::vector<Real> s =
-        draw_values(is_scalar ? steps * p_.direction_count : p_.shape.size(), 1000 * device + base, 2);
+        draw_values(is_scalar ? steps * p_.local->direction_count : p_.model->shape.size(), 1000 * device + base, 2);
     ASSERT_EQ(rule_->add(input(device, base, steps, s, om)), Status::kOk);
     added_.push_back({device, steps, om, {samples_[device] / 1.0, gbar(device, base, steps, s)}});
   }
@@ -78,10 +84,11 @@ class Memory {
     for (const Added& a : added_) {
       next[a.device] = a.last;
     }
-    const bool is_uniform = p_.fold_weight == FoldWeight::kUniform;
+    const bool is_uniform = p_.fold->fold_weight == FoldWeight::kUniform;
     const double total = is_uniform ? fleet_->size() : total_of(next);
     const double n = is_uniform ? fleet_->size() : static_cast<double>(next.size());
-    const double a_by_w = p_.correction_form == CorrectionForm::kUnbiased ? n / static_cast<double>(added_.size()) : 1;
+    const double a_by_w =
+        p_.local->correction_form == CorrectionForm::kUnbiased ? n / static_cast<double>(added_.size()) : 1;
     std::vector<double> d = mean_of(last_, total);
     double steps = 0;
     double weight = 0;
@@ -105,9 +112,9 @@ class Memory {
     std::vector<Real> z(d.size());
     for (size_t e = 0; e < z.size(); ++e) {
       z[e] = static_cast<Real>(static_cast<double>(server_.replica.model()[e]) -
-                               static_cast<double>(p_.server_step * p_.step_size_at(version())) * steps * d[e]);
+                               static_cast<double>(p_.steps->server_step * p_.step_size_at(version())) * steps * d[e]);
     }
-    ASSERT_EQ(kStiefelOps.project_point(p_.shape, z.data(), z.data(), server_.arena), Status::kOk);
+    ASSERT_EQ(kStiefelOps.project_point(p_.model->shape, z.data(), z.data(), server_.arena), Status::kOk);
     ASSERT_EQ(rule_->finish(&record_), Status::kOk);
     follow(record_);
     added_.clear();
@@ -132,7 +139,7 @@ class Memory {
     return std::accumulate(last.begin(), last.end(), 0.0, [](double t, const auto& l) { return t + l.second.samples; });
   }
   std::vector<double> mean_of(const std::map<uint32_t, Last>& last, double total) const {
-    std::vector<double> mean(p_.shape.size());
+    std::vector<double> mean(p_.model->shape.size());
     for (const auto& [device, one] : last) {
       for (size_t e = 0; e < mean.size(); ++e) {
         mean[e] += one.samples / total * one.gbar[e];
@@ -142,30 +149,30 @@ class Memory {
   }
   double unit() const {
     return p_.stream() == StreamKind::kScalarStream
-               ? static_cast<double>(exact_unit(p_.shape, p_.fold_scale_log2)) *
-                     static_cast<double>(estimate_factor(p_.shape, p_.direction_count))
-               : std::ldexp(1.0, -static_cast<int>(p_.fold_scale_log2));
+               ? static_cast<double>(exact_unit(p_.model->shape, p_.fold->fold_scale_log2)) *
+                     static_cast<double>(estimate_factor(p_.model->shape, p_.local->direction_count))
+               : std::ldexp(1.0, -static_cast<int>(p_.fold->fold_scale_log2));
   }
   std::vector<double> gbar(uint32_t device, uint32_t base, uint32_t steps, const std::vector<Real>& s) const {
     if (p_.stream() == StreamKind::kTangentBlock) {
       return {s.begin(), s.end()};
     }
-    std::vector<double> sum(p_.shape.size());
+    std::vector<double> sum(p_.model->shape.size());
     std::vector<Real> u(sum.size());
     for (uint32_t q = 0; q < s.size(); ++q) {
-      fill_direction(direction_spec(p_, base, p_.owner_of(device)), p_.shape, q / p_.direction_count,
-                     q % p_.direction_count, u.data());
+      fill_direction(direction_spec(p_, base, p_.owner_of(device)), p_.model->shape, q / p_.local->direction_count,
+                     q % p_.local->direction_count, u.data());
       for (size_t e = 0; e < sum.size(); ++e) {
         sum[e] += static_cast<double>(s[q]) * static_cast<double>(u[e]) * static_cast<double>(sum.size()) /
-                  p_.direction_count / steps;
+                  p_.local->direction_count / steps;
       }
     }
     return sum;
   }
   // Through the journal's bytes, to the server's replica and the follower's.
   void follow(VersionRecord record) {
-    if (p_.participation != Participation::kAll) {
-      record.cohort = {p_.device_count, {0}};  // no rule asks for more than that there is one
+    if (p_.cohort->participation != Participation::kAll) {
+      record.cohort = {p_.trigger->device_count, {0}};  // no rule asks for more than that there is one
     }
     VersionRecord read;
     read.version = record.version;
@@ -194,7 +201,7 @@ class Memory {
 
 // What a snapshot of `from` brings to a device, through its bytes; without the mean, which is then 0.
 void take_snapshot(const Replica& from, bool has_mean, TestReplica* to) {
-  const Shape shape = to->parameters.shape;
+  const Shape shape = to->parameters.model->shape;
   ASSERT_EQ(read_model(shape, model_bytes(shape, from.model()), to->replica.begin_snapshot()), Status::kOk);
   const std::vector<FixedWord> zero(shape.size());
   load_words(shape.size(), mean_bytes(shape, has_mean ? from.mean() : zero.data()).data(), to->replica.mean_buffer());
@@ -206,15 +213,15 @@ TEST(AggregatorMemory, FollowsTheRecursion) {
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
     for (const uint32_t group_count : {1U, 0U, 2U}) {
       RunParameters p = memory_parameters(form);
-      p.group_count = group_count;
-      p.late = LatePolicy::kWeight;
-      p.update_goal = 1;
+      p.local->group_count = group_count;
+      p.trigger->late = LatePolicy::kWeight;
+      p.trigger->update_goal = 1;
       Memory memory(p);
-      std::vector<int64_t> stamps(p.device_count, -1);
+      std::vector<int64_t> stamps(p.trigger->device_count, -1);
       RandomStream draw({3, RandomDomain::kData, group_count, 0, 0});
       for (uint32_t round = 0; round < 40; ++round) {
         uint32_t count = 0;
-        for (uint32_t device = 0; device < p.device_count; ++device) {
+        for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
           const uint32_t late = draw.next() % 3;
           const uint32_t base = memory.version() < late ? 0 : memory.version() - late;
           if ((draw.next() % 2 == 0 && count > 0) || base <= stamps[device]) {
@@ -241,7 +248,7 @@ TEST(AggregatorMemory, FollowsTheRecursionOfUnequalSamples) {
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
     for (const bool is_dense : {false, true}) {
       RunParameters p = weighed_parameters(form);
-      p.estimator = is_dense ? EstimatorId::kAnalyticGradient : p.estimator;
+      p.local->estimator = is_dense ? EstimatorId::kAnalyticGradient : p.local->estimator;
       Memory memory(p);
       std::vector<uint16_t> samples = {1, 10, 300, 65535};
       uint32_t total = 0;
@@ -253,7 +260,7 @@ TEST(AggregatorMemory, FollowsTheRecursionOfUnequalSamples) {
         if (round == 30) {
           memory.fleet().revoke(3);
         }
-        for (uint32_t device = 0; device < p.device_count; ++device) {
+        for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
           if (round >= 2 * device && (round + device) % (device + 1) == 0 && !(device == 3 && round >= 30)) {
             const uint32_t late = std::min(round % 2, device);
             ASSERT_NO_FATAL_FAILURE(
@@ -279,22 +286,22 @@ TEST(AggregatorMemory, FollowsTheRecursionOfUnequalSamples) {
 TEST(AggregatorMemory, DividesByTheParticipationThatWasDrawn) {
   for (const FoldWeight weight : {FoldWeight::kUniform, FoldWeight::kSampleCount}) {
     RunParameters p = weighed_parameters(CorrectionForm::kUnbiased);
-    p.fold_weight = weight;
-    p.participation = Participation::kSchemeTwo;
-    p.participation_probability = "0.9 0.6 0.3 0.2";
+    p.fold->fold_weight = weight;
+    p.cohort->participation = Participation::kSchemeTwo;
+    p.cohort->participation_probability = "0.9 0.6 0.3 0.2";
     Memory memory(p);
     if (weight == FoldWeight::kSampleCount) {
       memory.set_samples({3, 500, 60000, 8});
     }
-    std::vector<uint32_t> taken_part(p.device_count);
+    std::vector<uint32_t> taken_part(p.trigger->device_count);
     for (uint32_t round = 0; round < 20; ++round) {
       std::vector<Real> inverse;
-      for (uint32_t device = 0; device < p.device_count; ++device) {
+      for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
         inverse.push_back(inverse_participation(p, {}, device, taken_part[device], round));  // counted
         taken_part[device] += round % (device + 1) == 0 ? 1 : 0;
       }
       memory.set_inverse_participation(inverse);
-      for (uint32_t device = 0; device < p.device_count; ++device) {
+      for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
         if (round % (device + 1) == 0) {
           const uint32_t late = std::min(round % 2, device);
           ASSERT_NO_FATAL_FAILURE(
@@ -309,15 +316,15 @@ TEST(AggregatorMemory, DividesByTheParticipationThatWasDrawn) {
 // Over all draws of a cohort the mean of d is the mean of the Gbar_i, whatever the memory holds: which 1/|A| is not.
 TEST(AggregatorMemory, TheUnbiasedFormIsUnbiasedUnderUnequalProbabilities) {
   RunParameters p = memory_parameters(CorrectionForm::kUnbiased);
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.participation = Participation::kSchemeTwo;
-  p.participation_probability = "0.75 0.5 0.25 0.125";
-  p.participation_weights = ParticipationWeights::kTrue;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.cohort->participation = Participation::kSchemeTwo;
+  p.cohort->participation_probability = "0.75 0.5 0.25 0.125";
+  p.cohort->participation_weights = ParticipationWeights::kTrue;
   const std::vector<Real> probabilities = participation_probabilities(p);
   const auto distance = [&](ParticipationWeights weights) {
-    p.participation_weights = weights;
-    std::vector<double> mean(p.shape.size());
-    std::vector<double> wanted(p.shape.size());
+    p.cohort->participation_weights = weights;
+    std::vector<double> mean(p.model->shape.size());
+    std::vector<double> wanted(p.model->shape.size());
     double empty = 1;
     for (uint32_t drawn = 0; drawn < 16; ++drawn) {
       TestRule rule(p);
@@ -327,7 +334,7 @@ TEST(AggregatorMemory, TheUnbiasedFormIsUnbiasedUnderUnequalProbabilities) {
         const bool is_in = (drawn >> device & 1) != 0;
         probability *= is_in ? q : 1 - q;
         // Small beside the model, so that P_M is the tangent step to first order.
-        std::vector<Real> g(p.shape.size());
+        std::vector<Real> g(p.model->shape.size());
         g[4 + device] = Real{1} / 1024;
         if (is_in) {
           const Real inverse = inverse_participation(p, probabilities, device, 0, 0);
@@ -340,8 +347,8 @@ TEST(AggregatorMemory, TheUnbiasedFormIsUnbiasedUnderUnequalProbabilities) {
         continue;  // no step
       }
       const VersionRecord record = rule.record();
-      std::vector<Real> next(p.shape.size());
-      EXPECT_EQ(read_model(p.shape, record.model, next.data()), Status::kOk);
+      std::vector<Real> next(p.model->shape.size());
+      EXPECT_EQ(read_model(p.model->shape, record.model, next.data()), Status::kOk);
       for (size_t e = 4; e < 8; ++e) {
         mean[e] -= probability * static_cast<double>(next[e]) / static_cast<double>(record.step_scale);
       }
@@ -361,11 +368,11 @@ TEST(AggregatorMemory, EqualSamplesWeighAsNone) {
   for (const CorrectionForm form : {CorrectionForm::kMemory, CorrectionForm::kUnbiased}) {
     RunParameters p = weighed_parameters(form);
     Memory weighed(p);
-    weighed.set_samples(std::vector<uint16_t>(p.device_count, 601));
-    p.fold_weight = FoldWeight::kUniform;
+    weighed.set_samples(std::vector<uint16_t>(p.trigger->device_count, 601));
+    p.fold->fold_weight = FoldWeight::kUniform;
     Memory uniform(p);
     for (uint32_t round = 0; round < 12; ++round) {
-      for (uint32_t device = 0; device < p.device_count; ++device) {
+      for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
         if (round == 0 || (round + device) % 3 == 0) {
           const uint32_t late = round < 3 ? 0 : device % 2;
           for (Memory* memory : {&weighed, &uniform}) {
@@ -387,7 +394,7 @@ TEST(AggregatorMemory, EqualSamplesWeighAsNone) {
 // that only some versions hear of, one update of which is late.
 TEST(AggregatorMemory, ARestartKeepsTheSamples) {
   RunParameters p = weighed_parameters(CorrectionForm::kMemory);
-  p.update_goal = 2;
+  p.trigger->update_goal = 2;
   TestServer calm(p);
   TestServer stormy(p);
   for (TestServer* const server : {&calm, &stormy}) {
@@ -427,8 +434,8 @@ TEST(AggregatorMemory, ARestartKeepsTheSamples) {
   uint32_t total = 0;
   for (const JournalRecord& record : stormy.store.records()) {
     VersionRecord version;
-    version.version = record.version;
-    if (record.kind == RecordKind::kVersion && decode_payload(p, record.payload, &version) == Status::kOk &&
+    version.version = record.version();
+    if (record.kind() == RecordKind::kVersion && decode_payload(p, record.payload(), &version) == Status::kOk &&
         !version.mean.empty()) {
       total = version.weight_total;
     }
@@ -438,10 +445,10 @@ TEST(AggregatorMemory, ARestartKeepsTheSamples) {
 
 TEST(AggregatorMemory, FollowsTheRecursionWithDenseGradients) {
   RunParameters p = memory_parameters(CorrectionForm::kMemory);
-  p.estimator = EstimatorId::kAnalyticGradient;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
   Memory memory(p);
   for (uint32_t round = 0; round < 20; ++round) {
-    for (uint32_t device = round % 2; device < p.device_count; device += 2) {
+    for (uint32_t device = round % 2; device < p.trigger->device_count; device += 2) {
       ASSERT_NO_FATAL_FAILURE(memory.add(device, memory.version(), 1 + device % 3));
     }
     ASSERT_NO_FATAL_FAILURE(memory.close());
@@ -454,7 +461,7 @@ TEST(AggregatorMemory, RecordsAreShort) {
   const RunParameters p = memory_parameters(CorrectionForm::kMemory);
   Memory memory(p);
   for (uint32_t round = 0; round < 3; ++round) {
-    for (uint32_t device = 0; device < p.device_count; ++device) {
+    for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
       ASSERT_NO_FATAL_FAILURE(memory.add(device, memory.version(), 3));
     }
     ASSERT_NO_FATAL_FAILURE(memory.close());
@@ -477,7 +484,7 @@ TEST(AggregatorMemory, RecordsFollowASnapshot) {
     const RunParameters p = memory_parameters(form);
     Memory memory(p);
     for (uint32_t version = 0; version < 3; ++version) {
-      for (uint32_t device = version % 2; device < p.device_count; ++device) {
+      for (uint32_t device = version % 2; device < p.trigger->device_count; ++device) {
         ASSERT_NO_FATAL_FAILURE(memory.add(device, memory.version(), 3));
       }
       ASSERT_NO_FATAL_FAILURE(memory.close());
@@ -504,10 +511,10 @@ TEST(AggregatorMemory, RecordsFollowASnapshot) {
 
 TEST(AggregatorMemory, ALongRecordIsDense) {
   RunParameters p = memory_parameters(CorrectionForm::kMemory);
-  p.group_count = 0;
-  p.direction_count = 16;
+  p.local->group_count = 0;
+  p.local->direction_count = 16;
   Memory memory(p);
-  for (uint32_t device = 0; device < p.device_count; ++device) {
+  for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
     ASSERT_NO_FATAL_FAILURE(memory.add(device, 0, 3));
   }
   ASSERT_NO_FATAL_FAILURE(memory.close());  // 4 x 48 coefficients for 2 x 32 values
@@ -519,7 +526,7 @@ TEST(AggregatorMemory, ALongRecordIsDense) {
 TEST(AggregatorMemory, ForgetsWhoLeft) {
   const RunParameters p = memory_parameters(CorrectionForm::kMemory);
   Memory memory(p);
-  for (uint32_t device = 0; device < p.device_count; ++device) {
+  for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
     ASSERT_NO_FATAL_FAILURE(memory.add(device, 0, 3));
   }
   ASSERT_NO_FATAL_FAILURE(memory.close());
@@ -534,9 +541,9 @@ TEST(AggregatorMemory, ForgetsWhoLeft) {
 
 TEST(AggregatorMemory, ForgetsWhatIsTooOld) {
   RunParameters p = memory_parameters(CorrectionForm::kMemory);
-  p.memory_age_max = 5;
+  p.local->memory_age_max = 5;
   Memory memory(p);
-  for (uint32_t device = 0; device < p.device_count; ++device) {
+  for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
     ASSERT_NO_FATAL_FAILURE(memory.add(device, 0, 3));
   }
   ASSERT_NO_FATAL_FAILURE(memory.close());
@@ -598,7 +605,7 @@ TEST(AggregatorMemory, StandingStillKeepsTheModelAndCountsTheUpdates) {
   const RunParameters p = memory_parameters(CorrectionForm::kMemory);
   Memory memory(p);
   ASSERT_NO_FATAL_FAILURE(memory.add(1, 0, 3));
-  const std::vector<Real> model(memory.replica().model(), memory.replica().model() + p.shape.size());
+  const std::vector<Real> model(memory.replica().model(), memory.replica().model() + p.model->shape.size());
   const VersionRecord record = memory.rule().stand_still();
   EXPECT_EQ(record.step_scale, 0);
   ASSERT_EQ(apply_record(p, record, memory.replica(), memory.arena()), Status::kOk);

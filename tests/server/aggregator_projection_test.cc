@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 #include "server/run/weights.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -22,27 +27,28 @@ std::vector<Real> decoded(const RecordBlock& block) {
 // With everyone taking part and equal K the step is A9's: X <- P_M(X - eta_g eta K mean_i Gbar_i), here in double.
 TEST(AggregatorProjection, IsThePublishedStepWithFullParticipation) {
   RunParameters p = scalar_parameters();
-  p.fold_weight = FoldWeight::kUniform;
-  p.server_step = 2;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.steps->server_step = 2;
   TestRule f(p);
   const uint32_t n = 4;
-  const size_t size = p.shape.size();
+  const size_t size = p.model->shape.size();
   std::vector<double> z(f.server.replica.model(), f.server.replica.model() + size);
-  const double factor = p.server_step * p.step_size_at(2) * p.local_step_count *
-                        (static_cast<double>(size) / p.direction_count / p.local_step_count) / n;
+  const double factor = p.steps->server_step * p.step_size_at(2) * p.local->local_step_count *
+                        (static_cast<double>(size) / p.local->direction_count / p.local->local_step_count) / n;
   std::vector<Real> u(size);
   for (uint32_t i = 0; i < n; ++i) {
     const std::vector<Real> s = draw_values(p.value_count(), 30 + i, 1);
-    ASSERT_EQ(f.rule->add(input_of(0, 2, p.local_step_count, kStalenessOne, s)), Status::kOk);
+    ASSERT_EQ(f.rule->add(input_of(0, 2, p.local->local_step_count, kStalenessOne, s)), Status::kOk);
     for (uint32_t q = 0; q < p.value_count(); ++q) {
-      fill_direction(direction_spec(p, 2, 0), p.shape, q / p.direction_count, q % p.direction_count, u.data());
+      fill_direction(direction_spec(p, 2, 0), p.model->shape, q / p.local->direction_count,
+                     q % p.local->direction_count, u.data());
       for (size_t e = 0; e < size; ++e) {
         z[e] -= factor * static_cast<double>(s[q]) * static_cast<double>(u[e]);
       }
     }
   }
   std::vector<Real> expected(z.begin(), z.end());
-  ASSERT_EQ(kStiefelOps.project_point(p.shape, expected.data(), expected.data(), f.server.arena), Status::kOk);
+  ASSERT_EQ(kStiefelOps.project_point(p.model->shape, expected.data(), expected.data(), f.server.arena), Status::kOk);
   VersionRecord record;
   ASSERT_EQ(f.rule->finish(&record), Status::kOk);
   EXPECT_EQ(record.version, 3U);
@@ -55,7 +61,7 @@ TEST(AggregatorProjection, IsThePublishedStepWithFullParticipation) {
 
 TEST(AggregatorProjection, BlocksAreSortedAndShareOneDenominator) {
   RunParameters p = scalar_parameters();
-  p.group_count = 2;
+  p.local->group_count = 2;
   TestRule f(p);
   const std::vector<Real> full(12, 3);
   const std::vector<Real> partial(8, 2);
@@ -80,7 +86,7 @@ TEST(AggregatorProjection, BlocksAreSortedAndShareOneDenominator) {
 
 TEST(AggregatorProjection, TheRecordAsEncodedDefinesTheModel) {
   RunParameters p = scalar_parameters();
-  p.record_encoding = Encoding::kBf16;
+  p.wire->record_encoding = Encoding::kBf16;
   TestRule f(p);
   ASSERT_EQ(f.rule->add(input_of(0, 2, 3, 1, draw_values(12, 5, 1))), Status::kOk);
   VersionRecord record;

@@ -5,6 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "server/rules/aggregator.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -14,17 +20,17 @@ constexpr size_t kSize = 8;
 
 RunParameters svrg_parameters() {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {kSize, 1};
-  p.solver = SolverId::kSvrg;
-  p.batch_mode = BatchMode::kAll;
-  p.fold_weight = FoldWeight::kUniform;
-  p.barzilai_borwein = BarzilaiBorwein::kFirst;
-  p.step_rule = StepRule::kBarzilaiBorwein;
-  p.step_decay = 0;
-  p.step_size = 0.5F;
-  p.step_min = 0.001F;
-  p.step_max = 0.75F;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {kSize, 1};
+  p.local->solver = SolverId::kSvrg;
+  p.local->batch_mode = BatchMode::kAll;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
+  p.steps->step_rule = StepRule::kBarzilaiBorwein;
+  p.steps->step_decay = 0;
+  p.steps->step_size = 0.5F;
+  p.steps->step_min = 0.001F;
+  p.steps->step_max = 0.75F;
   return p;
 }
 
@@ -137,7 +143,7 @@ class AggregatorSvrgForm : public testing::TestWithParam<BarzilaiBorwein> {};
 
 TEST_P(AggregatorSvrgForm, TheSecondRoundHasTheBarzilaiBorweinNumbersOfBothModels) {
   RunParameters p = svrg_parameters();
-  p.barzilai_borwein = GetParam();
+  p.local->barzilai_borwein = GetParam();
   Fleet4 server(p);
   server.join(4);
   const std::vector<double> before = server.x();
@@ -198,7 +204,7 @@ TEST(AggregatorSvrg, WithoutPositiveCurvatureTheStepIsTheLargest) {
 // Two models on opposite sides of the sphere have no secant: the inverse retraction of one at the other is undefined.
 TEST(AggregatorSvrg, WithoutASecantTheStepIsTheLargest) {
   RunParameters p = svrg_parameters();
-  p.manifold = ManifoldId::kSphere;
+  p.model->manifold = ManifoldId::kSphere;
   TestReplica holder(p);
   ModelRing models(2);
   const std::unique_ptr<Aggregator> rule = make_aggregator({&p, &holder.replica, &models, &holder.arena});
@@ -257,14 +263,14 @@ TEST(AggregatorSvrg, ACrashBetweenAnyTwoRecordsOfThePhasesIsNotSeen) {
 
 TEST(AggregatorSvrg, TheTriggerAppliesToEachPhaseAndTheCohortToTheStepsAlone) {
   RunParameters p = svrg_parameters();
-  p.participation = Participation::kSchemeOne;
-  p.cohort_size = 2;
-  p.update_min = 1;
+  p.cohort->participation = Participation::kSchemeOne;
+  p.cohort->cohort_size = 2;
+  p.trigger->update_min = 1;
   Fleet4 server(p);
   server.join(4);
   EXPECT_EQ(asked_count(server), 4U) << "everyone is asked for an anchor";
   server.answer(3, server.anchor(3));
-  server.tick_at(server.now_ms + p.report_deadline_ms);
+  server.tick_at(server.now_ms + p.trigger->report_deadline_ms);
   ASSERT_EQ(server.coordinator->durable_version(), 1U) << "closed by its deadline with the one that is there";
   EXPECT_EQ(asked_count(server), 2U);
   server.answer(2, std::vector<Real>(kSize, 0));  // its anchor, too late

@@ -7,6 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -59,8 +65,8 @@ TEST(Aggregator, ARunsRuleFollowsFromItsStream) {
   EXPECT_EQ(p.kept_model_count(), 0U);
   p = tangent_parameters();
   EXPECT_EQ(p.kept_model_count(), 0U);
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 5;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 5;
   EXPECT_EQ(p.kept_model_count(), 6U);
 }
 
@@ -81,67 +87,69 @@ std::vector<std::pair<const char*, RunParameters>> runs_of_every_rule() {
     runs.emplace_back(name, p);
   };
   const auto memory = [](RunParameters& p) {
-    p.correction_form = CorrectionForm::kMemory;
-    p.fold_weight = FoldWeight::kUniform;
+    p.local->correction_form = CorrectionForm::kMemory;
+    p.fold->fold_weight = FoldWeight::kUniform;
   };
   const auto asynchronous = [](RunParameters& p) {
-    p.manifold = ManifoldId::kEuclidean;
-    p.shape = {8, 1};
-    p.fold_weight = FoldWeight::kUniform;
-    p.buffer_size = 1;
-    p.late = LatePolicy::kWeight;
-    p.staleness_max = 3;
-    p.delay_rule = DelayRule::kOrthoGrad;
-    p.server_step = 0.5F;
+    p.model->manifold = ManifoldId::kEuclidean;
+    p.model->shape = {8, 1};
+    p.fold->fold_weight = FoldWeight::kUniform;
+    p.trigger->buffer_size = 1;
+    p.trigger->late = LatePolicy::kWeight;
+    p.trigger->staleness_max = 3;
+    p.delay->delay_rule = DelayRule::kOrthoGrad;
+    p.steps->server_step = 0.5F;
   };
   add("projection", scalar_parameters(), [](RunParameters&) {});
   add("mean_gradient", scalar_parameters(), [](RunParameters& p) {
-    p.estimator = EstimatorId::kAnalyticGradient;
-    p.correction_form = CorrectionForm::kNone;
+    p.local->estimator = EstimatorId::kAnalyticGradient;
+    p.local->correction_form = CorrectionForm::kNone;
   });
   add("gradient_stream", tangent_parameters(), [](RunParameters&) {});
   add("svrg", tangent_parameters(), [](RunParameters& p) {
-    p.solver = SolverId::kSvrg;
-    p.batch_mode = BatchMode::kAll;
+    p.local->solver = SolverId::kSvrg;
+    p.local->batch_mode = BatchMode::kAll;
   });
-  add("capped, scalar", scalar_parameters(), [](RunParameters& p) { p.weight_share_max = 0.5F; });
-  add("capped, tangent", tangent_parameters(), [](RunParameters& p) { p.weight_share_max = 0.5F; });
+  add("capped, scalar", scalar_parameters(), [](RunParameters& p) { p.fold->weight_share_max = 0.5F; });
+  add("capped, tangent", tangent_parameters(), [](RunParameters& p) { p.fold->weight_share_max = 0.5F; });
   add("memory, scalar", scalar_parameters(), memory);
   add("memory, dense", scalar_parameters(), [&](RunParameters& p) {
     memory(p);
-    p.estimator = EstimatorId::kAnalyticGradient;
+    p.local->estimator = EstimatorId::kAnalyticGradient;
   });
   add("memory, unbiased", scalar_parameters(), [&](RunParameters& p) {
     memory(p);
-    p.correction_form = CorrectionForm::kUnbiased;
+    p.local->correction_form = CorrectionForm::kUnbiased;
   });
   add("memory, samples", scalar_parameters(), [&](RunParameters& p) {
     memory(p);
-    p.fold_weight = FoldWeight::kSampleCount;
+    p.fold->fold_weight = FoldWeight::kSampleCount;
   });
   add("delayed", tangent_parameters(), asynchronous);
   add("delayed, momentum", tangent_parameters(), [&](RunParameters& p) {
     asynchronous(p);
-    p.delay_rule = DelayRule::kAsgd;
-    p.server_momentum = 0.25F;
+    p.delay->delay_rule = DelayRule::kAsgd;
+    p.delay->server_momentum = 0.25F;
   });
   add("delayed, buffer", tangent_parameters(), [&](RunParameters& p) {
     asynchronous(p);
-    p.buffer_size = 3;
-    p.delay_rule = DelayRule::kAsgd;
+    p.trigger->buffer_size = 3;
+    p.delay->delay_rule = DelayRule::kAsgd;
   });
   add("curve", tangent_parameters(), [&](RunParameters& p) {
     asynchronous(p);
-    p.solver = SolverId::kCurve;
-    p.batch_mode = BatchMode::kCommon;
-    p.staleness_table = StalenessTable::kConstant;
+    p.local->solver = SolverId::kCurve;
+    p.local->batch_mode = BatchMode::kCommon;
+    p.trigger->staleness_table = StalenessTable::kConstant;
   });
   return runs;
 }
 
 // The rule over version 2, where version 1 is known too, and updates of its form.
 struct RuleOfRun : TestRule {
-  explicit RuleOfRun(const RunParameters& p) : TestRule(p) { models.push(1, {server.replica.model(), p.shape.size()}); }
+  explicit RuleOfRun(const RunParameters& p) : TestRule(p) {
+    models.push(1, {server.replica.model(), p.model->shape.size()});
+  }
   std::vector<Real> values(uint32_t device) const {
     return draw_values(server.parameters.value_count(), 40 + device, 0.1F);
   }
@@ -150,7 +158,7 @@ struct RuleOfRun : TestRule {
     const uint32_t base = 2 - device % 2;  // every second one is late
     return {p.owner_of(device),
             base,
-            p.local_step_count,
+            p.local->local_step_count,
             static_cast<uint16_t>(20 + device),
             held,
             device,
@@ -158,7 +166,7 @@ struct RuleOfRun : TestRule {
             static_cast<uint16_t>(7 + device)};
   }
   // Updates that a version of the run may have here.
-  uint32_t update_count() const { return server.parameters.buffer_size == 1 ? 1 : 3; }
+  uint32_t update_count() const { return server.parameters.trigger->buffer_size == 1 ? 1 : 3; }
 };
 
 // What a decision commits is, bit for bit, what a replay of its record adds. A prepared update that was not committed
@@ -190,7 +198,7 @@ TEST(Aggregator, CommittingWhatWasPreparedIsTheReplayedAdd) {
     const VersionRecord record = live.record();
     for (RuleOfRun* each : {&live, &replayed}) {
       ASSERT_EQ(apply_record(p, record, each->server.replica, each->server.arena), Status::kOk);
-      each->models.push(3, {each->server.replica.model(), p.shape.size()});
+      each->models.push(3, {each->server.replica.model(), p.model->shape.size()});
       ASSERT_EQ(each->rule->follow(record), Status::kOk);
     }
     const std::vector<Real> values = live.values(1);

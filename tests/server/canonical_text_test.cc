@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "server/run/names.h"
+#include "server/run/visit_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -79,7 +81,7 @@ TEST(CanonicalText, AStoredTextWithoutANewKeyMeansItsDefault) {
   const std::string line = "error_feedback = false\n";
   stored.erase(stored.find(line), line.size());
   EXPECT_THAT(differing_keys(stored, canonical_text(p)), testing::IsEmpty());
-  p.error_feedback = true;
+  p.wire->error_feedback = true;
   EXPECT_THAT(differing_keys(stored, canonical_text(p)), testing::ElementsAre("error_feedback"));
 }
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/local_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
 
@@ -14,32 +17,31 @@ TEST(CheckParameters, GoodOnesPass) {
   EXPECT_EQ(check_parameters(tangent_parameters()), "");
 }
 
-// The order of the three parts decides which of several faults a user is told.
+// The order of the checks decides which of several faults a user is told: work, model, then what the server does.
 TEST(CheckParameters, TheFirstFaultIsTold) {
   RunParameters p = tangent_parameters();
-  p.device_count = 0;
+  p.trigger->device_count = 0;
   EXPECT_THAT(check_parameters(p), testing::StartsWith("device_count:"));
-  EXPECT_EQ(check_parameters(p), check_policy(p));
   p.name = "";
   EXPECT_THAT(check_parameters(p), testing::StartsWith("name:"));
   EXPECT_EQ(check_parameters(p), check_model(p));
-  p.local_step_count = 0;
+  p.local->local_step_count = 0;
   EXPECT_THAT(check_parameters(p), testing::StartsWith("local_step_count:"));
-  EXPECT_EQ(check_parameters(p), check_work(p));
+  EXPECT_EQ(check_parameters(p), check_local_work(p));
 }
 
 // Stored by a release that did not know better it goes on.
 TEST(CheckParameters, AFleetOfOneSpeedBeyondTheStalenessBeginsNoRun) {
   RunParameters p = asynchronous_parameters();
   EXPECT_EQ(check_new_run(p), "");
-  p.device_count = p.staleness_max + 2;
+  p.trigger->device_count = p.trigger->staleness_max + 2;
   EXPECT_EQ(check_parameters(p), "");
   EXPECT_THAT(check_new_run(p),
               testing::StartsWith("staleness_max, device_count, buffer_size: with a version for every "
                                   "update each of 10 devices of one speed is 9"));
-  p.device_count -= 1;
+  p.trigger->device_count -= 1;
   EXPECT_EQ(check_new_run(p), "");
-  p.step_size = -1;
+  p.steps->step_size = -1;
   EXPECT_EQ(check_new_run(p), check_parameters(p));
 }
 

@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -32,7 +35,7 @@ TEST(Complaint, EachReasonHasItsWordsAndOneLine) {
 
 TEST(Complaint, AProblemThatNobodyHasComesWithTheNearestName) {
   RunParameters p = scalar_parameters();
-  p.problem = "pca";
+  p.model->problem = "pca";
   BlockedGroup group;
   group.lacks_something = true;
   group.lacks = "problem:pca";
@@ -72,17 +75,17 @@ TEST(Complaint, AStallTellsAllCausesUpToItsBound) {
 // k-PCA of one long axis: the slopes of its first step, and the loss, as devices send them.
 RangeFault long_axis(const RunParameters& p, double curvature, std::vector<Real>* values) {
   // g = -C x with C = L e1 e1', x's first row of norm sqrt(r / p); slopes have variance |g|^2 / (p r).
-  const double share = static_cast<double>(p.shape.cols) / p.shape.rows;
+  const double share = static_cast<double>(p.model->shape.cols) / p.model->shape.rows;
   const double gradient = curvature * std::sqrt(share);
-  const double slope = gradient / std::sqrt(static_cast<double>(p.shape.size()));
+  const double slope = gradient / std::sqrt(static_cast<double>(p.model->shape.size()));
   *values = std::vector<Real>(p.value_count(), static_cast<Real>(slope));
-  const double limit = std::ldexp(1.0, 31 - static_cast<int>(p.fold_scale_log2));
+  const double limit = std::ldexp(1.0, 31 - static_cast<int>(p.fold->fold_scale_log2));
   RangeFault fault;
   fault.values = *values;
   fault.factor = limit / (slope / 3);
   fault.steps_done = 3;
   fault.loss_before = fault.loss_after = -0.5 * curvature * share;
-  fault.model_norm = std::sqrt(static_cast<double>(p.shape.cols));
+  fault.model_norm = std::sqrt(static_cast<double>(p.model->shape.cols));
   return fault;
 }
 
@@ -129,7 +132,7 @@ TEST(Complaint, OfGradientsTheLossTellsWhetherTheStepIsTooLong) {
   fault.loss_after = 1e9;
   const Complaint grown = range_complaint(p, fault);
   EXPECT_EQ(grown.fold_scale_log2, 0U);
-  EXPECT_FLOAT_EQ(grown.step_size, p.step_size / 10);
+  EXPECT_FLOAT_EQ(grown.step_size, p.steps->step_size / 10);
 }
 
 TEST(Complaint, NothingIsKnownOfAnUpdateThatNoFactorHelps) {

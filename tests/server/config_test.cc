@@ -13,6 +13,11 @@
 
 #include "server/program/toml_document.h"
 #include "server/run/canonical_text.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/text_edits.h"
 
 namespace gradstream {
@@ -46,24 +51,24 @@ TEST(Config, TheDemoFileIsTheDocumentedDemo) {
   Config config;
   ASSERT_EQ(load_config(GS_SOURCE_DIR "/experiments/demo.toml", {}, &config), "");
   const RunParameters& run = config.run;
-  EXPECT_EQ(run.manifold, ManifoldId::kStiefel);
-  EXPECT_EQ(run.shape, (Shape{64, 4}));
-  EXPECT_EQ(run.problem, "kpca");
-  EXPECT_EQ(run.solver, SolverId::kProjection);
-  EXPECT_EQ(run.estimator, EstimatorId::kProjectionOneSided);
-  EXPECT_EQ(run.directions, DirectionKind::kSign);
-  EXPECT_EQ(run.direction_count, 16U);
-  EXPECT_EQ(run.group_count, 1U);
-  EXPECT_EQ(run.local_step_count, 5U);
-  EXPECT_FLOAT_EQ(run.smoothing, 1e-2F);
-  EXPECT_EQ(run.batch_mode, BatchMode::kCommon);
-  EXPECT_EQ(run.batch_size, 32U);
-  EXPECT_EQ(run.correction_form, CorrectionForm::kLocal);
-  EXPECT_FLOAT_EQ(run.step_decay, 0.1F);
-  EXPECT_EQ(run.server_step, 1.0F);
-  EXPECT_EQ(run.round_count, 300U);
-  EXPECT_EQ(run.device_count, 9U);
-  EXPECT_EQ(run.update_goal, 0U) << "all";
+  EXPECT_EQ(run.model->manifold, ManifoldId::kStiefel);
+  EXPECT_EQ(run.model->shape, (Shape{64, 4}));
+  EXPECT_EQ(run.model->problem, "kpca");
+  EXPECT_EQ(run.local->solver, SolverId::kProjection);
+  EXPECT_EQ(run.local->estimator, EstimatorId::kProjectionOneSided);
+  EXPECT_EQ(run.local->directions, DirectionKind::kSign);
+  EXPECT_EQ(run.local->direction_count, 16U);
+  EXPECT_EQ(run.local->group_count, 1U);
+  EXPECT_EQ(run.local->local_step_count, 5U);
+  EXPECT_FLOAT_EQ(run.local->smoothing, 1e-2F);
+  EXPECT_EQ(run.local->batch_mode, BatchMode::kCommon);
+  EXPECT_EQ(run.local->batch_size, 32U);
+  EXPECT_EQ(run.local->correction_form, CorrectionForm::kLocal);
+  EXPECT_FLOAT_EQ(run.steps->step_decay, 0.1F);
+  EXPECT_EQ(run.steps->server_step, 1.0F);
+  EXPECT_EQ(run.trigger->round_count, 300U);
+  EXPECT_EQ(run.trigger->device_count, 9U);
+  EXPECT_EQ(run.trigger->update_goal, 0U) << "all";
   EXPECT_EQ(config.server.export_dir, "build/demo/models");
 }
 
@@ -74,9 +79,9 @@ TEST(Config, TheEffectiveConfigurationReadsBackToItself) {
                          "run.upload_encoding=int8", "server.database=/tmp/a b.db", "run.update_goal=7"},
                         &config),
             "");
-  EXPECT_FLOAT_EQ(config.run.step_size, 0.03725F);
-  EXPECT_EQ(config.run.upload_encoding, Encoding::kInt8);
-  EXPECT_EQ(config.run.update_goal, 7U);
+  EXPECT_FLOAT_EQ(config.run.steps->step_size, 0.03725F);
+  EXPECT_EQ(config.run.wire->upload_encoding, Encoding::kInt8);
+  EXPECT_EQ(config.run.trigger->update_goal, 7U);
   EXPECT_EQ(config.server.listener.session.frame_deadline_ms, 77U);
   EXPECT_EQ(config.server.database, "/tmp/a b.db");
   const std::string text = config_text(config);
@@ -135,17 +140,17 @@ TEST(Config, PartsOfAProductAreAList) {
   Config config;
   const std::string text = head + "parts = [\"stiefel 16x2\", \"euclidean 10x1\"]\n";
   ASSERT_EQ(load_config(ConfigFile(text).path(), {}, &config), "");
-  EXPECT_EQ(config.run.parts, "stiefel 16x2, euclidean 10x1");
-  EXPECT_EQ(config.run.shape.rows, 42U);
+  EXPECT_EQ(config.run.model->parts, "stiefel 16x2, euclidean 10x1");
+  EXPECT_EQ(config.run.model->shape.rows, 42U);
   Config again;
   ASSERT_EQ(load_config(ConfigFile(config_text(config)).path(), {}, &again), "");
   EXPECT_EQ(canonical_text(again.run), canonical_text(config.run));
   ASSERT_EQ(load_config(ConfigFile(text).path(), {"run.parts=[\"sphere 5x1\"]"}, &again), "");
-  EXPECT_EQ(again.run.shape.rows, 5U);
+  EXPECT_EQ(again.run.model->shape.rows, 5U);
   RunParameters stored;
   ASSERT_EQ(parse_run_source(run_source(config.run), &stored), "");
   EXPECT_EQ(parameters_digest(stored), parameters_digest(config.run));
-  ASSERT_NE(stored.shape.parts, nullptr);
+  ASSERT_NE(stored.model->shape.parts, nullptr);
   EXPECT_THAT(errors_of(head + "parts = [\"stiefel 16x2\", 3]\n"), HasSubstr("run.parts: expected a list"));
   EXPECT_THAT(errors_of(head + "parts = [\"stiefel 2x16\"]\n"), HasSubstr("parts: manifold stiefel has no points"));
   EXPECT_THAT(errors_of(head), HasSubstr("parts, manifold: manifold product needs"));
@@ -178,7 +183,7 @@ TEST(Config, AFileThatIsNoFileIsRefusedAtOnce) {
   Config config;
   EXPECT_THAT(load_config(pipe, {}, &config), HasSubstr(pipe + " cannot be read: it is a pipe"));
   unlink(pipe.c_str());
-  EXPECT_THAT(load_config("/dev/zero", {}, &config), HasSubstr("a device, not a file"));
+  EXPECT_THAT(load_config("/dev/zero", {}, &config), HasSubstr("a device, and no ordinary file"));
   EXPECT_THAT(errors_of(std::string(kTomlSizeMax + 1, '#')), HasSubstr("it has more than 1048576 bytes"));
 }
 
@@ -244,7 +249,7 @@ TEST(Config, AValueFromOutsideIsAValueAndNothingElse) {
   EXPECT_EQ(config.run.name, "n");
   ASSERT_EQ(load_config_text(kRun, {"x", {"GRADSTREAM_SERVER_DATABASE=1\n[run]\nrows = 3"}, {}}, &config), "");
   EXPECT_EQ(config.server.database, "1\n[run]\nrows = 3") << "no second key, whatever the value holds";
-  EXPECT_EQ(config.run.shape.rows, 8U);
+  EXPECT_EQ(config.run.model->shape.rows, 8U);
   EXPECT_THAT(errors_of(kRun, {"server.database="}), HasSubstr("server.database: expected the path of a file"));
   EXPECT_THAT(errors_of(kRun, {"run.rows="}), HasSubstr("run.rows: expected a whole number"));
   EXPECT_THAT(errors_of(kRun, {"run.rows=[."}), HasSubstr("run.rows: expected a whole number"));
@@ -317,9 +322,9 @@ TEST(Config, EachSourceGoesOverTheOnesBeforeItAndIsNamed) {
   ConfigOrigins origins;
   ASSERT_EQ(load_config({folder.path(), environment, {"run.seed=6"}}, &config, &origins), "");
   EXPECT_EQ(config.run.seed, 6U);
-  EXPECT_EQ(config.run.shape.cols, 3U);
-  EXPECT_EQ(config.run.update_goal, 0U);
-  EXPECT_FLOAT_EQ(config.run.smoothing, 0.5F);
+  EXPECT_EQ(config.run.model->shape.cols, 3U);
+  EXPECT_EQ(config.run.trigger->update_goal, 0U);
+  EXPECT_FLOAT_EQ(config.run.local->smoothing, 0.5F);
   EXPECT_EQ(config.server.store.delay_ms, 5U);
   EXPECT_EQ(config.server.database, "/tmp/a=b.db");
   EXPECT_EQ(config.server.log_level, "warn");

@@ -7,6 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -20,7 +25,7 @@ TEST(CoordinatorOutput, NothingLeavesBeforeItsRecordIsDurable) {
   server.hello(0);
   server.pull(0, false, 0, 0);
   EXPECT_EQ(server.last(0, gs_ServerMessage_snapshot_chunk_tag), nullptr);
-  server.coordinator->on_persisted(server.pending.back().sequence, server.now_ms);  // version 0
+  server.coordinator->on_persisted(server.pending.back().sequence(), server.now_ms);  // version 0
   ASSERT_EQ(server.store.append(server.pending), StoreStatus::kOk);
   server.pending.clear();
   server.collect();
@@ -28,7 +33,7 @@ TEST(CoordinatorOutput, NothingLeavesBeforeItsRecordIsDurable) {
   EXPECT_NE(server.last(0, gs_ServerMessage_snapshot_chunk_tag), nullptr);
   EXPECT_EQ(server.task(0), nullptr);
   ASSERT_EQ(server.pending.size(), 1U);
-  EXPECT_EQ(server.pending[0].kind, RecordKind::kTaskIssued);
+  EXPECT_EQ(server.pending[0].kind(), RecordKind::kTaskIssued);
   server.persist();
   ASSERT_NE(server.task(0), nullptr);
 
@@ -47,7 +52,7 @@ TEST(CoordinatorOutput, NothingLeavesBeforeItsRecordIsDurable) {
 // cost.
 TEST(CoordinatorOutput, OnlyTheLastPieceOfAModelMayWaitForTheTask) {
   RunParameters p = scalar_parameters();
-  p.shape = {100, 40};
+  p.model->shape = {100, 40};
   TestServer server(p);
   server.start();
   server.hello(0);
@@ -83,15 +88,15 @@ TEST(CoordinatorOutput, APullWaitsForTheVersionOnItsWayToTheDisk) {
 // Without rounds versions may follow each other faster than the disk: the version last decided is never durable.
 TEST(CoordinatorOutput, APullDoesNotWaitForVersionAfterVersion) {
   RunParameters p = scalar_parameters();
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.correction_form = CorrectionForm::kNone;
-  p.shape = {100, 40};  // a snapshot is more messages than may be held of answers
-  p.fold_weight = FoldWeight::kUniform;
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 8;
-  p.delay_rule = DelayRule::kAsgd;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.model->shape = {100, 40};  // a snapshot is more messages than may be held of answers
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.trigger->buffer_size = 1;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 8;
+  p.delay->delay_rule = DelayRule::kAsgd;
   TestServer server(p);
   server.start();
   server.join(4);
@@ -105,13 +110,13 @@ TEST(CoordinatorOutput, APullDoesNotWaitForVersionAfterVersion) {
   const std::vector<JournalRecord> all = server.pending;
   ASSERT_EQ(server.store.append({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first)}), StoreStatus::kOk);
   server.pending.erase(server.pending.begin(), server.pending.begin() + static_cast<std::ptrdiff_t>(first));
-  server.coordinator->on_persisted(all[first - 1].sequence, server.now_ms);
+  server.coordinator->on_persisted(all[first - 1].sequence(), server.now_ms);
   server.collect();
   EXPECT_EQ(server.task(3), nullptr);  // version 2 is not durable yet
   server.upload(2, third);             // version 3
   const size_t second = server.pending.size() - 1;
-  ASSERT_EQ(server.pending[second].kind, RecordKind::kVersion);
-  const uint64_t sequence = server.pending[second - 1].sequence;  // all but version 3
+  ASSERT_EQ(server.pending[second].kind(), RecordKind::kVersion);
+  const uint64_t sequence = server.pending[second - 1].sequence();  // all but version 3
   server.coordinator->on_persisted(sequence, server.now_ms);
   server.collect();
   ASSERT_NE(server.task(3), nullptr);

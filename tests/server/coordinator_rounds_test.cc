@@ -7,6 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -109,7 +113,7 @@ TEST(CoordinatorRounds, ARevokedDeviceIsNotWaitedFor) {
 
 TEST(CoordinatorRounds, TheLastRoundFinishesTheRun) {
   RunParameters p = scalar_parameters();
-  p.round_count = 2;
+  p.trigger->round_count = 2;
   TestServer server(p);
   server.start();
   server.join(4);
@@ -140,9 +144,9 @@ TEST(CoordinatorRounds, AStoppedRunGivesNoTasks) {
 
 TEST(CoordinatorRounds, UpdatesThatMakeNoStepLeaveTheModel) {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kEuclidean;
-  p.fold_scale_log2 = 0;
-  p.server_step = 3e38F;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.fold->fold_scale_log2 = 0;
+  p.steps->server_step = 3e38F;
   TestServer server(p);
   server.start();
   server.join(4);

@@ -7,6 +7,11 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/run/canonical_text.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -16,7 +21,7 @@ namespace {
 
 TEST(CoordinatorSessions, WelcomeSaysWhatTheRunIs) {
   RunParameters p = scalar_parameters();
-  p.group_count = 2;
+  p.local->group_count = 2;
   TestServer server(p);
   server.start();
   server.hello(3);
@@ -151,8 +156,8 @@ TEST(CoordinatorSessions, AnImageWithoutTheSolverGetsNoTask) {
 
 TEST(CoordinatorSessions, ARefusedDeviceStaysAwayHoweverShortTheWindowsOfTheRun) {
   RunParameters p = scalar_parameters();
-  p.retry_min_ms = 5;
-  p.retry_max_ms = 10;
+  p.pace->retry_min_ms = 5;
+  p.pace->retry_max_ms = 10;
   TestServer server(p);
   server.start();
   const auto is_long = [](const gs_RetryWindow& window) {
@@ -319,7 +324,7 @@ TEST(CoordinatorSessions, AQuietFloodMakesFewRecordsCopiesAndLines) {
 
 TEST(CoordinatorSessions, ALargeModelIsCopiedByItsSize) {
   RunParameters parameters = scalar_parameters();
-  parameters.shape = {4096, 16};  // 256 KiB: four pieces of kCopyPieceSize
+  parameters.model->shape = {4096, 16};  // 256 KiB: four pieces of kCopyPieceSize
   TestServer server(parameters);
   server.start();
   server.join(4);
@@ -383,7 +388,7 @@ TEST(CoordinatorSessions, OnAFullDiskATaskThatIsNotDurableIsRefusedByName) {
 
 TEST(CoordinatorSessions, ALimitedUploadIsAnsweredAfterItsLastPiece) {
   RunParameters p = tangent_parameters();
-  p.shape = {64, 8};
+  p.model->shape = {64, 8};
   TestServer server(p);
   server.start();
   server.join(1);
@@ -422,9 +427,9 @@ void feed(const TestServer& server, uint32_t device, TestReplica* replica) {
 
 TEST(CoordinatorSessions, AHundredMissedVersionsComeThroughTheLog) {
   RunParameters p = scalar_parameters();
-  p.update_goal = 3;
-  p.log_size_max = 1 << 20;
-  p.record_encoding = Encoding::kInt8;
+  p.trigger->update_goal = 3;
+  p.wire->log_size_max = 1 << 20;
+  p.wire->record_encoding = Encoding::kInt8;
   TestServer server(p);
   server.start();
   server.join(4);
@@ -446,7 +451,7 @@ TEST(CoordinatorSessions, AHundredMissedVersionsComeThroughTheLog) {
 
 TEST(CoordinatorSessions, ALongerLogIsReplacedByASnapshot) {
   RunParameters p = scalar_parameters();
-  p.update_goal = 3;
+  p.trigger->update_goal = 3;
   TestServer server(p);
   server.start();
   server.join(4);

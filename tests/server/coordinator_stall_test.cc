@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -18,7 +21,7 @@ constexpr gs_RunState kStalled = gs_RunState_RUN_STATE_STALLED;
 // Two devices that both must answer.
 RunParameters pair_parameters() {
   RunParameters p = scalar_parameters();
-  p.device_count = 2;
+  p.trigger->device_count = 2;
   return p;
 }
 
@@ -105,7 +108,7 @@ TEST(CoordinatorStall, TheScaleThatIsNamedTakesTheUpdateThatWasRefused) {
   const uint32_t named = server.ack(0)->fold_scale_log2;
   ASSERT_GT(named, 0U);
   RunParameters p = pair_parameters();
-  p.fold_scale_log2 = named - 1;
+  p.fold->fold_scale_log2 = named - 1;
   TestServer other(p);
   other.start();
   other.join(1);
@@ -142,8 +145,8 @@ TEST(CoordinatorStall, NoDeviceIsAble) {
 // Devices that bring another network than the run's: told at both ends, and let in with the right one.
 TEST(CoordinatorStall, DevicesWithAnotherNetworkAreNotAble) {
   RunParameters p = pair_parameters();
-  p.problem = "network";
-  p.network = "00c0ffee12345678";
+  p.model->problem = "network";
+  p.model->network = "00c0ffee12345678";
   const auto hello_with = [](uint64_t network) {
     gs_Hello hello = good_hello(10);
     std::strcpy(hello.capabilities.problems[0], "network");
@@ -355,10 +358,10 @@ TEST(CoordinatorStall, TimeAloneStallsWithoutACause) {
 
 TEST(CoordinatorStall, ABufferWaitsForWhoeverIsAble) {
   RunParameters p = tangent_parameters();
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 100;
-  p.buffer_size = 2;
-  p.device_count = 3;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 100;
+  p.trigger->buffer_size = 2;
+  p.trigger->device_count = 3;
   TestServer server(p);
   server.start();
   server.hello(0, hello_without_problem());
@@ -370,7 +373,7 @@ TEST(CoordinatorStall, ABufferWaitsForWhoeverIsAble) {
 
 TEST(CoordinatorStall, ALargeFleetThatCanDoNothingCostsAFewRecords) {
   RunParameters p = scalar_parameters();
-  p.device_count = 60;
+  p.trigger->device_count = 60;
   TestServer server(p);
   server.start();
   for (uint32_t device = 0; device < 60; ++device) server.hello(device, hello_without_problem());

@@ -11,6 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "server/run/canonical_text.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -21,7 +25,7 @@ namespace {
 TEST(Coordinator, BeginsAtTheModelThatItIsGiven) {
   const RunParameters p = scalar_parameters();
   TestServer server(p);
-  std::vector<Real> model(p.shape.size());
+  std::vector<Real> model(p.model->shape.size());
   EXPECT_EQ(server.coordinator->set_first_model(std::span(model).first(3)), Status::kInvalidArgument);
   model[0] = std::numeric_limits<Real>::quiet_NaN();
   EXPECT_EQ(server.coordinator->set_first_model(model), Status::kNotFinite);
@@ -147,8 +151,8 @@ void recover_after_every_record(const RunParameters& parameters) {
     recovered.start(0);
     for (const Action& action : recovered.take_actions()) {
       if (action.kind == ActionKind::kPersist) {
-        JournalRecord next = records[action.record.sequence - 1];
-        next.time_ms = action.record.time_ms;
+        JournalRecord next = records[action.record.sequence() - 1];
+        next.set_time_ms(action.record.time_ms());
         EXPECT_EQ(action.record, next) << count;
         ++decided;
       }
@@ -163,17 +167,17 @@ TEST(Coordinator, RecoversAfterEveryRecordOfAScalarRun) { recover_after_every_re
 
 TEST(Coordinator, RecoversAfterEveryRecordOfATangentRun) {
   RunParameters p = deadline_parameters();
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.correction_form = CorrectionForm::kNone;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->correction_form = CorrectionForm::kNone;
   recover_after_every_record(p);
 }
 
 TEST(Coordinator, RecoversAfterEveryRecordOfTimedWorkUnderACap) {
   RunParameters p = deadline_parameters();
-  p.work = Work::kTimed;
-  p.steps_min = 1;
-  p.weight_share_max = 0.4F;
+  p.trigger->work = Work::kTimed;
+  p.trigger->steps_min = 1;
+  p.fold->weight_share_max = 0.4F;
   recover_after_every_record(p);
 }
 
@@ -185,7 +189,7 @@ TEST(Coordinator, AWrongJournalIsNoticed) {
   const std::vector<JournalRecord> good = alive.store.records();
   for (size_t spoilt = 0; spoilt < good.size(); ++spoilt) {
     for (int how = 0; how < 3; ++how) {
-      JournalRecord bad = good[spoilt];
+      JournalRow bad = good[spoilt].row();
       if (how == 0) {
         bad.sequence += 1;
       } else if (how == 1) {
@@ -201,7 +205,7 @@ TEST(Coordinator, AWrongJournalIsNoticed) {
         status = recovered.replay(good[i]);
       }
       ASSERT_EQ(status, Status::kOk);
-      EXPECT_EQ(recovered.replay(bad), Status::kDataCorrupt) << spoilt << " " << how;
+      EXPECT_EQ(recovered.replay(JournalRecord(bad)), Status::kDataCorrupt) << spoilt << " " << how;
     }
   }
 }
@@ -277,7 +281,7 @@ TEST(Coordinator, ASystemClockThatJumpsBetweenTwoLivesEndsNothing) {
   constexpr uint64_t kDayMs = 86'400'000;
   for (const bool is_forward : {false, true}) {
     RunParameters p = deadline_parameters();
-    p.step_time_min_us = 1000;
+    p.trigger->step_time_min_us = 1000;
     TestServer server(p);
     server.now_ms = 10 * kDayMs;
     server.start();
@@ -288,13 +292,13 @@ TEST(Coordinator, ASystemClockThatJumpsBetweenTwoLivesEndsNothing) {
     const TestUpload task_is_out = server.good_upload(1);
     server.now_ms = is_forward ? server.now_ms + kDayMs : server.now_ms - kDayMs;
     server.restart();
-    EXPECT_EQ(server.coordinator->next_tick_ms(), server.now_ms + p.report_deadline_ms);
+    EXPECT_EQ(server.coordinator->next_tick_ms(), server.now_ms + p.trigger->report_deadline_ms);
     server.coordinator->on_tick(server.now_ms);
     EXPECT_EQ(server.coordinator->durable_version(), 0U) << "no deadline has passed";
     server.hello(1);
     server.upload(1, task_is_out);
     EXPECT_EQ(server.ack(1)->verdict, gs_Verdict_VERDICT_FOLDED);
-    server.tick_at(server.now_ms + p.report_deadline_ms);
+    server.tick_at(server.now_ms + p.trigger->report_deadline_ms);
     EXPECT_EQ(server.coordinator->durable_version(), 1U) << "by two answers, after T";
   }
 }

@@ -9,6 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "server/coordinator/coordinator.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -207,7 +210,7 @@ TEST(CoordinatorUploads, ALossThatIsNoNumberIsRefusedByName) {
 
 TEST(CoordinatorUploads, PiecesOutOfOrderEndTheSession) {
   TestServer server(tangent_parameters());
-  server.parameters.shape = {64, 8};
+  server.parameters.model->shape = {64, 8};
   server.coordinator = std::make_unique<Coordinator>(7, server.parameters, server.names);
   server.start();
   server.join(1);
@@ -247,9 +250,9 @@ TEST(CoordinatorUploads, LateUpdatesAreWeightedAndDoNotCount) {
   for (const bool is_scalar : {true, false}) {
     RunParameters p = deadline_parameters();
     if (!is_scalar) {
-      p.solver = SolverId::kGradientStream;
-      p.estimator = EstimatorId::kAnalyticGradient;
-      p.correction_form = CorrectionForm::kNone;
+      p.local->solver = SolverId::kGradientStream;
+      p.local->estimator = EstimatorId::kAnalyticGradient;
+      p.local->correction_form = CorrectionForm::kNone;
     }
     TestServer server(p);
     server.start();
@@ -280,7 +283,7 @@ TEST(CoordinatorUploads, LateUpdatesAreWeightedAndDoNotCount) {
 
 TEST(CoordinatorUploads, TooStaleOrDroppedLateUpdatesAreRefused) {
   RunParameters p = deadline_parameters();
-  p.late = LatePolicy::kDrop;
+  p.trigger->late = LatePolicy::kDrop;
   TestServer server(p);
   server.start();
   server.join(4);
@@ -329,8 +332,8 @@ TEST(CoordinatorUploads, PartialWorkCountsByItsSteps) {
   EXPECT_EQ(statuses[2].updates_partial, 0U);
   // K_eff = (10 * 1 + 20 * 2 + 30 * 3) / 60
   const JournalRecord& record = server.store.records().back();
-  EXPECT_EQ(record.kind, RecordKind::kVersion);
-  EXPECT_FLOAT_EQ(record.step_scale, 0.05F * 140 / 60);
+  EXPECT_EQ(record.kind(), RecordKind::kVersion);
+  EXPECT_FLOAT_EQ(record.step_scale(), 0.05F * 140 / 60);
 }
 
 }  // namespace

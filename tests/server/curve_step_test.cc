@@ -7,6 +7,12 @@
 #include "runtime/base/products.h"
 #include "runtime/training/curve.h"
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -82,20 +88,20 @@ constexpr size_t kSize = 4;
 
 RunParameters curve_parameters() {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {kSize, 1};
-  p.problem = "kpca";
-  p.fold_weight = FoldWeight::kUniform;
-  p.solver = SolverId::kCurve;
-  p.batch_mode = BatchMode::kCommon;
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.staleness_table = StalenessTable::kConstant;
-  p.staleness_max = 8;
-  p.delay_rule = DelayRule::kOrthoGrad;
-  p.late_delay_rule = DelayRule::kOrthoPos;
-  p.delay_switch = 2;
-  p.server_step = 0.4F;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {kSize, 1};
+  p.model->problem = "kpca";
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.local->solver = SolverId::kCurve;
+  p.local->batch_mode = BatchMode::kCommon;
+  p.trigger->buffer_size = 1;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_table = StalenessTable::kConstant;
+  p.trigger->staleness_max = 8;
+  p.delay->delay_rule = DelayRule::kOrthoGrad;
+  p.delay->late_delay_rule = DelayRule::kOrthoPos;
+  p.delay->delay_switch = 2;
+  p.steps->server_step = 0.4F;
   return p;
 }
 
@@ -159,7 +165,7 @@ TEST(CurveStep, AServerGoesAlongTheCurvesThatItGets) {
   TestServer stormy(p);
   for (TestServer* one : {&server, &stormy}) {
     one->start();
-    one->join(p.device_count);
+    one->join(p.trigger->device_count);
   }
   const auto model = [&] {
     const Real* x = server.coordinator->model().model();
@@ -168,7 +174,7 @@ TEST(CurveStep, AServerGoesAlongTheCurvesThatItGets) {
   std::vector<std::vector<double>> models = {model()};
   for (const uint32_t device : {0U, 1U, 2U, 0U, 3U, 1U, 2U}) {
     const TestUpload upload = server.good_upload(device);
-    const bool is_late_phase = models.size() - 1 >= p.delay_switch;
+    const bool is_late_phase = models.size() - 1 >= p.delay->delay_switch;
     const std::vector<double> expected =
         stepped(models[upload.base_version], models.back(), upload.values, is_late_phase, 0.4);
     server.upload(device, upload);
@@ -191,9 +197,9 @@ TEST(CurveStep, AServerGoesAlongTheCurvesThatItGets) {
 // 1 / (N p_i) may exceed 1: then the step ends at the corrected end point.
 TEST(CurveStep, AStepNeverGoesBeyondTheCurvesEnd) {
   RunParameters p = curve_parameters();
-  p.server_step = 1;
-  p.dominance_penalty = true;
-  p.device_count = 1;
+  p.steps->server_step = 1;
+  p.delay->dominance_penalty = true;
+  p.trigger->device_count = 1;
   TestServer server(p);
   server.start();
   server.join(1);
@@ -210,10 +216,10 @@ TEST(CurveStep, AStepNeverGoesBeyondTheCurvesEnd) {
 // A device that went back along the way that the server has gone: OrthoDyn's late rule takes it to its own end point.
 TEST(CurveStep, DisplacementsAgainstEachOtherAreCounted) {
   RunParameters p = curve_parameters();
-  p.delay_rule = DelayRule::kFedAsync;
-  p.late_delay_rule = DelayRule::kNone;
-  p.delay_switch = 0;
-  p.server_step = 1;
+  p.delay->delay_rule = DelayRule::kFedAsync;
+  p.delay->late_delay_rule = DelayRule::kNone;
+  p.delay->delay_switch = 0;
+  p.steps->server_step = 1;
   TestServer server(p);
   server.start();
   server.join(2);

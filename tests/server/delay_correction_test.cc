@@ -9,6 +9,7 @@
 
 #include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
+#include "server/run/delay_keys.h"
 #include "server/run/names.h"
 #include "tests/golden/delay_vectors.h"
 #include "tests/support/manifold_checker.h"
@@ -451,9 +452,9 @@ TEST(DelayCorrection, MeasuresWhatARunSwitchesBy) {
 
 TEST(DelayCorrection, SwitchesWhenTheMovingMeanIsDownAndStaysSwitched) {
   RunParameters p;
-  p.delay_switch_by = DelaySwitchBy::kCosine;
-  p.delay_switch_at = static_cast<Real>(0.25);
-  p.delay_switch = 30;
+  p.delay->delay_switch_by = DelaySwitchBy::kCosine;
+  p.delay->delay_switch_at = static_cast<Real>(0.25);
+  p.delay->delay_switch = 30;
   DelaySwitch state;
   for (uint32_t version = 1; version <= 29; ++version) {
     state = state.after(p, version, 0);
@@ -461,7 +462,7 @@ TEST(DelayCorrection, SwitchesWhenTheMovingMeanIsDownAndStaysSwitched) {
   }
   EXPECT_EQ(state.sample_count, 29U);
   EXPECT_TRUE(state.after(p, 30, {}).is_switched) << "the mean is down, and this version may";
-  p.delay_switch = 0;
+  p.delay->delay_switch = 0;
   state = {};
   for (uint32_t sample = 1; sample < kDelayWindow; ++sample) {
     state = state.after(p, sample, -1).after(p, sample, {});

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/model_keys.h"
 #include "server/run/parts.h"
 #include "tests/support/server_support.h"
 #include "tests/support/training_support.h"
@@ -22,9 +23,9 @@ const std::vector<Real> kPoint = {1, 0, 0, 1, 0, 0, 0, 0, 5, -7, 100, 0.25F, 0, 
 
 RunParameters product() {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kProduct;
-  p.parts = "stiefel 4x2, euclidean 4x1, sphere 3x1";
-  p.shape = {};
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = "stiefel 4x2, euclidean 4x1, sphere 3x1";
+  p.model->shape = {};
   set_parts(&p);
   EXPECT_EQ(check_parameters(p), "");
   return p;
@@ -70,23 +71,24 @@ TEST(FirstModel, RefusesWhatHasNoNearestPoint) {
 
 TEST(FirstModel, NamesTheManifoldOfAPointWithoutParts) {
   const RunParameters p = scalar_parameters();
-  std::vector<Real> model(p.shape.size(), Real{1});
-  EXPECT_THAT(settle_first_model(p, model).problem, testing::StartsWith("stiefel " + std::to_string(p.shape.rows) +
-                                                                        "x" + std::to_string(p.shape.cols) + " "));
+  std::vector<Real> model(p.model->shape.size(), Real{1});
+  EXPECT_THAT(settle_first_model(p, model).problem,
+              testing::StartsWith("stiefel " + std::to_string(p.model->shape.rows) + "x" +
+                                  std::to_string(p.model->shape.cols) + " "));
 }
 
 // A drawn point of each manifold, as an export writes it in nine digits, is one that stays.
 TEST(FirstModel, TakesADrawnPointOfEachManifold) {
   for (const ManifoldOps* const ops : all_manifolds()) {
     RunParameters p = scalar_parameters();
-    p.manifold = ops->id;
-    p.retraction = ops->retraction_kind;
-    p.transport = ops->transport_kind;
+    p.model->manifold = ops->id;
+    p.model->retraction = ops->retraction_kind;
+    p.model->transport = ops->transport_kind;
     if (ops->id == ManifoldId::kProduct || ops->id == ManifoldId::kFixedRank ||
-        ops->check_shape(p.shape) != Status::kOk) {
+        ops->check_shape(p.model->shape) != Status::kOk) {
       continue;
     }
-    std::vector<Real> model = random_point(*ops, p.shape, 3);
+    std::vector<Real> model = random_point(*ops, p.model->shape, 3);
     const std::vector<Real> before = model;
     const FirstModelVerdict verdict = settle_first_model(p, model);
     EXPECT_EQ(verdict.problem + verdict.projected, "") << ops->name;
@@ -96,15 +98,15 @@ TEST(FirstModel, TakesADrawnPointOfEachManifold) {
 
 TEST(FirstModel, TakesTheFactorsOfAMatrixOfFixedRank) {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kFixedRank;
-  p.retraction = RetractionKind::kDefault;
-  p.transport = TransportKind::kDefault;
-  p.matrix = "8x6";
-  p.rank = 2;
-  p.shape = {};
+  p.model->manifold = ManifoldId::kFixedRank;
+  p.model->retraction = RetractionKind::kDefault;
+  p.model->transport = TransportKind::kDefault;
+  p.model->matrix = "8x6";
+  p.model->rank = 2;
+  p.model->shape = {};
   set_parts(&p);
   const ManifoldOps& ops = *server_manifold(p);
-  std::vector<Real> model = random_point(ops, p.shape, 3);
+  std::vector<Real> model = random_point(ops, p.model->shape, 3);
   const std::vector<Real> before = model;
   const FirstModelVerdict verdict = settle_first_model(p, model);
   EXPECT_EQ(verdict.problem + verdict.projected, "");

@@ -1,9 +1,12 @@
 // What commands write into the database while a server runs, and what the coordinator is told of it.
 #include "server/program/fleet_follower.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/trigger_keys.h"
 #include "tests/support/fleet_database.h"
 #include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"
@@ -28,7 +31,7 @@ class FleetFollowerTest : public testing::Test {
       names.push_back(device.name);
     }
     RunParameters parameters = scalar_parameters();
-    parameters.device_count = 2;
+    parameters.trigger->device_count = 2;
     coordinator_ = std::make_unique<Coordinator>(run_, parameters, names);
     follower_ = std::make_unique<FleetFollower>(
         io_, FleetFollower::Parts{database_.fleet, alarm_, *coordinator_, run_, [this] { return now_ms_; }},
@@ -48,7 +51,7 @@ class FleetFollowerTest : public testing::Test {
          actions = coordinator_->take_actions()) {
       for (const Action& action : actions) {
         if (action.kind == ActionKind::kPersist) {
-          coordinator_->on_persisted(action.record.sequence, 1000);
+          coordinator_->on_persisted(action.record.sequence(), 1000);
         }
       }
     }
@@ -112,6 +115,26 @@ TEST_F(FleetFollowerTest, WhoIsNotActiveAtTheStartTakesNoPart) {
   start();
   EXPECT_THAT(excluded(), ElementsAre(false, true, true));
   EXPECT_EQ(log_.count("device_state"), 0U);
+}
+
+TEST_F(FleetFollowerTest, ADatabaseThatIsMovedAwayIsToldOnceAndSoIsItsReturn) {
+  start();
+  follower_->poll();
+  EXPECT_EQ(follower_->file_fault(), "");
+  const std::string away = database_.path() + ".away";
+  for (size_t times = 1; times <= 2; ++times) {
+    std::filesystem::rename(database_.path(), away);
+    follower_->poll();
+    follower_->poll();
+    EXPECT_THAT(follower_->file_fault(), HasSubstr("removed or moved away"));
+    EXPECT_EQ(log_.count("database_moved"), times);
+    EXPECT_THAT(log_.find("database_moved"), HasSubstr("put the file back"));
+    std::filesystem::rename(away, database_.path());
+    follower_->poll();
+    EXPECT_EQ(follower_->file_fault(), "");
+    EXPECT_EQ(log_.count("database_back"), times);
+  }
+  follower_->cancel();
 }
 
 TEST_F(FleetFollowerTest, TheOperatorsWishReachesTheRunAndItsStateIsTakenOnce) {

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/parts.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -74,8 +77,8 @@ TEST(Fleet, NamesWhatAnImageLacks) {
 // A run of a network is done with that network alone. Who has not even the problem is told of the problem.
 TEST(Fleet, NamesTheNetworkThatADeviceLacks) {
   RunParameters p = scalar_parameters();
-  p.problem = "network";
-  p.network = "00c0ffee12345678";
+  p.model->problem = "network";
+  p.model->network = "00c0ffee12345678";
   gs_Capabilities capabilities = good_hello(1).capabilities;
   EXPECT_EQ(lacking(p, capabilities, 0), "problem:network");
   std::strcpy(capabilities.problems[0], "network");
@@ -89,7 +92,7 @@ TEST(Fleet, NamesTheNetworkThatADeviceLacks) {
   EXPECT_FALSE(lacks_network_alone("manifold:product,network:00c0ffee12345678"));
   EXPECT_FALSE(lacks_network_alone("feature:network"));
   EXPECT_FALSE(lacks_network_alone("problem:network"));
-  p.network.clear();  // a run that an older release began, of a loss of its own
+  p.model->network.clear();  // a run that an older release began, of a loss of its own
   EXPECT_EQ(lacking(p, capabilities, 7), "");
 }
 
@@ -105,25 +108,25 @@ TEST(Fleet, NamesThePrecisionThatAPeerLacks) {
   RunParameters p = scalar_parameters();
   gs_Capabilities capabilities = good_hello(1).capabilities;
   capabilities.encodings = 1U << gs_Encoding_ENCODING_F64 | 1U << gs_Encoding_ENCODING_INT8;
-  p.upload_encoding = Encoding::kInt8;
+  p.wire->upload_encoding = Encoding::kInt8;
   EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
-  p.upload_encoding = Encoding::kF32;
+  p.wire->upload_encoding = Encoding::kF32;
   EXPECT_EQ(lacking(p, capabilities), "encoding:f32");
 }
 
 TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kProduct;
-  p.parts = "stiefel 8x2, euclidean 3x1";
-  p.shape = {};
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = "stiefel 8x2, euclidean 3x1";
+  p.model->shape = {};
   set_parts(&p);
   gs_Capabilities capabilities = good_hello(1).capabilities;
   capabilities.manifolds = 1U << gs_Manifold_MANIFOLD_STIEFEL;
   EXPECT_EQ(lacking(p, capabilities), "manifold:product,manifold:euclidean");
   capabilities.manifolds |= 1U << gs_Manifold_MANIFOLD_PRODUCT | 1U << gs_Manifold_MANIFOLD_EUCLIDEAN;
   EXPECT_EQ(lacking(p, capabilities), "");
-  p.parts = "fixed_rank 8x4 2, euclidean 3x1";
-  p.shape = {};
+  p.model->parts = "fixed_rank 8x4 2, euclidean 3x1";
+  p.model->shape = {};
   set_parts(&p);
   capabilities.features = 0;  // an image that does not know the rank of a part
   EXPECT_EQ(lacking(p, capabilities), "manifold:fixed_rank,feature:part_rank");
@@ -131,8 +134,8 @@ TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {
   EXPECT_EQ(lacking(p, capabilities), "feature:part_rank");
   capabilities.features = 1U << gs_Feature_FEATURE_PART_RANK;
   EXPECT_EQ(lacking(p, capabilities), "");
-  p.parts = "euclidean 784x48";  // nor one more than 32,768 numbers of a product
-  p.shape = {};
+  p.model->parts = "euclidean 784x48";  // nor one more than 32,768 numbers of a product
+  p.model->shape = {};
   set_parts(&p);
   EXPECT_EQ(lacking(p, capabilities), "feature:large_product");
   capabilities.features |= 1U << gs_Feature_FEATURE_LARGE_PRODUCT;
@@ -145,23 +148,23 @@ TEST(Fleet, AnImageThatDoesNotKnowWhatARunNeedsIsNamed) {
   gs_Capabilities capabilities = good_hello(1).capabilities;
   capabilities.features = 0;
   EXPECT_EQ(lacking(p, capabilities), "");
-  p.error_feedback = true;
-  p.batch_sizes = "8 16";
-  p.proximal = 0.1F;
-  p.local_retraction = RetractionKind::kExponential;
+  p.wire->error_feedback = true;
+  p.local->batch_sizes = "8 16";
+  p.local->proximal = 0.1F;
+  p.local->local_retraction = RetractionKind::kExponential;
   EXPECT_EQ(lacking(p, capabilities),
             "feature:error_feedback,feature:batch_sizes,feature:proximal,feature:local_retraction");
-  p.proximal_form = ProximalForm::kChordal;
+  p.local->proximal_form = ProximalForm::kChordal;
   EXPECT_EQ(lacking(p, capabilities),
             "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:local_retraction");
-  p.proximal_form = ProximalForm::kDistance;
+  p.local->proximal_form = ProximalForm::kDistance;
   EXPECT_EQ(lacking(p, capabilities),
             "feature:error_feedback,feature:batch_sizes,feature:proximal_form,feature:proximal_distance,"
             "feature:local_retraction");
-  p.proximal_form = ProximalForm::kGeodesic;
+  p.local->proximal_form = ProximalForm::kGeodesic;
   capabilities.features = 0b111100;
   EXPECT_EQ(lacking(p, capabilities), "");
-  p.correction_form = CorrectionForm::kUnbiased;
+  p.local->correction_form = CorrectionForm::kUnbiased;
   EXPECT_EQ(lacking(p, capabilities), "feature:memory");
 }
 

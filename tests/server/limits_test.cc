@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
 #include "server/run/run_parameters.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -25,10 +27,10 @@ TEST(Limits, AFullVersionOfTheLargestValuesFitsASlot) {
 
 TEST(Limits, ParametersAreHeldToThem) {
   RunParameters p = tangent_parameters();
-  p.fold_scale_log2 = kFoldScaleLog2Max + 1;
+  p.fold->fold_scale_log2 = kFoldScaleLog2Max + 1;
   EXPECT_THAT(check_parameters(p), HasSubstr("fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max)));
   p = tangent_parameters();
-  p.device_count = kFoldUpdateCountMax + 1;
+  p.trigger->device_count = kFoldUpdateCountMax + 1;
   EXPECT_THAT(check_parameters(p), HasSubstr("device_count: from 1 to " + std::to_string(kFoldUpdateCountMax)));
 }
 

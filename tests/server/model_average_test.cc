@@ -7,8 +7,12 @@
 
 #include "runtime/base/products.h"
 #include "server/rules/delay_correction.h"
+#include "server/run/average_keys.h"
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -18,11 +22,11 @@ constexpr size_t kSize = 8;
 
 RunParameters averaged(ManifoldId manifold, Shape shape) {
   RunParameters p = tangent_parameters();
-  p.manifold = manifold;
-  p.shape = shape;
-  p.fold_weight = FoldWeight::kUniform;
-  p.average_period = 2;
-  p.average_from = 3;
+  p.model->manifold = manifold;
+  p.model->shape = shape;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.average->average_period = 2;
+  p.average->average_from = 3;
   return p;
 }
 
@@ -30,10 +34,10 @@ struct Averager {
   explicit Averager(const RunParameters& p)
       : parameters(p), memory(1 << 12), arena(memory.data(), memory.size() * 8), average(parameters, arena) {}
   std::vector<Real> point(uint32_t number) {
-    std::vector<Real> x(parameters.shape.size());
+    std::vector<Real> x(parameters.model->shape.size());
     RandomKey key;
     key.seed = number;
-    EXPECT_EQ(server_manifold(parameters)->random_point(parameters.shape, key, x.data(), arena), Status::kOk);
+    EXPECT_EQ(server_manifold(parameters)->random_point(parameters.model->shape, key, x.data(), arena), Status::kOk);
     return x;
   }
   RunParameters parameters;
@@ -118,7 +122,7 @@ TEST(ModelAverage, LeavesOutWhatHasNoMean) {
 
 TEST(ModelAverage, ARestartGoesOnFromTheAverage) {
   RunParameters p = averaged(ManifoldId::kEuclidean, {kSize, 1});
-  p.average_restart = 6;
+  p.average->average_restart = 6;
   Averager a(p);
   const std::vector<Real> four = draw_values(kSize, 4, 1);
   std::vector<Real> six = draw_values(kSize, 6, 1);
@@ -141,22 +145,22 @@ TEST(ModelAverage, ARestartGoesOnFromTheAverage) {
 TEST(ModelAverage, ARecoveredServerHasTheSameAverage) {
   for (const uint32_t restart : {0U, 4U}) {
     RunParameters p = averaged(ManifoldId::kEuclidean, {kSize, 1});
-    p.average_from = 1;
-    p.average_restart = restart;
+    p.average->average_from = 1;
+    p.average->average_restart = restart;
     ASSERT_EQ(check_parameters(p), "");
     RunParameters without = p;
-    without.average_period = without.average_from = without.average_restart = 0;
+    without.average->average_period = without.average->average_from = without.average->average_restart = 0;
     TestServer plain(without);
     TestServer calm(p);
     TestServer stormy(p);
     for (TestServer* server : {&plain, &calm, &stormy}) {
       server->start();
-      server->join(p.device_count);
+      server->join(p.trigger->device_count);
     }
     std::vector<Real> second;
     for (uint32_t round = 0; round < 6; ++round) {
-      plain.round(p.device_count);
-      calm.round(p.device_count);
+      plain.round(p.trigger->device_count);
+      calm.round(p.trigger->device_count);
       const Real* const expected = plain.coordinator->model().model();
       const Real* const found = calm.coordinator->model().model();
       if (round + 1 == 2) {
@@ -166,10 +170,10 @@ TEST(ModelAverage, ARecoveredServerHasTheSameAverage) {
         const bool is_mean = restart != 0 && round + 1 == 4;
         EXPECT_NEAR(found[e], is_mean ? (second[e] + expected[e]) / 2 : expected[e], 1e-6) << round + 1;
       }
-      stormy.round(p.device_count);
+      stormy.round(p.trigger->device_count);
       const std::string state = stormy.coordinator->state_text();
       stormy.restart();
-      for (uint32_t device = 0; device < p.device_count; ++device) {
+      for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
         stormy.hello(device);
       }
       EXPECT_EQ(stormy.coordinator->state_text(), state);

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/run/visit_keys.h"
+
 namespace gradstream {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "server/base/fields.h"
+#include "server/run/model_keys.h"
 #include "tests/support/gsn_bytes.h"
 
 namespace gradstream {
@@ -92,27 +93,30 @@ TEST(NetworkFile, PutsTheDigestInThePlaceOfThePath) {
   bool is_file_fault = true;
   EXPECT_EQ(settle_network(&run, &is_file_fault), "") << "no network, nothing to do";
   EXPECT_FALSE(is_file_fault);
-  run.network = file.path;
-  run.shape = {network_size(small.network), 1};
+  run.model->network = file.path;
+  run.model->shape = {network_size(small.network), 1};
   ASSERT_EQ(settle_network(&run, &is_file_fault), "");
-  EXPECT_EQ(run.network, hex(network_digest(small.network)));
+  EXPECT_EQ(run.model->network, hex(network_digest(small.network)));
   EXPECT_EQ(run.network_digest(), network_digest(small.network));
   std::filesystem::remove(file.path);
   EXPECT_EQ(settle_network(&run, &is_file_fault), "") << "a digest asks for no file";
+  run.model->network = "00C0FFEE12345678";
+  EXPECT_EQ(settle_network(&run, &is_file_fault), "");
+  EXPECT_EQ(run.model->network, "00c0ffee12345678") << "as digests are written and compared";
 }
 
 TEST(NetworkFile, RefusesWhatTheRunCannotTrain) {
   SmallNetwork small;
   const TestFile file(gsn_bytes(small.network));
   RunParameters run;
-  run.network = file.path;
-  run.shape = {network_size(small.network) + 1, 1};
+  run.model->network = file.path;
+  run.model->shape = {network_size(small.network) + 1, 1};
   bool is_file_fault = true;
   EXPECT_THAT(settle_network(&run, &is_file_fault),
               testing::AllOf(HasSubstr("trains 39 numbers, and the run's point has 40"),
                              HasSubstr("run.parts = \"fixed_rank 4x4 2")));
   EXPECT_FALSE(is_file_fault);
-  EXPECT_EQ(run.network, file.path) << "left as it was";
+  EXPECT_EQ(run.model->network, file.path) << "left as it was";
   small.network.layer_count = 7;
   file.write(gsn_bytes(small.network));
   EXPECT_THAT(settle_network(&run, &is_file_fault), HasSubstr("trains nothing"));

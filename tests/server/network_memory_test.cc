@@ -13,6 +13,8 @@ TEST(NetworkMemory, CountsModelFeaturesAndTheRest) {
   EXPECT_EQ(one.model, network_size(small.network) * sizeof(Real));
   EXPECT_GT(one.scratch, 36 * sizeof(Real)) << "an image at least";
   EXPECT_GT(one.arena, one.scratch + 2 * one.model);
+  EXPECT_GT(one.board_arena, one.model);
+  EXPECT_LT(one.board_arena, one.arena);
   // The features of each sample, four numbers and the label, are kept for the batch.
   const NetworkMemory many = network_memory(small.network, 33);
   EXPECT_EQ(many.model, one.model);

@@ -10,6 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "runtime/link/client.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -19,8 +24,8 @@ constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 TEST(Pace, WindowsAreThoseOfTheRunWithoutATarget) {
   RunParameters p = scalar_parameters();
-  p.retry_min_ms = 200;
-  p.retry_max_ms = 1000;
+  p.pace->retry_min_ms = 200;
+  p.pace->retry_max_ms = 1000;
   EXPECT_EQ(retry_window(p, 10'000, 1).max_ms, 1000U);
   EXPECT_EQ(retry_window(p, 10'000, 4).min_ms, 800U);
   EXPECT_EQ(refused_window(p, 10'000).min_ms, 1000U);
@@ -31,9 +36,9 @@ TEST(Pace, WindowsAreThoseOfTheRunWithoutATarget) {
 
 TEST(Pace, WindowsWidenWithTheFleet) {
   RunParameters p = scalar_parameters();
-  p.retry_min_ms = 200;
-  p.retry_max_ms = 1000;
-  p.arrival_rate = 100;
+  p.pace->retry_min_ms = 200;
+  p.pace->retry_max_ms = 1000;
+  p.pace->arrival_rate = 100;
   EXPECT_EQ(retry_window(p, 10, 1).max_ms, 1000U);  // a small fleet is never too fast
   EXPECT_EQ(retry_window(p, 10'000, 1).min_ms, 200U);
   EXPECT_EQ(retry_window(p, 10'000, 1).max_ms, 300'000U);
@@ -74,19 +79,19 @@ struct PacedDevice {
 
 RunParameters paced_parameters(uint32_t arrival_rate) {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kSphere;
-  p.shape = {2, 1};
-  p.direction_count = 2;
-  p.local_step_count = 1;
-  p.correction_form = CorrectionForm::kNone;
-  p.fold_weight = FoldWeight::kUniform;
-  p.device_count = kDeviceCount;
-  p.update_goal = kDeviceCount / 2;
-  p.update_min = 1;
-  p.report_deadline_ms = 300'000;
-  p.retry_min_ms = 200;
-  p.retry_max_ms = 1000;
-  p.arrival_rate = arrival_rate;
+  p.model->manifold = ManifoldId::kSphere;
+  p.model->shape = {2, 1};
+  p.local->direction_count = 2;
+  p.local->local_step_count = 1;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.trigger->device_count = kDeviceCount;
+  p.trigger->update_goal = kDeviceCount / 2;
+  p.trigger->update_min = 1;
+  p.trigger->report_deadline_ms = 300'000;
+  p.pace->retry_min_ms = 200;
+  p.pace->retry_max_ms = 1000;
+  p.pace->arrival_rate = arrival_rate;
   return p;
 }
 
@@ -207,7 +212,7 @@ class PacedFleet {
           devices_[owner->second]->inbox.push_back(std::move(frame));
         } else if (action.kind == ActionKind::kPersist) {
           GS_ASSERT(store_.append({&action.record, 1}) == StoreStatus::kOk);
-          server_->on_persisted(action.record.sequence, now_ms_);
+          server_->on_persisted(action.record.sequence(), now_ms_);
         }
         GS_ASSERT(action.kind != ActionKind::kClose);
       }

@@ -8,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/random.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -23,16 +26,16 @@ std::vector<uint32_t> candidates(uint32_t count) {
 
 RunParameters scheme_one(uint32_t cohort_size) {
   RunParameters p = tangent_parameters();
-  p.participation = Participation::kSchemeOne;
-  p.cohort_size = cohort_size;
+  p.cohort->participation = Participation::kSchemeOne;
+  p.cohort->cohort_size = cohort_size;
   return p;
 }
 
 RunParameters scheme_two(const char* probabilities) {
   RunParameters p = tangent_parameters();
-  p.participation = Participation::kSchemeTwo;
-  p.participation_probability = probabilities;
-  p.fold_weight = FoldWeight::kUniform;
+  p.cohort->participation = Participation::kSchemeTwo;
+  p.cohort->participation_probability = probabilities;
+  p.fold->fold_weight = FoldWeight::kUniform;
   return p;
 }
 
@@ -45,9 +48,9 @@ TEST(Participation, SchemeOneIsTheReferencesChoice) {
   const std::vector<std::vector<uint32_t>> three = {{1, 2, 4}, {3, 7, 8}, {1, 2, 6}, {2, 6, 9}};
   const std::vector<std::vector<uint32_t>> five = {{1, 2, 4, 6, 7}, {0, 3, 7, 8, 9}, {1, 2, 5, 6, 7}, {2, 3, 6, 8, 9}};
   for (uint32_t round = 0; round < 4; ++round) {
-    p.cohort_size = 3;
+    p.cohort->cohort_size = 3;
     EXPECT_EQ(choose_cohort(p, round, candidates(10)), (Cohort{10, three[round]}));
-    p.cohort_size = 5;
+    p.cohort->cohort_size = 5;
     EXPECT_EQ(choose_cohort(p, round, candidates(10)), (Cohort{10, five[round]}));
   }
 }
@@ -55,14 +58,14 @@ TEST(Participation, SchemeOneIsTheReferencesChoice) {
 // More are asked than are wanted: the choice of 3 times 5/3 is that of 5.
 TEST(Participation, OverSelectionDrawsSoManyMore) {
   RunParameters p = scheme_one(3);
-  p.over_selection = static_cast<Real>(1.5);
+  p.cohort->over_selection = static_cast<Real>(1.5);
   EXPECT_EQ(p.drawn_count(), 5U);  // 4.5, rounded up
   EXPECT_EQ(choose_cohort(p, 0, candidates(10)), (Cohort{10, {1, 2, 4, 6, 7}}));
   EXPECT_EQ(choose_cohort(p, 0, candidates(4)).members.size(), 4U);
-  p.cohort_size = 10;
-  p.over_selection = static_cast<Real>(1.1);
+  p.cohort->cohort_size = 10;
+  p.cohort->over_selection = static_cast<Real>(1.1);
   EXPECT_EQ(p.drawn_count(), 11U);
-  p.over_selection = 1;
+  p.cohort->over_selection = 1;
   EXPECT_EQ(p.drawn_count(), 10U);
 }
 
@@ -120,14 +123,14 @@ TEST(Participation, AnEmptyDrawAsksOneDeviceUniformly) {
 
 TEST(Participation, WeightsAreOneOverTheParticipationProbability) {
   RunParameters p = scheme_two("0.5 0.25");
-  p.participation_weights = ParticipationWeights::kTrue;
+  p.cohort->participation_weights = ParticipationWeights::kTrue;
   const std::vector<Real> probabilities = participation_probabilities(p);
   EXPECT_EQ(inverse_participation(p, probabilities, 0, 7, 9), 2);
   EXPECT_EQ(inverse_participation(p, probabilities, 5, 7, 9), 4);
-  p.participation_weights = ParticipationWeights::kCounted;
+  p.cohort->participation_weights = ParticipationWeights::kCounted;
   EXPECT_EQ(inverse_participation(p, probabilities, 0, 0, 0), 1);  // the first round, in which it takes part
   EXPECT_EQ(inverse_participation(p, probabilities, 0, 3, 7), 2);  // the fourth time in eight rounds
-  p.participation_weights = ParticipationWeights::kBiased;
+  p.cohort->participation_weights = ParticipationWeights::kBiased;
   EXPECT_EQ(inverse_participation(p, probabilities, 0, 3, 7), 1);
   EXPECT_FALSE(is_unbiased(p));
   EXPECT_EQ(inverse_participation(scheme_one(2), {}, 0, 3, 7), 1);
@@ -191,8 +194,8 @@ TEST(Participation, ACohortSurvivesRecoveryThoughDevicesCameAndWentSince) {
 // X <- R_X(K_eff / S sum_j zeta_j / (k q_j)), in double, with q_j counted from the journal's answers.
 TEST(Participation, TheStepOfSchemeTwoDividesByTheDevicesAndTheirParticipation) {
   RunParameters p = scheme_two("0.6");
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {8, 1};
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {8, 1};
   TestServer server(p);
   server.start();
   for (uint32_t device = 0; device < 4; ++device) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/model_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -11,22 +12,22 @@ namespace {
 
 TEST(Parts, APartOfAProductIsAManifoldItsShapeAndItsVariant) {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kProduct;
-  p.parts = "stiefel 16x2,oblique 8x4  projection projection , euclidean 10x1";
-  p.shape = {};
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = "stiefel 16x2,oblique 8x4  projection projection , euclidean 10x1";
+  p.model->shape = {};
   set_parts(&p);
   EXPECT_EQ(check_parameters(p), "");
-  EXPECT_EQ(p.shape.rows, 74U);
-  EXPECT_EQ(p.shape.cols, 1U);
-  ASSERT_EQ(p.shape.parts->count, 3U);
-  EXPECT_EQ(p.shape.parts->part[0].ops, &kStiefelOps);
-  EXPECT_EQ(p.shape.parts->part[1].ops, &kObliqueProjectionOps);
-  EXPECT_EQ(p.shape.parts->part[2].ops, &kEuclideanOps);
-  p.parts = "sphere 5x1";  // the shape follows
+  EXPECT_EQ(p.model->shape.rows, 74U);
+  EXPECT_EQ(p.model->shape.cols, 1U);
+  ASSERT_EQ(p.model->shape.parts->count, 3U);
+  EXPECT_EQ(p.model->shape.parts->part[0].ops, &kStiefelOps);
+  EXPECT_EQ(p.model->shape.parts->part[1].ops, &kObliqueProjectionOps);
+  EXPECT_EQ(p.model->shape.parts->part[2].ops, &kEuclideanOps);
+  p.model->parts = "sphere 5x1";  // the shape follows
   set_parts(&p);
   EXPECT_EQ(check_parameters(p), "");
-  EXPECT_EQ(p.shape.rows, 5U);
-  p.parts = "spd 4x4";
+  EXPECT_EQ(p.model->shape.rows, 5U);
+  p.model->parts = "spd 4x4";
   set_parts(&p);
   EXPECT_THAT(check_parameters(p), testing::HasSubstr("is not reproducible"));
 }
@@ -41,55 +42,55 @@ TEST(Parts, WhatIsBeforeAFaultHasBeenRead) {
 // A part of fixed rank is a matrix, its shape and its rank; its numbers are those of the factors.
 TEST(Parts, APartOfFixedRankHasItsRankAfterItsShape) {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kProduct;
-  p.parts = "fixed_rank 64x16 4, euclidean 16x1,fixed_rank 20x14  3 projection projection";
-  p.shape = {};
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = "fixed_rank 64x16 4, euclidean 16x1,fixed_rank 20x14  3 projection projection";
+  p.model->shape = {};
   set_parts(&p);
   EXPECT_EQ(check_parameters(p), "");
-  EXPECT_EQ(p.shape.rows, 84U * 4 + 16 + 37 * 3);
-  EXPECT_EQ(p.shape.cols, 1U);
+  EXPECT_EQ(p.model->shape.rows, 84U * 4 + 16 + 37 * 3);
+  EXPECT_EQ(p.model->shape.cols, 1U);
   RunParameters copy = p;  // the factors go with it
   p = RunParameters();
-  ASSERT_EQ(copy.shape.parts->count, 3U);
-  const Part& part = copy.shape.parts->part[0];
+  ASSERT_EQ(copy.model->shape.parts->count, 3U);
+  const Part& part = copy.model->shape.parts->part[0];
   EXPECT_EQ(part.ops, &kFixedRankOps);
   EXPECT_EQ(part.shape.rows, 84U);
   EXPECT_EQ(part.shape.cols, 4U);
   ASSERT_NE(part.shape.parts, nullptr);
   EXPECT_EQ(part.shape.parts->part[1].shape.rows, 16U);
   EXPECT_EQ(text_of(part), "fixed_rank 64x16 4");
-  EXPECT_EQ(text_of(copy.shape.parts->part[1]), "euclidean 16x1");
-  EXPECT_EQ(text_of(copy.shape.parts->part[2]), "fixed_rank 20x14 3");
+  EXPECT_EQ(text_of(copy.model->shape.parts->part[1]), "euclidean 16x1");
+  EXPECT_EQ(text_of(copy.model->shape.parts->part[2]), "fixed_rank 20x14 3");
 }
 
 // The rows and columns of a point of fixed rank are those of its factors; the user names the matrix.
 TEST(Parts, AMatrixIsMadeOfThreeBlocks) {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kFixedRank;
-  p.matrix = "20x14";
-  p.rank = 3;
+  p.model->manifold = ManifoldId::kFixedRank;
+  p.model->matrix = "20x14";
+  p.model->rank = 3;
   Parts parts;
   EXPECT_EQ(read_matrix(p, &parts), "");
   EXPECT_EQ(parts.count, 3U);
   EXPECT_EQ(size_of(parts), (20U + 14U + 3U) * 3U);
-  p.rank = 0;
+  p.model->rank = 0;
   EXPECT_THAT(read_matrix(p, &parts), testing::StartsWith("rank, matrix:"));
 }
 
 TEST(Parts, AShapeThatTheUserSetIsKept) {
   RunParameters p = scalar_parameters();
-  const Shape set = p.shape;
-  p.manifold = ManifoldId::kProduct;
-  p.parts = "stiefel 16x2";
+  const Shape set = p.model->shape;
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = "stiefel 16x2";
   set_parts(&p);
-  EXPECT_EQ(p.shape.rows, set.rows);
-  EXPECT_EQ(p.shape.cols, set.cols);
-  ASSERT_NE(p.part_list, nullptr);
-  EXPECT_EQ(p.shape.parts, p.part_list.get());
-  p.parts = "stiefel";
+  EXPECT_EQ(p.model->shape.rows, set.rows);
+  EXPECT_EQ(p.model->shape.cols, set.cols);
+  ASSERT_NE(p.model->part_list, nullptr);
+  EXPECT_EQ(p.model->shape.parts, p.model->part_list.get());
+  p.model->parts = "stiefel";
   set_parts(&p);
-  EXPECT_EQ(p.part_list, nullptr);
-  EXPECT_EQ(p.shape.parts, nullptr);
+  EXPECT_EQ(p.model->part_list, nullptr);
+  EXPECT_EQ(p.model->shape.parts, nullptr);
 }
 
 }  // namespace

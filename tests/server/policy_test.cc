@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -15,12 +19,12 @@ constexpr uint32_t kDeadlineMs = 1000;
 
 RunParameters timed_parameters() {
   RunParameters p = scalar_parameters();
-  p.local_step_count = 8;
-  p.steps_min = 1;
-  p.work = Work::kTimed;
-  p.update_goal = 4;
-  p.update_min = 1;
-  p.report_deadline_ms = kDeadlineMs;
+  p.local->local_step_count = 8;
+  p.trigger->steps_min = 1;
+  p.trigger->work = Work::kTimed;
+  p.trigger->update_goal = 4;
+  p.trigger->update_min = 1;
+  p.trigger->report_deadline_ms = kDeadlineMs;
   return p;
 }
 
@@ -95,7 +99,7 @@ TEST(Policy, ARestartedServerKnowsHowFastDevicesAre) {
 
 TEST(Policy, AnUpdateThatCameTooLateSaysHowSlowItsDeviceIs) {
   RunParameters p = timed_parameters();
-  p.update_goal = 1;
+  p.trigger->update_goal = 1;
   TestServer server(p);
   server.start();
   server.join(2);
@@ -115,7 +119,7 @@ TEST(Policy, AnUpdateThatCameTooLateSaysHowSlowItsDeviceIs) {
 
 TEST(Policy, ADeviceThatClaimsMoreStepsThanItHadTimeForHasNoEffect) {
   RunParameters p = scalar_parameters();
-  p.step_time_min_us = 10'000;
+  p.trigger->step_time_min_us = 10'000;
   TestServer server(p);
   server.start();
   server.join(2);
@@ -151,11 +155,11 @@ TEST(Policy, ADeviceThatClaimsMoreStepsThanItHadTimeForHasNoEffect) {
 
 TEST(Policy, OverSelectionClosesWithTheFirstOfTheDrawn) {
   RunParameters p = scalar_parameters();
-  p.device_count = 6;
-  p.participation = Participation::kSchemeOne;
-  p.cohort_size = 2;
-  p.over_selection = 2;
-  p.correction_form = CorrectionForm::kNone;
+  p.trigger->device_count = 6;
+  p.cohort->participation = Participation::kSchemeOne;
+  p.cohort->cohort_size = 2;
+  p.cohort->over_selection = 2;
+  p.local->correction_form = CorrectionForm::kNone;
   ASSERT_EQ(check_parameters(p), "");
   TestServer server(p);
   server.start();
@@ -179,9 +183,9 @@ TEST(Policy, OverSelectionClosesWithTheFirstOfTheDrawn) {
 // One device has 60 % of all samples, and counts for a half.
 TEST(Policy, ACappedDeviceCountsForItsShare) {
   RunParameters p = scalar_parameters();
-  p.weight_share_max = 0.5F;
+  p.fold->weight_share_max = 0.5F;
   TestServer capped(p);
-  p.weight_share_max = 1;
+  p.fold->weight_share_max = 1;
   TestServer plain(p);
   for (TestServer* const server : {&capped, &plain}) {
     server->start();
@@ -216,7 +220,7 @@ void run_with_stragglers(const RunParameters& p, const std::string& name) {
     server.tick_at(server.now_ms + 400);
   }
   const gs_RunState state = server.coordinator->run_state();
-  const bool may_stall = p.buffer_size == 0 && p.update_min == 0;
+  const bool may_stall = p.trigger->buffer_size == 0 && p.trigger->update_min == 0;
   EXPECT_TRUE(state == gs_RunState_RUN_STATE_ACTIVE || may_stall) << name;
   EXPECT_TRUE(server.coordinator->durable_version() > 0 || may_stall) << name;
   const std::string before = server.coordinator->state_text();
@@ -228,31 +232,32 @@ void run_with_stragglers(const RunParameters& p, const std::string& name) {
 TEST(Policy, EveryCombinationIsRefusedOrRuns) {
   const Choice triggers[] = {
       {"all", [](RunParameters*) {}},
-      {"k", [](RunParameters* p) { p->update_goal = 3; }},
-      {"k_or_q", [](RunParameters* p) { p->update_goal = 3, p->update_min = 1; }},
-      {"buffer", [](RunParameters* p) { p->buffer_size = 2; }},
-      {"every", [](RunParameters* p) { p->buffer_size = 1; }},
+      {"k", [](RunParameters* p) { p->trigger->update_goal = 3; }},
+      {"k_or_q", [](RunParameters* p) { p->trigger->update_goal = 3, p->trigger->update_min = 1; }},
+      {"buffer", [](RunParameters* p) { p->trigger->buffer_size = 2; }},
+      {"every", [](RunParameters* p) { p->trigger->buffer_size = 1; }},
   };
   const Choice lates[] = {
       {"drop", [](RunParameters*) {}},
-      {"weight", [](RunParameters* p) { p->late = LatePolicy::kWeight; }},
+      {"weight", [](RunParameters* p) { p->trigger->late = LatePolicy::kWeight; }},
   };
   const Choice partials[] = {
       {"none", [](RunParameters*) {}},
-      {"from_1", [](RunParameters* p) { p->steps_min = 1; }},
-      {"from_1_with_deadline", [](RunParameters* p) { p->steps_min = 1, p->task_deadline_ms = 500; }},
+      {"from_1", [](RunParameters* p) { p->trigger->steps_min = 1; }},
+      {"from_1_with_deadline", [](RunParameters* p) { p->trigger->steps_min = 1, p->trigger->task_deadline_ms = 500; }},
   };
   const Choice works[] = {
       {"fixed", [](RunParameters*) {}},
-      {"timed", [](RunParameters* p) { p->work = Work::kTimed; }},
-      {"drawn", [](RunParameters* p) { p->participation = Participation::kSchemeOne, p->cohort_size = 3; }},
+      {"timed", [](RunParameters* p) { p->trigger->work = Work::kTimed; }},
+      {"drawn",
+       [](RunParameters* p) { p->cohort->participation = Participation::kSchemeOne, p->cohort->cohort_size = 3; }},
       {"over_selected",
        [](RunParameters* p) {
-         p->participation = Participation::kSchemeOne;
-         p->cohort_size = 3;
-         p->over_selection = Real{4} / 3;
+         p->cohort->participation = Participation::kSchemeOne;
+         p->cohort->cohort_size = 3;
+         p->cohort->over_selection = Real{4} / 3;
        }},
-      {"capped", [](RunParameters* p) { p->weight_share_max = 0.5F; }},
+      {"capped", [](RunParameters* p) { p->fold->weight_share_max = 0.5F; }},
   };
   uint32_t valid = 0;
   uint32_t refused = 0;
@@ -262,7 +267,7 @@ TEST(Policy, EveryCombinationIsRefusedOrRuns) {
         for (const Choice& work : works) {
           const std::string name = std::string(trigger.name) + " " + late.name + " " + partial.name + " " + work.name;
           RunParameters p = scalar_parameters();
-          p.correction_form = CorrectionForm::kNone;
+          p.local->correction_form = CorrectionForm::kNone;
           for (const Choice* const choice : {&trigger, &late, &partial, &work}) {
             choice->choose(&p);
           }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "server/program/model_export.h"
+#include "server/run/average_keys.h"
 #include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"
 
@@ -20,8 +21,8 @@ using testing::HasSubstr;
 
 RunParameters averaged_parameters() {
   RunParameters p = scalar_parameters();
-  p.average_period = 1;
-  p.average_from = 1;
+  p.average->average_period = 1;
+  p.average->average_from = 1;
   return p;
 }
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/delay_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -9,9 +13,9 @@ namespace {
 
 RunParameters parameters() {
   RunParameters p = scalar_parameters();
-  p.direction_count = 128;
-  p.local_step_count = 5;
-  p.group_count = 2;
+  p.local->direction_count = 128;
+  p.local->local_step_count = 5;
+  p.local->group_count = 2;
   return p;
 }
 
@@ -19,8 +23,8 @@ RecordBlock block(const RunParameters& p, uint32_t base_version, uint32_t owner,
   RecordBlock out;
   out.base_version = base_version;
   out.owner = owner;
-  out.value_count = steps * p.direction_count;
-  out.encoding = p.record_encoding;
+  out.value_count = steps * p.local->direction_count;
+  out.encoding = p.wire->record_encoding;
   out.bytes.resize(encoded_size(out.encoding, out.value_count));
   const std::vector<Real> values = draw_values(out.value_count, owner + 10 * base_version, 0.1F);
   EXPECT_EQ(encode_values(out.encoding, out.value_count, values.data(), out.bytes.data()), Status::kOk);
@@ -36,12 +40,12 @@ VersionRecord record(const RunParameters& p) {
 }
 
 VersionRecord first_record(const RunParameters& p) {
-  std::vector<Real> point(p.shape.size());
-  for (uint32_t i = 0; i < p.shape.cols; ++i) {
-    point[i * p.shape.cols + i] = 1;
+  std::vector<Real> point(p.model->shape.size());
+  for (uint32_t i = 0; i < p.model->shape.cols; ++i) {
+    point[i * p.model->shape.cols + i] = 1;
   }
   VersionRecord out;
-  out.model = model_bytes(p.shape, point.data());
+  out.model = model_bytes(p.model->shape, point.data());
   return out;
 }
 
@@ -83,7 +87,7 @@ TEST(Record, EveryTruncationAndSpoiltHeadIsNoticed) {
 
 TEST(Record, ASwitchOfTheDelayRuleComesBackAndIsHeldToItsForm) {
   RunParameters p = tangent_parameters();
-  p.delay_switch_by = DelaySwitchBy::kCosine;
+  p.delay->delay_switch_by = DelaySwitchBy::kCosine;
   VersionRecord written = first_record(p);
   written.version = 3;
   written.delay_switch = DelaySwitch{true, 41, 0.125F};
@@ -96,19 +100,19 @@ TEST(Record, ASwitchOfTheDelayRuleComesBackAndIsHeldToItsForm) {
     EXPECT_NE(decode_payload(p, std::span(good).first(size), &read), Status::kOk) << size;
   }
   std::vector<uint8_t> bad = good;
-  bad[p.shape.size() * sizeof(Real)] = 2;
+  bad[p.model->shape.size() * sizeof(Real)] = 2;
   EXPECT_EQ(decode_payload(p, bad, &read), Status::kDataCorrupt);
   bad = good;
   std::fill(bad.end() - 4, bad.end(), uint8_t{0xff});  // not a number
   EXPECT_NE(decode_payload(p, bad, &read), Status::kOk);
-  p.delay_switch_by = DelaySwitchBy::kVersion;
+  p.delay->delay_switch_by = DelaySwitchBy::kVersion;
   EXPECT_EQ(decode_payload(p, good, &read), Status::kDataCorrupt);
 }
 
 TEST(Record, ChunksLeadADeviceToTheSameModel) {
   for (const Encoding encoding : {Encoding::kF32, Encoding::kBf16, Encoding::kInt8}) {
     RunParameters p = parameters();
-    p.record_encoding = encoding;
+    p.wire->record_encoding = encoding;
     TestReplica server(p);
     ASSERT_EQ(apply_record(p, first_record(p), server.replica, server.arena), Status::kOk);
     TestReplica device(p);

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/wire_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -12,16 +16,16 @@ namespace {
 TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
   RunParameters p = scalar_parameters();
   EXPECT_EQ(p.stream(), StreamKind::kScalarStream);
-  p.upload_stream = StreamKind::kTangentBlock;
-  p.correction_form = CorrectionForm::kNone;
+  p.wire->upload_stream = StreamKind::kTangentBlock;
+  p.local->correction_form = CorrectionForm::kNone;
   EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
-  EXPECT_EQ(p.value_count(), p.shape.size());
-  p.upload_stream = StreamKind::kNone;
+  EXPECT_EQ(p.value_count(), p.model->shape.size());
+  p.wire->upload_stream = StreamKind::kNone;
   for (const EstimatorId id :
        {EstimatorId::kAnalyticGradient, EstimatorId::kTangentRetraction, EstimatorId::kProjectionTangent}) {
-    p.estimator = id;
+    p.local->estimator = id;
     for (const SolverId solver : {SolverId::kProjection, SolverId::kGradientStream}) {
-      p.solver = solver;
+      p.local->solver = solver;
       EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
       EXPECT_EQ(check_parameters(p), "");
     }
@@ -31,11 +35,11 @@ TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
 // 000 equations (5.2), as printed and as its authors run it, and (4.24).
 TEST(RunParameters, StepRules) {
   RunParameters p = tangent_parameters();
-  p.step_size = 0.5F;
-  p.step_offset = 0.25F;
-  p.step_period = 50;
+  p.steps->step_size = 0.5F;
+  p.steps->step_offset = 0.25F;
+  p.steps->step_period = 50;
   const auto steps = [&p](StepRule rule) {
-    p.step_rule = rule;
+    p.steps->step_rule = rule;
     return std::vector<Real>{p.step_size_at(0), p.step_size_at(1), p.step_size_at(49), p.step_size_at(50),
                              p.step_size_at(150)};
   };
@@ -57,9 +61,9 @@ TEST(RunParameters, NumbersInText) {
 TEST(RunParameters, OwnersAndSteps) {
   RunParameters p = scalar_parameters();
   EXPECT_EQ(p.owner_of(3), 0U);
-  p.group_count = 2;
+  p.local->group_count = 2;
   EXPECT_EQ(p.owner_of(3), 1U);
-  p.group_count = 0;
+  p.local->group_count = 0;
   EXPECT_FALSE(p.shared_directions());
   EXPECT_EQ(p.owner_of(3), 3U);
   EXPECT_EQ(p.step_size_at(0), 0.05F);

@@ -14,6 +14,12 @@
 #include <gtest/gtest.h>
 
 #include "server/program/commands.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 #include "server/store/journal_table.h"
 #include "tests/support/certificates.h"
 #include "tests/support/fleet_database.h"
@@ -50,13 +56,13 @@ Config test_config(const std::string& folder) {
   config.has_run = true;
   RunParameters& run = config.run;
   run.name = "test";
-  run.shape = {8, 2};
-  run.problem = "kpca";
-  run.direction_count = kDirections;
-  run.local_step_count = kSteps;
-  run.device_count = 2;
-  run.round_count = 5;
-  run.fold_weight = FoldWeight::kUniform;
+  run.model->shape = {8, 2};
+  run.model->problem = "kpca";
+  run.local->direction_count = kDirections;
+  run.local->local_step_count = kSteps;
+  run.trigger->device_count = 2;
+  run.trigger->round_count = 5;
+  run.fold->fold_weight = FoldWeight::kUniform;
   return config;
 }
 
@@ -71,7 +77,7 @@ class Life {
     std::vector<EnrolledDevice> devices;
     std::optional<RunRow> latest;
     EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
-    for (uint8_t number = 1; devices.size() < config.run.device_count; ++number) {
+    for (uint8_t number = 1; devices.size() < config.run.trigger->device_count; ++number) {
       enrol(number);
       EXPECT_EQ(fleet.devices(&devices), StoreStatus::kOk);
     }
@@ -326,11 +332,11 @@ TEST_P(ServerThreads, AFleetOfMoreDevicesThanPlacesSharesThem) {
     Config crowded = config();
     crowded.server.database += std::to_string(goal);
     crowded.server.listener.connection_count_max = 4;
-    crowded.run.device_count = 8;
-    crowded.run.update_goal = goal;
-    crowded.run.round_count = goal == 0 ? 10 : 60;
-    crowded.run.retry_min_ms = 1;
-    crowded.run.retry_max_ms = 2;
+    crowded.run.trigger->device_count = 8;
+    crowded.run.trigger->update_goal = goal;
+    crowded.run.trigger->round_count = goal == 0 ? 10 : 60;
+    crowded.run.pace->retry_min_ms = 1;
+    crowded.run.pace->retry_max_ms = 2;
     Life life(crowded);
     std::vector<std::unique_ptr<Trainer>> fleet;
     std::mt19937 order(1);
@@ -344,7 +350,7 @@ TEST_P(ServerThreads, AFleetOfMoreDevicesThanPlacesSharesThem) {
           for (const auto& device : fleet) {
             device->turn();
           }
-          return life.server->coordinator().durable_version() == crowded.run.round_count;
+          return life.server->coordinator().durable_version() == crowded.run.trigger->round_count;
         },
         60000))
         << "version " << life.server->coordinator().durable_version();
@@ -363,9 +369,9 @@ TEST_P(ServerThreads, AFleetOfMoreDevicesThanPlacesSharesThem) {
 // As a paused machine or a stopped process: what both devices sent in time lies in the sockets when the server wakes.
 TEST_P(ServerThreads, WhatCameDuringAStandstillCountsBeforeTheDeadline) {
   Config deadline = config();
-  deadline.run.report_deadline_ms = 200;
-  deadline.run.update_min = 1;
-  deadline.run.late = LatePolicy::kDrop;
+  deadline.run.trigger->report_deadline_ms = 200;
+  deadline.run.trigger->update_min = 1;
+  deadline.run.trigger->late = LatePolicy::kDrop;
   Life life(deadline);
   Script one(life, 1);
   Script two(life, 2);
@@ -446,15 +452,15 @@ TEST_P(ServerThreads, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
   constexpr uint32_t kRounds = 150;
   Config far = config();
   far.server.listener.session.queue_size_max = 4096;
-  far.run.direction_count = 64;
-  far.run.round_count = 2 * kRounds;
-  far.run.update_goal = 1;
-  far.run.log_size_max = 1 << 20;
+  far.run.local->direction_count = 64;
+  far.run.trigger->round_count = 2 * kRounds;
+  far.run.trigger->update_goal = 1;
+  far.run.wire->log_size_max = 1 << 20;
   Life life(far);
   ASSERT_TRUE(life.until([&] { return life.log.count("version") == 1; }));
   const gs_Pull at_zero = {true, 0, life.server->coordinator().model().digest()};
   Script one(life, 1);
-  one.directions = far.run.direction_count;
+  one.directions = far.run.local->direction_count;
   ASSERT_TRUE(one.say_hello());
   for (uint32_t round = 0; round < kRounds; ++round) {
     ASSERT_TRUE(one.get_task({true, round, life.server->coordinator().model().digest()}));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
 #include "server/run/weights.h"
 #include "tests/support/server_support.h"
 
@@ -29,8 +32,8 @@ struct Fixture {
 
 RunParameters plane() {
   RunParameters p = tangent_parameters();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {kSize, 1};
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {kSize, 1};
   return p;
 }
 
@@ -56,9 +59,9 @@ TEST(TangentFold, IsTheWeightedMeanPerStep) {
 // (zeta / q) / S, S = 5 devices that could have been asked; everyone's phase has no population and a mean.
 TEST(TangentFold, DividesByThePopulationWhereParticipationIsUnbiased) {
   RunParameters p = plane();
-  p.participation = Participation::kSchemeTwo;
-  p.participation_probability = "0.5";
-  p.fold_weight = FoldWeight::kUniform;
+  p.cohort->participation = Participation::kSchemeTwo;
+  p.cohort->participation_probability = "0.5";
+  p.fold->fold_weight = FoldWeight::kUniform;
   Fixture f(p);
   VersionRecord opened;
   opened.cohort = {5, {1, 3}};

@@ -9,6 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -19,8 +23,8 @@ TEST(Trigger, GoalsFollowTheFleet) {
   EXPECT_EQ(update_goal(p, 4), 4U);
   EXPECT_EQ(update_goal(p, 3), 3U);
   EXPECT_EQ(update_least(p, 3), 3U);
-  p.update_goal = 3;
-  p.update_min = 2;
+  p.trigger->update_goal = 3;
+  p.trigger->update_min = 2;
   EXPECT_EQ(update_goal(p, 4), 3U);
   EXPECT_EQ(update_goal(p, 2), 2U);
   EXPECT_EQ(update_least(p, 1), 1U);
@@ -29,24 +33,24 @@ TEST(Trigger, GoalsFollowTheFleet) {
 // Of those drawn too many nobody is waited for.
 TEST(Trigger, OverSelectionWantsTheCohortOnly) {
   RunParameters p = scalar_parameters();
-  p.participation = Participation::kSchemeOne;
-  p.cohort_size = 2;
+  p.cohort->participation = Participation::kSchemeOne;
+  p.cohort->cohort_size = 2;
   EXPECT_EQ(update_goal(p, 2), 2U);
   EXPECT_TRUE(p.waits_for_all());
-  p.over_selection = 2;
+  p.cohort->over_selection = 2;
   EXPECT_FALSE(p.waits_for_all());
   EXPECT_EQ(update_goal(p, 4), 2U);
   EXPECT_EQ(update_least(p, 4), 2U);
   EXPECT_EQ(update_goal(p, 1), 1U);  // the others were revoked
-  p.update_goal = 1;
+  p.trigger->update_goal = 1;
   EXPECT_EQ(update_goal(p, 4), 1U);
 }
 
 TEST(Trigger, TheWholeDecisionTable) {
   RunParameters p = scalar_parameters();
-  p.update_goal = 3;
-  p.update_min = 2;
-  p.extension_count_max = 1;
+  p.trigger->update_goal = 3;
+  p.trigger->update_min = 2;
+  p.trigger->extension_count_max = 1;
   struct Case {
     uint32_t on_time;
     uint32_t extensions;
@@ -82,7 +86,7 @@ TEST(Trigger, TheWholeDecisionTable) {
 // A buffer counts answers to any version; at the deadline one is enough.
 TEST(Trigger, ABufferClosesByItsCount) {
   RunParameters p = scalar_parameters();
-  p.buffer_size = 2;
+  p.trigger->buffer_size = 2;
   RoundProgress progress;
   progress.asked_count = 4;
   progress.late_count = 1;
@@ -117,16 +121,16 @@ struct Dice {
 
 RunParameters drawn_parameters(Dice* dice) {
   RunParameters p = scalar_parameters();
-  p.shape = {4, 1};
-  p.direction_count = 2;
-  p.local_step_count = 1;
-  p.round_count = kVersionCount;
-  p.device_count = static_cast<uint32_t>(dice->between(2, 10));
-  p.update_goal = static_cast<uint32_t>(dice->between(1, p.device_count));
-  p.update_min = static_cast<uint32_t>(dice->between(1, p.update_goal));
-  p.report_deadline_ms = static_cast<uint32_t>(dice->between(100, 2000));
-  p.extension_count_max = static_cast<uint32_t>(dice->between(0, 3));
-  p.late = dice->between(0, 1) == 0 ? LatePolicy::kDrop : LatePolicy::kWeight;
+  p.model->shape = {4, 1};
+  p.local->direction_count = 2;
+  p.local->local_step_count = 1;
+  p.trigger->round_count = kVersionCount;
+  p.trigger->device_count = static_cast<uint32_t>(dice->between(2, 10));
+  p.trigger->update_goal = static_cast<uint32_t>(dice->between(1, p.trigger->device_count));
+  p.trigger->update_min = static_cast<uint32_t>(dice->between(1, p.trigger->update_goal));
+  p.trigger->report_deadline_ms = static_cast<uint32_t>(dice->between(100, 2000));
+  p.trigger->extension_count_max = static_cast<uint32_t>(dice->between(0, 3));
+  p.trigger->late = dice->between(0, 1) == 0 ? LatePolicy::kDrop : LatePolicy::kWeight;
   GS_ASSERT(check_parameters(p).empty());
   return p;
 }
@@ -144,9 +148,10 @@ struct Tally {
 class DyingFleet {
  public:
   DyingFleet(uint32_t run, Tally* tally) : dice_(run), server_(drawn_parameters(&dice_)), tally_(tally) {
-    for (uint32_t i = 0; i < server_.parameters.device_count; ++i) {
-      step_ms_.push_back(dice_.between(1, server_.parameters.report_deadline_ms));
-      dies_ms_.push_back(1000 + dice_.between(0, 2ULL * kVersionCount * server_.parameters.report_deadline_ms));
+    for (uint32_t i = 0; i < server_.parameters.trigger->device_count; ++i) {
+      step_ms_.push_back(dice_.between(1, server_.parameters.trigger->report_deadline_ms));
+      dies_ms_.push_back(1000 +
+                         dice_.between(0, 2ULL * kVersionCount * server_.parameters.trigger->report_deadline_ms));
       wakes_.emplace(1000 + dice_.between(0, 50), i);
     }
     has_task_.resize(step_ms_.size());
@@ -198,8 +203,9 @@ class DyingFleet {
     for (size_t i = sent; i < server_.sent.size(); ++i) {
       has_task_[device] = has_task_[device] || server_.sent[i].message.which_body == gs_ServerMessage_task_tag;
     }
-    const uint64_t next_ms = has_task_[device] ? step_ms_[device] + dice_.between(0, step_ms_[device])
-                                               : dice_.between(1, server_.parameters.report_deadline_ms / 8 + 1);
+    const uint64_t next_ms = has_task_[device]
+                                 ? step_ms_[device] + dice_.between(0, step_ms_[device])
+                                 : dice_.between(1, server_.parameters.trigger->report_deadline_ms / 8 + 1);
     wakes_.emplace(server_.now_ms + next_ms, device);
   }
 
@@ -209,53 +215,53 @@ class DyingFleet {
     const std::vector<JournalRecord>& records = server_.store.records();
     for (; read_count_ < records.size(); ++read_count_) {
       const JournalRecord& record = records[read_count_];
-      if (record.kind == RecordKind::kUpdate) {
-        on_time_ += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
-        EXPECT_LE(on_time_, update_goal(p, p.device_count));  // k close it at once
+      if (record.kind() == RecordKind::kUpdate) {
+        on_time_ += record.verdict() == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+        EXPECT_LE(on_time_, update_goal(p, p.trigger->device_count));  // k close it at once
         continue;
       }
-      const bool is_event = record.kind == RecordKind::kRunState;
-      if (record.kind != RecordKind::kVersion && !is_event) {
+      const bool is_event = record.kind() == RecordKind::kRunState;
+      if (record.kind() != RecordKind::kVersion && !is_event) {
         continue;
       }
-      const auto event = static_cast<RunEvent>(record.detail);
-      if (record.version == 0 && !is_event) {
-        opened_ms_ = record.time_ms;
+      const RunEvent event = is_event ? record.run_event() : RunEvent::kNone;
+      if (record.version() == 0 && !is_event) {
+        opened_ms_ = record.time_ms();
         continue;
       }
       if (is_event && event == RunEvent::kFinished) {
         continue;
       }
-      const uint64_t open_ms = record.time_ms - opened_ms_;
+      const uint64_t open_ms = record.time_ms() - opened_ms_;
       if (!is_stalled_) {
-        EXPECT_LE(open_ms, p.report_deadline_ms + kTickMs);
+        EXPECT_LE(open_ms, p.trigger->report_deadline_ms + kTickMs);
       }
-      const uint64_t late_ms = open_ms - std::min<uint64_t>(open_ms, p.report_deadline_ms);
+      const uint64_t late_ms = open_ms - std::min<uint64_t>(open_ms, p.trigger->report_deadline_ms);
       tally_->latest_ms = is_stalled_ ? tally_->latest_ms : std::max(tally_->latest_ms, late_ms);
       if (is_event) {
-        EXPECT_LT(on_time_, p.update_min);
-        EXPECT_GE(open_ms, p.report_deadline_ms);
+        EXPECT_LT(on_time_, p.trigger->update_min);
+        EXPECT_GE(open_ms, p.trigger->report_deadline_ms);
         is_stalled_ = event == RunEvent::kStalled;
         ++(is_stalled_ ? tally_->stalled : tally_->extended);
       } else {
         judge_close(record, open_ms);
       }
-      opened_ms_ = record.time_ms;
+      opened_ms_ = record.time_ms();
     }
   }
   void judge_close(const JournalRecord& record, uint64_t open_ms) {
     const RunParameters& p = server_.parameters;
-    const auto trigger = static_cast<Trigger>(record.detail);
+    const Trigger trigger = record.trigger();
     if (trigger == Trigger::kDeadline) {
-      EXPECT_GE(on_time_, p.update_min);
-      EXPECT_GE(open_ms, p.report_deadline_ms);
+      EXPECT_GE(on_time_, p.trigger->update_min);
+      EXPECT_GE(open_ms, p.trigger->report_deadline_ms);
       ++tally_->by_deadline;
     } else if (trigger == Trigger::kGoal) {
-      EXPECT_EQ(on_time_, p.update_goal);
+      EXPECT_EQ(on_time_, p.trigger->update_goal);
       ++tally_->by_goal;
     } else {
       EXPECT_TRUE(is_stalled_);
-      EXPECT_GE(on_time_, p.update_min);
+      EXPECT_GE(on_time_, p.trigger->update_min);
     }
     on_time_ = 0;
     is_stalled_ = false;

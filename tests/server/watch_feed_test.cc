@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/local_keys.h"
 #include "server/run/pace.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"
 
@@ -57,8 +59,8 @@ TEST_F(WatchFeedTest, TellsWhatCoordinatorFleetAndShellSayNow) {
   EXPECT_TRUE(snapshot->has_version);
   EXPECT_EQ(snapshot->version, 1U);
   EXPECT_EQ(snapshot->digest, server_.coordinator->model().digest());
-  EXPECT_EQ(snapshot->round_count, server_.parameters.round_count);
-  EXPECT_EQ(snapshot->parameters->direction_count, server_.parameters.direction_count);
+  EXPECT_EQ(snapshot->round_count, server_.parameters.trigger->round_count);
+  EXPECT_EQ(snapshot->parameters->local->direction_count, server_.parameters.local->direction_count);
   EXPECT_EQ(snapshot->round.asked, kDeviceCount);
   EXPECT_EQ(snapshot->devices_pending, 1U);
   EXPECT_EQ(snapshot->devices_disabled, 1U);
@@ -129,11 +131,11 @@ TEST_F(WatchFeedTest, TheHistoryIsBounded) {
 TEST_F(WatchFeedTest, AnIdleRunsDevicesMayBeSilentForLonger) {
   const RunParameters& run = server_.parameters;
   const uint64_t active_ms = publish()->silent_after_ms;
-  EXPECT_EQ(active_ms, uint64_t{run.report_deadline_ms} + refused_window(run, kDeviceCount).max_ms);
+  EXPECT_EQ(active_ms, uint64_t{run.trigger->report_deadline_ms} + refused_window(run, kDeviceCount).max_ms);
   server_.coordinator->pause(server_.now_ms);
   server_.collect();
   const uint64_t paused_ms = publish()->silent_after_ms;
-  EXPECT_EQ(paused_ms, uint64_t{run.report_deadline_ms} + idle_window(run, kDeviceCount).max_ms);
+  EXPECT_EQ(paused_ms, uint64_t{run.trigger->report_deadline_ms} + idle_window(run, kDeviceCount).max_ms);
   EXPECT_GE(paused_ms, active_ms);
 }
 

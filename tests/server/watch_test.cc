@@ -13,6 +13,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "server/run/local_keys.h"
+#include "server/run/trigger_keys.h"
+
 namespace gradstream {
 namespace {
 
@@ -119,8 +122,8 @@ TEST(Watch, StatusIsJson) {
   http.refusals[static_cast<size_t>(HttpRefusal::kToken)] = 2;
   WatchSnapshot snapshot = example();
   auto parameters = std::make_shared<RunParameters>();
-  parameters->late = LatePolicy::kWeight;
-  parameters->smoothing = static_cast<Real>(0.1);
+  parameters->trigger->late = LatePolicy::kWeight;
+  parameters->local->smoothing = static_cast<Real>(0.1);
   snapshot.parameters = parameters;
   snapshot.rounds.front().summary.loss_before = std::nan("");
   const Json status = Json::parse(status_json(snapshot, http));
@@ -168,6 +171,11 @@ TEST(Watch, HealthAndReadiness) {
   snapshot.is_storage_failed = true;
   EXPECT_EQ(status("/readyz", 5000), 503U);
   EXPECT_EQ(status("/healthz", 5000), 200U);
+  snapshot.database_fault = "database a.db was removed; put it back";
+  EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "database a.db was removed; put it back\n")
+      << "the cause of the other one";
+  EXPECT_EQ(Json::parse(status_json(snapshot, http))["database_fault"], "database a.db was removed; put it back");
+  snapshot.database_fault.clear();
   snapshot.is_storage_failed = false;
   snapshot.is_draining = true;
   EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "draining\n");

@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -20,16 +23,16 @@ TEST(Weights, InverseSquareRootIsTheRoundedTable) {
 
 TEST(Weights, TheOtherTables) {
   RunParameters p = scalar_parameters();
-  p.staleness_table = StalenessTable::kConstant;
+  p.trigger->staleness_table = StalenessTable::kConstant;
   EXPECT_EQ(staleness_weight(p, 9), kStalenessOne);
-  p.staleness_table = StalenessTable::kPolynomial;
-  p.staleness_exponent = 2;
+  p.trigger->staleness_table = StalenessTable::kPolynomial;
+  p.trigger->staleness_exponent = 2;
   EXPECT_EQ(staleness_weight(p, 3), kStalenessOne / 16);
-  p.staleness_exponent = 16;
+  p.trigger->staleness_exponent = 16;
   EXPECT_EQ(staleness_weight(p, 64), 1U);  // never 0
-  p.staleness_table = StalenessTable::kHinge;
-  p.staleness_hinge = 4;
-  p.staleness_exponent = 1;
+  p.trigger->staleness_table = StalenessTable::kHinge;
+  p.trigger->staleness_hinge = 4;
+  p.trigger->staleness_exponent = 1;
   EXPECT_EQ(staleness_weight(p, 4), kStalenessOne);
   EXPECT_EQ(staleness_weight(p, 5), kStalenessOne / 2);
   EXPECT_EQ(staleness_weight(p, 7), kStalenessOne / 4);
@@ -41,18 +44,18 @@ TEST(Weights, WeightsAreCappedAndNeverZero) {
   EXPECT_EQ(fold_weight(p, 200, 0), 200U);
   EXPECT_EQ(fold_weight(p, 200, 3), 100U);
   EXPECT_EQ(fold_weight(p, 1, 60), 1U);
-  p.fold_weight_max = 150;
+  p.fold->fold_weight_max = 150;
   EXPECT_EQ(fold_weight(p, 200, 0), 150U);
-  p.fold_weight_max = 65535;
+  p.fold->fold_weight_max = 65535;
   EXPECT_EQ(fold_weight(p, 65535, 0), 65535U);
-  p.fold_weight = FoldWeight::kUniform;
+  p.fold->fold_weight = FoldWeight::kUniform;
   EXPECT_EQ(fold_weight(p, 200, 0), 32768U);
   EXPECT_EQ(fold_weight(p, 5, 1), 23170U);
   EXPECT_EQ(memory_weight(p, 5), 1U);
-  p.correction_form = CorrectionForm::kMemory;
+  p.local->correction_form = CorrectionForm::kMemory;
   EXPECT_EQ(memory_weight(p, 5), 1U);
-  p.fold_weight = FoldWeight::kSampleCount;
-  p.fold_weight_max = 150;
+  p.fold->fold_weight = FoldWeight::kSampleCount;
+  p.fold->fold_weight_max = 150;
   EXPECT_EQ(fold_weight(p, 200, 1), 23170U);
   EXPECT_EQ(memory_weight(p, 200), 150U);
   EXPECT_EQ(memory_weight(p, 0), 1U);
@@ -61,7 +64,7 @@ TEST(Weights, WeightsAreCappedAndNeverZero) {
 // Whatever the weights, nobody has more than the share where that can be, and the small ones keep their ratios.
 TEST(Weights, CappedWeightsKeepToTheirShare) {
   RunParameters p = scalar_parameters();
-  p.weight_share_max = 0.3F;
+  p.fold->weight_share_max = 0.3F;
   const auto capped = [&p](std::vector<uint16_t> weights) {
     cap_weights(p, weights);
     return weights;
@@ -71,7 +74,7 @@ TEST(Weights, CappedWeightsKeepToTheirShare) {
   RandomKey key;
   RandomStream stream(key);
   for (uint32_t trial = 0; trial < 2000; ++trial) {
-    p.weight_share_max = 0.05F + 0.9F * static_cast<float>(stream.next_uniform());
+    p.fold->weight_share_max = 0.05F + 0.9F * static_cast<float>(stream.next_uniform());
     std::vector<uint16_t> before(1 + trial % 40);
     for (uint16_t& weight : before) {
       weight = static_cast<uint16_t>(1 + (stream.next() >> (16 + stream.next() % 16)) % 65535);
@@ -81,7 +84,7 @@ TEST(Weights, CappedWeightsKeepToTheirShare) {
     const double equal = 1.0 / static_cast<double>(after.size());
     const double most = *std::max_element(after.begin(), after.end());
     EXPECT_GE(*std::min_element(after.begin(), after.end()), 1U);
-    EXPECT_LE(most / total, std::max(equal, static_cast<double>(p.weight_share_max)) + 1e-12) << trial;
+    EXPECT_LE(most / total, std::max(equal, static_cast<double>(p.fold->weight_share_max)) + 1e-12) << trial;
     for (size_t i = 0; i < after.size(); ++i) {  // the largest, or in its old ratio to the smallest
       const size_t least = static_cast<size_t>(std::min_element(before.begin(), before.end()) - before.begin());
       const double old_ratio = static_cast<double>(before[i]) / before[least];

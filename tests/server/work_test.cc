@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/local_keys.h"
+#include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {
@@ -9,8 +11,8 @@ namespace {
 
 TEST(Work, TimedWorkFitsTheBudgetFromTheLeastStepsToAll) {
   RunParameters p = scalar_parameters();
-  p.local_step_count = 20;
-  p.steps_min = 2;
+  p.local->local_step_count = 20;
+  p.trigger->steps_min = 2;
   EXPECT_EQ(timed_step_count(p, 0, 1000), 2U);        // not measured yet
   EXPECT_EQ(timed_step_count(p, 100'000, 1000), 8U);  // 875 ms of 100 ms each
   EXPECT_EQ(timed_step_count(p, 100'000, 0), 2U);     // it comes late; it may do what counts
@@ -39,7 +41,7 @@ TEST(Work, StepsNeedTime) {
   EXPECT_TRUE(had_time_for(p, 5, 10'000, 25));  // its clock may be fast
   EXPECT_FALSE(had_time_for(p, 5, 10'000, 23));
   EXPECT_FALSE(had_time_for(p, 256, UINT32_MAX, 1'000'000));
-  p.step_time_min_us = 1000;
+  p.trigger->step_time_min_us = 1000;
   EXPECT_TRUE(had_time_for(p, 5, 0, 4));
   EXPECT_FALSE(had_time_for(p, 5, 0, 3));
 }

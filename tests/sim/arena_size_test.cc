@@ -6,6 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 #include "sim/timed_fleet.h"
 #include "tests/support/training_support.h"
 
@@ -24,19 +30,19 @@ struct Algorithm {
 RunParameters common_parameters() {
   RunParameters p;
   p.name = "arena";
-  p.shape = {kDimension, 4};
-  p.problem = kKpcaOps.name;
-  p.step_size = 0.01F;
-  p.round_count = 3;
-  p.device_count = 2;
-  p.correction_form = CorrectionForm::kNone;
-  p.fold_weight = FoldWeight::kUniform;
+  p.model->shape = {kDimension, 4};
+  p.model->problem = kKpcaOps.name;
+  p.steps->step_size = 0.01F;
+  p.trigger->round_count = 3;
+  p.trigger->device_count = 2;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.fold->fold_weight = FoldWeight::kUniform;
   return p;
 }
 
 void use_tangents(RunParameters& p, SolverId solver) {
-  p.solver = solver;
-  p.estimator = EstimatorId::kAnalyticGradient;
+  p.local->solver = solver;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
 }
 
 size_t arena_size_of(const RunParameters& p) {
@@ -52,67 +58,67 @@ size_t arena_size_of(const RunParameters& p) {
 constexpr Algorithm kAlgorithms[] = {
     {"projection, zeroth order, correction none", 7176, [](RunParameters&) {}},
     {"projection, zeroth order, correction local", 8520,
-     [](RunParameters& p) { p.correction_form = CorrectionForm::kLocal; }},
+     [](RunParameters& p) { p.local->correction_form = CorrectionForm::kLocal; }},
     {"projection, zeroth order, correction memory", 9864,
-     [](RunParameters& p) { p.correction_form = CorrectionForm::kMemory; }},
+     [](RunParameters& p) { p.local->correction_form = CorrectionForm::kMemory; }},
     {"projection, gradients, correction none", 8504, [](RunParameters& p) { use_tangents(p, SolverId::kProjection); }},
     {"projection, gradients, correction local", 11576,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kProjection);
-       p.correction_form = CorrectionForm::kLocal;
+       p.local->correction_form = CorrectionForm::kLocal;
      }},
     {"projection, gradients, correction memory", 12600,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kProjection);
-       p.correction_form = CorrectionForm::kMemory;
+       p.local->correction_form = CorrectionForm::kMemory;
      }},
     {"RFedAGS", 7560, [](RunParameters& p) { use_tangents(p, SolverId::kGradientStream); }},
     {"RFedAGS, smooth transport", 7800,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kGradientStream);
-       p.transport = TransportKind::kSmooth;
+       p.model->transport = TransportKind::kSmooth;
      }},
     {"RFedAGS, zeroth order", 8648,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kGradientStream);
-       p.estimator = EstimatorId::kProjectionTangent;
+       p.local->estimator = EstimatorId::kProjectionTangent;
      }},
     {"RFedAGS, zeroth order, estimator (6)", 9608,
      [](RunParameters& p) {
-       p.solver = SolverId::kGradientStream;
-       p.estimator = EstimatorId::kTangentRetraction;
+       p.local->solver = SolverId::kGradientStream;
+       p.local->estimator = EstimatorId::kTangentRetraction;
      }},
     {"RFedAGS, int8 with error feedback", 9880,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kGradientStream);
-       p.upload_encoding = Encoding::kInt8;
-       p.error_feedback = true;
+       p.wire->upload_encoding = Encoding::kInt8;
+       p.wire->error_feedback = true;
      }},
     {"RFedAvg", 7552, [](RunParameters& p) { use_tangents(p, SolverId::kTangentMean); }},
     {"RFedProx", 8496,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kTangentMean);
-       p.proximal = 0.1F;
+       p.local->proximal = 0.1F;
      }},
     {"RFedSVRG", 9536,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kSvrg);
-       p.batch_mode = BatchMode::kAll;
+       p.local->batch_mode = BatchMode::kAll;
      }},
     {"RFedSVRG-2BB", 10560,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kSvrg);
-       p.batch_mode = BatchMode::kAll;
-       p.barzilai_borwein = BarzilaiBorwein::kFirst;
+       p.local->batch_mode = BatchMode::kAll;
+       p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
      }},
     {"RFedSVRG-2BBS", 10560,
      [](RunParameters& p) {
        use_tangents(p, SolverId::kSvrg);
-       p.batch_mode = BatchMode::kAll;
-       p.barzilai_borwein = BarzilaiBorwein::kFirst;
-       p.step_rule = StepRule::kBarzilaiBorwein;
-       p.step_min = 0.001F;
-       p.step_max = 0.1F;
+       p.local->batch_mode = BatchMode::kAll;
+       p.local->barzilai_borwein = BarzilaiBorwein::kFirst;
+       p.steps->step_rule = StepRule::kBarzilaiBorwein;
+       p.steps->step_min = 0.001F;
+       p.steps->step_max = 0.1F;
      }},
 };
 
@@ -132,13 +138,13 @@ TEST(ArenaSize, OfEachAlgorithmIsPinned) {
 // A perceptron 64-32-10, 2,410 numbers: one local step, 128 directions, batches of 16 of 200 samples.
 size_t network_arena_size(CorrectionForm correction, bool is_lean) {
   RunParameters p = common_parameters();
-  p.shape = {2410, 1};
-  p.manifold = ManifoldId::kEuclidean;
-  p.problem = kPerceptronOps.name;
-  p.local_step_count = 1;
-  p.direction_count = 128;
-  p.batch_size = 16;
-  p.correction_form = correction;
+  p.model->shape = {2410, 1};
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->problem = kPerceptronOps.name;
+  p.local->local_step_count = 1;
+  p.local->direction_count = 128;
+  p.local->batch_size = 16;
+  p.local->correction_form = correction;
   EXPECT_EQ(check_parameters(p), "");
   constexpr uint16_t kWidths[] = {64, 32, 10};
   std::vector<Real> rows = random_values(size_t{200} * 65, 1);
@@ -164,6 +170,8 @@ TEST(ArenaSize, OfANetworkInTheLeanFormIsThatOfOneForwardPass) {
   }
   EXPECT_EQ(network_arena_size(CorrectionForm::kNone, true), 18024u);
   EXPECT_EQ(network_arena_size(CorrectionForm::kNone, false), 59864u);
+  EXPECT_EQ(network_arena_size(CorrectionForm::kLocal, true), 28176u);
+  EXPECT_EQ(network_arena_size(CorrectionForm::kLocal, false), 70016u);
   EXPECT_LE(network_arena_size(CorrectionForm::kNone, true), 20u * 1024);
 }
 

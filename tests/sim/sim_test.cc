@@ -4,7 +4,11 @@
 
 #include "runtime/base/products.h"
 #include "runtime/manifold/fixed_rank.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/parts.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 #include "sim/simulation.h"
 #include "sim/timed_fleet.h"
 
@@ -202,17 +206,17 @@ TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
   for (const bool is_zeroth_order : {false, true}) {
     RunParameters p = sim_parameters(
         {.stream = is_zeroth_order ? StreamKind::kScalarStream : StreamKind::kTangentBlock, .is_fixed_rank = true});
-    p.matrix = "6x5";
-    p.rank = 1;
+    p.model->matrix = "6x5";
+    p.model->rank = 1;
     set_parts(&p);
-    p.device_count = 3;
-    p.batch_mode = BatchMode::kAll;
-    p.step_size = is_zeroth_order ? Real{1} / 4 : Real{2};
-    p.step_decay = 0;
-    p.round_count = is_zeroth_order ? 600 : 200;
-    p.estimator = is_zeroth_order ? EstimatorId::kProjectionTwoSided : p.estimator;
+    p.trigger->device_count = 3;
+    p.local->batch_mode = BatchMode::kAll;
+    p.steps->step_size = is_zeroth_order ? Real{1} / 4 : Real{2};
+    p.steps->step_decay = 0;
+    p.trigger->round_count = is_zeroth_order ? 600 : 200;
+    p.local->estimator = is_zeroth_order ? EstimatorId::kProjectionTwoSided : p.local->estimator;
     TimedFleet fleet(p, problems, {});
-    std::vector<Real> model(p.shape.size());
+    std::vector<Real> model(p.model->shape.size());
     ASSERT_EQ(fleet.run(TimedFleet::kNoEndMs,
                         [&](uint64_t, uint32_t, const Real* x) {
                           std::copy_n(x, model.size(), model.data());
@@ -220,7 +224,7 @@ TEST(TimedFleet, CompletesAMatrixOfFixedRank) {
                         }),
               "");
     std::vector<Real> dense(truth.size());
-    fixed_rank_to_dense(p.shape, model.data(), dense.data());
+    fixed_rank_to_dense(p.model->shape, model.data(), dense.data());
     add_scaled(dense.size(), -1, truth.data(), dense.data());
     EXPECT_LT(norm2(dense.size(), dense.data()) / norm2(truth.size(), truth.data()), Real{2} / 1000);
   }
@@ -457,18 +461,18 @@ TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
   ServerMessage ack = {};
   ack.which_body = gs_ServerMessage_ack_tag;
   for (const JournalRecord& record : simulation.store().records()) {
-    if (record.kind == RecordKind::kUpdate) {
-      ack.body.ack.task_sequence = record.task_sequence;
+    if (record.kind() == RecordKind::kUpdate) {
+      ack.body.ack.task_sequence = record.task_sequence();
       ack.body.ack.verdict = gs_Verdict_VERDICT_FOLDED;
-      ack.body.ack.version = record.version;
-      EXPECT_NE(oracle.on_message(record.device, ack, {}), "");  // not durable yet
+      ack.body.ack.version = record.version();
+      EXPECT_NE(oracle.on_message(record.device(), ack, {}), "");  // not durable yet
       const Oracle::Request pull = oracle.request(0);
-      EXPECT_NE(oracle.on_message(record.device, answered, pull), "");
+      EXPECT_NE(oracle.on_message(record.device(), answered, pull), "");
       EXPECT_EQ(oracle.on_record(record), "");
-      EXPECT_EQ(oracle.on_message(record.device, answered, pull), "");
-      EXPECT_EQ(oracle.on_message(record.device, ack, {}), "");
+      EXPECT_EQ(oracle.on_message(record.device(), answered, pull), "");
+      EXPECT_EQ(oracle.on_message(record.device(), ack, {}), "");
       ack.body.ack.verdict = gs_Verdict_VERDICT_LATE;
-      EXPECT_NE(oracle.on_message(record.device, ack, {}), "");
+      EXPECT_NE(oracle.on_message(record.device(), ack, {}), "");
       update = record;
     } else {
       EXPECT_NE(oracle.on_message(0, welcome, oracle.request(0)), "");
@@ -477,13 +481,13 @@ TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
   }
   EXPECT_EQ(oracle.version(), 2U);
   ack.body.ack.verdict = gs_Verdict_VERDICT_SUPERSEDED;
-  EXPECT_NE(oracle.on_message(update.device, ack, {}), "");  // the last one
+  EXPECT_NE(oracle.on_message(update.device(), ack, {}), "");  // the last one
   --ack.body.ack.task_sequence;
-  EXPECT_EQ(oracle.on_message(update.device, ack, {}), "");
+  EXPECT_EQ(oracle.on_message(update.device(), ack, {}), "");
   EXPECT_EQ(oracle.on_message(0, welcome, oracle.request(0)), "");
   welcome.body.welcome.abandoned = true;
   EXPECT_NE(oracle.on_message(0, welcome, oracle.request(1)), "");  // that one was folded
-  update.sequence = simulation.store().records().back().sequence + 1;
+  update.set_sequence(simulation.store().records().back().sequence() + 1);
   EXPECT_NE(oracle.on_record(update).find("folded twice"), std::string::npos);
 }
 

@@ -6,7 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
 #include "server/run/parts.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -39,30 +46,30 @@ struct Data {
 RunParameters rounds() {
   RunParameters p;
   p.name = "timed";
-  p.manifold = ManifoldId::kStiefel;
-  p.shape = {kDimension, 2};
-  p.problem = kKpcaOps.name;
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.batch_mode = BatchMode::kAll;
-  p.correction_form = CorrectionForm::kNone;
-  p.fold_weight = FoldWeight::kUniform;
-  p.local_step_count = 2;
-  p.step_size = 1;
-  p.round_count = 5;
-  p.device_count = kDeviceCount;
-  p.retry_min_ms = 1;
-  p.retry_max_ms = 10;
+  p.model->manifold = ManifoldId::kStiefel;
+  p.model->shape = {kDimension, 2};
+  p.model->problem = kKpcaOps.name;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->batch_mode = BatchMode::kAll;
+  p.local->correction_form = CorrectionForm::kNone;
+  p.fold->fold_weight = FoldWeight::kUniform;
+  p.local->local_step_count = 2;
+  p.steps->step_size = 1;
+  p.trigger->round_count = 5;
+  p.trigger->device_count = kDeviceCount;
+  p.pace->retry_min_ms = 1;
+  p.pace->retry_max_ms = 10;
   return p;
 }
 
 RunParameters no_rounds() {
   RunParameters p = rounds();
-  p.buffer_size = 1;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 64;
-  p.delay_rule = DelayRule::kAsgd;
-  p.round_count = 60;
+  p.trigger->buffer_size = 1;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 64;
+  p.delay->delay_rule = DelayRule::kAsgd;
+  p.trigger->round_count = 60;
   return p;
 }
 
@@ -113,17 +120,17 @@ bool go_on(uint64_t, uint32_t, const Real*) { return true; }
 // Of solver projection by scalars, on a product.
 RunParameters product_of(const char* parts, const char* problem) {
   RunParameters p = rounds();
-  p.manifold = ManifoldId::kProduct;
-  p.parts = parts;
-  p.shape = {};
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = parts;
+  p.model->shape = {};
   set_parts(&p);
-  p.problem = problem;
-  p.solver = SolverId::kProjection;
-  p.estimator = EstimatorId::kProjectionOneSided;
-  p.direction_count = 2;
-  p.correction_form = CorrectionForm::kLocal;
-  p.step_size = static_cast<Real>(0.05);
-  p.round_count = 2;
+  p.model->problem = problem;
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->direction_count = 2;
+  p.local->correction_form = CorrectionForm::kLocal;
+  p.steps->step_size = static_cast<Real>(0.05);
+  p.trigger->round_count = 2;
   return p;
 }
 
@@ -181,12 +188,12 @@ Shares shares_of(const std::vector<uint32_t>& slowness, uint32_t buffer_size, ui
     problems.push_back(data.problems[i % kDeviceCount]);
   }
   RunParameters p = no_rounds();
-  p.device_count = static_cast<uint32_t>(slowness.size());
-  p.buffer_size = buffer_size;
-  p.staleness_max = staleness_max;
-  p.round_count = 1'000'000;
-  p.step_size = Real{1} / 16;
-  p.report_deadline_ms = 1'000'000'000;
+  p.trigger->device_count = static_cast<uint32_t>(slowness.size());
+  p.trigger->buffer_size = buffer_size;
+  p.trigger->staleness_max = staleness_max;
+  p.trigger->round_count = 1'000'000;
+  p.steps->step_size = Real{1} / 16;
+  p.trigger->report_deadline_ms = 1'000'000'000;
   EXPECT_EQ(check_parameters(p), "");
   TimedFleet fleet(p, {}, staggered(slowness), problems, {});
   EXPECT_EQ(fleet.run(6'000'000, go_on), "");  // six tasks of the slowest
@@ -225,17 +232,17 @@ TEST(TimedFleet, EveryDeviceCountsWithTheHarmonicStalenessAndWithOneLessTheSlowe
 
 TEST(TimedFleet, AsyncCurveTrainsANetwork) {
   RunParameters p = no_rounds();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {22, 1};
-  p.problem = kPerceptronOps.name;
-  p.solver = SolverId::kCurve;
-  p.batch_mode = BatchMode::kCommon;
-  p.batch_size = 8;
-  p.step_size = static_cast<Real>(0.02);
-  p.server_step = static_cast<Real>(0.6);
-  p.delay_rule = DelayRule::kOrthoGrad;
-  p.late_delay_rule = DelayRule::kOrthoPos;
-  p.delay_switch = 30;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {22, 1};
+  p.model->problem = kPerceptronOps.name;
+  p.local->solver = SolverId::kCurve;
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->batch_size = 8;
+  p.steps->step_size = static_cast<Real>(0.02);
+  p.steps->server_step = static_cast<Real>(0.6);
+  p.delay->delay_rule = DelayRule::kOrthoGrad;
+  p.delay->late_delay_rule = DelayRule::kOrthoPos;
+  p.delay->delay_switch = 30;
   ASSERT_EQ(check_parameters(p), "");
   const Heaps heaps;
   std::vector<uint64_t> memory(1 << 10);
@@ -284,47 +291,60 @@ ScalarRun train_calmly(const RunParameters& p, const Heaps& heaps, bool is_lean)
 
 RunParameters scalar_rounds(const Heaps& heaps) {
   RunParameters p = rounds();
-  p.manifold = ManifoldId::kEuclidean;
-  p.shape = {heaps.size(), 1};
-  p.problem = kPerceptronOps.name;
-  p.solver = SolverId::kProjection;
-  p.estimator = EstimatorId::kProjectionOneSided;
-  p.smoothing = static_cast<Real>(0.01);
-  p.batch_mode = BatchMode::kCommon;
-  p.batch_size = 8;
-  p.step_size = static_cast<Real>(0.05);
-  p.correction_form = CorrectionForm::kNone;
-  p.round_count = 20;
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {heaps.size(), 1};
+  p.model->problem = kPerceptronOps.name;
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->smoothing = static_cast<Real>(0.01);
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->batch_size = 8;
+  p.steps->step_size = static_cast<Real>(0.05);
+  p.local->correction_form = CorrectionForm::kNone;
+  p.trigger->round_count = 20;
   return p;
 }
 
 TEST(TimedFleet, DevicesOfTheLeanFormMakeTheSameModels) {
   const Heaps heaps(100);  // 502 numbers: a record is shorter than a snapshot
-  for (const bool is_shared : {true, false}) {
-    for (const uint32_t steps : {1U, 3U}) {
-      RunParameters p = scalar_rounds(heaps);
-      p.group_count = is_shared ? 1 : 0;
-      p.local_step_count = steps;
-      const ScalarRun tensors = train_calmly(p, heaps, false);
-      const ScalarRun lean = train_calmly(p, heaps, true);
-      EXPECT_EQ(tensors.digests.size(), p.round_count + 1U);
-      EXPECT_EQ(lean.digests, tensors.digests);
-      EXPECT_LT(tensors.bytes_down, kDeviceCount * p.round_count * heaps.size() * sizeof(Real)) << "records came";
-      EXPECT_EQ(lean.bytes_down, tensors.bytes_down) << "each record was applied, no snapshot was asked for";
-      EXPECT_LT(lean.arena_size + 2 * heaps.size() * sizeof(Real), tensors.arena_size);
+  struct Form {
+    CorrectionForm correction;
+    uint32_t steps;
+    uint32_t group_count;  // 0: own directions, a record of several blocks
+  };
+  std::vector<std::vector<uint64_t>> digests;
+  for (const Form form :
+       {Form{CorrectionForm::kNone, 3, 1}, Form{CorrectionForm::kLocal, 3, 1}, Form{CorrectionForm::kNone, 3, 0},
+        Form{CorrectionForm::kNone, 1, 1}, Form{CorrectionForm::kLocal, 1, 0}, Form{CorrectionForm::kMemory, 3, 1}}) {
+    SCOPED_TRACE(digests.size());
+    RunParameters p = scalar_rounds(heaps);
+    p.local->group_count = form.group_count;
+    p.local->local_step_count = form.steps;
+    p.local->correction_form = form.correction;
+    const ScalarRun tensors = train_calmly(p, heaps, false);
+    const ScalarRun lean = train_calmly(p, heaps, true);
+    EXPECT_EQ(tensors.digests.size(), p.trigger->round_count + 1U);
+    EXPECT_EQ(lean.digests, tensors.digests);
+    EXPECT_LT(tensors.bytes_down, kDeviceCount * p.trigger->round_count * heaps.size() * sizeof(Real))
+        << "records came";
+    EXPECT_EQ(lean.bytes_down, tensors.bytes_down) << "each record was applied, no snapshot was asked for";
+    if (form.correction != CorrectionForm::kMemory) {  // whose replica is the same
+      EXPECT_LT(lean.arena_size, tensors.arena_size);
     }
+    digests.push_back(lean.digests);
   }
+  EXPECT_NE(digests[0], digests[1]) << "the corrections steer";
 }
 
 // The task that came with the record is given again.
 TEST(TimedFleet, ALeanDeviceTakesASnapshotInPlaceOfALargeRecord) {
   const Heaps heaps(400);  // 2,002 numbers
   RunParameters p = scalar_rounds(heaps);
-  p.group_count = 0;
-  p.local_step_count = 5;
-  p.direction_count = 1 + kKeptCoefficientMax / (5 * kDeviceCount);
-  p.round_count = 2;
-  p.batch_size = 2;
+  p.local->group_count = 0;
+  p.local->local_step_count = 5;
+  p.local->direction_count = 1 + kKeptCoefficientMax / (5 * kDeviceCount);
+  p.trigger->round_count = 2;
+  p.local->batch_size = 2;
   const auto train = [&](bool is_lean) {
     TimedFleet fleet(p, {}, speeds(), heaps.problems, {});
     return train_by_scalars(fleet, heaps.size(), is_lean);
@@ -340,11 +360,11 @@ TEST(TimedFleet, ALeanDeviceTakesASnapshotInPlaceOfALargeRecord) {
 TEST(TimedFleet, ALeanDeviceGivesBackARecordThatBreaksOff) {
   const Heaps heaps(400);
   RunParameters p = scalar_rounds(heaps);
-  p.group_count = 0;
-  p.local_step_count = 4;
-  p.direction_count = 60;  // 960 coefficients in four blocks
-  p.round_count = 3;
-  p.batch_size = 2;
+  p.local->group_count = 0;
+  p.local->local_step_count = 4;
+  p.local->direction_count = 60;  // 960 coefficients in four blocks
+  p.trigger->round_count = 3;
+  p.local->batch_size = 2;
   const auto train = [&](uint32_t loss_odds) {
     FleetHabits habits;
     habits.loss_odds = loss_odds;
@@ -385,7 +405,7 @@ TEST(TimedFleet, SleepLossAndChurnCostTimeOnly) {
   TimedFleet fleet(no_rounds(), losses, habits, data.problems, {});
   uint32_t record_count = 0;
   fleet.on_record = [&](const JournalRecord& record) {
-    return record.sequence == ++record_count ? "" : "a gap in the journal";
+    return record.sequence() == ++record_count ? "" : "a gap in the journal";
   };
   EXPECT_EQ(fleet.run(10'000'000, go_on), "");
   EXPECT_EQ(fleet.server().durable_version(), 60U);
@@ -399,14 +419,14 @@ TEST(TimedFleet, SleepLossAndChurnCostTimeOnly) {
 TEST(TimedFleet, TheTriggerFiresAtItsTimeInAThousandRunsOfDyingDevices) {
   const Data data;
   RunParameters p = rounds();
-  p.update_goal = 3;
-  p.update_min = 2;
-  p.report_deadline_ms = 9000;
-  p.extension_count_max = 1000;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 4;
-  p.retry_min_ms = 500;
-  p.retry_max_ms = 1000;
+  p.trigger->update_goal = 3;
+  p.trigger->update_min = 2;
+  p.trigger->report_deadline_ms = 9000;
+  p.trigger->extension_count_max = 1000;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 4;
+  p.pace->retry_min_ms = 500;
+  p.pace->retry_max_ms = 1000;
   uint64_t closed_at_deadline = 0;
   uint64_t extended = 0;
   for (uint32_t seed = 1; seed <= 1000; ++seed) {
@@ -419,15 +439,16 @@ TEST(TimedFleet, TheTriggerFiresAtItsTimeInAThousandRunsOfDyingDevices) {
     uint64_t extended_before = 0;
     const std::string fault = fleet.run(100'000'000, [&](uint64_t now_ms, uint32_t version, const Real*) {
       const uint64_t extensions = fleet.server().counters().rounds_extended - extended_before;
-      const uint64_t bound_ms = (extensions + 1) * p.report_deadline_ms + 1 + 1;  // and the record's commit
+      const uint64_t bound_ms = (extensions + 1) * p.trigger->report_deadline_ms + 1 + 1;  // and the record's commit
       EXPECT_TRUE(version == 0 || now_ms - opened_ms <= bound_ms) << "seed " << seed << " version " << version;
-      closed_at_deadline += version > 0 && extensions == 0 && now_ms - opened_ms >= p.report_deadline_ms ? 1 : 0;
+      closed_at_deadline +=
+          version > 0 && extensions == 0 && now_ms - opened_ms >= p.trigger->report_deadline_ms ? 1 : 0;
       extended_before += extensions;
       opened_ms = now_ms;
       return true;
     });
     ASSERT_EQ(fault, "") << "seed " << seed;
-    ASSERT_EQ(fleet.server().durable_version(), p.round_count) << "seed " << seed;
+    ASSERT_EQ(fleet.server().durable_version(), p.trigger->round_count) << "seed " << seed;
     extended += extended_before;
   }
   EXPECT_GT(closed_at_deadline, 100U);
@@ -441,7 +462,9 @@ TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
   EXPECT_EQ(fleet.now_ms(), 20'000U);
   EXPECT_EQ(fleet.server().durable_version(), 1U);
   TimedFleet watched(rounds(), {}, speeds(), data.problems, {});
-  watched.on_record = [](const JournalRecord& record) { return record.kind == RecordKind::kUpdate ? "an update" : ""; };
+  watched.on_record = [](const JournalRecord& record) {
+    return record.kind() == RecordKind::kUpdate ? "an update" : "";
+  };
   EXPECT_EQ(watched.run(1'000'000, go_on), "an update");
 }
 
@@ -474,9 +497,9 @@ TEST(TimedFleet, TrainsALargeProduct) {
   const std::vector<Problem> problems(kDeviceCount, {&kPerceptronOps, &network});
   const RunParameters p =
       product_of("euclidean 784x48, euclidean 48x1, euclidean 48x10, euclidean 10x1", kPerceptronOps.name);
-  ASSERT_EQ(p.shape.rows, 38170u);
+  ASSERT_EQ(p.model->shape.rows, 38170u);
   ASSERT_EQ(check_parameters(p), "");
-  const std::vector<Real> start(p.shape.size(), static_cast<Real>(0.01));
+  const std::vector<Real> start(p.model->shape.size(), static_cast<Real>(0.01));
   TimedFleet fleet(p, problems, start);
   EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, go_on), "");
   EXPECT_EQ(fleet.server().model().version(), 2u);

@@ -16,43 +16,49 @@
 #include "server/journal/store_memory.h"
 #include "server/rules/aggregator.h"
 #include "server/rules/record.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
 
 inline RunParameters scalar_parameters() {
   RunParameters p;
   p.name = "test";
-  p.manifold = ManifoldId::kStiefel;
-  p.shape = {16, 2};
-  p.problem = "kpca";
-  p.direction_count = 4;
-  p.local_step_count = 3;
-  p.step_size = 0.05F;
-  p.step_decay = 0.1F;
-  p.round_count = 1000;
-  p.device_count = 4;
-  p.report_deadline_ms = 1000;
-  p.extension_count_max = 2;
-  p.fold_weight = FoldWeight::kSampleCount;
+  p.model->manifold = ManifoldId::kStiefel;
+  p.model->shape = {16, 2};
+  p.model->problem = "kpca";
+  p.local->direction_count = 4;
+  p.local->local_step_count = 3;
+  p.steps->step_size = 0.05F;
+  p.steps->step_decay = 0.1F;
+  p.trigger->round_count = 1000;
+  p.trigger->device_count = 4;
+  p.trigger->report_deadline_ms = 1000;
+  p.trigger->extension_count_max = 2;
+  p.fold->fold_weight = FoldWeight::kSampleCount;
   return p;
 }
 
 inline RunParameters tangent_parameters() {
   RunParameters p = scalar_parameters();
-  p.solver = SolverId::kGradientStream;
-  p.estimator = EstimatorId::kAnalyticGradient;
-  p.correction_form = CorrectionForm::kNone;
+  p.local->solver = SolverId::kGradientStream;
+  p.local->estimator = EstimatorId::kAnalyticGradient;
+  p.local->correction_form = CorrectionForm::kNone;
   return p;
 }
 
 // Rounds that two of four devices may close at the deadline, and late or partial work that counts by its weight.
 inline RunParameters deadline_parameters() {
   RunParameters p = scalar_parameters();
-  p.update_goal = 3;
-  p.update_min = 2;
-  p.late = LatePolicy::kWeight;
-  p.staleness_max = 2;
-  p.steps_min = 1;
+  p.trigger->update_goal = 3;
+  p.trigger->update_min = 2;
+  p.trigger->late = LatePolicy::kWeight;
+  p.trigger->staleness_max = 2;
+  p.trigger->steps_min = 1;
   return p;
 }
 
@@ -135,7 +141,7 @@ inline gs_Hello good_hello(uint32_t sample_count) {
 struct TestReplica {
   explicit TestReplica(const RunParameters& p)
       : parameters(p), memory(1 << 15), arena(memory.data(), memory.size() * 8) {
-    GS_ASSERT(replica.prepare(*server_manifold(p), p.shape, arena, p.has_mean()) == Status::kOk);
+    GS_ASSERT(replica.prepare(*server_manifold(p), p.model->shape, arena, p.has_mean()) == Status::kOk);
   }
   // false: the piece does not fit what came before, or the digest is not reached.
   bool take(const gs_SnapshotChunk& chunk) {
@@ -143,7 +149,7 @@ struct TestReplica {
     if (bytes.size() < chunk.total) {
       return true;
     }
-    const bool is_whole = read_model(parameters.shape, bytes, replica.begin_snapshot()) == Status::kOk;
+    const bool is_whole = read_model(parameters.model->shape, bytes, replica.begin_snapshot()) == Status::kOk;
     replica.adopt_snapshot(chunk.version);
     bytes.clear();
     ++snapshots;
@@ -165,7 +171,7 @@ struct TestReplica {
       return chunk.digest == 0;
     }
     ++records;
-    return replica.finish_record(parameters.direction_count, chunk.step_scale, arena) == Status::kOk &&
+    return replica.finish_record(parameters.local->direction_count, chunk.step_scale, arena) == Status::kOk &&
            replica.digest() == chunk.digest;
   }
 
@@ -183,12 +189,12 @@ struct TestRule {
   explicit TestRule(const RunParameters& p)
       : server(p), models(8), rule(make_aggregator({&server.parameters, &server.replica, &models, &server.arena})) {
     Real* model = server.replica.begin_snapshot();
-    std::fill(model, model + p.shape.size(), Real{0});
-    for (uint32_t i = 0; i < p.shape.cols; ++i) {
-      model[i * p.shape.cols + i] = 1;
+    std::fill(model, model + p.model->shape.size(), Real{0});
+    for (uint32_t i = 0; i < p.model->shape.cols; ++i) {
+      model[i * p.model->shape.cols + i] = 1;
     }
     server.replica.adopt_snapshot(2);
-    models.push(2, {server.replica.model(), p.shape.size()});
+    models.push(2, {server.replica.model(), p.model->shape.size()});
     rule->begin();
   }
   VersionRecord record() const {
@@ -206,7 +212,7 @@ struct TestRule {
 class TestServer {
  public:
   explicit TestServer(const RunParameters& p, uint32_t enrolled = 0) : parameters(p) {
-    for (uint32_t i = 0; i < (enrolled == 0 ? p.device_count : enrolled); ++i) {
+    for (uint32_t i = 0; i < (enrolled == 0 ? p.trigger->device_count : enrolled); ++i) {
       names.push_back("d" + std::to_string(i));
     }
     connects.resize(64);
@@ -254,7 +260,7 @@ class TestServer {
   void persist() {
     while (!pending.empty()) {
       GS_ASSERT(store.append(pending) == StoreStatus::kOk);
-      const uint64_t sequence = pending.back().sequence;
+      const uint64_t sequence = pending.back().sequence();
       pending.clear();
       coordinator->on_persisted(sequence, now_ms);
       const bool was_auto = std::exchange(is_auto_persist, false);
@@ -343,8 +349,8 @@ class TestServer {
     upload.task_sequence = issued->task_sequence;
     upload.base_version = issued->version;
     upload.steps_done = issued->local_step_count;
-    upload.direction_count = parameters.direction_count;
-    upload.encoding = parameters.upload_encoding;
+    upload.direction_count = parameters.local->direction_count;
+    upload.encoding = parameters.wire->upload_encoding;
     upload.kind = parameters.stream();
     upload.values = draw_values(parameters.value_count(), 1000 * issued->version + device, 0.2F);
     if (upload.kind == StreamKind::kScalarStream) {

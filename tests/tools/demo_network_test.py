@@ -1,10 +1,12 @@
 """The demo of a network: a short form by native clients alone, twice, which must learn and come to one digest with the
-same accuracy each time; its two pages; its end by SIGTERM; wrong options by their names. With `board`: the form of the
-README, with an emulated board and its own bars.
+same accuracy each time; its two pages; its end by SIGTERM and by a client that dies; wrong options by their names.
+With `board`: the form of the README, with an emulated board and its own bars.
 """
 
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -58,16 +60,32 @@ def fault_of_pages(lines):
     return "the demo names no page for the accuracy"
 
 
-def faults_of_watched():
-    """A run whose pages are looked at, and which is ended then by SIGTERM: nothing stays behind."""
+def end_itself(demo):
+    demo.terminate()
+
+
+def kill_a_client(demo):
+    """One of the demo's own children, by its pid."""
+    children = subprocess.run(["ps", "--ppid", str(demo.pid), "-o", "pid=,args="], capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+    clients = [int(line.split()[0]) for line in children if "gradstream-client" in line]
+    os.kill(clients[1], signal.SIGKILL)
+
+
+def faults_of_ended(how, status, words):
+    """A long run whose pages are looked at, and which then ends by something: soon, and with these words."""
     options = ["--network", "--board", "none", "--rounds", "100000"]
     command = ["/usr/bin/python3", "-B", ROOT / "tools" / "demo.py", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
         text = fault_of_pages(demo.stdout)
-        demo.terminate()
+        for line in demo.stdout:
+            if re.match(r"round +1 ", line):
+                break
+        how(demo)
         rest = demo.stdout.read()
-    if demo.returncode != 130 or not rest.strip().endswith("result: error=interrupted"):
-        return [text, f"SIGTERM ends it with {demo.returncode}: {rest[-300:]}"]
+    missing = [word for word in words if word not in rest]
+    if demo.returncode != status or missing:
+        return [text, f"{how.__name__}: exit status {demo.returncode}, without {missing} in {rest[-600:]}"]
     return [text]
 
 
@@ -77,7 +95,8 @@ def faults_of_short():
     accuracies = {result_of(done).get("accuracy") for done in runs}
     if len(accuracies) != 1:
         faults.append(f"the same seed comes to different accuracies: {sorted(map(str, accuracies))}")
-    faults += faults_of_watched()
+    faults += faults_of_ended(end_itself, 130, ["result: error=interrupted"])
+    faults += faults_of_ended(kill_a_client, 1, ["native-1 ended with exit status -9", "result: error=failed"])
     for word, options in WRONG.items():
         refused = run(["--network", *options])
         if refused.returncode != 2 or word not in refused.stderr:

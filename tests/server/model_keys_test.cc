@@ -1,8 +1,11 @@
 // The model: every bad point, shape or name is refused with a sentence that begins with its keys.
+#include "server/run/model_keys.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "server/run/check_parameters.h"
+#include "server/run/local_keys.h"
 #include "server/run/parts.h"
 #include "tests/support/refused_parameters.h"
 #include "tests/support/server_support.h"
@@ -10,32 +13,32 @@
 namespace gradstream {
 namespace {
 
-TEST(CheckModel, EveryBadModelIsRefusedByItsKey) {
+TEST(ModelKeys, EveryBadModelIsRefusedByItsKey) {
   const RefusedCase cases[] = {
       {"name:", [](RunParameters* p) { p->name = ""; }},
       {"name:", [](RunParameters* p) { p->name = "a\nb"; }},
-      {"manifold:", [](RunParameters* p) { p->manifold = ManifoldId::kNone; }},
-      {"rows, cols: both", [](RunParameters* p) { p->shape.rows = 0; }},
+      {"manifold:", [](RunParameters* p) { p->model->manifold = ManifoldId::kNone; }},
+      {"rows, cols: both", [](RunParameters* p) { p->model->shape.rows = 0; }},
       {"rows, cols: manifold stiefel",
        [](RunParameters* p) {
-         p->shape = {2, 3};
+         p->model->shape = {2, 3};
        }},
       {"retraction, transport: manifold stiefel has no retraction projection with transport default; it has polar with "
        "projection, polar with smooth, ",
-       [](RunParameters* p) { p->retraction = RetractionKind::kProjection; }},
+       [](RunParameters* p) { p->model->retraction = RetractionKind::kProjection; }},
       {"retraction, transport: manifold stiefel has no retraction qr with transport householder",
        [](RunParameters* p) {
-         p->retraction = RetractionKind::kQr;
-         p->transport = TransportKind::kHouseholder;
+         p->model->retraction = RetractionKind::kQr;
+         p->model->transport = TransportKind::kHouseholder;
        }},
       {"manifold: stiefel with retraction exponential is not reproducible",
-       [](RunParameters* p) { p->retraction = RetractionKind::kExponential; }},
-      {"problem:", [](RunParameters* p) { p->problem = "a name that is too long"; }},
+       [](RunParameters* p) { p->model->retraction = RetractionKind::kExponential; }},
+      {"problem:", [](RunParameters* p) { p->model->problem = "a name that is too long"; }},
   };
   expect_refused(scalar_parameters(), cases);
 }
 
-TEST(CheckModel, EveryBadProductIsRefusedWithItsRemedy) {
+TEST(ModelKeys, EveryBadProductIsRefusedWithItsRemedy) {
   struct BadProduct {
     const char* parts;
     const char* sentence;
@@ -72,65 +75,65 @@ TEST(CheckModel, EveryBadProductIsRefusedWithItsRemedy) {
   };
   for (const BadProduct& one : cases) {
     RunParameters p = scalar_parameters();
-    p.manifold = ManifoldId::kProduct;
-    p.parts = one.parts;
-    p.shape = {};
+    p.model->manifold = ManifoldId::kProduct;
+    p.model->parts = one.parts;
+    p.model->shape = {};
     set_parts(&p);
     EXPECT_THAT(check_parameters(p), testing::StartsWith(one.sentence)) << one.parts;
   }
   RunParameters large = scalar_parameters();
-  large.manifold = ManifoldId::kProduct;
-  large.parts = "euclidean 784x48, euclidean 48x1, euclidean 48x10";
-  large.shape = {};
+  large.model->manifold = ManifoldId::kProduct;
+  large.model->parts = "euclidean 784x48, euclidean 48x1, euclidean 48x10";
+  large.model->shape = {};
   set_parts(&large);
   EXPECT_EQ(check_parameters(large), "");
-  large.parts = "fixed_rank 20x14 3, euclidean 14x1";
+  large.model->parts = "fixed_rank 20x14 3, euclidean 14x1";
   set_parts(&large);
-  large.estimator = EstimatorId::kProjectionTangent;
+  large.local->estimator = EstimatorId::kProjectionTangent;
   EXPECT_THAT(check_parameters(large), testing::StartsWith("estimator, parts: projection_tangent"));
   RunParameters p = scalar_parameters();
-  p.parts = "stiefel 16x2";
+  p.model->parts = "stiefel 16x2";
   set_parts(&p);
   EXPECT_THAT(check_parameters(p), testing::StartsWith("parts, manifold: only manifold product"));
-  p.manifold = ManifoldId::kProduct;
-  p.shape = {32, 2};
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->shape = {32, 2};
   set_parts(&p);
   EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
 }
 
-TEST(CheckModel, AMatrixOfFixedRankIsItsShapeAndItsRank) {
+TEST(ModelKeys, AMatrixOfFixedRankIsItsShapeAndItsRank) {
   RunParameters p = scalar_parameters();
-  p.manifold = ManifoldId::kFixedRank;
-  p.matrix = "20x14";
-  p.rank = 3;
-  p.shape = {};
+  p.model->manifold = ManifoldId::kFixedRank;
+  p.model->matrix = "20x14";
+  p.model->rank = 3;
+  p.model->shape = {};
   set_parts(&p);
   EXPECT_EQ(check_parameters(p), "");
-  EXPECT_EQ(p.shape.rows, 37U);
-  EXPECT_EQ(p.shape.cols, 3U);
-  ASSERT_EQ(p.shape.parts->count, 3U);
-  p.rank = 4;  // the shape follows
+  EXPECT_EQ(p.model->shape.rows, 37U);
+  EXPECT_EQ(p.model->shape.cols, 3U);
+  ASSERT_EQ(p.model->shape.parts->count, 3U);
+  p.model->rank = 4;  // the shape follows
   set_parts(&p);
   EXPECT_EQ(check_parameters(p), "");
-  EXPECT_EQ(p.shape.rows, 38U);
-  p.estimator = EstimatorId::kProjectionTangent;
+  EXPECT_EQ(p.model->shape.rows, 38U);
+  p.local->estimator = EstimatorId::kProjectionTangent;
   EXPECT_THAT(check_parameters(p), testing::StartsWith("estimator, manifold: projection_tangent"));
-  p.estimator = EstimatorId::kProjectionOneSided;
-  p.retraction = RetractionKind::kPolar;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.model->retraction = RetractionKind::kPolar;
   EXPECT_THAT(check_parameters(p), testing::HasSubstr("manifold fixed_rank has no retraction polar"));
-  p.retraction = RetractionKind::kDefault;
-  p.rank = 15;
+  p.model->retraction = RetractionKind::kDefault;
+  p.model->rank = 15;
   EXPECT_THAT(check_parameters(p),
               testing::StartsWith("rank, matrix: matrices of shape 20x14 have ranks from 1 to 14"));
-  p.matrix = "20";
+  p.model->matrix = "20";
   EXPECT_THAT(check_parameters(p), testing::StartsWith("matrix, manifold: manifold fixed_rank needs"));
-  p.matrix = "20x14";
-  p.rank = 3;
-  p.shape = {20, 14};
+  p.model->matrix = "20x14";
+  p.model->rank = 3;
+  p.model->shape = {20, 14};
   set_parts(&p);
   EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, matrix:"));
   RunParameters other = scalar_parameters();
-  other.rank = 3;
+  other.model->rank = 3;
   EXPECT_THAT(check_parameters(other), testing::StartsWith("matrix, rank, manifold: only manifold fixed_rank"));
 }
 

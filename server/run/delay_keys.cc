@@ -1,0 +1,91 @@
+#include "server/run/delay_keys.h"
+
+#include <cmath>
+
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/names.h"
+#include "server/run/run_parameters.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+
+namespace gradstream {
+namespace {
+
+// Bytes of the models that a rule keeps for late updates. Reason: several runs fit a small host.
+constexpr uint64_t kModelsBytesMax = uint64_t{64} << 20;
+
+// Keys that belong to a delay rule, where there is none.
+std::string check_no_delay_rule(const RunParameters& p) {
+  const bool has_keys = p.delay->late_delay_rule != DelayRule::kNone || p.delay->delay_switch != 0 ||
+                        p.delay->dominance_penalty || p.delay->server_momentum != 0 ||
+                        p.delay->delay_switch_by != DelaySwitchBy::kVersion || p.delay->delay_switch_at != 0;
+  return has_keys ? "delay_rule: late_delay_rule, the delay_switch keys, dominance_penalty and server_momentum belong "
+                    "to one"
+                  : "";
+}
+
+}  // namespace
+
+std::string check_delay_rule(const RunParameters& p) {
+  if (p.delay->delay_rule == DelayRule::kNone) {
+    return check_no_delay_rule(p);
+  }
+  if (p.trigger->buffer_size == 0 || p.stream() != StreamKind::kTangentBlock ||
+      p.local->solver == SolverId::kProjection) {
+    return "delay_rule, buffer_size, solver: delay rules step by single tangents; set buffer_size, and solver "
+           "gradient_stream, tangent_mean or curve";
+  }
+  if (p.trigger->buffer_size > 1 && (p.delay->delay_rule != DelayRule::kAsgd ||
+                                     p.delay->late_delay_rule != DelayRule::kNone || p.delay->dominance_penalty)) {
+    return "delay_rule, dominance_penalty, buffer_size: of several updates at once only asgd has a meaning, and no "
+           "device's share; use delay_rule asgd without a penalty, or buffer_size 1";
+  }
+  if (p.fold->fold_weight != FoldWeight::kUniform) {
+    return "delay_rule, fold_weight: an update weighs by its staleness alone; use fold_weight uniform";
+  }
+  for (const DelayRule rule : {p.delay->delay_rule, p.delay->late_delay_rule}) {
+    if (!is_delay_rule_defined(rule, p.model->manifold)) {
+      return std::string("delay_rule, manifold: ") + name_of(rule) +
+             " multiplies entries, which has no meaning on this manifold; use dc_rank1";
+    }
+    if ((rule == DelayRule::kFedAsync || rule == DelayRule::kOrthoPos) && p.steps->server_step > 1) {
+      return "server_step, delay_rule: fedasync and ortho_pos go a share of the way to a device's point; at most 1";
+    }
+  }
+  const bool has_numbers = p.delay->delay_lambda > 0 && std::isfinite(p.delay->delay_lambda) &&
+                           p.delay->server_momentum >= 0 && p.delay->server_momentum < 1;
+  return has_numbers ? "" : "delay_lambda, server_momentum: above 0; from 0 to below 1";
+}
+
+std::string check_delay_switch(const RunParameters& p) {
+  if (p.delay->delay_switch_by == DelaySwitchBy::kVersion) {
+    return p.delay->delay_switch_at == 0
+               ? ""
+               : "delay_switch_at, delay_switch_by: a version has no statistic; set delay_switch_by "
+                 "to cosine or drift_ratio, or leave delay_switch_at out";
+  }
+  if (p.delay->late_delay_rule == DelayRule::kNone) {
+    return "delay_switch_by, late_delay_rule: there is no rule to switch to; set late_delay_rule, or leave "
+           "delay_switch_by out";
+  }
+  if (p.delay->delay_switch >= p.version_count()) {
+    return "delay_switch, round_count: the run ends at version " + std::to_string(p.version_count()) +
+           "; no statistic would ever be asked";
+  }
+  const bool has_level = p.delay->delay_switch_by == DelaySwitchBy::kCosine
+                             ? p.delay->delay_switch_at > -1 && p.delay->delay_switch_at < 1
+                             : p.delay->delay_switch_at > 0 && std::isfinite(p.delay->delay_switch_at);
+  return has_level ? "" : "delay_switch_at, delay_switch_by: a cosine is between -1 and 1, a drift_ratio is above 0";
+}
+
+std::string check_kept_models(const RunParameters& p) {
+  const uint64_t bytes = uint64_t{p.kept_model_count()} * p.model->shape.size() * sizeof(Real);
+  return bytes <= kModelsBytesMax
+             ? ""
+             : "staleness_max, shape: the models that late updates were made at would take " + std::to_string(bytes) +
+                   " bytes, at most " + std::to_string(kModelsBytesMax) + "; lower staleness_max or raise buffer_size";
+}
+
+}  // namespace gradstream

@@ -1,0 +1,70 @@
+// Keys of asynchronous steps: what the server makes of single tangents that were made at older models
+// (server/rules/delay_correction.h). alpha = server_step by staleness.
+#ifndef GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
+#define GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/config.h"
+#include "server/run/choices.h"
+#include "server/run/key.h"
+
+namespace gradstream {
+
+struct RunParameters;
+
+struct DelayKeys {
+  static constexpr const char* kTitle = "Asynchronous steps";
+
+  DelayRule delay_rule = DelayRule::kNone;
+  DelayRule late_delay_rule = DelayRule::kNone;  // after the switch; kNone: the same all the time
+  DelaySwitchBy delay_switch_by = DelaySwitchBy::kVersion;
+  uint32_t delay_switch = 0;       // kVersion: the version that switches; else the first one that may
+  Real delay_switch_at = 0;        // of the statistic
+  Real delay_lambda = 1;           // of the dc rules
+  bool dominance_penalty = false;  // alpha / (N p_i), at most 1; p_i = share of device i in the updates accepted so far
+  Real server_momentum = 0;        // beta of v <- beta T(v) + D
+
+  // visit(key, field) for every key, in the order of the canonical text.
+  template <typename Keys, typename Visit>
+  static void visit(Keys& keys, Visit& visit) {
+    visit(Key{"delay_rule",
+              "",
+              {},
+              "An asynchronous run makes its step by this rule from an update of an older version."},
+          keys.delay_rule);
+    visit(Key{"late_delay_rule", "", {}, "This rule takes over after the switch; `none` keeps the first one."},
+          keys.late_delay_rule);
+    visit(Key{"delay_switch_by",
+              "",
+              {},
+              "The run switches by its version, or by a statistic of its updates (`docs/algorithms.md`)."},
+          keys.delay_switch_by);
+    visit(Key{"delay_switch",
+              "versions",
+              {},
+              "The run switches at this version; by a statistic it switches there at the earliest."},
+          keys.delay_switch);
+    visit(
+        Key{"delay_switch_at", "", {}, "The run switches when the moving mean of the statistic is down at this value."},
+        keys.delay_switch_at);
+    visit(Key{"delay_lambda", "", above(0).only("a `delay_rule`"), "The `dc_` rules have this strength."},
+          keys.delay_lambda);
+    visit(Key{"dominance_penalty", "", {}, "A device that answers often counts less each time."},
+          keys.dominance_penalty);
+    visit(Key{"server_momentum", "", from_below(0, 1).only("a `delay_rule`"),
+              "The next step of the server takes this share of its last direction along."},
+          keys.server_momentum);
+  }
+};
+
+// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
+std::string check_delay_rule(const RunParameters& run);
+std::string check_delay_switch(const RunParameters& run);
+// The last check of all: which rule serves a run is only defined where the others pass.
+std::string check_kept_models(const RunParameters& run);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RUN_DELAY_KEYS_H_

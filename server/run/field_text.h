@@ -1,0 +1,31 @@
+// The value of a key as text, as it stands in the canonical text of a run. Numbers are the shortest text that reads
+// back as the same number, whatever the locale.
+#ifndef GRADSTREAM_SERVER_RUN_FIELD_TEXT_H_
+#define GRADSTREAM_SERVER_RUN_FIELD_TEXT_H_
+
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "server/run/names.h"
+
+namespace gradstream {
+
+inline std::string field_text(const std::string& value) { return value; }
+inline std::string field_text(bool value) { return value ? "true" : "false"; }
+inline std::string field_text(uint32_t value) { return std::to_string(value); }
+template <std::floating_point Float>
+std::string field_text(Float value) {
+  std::array<char, 32> text = {};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+template <typename Enum>
+requires std::is_enum_v<Enum> std::string field_text(Enum value) { return name_of(value); }
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RUN_FIELD_TEXT_H_

@@ -1,0 +1,55 @@
+// Keys of step sizes: the local step of each round, and the step of the server.
+#ifndef GRADSTREAM_SERVER_RUN_STEP_KEYS_H_
+#define GRADSTREAM_SERVER_RUN_STEP_KEYS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/config.h"
+#include "server/run/choices.h"
+#include "server/run/key.h"
+
+namespace gradstream {
+
+struct RunParameters;
+
+struct StepKeys {
+  static constexpr const char* kTitle = "Steps";
+
+  StepRule step_rule = StepRule::kInverse;
+  Real step_size = static_cast<Real>(0.1);
+  Real step_decay = 0;
+  Real step_offset = 0;
+  uint32_t step_period = 1;
+  Real step_min = 0;  // kBarzilaiBorwein
+  Real step_max = 0;
+  Real server_step = 1;  // eta_g
+
+  // visit(key, field) for every key, in the order of the canonical text.
+  template <typename Keys, typename Visit>
+  static void visit(Keys& keys, Visit& visit) {
+    visit(Key{"step_rule", "", {}, "This rule makes the step size of each round (`docs/algorithms.md`, Steps)."},
+          keys.step_rule);
+    visit(Key{"step_size", "", above(0), "The first round takes this step size."}, keys.step_size);
+    visit(Key{"step_decay", "", from(0), "Rule `inverse` divides the step size of round k by 1 + `step_decay` k."},
+          keys.step_decay);
+    visit(Key{"step_offset", "", from(0), "The rules `printed`, `code` and `harmonic` divide by this beta or gamma."},
+          keys.step_offset);
+    visit(Key{"step_period", "rounds", from(1), "One stage of the rules `printed` and `code` has this many rounds."},
+          keys.step_period);
+    visit(
+        Key{"step_min", "", above(0).only("rule `barzilai_borwein`"), "Rule `barzilai_borwein` takes no smaller step."},
+        keys.step_min);
+    visit(
+        Key{"step_max", "", above(0).only("rule `barzilai_borwein`"), "Rule `barzilai_borwein` takes no larger step."},
+        keys.step_max);
+    visit(Key{"server_step", "", above(0), "The server multiplies its step by this factor."}, keys.server_step);
+  }
+};
+
+// A check of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
+std::string check_steps(const RunParameters& run);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RUN_STEP_KEYS_H_

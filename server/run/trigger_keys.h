@@ -1,0 +1,115 @@
+// Keys of rounds: when a version closes, what a late or partial answer is worth, and how long a device may work. They
+// are the four independent choices of the straggler policy (docs/wire.md).
+#ifndef GRADSTREAM_SERVER_RUN_TRIGGER_KEYS_H_
+#define GRADSTREAM_SERVER_RUN_TRIGGER_KEYS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/config.h"
+#include "server/run/choices.h"
+#include "server/run/key.h"
+#include "server/run/limits.h"
+
+namespace gradstream {
+
+struct RunParameters;
+
+struct TriggerKeys {
+  static constexpr const char* kTitle = "Rounds and late answers";
+
+  uint32_t round_count = 300;
+  uint32_t device_count = 0;  // n: enrolled devices that the run waits for before version 0 opens
+  // B: a version closes with every B accepted updates, late ones too, and k is not asked; 0: rounds of k answers
+  uint32_t buffer_size = 0;
+  uint32_t update_goal = 0;             // k; 0: every device that is enrolled and not revoked
+  uint32_t report_deadline_ms = 60000;  // T, from the opening of the version
+  uint32_t update_min = 0;              // q at T; 0: update_goal
+  uint32_t extension_count_max = 3;
+  LatePolicy late = LatePolicy::kDrop;
+  StalenessTable staleness_table = StalenessTable::kInverseSqrt;
+  float staleness_exponent = 0.5F;  // kPolynomial: (1 + s)^-a; kHinge: slope a
+  uint32_t staleness_hinge = 4;     // kHinge: s0
+  uint32_t staleness_max = 8;       // S: versions; buffer_size = 1 needs device_count - 1 at least
+  uint32_t steps_min = 0;           // k_min; 0: partial work is refused (== K)
+  uint32_t task_deadline_ms = 0;    // sent in the Task: send what is there by then; 0: none
+  Work work = Work::kFixed;
+  // One local step of the fleet's fastest and slowest device, where known; 0: not. No update is believed that was
+  // faster; no deadline is accepted that the slowest cannot meet.
+  uint32_t step_time_min_us = 0;
+  uint32_t step_time_max_us = 0;
+
+  // visit(key, field) for every key, in the order of the canonical text.
+  template <typename Keys, typename Visit>
+  static void visit(Keys& keys, Visit& visit) {
+    visit(Key{"round_count", "rounds", from(1, kRoundCountMax),
+              "The run is finished after this many rounds, each of two versions with solver `svrg`."},
+          keys.round_count);
+    visit(Key{"device_count", "devices", from(1, kFoldUpdateCountMax),
+              "Version 0 waits until this many devices are enrolled."},
+          keys.device_count);
+    visit(Key{"buffer_size",
+              "updates",
+              {},
+              "A version of an asynchronous run has this many accepted updates, late ones too (B); 0 means rounds."},
+          keys.buffer_size);
+    visit(Key{"update_goal", "answers", {}, "This many answers close a round (k); 0 or `\"all\"` means every device."},
+          keys.update_goal);
+    visit(Key{"report_deadline_ms", "ms", from(1),
+              "A round that is open for this long may close with fewer answers (T)."},
+          keys.report_deadline_ms);
+    visit(Key{"update_min",
+              "answers",
+              {},
+              "This many answers close a round at the deadline (q); 0 means as many as `update_goal`."},
+          keys.update_min);
+    visit(Key{"extension_count_max",
+              "extensions",
+              {},
+              "The server extends a round this many times by T before the run stalls."},
+          keys.extension_count_max);
+    visit(Key{"late", "", {}, "An update of an older version is dropped, or weighs less."}, keys.late);
+    visit(Key{"staleness_table",
+              "",
+              {},
+              "This table has the weight of a late update, by how many versions it is behind."},
+          keys.staleness_table);
+    visit(Key{"staleness_exponent", "", above(0, kStalenessExponentMax).only("`late` `weight`"),
+              "Table `polynomial` has this exponent, and table `hinge` this slope."},
+          keys.staleness_exponent);
+    visit(Key{"staleness_hinge", "versions", {}, "Table `hinge` keeps the full weight for this many versions."},
+          keys.staleness_hinge);
+    visit(Key{"staleness_max", "versions", from(1, kStalenessMax).only("`late` `weight`"),
+              "The server refuses an update that is more versions behind."},
+          keys.staleness_max);
+    visit(Key{"steps_min", "steps", {}, "An update needs at least this many local steps; 0 means all of them."},
+          keys.steps_min);
+    visit(Key{"task_deadline_ms", "ms", {}, "A device sends what it has when its task is this old; 0 means never."},
+          keys.task_deadline_ms);
+    visit(
+        Key{"work", "", {}, "A task asks every device for K local steps, or each for as many as its step time allows."},
+        keys.work);
+    visit(Key{"step_time_min_us",
+              "us",
+              {},
+              "The fastest device takes this long for a local step, and a faster update is refused (`no_time`); 0 "
+              "means unknown."},
+          keys.step_time_min_us);
+    visit(Key{"step_time_max_us",
+              "us",
+              {},
+              "The slowest device takes this long for a local step, and a deadline it cannot meet is refused; 0 means "
+              "unknown."},
+          keys.step_time_max_us);
+  }
+};
+
+// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
+std::string check_length(const RunParameters& run);
+std::string check_straggler(const RunParameters& run);
+std::string check_timed_work(const RunParameters& run);
+std::string check_buffer(const RunParameters& run);
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_SERVER_RUN_TRIGGER_KEYS_H_

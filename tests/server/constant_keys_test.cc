@@ -1,0 +1,27 @@
+// Constants for advice: a number that no theorem can take is refused.
+#include "server/run/constant_keys.h"
+
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/run/check_parameters.h"
+#include "tests/support/refused_parameters.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(ConstantKeys, NoConstantIsBelowZeroOrEndless) {
+  const RefusedCase cases[] = {
+      {"smoothness, pl_constant, gradient_noise, initial_excess:",
+       [](RunParameters* p) { p->constants->smoothness = -1; }},
+      {"smoothness, pl_constant, gradient_noise, initial_excess:",
+       [](RunParameters* p) { p->constants->initial_excess = std::numeric_limits<Real>::infinity(); }},
+  };
+  expect_refused(scalar_parameters(), cases);
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,82 @@
+// Asynchronous steps: every bad choice is refused with a sentence that begins with its keys.
+#include "server/run/delay_keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/run/check_parameters.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "tests/support/refused_parameters.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(DelayKeys, EveryBadDelayRuleIsRefusedByItsKey) {
+  const RefusedCase cases[] = {
+      {"delay_rule, buffer_size, solver:",
+       [](RunParameters* p) {
+         p->trigger->buffer_size = 0;
+         p->trigger->late = LatePolicy::kDrop;
+       }},
+      {"delay_rule, dominance_penalty, buffer_size:", [](RunParameters* p) { p->trigger->buffer_size = 2; }},
+      {"delay_rule, fold_weight:", [](RunParameters* p) { p->fold->fold_weight = FoldWeight::kSampleCount; }},
+      {"delay_rule, manifold:",
+       [](RunParameters* p) {
+         p->model->manifold = ManifoldId::kSpd;
+         p->model->shape = {4, 4};
+         p->delay->delay_rule = DelayRule::kDcAsgd;
+       }},
+      {"server_step, delay_rule:", [](RunParameters* p) { p->steps->server_step = 2; }},
+      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay->server_momentum = 1; }},
+      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay->delay_lambda = 0; }},
+      {"delay_rule:",
+       [](RunParameters* p) {
+         p->delay->delay_rule = DelayRule::kNone;
+         p->delay->dominance_penalty = true;
+       }},
+      {"staleness_max, shape:",
+       [](RunParameters* p) {
+         p->model->shape = {4000, 6};
+         p->trigger->staleness_max = 1024;
+       }},
+  };
+  expect_refused(asynchronous_parameters(), cases);
+}
+
+TEST(DelayKeys, EveryBadSwitchOfTheDelayRuleIsRefusedByItsKey) {
+  const RefusedCase cases[] = {
+      {"delay_switch_at, delay_switch_by: a version", [](RunParameters* p) { p->delay->delay_switch_at = 0.5F; }},
+      {"delay_switch_by, late_delay_rule:",
+       [](RunParameters* p) { p->delay->delay_switch_by = DelaySwitchBy::kCosine; }},
+      {"delay_switch_at, delay_switch_by: a cosine",
+       [](RunParameters* p) {
+         p->delay->late_delay_rule = DelayRule::kOrthoPos;
+         p->delay->delay_switch_by = DelaySwitchBy::kCosine;
+         p->delay->delay_switch_at = 1;
+       }},
+      {"delay_switch_at, delay_switch_by: a cosine",
+       [](RunParameters* p) {
+         p->delay->late_delay_rule = DelayRule::kOrthoPos;
+         p->delay->delay_switch_by = DelaySwitchBy::kDriftRatio;
+       }},
+      {"delay_switch, round_count:",
+       [](RunParameters* p) {
+         p->delay->late_delay_rule = DelayRule::kOrthoPos;
+         p->delay->delay_switch_by = DelaySwitchBy::kCosine;
+         p->delay->delay_switch = p->trigger->round_count;
+       }},
+      {"delay_rule:",
+       [](RunParameters* p) {
+         p->delay->delay_rule = DelayRule::kNone;
+         p->delay->delay_switch_by = DelaySwitchBy::kCosine;
+       }},
+  };
+  expect_refused(asynchronous_parameters(), cases);
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,37 @@
+#include "server/run/key_group.h"
+
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "server/run/fold_keys.h"
+#include "server/run/run_parameters.h"
+
+namespace gradstream {
+namespace {
+
+TEST(KeyGroup, ACopyHasItsOwnKeys) {
+  RunParameters first;
+  first.fold->fold_weight_max = 7;
+  RunParameters copy = first;
+  copy.fold->fold_weight_max = 9;
+  EXPECT_EQ(first.fold->fold_weight_max, 7U);
+  first = copy;
+  copy.fold->fold_weight_max = 11;
+  EXPECT_EQ(first.fold->fold_weight_max, 9U);
+  const RunParameters& same = first;
+  first = same;
+  EXPECT_EQ(first.fold->fold_weight_max, 9U);
+}
+
+// A run that was moved from is still one: its groups are never null.
+TEST(KeyGroup, WhatWasMovedFromHasKeys) {
+  RunParameters first;
+  first.fold->fold_weight_max = 7;
+  const RunParameters second = std::move(first);
+  EXPECT_EQ(second.fold->fold_weight_max, 7U);
+  EXPECT_EQ(first.fold->fold_weight_max, 7U);  // NOLINT(bugprone-use-after-move): that it may be used is the test
+}
+
+}  // namespace
+}  // namespace gradstream

@@ -1,0 +1,133 @@
+// What a device does: every bad choice is refused with a sentence that begins with its keys.
+#include "server/run/local_keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/run/check_parameters.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
+#include "tests/support/refused_parameters.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+TEST(LocalKeys, EveryBadChoiceOfLocalWorkIsRefusedByItsKey) {
+  const RefusedCase cases[] = {
+      {"solver:", [](RunParameters* p) { p->local->solver = SolverId::kNone; }},
+      {"estimator: name one", [](RunParameters* p) { p->local->estimator = EstimatorId::kNone; }},
+      {"correction_form, record_encoding:",
+       [](RunParameters* p) {
+         p->local->correction_form = CorrectionForm::kUnbiased;
+         p->fold->fold_weight = FoldWeight::kUniform;
+         p->wire->record_encoding = Encoding::kInt8;
+       }},
+      {"memory_age_max:", [](RunParameters* p) { p->local->memory_age_max = 5; }},
+      {"estimator: solver gradient_stream", [](RunParameters* p) { p->local->solver = SolverId::kGradientStream; }},
+      {"directions: sphere is not reproducible",
+       [](RunParameters* p) { p->local->directions = DirectionKind::kSphere; }},
+      {"direction_count:", [](RunParameters* p) { p->local->direction_count = 0; }},
+      {"local_retraction, solver:", [](RunParameters* p) { p->local->local_retraction = RetractionKind::kQr; }},
+      {"local_retraction: manifold stiefel has no retraction second_order; it has polar with projection, ",
+       [](RunParameters* p) {
+         p->local->solver = SolverId::kGradientStream;
+         p->local->estimator = EstimatorId::kAnalyticGradient;
+         p->local->local_retraction = RetractionKind::kSecondOrder;
+       }},
+      {"local_step_count:", [](RunParameters* p) { p->local->local_step_count = 257; }},
+      {"local_step_count, direction_count:",
+       [](RunParameters* p) {
+         p->local->local_step_count = 64;
+         p->local->direction_count = 65;
+       }},
+      {"smoothing:", [](RunParameters* p) { p->local->smoothing = 0; }},
+      {"batch_mode:", [](RunParameters* p) { p->local->batch_mode = BatchMode::kNone; }},
+      {"batch_size:", [](RunParameters* p) { p->local->batch_size = 0; }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->local->batch_sizes = "32 many"; }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->local->batch_sizes = "1 2 3 4 5 6 7 8 9"; }},
+      {"batch_sizes: at most", [](RunParameters* p) { p->local->batch_sizes = "2.5"; }},
+      {"batch_sizes, batch_mode:",
+       [](RunParameters* p) {
+         p->local->batch_sizes = "8";
+         p->local->batch_mode = BatchMode::kAll;
+       }},
+      {"group_count, device_count:", [](RunParameters* p) { p->local->group_count = p->trigger->device_count + 1; }},
+  };
+  expect_refused(scalar_parameters(), cases);
+}
+
+TEST(LocalKeys, EveryBadProximalTermIsRefusedByItsKey) {
+  const RefusedCase cases[] = {
+      {"proximal_form, proximal: a chordal term needs",
+       [](RunParameters* p) { p->local->proximal_form = ProximalForm::kChordal; }},
+      {"proximal_sigma, proximal_form:", [](RunParameters* p) { p->local->proximal_sigma = 2; }},
+      {"proximal_sigma, proximal_form:",
+       [](RunParameters* p) {
+         p->local->proximal_form = ProximalForm::kLorentz;
+         p->local->proximal_sigma = 0;
+       }},
+      {"proximal_form, solver: the mean gradient of svrg",
+       [](RunParameters* p) {
+         p->local->proximal_form = ProximalForm::kLorentz;
+         p->local->proximal = 1;
+         p->local->solver = SolverId::kSvrg;
+         p->local->batch_mode = BatchMode::kAll;
+       }},
+      {"proximal_form, manifold: differences of entries are no distance on grassmann",
+       [](RunParameters* p) {
+         p->local->proximal_form = ProximalForm::kChordal;
+         p->local->proximal = 1;
+         p->model->manifold = ManifoldId::kGrassmann;
+       }},
+      {"proximal_form, manifold: the distance on stiefel is the norm of an inverse retraction",
+       [](RunParameters* p) {
+         p->local->proximal_form = ProximalForm::kDistance;
+         p->local->proximal = 1;
+       }},
+  };
+  expect_refused(tangent_parameters(), cases);
+  RunParameters p = tangent_parameters();
+  p.local->proximal_form = ProximalForm::kDistance;
+  p.local->proximal = 1;
+  p.model->manifold = ManifoldId::kGrassmann;
+  EXPECT_EQ(check_parameters(p), "");
+  p = scalar_parameters();
+  p.local->correction_form = CorrectionForm::kNone;
+  p.local->proximal_form = ProximalForm::kDistance;
+  p.local->proximal = 1;
+  EXPECT_EQ(check_parameters(p), "") << "forward passes need no gradient of the distance";
+  p = scalar_parameters();
+  p.local->proximal_form = ProximalForm::kChordal;
+  p.local->proximal = 1;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
+  p.local->correction_form = CorrectionForm::kNone;
+  EXPECT_EQ(check_parameters(p), "");
+  p.local->proximal_form = ProximalForm::kGeodesic;
+  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal, solver: only solvers gradient_stream"));
+}
+
+TEST(LocalKeys, EveryBadCurveIsRefusedByItsKey) {
+  const RefusedCase cases[] = {
+      {"curve_orthogonality:", [](RunParameters* p) { p->local->curve_orthogonality = 0; }},
+      {"solver, manifold, estimator, batch_mode:",
+       [](RunParameters* p) {
+         p->local->solver = SolverId::kCurve;
+         p->model->manifold = ManifoldId::kSphere;
+       }},
+      {"solver, delay_rule, buffer_size, server_momentum, server_step:",
+       [](RunParameters* p) {
+         p->local->solver = SolverId::kCurve;
+         p->model->manifold = ManifoldId::kEuclidean;
+         p->local->batch_mode = BatchMode::kCommon;
+         p->delay->server_momentum = 0.5F;
+       }},
+  };
+  expect_refused(asynchronous_parameters(), cases);
+}
+
+}  // namespace
+}  // namespace gradstream
