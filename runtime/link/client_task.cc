@@ -141,8 +141,7 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
     return Status::kInvalidArgument;
   }
-  const bool is_lean =
-      config_.registry.lean != nullptr && is_scalar && !has_mean && welcome.directions == gs_Directions_DIRECTIONS_SIGN;
+  const bool is_lean = links_lean() && is_scalar && !has_mean && welcome.directions == gs_Directions_DIRECTIONS_SIGN;
   GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts, !is_lean));
   if (!has_memory() && !is_lean && (is_scalar || has_mean)) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
