@@ -105,6 +105,11 @@ Status parse_float_shard(std::span<const uint8_t> bytes, FloatShard* out) {
   return Status::kOk;
 }
 
+size_t float_shard_size(const FloatShard& shard, std::span<const uint8_t> bytes) {
+  const size_t value_size = shard.scale != 0 ? 1 : sizeof(float);
+  return static_cast<size_t>(shard.values - bytes.data()) + value_size * shard.count * shard.dimension;
+}
+
 uint32_t float_shard_group_end(const FloatShard& shard, uint32_t index) {
   return load_u32(shard.group_ends + 4 * size_t{index});
 }

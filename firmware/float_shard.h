@@ -56,6 +56,9 @@ bool is_float_shard(std::span<const uint8_t> bytes);
 // offset. *out is set on kOk only.
 Status parse_float_shard(std::span<const uint8_t> bytes, FloatShard* out);
 
+// Bytes of a shard that parse_float_shard() has read from these: what stands behind it begins there.
+size_t float_shard_size(const FloatShard& shard, std::span<const uint8_t> bytes);
+
 // Requires index < group_count.
 uint32_t float_shard_group_end(const FloatShard& shard, uint32_t index);
 

@@ -63,7 +63,7 @@ void take_float_shard(gradstream::ClientMainOptions*) {}
 #endif
 
 #if defined(GS_NETWORK)
-// An image for networks that users bring: one stands behind the shard, of floats or of bytes.
+// An image for networks that users bring: one stands behind the shard, of any kind.
 struct NetworkShard {
   gradstream::FloatShard floats;
   gradstream::Shard bytes;
@@ -92,7 +92,7 @@ size_t open_network_shard(std::span<const uint8_t> region) {
   gradstream::Shard& bytes = network_shard.bytes;
   if (gradstream::parse_float_shard(region, &floats) == gradstream::Status::kOk) {
     network_shard.samples = {nullptr, floats.count, floats.dimension, read_floats};
-    return static_cast<size_t>(floats.values - region.data()) + sizeof(float) * floats.count * floats.dimension;
+    return gradstream::float_shard_size(floats, region);
   }
   if (gradstream::parse_shard(region, &bytes) == gradstream::Status::kOk) {
     network_shard.samples = {nullptr, bytes.count, bytes.dimension, read_bytes};

@@ -66,7 +66,8 @@ std::string find_arena_fault(const PosixNetwork& network, size_t given) {
   const PlainRun least = {1, 1, 1};
   const Result<size_t> need = find_arena_need(network.problem.problem, size, least, {memory.get(), capacity});
   if (!need.ok()) {
-    return "no run takes a point of the " + std::to_string(size) + " numbers that it trains; train fewer layers";
+    return "it trains " + std::to_string(size) + " numbers, and a run takes " + std::to_string(kProductSizeMax) +
+           " at most; train fewer layers";
   }
   return need.value() <= given
              ? ""

@@ -133,11 +133,13 @@ def check(file):
 
 def shard_size(shard):
     """Bytes of a shard, as firmware/shard.h and firmware/float_shard.h lay them out."""
-    if len(shard) < 16 or shard[:4] not in (b"GSD1", b"GSD2"):
-        raise ValueError("this is no shard, which begins with GSD1 or GSD2: docs/data.md shows how one is written")
+    if len(shard) < 16 or shard[:4] not in (b"GSD1", b"GSD2", b"GSD3"):
+        raise ValueError("this is no shard, which begins with GSD1, GSD2 or GSD3: docs/data.md tells the format")
     count, dimension = struct.unpack_from("<II", shard, 4)
     if shard[:4] == b"GSD1":
         return 16 + 4 * dimension + count * dimension
+    if shard[:4] == b"GSD3":
+        return 24 + count * dimension
     return 16 + 4 * struct.unpack_from("<I", shard, 12)[0] + 4 * count * dimension
 
 

@@ -12,11 +12,22 @@
 namespace gradstream {
 namespace {
 
+// `size` numbers on no manifold, as a product: only a product has more than kDimensionMax of them.
+Shape fill_parts(uint32_t size, Parts* out) {
+  const Shape shapes[] = {{kDimensionMax, size / kDimensionMax}, {size % kDimensionMax, 1}};
+  for (const Shape shape : shapes) {
+    if (shape.size() > 0) {
+      out->part[out->count++] = {&kEuclideanOps, shape};
+    }
+  }
+  return {size, 1, out};
+}
+
 Task task_of(const Problem& problem, Shape shape, const PlainRun& run) {
   Task task;
   task.sequence = 1;
   task.solver = SolverId::kProjection;
-  task.manifold = ManifoldId::kEuclidean;
+  task.manifold = ManifoldId::kProduct;
   task.shape = shape;
   task.estimator.id = EstimatorId::kProjectionOneSided;
   task.estimator.directions.kind = DirectionKind::kSign;
@@ -36,13 +47,14 @@ Task task_of(const Problem& problem, Shape shape, const PlainRun& run) {
 }  // namespace
 
 Result<size_t> find_arena_need(const Problem& problem, uint32_t size, const PlainRun& run, std::span<uint8_t> memory) {
-  static constexpr const ManifoldOps* kManifolds[] = {&kEuclideanOps};
+  static constexpr const ManifoldOps* kManifolds[] = {&kEuclideanOps, &kProductOps};
   static constexpr const EstimatorOps* kEstimators[] = {&kProjectionOneSidedOps};
   static constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps};
-  const Shape shape{size, 1};
+  Parts parts;
+  const Shape shape = fill_parts(size, &parts);
   Arena arena(memory.data(), memory.size());
   Replica replica;
-  GS_TRY(replica.prepare(kEuclideanOps, shape, arena, false, 0, !run.is_lean));
+  GS_TRY(replica.prepare(kProductOps, shape, arena, false, 0, !run.is_lean));
   const size_t upload_size = encoded_size(Encoding::kF32, size_t{run.direction_count} * run.local_step_count);
   const Result<uint8_t*> upload = arena.persistent<uint8_t>(upload_size);
   GS_TRY(upload.status());

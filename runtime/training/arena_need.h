@@ -12,8 +12,8 @@
 
 namespace gradstream {
 
-// The cheapest run that trains a problem by forward passes: solver projection, one-sided estimator, numbers on no
-// manifold, uploads in f32, correction none.
+// The cheapest run that trains a problem by forward passes: solver projection, one-sided estimator, a product of
+// numbers on no manifold, uploads in f32, correction none.
 struct PlainRun {
   uint32_t batch_size = 32;
   uint32_t direction_count = 16;

@@ -90,8 +90,8 @@ void print_memory(const CommonOptions& options, const Network& network, uint32_t
   if (memory.arena != 0) {
     line.add("arena", memory.arena).add("board_arena", memory.board_arena);
   } else {
-    line.add_quoted("note", "no run takes a point of " + std::to_string(network_size(network)) +
-                                " numbers on no manifold: train fewer layers, or use a product");
+    line.add_quoted("note", "no run takes a point of " + std::to_string(network_size(network)) + " numbers, and " +
+                                std::to_string(kProductSizeMax) + " are the most: train fewer layers");
   }
   line.print(options);
 }

@@ -11,9 +11,21 @@
 namespace gradstream {
 namespace {
 
+std::string shape_text(uint64_t rows, uint64_t cols) { return std::to_string(rows) + "x" + std::to_string(cols); }
+
+// Numbers on no manifold may have any shape: where theirs is beyond what a part has, they get another one.
+std::string euclidean_text(uint64_t size) {
+  const uint64_t cols = size / kDimensionMax, rest = size % kDimensionMax;
+  const std::string most = cols > 0 ? "euclidean " + shape_text(kDimensionMax, cols) : "";
+  return rest == 0 ? most : most + (cols > 0 ? ", " : "") + "euclidean " + shape_text(rest, 1);
+}
+
 std::string text_of(const NetworkPart& part) {
-  const std::string shape = std::to_string(part.rows) + "x" + std::to_string(part.cols);
-  return part.rank == 0 ? "euclidean " + shape : "fixed_rank " + shape + " " + std::to_string(part.rank);
+  if (part.rank != 0) {
+    return "fixed_rank " + shape_text(part.rows, part.cols) + " " + std::to_string(part.rank);
+  }
+  return part.rows <= kDimensionMax && part.cols <= kDimensionMax ? "euclidean " + shape_text(part.rows, part.cols)
+                                                                  : euclidean_text(uint64_t{part.rows} * part.cols);
 }
 
 }  // namespace

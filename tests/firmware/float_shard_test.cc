@@ -28,6 +28,33 @@ std::vector<uint8_t> make_shard(uint32_t count, uint32_t dimension, const std::v
   return bytes;
 }
 
+std::vector<uint8_t> make_labelled(uint32_t count, uint32_t dimension, uint32_t class_count, float scale = 0.5F,
+                                   float offset = -1) {
+  std::vector<uint8_t> bytes = {'G', 'S', 'D', '3'};
+  append(bytes, count);
+  append(bytes, dimension);
+  append(bytes, class_count);
+  append(bytes, scale);
+  append(bytes, offset);
+  for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t j = 0; j + 1 < dimension; ++j) bytes.push_back(static_cast<uint8_t>(3 * i + j));
+    bytes.push_back(static_cast<uint8_t>(i % class_count));
+  }
+  return bytes;
+}
+
+// What stands behind a shard is found by its size, whatever follows.
+TEST(FloatShard, KnowsWhereItEnds) {
+  std::vector<std::vector<uint8_t>> all = {make_shard(5, 3, {2, 5}), make_shard(2, 7, {}), make_labelled(5, 3, 4)};
+  for (std::vector<uint8_t>& bytes : all) {
+    const size_t size = bytes.size();
+    bytes.resize(size + 1000, 0xff);
+    FloatShard shard;
+    ASSERT_EQ(parse_float_shard(bytes, &shard), Status::kOk);
+    EXPECT_EQ(float_shard_size(shard, bytes), size);
+  }
+}
+
 TEST(FloatShard, ReadsItsSamplesAndGroups) {
   std::vector<uint8_t> bytes = make_shard(5, 3, {2, 5});
   bytes.resize(bytes.size() + 1000, 0xff);  // the rest of a flash page
@@ -42,21 +69,6 @@ TEST(FloatShard, ReadsItsSamplesAndGroups) {
   float sample[3];
   read_float_shard(shard, 4, sample);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(sample[i], 12.5F + static_cast<float>(i));
-}
-
-std::vector<uint8_t> make_labelled(uint32_t count, uint32_t dimension, uint32_t class_count, float scale = 0.5F,
-                                   float offset = -1) {
-  std::vector<uint8_t> bytes = {'G', 'S', 'D', '3'};
-  append(bytes, count);
-  append(bytes, dimension);
-  append(bytes, class_count);
-  append(bytes, scale);
-  append(bytes, offset);
-  for (uint32_t i = 0; i < count; ++i) {
-    for (uint32_t j = 0; j + 1 < dimension; ++j) bytes.push_back(static_cast<uint8_t>(3 * i + j));
-    bytes.push_back(static_cast<uint8_t>(i % class_count));
-  }
-  return bytes;
 }
 
 TEST(FloatShard, ReadsBytesWithLabels) {

@@ -91,7 +91,7 @@ TEST(ArenaNeed, NamesWhatNoRunTakes) {
   const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(memory.data()), 8 * memory.size());
   EXPECT_EQ(find_arena_need(head.problem(), kSize + 1, {}, bytes).status(), Status::kInvalidArgument);
   EXPECT_EQ(find_arena_need(head.problem(), 0, {}, bytes).status(), Status::kInvalidArgument);
-  EXPECT_EQ(find_arena_need(head.problem(), kDimensionMax + 1, {}, bytes).status(), Status::kInvalidArgument);
+  EXPECT_EQ(find_arena_need(head.problem(), kProductSizeMax + 1, {}, bytes).status(), Status::kInvalidArgument);
   EXPECT_EQ(find_arena_need(head.problem(), kSize, {}, {}).status(), Status::kOutOfMemory);
 }
 

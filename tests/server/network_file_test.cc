@@ -77,6 +77,21 @@ TEST(NetworkFile, TellsThePartsOfThePoint) {
   EXPECT_EQ(network_parts_text(network), "");
 }
 
+// Shapes beyond those of a part: the numbers are the same, in parts that a run takes.
+TEST(NetworkFile, GivesLargePartsAShapeThatARunTakes) {
+  Layer layer;
+  layer.kind = LayerKind::kDense;
+  layer.trained = TrainedForm::kDense;
+  layer.in = {1, 1, 40000};
+  layer.out = {1, 1, 2};
+  Network network;
+  network.in = layer.in;
+  network.layers = &layer;
+  network.layer_count = 1;
+  ASSERT_EQ(check_network(network).code, NetworkFaultCode::kNone);
+  EXPECT_EQ(network_parts_text(network), "euclidean 32768x2, euclidean 14464x1, euclidean 2x1");
+}
+
 TEST(NetworkFile, CountsMultiplications) {
   const SmallNetwork small;
   EXPECT_EQ(layer_multiplication_count(small.layers[0]), 36U * 18);

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -167,11 +168,11 @@ class Networks(unittest.TestCase):
 
     def test_a_run_keeps_the_digest(self):
         config = self.configure()
+        start = run(PROGRAM, "run", "start", "--config", config)
+        self.assertEqual(start.returncode, OK, start.stderr)
         check = run(PROGRAM, "serve", "--check-config", config)
         self.assertEqual(check.returncode, OK, check.stderr)
         self.assertIn(f'network = "{self.network}"', check.stdout)
-        start = run(PROGRAM, "run", "start", "--config", config)
-        self.assertEqual(start.returncode, OK, start.stderr)
         digest = f"{gsn.digest(self.network.read_bytes()):016x}"
         # The file may go: nothing that reads the run asks for it, and its digest stands for it.
         self.network.unlink()
@@ -225,6 +226,15 @@ class Networks(unittest.TestCase):
             done = run(PROGRAM, "device", "add", name, "--config", config, "--out", self.home / f"{name}.identity")
             self.assertEqual(done.returncode, OK, done.stderr)
 
+    def wait_for_status(self, config, text):
+        """What `status` says once it says text: the record is durable a moment after the log has it."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while True:
+            done = run(PROGRAM, "status", "--config", config)
+            if text in done.stdout or time.monotonic() > deadline:
+                self.assertIn(text, done.stdout)
+                return done.stdout
+
     def words(self, name, port, *more):
         data = self.home / "data.gsd"
         data.write_bytes(shard())
@@ -261,9 +271,8 @@ class Networks(unittest.TestCase):
         line = server.wait_for("event=device_not_capable")
         self.assertIn(f"lacks=network:{wanted} has=network:{has}", line)
         server.wait_for("event=run_stalled")
-        status = run(PROGRAM, "status", "--config", config)
-        self.assertIn("not_capable", status.stdout)
-        self.assertIn(f"network:{wanted}", status.stdout)
+        status = self.wait_for_status(config, "not_capable")
+        self.assertIn(f"network:{wanted}", status)
         # Without the network the device has not even the problem.
         without = run(*self.words("a", server.port, "--problem", "logistic", "--once"))
         self.assertEqual(without.returncode, 9, without.stdout)
