@@ -171,7 +171,7 @@ void run_async_switching(const NetworkWorkload& workload, const AsyncSpeeds& spe
                                      workload.shape(), rule.by);
     DelayDirection direction;
     server.model = server.stepped(correction, job, update, false, &direction);
-    state = state.after(parameters, step + 1, direction.statistic);
+    state = state.after(*parameters.delay, step + 1, direction.statistic);
     devices.restart(server.model);
   }
   on_step(step_count, server, {}, {});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
 #include "tests/support/refused_parameters.h"

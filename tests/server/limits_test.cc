@@ -31,7 +31,8 @@ TEST(Limits, ParametersAreHeldToThem) {
   EXPECT_THAT(check_parameters(p), HasSubstr("fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max)));
   p = tangent_parameters();
   p.trigger->device_count = kFoldUpdateCountMax + 1;
-  EXPECT_THAT(check_parameters(p), HasSubstr("device_count: from 1 to " + std::to_string(kFoldUpdateCountMax)));
+  EXPECT_THAT(check_parameters(p),
+              HasSubstr("device_count: from 1 to " + std::to_string(kFoldUpdateCountMax)));
 }
 
 }  // namespace

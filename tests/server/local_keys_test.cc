@@ -103,7 +103,8 @@ TEST(LocalKeys, EveryBadProximalTermIsRefusedByItsKey) {
   p = scalar_parameters();
   p.local->proximal_form = ProximalForm::kChordal;
   p.local->proximal = 1;
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
+  EXPECT_THAT(check_parameters(p),
+              testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
   p.local->correction_form = CorrectionForm::kNone;
   EXPECT_EQ(check_parameters(p), "");
   p.local->proximal_form = ProximalForm::kGeodesic;

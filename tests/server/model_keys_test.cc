@@ -109,7 +109,8 @@ TEST(ModelKeys, AMatrixOfFixedRankIsItsShapeAndItsRank) {
   EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, matrix:"));
   RunParameters other = scalar_parameters();
   other.model->rank = 3;
-  EXPECT_THAT(check_parameters(other), testing::StartsWith("matrix, rank, manifold: only manifold fixed_rank"));
+  EXPECT_THAT(check_parameters(other),
+              testing::StartsWith("matrix, rank, manifold: only manifold fixed_rank"));
 }
 
 }  // namespace

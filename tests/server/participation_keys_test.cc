@@ -53,10 +53,12 @@ TEST(ParticipationKeys, EveryBadParticipationIsRefusedByItsKey) {
   RunParameters scalar = scalar_parameters();
   scalar.cohort->participation = Participation::kSchemeTwo;
   scalar.cohort->participation_probability = "0.5";
-  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver, correction_form:"));
+  EXPECT_THAT(check_parameters(scalar),
+              testing::StartsWith("participation_weights, solver, correction_form:"));
   RunParameters unbiased = scalar;
   unbiased.local->correction_form = CorrectionForm::kMemory;
-  EXPECT_THAT(check_parameters(unbiased), testing::StartsWith("participation_weights, solver, correction_form:"));
+  EXPECT_THAT(check_parameters(unbiased),
+              testing::StartsWith("participation_weights, solver, correction_form:"));
   unbiased.local->correction_form = CorrectionForm::kUnbiased;
   EXPECT_EQ(check_parameters(unbiased), "");
   scalar.cohort->participation_weights = ParticipationWeights::kBiased;

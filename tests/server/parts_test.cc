@@ -34,7 +34,8 @@ TEST(Parts, APartOfAProductIsAManifoldItsShapeAndItsVariant) {
 
 TEST(Parts, WhatIsBeforeAFaultHasBeenRead) {
   Parts parts;
-  EXPECT_THAT(read_parts("stiefel 16x2, euclidean 10x1, sphere", &parts), testing::StartsWith("parts: \"sphere\""));
+  EXPECT_THAT(read_parts("stiefel 16x2, euclidean 10x1, sphere", &parts),
+              testing::StartsWith("parts: \"sphere\""));
   EXPECT_EQ(parts.count, 2U);
   EXPECT_EQ(size_of(parts), 42U);
 }
