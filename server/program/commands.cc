@@ -150,8 +150,8 @@ uint64_t wall_clock_ms() {
 }
 
 int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
-  if (const std::string problem = check_new_run(config.run); !problem.empty()) {
-    return fail(kExitConfig, "[run] " + problem);
+  if (const Objection objection = check_new_run(config.run)) {
+    return fail(kExitConfig, "[run] " + objection.sentence);
   }
   std::vector<Real> model;
   std::string projected;
@@ -254,7 +254,7 @@ int check_config(const CommonOptions& options, bool with_origins) {
   ConfigOrigins origins;
   int code = load(options, &config, &origins);
   if (code == kExitOk && !with_origins) {
-    const std::string problem = config.has_run ? check_new_run(config.run) : "";
+    const std::string problem = config.has_run ? check_new_run(config.run).sentence : "";
     code = problem.empty() ? check_files(config, false) : fail(kExitConfig, "[run] " + problem);
   }
   if (code == kExitOk && !with_origins) {

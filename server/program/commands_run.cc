@@ -165,8 +165,8 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
 // Whether `serve` could begin this run: a run that it refuses would be frozen for nothing. A first model that is moved
 // onto its manifold is told, as the server will tell it in its log.
 int check_start(const Config& config) {
-  if (const std::string problem = check_new_run(config.run); !problem.empty()) {
-    return fail(kExitConfig, "[run] " + problem);
+  if (const Objection objection = check_new_run(config.run)) {
+    return fail(kExitConfig, "[run] " + objection.sentence);
   }
   std::vector<Real> model;
   std::string projected;

@@ -10,7 +10,7 @@
 namespace gradstream {
 namespace {
 
-std::string check_fixed_rank(const RunParameters& p) {
+Objection check_fixed_rank(const RunParameters& p) {
   if (p.model->manifold != ManifoldId::kFixedRank) {
     return p.model->matrix.empty() && p.model->rank == 0
                ? ""
@@ -18,8 +18,8 @@ std::string check_fixed_rank(const RunParameters& p) {
                  "them out";
   }
   Parts parts;
-  if (std::string fault = read_matrix(p, &parts); !fault.empty()) {
-    return fault;
+  if (Objection objection = read_matrix(p, &parts)) {
+    return objection;
   }
   if (p.model->shape.rows != fixed_rank_shape(parts).rows || p.model->shape.cols != p.model->rank) {
     return "rows, cols, matrix: the point of a matrix is made of its factors; leave rows and cols out";
@@ -32,7 +32,7 @@ std::string check_fixed_rank(const RunParameters& p) {
                "tangent part is no gradient on fixed_rank; use tangent_retraction or analytic_gradient";
 }
 
-std::string check_parts(const RunParameters& p) {
+Objection check_parts(const RunParameters& p) {
   if (p.model->manifold != ManifoldId::kProduct) {
     return p.model->parts.empty() ? "" : "parts, manifold: only manifold product has parts; leave them out";
   }
@@ -40,8 +40,8 @@ std::string check_parts(const RunParameters& p) {
     return "parts, manifold: manifold product needs a list of parts, such as [\"stiefel 16x2\", \"euclidean 10x1\"]";
   }
   Parts parts;
-  if (std::string fault = read_parts(p.model->parts, &parts); !fault.empty()) {
-    return fault;
+  if (Objection objection = read_parts(p.model->parts, &parts)) {
+    return objection;
   }
   const uint64_t size = size_of(parts);
   if (size > kDimensionMax) {
@@ -52,12 +52,12 @@ std::string check_parts(const RunParameters& p) {
   }
   GS_ASSERT(p.model->part_list != nullptr &&
             p.model->shape.parts == p.model->part_list.get());  // set_parts() was called
-  return "";
+  return {};
 }
 
 }  // namespace
 
-std::string check_model(const RunParameters& p) {
+Objection check_model(const RunParameters& p) {
   if (p.name.empty() || p.name.size() > kRunNameSizeMax) {
     return "name: a run needs a name of 1 to " + std::to_string(kRunNameSizeMax) + " characters";
   }
@@ -74,8 +74,8 @@ std::string check_model(const RunParameters& p) {
            variants_of(p.model->manifold);
   }
   for (const auto check : {check_parts, check_fixed_rank}) {
-    if (std::string fault = check(p); !fault.empty()) {
-      return fault;
+    if (Objection objection = check(p)) {
+      return objection;
     }
   }
   if (p.model->shape.rows == 0 || p.model->shape.cols == 0 || p.model->shape.rows > kDimensionMax ||
@@ -95,7 +95,7 @@ std::string check_model(const RunParameters& p) {
            " is not reproducible bit for bit, so that records of scalars cannot be replayed; use solver "
            "gradient_stream";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

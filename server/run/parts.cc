@@ -37,7 +37,7 @@ Shape parse_shape(const std::string& text) {
 }
 
 // One part from its text; a sentence where it is none.
-std::string read_part(const std::string& text, Part* out) {
+Objection read_part(const std::string& text, Part* out) {
   std::vector<std::string> words = split(text, ' ');
   std::erase(words, "");
   if (words.size() < 2 || words.size() > 4) {
@@ -61,7 +61,7 @@ std::string read_part(const std::string& text, Part* out) {
   if (out->shape.size() == 0 || out->ops->check_shape(out->shape) != Status::kOk) {
     return "parts: manifold " + words[0] + " has no points of shape \"" + words[1] + "\" (ROWSxCOLS)";
   }
-  return "";
+  return {};
 }
 
 // The shape of a point that has parts.
@@ -73,21 +73,20 @@ Shape shape_of(const RunParameters& p, const Parts& parts) {
 
 }  // namespace
 
-std::string read_parts(const std::string& text, Parts* out) {
+Objection read_parts(const std::string& text, Parts* out) {
   for (const std::string& one : split(text, ',')) {
     if (out->count == kPartCountMax) {
       return "parts: at most " + std::to_string(kPartCountMax);
     }
-    std::string fault = read_part(one, &out->part[out->count]);
-    if (!fault.empty()) {
-      return fault;
+    if (Objection objection = read_part(one, &out->part[out->count])) {
+      return objection;
     }
     ++out->count;
   }
-  return "";
+  return {};
 }
 
-std::string read_matrix(const RunParameters& p, Parts* out) {
+Objection read_matrix(const RunParameters& p, Parts* out) {
   const Shape matrix = parse_shape(p.model->matrix);
   if (matrix.size() == 0 || matrix.rows > kDimensionMax || matrix.cols > kDimensionMax) {
     return "matrix, manifold: manifold fixed_rank needs the shape of its matrices (ROWSxCOLS, each from 1 to " +
@@ -116,8 +115,8 @@ void set_parts(RunParameters* parameters) {
   RunParameters& p = *parameters;
   const bool has_old_shape = p.model->part_list != nullptr && p.model->shape.size() == size_of(*p.model->part_list);
   const auto parts = std::make_shared<Parts>();
-  const bool has_parts = p.model->manifold == ManifoldId::kProduct     ? read_parts(p.model->parts, parts.get()).empty()
-                         : p.model->manifold == ManifoldId::kFixedRank ? read_matrix(p, parts.get()).empty()
+  const bool has_parts = p.model->manifold == ManifoldId::kProduct     ? !read_parts(p.model->parts, parts.get())
+                         : p.model->manifold == ManifoldId::kFixedRank ? !read_matrix(p, parts.get())
                                                                        : false;
   if (has_old_shape || (p.model->shape.rows == 0 && p.model->shape.cols == 0)) {
     p.model->shape = has_parts ? shape_of(p, *parts) : Shape{};

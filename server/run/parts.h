@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "server/run/objection.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -15,12 +16,12 @@ namespace gradstream {
 // check_parameters() then says what is wrong.
 void set_parts(RunParameters* parameters);
 
-// The parts of a product from a text such as "stiefel 16x2, euclidean 10x1 exponential parallel". Returns "", or a
-// sentence with the key and the remedy; then *out holds the parts before the fault. *out must be empty.
-std::string read_parts(const std::string& text, Parts* out);
+// The parts of a product from a text such as "stiefel 16x2, euclidean 10x1 exponential parallel". An
+// objection names the key and the remedy; then *out holds the parts before the fault. *out must be empty.
+Objection read_parts(const std::string& text, Parts* out);
 
-// The blocks of a point of fixed rank from `matrix` and `rank`. Returns "", or a sentence with the keys and the remedy.
-std::string read_matrix(const RunParameters& parameters, Parts* out);
+// The blocks of a point of fixed rank from `matrix` and `rank`. An objection names the keys and the remedy.
+Objection read_matrix(const RunParameters& parameters, Parts* out);
 
 // Numbers of all parts together.
 uint64_t size_of(const Parts& parts);

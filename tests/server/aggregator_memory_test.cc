@@ -42,7 +42,7 @@ RunParameters weighed_parameters(CorrectionForm form) {
 class Memory {
  public:
   explicit Memory(const RunParameters& p) : p_(p), server_(p), follower_(p), models_(8) {
-    EXPECT_EQ(check_parameters(p), "");
+    EXPECT_EQ(check_parameters(p).sentence, "");
     fleet_ = std::make_unique<Fleet>(std::vector<std::string>(p.trigger->device_count, "device"));
     rule_ = make_aggregator({&server_.parameters, &server_.replica, &models_, &server_.arena, fleet_.get()});
     std::vector<Real> point(p.model->shape.size());
