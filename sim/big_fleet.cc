@@ -204,7 +204,7 @@ RunParameters big_fleet_parameters(const BigFleetOptions& options) {
 BigFleetResult run_big_fleet(const BigFleetOptions& options, std::FILE* csv) {
   BigFleetResult result;
   const RunParameters parameters = big_fleet_parameters(options);
-  result.fault = check_parameters(parameters);
+  result.fault = check_parameters(parameters).sentence;
   if (!result.fault.empty()) {
     return result;
   }

@@ -266,8 +266,8 @@ int run_fleet(const Arguments& arguments, bool has_buffer) {
     std::printf("result: verb=simulate error=usage\n");
     return 2;
   }
-  if (const std::string fault = check_new_run(big_fleet_parameters(fleet)); !fault.empty()) {
-    std::fprintf(stderr, "--fleet, --buffer: no server would run this: %s\n", fault.c_str());
+  if (const Objection objection = check_new_run(big_fleet_parameters(fleet))) {
+    std::fprintf(stderr, "--fleet, --buffer: no server would run this: %s\n", objection.sentence.c_str());
     std::printf("result: verb=simulate error=usage\n");
     return 2;
   }

@@ -345,7 +345,7 @@ std::vector<Real> Oracle::fold(uint32_t base_version, uint32_t owner, size_t cou
       sums[q] += share.weight * std::llround(static_cast<double>(part) * scale);  // half away from zero
     }
   }
-  if (is_unbiased(parameters_)) {
+  if (is_unbiased(*parameters_.cohort)) {
     const uint32_t population = cohorts_.at(version()).population;
     total_weight = population > 0 ? int64_t{population} * kStalenessOne : total_weight;
   }
@@ -460,7 +460,7 @@ std::pair<int64_t, int64_t> Oracle::step_weight(const Share& share, const Share&
   if (parameters_.local->correction_form != CorrectionForm::kUnbiased) {
     return {weight, one};
   }
-  if (!is_unbiased(parameters_)) {  // pi_i = |A| / n
+  if (!is_unbiased(*parameters_.cohort)) {  // pi_i = |A| / n
     return {weight * count, one * static_cast<int64_t>(shares_.size())};
   }
   constexpr double kInverseMax = 32768;  // of 1 / q_i: docs/algorithms.md

@@ -104,7 +104,7 @@ FormFleet::Work FormFleet::as_sent(const Work& made, const Schedule& schedule) {
 }
 
 bool FormFleet::fold(const Work& work, const Work& made) {
-  const uint32_t om = staleness_weight(p_, replica_.version() - work.base);
+  const uint32_t om = staleness_weight(*p_.trigger, replica_.version() - work.base);
   const Status status = rule_->prepare(
       {p_.owner_of(work.device), work.base, work.steps, static_cast<uint16_t>(om), work.values, work.device});
   if (status == Status::kOk) {

@@ -144,7 +144,7 @@ Curve run_case(const Case& as_given, const HarnessOptions& options) {
   curve.optimum = one.workload->optimum();
   RunParameters parameters = complete_parameters(one, options.request);
   parameters.trigger->round_count = std::min(parameters.trigger->round_count, options.round_count_max);
-  curve.fault = check_parameters(parameters);
+  curve.fault = check_parameters(parameters).sentence;
   if (curve.fault.empty()) {
     if (one.tabulate) {
       curve.points = one.tabulate();

@@ -8,6 +8,7 @@
 #include "experiments/workloads/data_low_rank.h"
 #include "server/run/local_keys.h"
 #include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {
@@ -87,7 +88,7 @@ Case low_rank_case(const Row& row, const std::shared_ptr<const LowRankSamples>& 
   const FleetSet set{&workload->set(), workload->set_parts()};
   out.train = [set](const RunParameters& parameters, const Workload& held, const Case::Watcher& watch) {
     FormFleet(parameters, held, set).run({}, [&](uint32_t version, const Real* model) {
-      return !is_measured(version, parameters.round_count) || watch(version, model);
+      return !is_measured(version, parameters.trigger->round_count) || watch(version, model);
     });
   };
   if (row.has_long_step) {

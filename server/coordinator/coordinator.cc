@@ -11,7 +11,7 @@
 namespace gradstream {
 
 Coordinator::Coordinator(uint32_t run, const RunParameters& parameters, const std::vector<std::string>& devices) {
-  GS_ASSERT(check_parameters(parameters).empty());
+  GS_ASSERT(!check_parameters(parameters));
   state_ = std::make_unique<State>(run, parameters, devices);
 }
 

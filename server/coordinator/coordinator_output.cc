@@ -110,15 +110,15 @@ uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms, FoldS
 
 // The window counts all enrolled devices, because the server cannot know which of them are away for good.
 gs_RetryWindow Coordinator::State::window(uint32_t factor) const {
-  return gradstream::retry_window(parameters, ledger.fleet().active_count(), factor);
+  return gradstream::retry_window(*parameters.pace, ledger.fleet().active_count(), factor);
 }
 
 gs_RetryWindow Coordinator::State::refused_window() const {
-  return gradstream::refused_window(parameters, ledger.fleet().active_count());
+  return gradstream::refused_window(*parameters.pace, ledger.fleet().active_count());
 }
 
 gs_RetryWindow Coordinator::State::idle_window() const {
-  return gradstream::idle_window(parameters, ledger.fleet().active_count());
+  return gradstream::idle_window(*parameters.pace, ledger.fleet().active_count());
 }
 
 // The disk has failed. Who waits for a Task, a model or a Welcome would hear nothing until it is mended, and is told to

@@ -162,7 +162,8 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   }
   // A clock that was set back between two lives of the server proves nothing.
   const bool is_timed = now_ms >= device.task_issued_ms;
-  if (is_timed && !had_time_for(parameters, upload.steps_done, upload.step_time_us, now_ms - device.task_issued_ms)) {
+  if (is_timed &&
+      !had_time_for(*parameters.trigger, upload.steps_done, upload.step_time_us, now_ms - device.task_issued_ms)) {
     return gs_Reason_REASON_NO_TIME;
   }
   if (!has_finite_loss(upload)) {
@@ -229,7 +230,7 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
   // An update that is too late says how slow its device is; else the device would get the same work for ever.
   const uint32_t step_us = measured_step_us(index, upload, now_ms);
   const bool is_measured = reason == gs_Reason_REASON_TOO_STALE &&
-                           had_time_for(parameters, upload.steps_done, step_us,
+                           had_time_for(*parameters.trigger, upload.steps_done, step_us,
                                         now_ms - std::min(now_ms, ledger.fleet().at(index).task_issued_ms));
   end_task_refused(index, upload.task_sequence, reason, is_measured ? step_us : 0, now_ms);
   ++counters.updates_refused;

@@ -38,7 +38,8 @@ bool is_same_update(const FoldInput& a, const FoldInput& b) {
 }
 
 float staleness_of(const RunParameters& parameters, const JournalRecord& record) {
-  return static_cast<float>(staleness_weight(parameters, record.staleness())) / static_cast<float>(kStalenessOne);
+  return static_cast<float>(staleness_weight(*parameters.trigger, record.staleness())) /
+         static_cast<float>(kStalenessOne);
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ Ledger::Ledger(const RunParameters& parameters, const std::vector<std::string>& 
       arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
       models_(std::max(parameters.kept_model_count(), kRepairModelCount)),
       average_(parameters_, arena_),
-      probabilities_(participation_probabilities(parameters)),
+      probabilities_(participation_probabilities(*parameters.cohort)),
       log_size_max_(parameters.wire->log_size_max == 0 ? snapshot_size(parameters.model->shape, parameters.has_mean())
                                                        : parameters.wire->log_size_max) {
   const Status status = replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_,
@@ -366,7 +367,7 @@ Real Ledger::inverse_participation(uint32_t device) const {
   if (is_anchor_phase()) {
     return 1;
   }
-  return gradstream::inverse_participation(parameters_, probabilities_, device, fleet_.at(device).rounds_joined,
+  return gradstream::inverse_participation(*parameters_.cohort, probabilities_, device, fleet_.at(device).rounds_joined,
                                            round_);
 }
 

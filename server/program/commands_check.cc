@@ -46,8 +46,8 @@ std::string load_first_model(const Config& config, FirstModelUse use, FirstModel
 
 int check_run(const Config& config, std::string* projected) {
   projected->clear();
-  if (const std::string problem = check_new_run(config.run); !problem.empty()) {
-    return fail(kExitConfig, "[run] " + problem);
+  if (const Objection objection = check_new_run(config.run)) {
+    return fail(kExitConfig, "[run] " + objection.sentence);
   }
   FirstModel model;
   const std::string problem = load_first_model(config, FirstModelUse::kBegin, &model);
@@ -126,8 +126,8 @@ int check_to_serve(const CommonOptions& options, const Config& config, bool may_
   if (!config.has_run) {
     return fail(kExitConfig, options.config + " has no section [run]; experiments/demo.toml is an example");
   }
-  if (const std::string problem = check_new_run(config.run); use == ServeUse::kCheck && !problem.empty()) {
-    return fail(kExitConfig, "[run] " + problem);
+  if (const Objection objection = check_new_run(config.run); use == ServeUse::kCheck && objection) {
+    return fail(kExitConfig, "[run] " + objection.sentence);
   }
   if (const int code = check_files(config, use); code != kExitOk) {
     return code;

@@ -459,7 +459,7 @@ std::string read_one(const std::string& path, const char* remedy, Config* out, C
 
 // What is wrong with values that are each in range; empty: nothing.
 std::string find_conflict(const Config& config) {
-  const std::string problem = config.has_run ? check_parameters(config.run) : "";
+  const std::string problem = config.has_run ? check_parameters(config.run).sentence : "";
   if (!problem.empty()) {
     return "[run] " + problem;
   }
@@ -575,7 +575,7 @@ std::string parse_run_source(const std::string& source, RunParameters* out) {
   Config config;
   std::string errors = read_text(source, {"stored run", "stored run", true}, &config, nullptr);
   *out = config.run;
-  const std::string problem = errors.empty() ? check_parameters(config.run) : "";
+  const std::string problem = errors.empty() ? check_parameters(config.run).sentence : "";
   return problem.empty() ? errors : "stored run: " + problem + "\n";
 }
 

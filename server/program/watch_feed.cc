@@ -90,7 +90,8 @@ uint64_t WatchFeed::silent_after_ms(size_t device_count) const {
   const bool is_idle = state == gs_RunState_RUN_STATE_PAUSED || state == gs_RunState_RUN_STATE_FINISHED ||
                        state == gs_RunState_RUN_STATE_STOPPED;
   const auto count = static_cast<uint32_t>(device_count);
-  const gs_RetryWindow window = is_idle ? idle_window(*parameters_, count) : refused_window(*parameters_, count);
+  const gs_RetryWindow window =
+      is_idle ? idle_window(*parameters_->pace, count) : refused_window(*parameters_->pace, count);
   return uint64_t{parameters_->trigger->report_deadline_ms} + window.max_ms;
 }
 

@@ -96,8 +96,9 @@ const FixedWord* ModelRing::find_mean(uint32_t version) const {
 std::unique_ptr<Aggregator> make_aggregator(const AggregatorContext& context) {
   const Rule& rule = rule_of(*context.parameters);
   std::unique_ptr<Aggregator> inner = rule.make(context);
-  return context.parameters->fold->weight_share_max < 1 ? make_aggregator_capped(*context.parameters, std::move(inner))
-                                                        : std::move(inner);
+  return context.parameters->fold->weight_share_max < 1
+             ? make_aggregator_capped(*context.parameters->fold, std::move(inner))
+             : std::move(inner);
 }
 
 bool WeightSum::is_full() const { return update_count_ == kFoldUpdateCountMax; }

@@ -17,8 +17,7 @@ namespace {
 
 class AggregatorCapped : public Aggregator {
  public:
-  AggregatorCapped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner)
-      : parameters_(parameters), inner_(std::move(inner)) {
+  AggregatorCapped(const FoldKeys& keys, std::unique_ptr<Aggregator> inner) : keys_(keys), inner_(std::move(inner)) {
     inner_->begin();
   }
 
@@ -27,7 +26,7 @@ class AggregatorCapped : public Aggregator {
     for (const Kept& kept : kept_) {
       weights.push_back(kept.input.weight);
     }
-    cap_weights(parameters_, weights);
+    cap_weights(keys_, weights);
     const Status status = fold_kept(weights, record);
     inner_->begin();
     return status;
@@ -70,7 +69,7 @@ class AggregatorCapped : public Aggregator {
     return inner_->finish(record);
   }
 
-  const RunParameters& parameters_;
+  const FoldKeys& keys_;
   std::unique_ptr<Aggregator> inner_;  // between calls nothing is added to it
   std::deque<Kept> kept_;              // whose values stay where they are
   Kept prepared_;
@@ -78,8 +77,8 @@ class AggregatorCapped : public Aggregator {
 
 }  // namespace
 
-std::unique_ptr<Aggregator> make_aggregator_capped(const RunParameters& parameters, std::unique_ptr<Aggregator> inner) {
-  return std::make_unique<AggregatorCapped>(parameters, std::move(inner));
+std::unique_ptr<Aggregator> make_aggregator_capped(const FoldKeys& keys, std::unique_ptr<Aggregator> inner) {
+  return std::make_unique<AggregatorCapped>(keys, std::move(inner));
 }
 
 }  // namespace gradstream

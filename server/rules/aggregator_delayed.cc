@@ -59,7 +59,7 @@ class AggregatorDelayed : public Aggregator {
     VersionRecord record = stand_still_record(context_);
     record.notes = open_.notes;
     if (parameters().delay->delay_switch_by != DelaySwitchBy::kVersion) {
-      record.delay_switch = delay_switch_.after(parameters(), record.version, open_.statistic);
+      record.delay_switch = delay_switch_.after(*parameters().delay, record.version, open_.statistic);
     }
     return record;
   }

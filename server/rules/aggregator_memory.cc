@@ -356,7 +356,7 @@ class AggregatorMemory : public Aggregator {
     if (parameters().local->correction_form != CorrectionForm::kUnbiased) {
       return shortened(weight, one);
     }
-    if (is_unbiased(parameters())) {
+    if (is_unbiased(*parameters().cohort)) {
       return fraction_of(added.inverse_participation * static_cast<double>(weight) / static_cast<double>(one));
     }
     return shortened(weight * device_count, one * added_.size());

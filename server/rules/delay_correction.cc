@@ -272,14 +272,14 @@ Status DelayCorrection::step(const Real* current, Real alpha, DelayDirection* di
   return table_->retract(shape_, current, v.data(), next, arena);
 }
 
-DelaySwitch DelaySwitch::after(const RunParameters& parameters, uint32_t version, std::optional<Real> statistic) const {
+DelaySwitch DelaySwitch::after(const DelayKeys& keys, uint32_t version, std::optional<Real> statistic) const {
   DelaySwitch next = *this;
   if (statistic) {
     next.sample_count = std::min(sample_count, UINT32_MAX - 1) + 1;
     next.mean += (*statistic - mean) / static_cast<Real>(std::min(next.sample_count, kDelayWindow));
   }
-  next.is_switched = is_switched || (version >= parameters.delay->delay_switch && next.sample_count >= kDelayWindow &&
-                                     next.mean <= parameters.delay->delay_switch_at);
+  next.is_switched = is_switched || (version >= keys.delay_switch && next.sample_count >= kDelayWindow &&
+                                     next.mean <= keys.delay_switch_at);
   return next;
 }
 

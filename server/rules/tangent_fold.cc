@@ -63,7 +63,7 @@ Status TangentFold::finish(std::vector<Real>* mean) const {
 
 // A phase that everyone is asked in has no population.
 uint32_t TangentFold::divisor() const {
-  return is_unbiased(*context_.parameters) && population_ > 0 ? population_ * kStalenessOne : weights_.total();
+  return is_unbiased(*context_.parameters->cohort) && population_ > 0 ? population_ * kStalenessOne : weights_.total();
 }
 
 VersionRecord stand_still_record(const AggregatorContext& context) {

@@ -5,7 +5,7 @@
 
 namespace gradstream {
 
-std::string check_average(const RunParameters& p) {
+Objection check_average(const RunParameters& p) {
   if (p.average->average_period == 0) {
     return p.average->average_from == 0 && p.average->average_restart == 0
                ? ""
@@ -20,7 +20,7 @@ std::string check_average(const RunParameters& p) {
     return "average_restart, solver, correction_form: a version can be set to the average where its record is the "
            "model; use solver gradient_stream or tangent_mean, or leave it 0";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/run/key.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -33,8 +34,8 @@ struct AverageKeys {
   }
 };
 
-// A check of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_average(const RunParameters& run);
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_average(const RunParameters& run);
 
 }  // namespace gradstream
 

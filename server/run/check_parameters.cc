@@ -14,10 +14,10 @@
 
 namespace gradstream {
 
-std::string check_parameters(const RunParameters& p) {
+Objection check_parameters(const RunParameters& p) {
   // The first that finds something speaks. Their order decides which of several faults a user is told, and later checks
   // compute with what earlier ones have found sound.
-  constexpr std::string (*kChecks[])(const RunParameters&) = {
+  constexpr Objection (*kChecks[])(const RunParameters&) = {
       // What a device does.
       check_local_work, check_uploads, check_batches, check_proximal, check_svrg, check_steps,
       // The point, and what is minimised.
@@ -27,17 +27,16 @@ std::string check_parameters(const RunParameters& p) {
       check_over_selection, check_straggler, check_timed_work, check_retry, check_weight_share, check_buffer,
       check_delay_rule, check_delay_switch, check_average, check_curve, check_kept_models};
   for (const auto check : kChecks) {
-    if (std::string sentence = check(p); !sentence.empty()) {
-      return sentence;
+    if (Objection objection = check(p)) {
+      return objection;
     }
   }
-  return "";
+  return {};
 }
 
-std::string check_new_run(const RunParameters& p) {
-  std::string sentence = check_parameters(p);
-  if (!sentence.empty()) {
-    return sentence;
+Objection check_new_run(const RunParameters& p) {
+  if (Objection objection = check_parameters(p)) {
+    return objection;
   }
   if (p.model->problem == kNetworkProblemName && p.model->network.empty()) {
     return "network, problem: the problem \"network\" needs the network that is trained; name its file in network, and "
@@ -52,7 +51,7 @@ std::string check_new_run(const RunParameters& p) {
            " versions behind, and beyond staleness_max = " + std::to_string(p.trigger->staleness_max) +
            " an update is refused; raise staleness_max (at most " + std::to_string(kStalenessMax) + ") or buffer_size";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

@@ -1,20 +1,21 @@
-// The checks of a run's parameters: every combination is valid, or is refused with one sentence. A sentence begins with
-// the keys that disagree and ends with the remedy; "" means that nothing was found. Users see the sentences, and tests
+// The checks of a run's parameters: every combination is valid, or is refused with one sentence. An objection begins
+// with the keys that disagree and ends with the remedy. Users see the sentences, and tests
 // and documents quote them. The checks themselves stand with their keys, in the source of each group.
 #ifndef GRADSTREAM_SERVER_RUN_CHECK_PARAMETERS_H_
 #define GRADSTREAM_SERVER_RUN_CHECK_PARAMETERS_H_
 
 #include <string>
 
+#include "server/run/objection.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
 
-// Every combination is valid or refused here with a sentence that names the keys and the remedy; empty: valid.
-std::string check_parameters(const RunParameters& parameters);
+// Every combination is valid or refused here.
+Objection check_parameters(const RunParameters& parameters);
 // The same of a run that is to begin, with what would only waste its devices' work: one that an older release began so
 // goes on.
-std::string check_new_run(const RunParameters& parameters);
+Objection check_new_run(const RunParameters& parameters);
 
 }  // namespace gradstream
 

@@ -6,6 +6,7 @@
 
 #include "runtime/base/config.h"
 #include "server/run/key.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -34,8 +35,8 @@ struct ConstantKeys {
   }
 };
 
-// A check of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_constants(const RunParameters& run);
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_constants(const RunParameters& run);
 
 }  // namespace gradstream
 

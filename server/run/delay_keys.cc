@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kModelsBytesMax = uint64_t{64} << 20;
 
 // Keys that belong to a delay rule, where there is none.
-std::string check_no_delay_rule(const RunParameters& p) {
+Objection check_no_delay_rule(const RunParameters& p) {
   const bool has_keys = p.delay->late_delay_rule != DelayRule::kNone || p.delay->delay_switch != 0 ||
                         p.delay->dominance_penalty || p.delay->server_momentum != 0 ||
                         p.delay->delay_switch_by != DelaySwitchBy::kVersion || p.delay->delay_switch_at != 0;
@@ -28,7 +28,7 @@ std::string check_no_delay_rule(const RunParameters& p) {
 
 }  // namespace
 
-std::string check_delay_rule(const RunParameters& p) {
+Objection check_delay_rule(const RunParameters& p) {
   if (p.delay->delay_rule == DelayRule::kNone) {
     return check_no_delay_rule(p);
   }
@@ -59,7 +59,7 @@ std::string check_delay_rule(const RunParameters& p) {
   return has_numbers ? "" : "delay_lambda, server_momentum: above 0; from 0 to below 1";
 }
 
-std::string check_delay_switch(const RunParameters& p) {
+Objection check_delay_switch(const RunParameters& p) {
   if (p.delay->delay_switch_by == DelaySwitchBy::kVersion) {
     return p.delay->delay_switch_at == 0
                ? ""
@@ -80,7 +80,7 @@ std::string check_delay_switch(const RunParameters& p) {
   return has_level ? "" : "delay_switch_at, delay_switch_by: a cosine is between -1 and 1, a drift_ratio is above 0";
 }
 
-std::string check_kept_models(const RunParameters& p) {
+Objection check_kept_models(const RunParameters& p) {
   const uint64_t bytes = uint64_t{p.kept_model_count()} * p.model->shape.size() * sizeof(Real);
   return bytes <= kModelsBytesMax
              ? ""

@@ -9,6 +9,7 @@
 #include "runtime/base/config.h"
 #include "server/run/choices.h"
 #include "server/run/key.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -59,11 +60,11 @@ struct DelayKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_delay_rule(const RunParameters& run);
-std::string check_delay_switch(const RunParameters& run);
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_delay_rule(const RunParameters& run);
+Objection check_delay_switch(const RunParameters& run);
 // The last check of all: which rule serves a run is only defined where the others pass.
-std::string check_kept_models(const RunParameters& run);
+Objection check_kept_models(const RunParameters& run);
 
 }  // namespace gradstream
 

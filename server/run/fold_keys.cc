@@ -18,19 +18,19 @@ uint32_t updates_wanted(const RunParameters& p) {
 
 }  // namespace
 
-std::string check_fold(const RunParameters& p) {
+Objection check_fold(const RunParameters& p) {
   if (p.fold->fold_scale_log2 > kFoldScaleLog2Max) {
     return "fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max);
   }
   if (p.fold->fold_weight_max == 0 || p.fold->fold_weight_max > kSampleCountMax) {
     return "fold_weight_max: from 1 to " + std::to_string(kSampleCountMax);
   }
-  return "";
+  return {};
 }
 
-std::string check_weight_share(const RunParameters& p) {
+Objection check_weight_share(const RunParameters& p) {
   if (p.fold->weight_share_max == 1) {
-    return "";
+    return {};
   }
   if (!(p.fold->weight_share_max > 0) || p.fold->weight_share_max > 1) {
     return "weight_share_max: above 0, at most 1, which caps nothing";

@@ -9,6 +9,7 @@
 #include "server/run/choices.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -39,9 +40,9 @@ struct FoldKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_fold(const RunParameters& run);
-std::string check_weight_share(const RunParameters& run);
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_fold(const RunParameters& run);
+Objection check_weight_share(const RunParameters& run);
 
 }  // namespace gradstream
 

@@ -22,7 +22,7 @@ bool is_tangent(EstimatorId id) {
          id == EstimatorId::kProjectionTangent;
 }
 
-std::string check_directions(const RunParameters& p) {
+Objection check_directions(const RunParameters& p) {
   if (p.local->directions != DirectionKind::kSign && p.local->directions != DirectionKind::kSphere) {
     return "directions: sign or sphere";
   }
@@ -32,10 +32,10 @@ std::string check_directions(const RunParameters& p) {
   if (!(p.local->smoothing > 0) || !std::isfinite(p.local->smoothing)) {
     return "smoothing: must be above 0; about 1e-2 for data of order 1";
   }
-  return "";
+  return {};
 }
 
-std::string check_estimator(const RunParameters& p) {
+Objection check_estimator(const RunParameters& p) {
   if (name_of(p.local->estimator) == std::string("none")) {
     return "estimator: name one";
   }
@@ -56,7 +56,7 @@ std::string check_estimator(const RunParameters& p) {
   return p.local->estimator == EstimatorId::kAnalyticGradient ? "" : check_directions(p);
 }
 
-std::string check_memory(const RunParameters& p) {
+Objection check_memory(const RunParameters& p) {
   if (!p.has_memory()) {
     return p.local->memory_age_max == 0
                ? ""
@@ -68,12 +68,12 @@ std::string check_memory(const RunParameters& p) {
   if (p.stream() == StreamKind::kScalarStream && p.local->directions != DirectionKind::kSign) {
     return "correction_form, directions: the memory is an exact sum of signs; use sign";
   }
-  return "";
+  return {};
 }
 
-std::string check_local_retraction(const RunParameters& p) {
+Objection check_local_retraction(const RunParameters& p) {
   if (p.local->local_retraction == RetractionKind::kDefault) {
-    return "";
+    return {};
   }
   if (p.local->solver == SolverId::kProjection && p.local->estimator != EstimatorId::kTangentRetraction) {
     return "local_retraction, solver: solver projection makes its steps by the nearest point; use default";
@@ -83,7 +83,7 @@ std::string check_local_retraction(const RunParameters& p) {
     return "local_retraction: manifold " + std::string(name_of(p.model->manifold)) + " has no retraction " +
            name_of(p.local->local_retraction) + "; it has " + variants_of(p.model->manifold);
   }
-  return "";
+  return {};
 }
 
 bool is_whole(Real number, uint32_t max) {
@@ -100,12 +100,12 @@ bool has_chords(const RunParameters& p) {
 }
 
 // Why the devices cannot add the square of the manifold's distance, or "".
-std::string check_distance(const RunParameters& p) {
+Objection check_distance(const RunParameters& p) {
   const ManifoldOps* const manifold =
       find_manifold(all_manifolds(), p.model->manifold, p.model->retraction, p.model->transport);
   const bool needs_gradient = p.local->estimator == EstimatorId::kAnalyticGradient;
   if (manifold == nullptr || manifold->check_shape(p.model->shape) != Status::kOk) {
-    return "";  // said by its own key
+    return {};  // said by its own key
   }
   return !needs_gradient || has_distance_gradient(*manifold, p.model->shape)
              ? ""
@@ -115,7 +115,7 @@ std::string check_distance(const RunParameters& p) {
                    "chordal, or an estimator of forward passes";
 }
 
-std::string check_proximal_form(const RunParameters& p) {
+Objection check_proximal_form(const RunParameters& p) {
   const std::string form = std::string("proximal_form, ");
   if (!(p.local->proximal > 0)) {
     return form + "proximal: a " + name_of(p.local->proximal_form) + " term needs a weight; set proximal above 0";
@@ -141,18 +141,18 @@ std::string check_proximal_form(const RunParameters& p) {
 
 }  // namespace
 
-std::string check_local_work(const RunParameters& p) {
+Objection check_local_work(const RunParameters& p) {
   if (p.local->solver == SolverId::kNone) {
     return "solver: projection, gradient_stream, tangent_mean or svrg";
   }
   if (p.local->local_step_count == 0 || p.local->local_step_count > kLocalStepCountMax) {
     return "local_step_count: from 1 to " + std::to_string(kLocalStepCountMax);
   }
-  if (std::string fault = check_estimator(p); !fault.empty()) {
-    return fault;
+  if (Objection objection = check_estimator(p)) {
+    return objection;
   }
-  if (std::string fault = check_local_retraction(p); !fault.empty()) {
-    return fault;
+  if (Objection objection = check_local_retraction(p)) {
+    return objection;
   }
   if (p.local->correction_form != CorrectionForm::kNone && p.local->solver != SolverId::kProjection) {
     return "correction_form: only solver projection has a correction; set it to none";
@@ -160,7 +160,7 @@ std::string check_local_work(const RunParameters& p) {
   return check_memory(p);
 }
 
-std::string check_batches(const RunParameters& p) {
+Objection check_batches(const RunParameters& p) {
   if (p.local->batch_mode == BatchMode::kNone) {
     return "batch_mode: all, common or per_direction";
   }
@@ -171,7 +171,7 @@ std::string check_batches(const RunParameters& p) {
     return "batch_size: from 1 to " + std::to_string(kBatchSizeMax);
   }
   if (p.local->batch_sizes.empty()) {
-    return "";
+    return {};
   }
   if (p.local->batch_mode != BatchMode::kCommon) {
     return "batch_sizes, batch_mode: only common draws minibatches; leave batch_sizes empty";
@@ -184,7 +184,7 @@ std::string check_batches(const RunParameters& p) {
                        " whole numbers with spaces between them, each from 1 to " + std::to_string(kBatchSizeMax);
 }
 
-std::string check_proximal(const RunParameters& p) {
+Objection check_proximal(const RunParameters& p) {
   if (!(p.local->proximal >= 0) || !std::isfinite(p.local->proximal)) {
     return "proximal: not below 0";
   }
@@ -203,14 +203,14 @@ std::string check_proximal(const RunParameters& p) {
                "retraction; set it to 0, or proximal_form to chordal or distance";
 }
 
-std::string check_svrg(const RunParameters& p) {
+Objection check_svrg(const RunParameters& p) {
   const bool is_svrg = p.local->solver == SolverId::kSvrg;
   if (!is_svrg && (p.local->barzilai_borwein != BarzilaiBorwein::kNone || p.local->iterate != Iterate::kLast ||
                    p.steps->step_rule == StepRule::kBarzilaiBorwein)) {
     return "barzilai_borwein, iterate, step_rule: curvatures and drawn iterates belong to solver svrg";
   }
   if (!is_svrg) {
-    return "";
+    return {};
   }
   if (p.local->batch_mode != BatchMode::kAll) {
     return "batch_mode, solver: svrg takes gradients over all samples; use all";
@@ -229,18 +229,18 @@ std::string check_svrg(const RunParameters& p) {
       return "step_min, step_max: rule barzilai_borwein needs 0 < step_min <= step_max";
     }
   }
-  return "";
+  return {};
 }
 
-std::string check_groups(const RunParameters& p) {
+Objection check_groups(const RunParameters& p) {
   if (p.local->group_count > p.trigger->device_count) {
     return "group_count, device_count: more groups than devices would leave some without a device; at most " +
            std::to_string(p.trigger->device_count) + ", or 0 for each device's own directions";
   }
-  return "";
+  return {};
 }
 
-std::string check_curve(const RunParameters& p) {
+Objection check_curve(const RunParameters& p) {
   if (p.local->solver != SolverId::kCurve) {
     return p.local->curve_orthogonality == LocalKeys().curve_orthogonality
                ? ""

@@ -12,6 +12,7 @@
 #include "runtime/training/task.h"
 #include "server/run/choices.h"
 #include "server/run/key.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -102,15 +103,15 @@ struct LocalKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_local_work(const RunParameters& run);
-std::string check_batches(const RunParameters& run);
-std::string check_proximal(const RunParameters& run);
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_local_work(const RunParameters& run);
+Objection check_batches(const RunParameters& run);
+Objection check_proximal(const RunParameters& run);
 // 002: all samples at every step, phases that wait for nobody of an older one.
-std::string check_svrg(const RunParameters& run);
-std::string check_groups(const RunParameters& run);
+Objection check_svrg(const RunParameters& run);
+Objection check_groups(const RunParameters& run);
 // A13: between Euclidean points, one update a version.
-std::string check_curve(const RunParameters& run);
+Objection check_curve(const RunParameters& run);
 
 }  // namespace gradstream
 

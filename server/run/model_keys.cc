@@ -17,7 +17,7 @@ constexpr const char* kTangentOfFactors =
     "projection_tangent estimates derivatives by the numbers of the factors, whose tangent part is no gradient on "
     "fixed_rank; use tangent_retraction or analytic_gradient";
 
-std::string check_fixed_rank(const RunParameters& p) {
+Objection check_fixed_rank(const RunParameters& p) {
   if (p.model->manifold != ManifoldId::kFixedRank) {
     return p.model->matrix.empty() && p.model->rank == 0
                ? ""
@@ -25,8 +25,8 @@ std::string check_fixed_rank(const RunParameters& p) {
                  "them out";
   }
   Parts parts;
-  if (std::string fault = read_matrix(p, &parts); !fault.empty()) {
-    return fault;
+  if (Objection objection = read_matrix(p, &parts)) {
+    return objection;
   }
   if (p.model->shape.rows != fixed_rank_shape(parts).rows || p.model->shape.cols != p.model->rank) {
     return "rows, cols, matrix: the point of a matrix is made of its factors; leave rows and cols out";
@@ -38,7 +38,7 @@ std::string check_fixed_rank(const RunParameters& p) {
              : std::string("estimator, manifold: ") + kTangentOfFactors;
 }
 
-std::string check_parts(const RunParameters& p) {
+Objection check_parts(const RunParameters& p) {
   if (p.model->manifold != ManifoldId::kProduct) {
     return p.model->parts.empty() ? "" : "parts, manifold: only manifold product has parts; leave them out";
   }
@@ -46,8 +46,8 @@ std::string check_parts(const RunParameters& p) {
     return "parts, manifold: manifold product needs a list of parts, such as [\"stiefel 16x2\", \"euclidean 10x1\"]";
   }
   PartList list;
-  if (std::string fault = read_parts(p.model->parts, &list); !fault.empty()) {
-    return fault;
+  if (Objection objection = read_parts(p.model->parts, &list)) {
+    return objection;
   }
   const uint64_t size = size_of(list.parts);
   if (size > kProductSizeMax) {
@@ -62,13 +62,13 @@ std::string check_parts(const RunParameters& p) {
   const bool has_rank = std::any_of(std::begin(list.parts.list()), std::end(list.parts.list()),
                                     [](const Part& part) { return part.ops->id == ManifoldId::kFixedRank; });
   return !has_rank || p.local->estimator != EstimatorId::kProjectionTangent
-             ? ""
-             : std::string("estimator, parts: ") + kTangentOfFactors;
+             ? Objection()
+             : Objection(std::string("estimator, parts: ") + kTangentOfFactors);
 }
 
 }  // namespace
 
-std::string check_model(const RunParameters& p) {
+Objection check_model(const RunParameters& p) {
   if (p.name.empty() || p.name.size() > kRunNameSizeMax) {
     return "name: a run needs a name of 1 to " + std::to_string(kRunNameSizeMax) + " characters";
   }
@@ -85,8 +85,8 @@ std::string check_model(const RunParameters& p) {
            variants_of(p.model->manifold);
   }
   for (const auto check : {check_parts, check_fixed_rank}) {
-    if (std::string fault = check(p); !fault.empty()) {
-      return fault;
+    if (Objection objection = check(p)) {
+      return objection;
     }
   }
   const uint32_t rows_max = p.model->manifold == ManifoldId::kProduct ? kProductSizeMax : kDimensionMax;
@@ -111,7 +111,7 @@ std::string check_model(const RunParameters& p) {
            " is not reproducible bit for bit, so that records of scalars cannot be replayed; use solver "
            "gradient_stream";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

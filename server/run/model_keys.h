@@ -9,6 +9,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/manifold/manifold.h"
 #include "server/run/key.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -61,9 +62,9 @@ struct ModelKeys {
   }
 };
 
-// A check of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 // Of the name of the run, too. Call it after the checks of local work.
-std::string check_model(const RunParameters& run);
+Objection check_model(const RunParameters& run);
 
 }  // namespace gradstream
 

@@ -9,9 +9,11 @@
 #include <cstdint>
 
 #include "runtime/wire/codec.h"
-#include "server/run/run_parameters.h"
+#include "server/run/limits.h"
 
 namespace gradstream {
+
+struct PaceKeys;
 
 // W = this times n / arrival_rate. Reason: arrivals are two thirds of the target on average. At 100 a second and more
 // the worst second of half an hour, four standard deviations above that, stays below the target too.
@@ -19,14 +21,14 @@ inline constexpr uint32_t kPaceSpread = 3;
 
 // The run's window, wide enough for device_count devices where it has an arrival_rate; times factor, at most
 // kRetryMaxMs.
-gs_RetryWindow retry_window(const RunParameters& parameters, uint32_t device_count, uint32_t factor);
+gs_RetryWindow retry_window(const PaceKeys& keys, uint32_t device_count, uint32_t factor);
 
 // The window of a device that comes back in vain until somebody changes something. It is kRefusedWindowFactor times as
 // wide, and does not begin before kRefusedRetryMinMs.
-gs_RetryWindow refused_window(const RunParameters& parameters, uint32_t device_count);
+gs_RetryWindow refused_window(const PaceKeys& keys, uint32_t device_count);
 
 // The window of a run that is over or paused, in which only an operator can change anything.
-gs_RetryWindow idle_window(const RunParameters& parameters, uint32_t device_count);
+gs_RetryWindow idle_window(const PaceKeys& keys, uint32_t device_count);
 
 }  // namespace gradstream
 

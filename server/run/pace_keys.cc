@@ -6,7 +6,7 @@
 
 namespace gradstream {
 
-std::string check_retry(const RunParameters& p) {
+Objection check_retry(const RunParameters& p) {
   constexpr uint64_t kMostMs = kRunRetryMaxMs;
   const uint64_t spread_ms = uint64_t{kPaceSpread} * 1000 * p.trigger->device_count;
   if (p.pace->arrival_rate > 0 && spread_ms > kMostMs * p.pace->arrival_rate) {
@@ -20,7 +20,7 @@ std::string check_retry(const RunParameters& p) {
   if (p.pace->retry_min_ms > p.pace->retry_max_ms || p.pace->retry_max_ms == 0) {
     return "retry_min_ms, retry_max_ms: a window from retry_min_ms to retry_max_ms, which is at least 1";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

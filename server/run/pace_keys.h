@@ -7,6 +7,7 @@
 
 #include "server/run/key.h"
 #include "server/run/limits.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -36,8 +37,8 @@ struct PaceKeys {
   }
 };
 
-// A check of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_retry(const RunParameters& run);
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_retry(const RunParameters& run);
 
 }  // namespace gradstream
 

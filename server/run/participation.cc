@@ -37,7 +37,7 @@ Real probability_of(std::span<const Real> probabilities, uint32_t client_index) 
 }
 
 std::vector<uint32_t> draw_each(const RunParameters& parameters, uint32_t round, std::span<const uint32_t> candidates) {
-  const std::vector<Real> probabilities = participation_probabilities(parameters);
+  const std::vector<Real> probabilities = participation_probabilities(*parameters.cohort);
   RandomStream stream(sampling_key(parameters, round, 0));
   std::vector<uint32_t> members;
   for (const uint32_t index : candidates) {
@@ -63,21 +63,20 @@ Cohort choose_cohort(const RunParameters& parameters, uint32_t round, std::span<
           is_fixed ? choose_some(parameters, round, candidates) : draw_each(parameters, round, candidates)};
 }
 
-std::vector<Real> participation_probabilities(const RunParameters& parameters) {
-  return parse_numbers(parameters.cohort->participation_probability);
+std::vector<Real> participation_probabilities(const ParticipationKeys& keys) {
+  return parse_numbers(keys.participation_probability);
 }
 
-bool is_unbiased(const RunParameters& parameters) {
-  return parameters.cohort->participation == Participation::kSchemeTwo &&
-         parameters.cohort->participation_weights != ParticipationWeights::kBiased;
+bool is_unbiased(const ParticipationKeys& keys) {
+  return keys.participation == Participation::kSchemeTwo && keys.participation_weights != ParticipationWeights::kBiased;
 }
 
-Real inverse_participation(const RunParameters& parameters, std::span<const Real> probabilities, uint32_t client_index,
+Real inverse_participation(const ParticipationKeys& keys, std::span<const Real> probabilities, uint32_t client_index,
                            uint32_t taken_part, uint32_t round) {
-  if (!is_unbiased(parameters)) {
+  if (!is_unbiased(keys)) {
     return 1;
   }
-  if (parameters.cohort->participation_weights == ParticipationWeights::kTrue) {
+  if (keys.participation_weights == ParticipationWeights::kTrue) {
     return 1 / probability_of(probabilities, client_index);
   }
   return static_cast<Real>(round + 1) / static_cast<Real>(taken_part + 1);

@@ -11,7 +11,7 @@
 
 namespace gradstream {
 
-std::string check_participation(const RunParameters& p) {
+Objection check_participation(const RunParameters& p) {
   if (p.cohort->participation == Participation::kSchemeOne) {
     return p.cohort->cohort_size >= 1 && p.cohort->cohort_size <= p.trigger->device_count
                ? ""
@@ -48,15 +48,15 @@ std::string check_participation(const RunParameters& p) {
              "fold_weight uniform, or participation_weights biased";
     }
   }
-  return "";
+  return {};
 }
 
-std::string check_over_selection(const RunParameters& p) {
+Objection check_over_selection(const RunParameters& p) {
   if (!(p.cohort->over_selection >= 1) || !std::isfinite(p.cohort->over_selection)) {
     return "over_selection: from 1, which draws nobody too many";
   }
   if (p.cohort->over_selection == 1) {
-    return "";
+    return {};
   }
   if (p.cohort->participation != Participation::kSchemeOne) {
     return "over_selection, participation: only scheme_1 draws a number of devices that can be exceeded; set it to 1 "

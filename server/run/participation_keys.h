@@ -8,6 +8,7 @@
 #include "runtime/base/config.h"
 #include "server/run/choices.h"
 #include "server/run/key.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -52,9 +53,9 @@ struct ParticipationKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_participation(const RunParameters& run);
-std::string check_over_selection(const RunParameters& run);
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_participation(const RunParameters& run);
+Objection check_over_selection(const RunParameters& run);
 
 }  // namespace gradstream
 

@@ -63,7 +63,7 @@ std::string make_factors(const std::string& shape_text, uint32_t rank, Parts* ou
 }
 
 // One part from its text; a sentence where it is none. factors: those of the part, where it has any.
-std::string read_part(const std::string& text, Part* out, Parts* factors) {
+Objection read_part(const std::string& text, Part* out, Parts* factors) {
   std::vector<std::string> words = split(text, ' ');
   std::erase(words, "");
   const bool has_rank = !words.empty() && words[0] == name_of(ManifoldId::kFixedRank);
@@ -103,7 +103,7 @@ std::string read_part(const std::string& text, Part* out, Parts* factors) {
   if (out->shape.size() == 0 || out->ops->check_shape(out->shape) != Status::kOk) {
     return "parts: manifold " + words[0] + " has no points of shape \"" + words[1] + "\" (ROWSxCOLS)";
   }
-  return "";
+  return {};
 }
 
 // The shape of a point that has parts.
@@ -115,19 +115,18 @@ Shape shape_of(const RunParameters& p, const Parts& parts) {
 
 }  // namespace
 
-std::string read_parts(const std::string& text, PartList* out) {
+Objection read_parts(const std::string& text, PartList* out) {
   Parts& parts = out->parts;
   for (const std::string& one : split(text, ',')) {
     if (parts.count == kPartCountMax) {
       return "parts: at most " + std::to_string(kPartCountMax);
     }
-    std::string fault = read_part(one, &parts.part[parts.count], &out->factors[parts.count]);
-    if (!fault.empty()) {
-      return fault;
+    if (Objection objection = read_part(one, &parts.part[parts.count], &out->factors[parts.count])) {
+      return objection;
     }
     ++parts.count;
   }
-  return "";
+  return {};
 }
 
 std::string text_of(const Part& part) {
@@ -139,7 +138,7 @@ std::string text_of(const Part& part) {
          (has_factors ? " " + std::to_string(shape.cols) : "");
 }
 
-std::string read_matrix(const RunParameters& p, Parts* out) {
+Objection read_matrix(const RunParameters& p, Parts* out) {
   const Shape matrix = parse_shape(p.model->matrix);
   if (matrix.size() == 0 || matrix.rows > kDimensionMax || matrix.cols > kDimensionMax) {
     return "matrix, manifold: manifold fixed_rank needs the shape of its matrices (ROWSxCOLS, each from 1 to " +
@@ -168,8 +167,8 @@ void set_parts(RunParameters* parameters) {
   RunParameters& p = *parameters;
   const bool has_old_shape = p.model->part_list != nullptr && p.model->shape.size() == size_of(*p.model->part_list);
   const auto list = std::make_shared<PartList>();
-  const bool has_parts = p.model->manifold == ManifoldId::kProduct     ? read_parts(p.model->parts, list.get()).empty()
-                         : p.model->manifold == ManifoldId::kFixedRank ? read_matrix(p, &list->parts).empty()
+  const bool has_parts = p.model->manifold == ManifoldId::kProduct     ? !read_parts(p.model->parts, list.get())
+                         : p.model->manifold == ManifoldId::kFixedRank ? !read_matrix(p, &list->parts)
                                                                        : false;
   if (has_old_shape || (p.model->shape.rows == 0 && p.model->shape.cols == 0)) {
     p.model->shape = has_parts ? shape_of(p, list->parts) : Shape{};

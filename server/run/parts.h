@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "server/run/objection.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -26,15 +27,14 @@ struct PartList {
 void set_parts(RunParameters* parameters);
 
 // The parts of a product from a text such as "stiefel 16x2, euclidean 10x1 exponential parallel, fixed_rank 64x16 4".
-// Returns "", or a sentence with the key and the remedy; then *out holds the parts before the fault. *out must be
-// empty.
-std::string read_parts(const std::string& text, PartList* out);
+// An objection names the key and the remedy; then *out holds the parts before the fault. *out must be empty.
+Objection read_parts(const std::string& text, PartList* out);
 
 // A part as that text names it, without its variant: "stiefel 16x2", "fixed_rank 64x16 4".
 std::string text_of(const Part& part);
 
-// The blocks of a point of fixed rank from `matrix` and `rank`. Returns "", or a sentence with the keys and the remedy.
-std::string read_matrix(const RunParameters& parameters, Parts* out);
+// The blocks of a point of fixed rank from `matrix` and `rank`. An objection names the keys and the remedy.
+Objection read_matrix(const RunParameters& parameters, Parts* out);
 
 // Numbers of all parts together.
 uint64_t size_of(const Parts& parts);

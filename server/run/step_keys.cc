@@ -6,7 +6,7 @@
 
 namespace gradstream {
 
-std::string check_steps(const RunParameters& p) {
+Objection check_steps(const RunParameters& p) {
   if (!(p.steps->step_size > 0) || !std::isfinite(p.steps->step_size) || !(p.steps->step_decay >= 0) ||
       !std::isfinite(p.steps->step_decay) || !(p.steps->server_step > 0) || !std::isfinite(p.steps->server_step)) {
     return "step_size, step_decay, server_step: step sizes must be above 0 and step_decay not below 0";
@@ -21,7 +21,7 @@ std::string check_steps(const RunParameters& p) {
   if (divides_by_offset && !(p.steps->step_offset > 0)) {
     return "step_offset, step_rule: this rule divides by step_offset; it must be above 0";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

@@ -8,6 +8,7 @@
 #include "runtime/base/config.h"
 #include "server/run/choices.h"
 #include "server/run/key.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -47,8 +48,8 @@ struct StepKeys {
   }
 };
 
-// A check of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_steps(const RunParameters& run);
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_steps(const RunParameters& run);
 
 }  // namespace gradstream
 

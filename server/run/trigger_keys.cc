@@ -16,7 +16,7 @@ bool drops_the_slow(const RunParameters& p) {
   return p.trigger->late == LatePolicy::kDrop && update_least(p, asked) < asked;
 }
 
-std::string check_step_times(const RunParameters& p) {
+Objection check_step_times(const RunParameters& p) {
   const auto milliseconds_of = [&p](uint32_t step_time_us) {
     return (uint64_t{p.least_steps()} * step_time_us + 999) / 1000;
   };
@@ -34,22 +34,22 @@ std::string check_step_times(const RunParameters& p) {
            ", so that none of its updates would ever count; raise report_deadline_ms, lower steps_min, or set late = "
            "weight";
   }
-  return "";
+  return {};
 }
 
 }  // namespace
 
-std::string check_length(const RunParameters& p) {
+Objection check_length(const RunParameters& p) {
   if (p.trigger->round_count == 0 || p.trigger->round_count > kRoundCountMax) {
     return "round_count: from 1 to " + std::to_string(kRoundCountMax);
   }
   if (p.trigger->device_count == 0 || p.trigger->device_count > kFoldUpdateCountMax) {
     return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
   }
-  return "";
+  return {};
 }
 
-std::string check_straggler(const RunParameters& p) {
+Objection check_straggler(const RunParameters& p) {
   const uint32_t asked =
       p.cohort->participation == Participation::kSchemeOne ? p.cohort->cohort_size : p.trigger->device_count;
   const uint32_t goal = p.trigger->update_goal == 0 ? asked : p.trigger->update_goal;
@@ -84,10 +84,10 @@ std::string check_straggler(const RunParameters& p) {
       return "staleness_exponent: above 0, at most " + std::to_string(kStalenessExponentMax);
     }
   }
-  return "";
+  return {};
 }
 
-std::string check_timed_work(const RunParameters& p) {
+Objection check_timed_work(const RunParameters& p) {
   if (p.trigger->work == Work::kTimed && p.least_steps() == p.local->local_step_count) {
     return "work, steps_min, local_step_count: timed work gives a slow device fewer steps; set steps_min from 1 to " +
            std::to_string(std::max(1U, p.local->local_step_count - 1)) + ", or work = fixed";
@@ -95,9 +95,9 @@ std::string check_timed_work(const RunParameters& p) {
   return check_step_times(p);
 }
 
-std::string check_buffer(const RunParameters& p) {
+Objection check_buffer(const RunParameters& p) {
   if (p.trigger->buffer_size == 0) {
-    return "";
+    return {};
   }
   if (p.trigger->buffer_size > p.trigger->device_count) {
     return "buffer_size, device_count: a version cannot have more updates than there are devices";
@@ -111,7 +111,7 @@ std::string check_buffer(const RunParameters& p) {
   if (p.trigger->late != LatePolicy::kWeight) {
     return "buffer_size, late: most updates in a buffer are of older versions; use late = weight";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

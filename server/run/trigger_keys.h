@@ -10,6 +10,7 @@
 #include "server/run/choices.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -104,11 +105,11 @@ struct TriggerKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_length(const RunParameters& run);
-std::string check_straggler(const RunParameters& run);
-std::string check_timed_work(const RunParameters& run);
-std::string check_buffer(const RunParameters& run);
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_length(const RunParameters& run);
+Objection check_straggler(const RunParameters& run);
+Objection check_timed_work(const RunParameters& run);
+Objection check_buffer(const RunParameters& run);
 
 }  // namespace gradstream
 

@@ -33,24 +33,23 @@ uint32_t rounded(double weight) {
 
 }  // namespace
 
-uint32_t staleness_weight(const RunParameters& parameters, uint32_t staleness) {
+uint32_t staleness_weight(const TriggerKeys& keys, uint32_t staleness) {
   if (staleness == 0) {
     return kStalenessOne;
   }
   const double s = staleness;
-  switch (parameters.trigger->staleness_table) {
+  switch (keys.staleness_table) {
     case StalenessTable::kConstant:
       return kStalenessOne;
     case StalenessTable::kInverseSqrt:
       return inverse_sqrt_weight(staleness);
     case StalenessTable::kPolynomial:
-      return rounded(std::pow(1.0 + s, -static_cast<double>(parameters.trigger->staleness_exponent)));
+      return rounded(std::pow(1.0 + s, -static_cast<double>(keys.staleness_exponent)));
     case StalenessTable::kHinge:
-      return staleness <= parameters.trigger->staleness_hinge
-                 ? kStalenessOne
-                 : rounded(1.0 / (static_cast<double>(parameters.trigger->staleness_exponent) *
-                                      (s - static_cast<double>(parameters.trigger->staleness_hinge)) +
-                                  1.0));
+      return staleness <= keys.staleness_hinge ? kStalenessOne
+                                               : rounded(1.0 / (static_cast<double>(keys.staleness_exponent) *
+                                                                    (s - static_cast<double>(keys.staleness_hinge)) +
+                                                                1.0));
   }
   return kStalenessOne;
 }
@@ -59,7 +58,7 @@ uint16_t fold_weight(const RunParameters& parameters, uint32_t sample_count, uin
   const bool is_uniform = parameters.fold->fold_weight == FoldWeight::kUniform || parameters.has_memory();
   const uint32_t own = is_uniform ? kStalenessOne : std::clamp(sample_count, 1U, parameters.fold->fold_weight_max);
   const uint32_t half = kStalenessOne / 2;
-  const uint32_t weight = (own * staleness_weight(parameters, staleness) + half) >> kStalenessBits;
+  const uint32_t weight = (own * staleness_weight(*parameters.trigger, staleness) + half) >> kStalenessBits;
   return static_cast<uint16_t>(std::max(weight, 1U));
 }
 
@@ -71,9 +70,9 @@ uint16_t memory_weight(const RunParameters& parameters, uint32_t sample_count) {
 
 // With weights w_1 >= w_2 >= ... the first m are capped at c = share (m c + w_(m+1) + ...), for the least m with
 // w_(m+1) <= c. Floored, c keeps below the share.
-void cap_weights(const RunParameters& parameters, std::span<uint16_t> weights) {
+void cap_weights(const FoldKeys& keys, std::span<uint16_t> weights) {
   constexpr uint64_t kOne = 1U << 16;
-  const auto share = static_cast<uint64_t>(std::floor(static_cast<double>(parameters.fold->weight_share_max) * kOne));
+  const auto share = static_cast<uint64_t>(std::floor(static_cast<double>(keys.weight_share_max) * kOne));
   std::vector<uint16_t> sorted(weights.begin(), weights.end());
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   uint64_t rest = std::accumulate(sorted.begin(), sorted.end(), uint64_t{0});

@@ -10,7 +10,7 @@ bool is_wire_encoding(Encoding encoding) {
   return encoding == kRealEncoding || encoding == Encoding::kBf16 || encoding == Encoding::kInt8;
 }
 
-std::string check_scalar_stream(const RunParameters& p) {
+Objection check_scalar_stream(const RunParameters& p) {
   if (p.local->directions == DirectionKind::kSphere) {
     return "directions: sphere is not reproducible between machines (it uses the C library's ln and cos), so that "
            "records of scalars cannot be replayed; use sign";
@@ -25,12 +25,12 @@ std::string check_scalar_stream(const RunParameters& p) {
   if (!is_wire_encoding(p.wire->record_encoding)) {
     return "record_encoding: f32, bf16 or int8";
   }
-  return "";
+  return {};
 }
 
-std::string check_error_feedback(const RunParameters& p) {
+Objection check_error_feedback(const RunParameters& p) {
   if (!p.wire->error_feedback) {
-    return "";
+    return {};
   }
   if (p.stream() != StreamKind::kTangentBlock ||
       (p.wire->upload_encoding != Encoding::kInt8 && p.wire->upload_encoding != Encoding::kBf16)) {
@@ -45,26 +45,26 @@ std::string check_error_feedback(const RunParameters& p) {
     return "error_feedback, correction_form: the memory holds an upload until the next one replaces it: nothing adds "
            "up; set it to false";
   }
-  return "";
+  return {};
 }
 
 }  // namespace
 
-std::string check_uploads(const RunParameters& p) {
+Objection check_uploads(const RunParameters& p) {
   if (!is_wire_encoding(p.wire->upload_encoding)) {
     return "upload_encoding: f32, bf16 or int8";
   }
-  if (std::string fault = check_error_feedback(p); !fault.empty()) {
-    return fault;
+  if (Objection objection = check_error_feedback(p)) {
+    return objection;
   }
   return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
 }
 
-std::string check_log_size(const RunParameters& p) {
+Objection check_log_size(const RunParameters& p) {
   if (p.wire->log_size_max > kLogSizeMax) {
     return "log_size_max: at most " + std::to_string(kLogSizeMax) + " bytes; a snapshot is shorter than such a log";
   }
-  return "";
+  return {};
 }
 
 }  // namespace gradstream

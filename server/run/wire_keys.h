@@ -9,6 +9,7 @@
 #include "runtime/training/stream.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
+#include "server/run/objection.h"
 
 namespace gradstream {
 
@@ -54,9 +55,9 @@ struct WireKeys {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: "" or a sentence with the keys and the remedy.
-std::string check_uploads(const RunParameters& run);
-std::string check_log_size(const RunParameters& run);
+// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+Objection check_uploads(const RunParameters& run);
+Objection check_log_size(const RunParameters& run);
 
 }  // namespace gradstream
 

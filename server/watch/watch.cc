@@ -23,21 +23,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::pair<gs_RunState, const char*> kRunStates[] = {
-    {gs_RunState_RUN_STATE_NONE, "waiting"},      {gs_RunState_RUN_STATE_ACTIVE, "active"},
-    {gs_RunState_RUN_STATE_STALLED, "stalled"},   {gs_RunState_RUN_STATE_PAUSED, "paused"},
-    {gs_RunState_RUN_STATE_FINISHED, "finished"}, {gs_RunState_RUN_STATE_STOPPED, "stopped"},
-};
-
-const char* run_state_text(gs_RunState state) {
-  for (const auto& [known, text] : kRunStates) {
-    if (known == state) {
-      return text;
-    }
-  }
-  return "unknown";
-}
-
 std::string number(double value) {
   std::array<char, 32> text = {};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
@@ -93,7 +78,7 @@ void add_process(Metrics& metrics, const WatchSnapshot& snapshot) {
 void add_run(Metrics& metrics, const WatchSnapshot& s) {
   metrics.gauge("gradstream_run_number", "The run that is served.", s.run);
   metrics.begin("gradstream_run_state", "gauge", "1 for the state of the run, 0 for the others.");
-  for (const auto& [state, text] : kRunStates) {
+  for (const auto& [text, state] : names_of<gs_RunState>()) {
     metrics.sample("gradstream_run_state", std::string("state=\"") + text + "\"", state == s.run_state ? "1" : "0");
   }
   metrics.gauge("gradstream_model_version", "The newest version.", s.version);
@@ -203,7 +188,7 @@ std::string json_of(const DeviceStatus& device, const WatchSnapshot& snapshot) {
   return Object()
       .add("device", device.name)
       .add("index", device.index)
-      .word("standing", device_standing(device, snapshot))
+      .word("standing", name_of(standing_of(device, snapshot)))
       .add("active", !device.is_revoked)
       .add("connected", device.connected)
       .add("capable", device.is_capable)
@@ -271,7 +256,7 @@ std::string run_json(const WatchSnapshot& s) {
   return Object()
       .add("number", s.run)
       .add("name", s.run_name)
-      .word("state", run_state_text(s.run_state))
+      .word("state", name_of(s.run_state))
       .raw("stall",
            s.stall.empty()
                ? "null"
@@ -429,27 +414,27 @@ std::string devices_json(const WatchSnapshot& s) {
          "\n";
 }
 
-const char* device_standing(const DeviceStatus& device, const WatchSnapshot& s) {
+DeviceStanding standing_of(const DeviceStatus& device, const WatchSnapshot& s) {
   if (device.is_revoked) {
-    return "off";
+    return DeviceStanding::kOff;
   }
   if (!device.connected && device.last_seen_ms + s.silent_after_ms < s.devices_taken_ms) {
-    return "silent";
+    return DeviceStanding::kSilent;
   }
   if (!device.is_capable) {
-    return "unable";
+    return DeviceStanding::kUnable;
   }
   const bool works_on_old = device.has_task && device.task_version < s.version;
   if (works_on_old || device.last_verdict == gs_Verdict_VERDICT_LATE) {
-    return "late";
+    return DeviceStanding::kLate;
   }
   if (device.last_verdict == gs_Verdict_VERDICT_REFUSED || device.last_verdict == gs_Verdict_VERDICT_ABANDONED) {
-    return "refused";
+    return DeviceStanding::kRefused;
   }
   if (device.last_verdict != gs_Verdict_VERDICT_FOLDED) {
-    return "new";
+    return DeviceStanding::kNew;
   }
-  return device.last_steps < device.last_steps_asked ? "partial" : "in_time";
+  return device.last_steps < device.last_steps_asked ? DeviceStanding::kPartial : DeviceStanding::kInTime;
 }
 
 HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snapshot, const HttpCounters& http,
@@ -484,22 +469,7 @@ HttpResponse watch_response(const HttpTarget& target, const WatchSnapshot* snaps
 }
 
 const char* verdict_text(uint32_t verdict) {
-  switch (verdict) {
-    case gs_Verdict_VERDICT_FOLDED:
-      return "folded";
-    case gs_Verdict_VERDICT_LATE:
-      return "late";
-    case gs_Verdict_VERDICT_SUPERSEDED:
-      return "superseded";
-    case gs_Verdict_VERDICT_ABANDONED:
-      return "abandoned";
-    case gs_Verdict_VERDICT_REFUSED:
-      return "refused";
-    case gs_Verdict_VERDICT_TRY_LATER:
-      return "try_later";
-    default:
-      return "none";
-  }
+  return verdict > _gs_Verdict_MAX ? "none" : name_of(static_cast<gs_Verdict>(verdict));
 }
 
 }  // namespace gradstream

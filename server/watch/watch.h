@@ -17,6 +17,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/link/shell_counters.h"
 #include "server/watch/http.h"
+#include "server/watch/words.h"
 
 namespace gradstream {
 
@@ -122,16 +123,8 @@ std::string status_json(const WatchSnapshot& snapshot, const HttpCounters& http,
 // One object a device: a snapshot's size grows with the fleet.
 std::string devices_json(const WatchSnapshot& snapshot);
 
-// What a device is to the run, in one word of a closed set, the first that holds:
-//   off      pending, disabled or revoked
-//   silent   not connected, and not heard of for silent_after_ms
-//   unable   its image lacks what the run's tasks need, or it refused them for good
-//   late     it works on a version that is over, or its last update began at one
-//   partial  its last accepted update had fewer steps than asked
-//   in_time  its last update counted, in time and with all its steps
-//   refused  its last update was refused, or its task ended without one
-//   new      it has not sent an update yet
-const char* device_standing(const DeviceStatus& device, const WatchSnapshot& snapshot);
+// What a device is to the run; DeviceStanding has the order of the tests.
+DeviceStanding standing_of(const DeviceStatus& device, const WatchSnapshot& snapshot);
 
 // /metrics, /healthz (the coordinator lives), /readyz (devices get work, and it can store), /status (with
 // ?after=VERSION), /status/devices; 404 otherwise. snapshot may be null; now_steady_ms: of the same clock as

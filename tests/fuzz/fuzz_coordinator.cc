@@ -120,7 +120,7 @@ class World {
  public:
   World(FuzzInput& in, uint8_t first, uint8_t second)
       : in_(in), parameters_(make_parameters(first, second)), is_disk_fast_((second & 32) != 0), disk_(parameters_) {
-    FUZZ_CHECK(check_parameters(parameters_).empty());
+    FUZZ_CHECK(!check_parameters(parameters_));
     while (names_.size() < kFuzzDeviceCount) {
       add_device();
     }

@@ -299,7 +299,7 @@ TEST(AggregatorDelayed, EveryRuleSurvivesARestartOnEveryManifoldThatHasIt) {
       p.trigger->staleness_max = 8;
       p.delay->server_momentum = rule == DelayRule::kAsgd ? 0.25F : 0;
       p.delay->dominance_penalty = rule == DelayRule::kOrthoGrad;
-      if (!check_parameters(p).empty()) {
+      if (check_parameters(p)) {
         continue;
       }
       AsyncFleet calm(p);
@@ -365,7 +365,7 @@ RunParameters switching_parameters(DelaySwitchBy by, Real at) {
 // that was never away.
 void expect_switch(DelaySwitchBy by, Real at) {
   const RunParameters p = switching_parameters(by, at);
-  ASSERT_EQ(check_parameters(p), "");
+  ASSERT_EQ(check_parameters(p).sentence, "");
   AsyncFleet calm(p);
   AsyncFleet stormy(p);
   bool is_switched = false;

@@ -36,7 +36,7 @@ struct Fixture {
 TEST(AggregatorMeanGradient, StepsAlongTheWeightedMean) {
   RunParameters p = dense_parameters();
   p.steps->server_step = 2;
-  ASSERT_EQ(check_parameters(p), "");
+  ASSERT_EQ(check_parameters(p).sentence, "");
   Fixture f(p);
   const std::vector<Real> a = draw_values(static_cast<uint32_t>(p.model->shape.size()), 5, 1);
   const std::vector<Real> b = draw_values(static_cast<uint32_t>(p.model->shape.size()), 6, 1);

@@ -42,7 +42,7 @@ RunParameters weighed_parameters(CorrectionForm form) {
 class Memory {
  public:
   explicit Memory(const RunParameters& p) : p_(p), server_(p), follower_(p), models_(8) {
-    EXPECT_EQ(check_parameters(p), "");
+    EXPECT_EQ(check_parameters(p).sentence, "");
     fleet_ = std::make_unique<Fleet>(std::vector<std::string>(p.trigger->device_count, "device"));
     rule_ = make_aggregator({&server_.parameters, &server_.replica, &models_, &server_.arena, fleet_.get()});
     std::vector<Real> point(p.model->shape.size());
@@ -94,7 +94,8 @@ class Memory {
     double weight = 0;
     for (const Added& a : added_) {
       const auto old = last_.find(a.device);
-      const double inverse_pi = is_unbiased(p_) ? static_cast<double>(inverse_participation_[a.device]) : a_by_w;
+      const double inverse_pi =
+          is_unbiased(*p_.cohort) ? static_cast<double>(inverse_participation_[a.device]) : a_by_w;
       const double share = inverse_pi * a.om / kStalenessOne / total;
       for (size_t e = 0; e < d.size(); ++e) {
         d[e] += share * a.last.samples * a.last.gbar[e];
@@ -228,7 +229,7 @@ TEST(AggregatorMemory, FollowsTheRecursion) {
             continue;
           }
           ASSERT_NO_FATAL_FAILURE(
-              memory.add(device, base, 1 + draw.next() % 3, staleness_weight(p, memory.version() - base)));
+              memory.add(device, base, 1 + draw.next() % 3, staleness_weight(*p.trigger, memory.version() - base)));
           stamps[device] = base;
           ++count;
         }
@@ -264,7 +265,7 @@ TEST(AggregatorMemory, FollowsTheRecursionOfUnequalSamples) {
           if (round >= 2 * device && (round + device) % (device + 1) == 0 && !(device == 3 && round >= 30)) {
             const uint32_t late = std::min(round % 2, device);
             ASSERT_NO_FATAL_FAILURE(
-                memory.add(device, memory.version() - late, 1 + round % 3, staleness_weight(p, late)));
+                memory.add(device, memory.version() - late, 1 + round % 3, staleness_weight(*p.trigger, late)));
           }
         }
         ASSERT_NO_FATAL_FAILURE(memory.close());
@@ -297,7 +298,7 @@ TEST(AggregatorMemory, DividesByTheParticipationThatWasDrawn) {
     for (uint32_t round = 0; round < 20; ++round) {
       std::vector<Real> inverse;
       for (uint32_t device = 0; device < p.trigger->device_count; ++device) {
-        inverse.push_back(inverse_participation(p, {}, device, taken_part[device], round));  // counted
+        inverse.push_back(inverse_participation(*p.cohort, {}, device, taken_part[device], round));  // counted
         taken_part[device] += round % (device + 1) == 0 ? 1 : 0;
       }
       memory.set_inverse_participation(inverse);
@@ -305,7 +306,7 @@ TEST(AggregatorMemory, DividesByTheParticipationThatWasDrawn) {
         if (round % (device + 1) == 0) {
           const uint32_t late = std::min(round % 2, device);
           ASSERT_NO_FATAL_FAILURE(
-              memory.add(device, memory.version() - late, 1 + round % 3, staleness_weight(p, late)));
+              memory.add(device, memory.version() - late, 1 + round % 3, staleness_weight(*p.trigger, late)));
         }
       }
       ASSERT_NO_FATAL_FAILURE(memory.close());
@@ -320,7 +321,7 @@ TEST(AggregatorMemory, TheUnbiasedFormIsUnbiasedUnderUnequalProbabilities) {
   p.cohort->participation = Participation::kSchemeTwo;
   p.cohort->participation_probability = "0.75 0.5 0.25 0.125";
   p.cohort->participation_weights = ParticipationWeights::kTrue;
-  const std::vector<Real> probabilities = participation_probabilities(p);
+  const std::vector<Real> probabilities = participation_probabilities(*p.cohort);
   const auto distance = [&](ParticipationWeights weights) {
     p.cohort->participation_weights = weights;
     std::vector<double> mean(p.model->shape.size());
@@ -337,7 +338,7 @@ TEST(AggregatorMemory, TheUnbiasedFormIsUnbiasedUnderUnequalProbabilities) {
         std::vector<Real> g(p.model->shape.size());
         g[4 + device] = Real{1} / 1024;
         if (is_in) {
-          const Real inverse = inverse_participation(p, probabilities, device, 0, 0);
+          const Real inverse = inverse_participation(*p.cohort, probabilities, device, 0, 0);
           EXPECT_EQ(rule.rule->add({0, 2, 1, kStalenessOne, g, device, inverse, 1}), Status::kOk);
         }
         wanted[4 + device] = 1.0 / 1024 / 4;
@@ -376,7 +377,8 @@ TEST(AggregatorMemory, EqualSamplesWeighAsNone) {
         if (round == 0 || (round + device) % 3 == 0) {
           const uint32_t late = round < 3 ? 0 : device % 2;
           for (Memory* memory : {&weighed, &uniform}) {
-            ASSERT_NO_FATAL_FAILURE(memory->add(device, round - late, 1 + round % 3, staleness_weight(p, late)));
+            ASSERT_NO_FATAL_FAILURE(
+                memory->add(device, round - late, 1 + round % 3, staleness_weight(*p.trigger, late)));
           }
         }
       }

@@ -159,7 +159,7 @@ std::vector<double> stepped(const std::vector<double>& base, const std::vector<d
 // record is the one that went on.
 TEST(CurveStep, AServerGoesAlongTheCurvesThatItGets) {
   RunParameters p = curve_parameters();
-  ASSERT_EQ(check_parameters(p), "");
+  ASSERT_EQ(check_parameters(p).sentence, "");
   ASSERT_EQ(p.value_count(), 2 * kSize);
   TestServer server(p);
   TestServer stormy(p);

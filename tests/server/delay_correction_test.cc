@@ -457,23 +457,23 @@ TEST(DelayCorrection, SwitchesWhenTheMovingMeanIsDownAndStaysSwitched) {
   p.delay->delay_switch = 30;
   DelaySwitch state;
   for (uint32_t version = 1; version <= 29; ++version) {
-    state = state.after(p, version, 0);
+    state = state.after(*p.delay, version, 0);
     EXPECT_FALSE(state.is_switched) << version;
   }
   EXPECT_EQ(state.sample_count, 29U);
-  EXPECT_TRUE(state.after(p, 30, {}).is_switched) << "the mean is down, and this version may";
+  EXPECT_TRUE(state.after(*p.delay, 30, {}).is_switched) << "the mean is down, and this version may";
   p.delay->delay_switch = 0;
   state = {};
   for (uint32_t sample = 1; sample < kDelayWindow; ++sample) {
-    state = state.after(p, sample, -1).after(p, sample, {});
+    state = state.after(*p.delay, sample, -1).after(*p.delay, sample, {});
     EXPECT_FALSE(state.is_switched) << "too few";
   }
   EXPECT_EQ(state.mean, -1);
-  state = state.after(p, 50, 1);
+  state = state.after(*p.delay, 50, 1);
   EXPECT_TRUE(state.is_switched);
   EXPECT_NEAR(state.mean, -0.9, 1e-6);
   for (uint32_t sample = 0; sample < 200; ++sample) {
-    state = state.after(p, 51 + sample, 1);
+    state = state.after(*p.delay, 51 + sample, 1);
   }
   EXPECT_GT(state.mean, 0.99);
   EXPECT_TRUE(state.is_switched);

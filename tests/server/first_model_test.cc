@@ -27,7 +27,7 @@ RunParameters product() {
   p.model->parts = "stiefel 4x2, euclidean 4x1, sphere 3x1";
   p.model->shape = {};
   set_parts(&p);
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   return p;
 }
 

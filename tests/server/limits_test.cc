@@ -28,10 +28,11 @@ TEST(Limits, AFullVersionOfTheLargestValuesFitsASlot) {
 TEST(Limits, ParametersAreHeldToThem) {
   RunParameters p = tangent_parameters();
   p.fold->fold_scale_log2 = kFoldScaleLog2Max + 1;
-  EXPECT_THAT(check_parameters(p), HasSubstr("fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max)));
+  EXPECT_THAT(check_parameters(p).sentence, HasSubstr("fold_scale_log2: at most " + std::to_string(kFoldScaleLog2Max)));
   p = tangent_parameters();
   p.trigger->device_count = kFoldUpdateCountMax + 1;
-  EXPECT_THAT(check_parameters(p), HasSubstr("device_count: from 1 to " + std::to_string(kFoldUpdateCountMax)));
+  EXPECT_THAT(check_parameters(p).sentence,
+              HasSubstr("device_count: from 1 to " + std::to_string(kFoldUpdateCountMax)));
 }
 
 }  // namespace

@@ -94,20 +94,21 @@ TEST(LocalKeys, EveryBadProximalTermIsRefusedByItsKey) {
   p.local->proximal_form = ProximalForm::kDistance;
   p.local->proximal = 1;
   p.model->manifold = ManifoldId::kGrassmann;
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   p = scalar_parameters();
   p.local->correction_form = CorrectionForm::kNone;
   p.local->proximal_form = ProximalForm::kDistance;
   p.local->proximal = 1;
-  EXPECT_EQ(check_parameters(p), "") << "forward passes need no gradient of the distance";
+  EXPECT_EQ(check_parameters(p).sentence, "") << "forward passes need no gradient of the distance";
   p = scalar_parameters();
   p.local->proximal_form = ProximalForm::kChordal;
   p.local->proximal = 1;
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
+  EXPECT_THAT(check_parameters(p).sentence,
+              testing::StartsWith("proximal_form, correction_form: a path that is corrected"));
   p.local->correction_form = CorrectionForm::kNone;
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   p.local->proximal_form = ProximalForm::kGeodesic;
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("proximal, solver: only solvers gradient_stream"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("proximal, solver: only solvers gradient_stream"));
 }
 
 TEST(LocalKeys, EveryBadCurveIsRefusedByItsKey) {

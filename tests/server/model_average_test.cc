@@ -147,7 +147,7 @@ TEST(ModelAverage, ARecoveredServerHasTheSameAverage) {
     RunParameters p = averaged(ManifoldId::kEuclidean, {kSize, 1});
     p.average->average_from = 1;
     p.average->average_restart = restart;
-    ASSERT_EQ(check_parameters(p), "");
+    ASSERT_EQ(check_parameters(p).sentence, "");
     RunParameters without = p;
     without.average->average_period = without.average->average_from = without.average->average_restart = 0;
     TestServer plain(without);

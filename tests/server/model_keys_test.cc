@@ -79,7 +79,7 @@ TEST(ModelKeys, EveryBadProductIsRefusedWithItsRemedy) {
     p.model->parts = one.parts;
     p.model->shape = {};
     set_parts(&p);
-    EXPECT_THAT(check_parameters(p), testing::StartsWith(one.sentence)) << one.parts;
+    EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith(one.sentence)) << one.parts;
   }
   RunParameters large = scalar_parameters();
   large.model->manifold = ManifoldId::kProduct;
@@ -94,11 +94,11 @@ TEST(ModelKeys, EveryBadProductIsRefusedWithItsRemedy) {
   RunParameters p = scalar_parameters();
   p.model->parts = "stiefel 16x2";
   set_parts(&p);
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("parts, manifold: only manifold product"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("parts, manifold: only manifold product"));
   p.model->manifold = ManifoldId::kProduct;
   p.model->shape = {32, 2};
   set_parts(&p);
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, parts:"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("rows, cols, parts:"));
 }
 
 TEST(ModelKeys, AMatrixOfFixedRankIsItsShapeAndItsRank) {
@@ -108,33 +108,34 @@ TEST(ModelKeys, AMatrixOfFixedRankIsItsShapeAndItsRank) {
   p.model->rank = 3;
   p.model->shape = {};
   set_parts(&p);
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   EXPECT_EQ(p.model->shape.rows, 37U);
   EXPECT_EQ(p.model->shape.cols, 3U);
   ASSERT_EQ(p.model->shape.parts->count, 3U);
   p.model->rank = 4;  // the shape follows
   set_parts(&p);
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   EXPECT_EQ(p.model->shape.rows, 38U);
   p.local->estimator = EstimatorId::kProjectionTangent;
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("estimator, manifold: projection_tangent"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("estimator, manifold: projection_tangent"));
   p.local->estimator = EstimatorId::kProjectionOneSided;
   p.model->retraction = RetractionKind::kPolar;
-  EXPECT_THAT(check_parameters(p), testing::HasSubstr("manifold fixed_rank has no retraction polar"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::HasSubstr("manifold fixed_rank has no retraction polar"));
   p.model->retraction = RetractionKind::kDefault;
   p.model->rank = 15;
-  EXPECT_THAT(check_parameters(p),
+  EXPECT_THAT(check_parameters(p).sentence,
               testing::StartsWith("rank, matrix: matrices of shape 20x14 have ranks from 1 to 14"));
   p.model->matrix = "20";
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("matrix, manifold: manifold fixed_rank needs"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("matrix, manifold: manifold fixed_rank needs"));
   p.model->matrix = "20x14";
   p.model->rank = 3;
   p.model->shape = {20, 14};
   set_parts(&p);
-  EXPECT_THAT(check_parameters(p), testing::StartsWith("rows, cols, matrix:"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith("rows, cols, matrix:"));
   RunParameters other = scalar_parameters();
   other.model->rank = 3;
-  EXPECT_THAT(check_parameters(other), testing::StartsWith("matrix, rank, manifold: only manifold fixed_rank"));
+  EXPECT_THAT(check_parameters(other).sentence,
+              testing::StartsWith("matrix, rank, manifold: only manifold fixed_rank"));
 }
 
 }  // namespace

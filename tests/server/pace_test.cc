@@ -26,12 +26,12 @@ TEST(Pace, WindowsAreThoseOfTheRunWithoutATarget) {
   RunParameters p = scalar_parameters();
   p.pace->retry_min_ms = 200;
   p.pace->retry_max_ms = 1000;
-  EXPECT_EQ(retry_window(p, 10'000, 1).max_ms, 1000U);
-  EXPECT_EQ(retry_window(p, 10'000, 4).min_ms, 800U);
-  EXPECT_EQ(refused_window(p, 10'000).min_ms, 1000U);
-  EXPECT_EQ(refused_window(p, 10'000).max_ms, 4000U);
-  EXPECT_EQ(idle_window(p, 10'000).min_ms, 30'000U);
-  EXPECT_EQ(idle_window(p, 10'000).max_ms, 60'000U);
+  EXPECT_EQ(retry_window(*p.pace, 10'000, 1).max_ms, 1000U);
+  EXPECT_EQ(retry_window(*p.pace, 10'000, 4).min_ms, 800U);
+  EXPECT_EQ(refused_window(*p.pace, 10'000).min_ms, 1000U);
+  EXPECT_EQ(refused_window(*p.pace, 10'000).max_ms, 4000U);
+  EXPECT_EQ(idle_window(*p.pace, 10'000).min_ms, 30'000U);
+  EXPECT_EQ(idle_window(*p.pace, 10'000).max_ms, 60'000U);
 }
 
 TEST(Pace, WindowsWidenWithTheFleet) {
@@ -39,12 +39,12 @@ TEST(Pace, WindowsWidenWithTheFleet) {
   p.pace->retry_min_ms = 200;
   p.pace->retry_max_ms = 1000;
   p.pace->arrival_rate = 100;
-  EXPECT_EQ(retry_window(p, 10, 1).max_ms, 1000U);  // a small fleet is never too fast
-  EXPECT_EQ(retry_window(p, 10'000, 1).min_ms, 200U);
-  EXPECT_EQ(retry_window(p, 10'000, 1).max_ms, 300'000U);
-  EXPECT_EQ(refused_window(p, 10'000).max_ms, 1'200'000U);
-  EXPECT_EQ(idle_window(p, 10'000).max_ms, 300'000U);
-  EXPECT_EQ(retry_window(p, UINT32_MAX, 4).max_ms, kRetryMaxMs);
+  EXPECT_EQ(retry_window(*p.pace, 10, 1).max_ms, 1000U);  // a small fleet is never too fast
+  EXPECT_EQ(retry_window(*p.pace, 10'000, 1).min_ms, 200U);
+  EXPECT_EQ(retry_window(*p.pace, 10'000, 1).max_ms, 300'000U);
+  EXPECT_EQ(refused_window(*p.pace, 10'000).max_ms, 1'200'000U);
+  EXPECT_EQ(idle_window(*p.pace, 10'000).max_ms, 300'000U);
+  EXPECT_EQ(retry_window(*p.pace, UINT32_MAX, 4).max_ms, kRetryMaxMs);
 }
 
 // ---- A fleet -------------------------------------------------------------------------------------------------------

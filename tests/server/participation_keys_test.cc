@@ -53,14 +53,16 @@ TEST(ParticipationKeys, EveryBadParticipationIsRefusedByItsKey) {
   RunParameters scalar = scalar_parameters();
   scalar.cohort->participation = Participation::kSchemeTwo;
   scalar.cohort->participation_probability = "0.5";
-  EXPECT_THAT(check_parameters(scalar), testing::StartsWith("participation_weights, solver, correction_form:"));
+  EXPECT_THAT(check_parameters(scalar).sentence,
+              testing::StartsWith("participation_weights, solver, correction_form:"));
   RunParameters unbiased = scalar;
   unbiased.local->correction_form = CorrectionForm::kMemory;
-  EXPECT_THAT(check_parameters(unbiased), testing::StartsWith("participation_weights, solver, correction_form:"));
+  EXPECT_THAT(check_parameters(unbiased).sentence,
+              testing::StartsWith("participation_weights, solver, correction_form:"));
   unbiased.local->correction_form = CorrectionForm::kUnbiased;
-  EXPECT_EQ(check_parameters(unbiased), "");
+  EXPECT_EQ(check_parameters(unbiased).sentence, "");
   scalar.cohort->participation_weights = ParticipationWeights::kBiased;
-  EXPECT_EQ(check_parameters(scalar), "");
+  EXPECT_EQ(check_parameters(scalar).sentence, "");
 }
 
 TEST(ParticipationKeys, EveryBadOverSelectionIsRefusedByItsKey) {

@@ -124,16 +124,16 @@ TEST(Participation, AnEmptyDrawAsksOneDeviceUniformly) {
 TEST(Participation, WeightsAreOneOverTheParticipationProbability) {
   RunParameters p = scheme_two("0.5 0.25");
   p.cohort->participation_weights = ParticipationWeights::kTrue;
-  const std::vector<Real> probabilities = participation_probabilities(p);
-  EXPECT_EQ(inverse_participation(p, probabilities, 0, 7, 9), 2);
-  EXPECT_EQ(inverse_participation(p, probabilities, 5, 7, 9), 4);
+  const std::vector<Real> probabilities = participation_probabilities(*p.cohort);
+  EXPECT_EQ(inverse_participation(*p.cohort, probabilities, 0, 7, 9), 2);
+  EXPECT_EQ(inverse_participation(*p.cohort, probabilities, 5, 7, 9), 4);
   p.cohort->participation_weights = ParticipationWeights::kCounted;
-  EXPECT_EQ(inverse_participation(p, probabilities, 0, 0, 0), 1);  // the first round, in which it takes part
-  EXPECT_EQ(inverse_participation(p, probabilities, 0, 3, 7), 2);  // the fourth time in eight rounds
+  EXPECT_EQ(inverse_participation(*p.cohort, probabilities, 0, 0, 0), 1);  // the first round, in which it takes part
+  EXPECT_EQ(inverse_participation(*p.cohort, probabilities, 0, 3, 7), 2);  // the fourth time in eight rounds
   p.cohort->participation_weights = ParticipationWeights::kBiased;
-  EXPECT_EQ(inverse_participation(p, probabilities, 0, 3, 7), 1);
-  EXPECT_FALSE(is_unbiased(p));
-  EXPECT_EQ(inverse_participation(scheme_one(2), {}, 0, 3, 7), 1);
+  EXPECT_EQ(inverse_participation(*p.cohort, probabilities, 0, 3, 7), 1);
+  EXPECT_FALSE(is_unbiased(*p.cohort));
+  EXPECT_EQ(inverse_participation(*scheme_one(2).cohort, {}, 0, 3, 7), 1);
 }
 
 // ---- Through the coordinator ----

@@ -16,7 +16,7 @@ TEST(Parts, APartOfAProductIsAManifoldItsShapeAndItsVariant) {
   p.model->parts = "stiefel 16x2,oblique 8x4  projection projection , euclidean 10x1";
   p.model->shape = {};
   set_parts(&p);
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   EXPECT_EQ(p.model->shape.rows, 74U);
   EXPECT_EQ(p.model->shape.cols, 1U);
   ASSERT_EQ(p.model->shape.parts->count, 3U);
@@ -25,16 +25,17 @@ TEST(Parts, APartOfAProductIsAManifoldItsShapeAndItsVariant) {
   EXPECT_EQ(p.model->shape.parts->part[2].ops, &kEuclideanOps);
   p.model->parts = "sphere 5x1";  // the shape follows
   set_parts(&p);
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   EXPECT_EQ(p.model->shape.rows, 5U);
   p.model->parts = "spd 4x4";
   set_parts(&p);
-  EXPECT_THAT(check_parameters(p), testing::HasSubstr("is not reproducible"));
+  EXPECT_THAT(check_parameters(p).sentence, testing::HasSubstr("is not reproducible"));
 }
 
 TEST(Parts, WhatIsBeforeAFaultHasBeenRead) {
   PartList list;
-  EXPECT_THAT(read_parts("stiefel 16x2, euclidean 10x1, sphere", &list), testing::StartsWith("parts: \"sphere\""));
+  EXPECT_THAT(read_parts("stiefel 16x2, euclidean 10x1, sphere", &list).sentence,
+              testing::StartsWith("parts: \"sphere\""));
   EXPECT_EQ(list.parts.count, 2U);
   EXPECT_EQ(size_of(list.parts), 42U);
 }
@@ -70,11 +71,11 @@ TEST(Parts, AMatrixIsMadeOfThreeBlocks) {
   p.model->matrix = "20x14";
   p.model->rank = 3;
   Parts parts;
-  EXPECT_EQ(read_matrix(p, &parts), "");
+  EXPECT_EQ(read_matrix(p, &parts).sentence, "");
   EXPECT_EQ(parts.count, 3U);
   EXPECT_EQ(size_of(parts), (20U + 14U + 3U) * 3U);
   p.model->rank = 0;
-  EXPECT_THAT(read_matrix(p, &parts), testing::StartsWith("rank, matrix:"));
+  EXPECT_THAT(read_matrix(p, &parts).sentence, testing::StartsWith("rank, matrix:"));
 }
 
 TEST(Parts, AShapeThatTheUserSetIsKept) {

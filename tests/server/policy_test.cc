@@ -160,7 +160,7 @@ TEST(Policy, OverSelectionClosesWithTheFirstOfTheDrawn) {
   p.cohort->cohort_size = 2;
   p.cohort->over_selection = 2;
   p.local->correction_form = CorrectionForm::kNone;
-  ASSERT_EQ(check_parameters(p), "");
+  ASSERT_EQ(check_parameters(p).sentence, "");
   TestServer server(p);
   server.start();
   server.join(6);
@@ -271,7 +271,7 @@ TEST(Policy, EveryCombinationIsRefusedOrRuns) {
           for (const Choice* const choice : {&trigger, &late, &partial, &work}) {
             choice->choose(&p);
           }
-          const std::string sentence = check_parameters(p);
+          const std::string sentence = check_parameters(p).sentence;
           if (!sentence.empty()) {
             // "key, key: reason; remedy"
             EXPECT_NE(sentence.find(": "), std::string::npos) << name;

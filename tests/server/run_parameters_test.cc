@@ -27,7 +27,7 @@ TEST(RunParameters, WhatTravelsFollowsFromEstimatorSolverAndWish) {
     for (const SolverId solver : {SolverId::kProjection, SolverId::kGradientStream}) {
       p.local->solver = solver;
       EXPECT_EQ(p.stream(), StreamKind::kTangentBlock);
-      EXPECT_EQ(check_parameters(p), "");
+      EXPECT_EQ(check_parameters(p).sentence, "");
     }
   }
 }

@@ -88,17 +88,17 @@ TEST(TriggerKeys, EveryBadBufferIsRefusedByItsKey) {
 TEST(TriggerKeys, ADeadlineMayBeShortWhereNobodyIsDropped) {
   RunParameters p = scalar_parameters();
   p.trigger->step_time_max_us = 400'000;
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   p.trigger->update_goal = 4;  // of four
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   p.trigger->update_min = 2;
-  EXPECT_NE(check_parameters(p), "");
+  EXPECT_NE(check_parameters(p).sentence, "");
   p.trigger->late = LatePolicy::kWeight;
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   p.trigger->late = LatePolicy::kDrop;
   p.trigger->steps_min = 2;
   p.trigger->work = Work::kTimed;
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
 }
 
 }  // namespace

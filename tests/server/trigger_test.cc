@@ -131,7 +131,7 @@ RunParameters drawn_parameters(Dice* dice) {
   p.trigger->report_deadline_ms = static_cast<uint32_t>(dice->between(100, 2000));
   p.trigger->extension_count_max = static_cast<uint32_t>(dice->between(0, 3));
   p.trigger->late = dice->between(0, 1) == 0 ? LatePolicy::kDrop : LatePolicy::kWeight;
-  GS_ASSERT(check_parameters(p).empty());
+  GS_ASSERT(!check_parameters(p));
   return p;
 }
 

@@ -96,8 +96,8 @@ void expect_taken(const Key& key, double value) {
   RunParameters p = run_where(key.range.where);
   ASSERT_TRUE(set_key(&p, key.name, value)) << key.name;
   bool is_alone = false;
-  names_key(check_parameters(p), key.name, &is_alone);
-  EXPECT_FALSE(is_alone) << key.name << " = " << value << ": " << check_parameters(p);
+  names_key(check_parameters(p).sentence, key.name, &is_alone);
+  EXPECT_FALSE(is_alone) << key.name << " = " << value << ": " << check_parameters(p).sentence;
 }
 
 void expect_refused_value(const Key& key, double value) {
@@ -106,8 +106,8 @@ void expect_refused_value(const Key& key, double value) {
     return;  // the key's type has no such value
   }
   bool is_alone = false;
-  EXPECT_TRUE(names_key(check_parameters(p), key.name, &is_alone))
-      << key.name << " = " << value << ": " << check_parameters(p);
+  EXPECT_TRUE(names_key(check_parameters(p).sentence, key.name, &is_alone))
+      << key.name << " = " << value << ": " << check_parameters(p).sentence;
 }
 
 TEST(VisitKeys, EveryRunThatARangeBelongsToIsValid) {
@@ -116,7 +116,7 @@ TEST(VisitKeys, EveryRunThatARangeBelongsToIsValid) {
   visit_keys(p, [&](const Key& key, const auto&) { wheres.insert(key.range.where); });
   EXPECT_EQ(wheres.size(), 9U) << "give run_where() the new one";
   for (const std::string& where : wheres) {
-    EXPECT_EQ(check_parameters(run_where(where)), "") << where;
+    EXPECT_EQ(check_parameters(run_where(where)).sentence, "") << where;
   }
 }
 

@@ -131,11 +131,11 @@ TEST_F(WatchFeedTest, TheHistoryIsBounded) {
 TEST_F(WatchFeedTest, AnIdleRunsDevicesMayBeSilentForLonger) {
   const RunParameters& run = server_.parameters;
   const uint64_t active_ms = publish()->silent_after_ms;
-  EXPECT_EQ(active_ms, uint64_t{run.trigger->report_deadline_ms} + refused_window(run, kDeviceCount).max_ms);
+  EXPECT_EQ(active_ms, uint64_t{run.trigger->report_deadline_ms} + refused_window(*run.pace, kDeviceCount).max_ms);
   server_.coordinator->pause(server_.now_ms);
   server_.collect();
   const uint64_t paused_ms = publish()->silent_after_ms;
-  EXPECT_EQ(paused_ms, uint64_t{run.trigger->report_deadline_ms} + idle_window(run, kDeviceCount).max_ms);
+  EXPECT_EQ(paused_ms, uint64_t{run.trigger->report_deadline_ms} + idle_window(*run.pace, kDeviceCount).max_ms);
   EXPECT_GE(paused_ms, active_ms);
 }
 

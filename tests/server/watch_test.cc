@@ -201,7 +201,7 @@ TEST(Watch, AStallThatNoWaitingEndsIsNotReadyAndSaysWhy) {
 TEST(Watch, ADeviceStandsSomewhere) {
   WatchSnapshot snapshot = example();
   DeviceStatus device;
-  const auto standing = [&] { return std::string(device_standing(device, snapshot)); };
+  const auto standing = [&] { return std::string(name_of(standing_of(device, snapshot))); };
   EXPECT_EQ(standing(), "silent") << "never heard of";
   device.connected = true;
   EXPECT_EQ(standing(), "new");

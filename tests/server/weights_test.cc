@@ -17,25 +17,25 @@ namespace {
 TEST(Weights, InverseSquareRootIsTheRoundedTable) {
   const RunParameters p = scalar_parameters();
   for (uint32_t s = 0; s <= 64; ++s) {
-    EXPECT_EQ(staleness_weight(p, s), static_cast<uint32_t>(std::lround(32768.0 / std::sqrt(1.0 + s)))) << s;
+    EXPECT_EQ(staleness_weight(*p.trigger, s), static_cast<uint32_t>(std::lround(32768.0 / std::sqrt(1.0 + s)))) << s;
   }
 }
 
 TEST(Weights, TheOtherTables) {
   RunParameters p = scalar_parameters();
   p.trigger->staleness_table = StalenessTable::kConstant;
-  EXPECT_EQ(staleness_weight(p, 9), kStalenessOne);
+  EXPECT_EQ(staleness_weight(*p.trigger, 9), kStalenessOne);
   p.trigger->staleness_table = StalenessTable::kPolynomial;
   p.trigger->staleness_exponent = 2;
-  EXPECT_EQ(staleness_weight(p, 3), kStalenessOne / 16);
+  EXPECT_EQ(staleness_weight(*p.trigger, 3), kStalenessOne / 16);
   p.trigger->staleness_exponent = 16;
-  EXPECT_EQ(staleness_weight(p, 64), 1U);  // never 0
+  EXPECT_EQ(staleness_weight(*p.trigger, 64), 1U);  // never 0
   p.trigger->staleness_table = StalenessTable::kHinge;
   p.trigger->staleness_hinge = 4;
   p.trigger->staleness_exponent = 1;
-  EXPECT_EQ(staleness_weight(p, 4), kStalenessOne);
-  EXPECT_EQ(staleness_weight(p, 5), kStalenessOne / 2);
-  EXPECT_EQ(staleness_weight(p, 7), kStalenessOne / 4);
+  EXPECT_EQ(staleness_weight(*p.trigger, 4), kStalenessOne);
+  EXPECT_EQ(staleness_weight(*p.trigger, 5), kStalenessOne / 2);
+  EXPECT_EQ(staleness_weight(*p.trigger, 7), kStalenessOne / 4);
 }
 
 TEST(Weights, WeightsAreCappedAndNeverZero) {
@@ -66,7 +66,7 @@ TEST(Weights, CappedWeightsKeepToTheirShare) {
   RunParameters p = scalar_parameters();
   p.fold->weight_share_max = 0.3F;
   const auto capped = [&p](std::vector<uint16_t> weights) {
-    cap_weights(p, weights);
+    cap_weights(*p.fold, weights);
     return weights;
   };
   EXPECT_EQ(capped({10, 10, 10, 10}), (std::vector<uint16_t>{10, 10, 10, 10}));  // nothing to cap

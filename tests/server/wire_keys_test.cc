@@ -35,26 +35,26 @@ TEST(WireKeys, EveryBadEncodingIsRefusedByItsKey) {
 TEST(WireKeys, ErrorFeedbackAndCorrectionGoWithWhatTravels) {
   RunParameters tangent = tangent_parameters();
   tangent.wire->error_feedback = true;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, upload_encoding:"));
+  EXPECT_THAT(check_parameters(tangent).sentence, testing::StartsWith("error_feedback, upload_encoding:"));
   tangent.wire->upload_encoding = Encoding::kInt8;
-  EXPECT_EQ(check_parameters(tangent), "");
+  EXPECT_EQ(check_parameters(tangent).sentence, "");
   tangent.local->solver = SolverId::kSvrg;
   tangent.local->batch_mode = BatchMode::kAll;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, solver:"));
+  EXPECT_THAT(check_parameters(tangent).sentence, testing::StartsWith("error_feedback, solver:"));
   tangent.local->solver = SolverId::kProjection;
   tangent.local->correction_form = CorrectionForm::kMemory;
   tangent.fold->fold_weight = FoldWeight::kUniform;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, correction_form:"));
+  EXPECT_THAT(check_parameters(tangent).sentence, testing::StartsWith("error_feedback, correction_form:"));
   tangent = scalar_parameters();
   tangent.wire->upload_encoding = Encoding::kInt8;
   tangent.wire->error_feedback = true;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("error_feedback, upload_encoding:"));
+  EXPECT_THAT(check_parameters(tangent).sentence, testing::StartsWith("error_feedback, upload_encoding:"));
   tangent = tangent_parameters();
   tangent.local->correction_form = CorrectionForm::kLocal;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("correction_form:"));
+  EXPECT_THAT(check_parameters(tangent).sentence, testing::StartsWith("correction_form:"));
   tangent = tangent_parameters();
   tangent.local->batch_mode = BatchMode::kPerDirection;
-  EXPECT_THAT(check_parameters(tangent), testing::StartsWith("batch_mode: per_direction"));
+  EXPECT_THAT(check_parameters(tangent).sentence, testing::StartsWith("batch_mode: per_direction"));
 }
 
 }  // namespace

@@ -36,14 +36,14 @@ TEST(Work, AStepTimeIsARunningEstimate) {
 
 TEST(Work, StepsNeedTime) {
   RunParameters p = scalar_parameters();
-  EXPECT_TRUE(had_time_for(p, 256, 0, 0));  // nothing is known
-  EXPECT_TRUE(had_time_for(p, 5, 10'000, 50));
-  EXPECT_TRUE(had_time_for(p, 5, 10'000, 25));  // its clock may be fast
-  EXPECT_FALSE(had_time_for(p, 5, 10'000, 23));
-  EXPECT_FALSE(had_time_for(p, 256, UINT32_MAX, 1'000'000));
+  EXPECT_TRUE(had_time_for(*p.trigger, 256, 0, 0));  // nothing is known
+  EXPECT_TRUE(had_time_for(*p.trigger, 5, 10'000, 50));
+  EXPECT_TRUE(had_time_for(*p.trigger, 5, 10'000, 25));  // its clock may be fast
+  EXPECT_FALSE(had_time_for(*p.trigger, 5, 10'000, 23));
+  EXPECT_FALSE(had_time_for(*p.trigger, 256, UINT32_MAX, 1'000'000));
   p.trigger->step_time_min_us = 1000;
-  EXPECT_TRUE(had_time_for(p, 5, 0, 4));
-  EXPECT_FALSE(had_time_for(p, 5, 0, 3));
+  EXPECT_TRUE(had_time_for(*p.trigger, 5, 0, 4));
+  EXPECT_FALSE(had_time_for(*p.trigger, 5, 0, 3));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ void use_tangents(RunParameters& p, SolverId solver) {
 }
 
 size_t arena_size_of(const RunParameters& p) {
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   TestSamples samples(40, kDimension, random_values(size_t{40} * kDimension, 1));
   const std::vector<Problem> problems(2, Problem{&kKpcaOps, &samples.source});
   TimedFleet fleet(p, problems, {});

@@ -194,7 +194,7 @@ Shares shares_of(const std::vector<uint32_t>& slowness, uint32_t buffer_size, ui
   p.trigger->round_count = 1'000'000;
   p.steps->step_size = Real{1} / 16;
   p.trigger->report_deadline_ms = 1'000'000'000;
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   TimedFleet fleet(p, {}, staggered(slowness), problems, {});
   EXPECT_EQ(fleet.run(6'000'000, go_on), "");  // six tasks of the slowest
   Shares shares;
@@ -243,7 +243,7 @@ TEST(TimedFleet, AsyncCurveTrainsANetwork) {
   p.delay->delay_rule = DelayRule::kOrthoGrad;
   p.delay->late_delay_rule = DelayRule::kOrthoPos;
   p.delay->delay_switch = 30;
-  ASSERT_EQ(check_parameters(p), "");
+  ASSERT_EQ(check_parameters(p).sentence, "");
   const Heaps heaps;
   std::vector<uint64_t> memory(1 << 10);
   Arena arena(memory.data(), memory.size() * 8);

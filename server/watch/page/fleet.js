@@ -8,7 +8,7 @@ const CELL_MIN = 5;
 const CELL_LINED = 20;  // from here on a cell has room for a line under it
 const GROUPS_MAX = 6;  // of a figure or a word: more colours cannot be told apart
 
-// In the order in which the legend has them. What each means stands in server/watch/watch.h, device_standing().
+// In the order in which the legend has them. What each means stands in server/watch/words.h.
 const STANDINGS = {
   in_time: 'its last update counted, in time and with all its steps',
   partial: 'its last update had fewer steps than asked',
