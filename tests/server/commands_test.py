@@ -416,7 +416,7 @@ class Commands(unittest.TestCase):
         text = OPERATING.read_text()
         self.config.write_text(re.search(r"```toml\n(.*?)```", text, re.S)[1])
         shown = dict(re.findall(r"(?m)^(\w+) = (.+)$", self.verb("serve", "--check-config", "--create")))
-        tables = "".join(re.findall(r"(?m)^\| key of .*\n(?:\|.*\n)+", text))
+        tables = "".join(re.findall(r"(?m)^\| key (?:of|\| default) .*\n(?:\|.*\n)+", text))
         told = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+?) \|", tables))
         self.assertEqual(sorted(told), sorted(shown))
         for key, default in told.items():
