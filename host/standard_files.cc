@@ -47,7 +47,8 @@ void print_output(std::string_view text) {
 
 int flush_output() {
   errno = 0;
-  note_output(std::fflush(stdout) == 0);
+  // What failed before may have left nothing to write: the stream remembers it.
+  note_output(std::fflush(stdout) == 0 && std::ferror(stdout) == 0);
   return output_cause;
 }
 

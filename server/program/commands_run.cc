@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/standard_files.h"
 #include "server/program/commands.h"
 #include "server/run/key_table.h"
 #include "server/run/model_keys.h"
@@ -253,7 +254,7 @@ int run_start(const CommonOptions& options) {
 
 int run_keys(const CommonOptions& options, bool as_markdown) {
   if (as_markdown) {
-    std::fputs(key_table().c_str(), stdout);
+    print_output(key_table());
     return kExitOk;
   }
   for (const KeyRow& row : key_rows()) {

@@ -72,6 +72,20 @@ int write_and_exit(int output) {
   return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+// In a child: what flush_output() says after a write by other means, which stdio has tried at once and dropped.
+TEST(StandardFiles, AWriteByOtherMeansThatFailsIsToldToo) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open("/dev/full", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
+    (void)std::setvbuf(stdout, nullptr, _IONBF, 0);
+    (void)std::fputs("lost", stdout);
+    std::_Exit(flush_output() == 0 ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(StandardFiles, AWriteThatFailsIsToldOnceAndForGood) {
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(full, 0);

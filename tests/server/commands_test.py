@@ -182,7 +182,8 @@ class Commands(unittest.TestCase):
         self.verb("run", "start")
         config = ("--config", self.config)
         verbs = [("status", *config), ("status", "--format", "json", *config), ("device", "list", *config),
-                 ("run", "list", *config), ("serve", "--check-config", *config), ("serve", "--print-config", *config),
+                 ("run", "list", *config), ("run", "keys"), ("run", "keys", "--markdown"),
+                 ("serve", "--check-config", *config), ("serve", "--print-config", *config),
                  ("doctor", "127.0.0.1:1"), ("--help",), ("serve", "--help"), ("--version",),
                  ("device", "add", "c", "--out", self.home / "c.id", *config)]
         for words in verbs:
@@ -415,7 +416,7 @@ class Commands(unittest.TestCase):
         text = OPERATING.read_text()
         self.config.write_text(re.search(r"```toml\n(.*?)```", text, re.S)[1])
         shown = dict(re.findall(r"(?m)^(\w+) = (.+)$", self.verb("serve", "--check-config", "--create")))
-        tables = "".join(re.findall(r"(?m)^\| key of .*\n(?:\|.*\n)+", text))
+        tables = "".join(re.findall(r"(?m)^\| key (?:of|\| default) .*\n(?:\|.*\n)+", text))
         told = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+?) \|", tables))
         self.assertEqual(sorted(told), sorted(shown))
         for key, default in told.items():
@@ -1476,6 +1477,38 @@ retry_max_ms = 5
         server.wait_for("event=run_finished")
         self.assertEqual(server.stop(), OK)
         self.assertIn(" accept_failures=0 ", "".join(server.lines))
+
+    def test_devices_train_through_a_flood_that_says_nothing_at_few_descriptors(self):
+        self.enrol()
+        self.hurry(3)
+        server = Server("--config", str(self.config), prefix=("prlimit", "--nofile=40"))
+        self.addCleanup(lambda: server.child.poll() is None and server.child.kill())
+        is_over = threading.Event()
+
+        def flood():
+            held = []
+            while not is_over.is_set():
+                peer = socket.socket()
+                peer.setblocking(False)
+                peer.connect_ex(("127.0.0.1", server.port))
+                held.append(peer)
+                if len(held) > 300:
+                    held.pop(0).close()
+                is_over.wait(0.001)
+            for peer in held:
+                peer.close()
+        pouring = threading.Thread(target=flood)
+        pouring.start()
+        try:
+            self.train(server, "a", "b")
+            server.wait_for("event=run_finished")
+        finally:
+            is_over.set()
+            pouring.join()
+        self.assertEqual(server.stop(), OK)
+        log = "".join(server.lines)
+        self.assertIn(" accept_failures=0 ", log)
+        self.assertNotIn("raise server.limits.handshake_count_max", log)
 
     def test_the_http_port_beyond_loopback_needs_a_token(self):
         text = self.verb("serve", "--set", "server.http_listen=0.0.0.0:0", code=CONFIG)
