@@ -1,6 +1,7 @@
 #include "experiments/workloads/data_low_rank.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -108,72 +109,160 @@ void orient(const Matrix& w, Leading* out) {
   }
 }
 
-// Orthonormal columns of the same span, by Gram and Schmidt twice. False: they are dependent.
-bool orthonormalize(Eigen::MatrixXd* q) {
-  for (Eigen::Index k = 0; k < q->cols(); ++k) {
-    for (int pass = 0; pass < 2; ++pass) {
-      const Eigen::VectorXd along = q->leftCols(k).transpose() * q->col(k);
-      q->col(k) -= q->leftCols(k) * along;
+// ---- The leading right singular vectors of one matrix after another ----
+//
+// Loops of our own. Reason: a run projects tens of thousands of points, and a build that does not optimise has Eigen's
+// products fifty times as slow as these.
+
+constexpr size_t kWidthMax = 32;  // columns of a constrained matrix
+using Square = std::array<std::array<double, kWidthMax>, kWidthMax>;
+using Columns = std::array<std::array<double, kWidthMax>, kWidthMax>;  // the first `rank` of them, each an array
+
+double product(const std::array<double, kWidthMax>& a, const std::array<double, kWidthMax>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < kWidthMax; ++i) {
+    sum += a[i] * b[i];
+  }
+  return sum;
+}
+
+void add_multiple(double factor, const std::array<double, kWidthMax>& from, std::array<double, kWidthMax>* to) {
+  for (size_t i = 0; i < kWidthMax; ++i) {
+    (*to)[i] += factor * from[i];
+  }
+}
+
+// Column k of q made orthogonal to those before it, by Gram and Schmidt twice, and of length 1. False: it depends on
+// them.
+bool orthonormalize(size_t k, Columns* q) {
+  for (int pass = 0; pass < 2; ++pass) {
+    for (size_t i = 0; i < k; ++i) {
+      add_multiple(-product((*q)[i], (*q)[k]), (*q)[i], &(*q)[k]);
     }
-    const double norm = q->col(k).norm();
-    if (!(norm > 0)) {
-      return false;
-    }
-    q->col(k) /= norm;
+  }
+  const double length = std::sqrt(product((*q)[k], (*q)[k]));
+  if (!(length > 0)) {
+    return false;
+  }
+  for (double& entry : (*q)[k]) {
+    entry /= length;
   }
   return true;
 }
 
-// The `rank` leading right singular vectors, up to a rotation of them: orthogonal iteration on W'W from its columns of
-// the most weight. A displaced point is near the set, so that few turns make it exact, for a third of the work of all
-// eigenvectors. Those are taken where it does not settle. Empty: the matrix has not the rank.
-Eigen::MatrixXd leading_right(const Matrix& w, uint32_t rank) {
+Square gram_of(const Matrix& w) {
+  Square gram = {};
+  const double* row = w.data();
+  for (Eigen::Index r = 0; r < w.rows(); ++r, row += kWidthMax) {
+    for (size_t i = 0; i < kWidthMax; ++i) {
+      for (size_t j = 0; j < kWidthMax; ++j) {
+        gram[i][j] += row[i] * row[j];
+      }
+    }
+  }
+  return gram;
+}
+
+// The columns of W'W with the most weight, each less the span of those before it. False: there are not so many.
+bool take_heaviest(const Square& gram, size_t rank, Columns* q) {
+  Square rest = gram;  // symmetric: its rows are its columns
+  for (size_t k = 0; k < rank; ++k) {
+    const auto heavier = [](const auto& a, const auto& b) { return product(a, a) < product(b, b); };
+    (*q)[k] = *std::max_element(rest.begin(), rest.end(), heavier);
+    if (!orthonormalize(k, q)) {
+      return false;
+    }
+    for (auto& column : rest) {
+      add_multiple(-product((*q)[k], column), (*q)[k], &column);
+    }
+  }
+  return true;
+}
+
+// One turn of orthogonal iteration; *moved is how far the span moved.
+bool turn_columns(const Square& gram, size_t rank, Columns* q, double* moved) {
+  Columns next = {};
+  double sum = 0;
+  for (size_t k = 0; k < rank; ++k) {
+    for (size_t i = 0; i < kWidthMax; ++i) {
+      next[k][i] = product(gram[i], (*q)[k]);
+    }
+    if (!orthonormalize(k, &next)) {
+      return false;
+    }
+    std::array<double, kWidthMax> left = next[k];
+    for (size_t i = 0; i < rank; ++i) {
+      add_multiple(-product((*q)[i], left), (*q)[i], &left);
+    }
+    sum += product(left, left);
+  }
+  *q = next;
+  *moved = std::sqrt(sum);
+  return true;
+}
+
+// The `rank` leading right singular vectors, up to a rotation of them, by orthogonal iteration. A displaced point is
+// near the set, so that a few turns make it exact. Where it does not settle, all eigenvectors are taken. False: the
+// matrix has not the rank.
+bool find_leading(const Matrix& w, size_t rank, Columns* q) {
   constexpr int kTurnsMax = 40;
   constexpr double kSettled = 1e-14;
-  const Eigen::MatrixXd gram = w.transpose() * w;
-  Eigen::MatrixXd rest = gram;
-  Eigen::MatrixXd q(gram.rows(), rank);
-  for (Eigen::Index k = 0; k < rank; ++k) {
-    Eigen::Index largest = 0;
-    const double weight = rest.colwise().squaredNorm().maxCoeff(&largest);
-    if (!(weight > 0)) {
-      return {};
-    }
-    q.col(k) = rest.col(largest) / std::sqrt(weight);
-    rest -= q.col(k) * (q.col(k).transpose() * rest).eval();
+  const Square gram = gram_of(w);
+  if (!take_heaviest(gram, rank, q)) {
+    return false;
   }
   for (int turn = 0; turn < kTurnsMax; ++turn) {
-    Eigen::MatrixXd next = gram * q;
-    if (!orthonormalize(&next)) {
-      return {};
+    double moved = 0;
+    if (!turn_columns(gram, rank, q, &moved)) {
+      return false;
     }
-    const double moved = (next - q * (q.transpose() * next)).norm();
-    q = std::move(next);
     if (moved < kSettled) {
-      return q;
+      return true;
     }
   }
   Leading leading;
-  return decompose(w, rank, &leading) ? leading.v : Eigen::MatrixXd();
+  if (!decompose(w, static_cast<uint32_t>(rank), &leading)) {
+    return false;
+  }
+  for (size_t k = 0; k < rank; ++k) {
+    std::copy_n(leading.v.col(static_cast<Eigen::Index>(k)).data(), kWidthMax, (*q)[k].begin());
+  }
+  return true;
 }
+
+static_assert(kLowRankWidths[1] == kWidthMax && kLowRankWidths[2] == kWidthMax);
 
 using RealMatrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// P_M of the dense form: W V V' of both matrices, V their leading right singular vectors.
+// Entries of a point, at most: squares of squares of sums of them stay finite. A run that comes to it has diverged.
+constexpr double kEntryMax = 1e60;
+
+// P_M of the dense form: W V V' of both matrices, V their leading right singular vectors. out may be z.
 template <uint32_t kRank>
 Status truncate(Shape shape, const Real* z, Real* out, Arena&) {
-  std::copy_n(z, shape.size(), out);
+  if (out != z) {
+    std::copy_n(z, shape.size(), out);
+  }
   for (uint32_t layer = 0; layer < kLowRankLayerCount; ++layer) {
-    Eigen::Map<RealMatrix> block(out + dense_offset(layer), inputs_of(layer), outputs_of(layer));
-    const Matrix w = block.template cast<double>();
-    if (!std::isfinite(w.squaredNorm())) {
+    Real* const block = out + dense_offset(layer);
+    Matrix w(inputs_of(layer), kWidthMax);
+    std::copy_n(block, w.size(), w.data());
+    if (!std::all_of(w.data(), w.data() + w.size(), [](double v) { return std::fabs(v) < kEntryMax; })) {
       return Status::kNotFinite;
     }
-    const Eigen::MatrixXd v = leading_right(w, kRank);
-    if (v.size() == 0) {
+    Columns q = {};
+    if (!find_leading(w, kRank, &q)) {
       return Status::kSingular;
     }
-    block = ((w * v) * v.transpose()).template cast<Real>();
+    for (size_t r = 0; r < inputs_of(layer); ++r) {
+      std::array<double, kWidthMax> row = {};
+      std::copy_n(w.data() + r * kWidthMax, kWidthMax, row.begin());
+      std::array<double, kWidthMax> kept = {};
+      for (size_t k = 0; k < kRank; ++k) {
+        add_multiple(product(row, q[k]), q[k], &kept);
+      }
+      std::transform(kept.begin(), kept.end(), block + r * kWidthMax, [](double v) { return static_cast<Real>(v); });
+    }
   }
   return Status::kOk;
 }
