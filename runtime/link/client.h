@@ -259,6 +259,7 @@ class Client {
   Status add_values(const gs_LogChunk& chunk);
   Status add_words(const gs_LogChunk& chunk);
   Status take_exact_step();
+  Status end_block(uint64_t digest);
   Status finish_record(uint64_t digest);
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
   Status read_snapshot(const gs_SnapshotChunk& chunk);
@@ -286,6 +287,7 @@ class Client {
   void accept_pending(uint32_t record_version);
   void settle_correction();
   void release_correction();
+  Status take_correction();
   Status prepare_slots(size_t size, uint32_t count);
   bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
   uint32_t slot_count_wanted() const;

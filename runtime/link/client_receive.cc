@@ -81,7 +81,10 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     return Status::kDataCorrupt;
   }
   GS_TRY(check_block(chunk));
-  const Status status = replica_.has_mean() ? add_words(chunk) : add_values(chunk);
+  Status status = replica_.has_mean() ? add_words(chunk) : add_values(chunk);
+  if (status == Status::kOk && record_.first_value >= record_.value_count) {
+    status = end_block(chunk.digest);
+  }
   if (status == Status::kOutOfMemory && keeps_record()) {
     // The rest of the answer is of no use: the next Pull says that there is no model, and a snapshot comes.
     close_record();
@@ -89,13 +92,13 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     is_skipping_ = true;
     return Status::kOk;
   }
-  GS_TRY(status);
-  if (record_.first_value < record_.value_count) {
-    return Status::kOk;
-  }
+  return status;
+}
+
+Status Client::end_block(uint64_t digest) {
   record_.first_value = 0;
   ++record_.block_index;
-  return record_.block_index < record_.block_count ? Status::kOk : finish_record(chunk.digest);
+  return record_.block_index < record_.block_count ? Status::kOk : finish_record(digest);
 }
 
 Status Client::begin_record(const gs_LogChunk& chunk) {

@@ -144,9 +144,7 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   const bool is_lean =
       config_.registry.lean != nullptr && is_scalar && !has_mean && welcome.directions == gs_Directions_DIRECTIONS_SIGN;
   GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts, !is_lean));
-  // A server from before the field in Welcome speaks of corrections in each task alone: here its run goes on without.
-  const bool has_none = is_lean && welcome.correction == gs_Correction_CORRECTION_NONE;
-  if (!has_memory() && !has_none && (is_scalar || has_mean)) {
+  if (!has_memory() && !is_lean && (is_scalar || has_mean)) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
     correction_ = correction.value();
@@ -317,6 +315,20 @@ void Client::release_correction() {
   slot_size_ = 0;
 }
 
+// In the lean form a correction has a tensor from the first task on whose path it steers: that of one local step is
+// over where its estimate is made. The uploads above go; none is still to be sent.
+Status Client::take_correction() {
+  drop_correction();
+  arena_.release(run_mark_);
+  slot_count_ = 0;
+  slot_size_ = 0;
+  const Result<Real*> correction = arena_.persistent<Real>(replica_.shape().size());
+  GS_TRY(correction.status());
+  correction_ = correction.value();
+  run_mark_ = arena_.mark();
+  return Status::kOk;
+}
+
 // Room for `count` uploads of `size` bytes, kept from task to task.
 Status Client::prepare_slots(size_t size, uint32_t count) {
   if (size <= slot_size_ && count <= slot_count_) {
@@ -366,6 +378,9 @@ Status Client::begin_task(uint64_t now_ms) {
     return Status::kInvalidArgument;
   }
   release_correction();
+  if (keeps_record() && task.use_correction && task.local_step_count > 1 && correction_ == nullptr) {
+    GS_TRY(take_correction());
+  }
   GS_TRY(prepare_slots(size, slot_count_wanted()));
   task_mark_ = arena_.mark();
   if (has_memory()) {

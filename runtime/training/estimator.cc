@@ -97,7 +97,7 @@ Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
       choose(minibatch_key(input), held, count, indices);
     }
   }
-  return Batch{indices, count, nullptr, memory.value() + list_size};
+  return Batch{indices, count, nullptr, size > list_size ? memory.value() + list_size : nullptr};
 }
 
 Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gradient, Real* loss, Arena& arena) {

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/problem/network.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {
@@ -44,12 +45,13 @@ struct Net {
     }
     return out;
   }
-  Problem problem() const { return {&kPerceptronOps, &data}; }
+  Problem problem() const { return other.ops != nullptr ? other : Problem{&kPerceptronOps, &data}; }
 
   const char* name;
   std::vector<uint16_t> widths;
   TestSamples samples;
   NetworkData data;
+  Problem other;  // that has a point of the same size; without ops: none
   Parts parts;
   const ManifoldOps* manifold;
   Shape shape;
@@ -58,7 +60,33 @@ struct Net {
 
 Part part_of(const ManifoldOps& ops, uint32_t rows, uint32_t cols) { return {&ops, {rows, cols}}; }
 
+// A frozen layer whose features are kept for a batch, and a trained one.
+struct Head {
+  Head() {
+    for (uint32_t i = 0; i < 16; ++i) {
+      weights[i] = static_cast<float>(static_cast<int>(i * 5 % 7) - 3) / 4;
+    }
+    layers[0] = {.kind = LayerKind::kDense, .activation = Activation::kRelu, .in = {1, 1, 4}, .out = {1, 1, 4}};
+    layers[0].weights = weights;
+    layers[1] = {.kind = LayerKind::kDense, .trained = TrainedForm::kDense, .in = {1, 1, 4}, .out = {1, 1, 3}};
+    network.in = {1, 1, 4};
+    network.layers = layers;
+    network.layer_count = 2;
+    EXPECT_EQ(check_network(network).code, NetworkFaultCode::kNone);
+  }
+  float weights[16];
+  Layer layers[2];
+  Network network;
+};
+
 struct Nets {
+  Nets() {
+    head_samples = {&head.network, head_of_network.samples.source};
+    head_of_network.other = {&kNetworkOps, &head_samples};
+  }
+  Head head;
+  NetworkSamples head_samples;
+  Net head_of_network{"a trained head", {4, 3}, {}};
   Net free{"free", {9, 12, 3}, {}};
   Net free_product{"free product", {9, 12, 3}, {part_of(kEuclideanOps, 9, 12), part_of(kEuclideanOps, 51, 1)}};
   Net stiefel{"two layers on Stiefel",
@@ -66,12 +94,12 @@ struct Nets {
               {part_of(kStiefelOps, 20, 8), part_of(kEuclideanOps, 8, 1), part_of(kStiefelOps, 8, 4),
                part_of(kEuclideanOps, 4, 1)}};
   Net sphere{"all on a sphere", {5, 3}, {part_of(kSphereOps, 18, 1)}};
-  const Net* all[4] = {&free, &free_product, &stiefel, &sphere};
+  const Net* all[5] = {&free, &free_product, &stiefel, &sphere, &head_of_network};
 };
 
 Task task_of(const Net& net, EstimatorId estimator, BatchMode mode, uint32_t steps) {
   Task task = stiefel_task(net.shape);
-  std::strcpy(task.problem, "perceptron");
+  std::strcpy(task.problem, net.problem().ops->name);
   task.manifold = net.manifold->id;
   task.estimator.id = estimator;
   task.estimator.batch_mode = mode;

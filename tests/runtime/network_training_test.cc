@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/products.h"
+#include "runtime/manifold/fixed_rank.h"
 #include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
 #include "tests/support/network_support.h"
@@ -143,6 +144,52 @@ double loss_after(const Stripes& s, const EstimatorOps& estimator, uint32_t step
     add_scaled(model.size(), -step, g.data(), model.data());
   }
   return loss_at({s.problem(), s.shape, model}, model, {nullptr, kSampleCount});
+}
+
+// The parts that the network lists make a product, in which a factored layer is a point of fixed rank. P_M moves its
+// factors and leaves the layer, so that the loss stays; and steps by scalars keep the factors orthonormal.
+TEST(NetworkTraining, FactorsTrainOnTheirManifold) {
+  const Stripes s(build_factored);
+  NetworkPart list[kPartCountMax];
+  const uint32_t count = network_parts(s.net.network, list);
+  ASSERT_EQ(count, 4U);
+  Parts factors, parts;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (list[i].rank > 0) {
+      factors = fixed_rank_parts(list[i].rows, list[i].cols, list[i].rank);
+      parts.part[parts.count++] = {&kFixedRankOps, fixed_rank_shape(factors)};
+    } else {
+      parts.part[parts.count++] = {&kEuclideanOps, {list[i].rows, list[i].cols}};
+    }
+  }
+  const Shape shape = {s.shape.rows, 1, &parts};
+  ASSERT_EQ(kProductOps.check_shape(shape), Status::kOk);
+  ASSERT_EQ(kNetworkOps.check_shape(&s.data, shape), Status::kOk);
+  TestArena memory;
+  std::vector<Real> x = s.model;
+  ASSERT_EQ(kProductOps.project_point(shape, x.data(), x.data(), memory.arena), Status::kOk);
+  const Batch all = {nullptr, kSampleCount};
+  const double start = loss_at({s.problem(), s.shape, s.model}, s.model, all);
+  EXPECT_NEAR(loss_at({s.problem(), shape, x}, x, all), start, 1e-4 * start);
+  EstimatorParameters parameters = task_of(s, EstimatorId::kProjectionOneSided, BatchMode::kCommon, 1).estimator;
+  parameters.directions.direction_count = 20;
+  std::vector<Real> g(x.size()), scalars(20);
+  for (uint32_t i = 0; i < 250; ++i) {
+    parameters.directions.base_version = i;
+    EstimateInput input = {&kProductOps, shape, s.problem(), &parameters, 0, i};
+    input.z = x.data();
+    ASSERT_EQ(kProjectionOneSidedOps.estimate(input, scalars.data(), g.data(), nullptr, memory.arena), Status::kOk);
+    add_scaled(x.size(), static_cast<Real>(-0.05), g.data(), x.data());
+    ASSERT_EQ(kProductOps.project_point(shape, x.data(), x.data(), memory.arena), Status::kOk);
+  }
+  EXPECT_LT(loss_at({s.problem(), shape, x}, x, all), 0.9 * start);
+  for (uint32_t i = 0; i < 3; ++i) {
+    for (uint32_t j = 0; j < 3; ++j) {
+      Real sum = 0;
+      for (uint32_t r = 0; r < 36; ++r) sum += x[r * 3 + i] * x[r * 3 + j];
+      EXPECT_NEAR(sum, i == j ? 1 : 0, 1e-5);
+    }
+  }
 }
 
 TEST(NetworkTraining, AHeadLearnsByGradientsAndByForwardPasses) {

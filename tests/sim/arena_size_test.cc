@@ -135,14 +135,14 @@ TEST(ArenaSize, OfEachAlgorithmIsPinned) {
   }
 }
 
-// A perceptron 64-32-10, 2,410 numbers: one local step, 128 directions, batches of 16 of 200 samples.
-size_t network_arena_size(CorrectionForm correction, bool is_lean) {
+// A perceptron 64-32-10, 2,410 numbers: 128 scalars a round, batches of 16 of 200 samples.
+size_t network_arena_size(CorrectionForm correction, uint32_t steps, bool is_lean) {
   RunParameters p = common_parameters();
   p.model->shape = {2410, 1};
   p.model->manifold = ManifoldId::kEuclidean;
   p.model->problem = kPerceptronOps.name;
-  p.local->local_step_count = 1;
-  p.local->direction_count = 128;
+  p.local->local_step_count = steps;
+  p.local->direction_count = 128 / steps;
   p.local->batch_size = 16;
   p.local->correction_form = correction;
   EXPECT_EQ(check_parameters(p), "");
@@ -163,16 +163,31 @@ size_t network_arena_size(CorrectionForm correction, bool is_lean) {
   return fleet.arena_high_water_size();
 }
 
-// The model takes 9,640 of it, the group of samples that is evaluated together 6,208.
+struct NetworkCase {
+  CorrectionForm correction;
+  uint32_t steps;
+  size_t tensors_size;
+  size_t lean_size;
+};
+
+// The model takes 9,640 bytes, the group of samples that is evaluated together 6,208.
+constexpr NetworkCase kNetworkCases[] = {
+    {CorrectionForm::kNone, 1, 59864, 18024},
+    {CorrectionForm::kLocal, 1, 70016, 18024},
+    {CorrectionForm::kNone, 4, 59864, 27664},
+    {CorrectionForm::kLocal, 4, 70016, 37816},
+};
+
 TEST(ArenaSize, OfANetworkInTheLeanFormIsThatOfOneForwardPass) {
   if (sizeof(void*) != 8) {
     GTEST_SKIP() << "the figures are those of a 64-bit host";
   }
-  EXPECT_EQ(network_arena_size(CorrectionForm::kNone, true), 18024u);
-  EXPECT_EQ(network_arena_size(CorrectionForm::kNone, false), 59864u);
-  EXPECT_EQ(network_arena_size(CorrectionForm::kLocal, true), 28176u);
-  EXPECT_EQ(network_arena_size(CorrectionForm::kLocal, false), 70016u);
-  EXPECT_LE(network_arena_size(CorrectionForm::kNone, true), 20u * 1024);
+  for (const NetworkCase& c : kNetworkCases) {
+    SCOPED_TRACE(std::to_string(static_cast<int>(c.correction)) + ", " + std::to_string(c.steps) + " steps");
+    EXPECT_EQ(network_arena_size(c.correction, c.steps, false), c.tensors_size);
+    EXPECT_EQ(network_arena_size(c.correction, c.steps, true), c.lean_size);
+  }
+  EXPECT_LE(kNetworkCases[0].lean_size, 20u * 1024) << "the smallest boards have no more to give";
 }
 
 }  // namespace
