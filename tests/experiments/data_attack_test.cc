@@ -14,6 +14,7 @@
 
 #include "experiments/harness/compare.h"
 #include "experiments/harness/harness.h"
+#include "runtime/problem/network.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {
@@ -147,6 +148,57 @@ TEST(DataAttack, ScoresAreThoseOfTheNetworkAsItIsWritten) {
     const std::vector<double> wanted = naive_scores(planes);
     for (size_t c = 0; c < kImageClassCount; ++c) {
       EXPECT_NEAR(static_cast<double>(scores[c]), wanted[c], 1e-12 * std::fmax(1, std::fabs(wanted[c]))) << t;
+    }
+  }
+}
+
+// The same network as a list of layers, as it would stand in a device's flash.
+TEST(DataAttack, TheListOfLayersGivesTheSameScores) {
+  const std::string bytes = read_file(GS_SOURCE_DIR "/experiments/data/x12_cnn12_f16.bin");
+  std::vector<float> numbers;
+  for (size_t i = 0; i < bytes.size() / 2; ++i) {
+    numbers.push_back(static_cast<float>(half_of(bytes, i)));
+  }
+  constexpr uint16_t kMaps[] = {3, 12, 24, 32};
+  Layer layers[4];
+  size_t at = 0;
+  uint16_t side = 32;
+  for (int i = 0; i < 3; ++i, side = static_cast<uint16_t>(side / 2)) {
+    const auto half = static_cast<uint16_t>(side / 2);
+    layers[i].kind = LayerKind::kConv2d;
+    layers[i].activation = Activation::kRelu;
+    layers[i].in = {side, side, kMaps[i]};
+    layers[i].out = {half, half, kMaps[i + 1]};
+    layers[i].kernel_height = layers[i].kernel_width = 3;
+    layers[i].stride_height = layers[i].stride_width = 2;
+    layers[i].pad_top = layers[i].pad_left = 1;
+    layers[i].weights = numbers.data() + at;
+    at += layer_weight_count(layers[i]);
+    layers[i].biases = numbers.data() + at;
+    at += kMaps[i + 1];
+  }
+  layers[3].kind = LayerKind::kDense;
+  layers[3].in = layers[2].out;
+  layers[3].out = {1, 1, kImageClassCount};
+  layers[3].weights = numbers.data() + at;
+  layers[3].biases = numbers.data() + at + layer_weight_count(layers[3]);
+  Network network;
+  network.in = layers[0].in;
+  network.offset = -0.5F;
+  network.layers = layers;
+  network.layer_count = 4;
+  ASSERT_EQ(check_network(network).code, NetworkFaultCode::kNone);
+  const AttackNetwork own = read_attack_network();
+  TestArena memory(size_t{1} << 20);
+  ScratchScope scope(memory.arena);
+  for (const int t : {0, 5, 37}) {
+    const std::vector<double> planes = planes_of(disc(t));
+    const std::vector<Real> pixels(planes.begin(), planes.end());
+    const std::array<Real, kImageClassCount> wanted = attack_scores(own, pixels.data());
+    Real scores[kImageClassCount];
+    ASSERT_EQ(run_network(network, nullptr, pixels.data(), scores, memory.arena), Status::kOk);
+    for (size_t c = 0; c < kImageClassCount; ++c) {
+      EXPECT_NEAR(scores[c], wanted[c], 1e-12 * std::fmax(1, std::fabs(wanted[c]))) << t;
     }
   }
 }
