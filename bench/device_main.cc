@@ -7,6 +7,7 @@
 #include "runtime/base/products.h"
 #include "runtime/manifold/manifold.h"
 #include "runtime/problem/problem.h"
+#include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
 #include "tests/digest/digest_console.h"
 
@@ -29,7 +30,7 @@ SysTick& systick() { return *reinterpret_cast<SysTick*>(0xE000E010); }
 
 float sample_values[kSampleCount * kShape.rows];
 float point[kShape.size()], tangent[kShape.size()], other[kShape.size()], out[kShape.size()];
-alignas(8) uint8_t memory[24 * 1024];
+alignas(8) uint8_t memory[88 * 1024];
 
 // Words of the stream as numbers in [-1, 1).
 void fill(uint32_t seed, size_t count, float* values) {
@@ -122,6 +123,41 @@ void measure_step(const char* name, SolverId solver, EstimatorId estimator, Retr
   arena.reset();
 }
 
+// A perceptron 64-32-10 by scalars. The first of two steps has an estimate and a move; the last has no move in the lean
+// form.
+constexpr uint16_t kWidths[] = {64, 32, 10};
+constexpr Shape kNetworkShape = {2410, 1};
+constexpr uint32_t kNetworkBatchSize = 16;
+float network_point[kNetworkShape.rows];
+
+Status read_network_sample(const void*, uint32_t index, Real* values) {
+  values[kShape.rows] = static_cast<Real>(index % 10);
+  return read_sample(nullptr, index, values);
+}
+
+void measure_network_step(const char* name, uint32_t step_count, const LeanForm* lean, Arena& arena) {
+  arena.reset();
+  fill(5, kNetworkShape.rows, network_point);
+  scale(kNetworkShape.rows, 0.2F, network_point);
+  const NetworkData data = {{nullptr, kSampleCount, kShape.rows + 1, read_network_sample}, kWidths, 3};
+  const Problem network[] = {{&kPerceptronOps, &data}};
+  constexpr const ManifoldOps* kFree[] = {&kEuclideanOps};
+  Task task = make_task(SolverId::kProjection, EstimatorId::kProjectionOneSided, RetractionKind::kDefault);
+  task.manifold = ManifoldId::kEuclidean;
+  task.shape = kNetworkShape;
+  task.estimator.batch_size = kNetworkBatchSize;
+  task.local_step_count = step_count;
+  for (size_t i = 0; kPerceptronOps.name[i] != '\0'; ++i) {
+    task.problem[i] = kPerceptronOps.name[i];
+  }
+  SolverRun run;
+  const Registry registry = {kFree, kEstimators, kSolvers, network, nullptr, lean};
+  const Status status = begin_solver(registry, task, network_point, nullptr, &run, arena);
+  GS_ASSERT(status == Status::kOk);
+  measure(name, [&] { return run.ops->step(run, arena); });
+  arena.reset();
+}
+
 // One estimate over all samples of the batch, at the shapes and directions of 003's Iris and Digits.
 void measure_estimate(const char* name, const EstimatorOps& estimator, const ManifoldOps& ops, Shape shape,
                       uint32_t direction_count, uint32_t batch_size, Arena& arena) {
@@ -184,6 +220,9 @@ int main() {
   step("step_tangent_polar_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction, kPolar);
   step("step_tangent_exponential_m16", SolverId::kGradientStream, EstimatorId::kTangentRetraction,
        RetractionKind::kExponential);
+  measure_network_step("step_network_tensors_m16", 2, nullptr, arena);
+  measure_network_step("step_network_lean_m16", 2, &kLeanForm, arena);
+  measure_network_step("step_network_lean_last_m16", 1, &kLeanForm, arena);
   const auto estimate = [&](const char* name, const EstimatorOps& estimator, const ManifoldOps& ops, Shape shape) {
     const bool is_iris = shape == kIris;
     measure_estimate(name, estimator, ops, shape, is_iris ? kDirectionsMax : 50, is_iris ? 150 : kBatchSize, arena);

@@ -16,6 +16,7 @@
 #include "host/durable_file.h"
 #include "host/end_signals.h"
 #include "host/file_cause.h"
+#include "host/read_file.h"
 #include "runtime/base/config.h"
 #include "runtime/link/port.h"
 #include "runtime/wire/claim.h"
@@ -33,11 +34,11 @@ constexpr uint64_t kTurnMs = 20;
 constexpr uint64_t kFeedPeriodMs = 10000;
 constexpr uint32_t kBackOffDoublingMax = 3;
 constexpr int kAlertAccessDenied = 49;
-// What `gradstream claim add` writes is far below it.
-constexpr size_t kIdentityTextSizeMax = 65536;
+// Of a file, bytes. Reason: what `gradstream claim add` writes is far below it.
+constexpr size_t kReadSizeMax = 65536;
 
 int fail(int code, const std::string& reason) {
-  port_log_line(("event=failed reason=\"" + reason + "\"").c_str());
+  port_log_line(failed_line(reason).c_str());
   return code;
 }
 
@@ -54,17 +55,10 @@ FileFault path_problem(int cause, const std::string& path, const char* what, con
 }
 
 FileFault read_identity(const std::string& path, Identity* out) {
-  const int file = open_to_read(path.c_str());
-  std::vector<char> text(kIdentityTextSizeMax);
-  const ssize_t size = file < 0 ? -1 : ::read(file, text.data(), text.size());
-  const int cause = errno;
-  if (file >= 0) {
-    ::close(file);
-  }
-  if (size < 0) {
+  std::vector<char> text;
+  if (const int cause = read_file(path.c_str(), kReadSizeMax, &text); cause != 0) {
     return path_problem(cause, path, "read", "give the file that `gradstream claim add` wrote");
   }
-  text.resize(static_cast<size_t>(size));
   uint32_t line = 0;
   const Status status = parse_identity(text, out, &line);
   std::string problem = status == Status::kOk

@@ -30,7 +30,15 @@ constexpr char kUnreachable[] = "the server cannot be reached: is it running, an
 constexpr char kTransportClosed[] = "the connection closed";
 constexpr char kNotSaved[] =
     "the state cannot be stored: training goes on, but a reset now loses the work in progress; look at the storage";
-constexpr char kNotCapable[] = "this image cannot do the run's tasks: the server's log says what it lacks";
+// On a host: boards have neither options nor the flash for so many words.
+constexpr const char* kNotCapable =
+    kIsBareMetal
+        ? "this image cannot do the run's tasks: the server's log says what it lacks"
+        : "this client cannot do the run's tasks; device_not_capable in the server's log says what it lacks: for "
+          "a problem start gradstream-client with --problem, or begin a run with another run.problem";
+constexpr const char* kOtherNetwork =
+    kIsBareMetal ? "the run trains another network: flash the run's (--network)"
+                 : "the run trains another network than this device has: give it the run's file (--network)";
 
 // Of ClientState, in its order.
 constexpr const char* kStateNames[] = {"idle", "connect", "hello", "sync", "train", "save", "upload", "finished"};
@@ -130,7 +138,7 @@ void DeviceShell::log_reason(ClientState state) {
   const bool is_data = reason == gs_Reason_REASON_WRONG_SHAPE || client_.sample_fault().what != nullptr;
   const bool is_incapable = client_.last_wait() == gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE && !is_data;
   if (is_incapable && !is_incapacity_logged_) {
-    port_log_line(ConsoleLine("not_capable").quoted("reason", kNotCapable).c_str());
+    log_incapacity();
   }
   is_incapacity_logged_ = is_incapable;
   if (counters.steps_replayed != replays_logged_) {
@@ -139,6 +147,16 @@ void DeviceShell::log_reason(ClientState state) {
   replays_logged_ = counters.steps_replayed;
   deadlines_logged_ = counters.deadlines_missed;
   reasons_logged_ = counters.reasons;
+}
+
+void DeviceShell::log_incapacity() const {
+  ConsoleLine line("not_capable");
+  if (const uint64_t wanted = client_.missing_network(); wanted != 0) {
+    line.hex("network", config_.client.network_digest).hex("wanted", wanted).quoted("reason", kOtherNetwork);
+  } else {
+    line.quoted("reason", kNotCapable);
+  }
+  port_log_line(line.c_str());
 }
 
 // With the numbers that decided it, and what to change, as far as either end knows them.
@@ -151,7 +169,8 @@ void DeviceShell::log_refusal(gs_Reason reason, uint32_t version) const {
   if constexpr (kIsBareMetal) {
     line.word("see", "the_server's_log");
   } else if (is_sample) {
-    line.number("sample", fault.sample).text(" text=\"sample ").digits(fault.sample);
+    const uint64_t sample = uint64_t{fault.sample} + 1;  // from 1, as the lines of a file are counted
+    line.number("sample", sample).text(" text=\"sample ").digits(sample).text(" (from 1)");
     if (fault.least < fault.most) {
       line.text(" has the ").text(fault.what).text(" ").real(fault.value).text("; ").text(client_.problem_name());
       line.text(" takes whole numbers from ").real(fault.least).text(" to ").real(fault.most).text("\"");

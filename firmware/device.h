@@ -85,6 +85,7 @@ class DeviceShell {
   void fill_report();
   void log_refusal(gs_Reason reason, uint32_t version) const;
   void log_reason(ClientState state);
+  void log_incapacity() const;
 
   DeviceConfig config_;
   Client client_;

@@ -102,7 +102,10 @@ ClientConfig client_config(const gs_config& config, const Identity& identity, co
   client.firmware_version = config.firmware_version;
   client.board = config.board != nullptr ? config.board : "";
   client.run = config.run;
-  client.owner = identity_digest(identity);
+  client.network_digest = config.problem != nullptr ? config.problem->network_digest : 0;
+  // What was computed with another network is not continued either.
+  client.owner =
+      identity_digest(identity) ^ static_cast<uint32_t>(client.network_digest ^ (client.network_digest >> 32));
   // Devices draw differently inside the server's retry windows because their names differ.
   client.jitter_seed = crc32c(0, reinterpret_cast<const uint8_t*>(identity.name), std::strlen(identity.name));
   client.can_dial = transport.ops->can_dial;
@@ -141,7 +144,11 @@ void restore(const gs_config& config) {
   if (status == Status::kDataCorrupt) {
     port_log_line("event=state_dropped reason=\"the saved state is damaged, or of another release; starting afresh\"");
   } else if (status == Status::kUnauthenticated) {
-    port_log_line("event=state_dropped reason=\"the saved state is of another identity; starting afresh\"");
+    const bool has_network = config.problem != nullptr && config.problem->network_digest != 0;
+    port_log_line(
+        has_network
+            ? "event=state_dropped reason=\"the saved state is of another identity or network; starting afresh\""
+            : "event=state_dropped reason=\"the saved state is of another identity; starting afresh\"");
   } else if (status != Status::kOk) {
     port_log_line("event=state_dropped reason=\"the saved state does not fit this image; starting afresh\"");
   }

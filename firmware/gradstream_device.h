@@ -168,7 +168,7 @@ typedef struct gs_status_view {
   uint64_t digest;        /* of the model held, computed from RAM by this call; 0: none */
   uint32_t last_wait;     /* WaitCause of the wire: why there was no task at the last request; 0: there was one */
   uint32_t last_reason;   /* Reason of the wire: why a session or task ended last */
-  uint32_t bad_sample;    /* 1 + the sample, from 0, that the run's problem never takes; 0: none was found */
+  uint32_t bad_sample;    /* the sample, from 1, that the run's problem never takes; 0: none was found */
   const char* last_fault; /* of the link, in words with the remedy; "" */
   uint32_t sessions;
   uint32_t connection_failures;

@@ -13,6 +13,8 @@
 struct gs_linked_problem {
   // A null context stands for the SampleSource of gs_config's samples.
   gradstream::Problem problem;
+  // network_digest() of the network that the problem is made of; 0: of none.
+  uint64_t network_digest = 0;
 };
 
 namespace gradstream {

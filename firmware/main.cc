@@ -3,16 +3,21 @@
 
 #include "boards/board.h"
 #include "firmware/client_main.h"
+#include "firmware/flash_network.h"
 #include "firmware/float_shard.h"
+#include "firmware/line.h"
 #include "firmware/linked_problem.h"
+#include "firmware/shard.h"
+#include "runtime/link/port.h"
 
 namespace {
 
 constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gradstream::board_check_storage,
                                               gradstream::board_wipe_identity, gradstream::board_own_command};
 
-#if defined(GS_FLOAT_PROBLEM)
-// An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats.
+#if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS)
+// An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats, or bytes with
+// labels.
 gradstream::FloatShard float_shard;
 gs_sample_source float_samples;
 
@@ -22,7 +27,8 @@ int read_float_sample(const void*, uint32_t index, float* out) {
 }
 
 #if defined(GS_PERCEPTRON_WIDTHS)
-// Where the samples are its inputs and a label: such as -DGS_PERCEPTRON_WIDTHS=64,4,10.
+// An image for a perceptron, such as -DGS_PERCEPTRON_WIDTHS=64,16,10: samples are its inputs and a label. With
+// GS_FLOAT_PROBLEM too, that one takes the samples of any other dimension.
 constexpr uint16_t kWidths[] = {GS_PERCEPTRON_WIDTHS};
 gradstream::NetworkData network;
 const gs_linked_problem kPerceptron = {{&gradstream::kPerceptronOps, &network}};
@@ -34,7 +40,11 @@ gradstream::Status read_network_sample(const void*, uint32_t index, gradstream::
 
 const gs_linked_problem* float_problem() {
   network = {{nullptr, float_shard.count, float_shard.dimension, read_network_sample}, kWidths, std::size(kWidths)};
+#if defined(GS_FLOAT_PROBLEM)
   return float_shard.dimension == kWidths[0] + 1U ? &kPerceptron : &GS_FLOAT_PROBLEM;
+#else
+  return &kPerceptron;
+#endif
 }
 #else
 const gs_linked_problem* float_problem() { return &GS_FLOAT_PROBLEM; }
@@ -52,6 +62,77 @@ void take_float_shard(gradstream::ClientMainOptions* options) {
 void take_float_shard(gradstream::ClientMainOptions*) {}
 #endif
 
+#if defined(GS_NETWORK)
+// An image for networks that users bring: one stands behind the shard, of any kind.
+struct NetworkShard {
+  gradstream::FloatShard floats;
+  gradstream::Shard bytes;
+  gs_sample_source samples;
+  gradstream::FlashNetwork network;
+};
+NetworkShard network_shard;
+
+int read_floats(const void*, uint32_t index, float* out) {
+  gradstream::read_float_shard(network_shard.floats, index, out);
+  return 0;
+}
+
+int read_bytes(const void*, uint32_t index, float* out) {
+  gradstream::read_shard(network_shard.bytes, index, out);
+  return 0;
+}
+
+gradstream::Status read_row(const void*, uint32_t index, gradstream::Real* out) {
+  return gradstream::status_of_callback(network_shard.samples.read(nullptr, index, out));
+}
+
+// Bytes of the shard; 0: there is none, as client_main() will say.
+size_t open_network_shard(std::span<const uint8_t> region) {
+  gradstream::FloatShard& floats = network_shard.floats;
+  gradstream::Shard& bytes = network_shard.bytes;
+  if (gradstream::parse_float_shard(region, &floats) == gradstream::Status::kOk) {
+    network_shard.samples = {nullptr, floats.count, floats.dimension, read_floats};
+    return gradstream::float_shard_size(floats, region);
+  }
+  if (gradstream::parse_shard(region, &bytes) == gradstream::Status::kOk) {
+    network_shard.samples = {nullptr, bytes.count, bytes.dimension, read_bytes};
+    return static_cast<size_t>(bytes.values - region.data()) + size_t{bytes.count} * bytes.dimension;
+  }
+  return 0;
+}
+
+// False: there is a network that cannot be used; the console says why.
+bool take_network(gradstream::ClientMainOptions* options) {
+  using gradstream::Status;
+  const size_t size = open_network_shard(options->shard);
+  if (size == 0) {
+    return true;
+  }
+  const gs_sample_source& samples = network_shard.samples;
+  gradstream::GsnFault fault;
+  const Status status = gradstream::take_flash_network(gradstream::behind_shard(options->shard, size),
+                                                       {nullptr, samples.count, samples.dimension, read_row},
+                                                       &options->arena, &network_shard.network, &fault);
+  if (status == Status::kOk || status == Status::kUnimplemented) {
+    options->samples = &samples;
+    options->problem = status == Status::kOk ? &network_shard.network.problem : options->problem;
+    return true;
+  }
+  gradstream::ConsoleLine line("failed");
+  line.quoted("reason", status == Status::kOutOfMemory   ? "the network's layers do not fit the arena"
+                        : status == Status::kDataCorrupt ? "the network in flash is damaged: docs/network.md"
+                                                         : "the samples are not the network's inputs and targets");
+  if (status == Status::kDataCorrupt) {
+    line.number("layer", fault.layer).number("byte", fault.offset).number("value", fault.value);
+    line.number("limit", fault.limit);
+  }
+  gradstream::port_log_line(line.c_str());
+  return false;
+}
+#else
+bool take_network(gradstream::ClientMainOptions*) { return true; }
+#endif
+
 }  // namespace
 
 int main() {
@@ -62,6 +143,9 @@ int main() {
   options.shard = gradstream::board_shard();
   take_float_shard(&options);
   options.arena = gradstream::board_arena();
+  if (!take_network(&options)) {
+    gradstream::board_stop(gradstream::kExitData);
+  }
   options.tls_pool = gradstream::board_tls_pool();
   options.has_storage = gradstream::board_has_storage();
   options.until_finished = gradstream::board_option("until-finished");

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,10 +27,12 @@
 #include "firmware/float_shard.h"
 #include "firmware/linked_problem.h"
 #include "firmware/name_posix.h"
+#include "firmware/network_posix.h"
 #include "firmware/shard.h"
 #include "firmware/shard_fault_posix.h"
 #include "host/end_signals.h"
 #include "host/file_cause.h"
+#include "host/read_file.h"
 #include "host/standard_files.h"
 #include "runtime/link/certificate.h"
 #include "runtime/link/port.h"
@@ -54,6 +58,7 @@ struct Arguments {
   std::string server_name;
   std::string key_exchange = "psk_dhe_ke";
   std::string problem = "kpca";
+  std::string network;
   std::string log_time = "auto";
   float ridge = 0;
   std::vector<uint16_t> widths;
@@ -85,7 +90,7 @@ std::string board_name() {
 }
 
 int fail(int code, const std::string& reason) {
-  gradstream::port_log_line(("event=failed reason=\"" + reason + "\"").c_str());
+  gradstream::port_log_line(gradstream::failed_line(reason).c_str());
   return code;
 }
 
@@ -113,24 +118,6 @@ int split_server(const std::string& text, std::string* host, std::string* port) 
 // What is read and not mapped, in bytes. Reason: larger data are mapped, and identities and certificates are kilobytes.
 constexpr size_t kReadSizeMax = 1U << 20;
 
-// 0, or errno; EFBIG: above kReadSizeMax.
-int read_file(const std::string& path, std::vector<char>* out) {
-  const int file = gradstream::open_to_read(path.c_str());
-  if (file < 0) {
-    return errno;
-  }
-  out->clear();
-  char bytes[16384];
-  ssize_t count = 0;
-  do {
-    count = ::read(file, bytes, sizeof bytes);
-    out->insert(out->end(), bytes, bytes + std::max<ssize_t>(count, 0));
-  } while ((count > 0 && out->size() <= kReadSizeMax) || (count < 0 && errno == EINTR));
-  const int cause = count < 0 ? errno : out->size() > kReadSizeMax ? EFBIG : 0;
-  ::close(file);
-  return cause;
-}
-
 // Data from so many bytes on are mapped, and must stay as they are while the client runs. Reason: smaller ones cost
 // nothing that matters, and their file may be replaced at any time.
 constexpr uintmax_t kMappedSizeMin = 1U << 20;
@@ -147,11 +134,22 @@ struct Data {
   }
 };
 
-// 0, or the exit status.
-int open_data(const std::string& path, Data* data) {
+// 0, or errno. Large files are mapped.
+int open_bytes(const std::string& path, Data* data) {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
-  if (!error && size >= kMappedSizeMin && gradstream::map_file(path.c_str(), &data->mapped)) {
+  const bool is_large = !error && size >= kMappedSizeMin;
+  return is_large && gradstream::map_file(path.c_str(), &data->mapped)
+             ? 0
+             : gradstream::read_file(path.c_str(), kReadSizeMax, &data->copy);
+}
+
+// 0, or the exit status.
+int open_data(const std::string& path, Data* data) {
+  if (const int cause = open_bytes(path, data); cause != 0) {
+    return fail_path(gradstream::kExitData, cause, path, "read the data", "name a shard (*.gsd) with --data");
+  }
+  if (!data->mapped.bytes.empty()) {
     const auto line = [&path](const char* what) {
       return "event=failed reason=\"" + path + " was " + what +
              " while it was in use: put another file in its place by a rename, and start again\"\n";
@@ -162,10 +160,6 @@ int open_data(const std::string& path, Data* data) {
                         " cannot be read any more: its disk failed or is gone; look at the disk, and start again\"\n";
     gradstream::guard_mapped_file({&data->mapped, data->cut_line.c_str(), data->changed_line.c_str(),
                                    gradstream::kExitData, data->failed_line.c_str(), gradstream::kExitTemporary});
-    return gradstream::kExitOk;
-  }
-  if (const int cause = read_file(path, &data->copy); cause != 0) {
-    return fail_path(gradstream::kExitData, cause, path, "read the data", "name a shard (*.gsd) with --data");
   }
   return gradstream::kExitOk;
 }
@@ -212,8 +206,9 @@ void define(CLI::App& app, Arguments* arguments) {
       ->capture_default_str();
   app.add_option("--problem", arguments->problem, "what this client can minimise")
       ->check(CLI::IsMember({"kpca", "brockett", "spd_mean", "multitask", "hyperbolic", "least_squares", "completion",
-                             "logistic", "perceptron", "lenet"}))
+                             "logistic", "perceptron", "lenet", gradstream::kNetworkOps.name}))
       ->capture_default_str();
+  app.add_option("--network", arguments->network, "network that is trained (*.gsn; docs/network.md), problem network");
   app.add_option("--ridge", arguments->ridge, "lambda of multitask")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -236,6 +231,22 @@ void define(CLI::App& app, Arguments* arguments) {
   app.add_flag("--until-finished", arguments->until_finished, "end when the run is finished or stopped");
 }
 
+// The problem of a network is "network". 0, or the exit status.
+int settle_problem(const CLI::App& app, Arguments* arguments) {
+  const std::string name = gradstream::kNetworkOps.name;
+  const bool is_named = app.count("--problem") > 0;
+  if (arguments->network.empty()) {
+    return arguments->problem != name ? int{gradstream::kExitOk}
+                                      : fail(gradstream::kExitUsage, "--problem network wants --network FILE (*.gsn)");
+  }
+  if (is_named && arguments->problem != name) {
+    return fail(gradstream::kExitUsage,
+                "--network belongs to --problem network, not to " + arguments->problem + "; leave one of the two out");
+  }
+  arguments->problem = name;
+  return gradstream::kExitOk;
+}
+
 void warn_of_readers(const std::string& path) {
   if ((fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) != fs::perms::none) {
     gradstream::port_log_line(("event=warning reason=\"others may read the key in " + path + ": chmod 600\"").c_str());
@@ -244,7 +255,7 @@ void warn_of_readers(const std::string& path) {
 
 // 0, or the exit status.
 int load_identity(const std::string& path, std::vector<char>* text, std::string* name) {
-  if (const int cause = read_file(path, text); cause != 0) {
+  if (const int cause = gradstream::read_file(path.c_str(), kReadSizeMax, text); cause != 0) {
     return fail_path(gradstream::kExitIdentity, cause, path, "read the identity",
                      "`gradstream device add NAME --out FILE` writes one (mode 0600)");
   }
@@ -271,7 +282,7 @@ struct Certificate {
 
 // An end for PEM. 0, or errno.
 int read_pem(const std::string& path, std::vector<char>* out) {
-  const int cause = read_file(path, out);
+  const int cause = gradstream::read_file(path.c_str(), kReadSizeMax, out);
   out->push_back('\0');
   return cause;
 }
@@ -374,13 +385,16 @@ int open_state(const std::string& folder, const std::string& name) {
              : gradstream::kExitOk;
 }
 
-// A float shard as samples, and the problem that reads them. The options point into it.
+// A shard as samples, and the problem that reads them. The options point into it.
 struct FloatData {
   gradstream::FloatShard shard;
+  gradstream::Shard byte_shard;  // of a network, in place of the float shard
   gs_sample_source samples = {};
   std::vector<uint32_t> task_ends;
   gradstream::MultitaskData tasks;
   gradstream::NetworkData network;
+  Data network_file;
+  gradstream::PosixNetwork gsn;  // points into it
   gs_linked_problem problem;
   std::string fault;  // of the samples, whatever the run; empty: none
 };
@@ -392,6 +406,11 @@ int read_sample(const void* shard, uint32_t index, float* out) {
 
 gradstream::Status read_row(const void* shard, uint32_t index, gradstream::Real* out) {
   return read_sample(shard, index, out) == 0 ? gradstream::Status::kOk : gradstream::Status::kNotFinite;
+}
+
+gradstream::Status read_byte_row(const void* shard, uint32_t index, gradstream::Real* out) {
+  gradstream::read_shard(*static_cast<const gradstream::Shard*>(shard), index, out);
+  return gradstream::Status::kOk;
 }
 
 // 0, or the exit status.
@@ -418,6 +437,9 @@ int open_float_data(const Arguments& arguments, FloatData* out) {
 
 // The problem of the command line, null for kpca.
 const gs_linked_problem* find_linked(const std::string& name, FloatData* data) {
+  if (name == gradstream::kNetworkOps.name) {
+    return &data->gsn.problem;
+  }
   for (const gs_linked_problem* problem :
        {&gs_brockett, &gs_spd_mean, &gs_hyperbolic, &gs_least_squares, &gs_completion, &gs_logistic}) {
     if (name == problem->problem.ops->name) {
@@ -453,7 +475,8 @@ int check_widths(const Arguments& arguments, const FloatData& data) {
   }
   const uint32_t inputs = is_perceptron ? arguments.widths[0] : 28 * 28;
   if (data.samples.dimension != inputs + 1) {
-    return fail(gradstream::kExitData, arguments.data + ": wanted a float shard whose samples are " +
+    return fail(gradstream::kExitData, arguments.data +
+                                           ": wanted a shard of floats, or of bytes with labels, whose samples are " +
                                            std::to_string(inputs) + " inputs and the label");
   }
   return gradstream::kExitOk;
@@ -484,17 +507,46 @@ std::string find_label_fault(const Arguments& arguments, const gradstream::Clien
   std::array<char, 32> label = {};
   std::snprintf(label.data(), label.size(), "%g", static_cast<double>(fault.value));
   const std::string most = is_logistic ? "" : " to " + std::to_string(static_cast<uint32_t>(fault.most));
-  return "sample " + std::to_string(fault.sample) + " has the label " + label.data() + "; " + arguments.problem +
-         " takes whole numbers from 0" + most + ", 0 or 1 for two classes: relabel the data";
+  return "sample " + std::to_string(fault.sample + 1) + " (from 1) has the label " + label.data() + "; " +
+         arguments.problem + " takes whole numbers from 0" + most + ", 0 or 1 for two classes: relabel the data";
+}
+
+// 0, or the exit status.
+int open_network(const Arguments& arguments, FloatData* data) {
+  if (arguments.network.empty()) {
+    return gradstream::kExitOk;
+  }
+  if (const int cause = open_bytes(arguments.network, &data->network_file); cause != 0) {
+    return fail_path(gradstream::kExitData, cause, arguments.network, "read the network",
+                     "name a network (*.gsn) with --network");
+  }
+  const std::string fault = gradstream::open_network(data->network_file.bytes(), &data->gsn);
+  return fault.empty() ? int{gradstream::kExitOk} : fail(gradstream::kExitData, arguments.network + ": " + fault);
+}
+
+// Joins network and samples. 0, or the exit status.
+int bind_network(const Arguments& arguments, bool is_float, FloatData* data) {
+  using gradstream::SampleSource;
+  const gradstream::Shard& bytes = data->byte_shard;
+  const SampleSource source = is_float ? SampleSource{&data->shard, data->shard.count, data->shard.dimension, read_row}
+                                       : SampleSource{&bytes, bytes.count, bytes.dimension, read_byte_row};
+  if (const std::string fault = gradstream::bind_network(source, &data->gsn); !fault.empty()) {
+    return fail(gradstream::kExitData, arguments.data + ": " + fault);
+  }
+  data->fault = gradstream::find_target_fault(data->gsn);
+  const std::string fault = gradstream::find_arena_fault(data->gsn, size_t{arguments.arena_kib} * 1024);
+  return fault.empty() ? int{gradstream::kExitOk} : fail(gradstream::kExitMemory, arguments.network + ": " + fault);
 }
 
 // Puts shard and problem into the options. 0, or the exit status.
 int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatData* data,
               gradstream::ClientMainOptions* options) {
+  if (const int code = open_network(arguments, data); code != gradstream::kExitOk) {
+    return code;
+  }
   const bool is_float = gradstream::is_float_shard(bytes);
-  gradstream::Shard ignored;
   const gradstream::Status status =
-      is_float ? gradstream::parse_float_shard(bytes, &data->shard) : gradstream::parse_shard(bytes, &ignored);
+      is_float ? gradstream::parse_float_shard(bytes, &data->shard) : gradstream::parse_shard(bytes, &data->byte_shard);
   if (status != gradstream::Status::kOk) {
     return fail(gradstream::kExitData, arguments.data + " " + gradstream::find_shard_fault(bytes));
   }
@@ -510,15 +562,30 @@ int take_data(const Arguments& arguments, std::span<const uint8_t> bytes, FloatD
     options->shard = bytes;
   }
   options->problem = find_linked(arguments.problem, data);
-  const int code = check_widths(arguments, *data);
-  if (code == gradstream::kExitOk && gradstream::is_float_shard(bytes)) {
+  const bool is_network = !arguments.network.empty();
+  const int code = is_network ? bind_network(arguments, is_float, data) : check_widths(arguments, *data);
+  if (code == gradstream::kExitOk && is_float && !is_network) {
     data->fault = find_label_fault(arguments, *options, *data);
-    options->data_fault = data->fault.empty() ? nullptr : data->fault.c_str();
   }
+  options->data_fault = data->fault.empty() ? nullptr : data->fault.c_str();
   return code;
 }
 
 bool is_end_wanted() { return gradstream::end_signal() != 0; }
+
+// What was asked of the parser, such as --help, or what it has found wrong. The exit status.
+int end_parse(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream asked_for;
+  if (app.exit(error, asked_for, std::cerr) != 0) {
+    return gradstream::kExitUsage;
+  }
+  gradstream::print_output(asked_for.str());
+  const int cause = gradstream::flush_output();
+  return cause == 0 ? gradstream::kExitOk
+                    : fail(gradstream::is_temporary(cause) ? gradstream::kExitTemporary : gradstream::kExitUsage,
+                           std::string("standard output cannot be written: ") + gradstream::cause_text(cause) + "; " +
+                               gradstream::remedy_text(cause, "give it a file, or a program that reads to the end"));
+}
 
 int run_client(int argc, char** argv) {
   Arguments arguments;
@@ -527,7 +594,10 @@ int run_client(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : gradstream::kExitUsage;
+    return end_parse(app, error);
+  }
+  if (const int code = settle_problem(app, &arguments); code != 0) {
+    return code;
   }
   gradstream::posix_set_log_time(arguments.log_time == "on" ||
                                  (arguments.log_time == "auto" && !gradstream::posix_is_journald()));

@@ -102,10 +102,24 @@ std::string expand_name(const std::string& text, std::string* out) {
   return {};
 }
 
+std::string failed_line(const std::string& reason) {
+  std::string line = "event=failed reason=\"";
+  for (const char c : reason) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte >= 0x20 && byte < 0x7F) {
+      line += c;
+    } else {
+      line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return line + "\"";
+}
+
 std::string identity_fault_text(std::span<const char> text, uint32_t line) {
-  const IdentityFault fault = find_identity_fault(text, line);
-  return (fault.line == 0 ? " " : " line " + std::to_string(fault.line) + ": ") + fault.text +
-         (fault.has_count ? ", and it has " + std::to_string(fault.count) : "");
+  std::array<char, kIdentityFaultSizeMax> words = {};
+  write_identity_fault(text, line, words);
+  return words.data();
 }
 
 }  // namespace gradstream

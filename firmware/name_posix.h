@@ -19,6 +19,10 @@ inline constexpr char kMachineIdApplication[] = "5f0f2a9e83b94a4c9d0c6b1d7e2f4a6
 // 32 hexadecimal digits of the text of a machine-id file: *out, for the application. False: it holds no such id.
 bool derive_machine_id(const std::string& machine_id, std::string* out);
 
+// The log line of a client that ends for this reason. What is not printable ASCII, as in a name that somebody gave,
+// stands there as \xNN: it reaches no terminal.
+std::string failed_line(const std::string& reason);
+
 // Of an identity's text that parse_identity() has refused at `line`: " line 2: key: expected ..." or " is empty".
 std::string identity_fault_text(std::span<const char> text, uint32_t line);
 

@@ -1,5 +1,7 @@
 #include "firmware/registry.h"
 
+#include "runtime/training/lean.h"
+
 namespace gradstream {
 namespace {
 
@@ -17,17 +19,31 @@ constexpr const SolverOps* kSolvers[] = {
 };
 constexpr const ProblemOps* kProximalLoss = &kProximalLossOps;
 #else
-constexpr const ManifoldOps* kManifolds[] = {&kStiefelOps, &kSphereOps};
+constexpr const ManifoldOps* kManifolds[] = {
+#if defined(GS_PERCEPTRON_WIDTHS) || defined(GS_NETWORK)
+    &kEuclideanOps,  // where a network's weights lie
+#endif
+#if defined(GS_NETWORK)
+    &kProductOps,
+#endif
+    &kStiefelOps, &kSphereOps};
 std::span<const ManifoldOps* const> manifolds() { return kManifolds; }
 constexpr const EstimatorOps* kEstimators[] = {&kAnalyticGradientOps, &kProjectionOneSidedOps, &kProjectionTwoSidedOps};
 constexpr const SolverOps* kSolvers[] = {&kSolverProjectionOps, &kSolverGradientStreamOps};
 constexpr const ProblemOps* kProximalLoss = nullptr;
 #endif
 
+// A board's image with a problem that can evaluate displaced points. A host is quicker with tensors.
+#if defined(GS_LEAN_FORM)
+constexpr const LeanForm* kLean = &kLeanForm;
+#else
+constexpr const LeanForm* kLean = nullptr;
+#endif
+
 }  // namespace
 
 Registry make_registry(std::span<const Problem> problems) {
-  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss};
+  return Registry{manifolds(), kEstimators, kSolvers, problems, kProximalLoss, kLean};
 }
 
 }  // namespace gradstream

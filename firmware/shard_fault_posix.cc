@@ -15,7 +15,9 @@
 namespace gradstream {
 namespace {
 
-constexpr size_t kHeaderSize = 16;  // of both kinds, before the mean or the ends of the groups
+constexpr size_t kHeaderSize = 16;  // before the mean or the ends of the groups
+constexpr size_t kLabelledHeaderSize = 24;
+constexpr float kByteMax = 255;
 constexpr char kRemedy[] = "; docs/data.md shows how a shard is written";
 // Bytes that are looked at to tell a text. Reason: no line of numbers hides a control character for so long.
 constexpr size_t kLookedAtMax = 4096;
@@ -70,12 +72,12 @@ std::string kind_fault(std::span<const uint8_t> bytes) {
       return "is a truncated shard: it has " + std::to_string(bytes.size()) + " bytes of its header, which has " +
              std::to_string(kHeaderSize) + kRemedy;
     }
-    return "is no shard of this release, which reads GSD1 and GSD2; update the client, or make it anew";
+    return "is no shard of this release, which reads GSD1, GSD2 and GSD3; update the client, or make it anew";
   }
   if (is_text(bytes)) {
     return std::string("is text, such as CSV, not a shard") + kRemedy;
   }
-  return std::string("is no shard: one begins with GSD1 or GSD2") + kRemedy;
+  return std::string("is no shard: one begins with GSD1, GSD2 or GSD3") + kRemedy;
 }
 
 // Of a number of the header that must be 1 .. max; is_swapped: the other byte order would fit.
@@ -177,6 +179,50 @@ std::string float_shard_fault(std::span<const uint8_t> bytes) {
   return fault;
 }
 
+std::string labelled_shard_fault(std::span<const uint8_t> bytes) {
+  if (bytes.size() < kLabelledHeaderSize) {
+    return "is a truncated shard: it has " + std::to_string(bytes.size()) + " bytes of its header, which has " +
+           std::to_string(kLabelledHeaderSize) + kRemedy;
+  }
+  std::string fault = dimensions_fault(bytes);
+  const uint32_t count = load_u32(&bytes[4]);
+  const uint32_t dimension = load_u32(&bytes[8]);
+  const uint32_t class_count = load_u32(&bytes[12]);
+  if (fault.empty() && dimension == 1) {
+    fault = "promises 1 value a sample, and a labelled sample has 2 at least; count the label among them";
+  }
+  if (fault.empty() && (class_count < 2 || class_count > kLabelClassMax)) {
+    fault = "promises " + std::to_string(class_count) + " classes, and the limit is 2 to " +
+            std::to_string(kLabelClassMax) + "; write a shard of floats (GSD2) for more";
+  }
+  if (fault.empty()) {
+    fault = size_fault(bytes, kLabelledHeaderSize + uint64_t{count} * dimension);
+  }
+  if (!fault.empty()) {
+    return fault;
+  }
+  const float scale = load_f32(&bytes[16]);
+  const float offset = load_f32(&bytes[20]);
+  if (!std::isfinite(scale) || scale == 0) {
+    return "has the scale " + text_of(scale) + "; write a finite one that is not 0";
+  }
+  if (!std::isfinite(offset)) {
+    return "has the offset " + text_of(offset) + "; write a finite one";
+  }
+  if (!std::isfinite(kByteMax * scale + offset)) {
+    return "has a scale and an offset by which byte 255 is no finite number; write smaller ones";
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t label = bytes[kLabelledHeaderSize + (i + 1) * dimension - 1];
+    if (label >= class_count) {
+      return "has the label " + std::to_string(label) + " in sample " + std::to_string(i + 1) +
+             " (samples from 1), and its header promises " + std::to_string(class_count) +
+             " classes, labels from 0; relabel the data, or write the number of classes that they have";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string find_shard_fault(std::span<const uint8_t> bytes) {
@@ -185,6 +231,7 @@ std::string find_shard_fault(std::span<const uint8_t> bytes) {
   }
   return begins_with(bytes, "GSD1")   ? byte_shard_fault(bytes)
          : begins_with(bytes, "GSD2") ? float_shard_fault(bytes)
+         : begins_with(bytes, "GSD3") ? labelled_shard_fault(bytes)
                                       : kind_fault(bytes);
 }
 

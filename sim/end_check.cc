@@ -14,17 +14,17 @@ std::string check_end_of_run(const RunParameters& parameters, const std::vector<
     if (replayed->replay(record) != Status::kOk) {
       return "the journal does not replay";
     }
-    if (record.kind == RecordKind::kVersion) {
-      std::vector<uint32_t>& asked = wanted[record.version + 1];
+    if (record.kind() == RecordKind::kVersion) {
+      std::vector<uint32_t>& asked = wanted[record.version() + 1];
       for (const DeviceStatus& device : replayed->device_statuses()) {
         asked[device.index] = device.is_asked ? 1 : 0;
       }
     }
-    if (record.kind == RecordKind::kUpdate) {
-      ++folded[record.version][record.device];
-      counts->late += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
-      const bool is_anchor = record.version % parameters.phase_count() == 1;
-      counts->partial += !is_anchor && record.steps_done < parameters.local->local_step_count ? 1 : 0;
+    if (record.kind() == RecordKind::kUpdate) {
+      ++folded[record.version()][record.device()];
+      counts->late += record.verdict() == gs_Verdict_VERDICT_LATE ? 1 : 0;
+      const bool is_anchor = record.version() % parameters.phase_count() == 1;
+      counts->partial += !is_anchor && record.steps_done() < parameters.local->local_step_count ? 1 : 0;
     }
   }
   if (replayed->state_text() != live.state_text()) {

@@ -25,9 +25,14 @@ constexpr uint32_t kTaskCountKept = 4;
 // Of a model, in the Frobenius norm. Reason: a few roundings of entries below 1.
 constexpr Real kDelayedTolerance = static_cast<Real>(1e-5);
 
+// Device and task; of a record without them, zeros.
+std::pair<uint32_t, uint32_t> task_of(const JournalRecord& record) {
+  return record.has_device() ? std::pair(record.device(), record.task_sequence()) : std::pair(0U, 0U);
+}
+
 std::string at(const JournalRecord& record) {
-  return " (record " + std::to_string(record.sequence) + ", device " + std::to_string(record.device) + ", task " +
-         std::to_string(record.task_sequence) + ", version " + std::to_string(record.version) + ")";
+  return " (record " + std::to_string(record.sequence()) + ", device " + std::to_string(task_of(record).first) +
+         ", task " + std::to_string(task_of(record).second) + ", version " + std::to_string(record.version()) + ")";
 }
 
 int64_t rounded_quotient(int64_t sum, int64_t divisor) {
@@ -47,24 +52,24 @@ Oracle::Oracle(const RunParameters& parameters)
 }
 
 std::string Oracle::on_record(const JournalRecord& record) {
-  if (record.sequence != last_sequence_ + 1) {
+  if (record.sequence() != last_sequence_ + 1) {
     return "the journal has a gap" + at(record);
   }
-  last_sequence_ = record.sequence;
-  const std::pair task(record.device, record.task_sequence);
-  switch (record.kind) {
+  last_sequence_ = record.sequence();
+  const std::pair task = task_of(record);
+  switch (record.kind()) {
     case RecordKind::kTaskIssued:
       if (is_paused()) {
         return "a task was issued in a paused run" + at(record);
       }
-      forget_tasks(record.device, record.task_sequence);
-      return issued_.emplace(task, Issued{record.version, record.weight}).second
+      forget_tasks(record.device(), record.task_sequence());
+      return issued_.emplace(task, Issued{record.version(), record.task_sample_count()}).second
                  ? ""
                  : "a task sequence was issued twice" + at(record);
     case RecordKind::kUpdate:
       return on_update(record);
     case RecordKind::kVerdict:
-      return judged_.emplace(task, Judged{record.verdict, 0}).second ? "" : "a task was judged twice" + at(record);
+      return judged_.emplace(task, Judged{record.verdict(), 0}).second ? "" : "a task was judged twice" + at(record);
     case RecordKind::kVersion:
       return on_version(record);
     case RecordKind::kRunState:
@@ -74,7 +79,7 @@ std::string Oracle::on_record(const JournalRecord& record) {
 }
 
 std::string Oracle::on_run_event(const JournalRecord& record) {
-  const auto event = static_cast<RunEvent>(record.detail);
+  const RunEvent event = record.run_event();
   if (is_paused() != (event == RunEvent::kResumed) && event != RunEvent::kStopped) {
     return "a run event does not follow from the state" + at(record);
   }
@@ -170,34 +175,35 @@ void Oracle::forget_tasks(uint32_t device, uint32_t task_sequence) {
 }
 
 std::string Oracle::on_update(const JournalRecord& record) {
-  const std::pair task(record.device, record.task_sequence);
+  const std::pair task(record.device(), record.task_sequence());
   const auto issued = issued_.find(task);
   if (issued == issued_.end()) {
     return "an update of a task that was never issued is in the journal" + at(record);
   }
-  if (!judged_.emplace(task, Judged{record.verdict, record.version}).second) {
+  if (!judged_.emplace(task, Judged{record.verdict(), record.version()}).second) {
     return "an update was folded twice" + at(record);
   }
-  const std::vector<uint32_t>& members = cohorts_[record.base_version].members;
-  if (!members.empty() && !std::binary_search(members.begin(), members.end(), record.device)) {
+  const std::vector<uint32_t>& members = cohorts_[record.base_version()].members;
+  if (!members.empty() && !std::binary_search(members.begin(), members.end(), record.device())) {
     return "an update of a device that was not asked is in the journal" + at(record);
   }
-  if (record.verdict == gs_Verdict_VERDICT_FOLDED) {
-    answered_.emplace(record.device, record.base_version);
+  if (record.verdict() == gs_Verdict_VERDICT_FOLDED) {
+    answered_.emplace(record.device(), record.base_version());
   }
   Share& share = shares_.emplace_back();
-  share.device = record.device;
-  share.owner = parameters_.owner_of(record.device);
-  share.base_version = record.base_version;
-  share.steps_done = record.steps_done;
-  share.weight = record.weight;
+  share.device = record.device();
+  share.owner = parameters_.owner_of(record.device());
+  share.base_version = record.base_version();
+  share.steps_done = record.steps_done();
+  share.weight = record.weight();
   share.samples = parameters_.memory_weighs_samples() ? issued->second.samples : 1;
-  share.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;
-  share.values.resize(record.payload.size() / sizeof(float));
-  Status status = decode_values(Encoding::kF32, share.values.size(), record.payload.data(), record.payload.size(),
+  share.inverse_participation = record.inverse_participation();
+  share.values.resize(record.payload().size() / sizeof(float));
+  Status status = decode_values(Encoding::kF32, share.values.size(), record.payload().data(), record.payload().size(),
                                 share.values.data());
-  if (status == Status::kOk && parameters_.local->solver != SolverId::kProjection && record.base_version < version()) {
-    status = replica_.manifold().transport(parameters_.model->shape, models_[record.base_version].data(),
+  if (status == Status::kOk && parameters_.local->solver != SolverId::kProjection &&
+      record.base_version() < version()) {
+    status = replica_.manifold().transport(parameters_.model->shape, models_[record.base_version()].data(),
                                            replica_.model(), share.values.data(), share.values.data(), arena_);
   }
   return status == Status::kOk ? "" : "the values of an update do not decode" + at(record);
@@ -205,10 +211,10 @@ std::string Oracle::on_update(const JournalRecord& record) {
 
 std::string Oracle::on_version(const JournalRecord& record) {
   VersionRecord next;
-  next.version = record.version;
-  next.step_scale = record.step_scale;
-  if (record.version != (has_version_ ? replica_.version() + 1 : 0) ||
-      decode_payload(parameters_, record.payload, &next) != Status::kOk) {
+  next.version = record.version();
+  next.step_scale = record.step_scale();
+  if (record.version() != (has_version_ ? replica_.version() + 1 : 0) ||
+      decode_payload(parameters_, record.payload(), &next) != Status::kOk) {
     return "a version does not follow" + at(record);
   }
   if (has_version_ && shares_.empty()) {
@@ -220,11 +226,11 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (const std::string fault = cap_shares(); !fault.empty()) {
     return fault + at(record);
   }
-  if (std::bit_cast<uint32_t>(record.step_scale) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
+  if (std::bit_cast<uint32_t>(record.step_scale()) != std::bit_cast<uint32_t>(has_version_ ? step_scale() : 0.0F)) {
     return "the step of a version is not that of its updates" + at(record);
   }
   const bool steps_with_memory = has_version_ && parameters_.has_memory();
-  const MemoryStep step = steps_with_memory ? memory_step(record.step_scale) : MemoryStep();
+  const MemoryStep step = steps_with_memory ? memory_step(record.step_scale()) : MemoryStep();
   std::string fault = check_cohort(next);
   if (fault.empty() && has_version_ && !steps_with_memory) {
     fault = !next.blocks.empty()                                ? check_blocks(next)
@@ -235,7 +241,7 @@ std::string Oracle::on_version(const JournalRecord& record) {
   if (!fault.empty()) {
     return fault + at(record);
   }
-  if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest) {
+  if (apply_record(parameters_, next, replica_, arena_) != Status::kOk || replica_.digest() != record.digest()) {
     return "the digest of a version is not that of its record" + at(record);
   }
   if (steps_with_memory) {

@@ -616,7 +616,7 @@ void Simulation::commit() {
   for (const JournalRecord& record : pending_) {
     broken(oracle_.on_record(record));
   }
-  const uint64_t sequence = pending_.back().sequence;
+  const uint64_t sequence = pending_.back().sequence();
   pending_.clear();
   is_commit_due_ = false;
   if (faults_.may(Fault::kCrashAfterCommit, kCommitOdds)) {

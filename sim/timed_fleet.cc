@@ -261,7 +261,7 @@ void TimedFleet::boot(uint32_t index) {
     return;
   }
   ClientConfig config;
-  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps};
+  config.registry = {manifolds_, kEstimators, kSolvers, {&device.problem, 1}, &kProximalLossOps, lean_};
   config.firmware_version = "timed";
   config.jitter_seed = index * 1000 + device.boot_count++;
   device.arena = std::make_unique<Arena>(device.memory.get(), device.memory_size);
@@ -490,7 +490,7 @@ void TimedFleet::commit() {
       fail(on_record(record));
     }
   }
-  const uint64_t sequence = pending_.back().sequence;
+  const uint64_t sequence = pending_.back().sequence();
   pending_.clear();
   server_->on_persisted(sequence, now_ms_);
   take_server_actions();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "runtime/link/client.h"
+#include "runtime/training/lean.h"
 #include "runtime/wire/frame.h"
 #include "server/coordinator/coordinator.h"
 #include "sim/event_queue.h"
@@ -91,6 +92,8 @@ class TimedFleet {
 
   // Before run(): the tables that the devices have, in place of all_manifolds(); they outlive the fleet.
   void use_manifolds(std::span<const ManifoldOps* const> manifolds) { manifolds_ = manifolds; }
+  // Before run(): the devices link the lean form of zeroth-order training, as boards may.
+  void use_lean_form() { lean_ = &kLeanForm; }
 
   uint64_t now_ms() const { return now_ms_; }
   const TimedCounts& counts() const { return counts_; }
@@ -141,6 +144,7 @@ class TimedFleet {
   RunParameters parameters_;
   FleetHabits habits_;
   std::span<const ManifoldOps* const> manifolds_ = all_manifolds();
+  const LeanForm* lean_ = nullptr;
   Dice dice_;
   std::unique_ptr<Coordinator> server_;
   std::vector<std::unique_ptr<Device>> devices_;

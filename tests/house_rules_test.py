@@ -156,10 +156,13 @@ ARROWS = {
     "server/link/": SERVER_MAY + ("server/base/", "server/link/", "runtime/link/certificate.h"),
     # The page shows the coordinator's counts and the run's keys: coordinator.h is made of the headers that stand last.
     "server/watch/": SERVER_MAY + ("server/base/", "server/coordinator/", "server/link/shell_counters.h",
-                                   "server/watch/", "server/journal/store.h", "server/rules/model_average.h",
-                                   "server/run/"),
+                                   "server/watch/", "server/journal/journal_record.h", "server/journal/store.h",
+                                   "server/rules/model_average.h", "server/run/"),
     # The certificate as server/link/credentials.h holds it.
-    "server/program/": SERVER_MAY + (HOST_ROOM, "server/", "runtime/link/certificate.h"),
+    # The memory of a network on a device, by the tables that devices compute with.
+    "server/program/network_memory.": SERVER_MAY + (PROBLEM, TRAINING, "server/program/network_memory."),
+    # Networks are read as devices read them. network_memory.h stands for the tables behind it.
+    "server/program/": SERVER_MAY + (PROBLEM, HOST_ROOM, "server/", "runtime/link/certificate.h"),
     "sim/": ("runtime/", "sim/", *PURE_ROOMS, *PURE_BASE),
     "boards/posix/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/", HOST_ROOM),
     "boards/": (BASE, "runtime/link/port.h", "runtime/link/transport.h", "boards/"),
@@ -587,8 +590,24 @@ def file_length(tree: Tree) -> Iterator[Violation]:
             yield Violation("file_length", path, 1, "", f"{lines} lines, at most {limit}")
 
 
+ROW_ROOMS = ("server/journal/", "server/store/")  # where a column of a record may be named
+RECORD_ROW = re.compile(r"\bJournalRow\b|\brow\(\)")
+
+
+def journal_rows(tree: Tree) -> Iterator[Violation]:
+    """A column of a record has several meanings; what reads one by its name alone takes another kind's for its own."""
+    for path in tree.select("server/", "sim/", "bench/", "experiments/"):
+        if not path.startswith(ROW_ROOMS):
+            for number, line in enumerate(tree.stripped(path).split("\n"), 1):
+                match = RECORD_ROW.search(line)
+                if match:
+                    yield Violation("journal_row", path, number, match[0],
+                                    "only stores know the columns of a record; use the makers and readers of its kind")
+
+
 RULES = (include_forms, file_kinds, file_length, include_arrows, pure_coordinator, runtime_headers, device_words,
-         line_length, function_length, formatted, no_contraction, one_name, dead_files, stem_tests, leftovers)
+         line_length, function_length, formatted, no_contraction, one_name, journal_rows, dead_files, stem_tests,
+         leftovers)
 
 
 # ---- Exceptions ----
@@ -711,6 +730,8 @@ PLANTED = [
     ("runtime_header", "Eigen/Core", {"runtime/base/a.h": "#include <Eigen/Core>\n"}),
     ("nanopb", "pb_decode.h", {"runtime/wire/frame.cc": "#include <pb_decode.h>\n"}),
     ("nanopb", "proto/gradstream.pb.h", {"server/coordinator/fleet.cc": '#include "proto/gradstream.pb.h"\n'}),
+    ("journal_row", "JournalRow", {"server/coordinator/a.cc": "void f() { JournalRow row; }\n"}),
+    ("journal_row", "row()", {"sim/a.cc": "int f() { return record.row().detail; }\n"}),
     ("mbedtls", "mbedtls/ssl.h", {"runtime/link/client.cc": "#include <mbedtls/ssl.h>\n"}),
     ("device_word", "new", {"runtime/base/a.cc": BASE_H + "int* p = new int;\n"}),
     ("device_word", "throw", {"firmware/f.cc": "void f() { throw 1; }\n"}),

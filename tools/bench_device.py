@@ -21,6 +21,7 @@ import fleet
 
 BUDGET = fleet.ROOT / "bench" / "device_budget.txt"
 GROWTH_MAX = 1.02
+LEAN_GROWTH_MAX = 1.10  # of a perceptron's step: the lean form over tensors, on a Cortex-M4F
 EVALUATIONS = 17  # of a one-sided estimate with 16 directions
 RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tangent normals and a retraction
     ("a step with (7) over its bare losses", "{:.2f}",
@@ -39,10 +40,13 @@ RATIOS = (  # of a zeroth-order step: estimator (7) has +-1 directions, (6) tang
      lambda found: found["estimate_iris_tangent_polar"] / found["estimate_iris_projection"]),
     ("a Digits estimate with (6), polar, over one with (7)", "{:.2f}",
      lambda found: found["estimate_digits_tangent_polar"] / found["estimate_digits_projection"]),
+    ("a step of a perceptron in the lean form over one with tensors", "{:.2f}",
+     lambda found: lean_growth(found)),
 )
 ENTRY = "bench/device_main.cc"
-MORE_SOURCES = ["runtime/training/estimator_gradient.cc", "runtime/training/estimator_projection_tangent.cc",
-                "runtime/training/estimator_retraction.cc", "runtime/training/proximal.cc",
+MORE_SOURCES = ["runtime/problem/perceptron.cc", "runtime/training/estimator_gradient.cc",
+                "runtime/training/estimator_projection_tangent.cc", "runtime/training/estimator_retraction.cc",
+                "runtime/training/lean.cc", "runtime/training/proximal.cc",
                 "runtime/training/solver_gradient_stream.cc", ENTRY]
 
 
@@ -57,6 +61,10 @@ HANDSHAKE_MS_MAX = 60000
 
 def above_losses(found, case):
     return found[case] - EVALUATIONS * found["loss_batch_32"]
+
+
+def lean_growth(found):
+    return found["step_network_lean_m16"] / found["step_network_tensors_m16"]
 
 
 def builds():
@@ -175,6 +183,9 @@ def main():
                 faults.append(f"{machine} {case} has no budget: --update")
             elif count > limit * GROWTH_MAX:
                 faults.append(f"{machine} {case} takes {count}, {count / limit - 1:.1%} over its budget of {limit}")
+    if lean_growth(counts["cortex-m4f"]) > LEAN_GROWTH_MAX:
+        faults.append(f"cortex-m4f step_network_lean_m16 takes {lean_growth(counts['cortex-m4f']):.2f} times the "
+                      f"instructions of step_network_tensors_m16, limit {LEAN_GROWTH_MAX}: docs/algorithms.md")
     for fault in faults:
         print(f"bench: error: {fault}", file=sys.stderr)
     print(f"result: machines={len(counts)} cases={len(budget)} over_budget={len(faults)}")

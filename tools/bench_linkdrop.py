@@ -42,7 +42,7 @@ RECOVERY_SECONDS_MAX = 40    # from a drop to the next: deadlines of 10 s, on a 
 NATIVE_SECONDS_MAX = 120     # of the undisturbed client
 NOISE_GAP_BYTES = 3000       # between two bytes that the wire spoils, on average
 CLOCK_SKIP = "\x16"          # kSkipByte in boards/mps2/board.cc
-RECORD_KIND_UPDATE = 2       # RecordKind::kUpdate in server/journal/store.h
+RECORD_KIND_UPDATE = 2       # RecordKind::kUpdate in server/journal/journal_record.h
 
 
 class Failure(Exception):

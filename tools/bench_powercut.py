@@ -31,7 +31,7 @@ CALM_ROUNDS = 4          # after the last cut
 BOOT_SECONDS_MAX = 60    # without an end or a cut: the board hangs
 ROUND_SECONDS_MAX = 3    # of a life that is not cut, on a machine that does other things too
 SKIPPED = 77
-RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/journal/store.h
+RECORD_KIND_UPDATE = 2   # RecordKind::kUpdate in server/journal/journal_record.h
 FAULTS = ("event=update_refused", "event=update_changed", "event=digest_mismatch")
 
 

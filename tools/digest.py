@@ -25,10 +25,11 @@ SOURCES = [
     "runtime/base/products.cc", "runtime/base/random.cc", "runtime/base/status.cc", "runtime/base/wide.cc",
     "runtime/manifold/euclidean.cc", "runtime/manifold/fixed_rank.cc", "runtime/manifold/grassmann.cc",
     "runtime/manifold/hyperbolic.cc", "runtime/manifold/manifold.cc", "runtime/manifold/oblique.cc",
-    "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc", "runtime/manifold/sphere.cc",
-    "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc", "runtime/problem/problem.cc",
-    "runtime/training/encoding.cc", "runtime/training/estimator.cc", "runtime/training/estimator_projection.cc",
-    "runtime/training/solver.cc", "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
+    "runtime/manifold/product.cc", "runtime/manifold/smooth_transport.cc", "runtime/manifold/spd.cc",
+    "runtime/manifold/sphere.cc", "runtime/manifold/stiefel.cc", "runtime/problem/kpca.cc",
+    "runtime/problem/problem.cc", "runtime/training/encoding.cc", "runtime/training/estimator.cc",
+    "runtime/training/estimator_projection.cc", "runtime/training/solver.cc",
+    "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
     "server/rules/fold.cc", "tests/digest/digest_main.cc",
 ]
 HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]

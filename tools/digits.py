@@ -26,12 +26,17 @@ def load():
     return pixels[order], (pixels / 16.0).mean(axis=0).astype(np.float32)
 
 
-def labelled():
-    """Rows of 64 pixels / 16 and the class, in order of class."""
+def rows():
+    """Rows of 64 pixels / 16 and the class, as they stand in the file."""
     with gzip.open(DATA, "rt", encoding="ascii") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.int64)
-    table = table[np.argsort(table[:, -1], kind="stable")]
     return np.column_stack([table[:, :-1] / 16.0, table[:, -1]])
+
+
+def labelled():
+    """The same in order of class."""
+    table = rows()
+    return table[np.argsort(table[:, -1], kind="stable")]
 
 
 def shards(device_count):

@@ -20,6 +20,7 @@ import sys
 import threading
 from typing import NamedTuple
 
+import gsn
 import network_page
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -71,15 +72,42 @@ def parse_arguments():
     parser.add_argument("--server", required=True, metavar="HOST:PORT", help="where `gradstream serve` listens")
     parser.add_argument("--identity", required=True, type=pathlib.Path, help="file that `gradstream device add` wrote")
     parser.add_argument("--shard", required=True, type=pathlib.Path, help="samples (*.gsd; firmware/shard.h)")
-    parser.add_argument("--network", type=pathlib.Path, help="network settings of a board with Ethernet "
-                        "(boards/mps2_an386_eth/README.md), instead of those that lead to the server")
+    parser.add_argument("--network", type=pathlib.Path, action="append", default=[],
+                        help="network that the board trains (*.gsn; docs/network.md), behind its shard. Of a board "
+                        "with Ethernet also its network settings (boards/mps2_an386_eth/README.md), instead of those "
+                        "that lead to the server")
     parser.add_argument("--forever", action="store_true", help="go on after the run is finished")
     parser.add_argument("--flash", type=pathlib.Path, help="file that plays the flash pages of the client's state, "
                         "made when missing; without it the board forgets all at a reset")
     parser.add_argument("--reset-on-fault", action="store_true", help="a fault resets the board, as it does one of "
                         "silicon, instead of ending the emulation")
     parser.add_argument("--image", type=pathlib.Path, help="another image; nothing is built then")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    trained = [path for path in arguments.network if path.is_file() and gsn.is_network(path)]
+    settings = [path for path in arguments.network if path not in trained]
+    arguments.trained = trained[0] if trained else None
+    arguments.network = settings[0] if settings else None
+    if len(trained) > 1 or len(settings) > 1 or (settings and not MACHINES[arguments.board].network_address):
+        parser.error(f"--network {(trained[1:] + settings)[0]}: name one network (*.gsn), which begins with GSN1, and "
+                     "of a board with Ethernet one file of settings")
+    return arguments
+
+
+def with_network(shard, network, size_max):
+    """The file of the shard's region: the shard itself, or with the network behind it."""
+    if network is None:
+        return shard
+    try:
+        both = gsn.behind_shard(shard.read_bytes(), network.read_bytes())
+    except ValueError as error:
+        raise Failure(f"{shard} and {network}: {error}") from error
+    if len(both) > size_max:
+        raise Failure(f"{shard} and {network} have {len(both)} bytes, and {size_max} fit the flash region of the "
+                      "shard: give the board fewer samples or a smaller network")
+    path = ROOT / "build" / "emulate" / f"{os.getpid()}.gsd"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(both)
+    return path
 
 
 def page(path, size_max, what, remedy):
@@ -93,13 +121,14 @@ def page(path, size_max, what, remedy):
     return path.resolve()
 
 
-def image_of(board):
+def image_of(board, trains_network=False):
     """Builds the emulator's image of the board."""
-    done = subprocess.run([ROOT / "tools" / "build.sh", board, "gradstream_client_emulator"], cwd=ROOT,
+    target = f"gradstream_client_{'gsn_' if trains_network else ''}emulator"
+    done = subprocess.run([ROOT / "tools" / "build.sh", board, target], cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise Failure(f"the image of {board} does not build:\n{done.stdout}")
-    return ROOT / "build" / board / "boards" / board.replace("-", "_") / "gradstream_client_emulator.elf"
+    return ROOT / "build" / board / "boards" / board.replace("-", "_") / f"{target}.elf"
 
 
 def make_flash(path):
@@ -150,6 +179,7 @@ def command(arguments, image, *words):
         raise Failure(f"--server wants HOST:PORT, not {arguments.server}")
     machine = MACHINES[arguments.board]
     shard = page(arguments.shard, machine.shard_size, "shard", "name a shard with --shard")
+    shard = with_network(shard, getattr(arguments, "trained", None), machine.shard_size)
     identity = page(arguments.identity, IDENTITY_SIZE, "identity", "`gradstream device add` writes one")
     network = ethernet(machine, arguments, match[1], match[2])
     # nodelay: 40 to 95 ms a round trip otherwise. reconnect: the chardev dials again when the server was gone.
@@ -191,8 +221,9 @@ def copy_lines(out):
 
 def run(arguments):
     """Copies the console until the image exits; its exit status and the fields of its closing line."""
+    image = arguments.image or image_of(arguments.board, arguments.trained is not None)
     child = subprocess.Popen(
-        command(arguments, arguments.image or image_of(arguments.board)), stdin=subprocess.PIPE,
+        command(arguments, image), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())

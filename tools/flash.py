@@ -12,6 +12,8 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import gsn
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICO_VOLUME = "RPI-RP2"
 
@@ -35,6 +37,16 @@ class Failure(Exception):
     """What went wrong, with the remedy."""
 
 
+def check_network(path):
+    """Failure: the file is no network."""
+    try:
+        gsn.check(path.read_bytes())
+    except OSError as error:
+        raise Failure(f"cannot read the network {path} ({error.strerror})") from error
+    except ValueError as error:
+        raise Failure(f"{path}: {error}") from error
+
+
 def board_of(name):
     board = BOARDS.get(name.replace("_", "-"))
     if board is None:
@@ -42,8 +54,12 @@ def board_of(name):
     return board
 
 
-def target_of(name, board, crystal):
+def target_of(name, board, crystal, trains_network=False):
     """The CMake target of the image for that crystal, MHz; None: the first one's. Says which board it is for."""
+    if trains_network:
+        if crystal not in (None, *(mhz for mhz, _ in board.crystals[:1])):
+            raise Failure(f"--crystal {crystal}: the image that trains networks is for the board's first crystal")
+        return "gradstream_client_gsn"
     known = ", ".join(f"{mhz} ({who})" for mhz, who in board.crystals)
     if not board.crystals:
         if crystal is not None:
@@ -106,10 +122,15 @@ def main():
     parser.add_argument("--crystal", type=int, metavar="MHZ", help="of the board's crystal: " + "; ".join(
         f"{name}: " + ", ".join(f"{mhz} ({who})" for mhz, who in board.crystals)
         for name, board in BOARDS.items() if board.crystals))
+    parser.add_argument("--network", type=pathlib.Path, metavar="FILE", help="a network that the board is to train "
+                        "(*.gsn): builds the image for it. `./run provision` writes the network behind the shard")
     arguments = parser.parse_args()
     try:
         board = board_of(arguments.board)
-        image = build(arguments.board, target_of(arguments.board, board, arguments.crystal))
+        if arguments.network is not None:
+            check_network(arguments.network)
+        image = build(arguments.board, target_of(arguments.board, board, arguments.crystal,
+                                                 arguments.network is not None))
         missing = write(board, f"{image} verify", image.with_suffix(".uf2"))
     except Failure as failure:
         print(f"flash: error: {failure}", file=sys.stderr)

@@ -4,6 +4,7 @@
   client       the device's state machine against any server
   coordinator  frames of several devices -> coordinator -> fold -> journal, with a slow disk and crashes
   config       a file, a variable or --set -> TOML -> the configuration
+  gsn          the file of a network -> its layers, or what is wrong with it
 
 Starts from tests/corpus and from what earlier runs found (build/fuzz/corpus). An input that breaks a rule is kept in
 build/fuzz/crashes, with the command that replays it.
@@ -46,9 +47,10 @@ class Target(NamedTuple):
 
 TARGETS = [
     Target("coordinator", 400, 0, 1.0),
-    Target("client", 400, 1, 0.6),
+    Target("client", 400, 1, 0.5),
     Target("frame", 2048, 1, 0.2),
     Target("config", 600, 1, 0.2),
+    Target("gsn", 1200, 1, 0.1),
 ]
 OPTIONS = ["-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=64", "-entropic=0"]
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "malloc_context_size=5:detect_leaks=1",

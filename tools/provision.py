@@ -11,7 +11,9 @@ import re
 import sys
 
 import flash
+import emulate
 import fleet
+import gsn
 import network_page
 import rp2040_image
 
@@ -66,6 +68,25 @@ def page_of(path, size):
     return page
 
 
+def shard_of(arguments, folder):
+    """The file of the shard's region: the shard, and behind it the network where one is given."""
+    if arguments.network is None:
+        return arguments.shard.resolve()
+    flash.check_network(arguments.network)
+    try:
+        both = gsn.behind_shard(arguments.shard.read_bytes(), arguments.network.read_bytes())
+    except ValueError as error:
+        raise flash.Failure(f"{arguments.shard}: {error}") from error
+    size_max = emulate.MACHINES[arguments.board.replace("_", "-")].shard_size
+    if len(both) > size_max:
+        raise flash.Failure(f"{arguments.shard} and {arguments.network} have {len(both)} bytes, and {size_max} fit "
+                            "the flash region of the shard: give the board fewer samples or a smaller network")
+    path = folder / f"{arguments.device}.gsd"
+    path.write_bytes(both)
+    print(f"provision: the network needs the image for it: ./run flash {arguments.board} --network {arguments.network}")
+    return path.resolve()
+
+
 def make_parts(arguments, board, folder):
     """{address: file} of what belongs in the unit's flash beside the image; the two texts it was made of."""
     identity, network = identity_of(arguments, folder), network_of(arguments, board, folder)
@@ -77,10 +98,12 @@ def make_parts(arguments, board, folder):
         if not arguments.shard.is_file():
             raise flash.Failure(f"cannot read the shard {arguments.shard}")
         with open(arguments.shard, "rb") as shard:
-            if shard.read(4) not in (b"GSD1", b"GSD2"):
-                raise flash.Failure(f"{arguments.shard} is no shard, which begins with GSD1 or GSD2: docs/data.md "
+            if shard.read(4) not in (b"GSD1", b"GSD2", b"GSD3"):
+                raise flash.Failure(f"{arguments.shard} is no shard, which begins with GSD1 to GSD3: docs/data.md "
                                     "shows how one is written")
-        parts[board.shard_address] = arguments.shard.resolve()
+        parts[board.shard_address] = shard_of(arguments, folder)
+    elif arguments.network is not None:
+        raise flash.Failure("--network stands behind the samples: name them too, with --shard")
     return parts, identity, network
 
 
@@ -115,6 +138,8 @@ def main():
     parser.add_argument("device", help="the device's name, as `gradstream device add` takes it")
     parser.add_argument("--config", type=pathlib.Path, help="the server's configuration file")
     parser.add_argument("--shard", type=pathlib.Path, help="samples of the device (*.gsd)")
+    parser.add_argument("--network", type=pathlib.Path, metavar="FILE", help="network that the board trains (*.gsn), "
+                        "written behind its samples")
     parser.add_argument("--address", metavar="A/N", help="of a board with Ethernet: its own, and its network's bits")
     parser.add_argument("--server", metavar="A:PORT", help="of a board with Ethernet: the server's address, in numbers")
     parser.add_argument("--gateway", metavar="A", help="needed when the server is in another network")

@@ -11,8 +11,14 @@ namespace gradstream {
 
 // Mbed TLS: record buffers (2 x 1.1 KB), handshake with x25519, keys. Measured: 6,744 bytes.
 inline constexpr size_t kTlsPoolSize = 8 * 1024;
-// Model, correction, uploads, solver. Measured for St(64,4): 8,824 bytes (A9, 16 directions), 7,464 (A1).
-inline constexpr size_t kArenaSize = 10 * 1024;
+// Model, correction, uploads, solver. Measured for St(64,4): 8,824 bytes (A9, 16 directions), 7,464 (A1). An image for
+// a larger model names its own, in KB (-DGS_ARENA_KIB=40), and its linker script gives the difference.
+inline constexpr size_t kUsualArenaSize = 10 * 1024;
+#if !defined(GS_ARENA_KIB)
+#define GS_ARENA_KIB 10
+#endif
+inline constexpr size_t kArenaSize = GS_ARENA_KIB * 1024;
+static_assert(kArenaSize >= kUsualArenaSize);
 // Client, TLS session, frame reader and the rest of firmware/gradstream_device.cc.
 inline constexpr size_t kDeviceSize = 5 * 1024;
 // Bytes that arrive during a local step wait here; beyond it the peer is held back.

@@ -12,11 +12,15 @@ function(gs_processor_part out)
   set(${out} ${part} PARENT_SCOPE)
 endfunction()
 
-# gs_add_cortex_m_client([ETHERNET] SCRIPT file CONFIG file SOURCES file... SILICON file... EMULATOR file...): two
-# images of the client, the same but for what stands in for silicon.
+# gs_add_cortex_m_client([ETHERNET] SCRIPT file CONFIG file [NETWORK_ARENA_KIB n] SOURCES file... SILICON file...
+# EMULATOR file...): two images of the client, the same but for what stands in for silicon.
 #   gradstream_client.elf            for silicon; no semihosting in it
 #   gradstream_client_emulator.elf   for an emulator (GS_EMULATOR)
 #   gradstream_client_all_emulator.elf   the same with all that a host links, on request
+#   gradstream_client_network_emulator.elf   the same for a perceptron 64-16-10, on request: with NETWORK_ARENA_KIB, the
+#                                    KB of its arena, for which the script takes gs_more_ram
+#   gradstream_client_perceptron_emulator.elf   the same for a perceptron 196-32-32-10
+#   gradstream_client_gsn.elf, gradstream_client_gsn_emulator.elf   for a network behind the shard, on request
 # SCRIPT: the linker script; CONFIG: the board's board_config.h; SOURCES: the machine's files; SILICON: those that an
 # emulator has no use for; EMULATOR: those that stand in for them. Paths are from the project's root. ETHERNET: the link
 # is boards/ethernet, else a UART. GS_IMAGE_PREFIX, set where a tree makes the images of a second board, begins their
@@ -43,8 +47,20 @@ function(gs_add_cortex_m_image target script config)
   target_link_libraries(${target} PRIVATE gs_firmware)
 endfunction()
 
+# gs_use_lean_form(target): an image with a network trains it by scalars in the memory of one model
+# (runtime/training/lean.h). It has registry and client of its own, since those of the libraries leave that out.
+function(gs_use_lean_form target)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/link/client*.cc)
+  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${sources})
+  target_compile_definitions(${target} PRIVATE GS_LEAN_FORM=1)
+endfunction()
+
+# The images of a network, and the widths of their layers.
+set(network_names network perceptron)
+set(network_widths "64,16,10" "196,32,32,10")
+
 function(gs_add_cortex_m_client)
-  cmake_parse_arguments(arg "ETHERNET" "SCRIPT;CONFIG" "SOURCES;SILICON;EMULATOR" ${ARGN})
+  cmake_parse_arguments(arg "ETHERNET" "SCRIPT;CONFIG;NETWORK_ARENA_KIB" "SOURCES;SILICON;EMULATOR" ${ARGN})
   list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_SILICON PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_EMULATOR PREPEND ${PROJECT_SOURCE_DIR}/)
@@ -59,22 +75,45 @@ function(gs_add_cortex_m_client)
   endif()
   gs_add_cortex_m_image(${client} ${arg_SCRIPT} ${arg_CONFIG}
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
-  gs_add_cortex_m_image(${client}_emulator ${arg_SCRIPT} ${arg_CONFIG}
+  set(emulator
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
+  gs_add_cortex_m_image(${client}_emulator ${arg_SCRIPT} ${arg_CONFIG} ${emulator})
   target_compile_definitions(${client}_emulator PRIVATE GS_EMULATOR=1)
   # Every manifold, estimator and solver, what a host links, and the problems spd_mean and perceptron. For
   # algorithm_board_test.py.
   gs_add_cortex_m_image(${client}_all_emulator ${arg_SCRIPT} ${arg_CONFIG}
-    ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
-    ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
-    ${PROJECT_SOURCE_DIR}/firmware/registry.cc ${link} ${arg_SOURCES} ${arg_EMULATOR})
+    ${emulator})
+  gs_use_lean_form(${client}_all_emulator)
   set_target_properties(${client}_all_emulator PROPERTIES EXCLUDE_FROM_ALL ON)
   target_compile_definitions(${client}_all_emulator PRIVATE
     GS_EMULATOR=1 GS_LINK_ALL=1 GS_FLOAT_PROBLEM=gs_spd_mean "GS_PERCEPTRON_WIDTHS=64,4,10")
+  if(arg_NETWORK_ARENA_KIB)
+    # For ./run demo --network and algorithm_board_test.py. The usual arena is client_memory.h's.
+    math(EXPR more_ram "(${arg_NETWORK_ARENA_KIB} - 10) * 1024")
+    foreach(name widths IN ZIP_LISTS network_names network_widths)
+      set(image ${client}_${name}_emulator)
+      gs_add_cortex_m_image(${image} ${arg_SCRIPT} ${arg_CONFIG} ${emulator})
+      gs_use_lean_form(${image})
+      set_target_properties(${image} PROPERTIES EXCLUDE_FROM_ALL ON)
+      target_compile_definitions(${image} PRIVATE
+        GS_EMULATOR=1 "GS_PERCEPTRON_WIDTHS=${widths}" GS_ARENA_KIB=${arg_NETWORK_ARENA_KIB})
+      target_link_options(${image} PRIVATE -Wl,--defsym=gs_more_ram=${more_ram})
+    endforeach()
+  endif()
+  # For networks that users bring, on request: one stands behind the shard. At silicon and in an emulator.
+  gs_add_cortex_m_image(${client}_gsn ${arg_SCRIPT} ${arg_CONFIG}
+    ${PROJECT_SOURCE_DIR}/boards/cortex_m/silicon.cc ${link} ${arg_SOURCES} ${arg_SILICON})
+  gs_add_cortex_m_image(${client}_gsn_emulator ${arg_SCRIPT} ${arg_CONFIG} ${emulator})
+  target_compile_definitions(${client}_gsn_emulator PRIVATE GS_EMULATOR=1)
+  foreach(image ${client}_gsn ${client}_gsn_emulator)
+    gs_use_lean_form(${image})
+    set_target_properties(${image} PROPERTIES EXCLUDE_FROM_ALL ON)
+    target_compile_definitions(${image} PRIVATE GS_NETWORK=1)
+  endforeach()
   if(arg_ETHERNET)
-    foreach(image ${client} ${client}_emulator ${client}_all_emulator)
+    foreach(image ${client} ${client}_emulator ${client}_all_emulator ${client}_gsn ${client}_gsn_emulator)
       target_compile_definitions(${image} PRIVATE GS_ETHERNET=1)
       target_link_libraries(${image} PRIVATE gs_lwip)
     endforeach()

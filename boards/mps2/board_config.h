@@ -14,7 +14,7 @@ namespace gradstream {
 inline constexpr size_t kStackSize = 4608;
 static_assert(2 * kStackSize >= 3 * (2904 + 112));
 
-inline constexpr size_t kRamSize = 31 * 1024;  // the linker script's RAM
+inline constexpr size_t kRamSize = 31 * 1024 + kArenaSize - kUsualArenaSize;  // the linker script's RAM
 static_assert(kStackSize + kClientSize <= kRamSize);
 
 }  // namespace gradstream

@@ -295,7 +295,8 @@ std::string Part::conclude() {
   }
   if (options_.mean_parts != nullptr) {
     for (const MeanPart& part : judgement.mean_parts()) {
-      options_.mean_parts->push_back({std::string(experiment_.name) + ", " + part.what, part.value, part.wanted});
+      options_.mean_parts->push_back(
+          {std::string(experiment_.name) + ", " + part.what, part.value, part.wanted, part.is_order});
     }
   }
   std::string text;

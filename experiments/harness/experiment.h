@@ -52,6 +52,8 @@ struct Case {
   // Devices that the run may lose: a refusal is noted in Curve::refusal and ends nothing. The parameters say how many
   // answers a round needs at its deadline.
   bool may_lose_devices = false;
+  // false: gradstream-client has not the workload's problem, and --network leaves the case out.
+  bool has_client_problem = true;
   // Part of the fault by which its data may end the run, at any round; empty: none. What does not depend on the data
   // stands with the references (compare.h).
   std::string expected_fault;
@@ -90,7 +92,8 @@ inline constexpr uint32_t kMeanSeedCount = 5;
 struct MeanPart {
   std::string what;
   double value = 0;
-  double wanted = 0;  // the reference's mean
+  double wanted = 0;  // the reference's mean; of an order the bound, 1, that the mean must be above
+  bool is_order = false;
 };
 
 // What an experiment says of its curves, printed as a table.
@@ -107,6 +110,9 @@ class Judgement {
   // The same where the wanted value is the geometric mean of seeds 1 to kMeanSeedCount, around which `factor` is a band
   // for each of them; kept as a part of the mean.
   void check_mean(uint32_t seed, const std::string& what, double value, double wanted, double factor);
+  // A quotient of two figures whose geometric mean over these seeds must be above 1. Of one seed it is evidence, and
+  // decides nothing; kept as a part of the mean.
+  void check_mean_order(uint32_t seed, const std::string& what, double quotient);
   // What the work says: confirmed or not, and by which figures. Decides nothing.
   void claim(const std::string& what, bool is_confirmed, const std::string& evidence);
   // A line of a table, to be read.
@@ -142,7 +148,7 @@ struct Experiment {
 };
 
 // Adds, for each thing that `parts` has a value of, the criterion that all seeds of the mean gave one and that their
-// geometric mean is the reference's within kMeanFactor.
+// geometric mean is the reference's within kMeanFactor, or of an order above 1.
 void check_means(const std::vector<MeanPart>& parts, Judgement* judgement);
 // The means are given with two digits.
 inline constexpr double kMeanFactor = 1.05;
@@ -156,11 +162,13 @@ extern const Experiment kX1, kX2, kX3, kX4;   // rfedags
 extern const Experiment kX5, kX6;             // multitask
 extern const Experiment kX7, kX8, kX9, kX10;  // svrg
 extern const Experiment kX11;                 // estimators
+extern const Experiment kX12;                 // attack
 extern const Experiment kZofl;                // zeroth_order
 extern const Experiment kX15, kX16;           // participation
 extern const Experiment kBytes;               // bytes
 extern const Experiment kMemory;              // memory
 extern const Experiment kStragglers;          // stragglers
+extern const Experiment kX13;                 // lowrank
 extern const Experiment kX14;                 // asynchronous
 
 // What the runs of a family have in common; the rest of the parameters is the case's.

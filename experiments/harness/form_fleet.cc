@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <stdexcept>
+#include <string>
 
 #include "experiments/harness/tube.h"
 #include "runtime/base/products.h"
@@ -16,21 +18,33 @@
 namespace gradstream {
 namespace {
 
-constexpr size_t kArenaSize = size_t{1} << 20;
+constexpr size_t kArenaSize = size_t{1} << 21;
 constexpr uint32_t kModelCount = 8;  // versions that a late update may be behind, as staleness_max
 
 // Nothing can fail: parameters were checked, samples are in memory and finite.
 void expect_ok(Status status) { GS_ASSERT(status == Status::kOk); }
 
+// What a run that diverges comes to: numbers beyond all bounds.
+void want_ok(Status status, const char* what) {
+  if (status != Status::kOk) {
+    throw std::runtime_error(std::string(what) + " has no result: " + status_text(status));
+  }
+}
+
 }  // namespace
 
-FormFleet::FormFleet(const RunParameters& parameters, const Workload& workload)
+FormFleet::FormFleet(const RunParameters& parameters, const Workload& workload, FleetSet set)
     : p_(parameters),
       workload_(workload),
+      set_(set),
       memory_(kArenaSize / sizeof(uint64_t)),
       arena_(memory_.data(), kArenaSize),
       models_(kModelCount) {
-  expect_ok(replica_.prepare(*server_manifold(p_), p_.model->shape, arena_, p_.has_mean()));
+  if (set_.ops != nullptr) {
+    p_.model->manifold = set_.ops->id;
+    p_.model->shape.parts = set_.parts;
+  }
+  expect_ok(replica_.prepare(manifold(), p_.model->shape, arena_, p_.has_mean()));
   rule_ = make_aggregator({&p_, &replica_, &models_, &arena_, nullptr});
   const Matrix start = workload.start();
   std::vector<Real> point(start.data(), start.data() + start.size());
@@ -48,9 +62,12 @@ FormFleet::Work FormFleet::work(uint32_t device, uint32_t steps) {
   task.shape = p_.model->shape;
   task.estimator.id = p_.local->estimator;
   task.estimator.batch_mode = p_.local->batch_mode;
+  task.estimator.batch_size = p_.local->batch_size;
   task.estimator.smoothing = p_.local->smoothing;
   task.estimator.directions.kind = p_.local->directions;
   task.estimator.directions.direction_count = p_.local->direction_count;
+  task.estimator.directions.shared = p_.shared_directions();
+  task.estimator.directions.owner = p_.owner_of(device);
   task.seed = p_.seed;
   task.client_index = device;
   task.local_step_count = p_.local->local_step_count;
@@ -62,10 +79,12 @@ FormFleet::Work FormFleet::work(uint32_t device, uint32_t steps) {
   const std::vector<Real> c = correction(device);
   const size_t mark = arena_.mark();
   SolverRun run;
-  expect_ok(begin_solver({counting_manifolds(), kEstimators, kSolvers, {&problem, 1}}, task, replica_.model(),
+  const std::span<const ManifoldOps* const> manifolds =
+      set_.ops != nullptr ? std::span<const ManifoldOps* const>(&set_.ops, 1) : counting_manifolds();
+  expect_ok(begin_solver({manifolds, kEstimators, kSolvers, {&problem, 1}}, task, replica_.model(),
                          c.empty() ? nullptr : c.data(), &run, arena_));
   for (uint32_t k = 0; k < steps; ++k) {
-    expect_ok(run.ops->step(run, arena_));
+    want_ok(run.ops->step(run, arena_), "a device's step");
   }
   GradientStream stream;
   expect_ok(run.ops->finish(run, &stream));
@@ -86,9 +105,10 @@ FormFleet::Work FormFleet::as_sent(const Work& made, const Schedule& schedule) {
 
 bool FormFleet::fold(const Work& work, const Work& made) {
   const uint32_t om = staleness_weight(*p_.trigger, replica_.version() - work.base);
-  const Status status = rule_->add(
+  const Status status = rule_->prepare(
       {p_.owner_of(work.device), work.base, work.steps, static_cast<uint16_t>(om), work.values, work.device});
   if (status == Status::kOk) {
+    rule_->commit();
     folded_.push_back(made);
   }
   return status == Status::kOk;
@@ -140,8 +160,9 @@ void FormFleet::run(const Schedule& schedule, const Watcher& watch) {
     }
     for (const auto& [due, update] : waiting) {
       if (due <= version) {
-        const bool is_taken = fold(as_sent(update, schedule), update);
-        GS_ASSERT(is_taken);  // newer than the device's last one, and not too late
+        if (!fold(as_sent(update, schedule), update)) {  // newer than the device's last one, and not too late
+          throw std::runtime_error("an update has no result: a value of it is beyond the fold's fixed point");
+        }
         is_busy[update.device] = false;
       }
     }
@@ -182,7 +203,7 @@ void FormFleet::subtract(const Work& work, std::vector<Real>* c) {
 }
 
 void FormFleet::follow(const VersionRecord& record) {
-  expect_ok(apply_record(p_, record, replica_, arena_));
+  want_ok(apply_record(p_, record, replica_, arena_), "the server's step");
   expect_ok(rule_->follow(record));
   for (const Work& work : folded_) {
     if (p_.local->correction_form == CorrectionForm::kLocal) {

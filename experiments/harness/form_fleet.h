@@ -26,17 +26,25 @@ struct Schedule {
   bool has_authors_correction = false;
 };
 
+// A set that a run's parameters cannot name: its table, and the parts of its points where it has any. The parameters
+// then name Euclidean space of as many numbers. Both outlive the fleet.
+struct FleetSet {
+  const ManifoldOps* ops = nullptr;
+  const Parts* parts = nullptr;
+};
+
 class FormFleet {
  public:
   using Watcher = std::function<bool(uint32_t version, const Real* model)>;
 
   // Of solver projection, on one of the manifolds of all_manifolds(); parameters pass check_parameters(). The workload
-  // outlives the fleet. The first model is the workload's start.
-  FormFleet(const RunParameters& parameters, const Workload& workload);
+  // outlives the fleet. The first model is the workload's start. set: in place of the parameters' manifold.
+  FormFleet(const RunParameters& parameters, const Workload& workload, FleetSet set = {});
   FormFleet(const FormFleet&) = delete;
   FormFleet& operator=(const FormFleet&) = delete;
 
-  // Trains to the last version, or until watch says so; watch sees version 0 too.
+  // Trains to the last version, or until watch says so; watch sees version 0 too. std::runtime_error: a step has no
+  // result, or an update or its fold has none. So a run ends that diverges.
   void run(const Schedule& schedule, const Watcher& watch);
 
   // ---- What run() is made of ----
@@ -67,8 +75,11 @@ class FormFleet {
   void subtract(const Work& work, std::vector<Real>* c);
   void follow(const VersionRecord& record);
 
+  const ManifoldOps& manifold() const { return set_.ops != nullptr ? *set_.ops : *server_manifold(p_); }
+
   RunParameters p_;
   const Workload& workload_;
+  FleetSet set_;
   std::vector<uint64_t> memory_;
   Arena arena_;
   Replica replica_;

@@ -98,7 +98,7 @@ int run(int argc, char** argv) {
   app.add_option("name", name, "one of " + known_names())->required();
   auto* seed = app.add_option("--seed", options.request.seed, "of data, start, batches and directions")
                    ->check(CLI::Range(0U, UINT32_MAX));
-  app.add_option("--data", options.request.data_folder, "folder of mnist/, wordnet/ and school.csv.gz")
+  app.add_option("--data", options.request.data_folder, "folder of mnist/, cifar10/, wordnet/ and school.csv.gz")
       ->capture_default_str();
   app.add_option("--results", options.results_folder, "NAME/seedS/ is made in it")->capture_default_str();
   app.add_option("--threads", campaign.thread_count, "cases at a time")
@@ -115,7 +115,7 @@ int run(int argc, char** argv) {
   bool has_means = false;
   auto* means = app.add_flag("--means", has_means,
                              "runs seeds 1 to " + std::to_string(kMeanSeedCount) +
-                                 " and holds the geometric means to the reference's (X1 to X4)");
+                                 " and holds the geometric means to the reference's (X1 to X4, X12, X13)");
   seed->capture_default_str();
   rounds->check(CLI::Range(1, 1000000));
   for (CLI::Option* other : {seed, part, rounds, nudge, network}) {
@@ -127,13 +127,15 @@ int run(int argc, char** argv) {
     if (name != "all" && find_experiment(name) == nullptr) {
       throw CLI::ValidationError("name", "no experiment is called '" + name + "'; known: " + known_names());
     }
-    if (has_means && name != "X1" && name != "X2" && name != "X3" && name != "X4") {
-      throw CLI::ValidationError("--means", "the references of " + name + " are no means of seeds; X1 to X4 have them");
+    const std::string with_means[] = {"X1", "X2", "X3", "X4", "X12", "X13"};
+    if (has_means && std::find(std::begin(with_means), std::end(with_means), name) == std::end(with_means)) {
+      throw CLI::ValidationError(
+          "--means", "the references of " + name + " are no means of seeds; X1 to X4, X12 and X13 have them");
     }
     if (!campaign.network_folder.empty() && is_without_network(name, options.request)) {
-      throw CLI::ValidationError(
-          "--network",
-          "no case of " + name + " runs over connections: each has its own trainer " + "or table; leave --network out");
+      throw CLI::ValidationError("--network", "no case of " + name +
+                                                  " runs over connections: each has its own trainer, table or " +
+                                                  "problem; leave --network out");
     }
   } catch (const CLI::ParseError& error) {
     const bool is_help = app.exit(error) == 0;

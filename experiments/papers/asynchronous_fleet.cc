@@ -5,20 +5,20 @@
 #include <string>
 
 #include "experiments/harness/harness.h"
-#include "runtime/training/curve.h"
 #include "runtime/training/estimator.h"
 #include "runtime/training/solver.h"
-#include "server/rules/curve_step.h"
-#include "server/run/delay_keys.h"
+#include "server/rules/delay_correction.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/weights.h"
 
 namespace gradstream {
 namespace {
 
 constexpr uint32_t kBatchSize = 16;
-// Versions that an update may be behind, as staleness_max; an update beyond it ends the run. Reason: more than the
-// slowest of kAsyncSpeeds is, so that nothing of it is refused.
-constexpr uint32_t kAsyncStalenessMax = 256;
-constexpr double kDcLambda = 2.5;  // the report's
+// Tensors that a rule takes of the arena beside the replica and its operations, as Ledger has them.
+constexpr size_t kRuleTensorCount = 2;
 
 // An arena that is big enough.
 struct Memory {
@@ -26,6 +26,23 @@ struct Memory {
   std::vector<uint64_t> words;
   Arena arena;
 };
+
+size_t server_words(const RunParameters& parameters) {
+  const ManifoldOps& manifold = *server_manifold(parameters);
+  const Shape shape = parameters.model->shape;
+  const size_t bytes =
+      Replica::persistent_size(shape, false) +
+      std::max(Replica::scratch_size(manifold, shape), DelayCorrection::scratch_size(manifold, shape)) +
+      kRuleTensorCount * Arena::taken_size<Real>(shape.size()) + kArenaAlignment;
+  return bytes / sizeof(uint64_t) + 1;
+}
+
+// Throws what the rule says of an update or a version.
+void expect_ok(Status status, const std::string& what) {
+  if (status != Status::kOk) {
+    throw std::runtime_error(what + ": " + status_text(status));
+  }
+}
 
 }  // namespace
 
@@ -35,13 +52,6 @@ AsyncDevices::AsyncDevices(const NetworkWorkload& workload, const AsyncSpeeds& s
     durations_.push_back(batches / speeds.speeds[i]);
     ends_.push_back(durations_[i]);
     jobs_.push_back({i, 0, 0, model});
-  }
-}
-
-void AsyncDevices::check_staleness() const {
-  if (next_staleness() > kAsyncStalenessMax) {
-    throw std::runtime_error("device " + std::to_string(next().device) + " is " + std::to_string(next_staleness()) +
-                             " versions behind, at most " + std::to_string(kAsyncStalenessMax));
   }
 }
 
@@ -106,114 +116,105 @@ AsyncValues train_async_curve(const NetworkWorkload& workload, uint32_t seed, ui
   return {stream.values, stream.values + stream.value_count};
 }
 
-DelayCorrection async_correction(const AsyncRule& rule, uint32_t step, uint32_t step_count, Shape shape) {
-  const DelayRule now = step < step_count / 2 ? rule.early : rule.late;
-  return {now, static_cast<Real>(kDcLambda), kEuclideanOps, shape};
+AsyncServer::AsyncServer(const RunParameters& parameters, uint32_t version, const AsyncValues& model)
+    : parameters_(parameters),
+      memory_(server_words(parameters)),
+      arena_(memory_.data(), memory_.size() * sizeof(uint64_t)),
+      models_(parameters.kept_model_count()) {
+  GS_ASSERT(model.size() == parameters_.model->shape.size());
+  expect_ok(replica_.prepare(*server_manifold(parameters_), parameters_.model->shape, arena_), "the server's replica");
+  std::copy(model.begin(), model.end(), replica_.begin_snapshot());
+  replica_.adopt_snapshot(version);
+  models_.push(version, model);
+  rule_ = make_aggregator({&parameters_, &replica_, &models_, &arena_, nullptr});
+  rule_->begin();
 }
 
-AsyncValues AsyncServer::stepped(const DelayCorrection& correction, const AsyncDevices::Job& job,
-                                 const AsyncValues& update, bool by_curve, DelayDirection* made) const {
-  const size_t size = model.size();
-  Memory memory(DelayCorrection::scratch_size(kEuclideanOps, {static_cast<uint32_t>(size), 1}));
-  DelayDirection& direction = *made;
-  AsyncValues next(size);
-  Status status = correction.direct(job.base.data(), model.data(), update.data(), moments, &direction, memory.arena);
-  GS_ASSERT(status == Status::kOk);
-  const auto alpha = static_cast<Real>(kAsyncServerStep);
-  status = correction.step(model.data(), by_curve ? 1 : alpha, &direction, next.data(), memory.arena);
-  GS_ASSERT(status == Status::kOk);
-  if (by_curve) {
-    const auto middle = update.begin() + static_cast<std::ptrdiff_t>(size);
-    AsyncValues control;
-    static_cast<void>(place_control({update.begin(), middle}, {middle, update.end()}, model, next, &control));
-    curve_point(size, alpha, model.data(), control.data(), next.data(), next.data());
-  }
-  return next;
+void AsyncServer::fold(const AsyncDevices::Job& job, uint32_t sample_count, const AsyncValues& update) {
+  const uint32_t staleness = version() - job.base_version;
+  const std::string what = "the update of device " + std::to_string(job.device) + " at version " +
+                           std::to_string(version()) + ", " + std::to_string(staleness) +
+                           " versions behind of at most " + std::to_string(parameters_.trigger->staleness_max);
+  expect_ok(staleness <= parameters_.trigger->staleness_max ? Status::kOk : Status::kSingular, what);
+  FoldInput input;
+  input.owner = parameters_.owner_of(job.device);
+  input.device = job.device;
+  input.base_version = job.base_version;
+  input.steps_done = parameters_.local->local_step_count;
+  input.weight = fold_weight(parameters_, sample_count, staleness);
+  input.values = std::span(update).first(parameters_.value_count());
+  expect_ok(rule_->prepare(input), what);
+  rule_->commit();
 }
 
-void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const AsyncRule& rule,
-                     uint32_t step_count, bool by_curve, const AsyncTrain& train, const OnAsyncStep& on_step) {
-  AsyncServer server{start_of(workload), {}};
-  AsyncDevices devices(workload, speeds, server.model);
-  for (uint32_t step = 0; step < step_count; ++step) {
-    devices.check_staleness();
+void AsyncServer::close() {
+  const std::string what = "the step to version " + std::to_string(version() + 1);
+  VersionRecord record;
+  expect_ok(rule_->finish(&record), what);
+  expect_ok(apply_record(parameters_, record, replica_, arena_), what);
+  models_.push(version(), model());
+  expect_ok(rule_->follow(record), what);
+}
+
+void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const RunParameters& parameters,
+                     const AsyncTrain& train, const OnAsyncStep& on_step) {
+  AsyncServer server(parameters, 0, start_of(workload));
+  AsyncDevices devices(workload, speeds, server.model());
+  for (uint32_t step = 0; step < parameters.trigger->round_count; ++step) {
     const AsyncDevices::Job& job = devices.next();
-    const AsyncValues update = train(job);
-    if (!on_step(step, server, job, update)) {
+    const AsyncStep now{step, server.model(), job, train(job)};
+    if (!on_step(now)) {
       return;
     }
-    DelayDirection made;
-    server.model =
-        server.stepped(async_correction(rule, step, step_count, workload.shape()), job, update, by_curve, &made);
-    server.moments = made.moments;
-    devices.restart(server.model);
+    server.fold(job, workload.sample_count(job.device), now.update);
+    server.close();
+    devices.restart(server.model());
   }
-  const AsyncDevices::Job last;
-  on_step(step_count, server, last, {});
+  on_step({parameters.trigger->round_count, server.model(), {}, {}});
 }
 
-void run_async_switching(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const AsyncSwitch& rule,
-                         uint32_t step_count, const AsyncTrain& train, const OnAsyncStep& on_step) {
-  RunParameters parameters;
-  parameters.delay->delay_switch_by = rule.by;
-  parameters.delay->delay_switch_at = static_cast<Real>(rule.at);
-  DelaySwitch state;
-  AsyncServer server{start_of(workload), {}};
-  AsyncDevices devices(workload, speeds, server.model);
-  for (uint32_t step = 0; step < step_count; ++step) {
-    devices.check_staleness();
-    const AsyncDevices::Job& job = devices.next();
-    const AsyncValues update = train(job);
-    if (!on_step(step, server, job, update)) {
-      return;
-    }
-    const DelayCorrection correction(state.is_switched ? DelayRule::kOrthoPos : DelayRule::kOrthoGrad, 0, kEuclideanOps,
-                                     workload.shape(), rule.by);
-    DelayDirection direction;
-    server.model = server.stepped(correction, job, update, false, &direction);
-    state = state.after(*parameters.delay, step + 1, direction.statistic);
-    devices.restart(server.model);
+AsyncValues stepped_once(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncStep& step) {
+  AsyncServer server(parameters, step.step, step.model);
+  if (step.job.base_version != step.step) {
+    server.recall(step.job.base_version, step.job.base);
   }
-  on_step(step_count, server, {}, {});
+  server.fold(step.job, workload.sample_count(step.job.device), step.update);
+  server.close();
+  return server.model();
 }
 
 OnAsyncStep measure_every(uint32_t stride, const Case::Watcher& watch) {
-  return [stride, watch](uint32_t step, const AsyncServer& server, const AsyncDevices::Job&, const AsyncValues&) {
-    return step % stride != 0 || watch(step, server.model.data());
-  };
+  return [stride, watch](const AsyncStep& now) { return now.step % stride != 0 || watch(now.step, now.model.data()); };
 }
 
-void run_async_rounds(const NetworkWorkload& workload, uint32_t step_count, const AsyncTrain& train,
+void run_async_rounds(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncTrain& train,
                       const Case::Watcher& watch) {
-  AsyncValues model = start_of(workload);
+  AsyncServer server(parameters, 0, start_of(workload));
   for (uint32_t round = 0;; ++round) {
     const uint32_t step = round * workload.device_count();
-    if (!watch(step, model.data()) || step >= step_count) {
+    const AsyncValues model = server.model();
+    if (!watch(step, model.data()) || step >= parameters.trigger->round_count) {
       return;
     }
-    AsyncValues sum(model.size());
-    uint32_t total = 0;
     for (uint32_t i = 0; i < workload.device_count(); ++i) {
-      const AsyncValues update = train({i, round, round, model});
-      add_scaled(sum.size(), static_cast<Real>(workload.sample_count(i)), update.data(), sum.data());
-      total += workload.sample_count(i);
+      const AsyncDevices::Job job{i, round, round, model};
+      server.fold(job, workload.sample_count(i), train(job));
     }
-    add_scaled(model.size(), 1 / static_cast<Real>(total), sum.data(), model.data());
+    server.close();
   }
 }
 
-const std::vector<SavedAsyncStep>& SavedAsyncRun::steps(uint32_t step_count) {
+const std::vector<AsyncStep>& SavedAsyncRun::steps(const RunParameters& parameters) {
   std::call_once(once_, [&] {
-    step_count_ = step_count;
-    run_(step_count,
-         [&](uint32_t step, const AsyncServer& server, const AsyncDevices::Job& job, const AsyncValues& update) {
-           if (wanted_(step)) {
-             steps_.push_back({step, server, job, update});
-           }
-           return all_finite(server.model.size(), server.model.data());
-         });
+    step_count_ = parameters.trigger->round_count;
+    run_(parameters, [&](const AsyncStep& now) {
+      if (wanted_(now.step)) {
+        steps_.push_back(now);
+      }
+      return all_finite(now.model.size(), now.model.data());
+    });
   });
-  GS_ASSERT(step_count_ == step_count);
+  GS_ASSERT(step_count_ == parameters.trigger->round_count);
   return steps_;
 }
 

@@ -1,5 +1,5 @@
 // The fleet that X14 trains: devices at work in virtual time, a server that folds each update as it comes, and runs
-// that several cases look at. Directions, steps, curves and local work are the product's.
+// that several cases look at. The server's rule, its replica and the devices' work are the product's.
 #ifndef GRADSTREAM_EXPERIMENTS_PAPERS_ASYNCHRONOUS_FLEET_H_
 #define GRADSTREAM_EXPERIMENTS_PAPERS_ASYNCHRONOUS_FLEET_H_
 
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -14,7 +15,10 @@
 #include "experiments/harness/experiment.h"
 #include "experiments/papers/asynchronous_plan.h"
 #include "experiments/workloads/data_network.h"
-#include "server/rules/delay_correction.h"
+#include "runtime/base/arena.h"
+#include "server/rules/aggregator.h"
+#include "server/run/model_keys.h"
+#include "server/run/run_parameters.h"
 
 namespace gradstream {
 
@@ -36,8 +40,6 @@ class AsyncDevices {
   double next_end() const { return ends_[next_index()]; }
   // Versions that it is behind.
   uint32_t next_staleness() const { return version_ - next().base_version; }
-  // Throws std::runtime_error if the run's bound refuses it.
-  void check_staleness() const;
   double slowest() const { return *std::max_element(durations_.begin(), durations_.end()); }
   // Its device goes on from the version that its update made.
   void restart(const AsyncValues& model);
@@ -61,60 +63,77 @@ AsyncValues train_async_sgd(const NetworkWorkload& workload, uint32_t seed, cons
 AsyncValues train_async_curve(const NetworkWorkload& workload, uint32_t seed, uint32_t epoch_count,
                               const AsyncDevices::Job& job);
 
-// What the rule is at a step: its second half has another, where the rule has two.
-DelayCorrection async_correction(const AsyncRule& rule, uint32_t step, uint32_t step_count, Shape shape);
+// The server of a run without sessions: the rule that make_aggregator() gives the run, its replica, and the models that
+// late updates may have been made at.
+class AsyncServer {
+ public:
+  // parameters: complete, and check_parameters() passes them. The open version is `version`, with this model; the rule
+  // knows of no version before it.
+  AsyncServer(const RunParameters& parameters, uint32_t version, const AsyncValues& model);
+  AsyncServer(const AsyncServer&) = delete;
+  AsyncServer& operator=(const AsyncServer&) = delete;
 
-// One step of a server. The displacement may have the control point's after it.
-struct AsyncServer {
-  AsyncValues model;
-  DelayMoments moments;
+  uint32_t version() const { return replica_.version(); }
+  AsyncValues model() const { return {replica_.model(), replica_.model() + parameters_.model->shape.size()}; }
+  // Knows the model of an older version.
+  void recall(uint32_t version, const AsyncValues& model) { models_.push(version, model); }
+  // Folds the update of a job. Of a displacement with a control point after it, a run without curves takes the
+  // displacement. Throws std::runtime_error, with the run's limit, where the rule refuses it.
+  void fold(const AsyncDevices::Job& job, uint32_t sample_count, const AsyncValues& update);
+  // Closes the version with what was folded. Throws std::runtime_error where that makes no step.
+  void close();
 
-  // What the update makes of the model; with a control point, along the curve.
-  AsyncValues stepped(const DelayCorrection& correction, const AsyncDevices::Job& job, const AsyncValues& update,
-                      bool by_curve, DelayDirection* made) const;
+ private:
+  RunParameters parameters_;
+  std::vector<uint64_t> memory_;
+  Arena arena_;
+  Replica replica_;
+  ModelRing models_;
+  std::unique_ptr<Aggregator> rule_;
 };
 
-// Steps of a fleet from the workload's start; on_step sees each before it is made, and says whether to go on after it.
-using OnAsyncStep = std::function<bool(uint32_t step, const AsyncServer& server, const AsyncDevices::Job& job,
-                                       const AsyncValues& update)>;
-void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const AsyncRule& rule,
-                     uint32_t step_count, bool by_curve, const AsyncTrain& train, const OnAsyncStep& on_step);
-// As run_async_fleet(), of OrthoGrad until the statistic's mean is down, then OrthoPos; without curves.
-void run_async_switching(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const AsyncSwitch& rule,
-                         uint32_t step_count, const AsyncTrain& train, const OnAsyncStep& on_step);
+// A step before it is made: the open version's model, and the update that comes; none after the last step.
+struct AsyncStep {
+  uint32_t step = 0;
+  AsyncValues model;
+  AsyncDevices::Job job;
+  AsyncValues update;
+};
+
+// Steps of a fleet from the workload's start, a version with every update; on_step sees each before it is made, and
+// says whether to go on after it.
+using OnAsyncStep = std::function<bool(const AsyncStep& step)>;
+void run_async_fleet(const NetworkWorkload& workload, const AsyncSpeeds& speeds, const RunParameters& parameters,
+                     const AsyncTrain& train, const OnAsyncStep& on_step);
+
+// The model that the server makes of a step under these parameters, without the versions before it.
+AsyncValues stepped_once(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncStep& step);
 
 // Measures the model every so many steps, the last included.
 OnAsyncStep measure_every(uint32_t stride, const Case::Watcher& watch);
 
-// FedAvg: all devices from the same model, by their samples. A round counts as as many steps as it has devices.
-void run_async_rounds(const NetworkWorkload& workload, uint32_t step_count, const AsyncTrain& train,
+// Rounds of all devices from the same model. A round counts as as many steps as it has devices.
+void run_async_rounds(const NetworkWorkload& workload, const RunParameters& parameters, const AsyncTrain& train,
                       const Case::Watcher& watch);
-
-// What stood before a step of a saved run.
-struct SavedAsyncStep {
-  uint32_t step = 0;
-  AsyncServer server;     // before the step
-  AsyncDevices::Job job;  // whose update it was
-  AsyncValues update;     // empty after the last step
-};
 
 // A run of a fleet that several cases look at, made by the first that asks. Cases may be on several threads.
 class SavedAsyncRun {
  public:
-  using Run = std::function<void(uint32_t step_count, const OnAsyncStep&)>;
+  // parameters: those of the case that asks, from which the run takes its own.
+  using Run = std::function<void(const RunParameters& parameters, const OnAsyncStep&)>;
   // wanted: whether a step is kept.
   SavedAsyncRun(std::function<bool(uint32_t step)> wanted, Run run)
       : wanted_(std::move(wanted)), run_(std::move(run)) {}
 
-  // The same step_count from all.
-  const std::vector<SavedAsyncStep>& steps(uint32_t step_count);
+  // The same seed and round_count from all.
+  const std::vector<AsyncStep>& steps(const RunParameters& parameters);
 
  private:
   std::function<bool(uint32_t step)> wanted_;
   Run run_;
   std::once_flag once_;
   uint32_t step_count_ = 0;
-  std::vector<SavedAsyncStep> steps_;
+  std::vector<AsyncStep> steps_;
 };
 
 }  // namespace gradstream

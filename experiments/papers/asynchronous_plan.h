@@ -18,6 +18,9 @@ inline constexpr uint32_t kAsyncSeedCount = 6;           // of every rule
 inline constexpr uint32_t kAsyncReferenceSeedCount = 3;  // the first of them, of seed 1, are the reference's
 inline constexpr double kAsyncServerStep = 0.6;
 inline constexpr double kAsyncLocalStep = 0.1;
+// staleness_max of these runs, in versions. Reason: more than the slowest of kAsyncSpeeds is behind, so that nothing of
+// it is refused.
+inline constexpr uint32_t kAsyncStalenessMax = 256;
 
 // How fast the devices are: a minibatch takes 1 / speed.
 
@@ -75,6 +78,16 @@ inline constexpr AsyncSwitch kAsyncSwitches[] = {{"OrthoDyn-cosine.2", DelaySwit
 
 // By its name, one of kAsyncRules.
 const AsyncRule& async_rule(const std::string& name);
+
+// A run of X14: every update is a version, whatever its age, and weighs the same. The harness fills the rest.
+RunParameters async_parameters(uint32_t step_count);
+// The same under a rule; the rule's second half begins in the middle of the run's versions.
+RunParameters under_rule(RunParameters parameters, const AsyncRule& rule);
+RunParameters under_switch(RunParameters parameters, const AsyncSwitch& rule);
+// The same of the curve solver, which works that many pairs of epochs.
+RunParameters along_curve(RunParameters parameters, uint32_t epoch_count);
+// FedAvg: rounds of all devices, which weigh by their samples; the mean of their displacements is the step.
+RunParameters in_rounds(RunParameters parameters);
 
 // The first of the seeds that a request covers, kAsyncSeedCount of them.
 uint32_t first_async_seed(const Request& request);

@@ -1,8 +1,7 @@
 // X14: asynchronous rules for late updates (004) on a perceptron over Digits and LeNet's shape over MNIST, eight
 // devices with data in proportion to their number, equally fast or up to ten times slower. Devices are events in
-// virtual time: a local epoch lasts as many units as it has minibatches, by the speed. Directions, steps, curves and
-// local work are the product's (server/rules/delay_correction.h, server/rules/curve_step.h, runtime/training,
-// runtime/problem).
+// virtual time: a local epoch lasts as many units as it has minibatches, by the speed. The server's rules and the local
+// work are the product's (server/rules/aggregator.h, runtime/training, runtime/problem).
 //
 //   rules/S/R/sN        rule R of the server, local SGD, seed N; the test loss every tenth step
 //   stepwise/S/R/sN     from saved versions of one run of asgd: what one step of R makes of the update that came
@@ -11,6 +10,7 @@
 //   mnist/...           the last three on MNIST; femnist/curve/... on FEMNIST by its writers
 //
 // Cases that look at the same run share it (SavedAsyncRun).
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,77 +23,74 @@
 #include "experiments/workloads/data_network.h"
 #include "runtime/base/products.h"
 #include "runtime/training/curve.h"
-#include "server/rules/delay_correction.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_parameters.h"
 
 namespace gradstream {
 namespace {
 
 constexpr uint32_t kStride = 10;  // steps from one measure to the next
 
-const NetworkWorkload& network_of(const Workload& workload) { return static_cast<const NetworkWorkload&>(workload); }
+using Network = std::shared_ptr<const NetworkWorkload>;
 
-Case case_of(const std::string& key, const std::shared_ptr<const NetworkWorkload>& workload, uint32_t step_count) {
+// What train() makes of the parameters, complete and with the number of steps that was asked for.
+using AsyncRun = std::function<RunParameters(const RunParameters& parameters)>;
+
+Case case_of(const std::string& key, const Network& workload, uint32_t step_count, const AsyncRun& run) {
   Case one;
   one.key = key;
   one.workload = workload;
-  // What train() makes of them stands in asynchronous_fleet.cc; these say the same to check_parameters().
-  one.parameters = gradient_stream_parameters(1, kAsyncLocalStep, step_count);
-  one.parameters.steps->server_step = static_cast<Real>(kAsyncServerStep);
+  one.parameters = run(async_parameters(step_count));  // for check_parameters()
+  return one;
+}
+
+// A case that trains a fleet, and measures it every `stride` steps.
+Case fleet_case(const std::string& key, const Network& network, uint32_t step_count, const AsyncRun& run,
+                const AsyncSpeeds& speeds, const AsyncTrain& train, uint32_t stride) {
+  Case one = case_of(key, network, step_count, run);
+  one.train = [network, run, &speeds, train, stride](const RunParameters& p, const Workload&,
+                                                     const Case::Watcher& watch) {
+    run_async_fleet(*network, speeds, run(p), train, measure_every(stride, watch));
+  };
   return one;
 }
 
 void add_rules(const Request& request, std::vector<Case>* cases) {
   for (uint32_t seed = first_async_seed(request); seed < first_async_seed(request) + kAsyncSeedCount; ++seed) {
-    const std::shared_ptr<const NetworkWorkload> digits = make_digits_network(seed);
+    const Network digits = make_digits_network(seed);
+    const AsyncTrain train = [digits, seed](const AsyncDevices::Job& job) {
+      return train_async_sgd(*digits, seed, job);
+    };
     for (const AsyncSpeeds& speeds : kAsyncSpeeds) {
       for (const AsyncRule& rule : kAsyncRules) {
-        Case& one = cases->emplace_back(case_of(async_rule_key(speeds, rule.name, seed), digits, kAsyncStepCount));
-        one.train = [&speeds, &rule, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
-          const NetworkWorkload& network = network_of(held);
-          run_async_fleet(
-              network, speeds, rule, p.trigger->round_count, false,
-              [&](const AsyncDevices::Job& job) { return train_async_sgd(network, seed, job); },
-              measure_every(kStride, watch));
-        };
+        const AsyncRun run = [&rule](const RunParameters& p) { return under_rule(p, rule); };
+        cases->push_back(
+            fleet_case(async_rule_key(speeds, rule.name, seed), digits, kAsyncStepCount, run, speeds, train, kStride));
       }
       for (const AsyncSwitch& rule : kAsyncSwitches) {
-        Case& one = cases->emplace_back(case_of(async_rule_key(speeds, rule.name, seed), digits, kAsyncStepCount));
-        one.train = [&speeds, &rule, seed](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
-          const NetworkWorkload& network = network_of(held);
-          run_async_switching(
-              network, speeds, rule, p.trigger->round_count,
-              [&](const AsyncDevices::Job& job) { return train_async_sgd(network, seed, job); },
-              measure_every(kStride, watch));
-        };
+        const AsyncRun run = [&rule](const RunParameters& p) { return under_switch(p, rule); };
+        cases->push_back(
+            fleet_case(async_rule_key(speeds, rule.name, seed), digits, kAsyncStepCount, run, speeds, train, kStride));
       }
     }
   }
 }
 
-using Network = std::shared_ptr<const NetworkWorkload>;
-
 void add_stepwise(const AsyncPlan& plan, const Network& network, uint32_t seed, std::vector<Case>* cases) {
   for (const AsyncSpeeds& speeds : kAsyncSpeeds) {
     const auto saved = std::make_shared<SavedAsyncRun>(
         [every = plan.stepwise_every](uint32_t step) { return step % every == 0; },
-        [network, &speeds, seed](uint32_t step_count, const OnAsyncStep& on_step) {
+        [network, &speeds, seed](const RunParameters& p, const OnAsyncStep& on_step) {
           run_async_fleet(
-              *network, speeds, async_rule("ASGD"), step_count, false,
+              *network, speeds, under_rule(p, async_rule("ASGD")),
               [&](const AsyncDevices::Job& job) { return train_async_sgd(*network, seed, job); }, on_step);
         });
     for (const AsyncRule& rule : kAsyncRules) {
-      Case& one =
-          cases->emplace_back(case_of(async_stepwise_key(plan, speeds, rule.name, seed), network, plan.step_count));
-      one.train = [saved, &rule](const RunParameters& p, const Workload& held, const Case::Watcher& watch) {
-        for (const SavedAsyncStep& at : saved->steps(p.trigger->round_count)) {
-          if (at.update.empty()) {
-            return;
-          }
-          DelayDirection ignored;
-          const DelayCorrection correction = async_correction(rule, at.step, p.trigger->round_count, held.shape());
-          if (!watch(at.step, at.server.stepped(correction, at.job, at.update, false, &ignored).data())) {
+      const AsyncRun run = [&rule](const RunParameters& p) { return under_rule(p, rule); };
+      Case& one = cases->emplace_back(
+          case_of(async_stepwise_key(plan, speeds, rule.name, seed), network, plan.step_count, run));
+      one.train = [network, saved, run](const RunParameters& p, const Workload&, const Case::Watcher& watch) {
+        for (const AsyncStep& at : saved->steps(p)) {
+          if (at.update.empty() || !watch(at.step, stepped_once(*network, run(p), at).data())) {
             return;
           }
         }
@@ -110,35 +107,35 @@ std::vector<std::shared_ptr<SavedAsyncRun>> add_methods(const AsyncPlan& plan, c
   const AsyncTrain train = [network, &plan, seed](const AsyncDevices::Job& job) {
     return train_async_curve(*network, seed, plan.epoch_count, job);
   };
+  const AsyncRun by_curve = [&plan](const RunParameters& p) {
+    return along_curve(under_rule(p, async_rule("OrthoDyn")), plan.epoch_count);
+  };
   for (const AsyncSpeeds& speeds : kAsyncSpeeds) {
-    const auto run = [network, &speeds, train](const char* rule, bool by_curve) {
-      return [network, &speeds, train, rule, by_curve](uint32_t step_count, const OnAsyncStep& on_step) {
-        run_async_fleet(*network, speeds, async_rule(rule), step_count, by_curve, train, on_step);
-      };
-    };
     const auto saved = curves.emplace_back(std::make_shared<SavedAsyncRun>(
         [&plan](uint32_t step) { return step % plan.stride == 0 || step % plan.connection_every == 0; },
-        run("OrthoDyn", true)));
-    Case& curve = cases->emplace_back(case_of(async_method_key(plan, speeds, "AsyncCurve"), network, plan.step_count));
+        [network, &speeds, train, by_curve](const RunParameters& p, const OnAsyncStep& on_step) {
+          run_async_fleet(*network, speeds, by_curve(p), train, on_step);
+        }));
+    Case& curve =
+        cases->emplace_back(case_of(async_method_key(plan, speeds, "AsyncCurve"), network, plan.step_count, by_curve));
     curve.train = [saved, &plan](const RunParameters& p, const Workload&, const Case::Watcher& watch) {
-      for (const SavedAsyncStep& at : saved->steps(p.trigger->round_count)) {
-        if (at.step % plan.stride == 0 && !watch(at.step, at.server.model.data())) {
+      for (const AsyncStep& at : saved->steps(p)) {
+        if (at.step % plan.stride == 0 && !watch(at.step, at.model.data())) {
           return;
         }
       }
     };
     for (const char* method : {"OrthoDyn", "FedAsync"}) {
-      Case& one = cases->emplace_back(case_of(async_method_key(plan, speeds, method), network, plan.step_count));
-      one.train = [run = run(method, false), &plan](const RunParameters& p, const Workload&,
-                                                    const Case::Watcher& watch) {
-        run(p.trigger->round_count, measure_every(plan.stride, watch));
-      };
+      const AsyncRun run = [method](const RunParameters& p) { return under_rule(p, async_rule(method)); };
+      cases->push_back(fleet_case(async_method_key(plan, speeds, method), network, plan.step_count, run, speeds, train,
+                                  plan.stride));
     }
   }
-  // Rounds of all: the same models whatever the speeds.
-  Case& rounds = cases->emplace_back(case_of(std::string(plan.prefix) + "curve/FedAvg", network, plan.step_count));
+  // The same models whatever the speeds.
+  Case& rounds =
+      cases->emplace_back(case_of(std::string(plan.prefix) + "curve/FedAvg", network, plan.step_count, in_rounds));
   rounds.train = [network, train](const RunParameters& p, const Workload&, const Case::Watcher& watch) {
-    run_async_rounds(*network, p.trigger->round_count, train, watch);
+    run_async_rounds(*network, in_rounds(p), train, watch);
   };
   return curves;
 }
@@ -147,9 +144,10 @@ std::vector<std::shared_ptr<SavedAsyncRun>> add_methods(const AsyncPlan& plan, c
 void add_connections(const AsyncPlan& plan, const Network& network, const std::shared_ptr<SavedAsyncRun>& saved,
                      std::vector<Case>* cases) {
   for (const bool by_curve : {false, true}) {
-    Case& one = cases->emplace_back(case_of(async_connection_key(plan, by_curve), network, plan.step_count));
+    Case& one = cases->emplace_back(case_of(async_connection_key(plan, by_curve), network, plan.step_count,
+                                            [](const RunParameters& p) { return p; }));
     one.train = [&plan, saved, by_curve](const RunParameters& p, const Workload&, const Case::Watcher& watch) {
-      for (const SavedAsyncStep& at : saved->steps(p.trigger->round_count)) {
+      for (const AsyncStep& at : saved->steps(p)) {
         const size_t size = at.job.base.size();
         const bool is_wanted = at.step % plan.connection_every == 0 && !at.update.empty();
         for (uint32_t part = 0; is_wanted && part <= plan.part_count; ++part) {

@@ -30,9 +30,9 @@ namespace gradstream {
 struct Measures {
   double excess = 0;     // F(x) - F*
   double grad_norm = 0;  // |grad F(x)|_x
-  // What else the experiment looks at: the largest principal angle, the distance to the truth, the test error.
+  // What else the experiment looks at: the largest principal angle, the distance to the truth, a share of errors.
   double other = std::numeric_limits<double>::quiet_NaN();
-  // X6: the test error with weights fitted on the test rows themselves, which is no honest figure (E12 of the errata).
+  // X6: the test error with weights fitted on the test rows, which is no honest figure (E12). X12: that of test images.
   double refitted = std::numeric_limits<double>::quiet_NaN();
   // 003's measure of optimality, of runs by projection: Workload::optimality() with the round's eta_g eta tau.
   double optimality = std::numeric_limits<double>::quiet_NaN();

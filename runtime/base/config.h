@@ -25,6 +25,14 @@ inline constexpr bool kHasHostMembers = false;
 inline constexpr bool kHasHostMembers = true;
 #endif
 
+// Whether a problem may keep something of a batch from one evaluation to the next (Batch::kept). Reason: the smallest
+// image has one problem, which keeps nothing, and 160 bytes of flash are all that its bar leaves.
+#if defined(GS_SMALLEST)
+inline constexpr bool kKeepsBatches = false;
+#else
+inline constexpr bool kKeepsBatches = true;
+#endif
+
 // ---- The model -------------------------------------------------------------------------------------------------
 
 // Rows and columns of a point, each. Reason: 2^15 keeps rows * cols inside 32 bits.
@@ -38,6 +46,9 @@ inline constexpr uint32_t kSpdRowsMax = 64;
 
 // Rank of a fixed-rank point. Reason: its retraction decomposes a core of twice this order.
 inline constexpr uint32_t kFixedRankMax = 32;
+// Numbers of a product, which are the rows of its one column. Reason: 64 MB in f32, of which a server's queue takes a
+// snapshot in its chunks; each part keeps its own limits.
+inline constexpr uint32_t kProductSizeMax = 1U << 24;
 // Parts of a product. Reason: Welcome carries them all in one frame, and a device keeps the list.
 inline constexpr uint32_t kPartCountMax = 8;
 

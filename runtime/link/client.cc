@@ -257,7 +257,7 @@ void Client::forget_session() {
   is_draining_ = false;
   is_skipping_ = false;
   mismatches_ = 0;
-  record_.is_open = false;
+  close_record();
   snapshot_.is_open = false;
 }
 

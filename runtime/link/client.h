@@ -26,6 +26,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/link/port.h"
+#include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
@@ -51,6 +52,7 @@ struct ClientConfig {
   uint32_t run = 0;                   // 0: whichever
   uint32_t owner = 0;                 // identity_digest(): what was saved under another one is not continued
   uint32_t jitter_seed = 0;           // of the draw inside retry windows; different on every device
+  uint64_t network_digest = 0;        // of the network that the problem is made of (Hello); 0: of none
   bool can_dial = true;               // as the transport
   bool has_storage = false;           // kSave actions are wanted
   StepSource steps;                   // with it kSaveStep actions are wanted, and read at the begin of a task
@@ -174,6 +176,10 @@ class Client {
   // The problem that the last task named.
   const char* problem_name() const { return run_.task.problem; }
   const RangeRefusal& range_refusal() const { return range_refusal_; }
+  // The digest of the run's network, where this device holds another one or none; else 0.
+  uint64_t missing_network() const {
+    return welcome_.network_digest != config_.network_digest ? welcome_.network_digest : 0;
+  }
   bool run_finished() const { return run_finished_; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
   gs_WaitCause last_wait() const { return last_wait_; }
@@ -202,6 +208,7 @@ class Client {
     Real step_scale = 0;
     bool from_zero = false;
     bool after_step = false;
+    KeptRecord* kept = nullptr;  // where keeps_record(); null: no memory for it
   };
   struct SnapshotProgress {
     bool is_open = false;
@@ -244,9 +251,15 @@ class Client {
   Status handle_log(const gs_LogChunk& chunk);
   Status check_block(const gs_LogChunk& chunk);
   Status begin_record(const gs_LogChunk& chunk);
+  void close_record();
+  // A replica without a sum: a record is applied when all of it is here (LeanForm).
+  bool keeps_record() const { return links_lean() && !replica_.has_mean() && !replica_.has_sum(); }
+  bool links_lean() const { return kLinksLeanForm && config_.registry.lean != nullptr; }
+  Status keep_values(const DirectionSpec& directions, uint32_t count, const Real* values);
   Status add_values(const gs_LogChunk& chunk);
   Status add_words(const gs_LogChunk& chunk);
   Status take_exact_step();
+  Status end_block(uint64_t digest);
   Status finish_record(uint64_t digest);
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
   Status read_snapshot(const gs_SnapshotChunk& chunk);
@@ -274,6 +287,7 @@ class Client {
   void accept_pending(uint32_t record_version);
   void settle_correction();
   void release_correction();
+  Status take_correction();
   Status prepare_slots(size_t size, uint32_t count);
   bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
   uint32_t slot_count_wanted() const;

@@ -81,23 +81,48 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     return Status::kDataCorrupt;
   }
   GS_TRY(check_block(chunk));
-  GS_TRY(replica_.has_mean() ? add_words(chunk) : add_values(chunk));
-  if (record_.first_value < record_.value_count) {
+  Status status = replica_.has_mean() ? add_words(chunk) : add_values(chunk);
+  if (status == Status::kOk && record_.first_value >= record_.value_count) {
+    status = end_block(chunk.digest);
+  }
+  if (status == Status::kOutOfMemory && keeps_record()) {
+    // The rest of the answer is of no use: the next Pull says that there is no model, and a snapshot comes.
+    close_record();
+    static_cast<void>(replica_.begin_snapshot());
+    is_skipping_ = true;
     return Status::kOk;
   }
+  return status;
+}
+
+Status Client::end_block(uint64_t digest) {
   record_.first_value = 0;
   ++record_.block_index;
-  return record_.block_index < record_.block_count ? Status::kOk : finish_record(chunk.digest);
+  return record_.block_index < record_.block_count ? Status::kOk : finish_record(digest);
 }
 
 Status Client::begin_record(const gs_LogChunk& chunk) {
-  GS_TRY(replica_.has_mean() ? replica_.begin_exact_record(chunk.from_zero) : replica_.begin_record());
+  if (!keeps_record()) {
+    GS_TRY(replica_.has_mean() ? replica_.begin_exact_record(chunk.from_zero) : replica_.begin_record());
+  }
   record_ = RecordProgress{};
   record_.is_open = true;
   record_.block_count = chunk.block_count;
   record_.step_scale = chunk.step_scale;
   record_.from_zero = chunk.from_zero;
+  if (keeps_record()) {
+    const Result<KeptRecord*> kept = config_.registry.lean->begin(arena_);
+    record_.kept = kept.ok() ? kept.value() : nullptr;
+  }
   return Status::kOk;
+}
+
+// Gives up what is there of a record, and the memory that keeps it.
+void Client::close_record() {
+  if (record_.is_open && keeps_record() && record_.kept != nullptr) {
+    arena_.release(record_.kept->mark);
+  }
+  record_.is_open = false;
 }
 
 // The first piece of a block says what the block is; the others repeat it.
@@ -133,10 +158,20 @@ Status Client::add_values(const gs_LogChunk& chunk) {
     const size_t size = count - done < kInt8BlockSize ? count - done : kInt8BlockSize;
     GS_TRY(decode_values(encoding, size, chunk.values.bytes + encoded_size(encoding, done),
                          encoded_size(encoding, size), values));
-    GS_TRY(replica_.add_to_record(directions, record_.first_value, static_cast<uint32_t>(size), values, arena_));
+    GS_TRY(keeps_record()
+               ? keep_values(directions, static_cast<uint32_t>(size), values)
+               : replica_.add_to_record(directions, record_.first_value, static_cast<uint32_t>(size), values, arena_));
     record_.first_value += static_cast<uint32_t>(size);
   }
   return Status::kOk;
+}
+
+Status Client::keep_values(const DirectionSpec& directions, uint32_t count, const Real* values) {
+  if (record_.kept == nullptr) {
+    return Status::kOutOfMemory;
+  }
+  return config_.registry.lean->keep(*record_.kept, directions, record_.first_value, count, record_.value_count, values,
+                                     arena_);
 }
 
 // As add_values, for the whole coefficients of the memory form.
@@ -170,17 +205,21 @@ Status Client::finish_record(uint64_t digest) {
       GS_TRY(take_exact_step());
     }
     GS_TRY(replica_.finish_exact_record());
+  } else if (keeps_record()) {
+    const LeanForm& lean = *config_.registry.lean;
+    GS_TRY(lean.step(*record_.kept, replica_, welcome_.direction_count, record_.step_scale, arena_));
   } else {
     GS_TRY(replica_.finish_record(welcome_.direction_count, record_.step_scale, arena_));
   }
-  record_.is_open = false;
   ++counters_.records_applied;
-  if (!prove_model(digest)) {
+  const bool holds = prove_model(digest);
+  if (holds && !replica_.has_mean()) {
+    settle_correction();
+  }
+  close_record();
+  if (!holds) {
     is_skipping_ = true;
     return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
-  }
-  if (!replica_.has_mean()) {
-    settle_correction();
   }
   return Status::kOk;
 }

@@ -281,7 +281,11 @@ Status Client::restore(std::span<const uint8_t> saved) {
   std::memcpy(welcome.manifold_parts, rest.data(), parts_size);
   GS_TRY(begin_run(welcome));
   if (header.slot_count > 0) {
-    const Status status = prepare_slots(header.slot_size, header.slot_count);
+    const bool had_correction = keeps_record() && header.slot_count > 1;
+    Status status = had_correction ? take_correction() : Status::kOk;
+    if (status == Status::kOk) {
+      status = prepare_slots(header.slot_size, header.slot_count);
+    }
     if (status != Status::kOk) {
       has_run_ = false;  // the next Welcome begins the run anew
       return status;

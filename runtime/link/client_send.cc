@@ -38,6 +38,10 @@ gs_Capabilities capabilities_of(const Registry& registry, size_t arena_size) {
         gs_Feature_FEATURE_PROXIMAL, gs_Feature_FEATURE_LOCAL_RETRACTION}) {
     out.features |= 1U << static_cast<uint32_t>(feature);
   }
+  if ((out.manifolds & 1U << static_cast<uint32_t>(ManifoldId::kProduct)) != 0) {
+    out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PART_RANK) |
+                    1U << static_cast<uint32_t>(gs_Feature_FEATURE_LARGE_PRODUCT);
+  }
   if (registry.proximal_loss != nullptr) {
     out.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_FORM);
     out.features |= kHasHostMembers ? 1U << static_cast<uint32_t>(gs_Feature_FEATURE_PROXIMAL_DISTANCE) : 0;
@@ -93,6 +97,10 @@ ClientAction Client::send_hello(uint64_t now_ms) {
   copy_text(config_.board, hello.board, sizeof(hello.board));
   hello.has_capabilities = true;
   hello.capabilities = capabilities_of(config_.registry, arena_.size());
+  if (config_.network_digest != 0) {
+    hello.capabilities.features |= 1U << static_cast<uint32_t>(gs_Feature_FEATURE_NETWORK);
+    hello.network_digest = config_.network_digest;
+  }
   hello.run = config_.run;
   hello.has_model = replica_.has_model();
   if (hello.has_model) {
@@ -177,7 +185,7 @@ ClientAction Client::send_pull(uint64_t now_ms) {
     pull.version = replica_.version();
     pull.digest = replica_.digest();
   }
-  record_.is_open = false;
+  close_record();
   snapshot_.is_open = false;
   return send(message, Sent::kPull, now_ms);
 }

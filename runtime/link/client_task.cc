@@ -32,7 +32,7 @@ gs_Reason reason_of(Status status) {
 bool has_same_parts(const gs_Welcome& a, const gs_Welcome& b) {
   const auto is_same = [](const gs_ManifoldPart& x, const gs_ManifoldPart& y) {
     return x.manifold == y.manifold && x.rows == y.rows && x.cols == y.cols && x.retraction == y.retraction &&
-           x.transport == y.transport;
+           x.transport == y.transport && x.rank == y.rank;
   };
   bool holds = a.manifold_parts_count == b.manifold_parts_count;
   for (uint32_t i = 0; holds && i < a.manifold_parts_count; ++i) {
@@ -60,6 +60,19 @@ bool Client::is_same_run(const gs_Welcome& welcome) const {
          welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
 }
 
+// The shape of one part of a product: its own, or that of the factors of a matrix. Where the two do not fit the part's
+// manifold, check_shape() of the product says so. Factors need no operations, only their shapes.
+Result<Shape> shape_of(const gs_ManifoldPart& part, Arena& arena) {
+  if (part.rank == 0) {
+    return Shape{part.rows, part.cols};
+  }
+  const Result<Parts*> factors = arena.persistent<Parts>(1);
+  GS_TRY(factors.status());
+  const uint32_t rank = part.rank;
+  *factors.value() = Parts{3, {{nullptr, {part.rows, rank}}, {nullptr, {part.cols, rank}}, {nullptr, {rank, rank}}}};
+  return Shape{uint32_t{part.rows} + part.cols + rank, rank, factors.value()};
+}
+
 // Where the run is on a product or of fixed rank: its parts, in the arena. Factors have no operations of their own.
 Status Client::fill_parts(Shape* shape) {
   static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
@@ -74,11 +87,16 @@ Status Client::fill_parts(Shape* shape) {
   for (uint32_t i = 0; i < count; ++i) {
     const gs_ManifoldPart& from = welcome_.manifold_parts[i];
     Part& part = parts.value()->part[i];
-    part.shape = {from.rows, from.cols};
+    const Result<Shape> of_part = shape_of(from, arena_);
+    GS_TRY(of_part.status());
+    part.shape = of_part.value();
     part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
                              static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
     if (part.ops == nullptr && is_product) {
       return Status::kUnimplemented;
+    }
+    if (from.rank != 0 && (!is_product || from.manifold != gs_MANIFOLD_FIXED_RANK)) {
+      return Status::kInvalidArgument;
     }
   }
   shape->parts = parts.value();
@@ -123,8 +141,9 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
     return Status::kInvalidArgument;
   }
-  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts));
-  if (!has_memory() && (is_scalar || has_mean)) {
+  const bool is_lean = links_lean() && is_scalar && !has_mean && welcome.directions == gs_Directions_DIRECTIONS_SIGN;
+  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts, !is_lean));
+  if (!has_memory() && !is_lean && (is_scalar || has_mean)) {
     const Result<Real*> correction = arena_.persistent<Real>(shape.size());
     GS_TRY(correction.status());
     correction_ = correction.value();
@@ -191,12 +210,17 @@ void Client::settle_correction() {
   }
   const StoredUpload upload = accepted_;
   drop_correction();
-  if (accepted_record_ != replica_.version()) {
+  if (correction_ == nullptr || accepted_record_ != replica_.version()) {
     return;
   }
   const DirectionSpec directions = to_directions(welcome_, upload.base_version);
-  const Status status = fill_correction(directions, replica_.shape(), replica_.record_sum(), upload.steps_done,
-                                        upload.encoding, accepted_bytes(), upload.size, correction_, arena_);
+  const Real* record_sum = replica_.record_sum();
+  if (keeps_record()) {
+    config_.registry.lean->fill_sum(*record_.kept, replica_.shape(), correction_);
+    record_sum = correction_;
+  }
+  const Status status = fill_correction(directions, replica_.shape(), record_sum, upload.steps_done, upload.encoding,
+                                        accepted_bytes(), upload.size, correction_, arena_);
   has_correction_ = status == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
 }
@@ -290,6 +314,20 @@ void Client::release_correction() {
   slot_size_ = 0;
 }
 
+// In the lean form a correction has a tensor from the first task on whose path it steers: that of one local step is
+// over where its estimate is made. The uploads above go; none is still to be sent.
+Status Client::take_correction() {
+  drop_correction();
+  arena_.release(run_mark_);
+  slot_count_ = 0;
+  slot_size_ = 0;
+  const Result<Real*> correction = arena_.persistent<Real>(replica_.shape().size());
+  GS_TRY(correction.status());
+  correction_ = correction.value();
+  run_mark_ = arena_.mark();
+  return Status::kOk;
+}
+
 // Room for `count` uploads of `size` bytes, kept from task to task.
 Status Client::prepare_slots(size_t size, uint32_t count) {
   if (size <= slot_size_ && count <= slot_count_) {
@@ -320,6 +358,9 @@ Status Client::prepare_slots(size_t size, uint32_t count) {
 }
 
 Status Client::begin_task(uint64_t now_ms) {
+  if (missing_network() != 0) {
+    return Status::kUnimplemented;
+  }
   GS_TRY(check_labels());
   const Task& task = run_.task;
   const bool is_scalar = has_scalar_stream();
@@ -336,6 +377,9 @@ Status Client::begin_task(uint64_t now_ms) {
     return Status::kInvalidArgument;
   }
   release_correction();
+  if (keeps_record() && task.use_correction && task.local_step_count > 1 && correction_ == nullptr) {
+    GS_TRY(take_correction());
+  }
   GS_TRY(prepare_slots(size, slot_count_wanted()));
   task_mark_ = arena_.mark();
   if (has_memory()) {
@@ -519,7 +563,8 @@ void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms)
   ++counters_.tasks_refused;
   last_status_ = status;
   const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
-  give_reason(is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
+  const bool is_network = task_sequence != 0 && missing_network() != 0;
+  give_reason(is_network ? gs_REASON_WRONG_NETWORK : is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
   last_refusal_ = last_reason_;
   refused_sequence_ = task_sequence;
   is_refusal_due_ = true;

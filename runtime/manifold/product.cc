@@ -38,7 +38,7 @@ struct Product {
       GS_TRY(part.ops->check_shape(part.shape));
       size += part.shape.size();
     }
-    return size == shape.rows && size <= kDimensionMax ? Status::kOk : Status::kInvalidArgument;
+    return size == shape.rows && size <= kProductSizeMax ? Status::kOk : Status::kInvalidArgument;
   }
   static size_t dimension(Shape shape) {
     size_t sum = 0;

@@ -41,7 +41,7 @@ Separation separate(Shape shape, const Real* x, const Real* z) {
   out.time = across / (z[0] + x[0]);
   const Real times = x[0] * z[0];
   const Real squared = space > times ? 2 * (times - along - 1) : space - out.time * out.time;
-  out.squared = squared > 0 ? squared : 0;  // rounding of near points
+  out.squared = squared < 0 ? 0 : squared;  // rounding of near points; NaN stays NaN
   out.distance = 2 * std::asinh(std::sqrt(out.squared) / 2);
   return out;
 }

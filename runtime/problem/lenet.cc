@@ -125,7 +125,7 @@ void convolve(const Convolution& c, const Real* x, const Real* in, Real* maps, R
     add_scaled(count, x[w], in + from, maps + to);
   });
   for (uint32_t e = 0; e < c.map_count_out(); ++e) {
-    maps[e] = maps[e] > 0 ? maps[e] : 0;
+    maps[e] = rectified(maps[e]);
   }
   const uint32_t side = c.side_pooled();
   for (uint32_t o = 0; o < c.outputs; ++o) {

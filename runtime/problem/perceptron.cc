@@ -1,10 +1,11 @@
 // Multilayer perceptron: forward through the layers, then the error back through them. The weights' rows are read as
-// they stand in memory.
+// they stand in memory. At a displaced point the samples of a group go through the layers together, row by row.
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/problem/perceptron.h"
 
 #include "runtime/base/products.h"
+#include "runtime/problem/weight_rows.h"
 
 namespace gradstream {
 namespace {
@@ -82,6 +83,170 @@ Status find_fault(const void* context, Shape, Arena& arena, SampleFault* out) {
   return find_sample_fault(data.source, rules, arena, out);
 }
 
+// ---- At a displaced point: a group of samples, layer by layer ----
+
+// The values of the layers stand in two places in turn, so that a layer reads the one before it: layer 0 holds the
+// inputs. A sample is read with its label to where layer 0 stands.
+struct Group {
+  uint32_t size;    // samples, at most
+  Real* values[2];  // size times width[0] of the layers 0, 2, ..; size times width[1] of the layers 1, 3, ..
+  uint32_t width[2];
+  Real* labels;
+  uint32_t rows_per_unit;  // of a group of that size: about the work of one sample
+};
+
+uint32_t width_max(const NetworkData& data, uint32_t parity) {
+  uint32_t most = parity == 0 ? data.source.dimension : 1;
+  for (uint32_t i = parity; i < data.width_count; i += 2) {
+    most = data.widths[i] > most ? data.widths[i] : most;
+  }
+  return most;
+}
+
+uint32_t row_width_max(const NetworkData& data) {
+  const uint32_t hidden = layers_of(data).hidden_width_max();
+  const uint32_t classes = data.widths[data.width_count - 1];
+  return hidden > classes ? hidden : classes;
+}
+
+// Rows of all layers, the biases of a layer are one.
+uint32_t row_count(const NetworkData& data) {
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i + 1 < data.width_count; ++i) {
+    sum += data.widths[i] + 1U;
+  }
+  return sum;
+}
+
+size_t sample_bytes(const NetworkData& data) {
+  return (size_t{width_max(data, 0)} + width_max(data, 1) + 1) * sizeof(Real);
+}
+
+size_t displaced_scratch_size(const void* context, Shape shape, uint32_t batch_size) {
+  const NetworkData& data = data_of(context);
+  const size_t size = group_size_max(batch_size, sample_bytes(data), shape.size() * sizeof(Real));
+  return Arena::taken_size<Real>(size * width_max(data, 0)) + Arena::taken_size<Real>(size * width_max(data, 1)) +
+         Arena::taken_size<Real>(size) + Arena::taken_size<Real>(row_width_max(data));
+}
+
+Status take_group(const NetworkData& data, size_t model_size, uint32_t batch_size, Arena& arena, Group* out) {
+  const uint32_t size = group_size(batch_size, sample_bytes(data), model_size * sizeof(Real));
+  *out = {
+      size, {}, {width_max(data, 0), width_max(data, 1)}, nullptr, size == 0 ? 1 : (row_count(data) + size - 1) / size};
+  for (uint32_t parity = 0; parity < 2; ++parity) {
+    const Result<Real*> values = arena.scratch<Real>(size_t{size} * out->width[parity]);
+    GS_TRY(values.status());
+    out->values[parity] = values.value();
+  }
+  const Result<Real*> labels = arena.scratch<Real>(size);
+  GS_TRY(labels.status());
+  out->labels = labels.value();
+  return Status::kOk;
+}
+
+// Reads the samples of the group that begins at the batch's position; progress.part counts them.
+Status read_group(const NetworkData& data, Batch batch, uint32_t count, const Group& group,
+                  EvaluationProgress& progress) {
+  for (; progress.part < count; ++progress.part) {
+    Real* const sample = group.values[0] + size_t{progress.part} * group.width[0];
+    GS_TRY(data.source.read(data.source.context, batch.at(progress.position + progress.part), sample));
+    if (!all_finite(data.source.dimension, sample)) {
+      return Status::kNotFinite;
+    }
+    group.labels[progress.part] = sample[data.widths[0]];
+  }
+  return Status::kOk;
+}
+
+// Row `row` of a layer that begins at `at` of the point: its biases first, as run_layers() adds them, then the weights
+// of one input after the other.
+void add_row(const NetworkData& data, const WeightRows& rows, size_t at, uint32_t layer, uint32_t row, uint32_t count,
+             const Group& group) {
+  const uint32_t inputs = data.widths[layer - 1];
+  const uint32_t outputs = data.widths[layer];
+  const uint32_t from = (layer - 1) % 2;
+  const uint32_t to = layer % 2;
+  const Real* values = row == 0 ? rows.read(at + size_t{inputs} * outputs, outputs) : nullptr;
+  for (uint32_t b = 0; b < count; ++b) {
+    Real* const out = group.values[to] + size_t{b} * group.width[to];
+    if (row == 0) {
+      copy(outputs, values, out);
+      continue;
+    }
+    const Real input = group.values[from][size_t{b} * group.width[from] + row - 1];
+    if (input != 0) {
+      values = values == nullptr ? rows.read(at + size_t{row - 1} * outputs, outputs) : values;
+      add_scaled(outputs, input, values, out);
+    }
+  }
+}
+
+void clip_layer(const NetworkData& data, uint32_t layer, uint32_t count, const Group& group) {
+  const uint32_t to = layer % 2;
+  for (uint32_t b = 0; b < count; ++b) {
+    Real* const out = group.values[to] + size_t{b} * group.width[to];
+    for (uint32_t c = 0; c < data.widths[layer]; ++c) {
+      out[c] = rectified(out[c]);
+    }
+  }
+}
+
+// All rows of all layers; progress.part goes on from count, one a row.
+Status run_rows(const NetworkData& data, const WeightRows& rows, uint32_t count, const Group& group,
+                EvaluationProgress& progress) {
+  uint32_t begin = count;
+  size_t at = 0;
+  for (uint32_t layer = 1; layer < data.width_count; ++layer) {
+    const uint32_t inputs = data.widths[layer - 1];
+    for (; progress.part <= begin + inputs; ++progress.part) {
+      if ((progress.part - count) % group.rows_per_unit == 0 && !progress.take_unit()) {
+        return Status::kUnfinished;
+      }
+      add_row(data, rows, at, layer, progress.part - begin, count, group);
+      if (progress.part == begin + inputs && layer + 1 < data.width_count) {
+        clip_layer(data, layer, count, group);
+      }
+    }
+    begin += inputs + 1;
+    at += (size_t{inputs} + 1) * data.widths[layer];
+  }
+  return Status::kOk;
+}
+
+Result<Real> loss_displaced(const void* context, Shape shape, const Real* x, const Displacement& displacement,
+                            Batch batch, Arena& arena) {
+  const NetworkData& data = data_of(context);
+  EvaluationProgress whole = kWholeEvaluation;
+  EvaluationProgress& progress = progress_of(batch, &whole);
+  ScratchScope scope(arena);
+  Group group;
+  GS_TRY(take_group(data, shape.size(), batch.count, arena, &group));
+  const Result<Real*> row = arena.scratch<Real>(row_width_max(data));
+  GS_TRY(row.status());
+  const WeightRows rows(x, &displacement, row.value());
+  const uint32_t last = (data.width_count - 1) % 2;
+  while (progress.position < batch.count) {
+    const uint32_t left = batch.count - progress.position;
+    const uint32_t count = left < group.size ? left : group.size;
+    Status status = read_group(data, batch, count, group, progress);
+    if (status == Status::kOk) {
+      status = run_rows(data, rows, count, group, progress);
+    }
+    if (status == Status::kUnfinished) {
+      arena.hold_scratch();
+    }
+    GS_TRY(status);
+    for (uint32_t b = 0; b < count; ++b, ++progress.position) {
+      Real* const scores = group.values[last] + size_t{b} * group.width[last];
+      const Result<Real> loss = softmax_loss(layers_of(data).class_count(), group.labels[b], scores);
+      GS_TRY(loss.status());
+      progress.add(loss.value());
+    }
+    progress.part = 0;
+  }
+  return progress.mean();
+}
+
 }  // namespace
 
 uint32_t Layers::activation_count() const {
@@ -114,7 +279,7 @@ Result<Real> run_layers(const Layers& layers, const Real* x, const Real* input, 
       return softmax_loss(outputs, label, activations);
     }
     for (uint32_t c = 0; c < outputs; ++c) {
-      activations[c] = activations[c] > 0 ? activations[c] : 0;
+      activations[c] = rectified(activations[c]);
     }
     x += (size_t{inputs} + 1) * outputs;
     input = activations;
@@ -167,8 +332,15 @@ uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count) {
   return size <= uint64_t{kDimensionMax} * kDimensionMax ? static_cast<uint32_t>(size) : 0;
 }
 
-const ProblemOps kPerceptronOps = {
-    "perceptron", sample_count, check_shape, scratch_size, loss, gradient, kIsBareMetal ? nullptr : find_fault,
-    !kIsBareMetal};
+const ProblemOps kPerceptronOps = {"perceptron",
+                                   sample_count,
+                                   check_shape,
+                                   scratch_size,
+                                   loss,
+                                   gradient,
+                                   kIsBareMetal ? nullptr : find_fault,
+                                   !kIsBareMetal,
+                                   loss_displaced,
+                                   displaced_scratch_size};
 
 }  // namespace gradstream

@@ -6,6 +6,9 @@
 
 namespace gradstream {
 
+// max(0, value). NaN stays NaN, so that no layer hides it from the loss.
+inline Real rectified(Real value) { return value <= 0 ? 0 : value; }
+
 struct Layers {
   const uint16_t* widths = nullptr;  // inputs, hidden layers, classes
   uint32_t width_count = 0;          // 2 .. kWidthCountMax

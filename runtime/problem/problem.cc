@@ -58,10 +58,12 @@ Status find_sample_fault(const SampleSource& source, std::span<const IndexRule> 
       return Status::kNotFinite;
     }
     for (const IndexRule& rule : rules) {
-      const Real value = sample.value()[rule.column];
-      if (!is_index(value, rule.count)) {
-        *out = {i, value, 0, static_cast<Real>(rule.count - 1), rule.what};
-        return Status::kOutOfRange;
+      for (uint32_t c = 0; c < rule.column_count; ++c) {
+        const Real value = sample.value()[rule.column + c];
+        if (!is_index(value, rule.count)) {
+          *out = {i, value, 0, static_cast<Real>(rule.count - 1), rule.what};
+          return Status::kOutOfRange;
+        }
       }
     }
   }

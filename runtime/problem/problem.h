@@ -51,7 +51,7 @@ struct EvaluationProgress {
   static constexpr uint32_t kNoLimit = UINT32_MAX;  // more than any step has
 
   uint32_t position;  // samples of the batch that are done
-  uint32_t part;      // of the sample at position, where a problem cuts a sample too
+  uint32_t part;      // of the sample at position, or of the group that begins there, where a problem cuts these too
   Real sums[4];       // of their losses
   uint32_t units_left;
 
@@ -82,7 +82,21 @@ struct Batch {
   const uint16_t* indices = nullptr;
   uint32_t count = 0;
   EvaluationProgress* progress = nullptr;  // null: the evaluation is made in one call
+  // What a problem keeps from one evaluation of these samples to the next: ProblemOps::kept_size() bytes, aligned as
+  // arena memory, zeros before the first. Whoever evaluates gives them anew when an index or a sample changes. Null:
+  // nothing is kept.
+  void* kept = nullptr;
   uint32_t at(uint32_t position) const { return indices == nullptr ? position : indices[position]; }
+};
+
+// A point that stands nowhere in memory: x, of which each run of values is displaced as it is read. So a device can
+// evaluate a loss beside its model and holds no second tensor.
+struct Displacement {
+  const void* context = nullptr;
+  // Makes of x[offset .. offset + count), which stand in values, those of the displaced point: for a free part it adds
+  // mu u[offset .. offset + count). Any run may be asked for, in any order and more than once. It costs least in the
+  // order of the offsets. A value has the same bits whatever the run. count >= 1; offset + count <= shape.size().
+  void (*add)(const void* context, size_t offset, size_t count, Real* values) = nullptr;
 };
 
 // The first sample that a problem can never take, and why. least < most: its value, the `what` of it ("label", "row"),
@@ -117,12 +131,31 @@ struct ProblemOps {
   // Whether find_fault is called before the first task too, and not only after a step that failed: it looks at labels,
   // at the cost of reading each sample once.
   bool has_labels = false;
+  // The loss at the displaced point, in the bits that loss has where that point stands in memory. x and the
+  // displacement stay the same until there is an answer other than kUnfinished; codes and slices as loss. Each value of
+  // the point should be read once for many samples: a displaced value costs about three multiplications. Null: the
+  // estimator writes the point down and calls loss.
+  Result<Real> (*loss_displaced)(const void* context, Shape shape, const Real* x, const Displacement& displacement,
+                                 Batch batch, Arena& arena) = nullptr;
+  // Bytes of arena scratch that loss_displaced takes for a batch of at most batch_size samples. Null with it.
+  size_t (*displaced_scratch_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Bytes that the problem can use as Batch::kept for a batch of at most batch_size samples; more samples never take
+  // fewer. Values with and without them have the same bits. Null: none.
+  size_t (*kept_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Whether this context has no gradient, although the table has one. Null: it has.
+  bool (*lacks_gradient)(const void* context) = nullptr;
 };
 
 struct Problem {
   const ProblemOps* ops = nullptr;
   const void* context = nullptr;
 };
+
+// Whether first-order estimators can train the problem.
+inline bool has_gradient(const Problem& problem) {
+  const ProblemOps& ops = *problem.ops;
+  return ops.gradient != nullptr && (ops.lacks_gradient == nullptr || !ops.lacks_gradient(problem.context));
+}
 
 // The member of `linked` with this name, or null.
 const Problem* find_problem(std::span<const Problem> linked, const char* name);
@@ -201,7 +234,8 @@ uint32_t perceptron_size(const uint16_t* widths, uint32_t width_count);
 // inputs x outputs row by row, then the biases. A product of parts (inputs x outputs) and (outputs x 1) on any
 // manifolds has the same bytes. Each layer but the last does h <- max(0, h W + b); the last one's h W + b are the
 // scores of the classes. f(x) = -1/B sum_b ln p(label_b) (softmax). Samples are taken one at a time, so that memory is
-// two rows of the network, whatever the batch. Codes as logistic.
+// two rows of the network, whatever the batch. At a displaced point they are taken in groups (weight_rows.h). Codes as
+// logistic.
 extern const ProblemOps kPerceptronOps;
 
 // LeNet-5's shape, context = NetworkData, for Linux images. Images are 28 x 28, row by row. Its layers:
@@ -213,17 +247,20 @@ extern const ProblemOps kPerceptronOps;
 extern const ProblemOps kLenetOps;
 uint32_t lenet_size(uint16_t class_count);
 
+// "network", a list of layers of which some are frozen: runtime/problem/network.h.
+
 // ---- For those who write problems ---------------------------------------------------------------------------------
 
 // The context of a problem that is a SampleSource; and the table's sample_count of such a problem.
 inline const SampleSource& source_of(const void* context) { return *static_cast<const SampleSource*>(context); }
 uint32_t source_sample_count(const void* context);
 
-// Of each sample the value at `column` must be a whole number from 0 to count - 1.
+// Of each sample the values at `column` and at those behind it must be whole numbers from 0 to count - 1.
 struct IndexRule {
   const char* what;  // static
   uint32_t column;
   uint32_t count;
+  uint32_t column_count = 1;
 };
 // What find_fault of a problem over a SampleSource does: values that are no numbers, and those that break a rule. Codes
 // as find_fault; those of the source and the arena as well. Takes one sample of scratch.

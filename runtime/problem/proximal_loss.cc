@@ -72,6 +72,13 @@ size_t scratch_size(const void* context, Shape shape) {
   return inner_size > own_size ? inner_size : own_size;
 }
 
+size_t kept_size(const void* context, Shape shape, uint32_t batch_size) {
+  const Problem& inner = term_of(context).inner;
+  return inner.ops->kept_size == nullptr ? 0 : inner.ops->kept_size(inner.context, shape, batch_size);
+}
+
+bool lacks_gradient(const void* context) { return !has_gradient(term_of(context).inner); }
+
 // out <- out + mu times the gradient of d^2 / 2.
 Status add_distance_gradient(const ProximalLoss& term, Shape shape, const Real* x, Real* out, Arena& arena) {
   ScratchScope scope(arena);
@@ -104,7 +111,7 @@ Result<Real> loss(const void* context, Shape shape, const Real* x, Batch batch, 
 
 Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
   const ProximalLoss& term = term_of(context);
-  if (term.inner.ops->gradient == nullptr) {
+  if (!has_gradient(term.inner)) {
     return Status::kUnimplemented;
   }
   GS_TRY(term.inner.ops->gradient(term.inner.context, shape, x, batch, out, arena));
@@ -127,6 +134,13 @@ Status gradient(const void* context, Shape shape, const Real* x, Batch batch, Re
 
 }  // namespace
 
-const ProblemOps kProximalLossOps = {"proximal", sample_count, check_shape, scratch_size, loss, gradient};
+const ProblemOps kProximalLossOps = {.name = "proximal",
+                                     .sample_count = sample_count,
+                                     .check_shape = check_shape,
+                                     .scratch_size = scratch_size,
+                                     .loss = loss,
+                                     .gradient = gradient,
+                                     .kept_size = kept_size,
+                                     .lacks_gradient = lacks_gradient};
 
 }  // namespace gradstream

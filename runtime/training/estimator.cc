@@ -3,6 +3,7 @@
 #include "runtime/training/estimator.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace gradstream {
 namespace {
@@ -14,10 +15,22 @@ uint32_t batch_size(const EstimatorParameters& parameters, uint32_t step) {
   return count == 0 ? parameters.batch_size : parameters.batch_schedule[step < count ? step : count - 1];
 }
 
-// A batch of everything the device holds needs no drawing.
-bool draws(const EstimateInput& input, uint32_t step) {
-  return input.parameters->batch_mode == BatchMode::kCommon &&
-         batch_size(*input.parameters, step) < sample_count(input);
+// Samples of the batch of a step. A batch of everything the device holds needs no drawing.
+uint32_t drawn_count(const EstimateInput& input, uint32_t step) {
+  const uint32_t held = sample_count(input);
+  if (input.parameters->batch_mode != BatchMode::kCommon) {
+    return held;
+  }
+  const uint32_t size = batch_size(*input.parameters, step);
+  return size < held ? size : held;
+}
+
+// Bytes of scratch of a batch of `count` samples: the index list, then what the problem keeps for it.
+size_t index_size(uint32_t held, uint32_t count) { return count < held ? Arena::taken_size<uint16_t>(held) : 0; }
+size_t kept_size(const EstimateInput& input, uint32_t count) {
+  const auto size_of = input.problem.ops->kept_size;
+  const bool is_drawn = input.parameters->batch_mode != BatchMode::kPerDirection;
+  return !kKeepsBatches || size_of == nullptr || !is_drawn ? 0 : size_of(input.problem.context, input.shape, count);
 }
 
 bool is_batch_size(uint32_t size) { return size >= 1 && size <= kBatchSizeMax; }
@@ -46,11 +59,13 @@ Status check_batch(const EstimateInput& input) {
 }
 
 size_t batch_scratch_size(const EstimateInput& input) {
-  bool any = false;
+  const uint32_t held = sample_count(input);
+  size_t size = 0;
   for (uint32_t step = 0; step <= input.parameters->batch_schedule_count; ++step) {
-    any = any || draws(input, step);
+    const uint32_t count = drawn_count(input, step);
+    size = max_size(size, index_size(held, count) + kept_size(input, count));
   }
-  return any ? Arena::taken_size<uint16_t>(sample_count(input)) : 0;
+  return size;
 }
 
 RandomKey minibatch_key(const EstimateInput& input) {
@@ -65,46 +80,39 @@ RandomKey minibatch_key(const EstimateInput& input) {
 
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
   const uint32_t held = sample_count(input);
-  if (!draws(input, input.step)) {
-    return Batch{nullptr, held};
-  }
-  const Result<uint16_t*> work = arena.scratch<uint16_t>(held);
-  GS_TRY(work.status());
-  const uint32_t size = batch_size(*input.parameters, input.step);
+  const uint32_t count = drawn_count(input, input.step);
+  const size_t list_size = index_size(held, count);
+  const size_t size = list_size + kept_size(input, count);
+  const Result<uint8_t*> memory = arena.scratch<uint8_t>(size);
+  GS_TRY(memory.status());
+  auto* const indices = list_size == 0 ? nullptr : reinterpret_cast<uint16_t*>(memory.value());
   const EstimateProgress* const progress = input.progress;
-  const bool is_drawn = progress != nullptr && (progress->stage != 0 || progress->evaluation.position != 0);
-  if (!is_drawn) {
-    choose(minibatch_key(input), held, size, work.value());
+  const bool is_begun =
+      progress != nullptr && (progress->stage | progress->evaluation.position | progress->evaluation.part) != 0;
+  if (!is_begun) {
+    if (kKeepsBatches) {
+      std::memset(memory.value(), 0, size);  // whatever the arena holds there
+    }
+    if (indices != nullptr) {
+      choose(minibatch_key(input), held, count, indices);
+    }
   }
-  return Batch{work.value(), size};
+  return Batch{indices, count, nullptr, size > list_size ? memory.value() + list_size : nullptr};
 }
 
-// A problem that does an evaluation in one call takes no unit itself: it is charged one.
 Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gradient, Real* loss, Arena& arena) {
   const Problem& problem = input.problem;
   EvaluationProgress& progress = input.progress->evaluation;
   batch.progress = &progress;
-  const uint32_t units = progress.units_left;
-  Status status = Status::kUnfinished;
-  if (units > 0 && gradient != nullptr) {
-    status = problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
-  } else if (units > 0 && loss != nullptr) {
-    const Result<Real> result = problem.ops->loss(problem.context, input.shape, x, batch, arena);
-    status = result.status();
-    if (status == Status::kOk) {
-      *loss = result.value();
-      status = std::isfinite(*loss) ? status : Status::kNotFinite;
+  return charge_evaluation(progress, arena, [&] {
+    if (gradient != nullptr) {
+      return problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
     }
-  }
-  if (status == Status::kUnfinished) {
-    arena.hold_scratch();
-    return status;
-  }
-  progress.restart();
-  if (progress.units_left == units) {
-    --progress.units_left;
-  }
-  return status;
+    const Result<Real> result = problem.ops->loss(problem.context, input.shape, x, batch, arena);
+    GS_TRY(result.status());
+    *loss = result.value();
+    return std::isfinite(*loss) ? Status::kOk : Status::kNotFinite;
+  });
 }
 
 uint16_t sample_of_direction(const EstimateInput& input, uint32_t j) {

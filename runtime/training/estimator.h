@@ -2,6 +2,7 @@
 #ifndef GRADSTREAM_RUNTIME_TRAINING_ESTIMATOR_H_
 #define GRADSTREAM_RUNTIME_TRAINING_ESTIMATOR_H_
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -74,7 +75,8 @@ extern const EstimatorOps kProjectionTangentOps;
 
 // What the estimators share about samples. check: kInvalidArgument for no samples, more than kSampleCountMax, an
 // unknown mode or a batch_size out of bounds. draw: the samples of a step for kAll and kCommon; the index list (one
-// entry for each sample held) stands in scratch, inside the caller's ScratchScope.
+// entry for each sample held) stands in scratch, inside the caller's ScratchScope, and so does what the problem keeps
+// for the batch. Both live as long as the estimate, in which no sample changes.
 Status check_batch(const EstimateInput& input);
 size_t batch_scratch_size(const EstimateInput& input);
 Result<Batch> draw_batch(const EstimateInput& input, Arena& arena);
@@ -97,8 +99,94 @@ inline Result<Real> finite_loss(const EstimateInput& input, const Real* x, Batch
   GS_TRY(evaluate(with_progress(input, &whole), x, batch, nullptr, &loss, arena));
   return loss;
 }
+// Does an evaluation of `progress` by make() -> Status, if the call may still work. A problem that makes an evaluation
+// in one call takes no unit itself: it is charged one. kUnfinished: call again; the scratch of the scopes around is
+// held.
+template <typename Make>
+Status charge_evaluation(EvaluationProgress& progress, Arena& arena, Make make) {
+  const uint32_t units = progress.units_left;
+  const Status status = units > 0 ? make() : Status::kUnfinished;
+  if (status == Status::kUnfinished) {
+    arena.hold_scratch();
+    return status;
+  }
+  progress.restart();
+  if (progress.units_left == units) {
+    --progress.units_left;
+  }
+  return status;
+}
+
 // The sample of direction j with BatchMode::kPerDirection: index (word_j * n) >> 32.
 uint16_t sample_of_direction(const EstimateInput& input, uint32_t j);
+
+// ---- The scalars of the projection estimators (A8), wherever their displaced points stand ----
+
+// Of EstimateProgress: the evaluation that comes next.
+enum class ProjectionStage : uint8_t { kAtZ, kPlus, kMinus };
+
+// scalars[j] over the batch, and in progress.loss the loss at z, or the sum of those of the directions so far. points:
+// Status loss_at(ProjectionStage, uint32_t j, Batch, Real* loss) evaluates at z, P_M(z + mu u_j) or P_M(z - mu u_j),
+// and void take(Real scalar) is told the scalar of the direction whose losses these were.
+template <typename Points>
+Status fill_projection_scalar(const EstimateInput& input, bool two_sided, bool wants_loss, Points& points, uint32_t j,
+                              Batch batch, bool is_sum, Real* scalar) {
+  EstimateProgress& progress = *input.progress;
+  const Real smoothing = input.parameters->smoothing;
+  constexpr auto kAtZ = static_cast<uint8_t>(ProjectionStage::kAtZ);
+  constexpr auto kPlus = static_cast<uint8_t>(ProjectionStage::kPlus);
+  constexpr auto kMinus = static_cast<uint8_t>(ProjectionStage::kMinus);
+  for (const uint8_t last = two_sided ? kMinus : kPlus;; ++progress.stage) {
+    if (progress.stage == kAtZ && two_sided && !wants_loss) {
+      continue;
+    }
+    Real loss = 0;
+    GS_TRY(points.loss_at(static_cast<ProjectionStage>(progress.stage), j, batch, &loss));
+    if (progress.stage == last) {
+      *scalar = two_sided ? (progress.compared - loss) / (static_cast<Real>(2) * smoothing)
+                          : (loss - progress.compared) / smoothing;
+      break;
+    }
+    progress.compared = loss;
+    if (progress.stage == kAtZ) {
+      progress.loss = is_sum ? progress.loss + loss : loss;
+    }
+  }
+  progress.stage = is_sum ? kAtZ : kPlus;
+  points.take(*scalar);
+  return std::isfinite(*scalar) ? Status::kOk : Status::kNotFinite;
+}
+
+// All scalars. One batch for all directions, or one sample for each, (word_j * n) >> 32 (003 as printed).
+template <typename Points>
+Status fill_projection_scalars(const EstimateInput& input, bool two_sided, bool wants_loss, Points& points,
+                               Real* scalars, Arena& arena) {
+  const bool is_per_direction = input.parameters->batch_mode == BatchMode::kPerDirection;
+  Batch batch;
+  if (!is_per_direction) {
+    const Result<Batch> common = draw_batch(input, arena);
+    GS_TRY(common.status());
+    batch = common.value();
+  }
+  for (uint16_t& j = input.progress->direction; j < input.parameters->directions.direction_count; ++j) {
+    uint16_t index = 0;
+    if (is_per_direction) {
+      index = sample_of_direction(input, j);
+      batch = {&index, 1};
+    }
+    GS_TRY(fill_projection_scalar(input, two_sided, wants_loss, points, j, batch, is_per_direction, &scalars[j]));
+  }
+  return Status::kOk;
+}
+
+// The mean loss at z that the scalars came with.
+inline Real projection_loss(const EstimateInput& input) {
+  const EstimatorParameters& parameters = *input.parameters;
+  const bool is_sum = parameters.batch_mode == BatchMode::kPerDirection;
+  const Real loss = input.progress->loss;
+  return is_sum ? loss / static_cast<Real>(parameters.directions.direction_count) : loss;
+}
+
 // The member of `linked` with this id, or null.
 const EstimatorOps* find_estimator(std::span<const EstimatorOps* const> linked, EstimatorId id);
 

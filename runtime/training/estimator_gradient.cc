@@ -11,7 +11,7 @@ namespace {
 enum Stage : uint8_t { kLoss, kGradient };
 
 Status check(const EstimateInput& input) {
-  if (input.problem.ops->gradient == nullptr) {
+  if (!has_gradient(input.problem)) {
     return Status::kUnimplemented;
   }
   GS_TRY(check_batch(input));

@@ -13,101 +13,52 @@
 namespace gradstream {
 namespace {
 
-// Of EstimateProgress: the evaluation that comes next.
-enum Stage : uint8_t { kAtZ, kPlus, kMinus };
-
-// What the evaluations of one estimate share.
+// What the evaluations of one estimate share; its displaced points stand in a tensor.
 struct Evaluation {
   const EstimateInput& input;
-  bool two_sided;
-  bool wants_loss;
   Real* y;     // one tensor
   Real* kept;  // the direction, null where it is drawn again
   Real* g;     // sum of scalars[j] u_j over the directions kept
   EstimateProgress& progress;
   Arena& arena;
+
   bool keeps() const { return kHasHostMembers && kept != nullptr; }
+  // y <- P_M(z + distance u_j).
+  Status displace(uint32_t j, Real distance);
+  // A displaced point stands until its loss is known.
+  Status loss_at(ProjectionStage stage, uint32_t j, Batch batch, Real* loss);
+  void take(Real scalar) {
+    if (keeps()) {
+      add_scaled(input.shape.size(), scalar, kept, g);
+    }
+  }
 };
 
-// y <- P_M(z + distance u_j).
-Status displace(const Evaluation& evaluation, uint32_t j, Real distance) {
-  const EstimateInput& input = evaluation.input;
-  Real* const y = evaluation.y;
+Status Evaluation::displace(uint32_t j, Real distance) {
   const Real* u = y;
-  if (evaluation.keeps()) {
-    u = evaluation.kept;
+  if (keeps()) {
+    u = kept;
   } else {
     fill_direction(input.parameters->directions, input.shape, input.step, j, y);
   }
   for (size_t e = 0; e < input.shape.size(); ++e) {
     y[e] = input.z[e] + distance * u[e];
   }
-  return input.manifold->project_point(input.shape, y, y, evaluation.arena);
+  return input.manifold->project_point(input.shape, y, y, arena);
 }
 
-// The evaluation of direction j that comes next. A displaced point stands until its loss is known.
-Status next_loss(const Evaluation& evaluation, uint32_t j, Batch batch, Real* loss) {
-  const EstimateInput& input = evaluation.input;
-  EstimateProgress& progress = evaluation.progress;
+Status Evaluation::loss_at(ProjectionStage stage, uint32_t j, Batch batch, Real* loss) {
   const Real smoothing = input.parameters->smoothing;
-  if (progress.stage != kAtZ && !progress.is_placed) {
-    if (evaluation.keeps() && progress.stage == kPlus) {
-      fill_direction(input.parameters->directions, input.shape, input.step, j, evaluation.kept);
+  if (stage != ProjectionStage::kAtZ && !progress.is_placed) {
+    if (keeps() && stage == ProjectionStage::kPlus) {
+      fill_direction(input.parameters->directions, input.shape, input.step, j, kept);
     }
-    GS_TRY(displace(evaluation, j, progress.stage == kPlus ? smoothing : -smoothing));
+    GS_TRY(displace(j, stage == ProjectionStage::kPlus ? smoothing : -smoothing));
   }
-  const Real* const x = progress.stage == kAtZ ? input.z : evaluation.y;
-  const Status status = evaluate(input, x, batch, nullptr, loss, evaluation.arena);
+  const Real* const x = stage == ProjectionStage::kAtZ ? input.z : y;
+  const Status status = evaluate(input, x, batch, nullptr, loss, arena);
   progress.is_placed = status == Status::kUnfinished;
   return status;
-}
-
-// scalars[j] over the batch, and in progress.loss the loss at z, or the sum of those of the directions so far.
-Status fill_scalar(const Evaluation& evaluation, uint32_t j, Batch batch, bool is_sum, Real* scalar) {
-  const EstimateInput& input = evaluation.input;
-  EstimateProgress& progress = evaluation.progress;
-  const Real smoothing = input.parameters->smoothing;
-  for (const uint8_t last = evaluation.two_sided ? kMinus : kPlus;; ++progress.stage) {
-    if (progress.stage == kAtZ && evaluation.two_sided && !evaluation.wants_loss) {
-      continue;
-    }
-    Real loss = 0;
-    GS_TRY(next_loss(evaluation, j, batch, &loss));
-    if (progress.stage == last) {
-      *scalar = evaluation.two_sided ? (progress.compared - loss) / (static_cast<Real>(2) * smoothing)
-                                     : (loss - progress.compared) / smoothing;
-      break;
-    }
-    progress.compared = loss;
-    if (progress.stage == kAtZ) {
-      progress.loss = is_sum ? progress.loss + loss : loss;
-    }
-  }
-  progress.stage = is_sum ? kAtZ : kPlus;
-  if (evaluation.keeps()) {
-    add_scaled(input.shape.size(), *scalar, evaluation.kept, evaluation.g);
-  }
-  return std::isfinite(*scalar) ? Status::kOk : Status::kNotFinite;
-}
-
-// One batch for all directions, or one sample for each, (word_j * n) >> 32 (003 as printed).
-Status fill_scalars(const Evaluation& evaluation, bool is_per_direction, Real* scalars) {
-  const EstimateInput& input = evaluation.input;
-  Batch batch;
-  if (!is_per_direction) {
-    const Result<Batch> common = draw_batch(input, evaluation.arena);
-    GS_TRY(common.status());
-    batch = common.value();
-  }
-  for (uint16_t& j = evaluation.progress.direction; j < input.parameters->directions.direction_count; ++j) {
-    uint16_t index = 0;
-    if (is_per_direction) {
-      index = sample_of_direction(input, j);
-      batch = {&index, 1};
-    }
-    GS_TRY(fill_scalar(evaluation, j, batch, is_per_direction, &scalars[j]));
-  }
-  return Status::kOk;
 }
 
 // g <- g + sum_j scalars[j] u_j, in the order of j.
@@ -164,17 +115,16 @@ Status estimate(const EstimateInput& given, bool two_sided, Real* scalars, Real*
     GS_TRY(direction.status());
     kept = direction.value();
   }
-  const Evaluation evaluation{input, two_sided, loss != nullptr, y.value(), kept, g, *input.progress, arena};
+  Evaluation evaluation{input, y.value(), kept, g, *input.progress, arena};
   if (evaluation.progress.direction == 0) {
     fill_zero(input.shape.size(), g);  // nothing was added yet
   }
-  const bool is_per_direction = input.parameters->batch_mode == BatchMode::kPerDirection;
-  GS_TRY(fill_scalars(evaluation, is_per_direction, scalars));
+  GS_TRY(fill_projection_scalars(input, two_sided, loss != nullptr, evaluation, scalars, arena));
   if (!keeps) {
     GS_TRY(sum_directions(evaluation, scalars));
   }
   if (loss != nullptr) {
-    *loss = is_per_direction ? evaluation.progress.loss / static_cast<Real>(m) : evaluation.progress.loss;
+    *loss = projection_loss(input);
   }
   scale(input.shape.size(), estimate_factor(input.shape, m), g);
   return all_finite(input.shape.size(), g) ? Status::kOk : Status::kNotFinite;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "runtime/training/lean.h"
+
 namespace gradstream {
 namespace {
 
@@ -26,8 +28,9 @@ const ManifoldOps* find_local_manifold(const Registry& registry, const Task& tas
 bool is_named(const char (&name)[kProblemNameSizeMax + 1]) { return name[kProblemNameSizeMax] == '\0'; }
 
 Status check_numbers(const Task& task) {
-  const bool shape_ok = task.shape.rows >= 1 && task.shape.rows <= kDimensionMax && task.shape.cols >= 1 &&
-                        task.shape.cols <= kDimensionMax;
+  const uint32_t rows_max = task.manifold == ManifoldId::kProduct ? kProductSizeMax : kDimensionMax;
+  const bool shape_ok =
+      task.shape.rows >= 1 && task.shape.rows <= rows_max && task.shape.cols >= 1 && task.shape.cols <= kDimensionMax;
   const bool steps_ok = task.local_step_count >= 1 && task.local_step_count <= kLocalStepCountMax &&
                         task.steps_min <= task.local_step_count;
   const bool step_ok = std::isfinite(task.step_size) && task.step_size > 0 && std::isfinite(task.proximal) &&
@@ -165,6 +168,9 @@ Status begin_solver(const Registry& registry, const Task& task, const Real* mode
   const size_t mark = arena.mark();
   Status status = wrap_problem(registry, run, arena);
   if (status == Status::kOk) {
+    if (registry.lean != nullptr && registry.lean->serves(*run)) {
+      run->ops = registry.lean->solver;
+    }
     status = prepare_solver(run, arena);
   }
   if (status != Status::kOk) {

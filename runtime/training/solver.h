@@ -28,6 +28,7 @@ struct Registry {
   std::span<const struct SolverOps* const> solvers;
   std::span<const Problem> problems;
   const ProblemOps* proximal_loss = nullptr;  // kProximalLossOps; null: no task with a proximal term in its loss
+  const struct LeanForm* lean = nullptr;      // kLeanForm; null: tensors for everything
 };
 
 // Tensors that come with a version beside its model, where the task's solver asks for them; the caller's, unchanged
@@ -109,6 +110,7 @@ void drop_step(SolverRun& run, Arena& arena);
 // - checks bounds and encoding (kInvalidArgument);
 // - looks up everything that the task names (kUnimplemented when the image lacks it);
 // - checks shape and data (kInvalidArgument; kUnimplemented for a gradient that the problem lacks);
+// - takes the lean form of the solver where the image links it and it does the task;
 // - checks that persistent and scratch memory fit (kOutOfMemory);
 // - calls the solver's prepare.
 // On error the arena is as before.

@@ -139,6 +139,39 @@ Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t fi
   return Status::kOk;
 }
 
+SignReader::SignReader(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j)
+    : key_(direction_key(spec, step)), first_word_(j * words_per_direction(shape)) {}
+
+void SignReader::add(size_t first, size_t count, Real value, Real* values) {
+  const RealBits value_bits = std::bit_cast<RealBits>(value);
+  for (size_t done = 0; done < count;) {
+    const uint64_t place = first_word_ + (first + done) / kWordBits;
+    if (place / 4 != block_) {
+      block_ = place / 4;
+      philox_block(key_, static_cast<uint32_t>(block_), words_);
+    }
+    const size_t bit = (first + done) % kWordBits;
+    const uint32_t word = ~words_[place % 4] >> bit;
+    const size_t block = count - done < kWordBits - bit ? count - done : kWordBits - bit;
+    for (size_t i = 0; i < block; ++i) {
+      const RealBits flip = static_cast<RealBits>((word >> i) & 1) << kSignShift;
+      values[done + i] += std::bit_cast<Real>(value_bits ^ flip);
+    }
+    done += block;
+  }
+}
+
+void accumulate_range(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count, const Real* coefficients,
+                      size_t begin, size_t size, Real* sum) {
+  const Real magnitude = sign_magnitude(shape);
+  for (uint32_t q = first; q < first + count; ++q) {
+    SignReader reader(spec, shape, q / spec.direction_count, q % spec.direction_count);
+    reader.add(begin, size, coefficients[q - first] * magnitude, sum);
+  }
+}
+
+Real sign_distance(Shape shape, Real distance) { return distance * sign_magnitude(shape); }
+
 template <typename Word>
 Status accumulate_exact(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
                         const Word* coefficients, Word* sum) {
@@ -195,14 +228,16 @@ Status fill_correction(const DirectionSpec& spec, Shape shape, const Real* recor
   return all_finite(shape.size(), correction) ? Status::kOk : Status::kNotFinite;
 }
 
-Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean, uint32_t parts) {
+Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean, uint32_t parts,
+                        bool has_sum) {
   GS_TRY(manifold.check_shape(shape));
-  if (persistent_size(shape, has_mean, parts) > arena.free_size()) {
+  has_sum = has_sum && !has_mean;
+  if (persistent_size(shape, has_mean, parts, has_sum) > arena.free_size()) {
     return Status::kOutOfMemory;
   }
   const size_t mark = arena.mark();
   const Result<Real*> model = arena.persistent<Real>(shape.size());
-  const Result<Real*> sum = arena.persistent<Real>(has_mean ? 0 : shape.size());
+  const Result<Real*> sum = arena.persistent<Real>(has_sum ? shape.size() : 0);
   const Result<FixedWord*> words = arena.persistent<FixedWord>(has_mean ? shape.size() : 0);
   const Result<FixedWord*> mean = arena.persistent<FixedWord>(has_mean ? shape.size() : 0);
   if (!model.ok() || !sum.ok() || !words.ok() || !mean.ok()) {
@@ -220,7 +255,7 @@ Status Replica::prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, 
   manifold_ = &manifold;
   shape_ = shape;
   model_ = model.value();
-  sum_ = has_mean ? nullptr : sum.value();
+  sum_ = has_sum ? sum.value() : nullptr;
   words_ = has_mean ? words.value() : nullptr;
   mean_ = has_mean ? mean.value() : nullptr;
   version_ = 0;

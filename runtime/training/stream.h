@@ -77,6 +77,30 @@ void fill_normal_direction(const DirectionSpec& spec, Shape shape, uint32_t step
 Status accumulate_directions(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count,
                              const Real* coefficients, Real* sum, Arena& arena);
 
+// One direction of kSign, read at any place. It costs least in the order of the places.
+class SignReader {
+ public:
+  // Of u[step, j].
+  SignReader(const DirectionSpec& spec, Shape shape, uint32_t step, uint32_t j);
+  // values[i] <- values[i] + value where entry first + i of the direction is positive, - value where it is not; count
+  // values.
+  void add(size_t first, size_t count, Real value, Real* values);
+
+ private:
+  RandomKey key_;
+  uint64_t first_word_;
+  uint64_t block_ = UINT64_MAX;  // that words_ holds
+  uint32_t words_[4] = {};
+};
+
+// As accumulate_directions for the entries [begin, begin + size) alone, in the same bits: size values of sum. Only
+// kSign; check_directions must have been kOk.
+void accumulate_range(const DirectionSpec& spec, Shape shape, uint32_t first, uint32_t count, const Real* coefficients,
+                      size_t begin, size_t size, Real* sum);
+
+// |distance u[e]| of a kSign direction for distance >= 0, as fill_direction and a product make it.
+Real sign_distance(Shape shape, Real distance);
+
 // Arena scratch of accumulate_directions, bytes.
 size_t accumulate_scratch_size(const DirectionSpec& spec, Shape shape);
 
@@ -120,13 +144,16 @@ struct GradientStream {
 // it holds a mean, and one for each extra part of the run.
 class Replica {
  public:
-  // parts: bits of the extra parts that versions of the run may hold. kInvalidArgument when the manifold has no such
-  // shape; kOutOfMemory.
-  Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean = false, uint32_t parts = 0);
+  // parts: bits of the extra parts that versions of the run may hold. has_sum false: no sum is held, and the calls of a
+  // record answer kProtocolError; LeanForm applies records then. kInvalidArgument when the manifold has no such shape;
+  // kOutOfMemory.
+  Status prepare(const ManifoldOps& manifold, Shape shape, Arena& arena, bool has_mean = false, uint32_t parts = 0,
+                 bool has_sum = true);
   // Arena bytes of prepare, and of the hungriest of the other calls (kSphere directions come on top).
-  static size_t persistent_size(Shape shape, bool has_mean = false, uint32_t parts = 0) {
+  static size_t persistent_size(Shape shape, bool has_mean = false, uint32_t parts = 0, bool has_sum = true) {
     const auto extra_count = static_cast<size_t>(std::popcount(parts & kExtraPartBits));
-    return ((has_mean ? 3 : 2) + extra_count) * Arena::taken_size<Real>(shape.size());
+    const size_t own_count = has_mean ? 3 : 1 + static_cast<size_t>(has_sum);
+    return (own_count + extra_count) * Arena::taken_size<Real>(shape.size());
   }
   static size_t scratch_size(const ManifoldOps& manifold, Shape shape) {
     return Arena::taken_size<Real>(shape.size()) + manifold.scratch_size(shape);
@@ -139,6 +166,7 @@ class Replica {
   const Real* model() const { return model_; }
   bool has_mean() const { return mean_ != nullptr; }
   const FixedWord* mean() const { return mean_; }
+  bool has_sum() const { return sum_ != nullptr; }
   // Of X, and of the mean behind it where there is one.
   uint64_t digest() const;
 
@@ -205,7 +233,7 @@ class Replica {
   const ManifoldOps* manifold_ = nullptr;
   Shape shape_;
   Real* model_ = nullptr;
-  Real* sum_ = nullptr;         // null with a mean
+  Real* sum_ = nullptr;         // null with a mean, and where no sum is held
   FixedWord* words_ = nullptr;  // what a record in progress adds to the mean
   FixedWord* mean_ = nullptr;   // null without
   uint32_t version_ = 0;

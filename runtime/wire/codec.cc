@@ -39,14 +39,44 @@ static_assert(_gs_BatchMode_MAX == static_cast<int>(BatchMode::kPerDirection));
 static_assert(_gs_Encoding_MAX == static_cast<int>(Encoding::kFixed));
 static_assert(_gs_StreamKind_MAX == static_cast<int>(StreamKind::kTangentBlock));
 
-// Of enum Reason, in its order.
-constexpr const char* kReasonNames[] = {
-    "none",          "protocol_version", "unknown_run",    "malformed",    "unexpected_message",
-    "wrong_shape",   "wrong_version",    "wrong_encoding", "not_finite",   "out_of_range",
-    "too_few_steps", "too_stale",        "corrupt",        "unknown_task", "task_unimplemented",
-    "newer_session", "revoked",          "deadline",       "overloaded",   "out_of_memory",
-    "storage",       "singular",         "older_update",   "no_time",      "rate_limit",
-    "claim_used",    "claim_ended",      "inactive"};
+// Of enum Reason, in its order; null for numbers that have no meaning yet.
+constexpr const char* kReasonNames[] = {"none",
+                                        "protocol_version",
+                                        "unknown_run",
+                                        "malformed",
+                                        "unexpected_message",
+                                        "wrong_shape",
+                                        "wrong_version",
+                                        "wrong_encoding",
+                                        "not_finite",
+                                        "out_of_range",
+                                        "too_few_steps",
+                                        "too_stale",
+                                        "corrupt",
+                                        "unknown_task",
+                                        "task_unimplemented",
+                                        "newer_session",
+                                        "revoked",
+                                        "deadline",
+                                        "overloaded",
+                                        "out_of_memory",
+                                        "storage",
+                                        "singular",
+                                        "older_update",
+                                        "no_time",
+                                        "rate_limit",
+                                        "claim_used",
+                                        "claim_ended",
+                                        "inactive",
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        "wrong_network"};
 static_assert(sizeof(kReasonNames) / sizeof(kReasonNames[0]) == _gs_Reason_ARRAYSIZE);
 
 Result<size_t> encode_any(const pb_msgdesc_t* fields, const void* message, uint8_t* out) {
@@ -75,6 +105,11 @@ Status known(const Enum& field, int max, int min = 0) {
 Status in_bounds(uint32_t value, uint32_t min, uint32_t max) { return corrupt_unless(value >= min && value <= max); }
 
 Status finite(Real value) { return std::isfinite(value) ? Status::kOk : Status::kNotFinite; }
+
+Status known_reason(const gs_Reason& field) {
+  GS_TRY(known(field, _gs_Reason_MAX));
+  return corrupt_unless(kReasonNames[field] != nullptr);
+}
 
 Status check_window(const gs_RetryWindow& window) { return corrupt_unless(window.min_ms <= window.max_ms); }
 
@@ -119,6 +154,7 @@ Status check(const gs_ManifoldPart& m) {
   GS_TRY(known(m.retraction, _gs_Retraction_MAX));
   GS_TRY(known(m.transport, _gs_Transport_MAX));
   GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
+  GS_TRY(in_bounds(m.rank, 0, kFixedRankMax));
   return in_bounds(m.cols, 1, kDimensionMax);
 }
 
@@ -132,7 +168,7 @@ Status check(const gs_Welcome& m) {
   GS_TRY(known(m.transport, _gs_Transport_MAX));
   GS_TRY(known(m.stream, _gs_StreamKind_MAX));
   GS_TRY(known(m.directions, _gs_Directions_MAX));
-  GS_TRY(in_bounds(m.rows, 1, kDimensionMax));
+  GS_TRY(in_bounds(m.rows, 1, m.manifold == gs_MANIFOLD_PRODUCT ? kProductSizeMax : kDimensionMax));
   GS_TRY(in_bounds(m.cols, 1, kDimensionMax));
   GS_TRY(known(m.correction, _gs_Correction_MAX));
   GS_TRY(in_bounds(m.fold_scale_log2, 0, kFixedScaleLog2Max));
@@ -173,7 +209,7 @@ Status check(const gs_SnapshotChunk& m) {
 
 Status check(const gs_Ack& m) {
   GS_TRY(known(m.verdict, _gs_Verdict_MAX, gs_VERDICT_FOLDED));
-  GS_TRY(known(m.reason, _gs_Reason_MAX));
+  GS_TRY(known_reason(m.reason));
   GS_TRY(corrupt_unless(m.task_sequence != 0));
   GS_TRY(finite(m.staleness_weight));
   GS_TRY(finite(m.value));
@@ -183,7 +219,7 @@ Status check(const gs_Ack& m) {
 }
 
 Status check(const gs_TaskRefused& m) {
-  GS_TRY(known(m.reason, _gs_Reason_MAX));
+  GS_TRY(known_reason(m.reason));
   GS_TRY(finite(m.value));
   GS_TRY(finite(m.least));
   return finite(m.most);
@@ -195,7 +231,7 @@ Status check(const gs_Wait& m) {
 }
 
 Status check(const gs_Refuse& m) {
-  GS_TRY(known(m.reason, _gs_Reason_MAX));
+  GS_TRY(known_reason(m.reason));
   return check_window(m.retry);
 }
 
@@ -253,7 +289,8 @@ Status decode_any(const pb_msgdesc_t* fields, std::span<const uint8_t> payload, 
 }  // namespace
 
 const char* reason_name(gs_Reason reason) {
-  return static_cast<size_t>(reason) < _gs_Reason_ARRAYSIZE ? kReasonNames[reason] : "unknown";
+  const bool is_known = static_cast<size_t>(reason) < _gs_Reason_ARRAYSIZE && kReasonNames[reason] != nullptr;
+  return is_known ? kReasonNames[reason] : "unknown";
 }
 
 Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out) {

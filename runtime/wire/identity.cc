@@ -178,4 +178,34 @@ IdentityFault find_identity_fault(std::span<const char> text, uint32_t line) {
   return fault;
 }
 
+void write_identity_fault(std::span<const char> text, uint32_t line, std::span<char> out) {
+  const IdentityFault fault = find_identity_fault(text, line);
+  size_t size = 0;
+  const auto put = [&](const char* words) {
+    for (; *words != '\0' && size + 1 < out.size(); ++words) {
+      out[size++] = *words;
+    }
+  };
+  const auto put_number = [&](size_t number) {
+    char digits[24] = {};
+    char* at = digits + sizeof digits - 1;
+    do {
+      *--at = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number != 0);
+    put(at);
+  };
+  put(fault.line == 0 ? " " : " line ");
+  if (fault.line != 0) {
+    put_number(fault.line);
+    put(": ");
+  }
+  put(fault.text);
+  if (fault.has_count) {
+    put(", and it has ");
+    put_number(fault.count);
+  }
+  out[size] = '\0';
+}
+
 }  // namespace gradstream

@@ -38,6 +38,10 @@ struct IdentityFault {
 };
 // line: as parse_identity() gave it.
 IdentityFault find_identity_fault(std::span<const char> text, uint32_t line);
+// The same as words that follow the file's name: " line 2: key: expected ..., and it has 63", or " is empty". They end
+// with a 0, and are cut off where out is too short.
+inline constexpr size_t kIdentityFaultSizeMax = 256;
+void write_identity_fault(std::span<const char> text, uint32_t line, std::span<char> out);
 
 // Whether nobody has drawn this key: its bytes are all 0, as of an empty field, or all 255, as of an erased flash.
 bool is_undrawn_key(std::span<const uint8_t> key);

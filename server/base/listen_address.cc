@@ -35,6 +35,22 @@ std::string open_acceptor(const Tcp::endpoint& endpoint, const char* key, Tcp::a
   return where + "; set " + key + " to an address of this machine";
 }
 
+bool do_collide(const Tcp::endpoint& a, const Tcp::endpoint& b) {
+  if (a.port() == 0 || a.port() != b.port()) {
+    return false;
+  }
+  const auto plain = [](const asio::ip::address& address) {
+    const bool is_mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+    return is_mapped ? asio::ip::address(asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6())) : address;
+  };
+  // "::" stands for every address of both versions, "0.0.0.0" for those of its own.
+  const auto stands_for = [](const asio::ip::address& any, const asio::ip::address& other) {
+    return any.is_unspecified() && (any.is_v6() || other.is_v4());
+  };
+  const asio::ip::address of_a = plain(a.address()), of_b = plain(b.address());
+  return of_a == of_b || stands_for(of_a, of_b) || stands_for(of_b, of_a);
+}
+
 bool is_loopback(const Tcp::endpoint& endpoint) { return endpoint.address().is_loopback(); }
 
 bool parse_listen_address(const std::string& text, Tcp::endpoint* out) {

@@ -10,6 +10,9 @@ namespace gradstream {
 
 // Splits "host:port" ("127.0.0.1:7433", "[::1]:7433", "0.0.0.0:0"); false when it is none.
 bool parse_listen_address(const std::string& text, Tcp::endpoint* out);
+// Whether a listener on one of them leaves no room for the other: the same port, and an address that one is, or stands
+// for. Port 0 is any free one.
+bool do_collide(const Tcp::endpoint& a, const Tcp::endpoint& b);
 // Whether no other machine can reach the address.
 bool is_loopback(const Tcp::endpoint& endpoint);
 // Whether the address can be listened on now: empty, or a sentence as that of Listener::open(). Nothing stays open.

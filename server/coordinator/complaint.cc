@@ -77,6 +77,10 @@ std::string devices_of(const BlockedGroup& group) {
          ")";
 }
 
+constexpr const char* kNetworkRemedy =
+    "give the devices the file of the run's network (gradstream-client --network FILE, ./run provision --network "
+    "FILE), or stop the run and begin one with theirs";
+
 StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   StallCause out;
   out.cause = "not_capable";
@@ -85,7 +89,7 @@ StallCause of_capability(const RunParameters& p, const BlockedGroup& group) {
   if (group.lacks.find("problem:") != std::string::npos && !nearest.empty()) {
     out.text += "; " + nearest;
   }
-  out.remedy = "give the devices an image that has it, or stop the run and begin one that they can do";
+  out.remedy = capability_remedy(group.lacks);
   return out;
 }
 
@@ -93,7 +97,7 @@ StallCause of_sample(const RunParameters& p, const BlockedGroup& group) {
   const Complaint& complaint = group.complaint;
   StallCause out;
   out.text = devices_of(group) + " hold data that the problem " + p.model->problem + " never takes: sample " +
-             std::to_string(complaint.sample - 1) + " of " + group.first_name;
+             std::to_string(complaint.sample) + " (from 1) of " + group.first_name;
   if (complaint.has_value()) {
     const std::string range = number_text(complaint.least) + " to " + number_text(complaint.most);
     out.text += " has " + number_text(complaint.value) + ", allowed are " + range;
@@ -139,6 +143,8 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
               "give the devices the data of this run, or begin a run with their number of rows"};
     case gs_Reason_REASON_OUT_OF_MEMORY:
       return {"have too little memory for a task", "enlarge their arena, or begin a smaller run"};
+    case gs_Reason_REASON_WRONG_NETWORK:
+      return {"hold another network than the run's, or none", kNetworkRemedy};
     case gs_Reason_REASON_TASK_UNIMPLEMENTED:
       return {"lack what a task names", "give the devices an image that has it"};
     case gs_Reason_REASON_NOT_FINITE:
@@ -155,6 +161,16 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
 }
 
 }  // namespace
+
+std::string capability_remedy(const std::string& lacks) {
+  if (lacks_network_alone(lacks)) {
+    return kNetworkRemedy;
+  }
+  return lacks.find("problem:") == std::string::npos
+             ? "give the devices an image that has it, or stop the run and begin one that they can do"
+             : "start the devices with it, gradstream-client by --problem and others by an image that has it, or stop "
+               "the run and begin one with a run.problem that they have";
+}
 
 StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& group) {
   if (group.lacks_something) {
@@ -175,6 +191,20 @@ StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& grou
     out.remedy = remedy;
   }
   out.cause = reason_name(group.reason);
+  return out;
+}
+
+StallCause stall_causes(const RunParameters& parameters, std::span<const BlockedGroup> groups) {
+  StallCause out = stall_cause(parameters, groups.front());
+  const size_t count = std::min(groups.size(), kStallCausesMax);
+  for (const BlockedGroup& group : groups.subspan(1, count - 1)) {
+    const StallCause other = stall_cause(parameters, group);
+    out.text += "; also " + other.cause + ": " + other.text;
+    out.remedy += "; for " + other.cause + ": " + other.remedy;
+  }
+  if (groups.size() > count) {
+    out.text += "; also " + std::to_string(groups.size() - count) + " more causes";
+  }
   return out;
 }
 

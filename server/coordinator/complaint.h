@@ -24,6 +24,12 @@ struct BlockedGroup {
   Complaint complaint;       // the worst one
 };
 StallCause stall_cause(const RunParameters& parameters, const BlockedGroup& group);
+// Causes that a stall tells. Reason: with their devices and remedies they stay one line of a log that people read.
+inline constexpr size_t kStallCausesMax = 4;
+// Of several groups, the largest first: its cause, and behind its text and remedy those of the others.
+StallCause stall_causes(const RunParameters& parameters, std::span<const BlockedGroup> groups);
+// What to do about devices that lack this: at their end, or by a key of the run.
+std::string capability_remedy(const std::string& lacks);
 
 // An update beyond the fold's range. factor: the largest power of two, or a number near it, by which its values must be
 // multiplied to be taken, below 1.

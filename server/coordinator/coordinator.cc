@@ -24,10 +24,10 @@ Status Coordinator::replay(const JournalRecord& record) {
   const uint32_t extension_count = state.ledger.extension_count();
   GS_TRY(state.ledger.apply(record));
   state.recall(record, tally, extension_count);
-  state.durable_sequence = record.sequence;
-  if (record.kind == RecordKind::kVersion) {
-    state.version_sequence = record.sequence;
-    state.durable_version = record.version;
+  state.durable_sequence = record.sequence();
+  if (record.kind() == RecordKind::kVersion) {
+    state.version_sequence = record.sequence();
+    state.durable_version = record.version();
   }
   return Status::kOk;
 }

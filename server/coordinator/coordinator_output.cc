@@ -89,20 +89,21 @@ void Coordinator::State::release_held() {
 
 // The record is in the ledger already; it leaves for the disk.
 void Coordinator::State::persist(JournalRecord record, uint64_t now_ms) {
-  record.time_ms = now_ms;
+  record.set_time_ms(now_ms);
   Action action;
   action.kind = ActionKind::kPersist;
   action.record = std::move(record);
   actions.push_back(std::move(action));
 }
 
-// Moves the ledger by a record just decided and sends it to the disk. Returns its sequence.
-uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms) {
-  record.sequence = ledger.last_sequence() + 1;
-  record.time_ms = now_ms;
-  const Status status = ledger.apply(record);
+// Moves the ledger by a record just decided and sends it to the disk. Returns its sequence. source: kLive for the
+// update that the ledger has prepared.
+uint64_t Coordinator::State::decide(JournalRecord record, uint64_t now_ms, FoldSource source) {
+  record.set_sequence(ledger.last_sequence() + 1);
+  record.set_time_ms(now_ms);
+  const Status status = source == FoldSource::kLive ? ledger.apply_prepared(record) : ledger.apply(record);
   GS_ASSERT(status == Status::kOk);  // what was decided follows from the ledger
-  const uint64_t sequence = record.sequence;
+  const uint64_t sequence = record.sequence();
   persist(std::move(record), now_ms);
   return sequence;
 }

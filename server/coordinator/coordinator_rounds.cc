@@ -28,7 +28,7 @@ void Coordinator::State::open_run(uint64_t now_ms) {
     log(LogLevel::kInfo, "run_advice", Fields().add("text", sentence));
   }
   JournalRecord record = ledger.open_first_version(first_model);
-  version_sequence = record.sequence;
+  version_sequence = record.sequence();
   persist(std::move(record), now_ms);
 }
 
@@ -111,14 +111,14 @@ RoundSummary summary_of(const JournalRecord& record, Trigger trigger, const Roun
                         uint32_t extension_count) {
   const double count = std::max(1U, tally.on_time_count + tally.late_count);
   RoundSummary summary;
-  summary.version = record.version;
+  summary.version = record.version();
   summary.trigger = trigger_name(trigger);
   summary.folded = tally.on_time_count;
   summary.late = tally.late_count;
   summary.partial = tally.partial_count;
   summary.loss_before = tally.loss_before_sum / count;
   summary.loss_after = tally.loss_after_sum / count;
-  summary.record_bytes = record.payload.size();
+  summary.record_bytes = record.payload().size();
   summary.extensions = extension_count;
   return summary;
 }
@@ -138,19 +138,19 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   Status step_status = Status::kOk;
   DelayNotes notes;
   JournalRecord record = ledger.close_version(trigger, &step_status, &notes);
-  version_sequence = record.sequence;
+  version_sequence = record.sequence();
   deadline_ms = kNever;  // runs from the moment when the version is durable
   ++counters.rounds_closed;
   if (step_status != Status::kOk) {
     ++counters.steps_failed;
     log(LogLevel::kWarn, "step_failed",
-        Fields().add("version", record.version).add("status", status_text(step_status)));
+        Fields().add("version", record.version()).add("status", status_text(step_status)));
   }
-  count_notes(record.version, notes);
+  count_notes(record.version(), notes);
   if (ledger.delay_switch().is_switched && !was_switched) {
     log(LogLevel::kInfo, "delay_rule_switched",
         Fields()
-            .add("version", record.version)
+            .add("version", record.version())
             .add("rule", name_of(parameters.delay->late_delay_rule))
             .add("by", name_of(parameters.delay->delay_switch_by))
             .add("mean", number_text(static_cast<double>(ledger.delay_switch().mean)))
@@ -165,8 +165,8 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
   last_round.wanted = wanted;
   log(LogLevel::kInfo, "round_closed",
       Fields()
-          .add("version", record.version)
-          .add_hex("digest", record.digest)
+          .add("version", record.version())
+          .add_hex("digest", record.digest())
           .add("trigger", trigger_name(trigger))
           .add("folded", tally.on_time_count)
           .add("late", tally.late_count)
@@ -175,7 +175,7 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
           .add("loss_before", number_text(last_round.loss_before))
           .add("loss_after", number_text(last_round.loss_after))
           .add("upload_bytes", last_round.upload_bytes)
-          .add("record_bytes", record.payload.size()));
+          .add("record_bytes", record.payload().size()));
   persist(std::move(record), now_ms);
   if (ledger.round() >= parameters.trigger->round_count) {
     run_event(RunEvent::kFinished, now_ms);
@@ -184,16 +184,16 @@ void Coordinator::State::close_round(Trigger trigger, uint64_t now_ms) {
 
 // After a record is applied: what close_round() said of the round that it ended. tally, extension_count: before.
 void Coordinator::State::recall(const JournalRecord& record, const RoundTally& tally, uint32_t extension_count) {
-  if (record.kind == RecordKind::kUpdate) {
-    upload_bytes += encoded_size(parameters.wire->upload_encoding, record.payload.size() / sizeof(Real));
-  } else if (record.kind == RecordKind::kRunState && static_cast<RunEvent>(record.detail) == RunEvent::kResumed) {
-    opened_ms = record.time_ms;
-  } else if (record.kind == RecordKind::kVersion) {
-    RoundSummary summary = summary_of(record, static_cast<Trigger>(record.detail), tally, extension_count);
-    summary.time_ms = record.time_ms;
+  if (record.kind() == RecordKind::kUpdate) {
+    upload_bytes += encoded_size(parameters.wire->upload_encoding, record.payload().size() / sizeof(Real));
+  } else if (record.is_event(RunEvent::kResumed)) {
+    opened_ms = record.time_ms();
+  } else if (record.kind() == RecordKind::kVersion) {
+    RoundSummary summary = summary_of(record, record.trigger(), tally, extension_count);
+    summary.time_ms = record.time_ms();
     summary.upload_bytes = std::exchange(upload_bytes, 0);
-    summary.opened_ms = std::exchange(opened_ms, record.time_ms);
-    if (record.version > 0) {
+    summary.opened_ms = std::exchange(opened_ms, record.time_ms());
+    if (record.version() > 0) {
       replayed_rounds.push_back(std::move(summary));
     }
     if (replayed_rounds.size() > kReplayedRoundMax) {
@@ -224,12 +224,10 @@ void Coordinator::State::run_event(RunEvent event, uint64_t now_ms, const StallC
         .add("text", cause.empty() ? "too few devices have answered in time" : cause.text)
         .add("remedy", cause.empty() ? "look at the devices in missing: they are off, far or slow" : cause.remedy);
   }
-  JournalRecord record;
-  record.kind = RecordKind::kRunState;
-  record.version = ledger.has_version() ? ledger.version() : 0;
-  record.detail = static_cast<uint32_t>(event);
-  record.payload = encode_stall(cause);
-  run_state_sequence = decide(std::move(record), now_ms);
+  run_state_sequence = decide(
+      JournalRecord::run_state(
+          {.event = event, .version = ledger.has_version() ? ledger.version() : 0, .cause = encode_stall(cause)}),
+      now_ms);
   log(is_late ? LogLevel::kWarn : LogLevel::kInfo, name, line);
 }
 

@@ -94,7 +94,7 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   const Complaint& complaint = device.complaint;
   const bool has_complaint = complaint.task_sequence == task_sequence && task_sequence != 0;
   if (has_complaint && complaint.sample > 0) {
-    fields.add("sample", uint64_t{complaint.sample - 1});
+    fields.add("sample", uint64_t{complaint.sample});
   }
   if (has_complaint && complaint.has_value()) {
     fields.add("value", number_text(static_cast<double>(complaint.value)))
@@ -155,7 +155,7 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   }
   session.has_hello = true;
   device.session = id;
-  const std::string lacks = lacking(parameters, hello.capabilities);
+  const std::string lacks = lacking(parameters, hello.capabilities, hello.network_digest);
   const uint32_t image = image_crc32c(hello);
   const bool is_new_image = device.is_heard && image != device.image_crc32c;
   const bool was_capable = device.is_capable;
@@ -171,8 +171,13 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.arena_size = hello.capabilities.arena_size;
   device.reset_cause = hello.reset_cause;
   if (!lacks.empty() && !is_told) {
-    log(LogLevel::kWarn, "device_not_capable",
-        Fields().add("device", device.name).add("lacks", lacks).add("remedy", "link_what_it_lacks"));
+    Fields fields;
+    fields.add("device", device.name).add("lacks", lacks);
+    if (lacks_network_alone(lacks)) {
+      fields.add("has", "network:" + hex(hello.network_digest));
+    }
+    fields.add("remedy", capability_remedy(lacks));
+    log(LogLevel::kWarn, "device_not_capable", fields);
   }
   if (is_lost) {
     abandon(index, now_ms);
@@ -191,13 +196,11 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 // The device's open task will never be answered.
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
-  JournalRecord record;
-  record.kind = RecordKind::kVerdict;
-  record.device = index;
-  record.task_sequence = device.task_sequence;
-  record.version = device.task_version;
-  record.verdict = gs_Verdict_VERDICT_ABANDONED;
-  decide(std::move(record), now_ms);
+  decide(JournalRecord::verdict({.device = index,
+                                 .task_sequence = device.task_sequence,
+                                 .version = device.task_version,
+                                 .verdict = gs_Verdict_VERDICT_ABANDONED}),
+         now_ms);
   ++counters.tasks_abandoned;
   log_of(device, LogLevel::kInfo, "task_abandoned",
          Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version),
@@ -232,12 +235,15 @@ void Coordinator::State::send_welcome(SessionId id, uint32_t index, bool is_aban
   welcome.abandoned = is_abandoned;
   welcome.model_parts = parameters.model_parts();
   welcome.error_feedback = parameters.wire->error_feedback;
+  welcome.network_digest = parameters.network_digest();
   for (uint32_t i = 0; parameters.model->part_list != nullptr && i < parameters.model->part_list->count; ++i) {
     const Part& part = parameters.model->part_list->part[i];
     gs_ManifoldPart& out = welcome.manifold_parts[welcome.manifold_parts_count++];
     out.manifold = static_cast<gs_Manifold>(part.ops->id);
-    out.rows = static_cast<uint16_t>(part.shape.rows);
-    out.cols = static_cast<uint16_t>(part.shape.cols);
+    const bool has_factors = part.shape.parts != nullptr;
+    out.rows = static_cast<uint16_t>(has_factors ? part.shape.parts->part[0].shape.rows : part.shape.rows);
+    out.cols = static_cast<uint16_t>(has_factors ? part.shape.parts->part[1].shape.rows : part.shape.cols);
+    out.rank = static_cast<uint8_t>(has_factors ? part.shape.cols : 0);
     out.retraction = static_cast<gs_Retraction>(part.ops->retraction_kind);
     out.transport = static_cast<gs_Transport>(part.ops->transport_kind);
   }
@@ -423,16 +429,16 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
 }
 
 void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
-  JournalRecord record;
-  record.kind = RecordKind::kTaskIssued;
-  record.device = index;
-  record.task_sequence = ledger.fleet().at(index).task_sequence + 1;
-  record.version = ledger.version();
-  record.steps_done = task_step_count(index, now_ms);
-  if (parameters.memory_weighs_samples()) {
-    record.weight = memory_weight(parameters, ledger.fleet().at(index).sample_count);
-  }
-  decide(std::move(record), now_ms);
+  const DeviceRow& device = ledger.fleet().at(index);
+  const uint32_t step_count = task_step_count(index, now_ms);
+  decide(JournalRecord::task({.device = index,
+                              .task_sequence = device.task_sequence + 1,
+                              .version = ledger.version(),
+                              .step_count = step_count,
+                              .sample_count = parameters.memory_weighs_samples()
+                                                  ? memory_weight(parameters, device.sample_count)
+                                                  : uint16_t{0}}),
+         now_ms);
   ++counters.tasks_issued;
 }
 
@@ -519,6 +525,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   // Another task of the run would be refused for the same reason until the device has another image or other data.
   const bool is_final_reason = refused.reason == gs_Reason_REASON_TASK_UNIMPLEMENTED ||
                                refused.reason == gs_Reason_REASON_OUT_OF_MEMORY ||
+                               refused.reason == gs_Reason_REASON_WRONG_NETWORK ||
                                refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0;
   if (is_open && is_final_reason) {
     device.has_refused_for_good = true;

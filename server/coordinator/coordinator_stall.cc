@@ -27,7 +27,12 @@ constexpr int kRefinements = 12;
 
 bool is_final(gs_Reason reason) {
   return reason == gs_Reason_REASON_TASK_UNIMPLEMENTED || reason == gs_Reason_REASON_OUT_OF_MEMORY ||
-         reason == gs_Reason_REASON_WRONG_SHAPE;
+         reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK;
+}
+
+uint64_t reason_bit(const BlockedGroup& group) {
+  static_assert(_gs_Reason_ARRAYSIZE < 64);
+  return group.lacks_something ? 1ULL << 63 : 1ULL << static_cast<unsigned>(group.reason);
 }
 
 // How far beyond its range a value is, to compare complaints.
@@ -83,8 +88,9 @@ void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
   review_blocked(now_ms);
 }
 
-// The devices that are blocked for the most frequent reason; of several the first in the order of the reasons.
-BlockedGroup Coordinator::State::largest_group() const {
+// The devices that are blocked, by reason, the most frequent one first; of several the first in the order of the
+// reasons. At least one, which may be empty.
+std::vector<BlockedGroup> Coordinator::State::blocked_groups() const {
   const Fleet& fleet = ledger.fleet();
   std::map<std::pair<bool, gs_Reason>, std::pair<BlockedGroup, NameList>> groups;
   for (uint32_t index = 0; index < fleet.size(); ++index) {
@@ -107,15 +113,18 @@ BlockedGroup Coordinator::State::largest_group() const {
     ++group.device_count;
     names.add(device.name);
   }
-  BlockedGroup largest;
+  std::vector<BlockedGroup> out;
   for (auto& [key, entry] : groups) {
-    if (entry.first.device_count > largest.device_count) {
-      largest = entry.first;
-      largest.names = entry.second.text();
-    }
+    out.push_back(entry.first);
+    out.back().names = entry.second.text();
+    out.back().asked_count = fleet.asked_count();
   }
-  largest.asked_count = fleet.asked_count();
-  return largest;
+  std::stable_sort(out.begin(), out.end(),
+                   [](const BlockedGroup& a, const BlockedGroup& b) { return a.device_count > b.device_count; });
+  if (out.empty()) {
+    out.emplace_back().asked_count = fleet.asked_count();
+  }
+  return out;
 }
 
 // Records that the run stalls by what cannot work, what that is when it changes, and that it is so no more. An accepted
@@ -159,13 +168,20 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
     }
     return;
   }
-  const BlockedGroup group = largest_group();
-  const StallCause cause = gradstream::stall_cause(parameters, group);
+  const std::vector<BlockedGroup> groups = blocked_groups();
+  const BlockedGroup& group = groups.front();
+  const StallCause cause = stall_causes(parameters, groups);
+  uint64_t reasons = 0;
+  for (const BlockedGroup& each : groups) {
+    reasons |= reason_bit(each);
+  }
   const bool has_all = ready_count + silent_count == 0;
   const bool has_doubled = group.device_count >= 2 * stalled_by || 2 * group.device_count <= stalled_by;
   const bool is_counted_anew = stalled_by > 0 ? has_doubled || (has_all && group.device_count != stalled_by) : has_all;
-  if (cause.cause != ledger.stall().cause || is_counted_anew) {
+  const bool has_other_reasons = stalled_by > 0 && reasons != stalled_reasons;
+  if (cause.cause != ledger.stall().cause || is_counted_anew || has_other_reasons) {
     stalled_by = group.device_count;
+    stalled_reasons = reasons;
     deadline_ms = kNever;
     run_event(RunEvent::kStalled, now_ms, cause);
   }
@@ -173,7 +189,7 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
 
 // Of an update that the rule refuses for its range: by which factor it would be taken tells value and limit, whatever
 // the rule divides by. Nothing where another factor changes nothing, as when a version holds all that it can.
-Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& upload, const FoldInput& input) const {
+Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& upload, const FoldInput& input) {
   std::vector<Real> scaled(input.values.size());
   FoldInput smaller = input;
   smaller.values = scaled;

@@ -79,7 +79,8 @@ struct Coordinator::State {
   bool is_storage_failed = false;
   bool folds_duplicates = false;
   bool has_blocked = false;       // some device may be blocked: review_blocked() has to look
-  uint32_t stalled_by = 0;        // devices that the recorded cause counts; 0: another process recorded it
+  uint32_t stalled_by = 0;        // devices that the recorded cause counts first; 0: another process recorded it
+  uint64_t stalled_reasons = 0;   // bits of reason_bit(), of all groups that were blocked then
   uint32_t blocked_at_look = 0;   // devices that were blocked when review_blocked() last looked
   uint32_t noted_since_look = 0;  // calls of note_blocked() since
   CoordinatorLimits limits;
@@ -94,7 +95,7 @@ struct Coordinator::State {
   void release_held();
   void refuse_held();
   void persist(JournalRecord record, uint64_t now_ms);
-  uint64_t decide(JournalRecord record, uint64_t now_ms);
+  uint64_t decide(JournalRecord record, uint64_t now_ms, FoldSource source = FoldSource::kJournal);
   gs_RetryWindow window(uint32_t factor) const;
   gs_RetryWindow refused_window() const;
   gs_RetryWindow idle_window() const;
@@ -121,9 +122,9 @@ struct Coordinator::State {
   void note_blocked(uint64_t now_ms);
   void forgive(uint32_t device, uint64_t now_ms);
   void review_blocked(uint64_t now_ms);
-  BlockedGroup largest_group() const;
+  std::vector<BlockedGroup> blocked_groups() const;
   bool is_decidable() const;
-  Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input) const;
+  Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input);
   bool is_version_durable() const { return durable_sequence >= version_sequence; }
 
   // ---- In ----
@@ -144,7 +145,7 @@ struct Coordinator::State {
   void judge_upload(SessionId id, uint32_t device, const Upload& upload, uint64_t now_ms);
   uint32_t measured_step_us(uint32_t device, const Upload& upload, uint64_t now_ms) const;
   gs_Reason find_fault(uint32_t index, const Upload& upload, uint64_t now_ms, std::vector<Real>* values,
-                       FoldInput* input) const;
+                       FoldInput* input);
   gs_Reason find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const;
   void accept_upload(uint32_t device, const Upload& upload, const FoldInput& input, uint64_t now_ms);
   void refuse_upload(uint32_t device, const Upload& upload, gs_Reason reason, uint64_t now_ms);

@@ -175,9 +175,9 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   return gs_Reason_REASON_NONE;
 }
 
-// The same with its values: REASON_NONE with them decoded, and what to fold.
+// The same with its values: REASON_NONE with them decoded, and what to fold, which the ledger has prepared.
 gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, uint64_t now_ms,
-                                         std::vector<Real>* values, FoldInput* input) const {
+                                         std::vector<Real>* values, FoldInput* input) {
   const gs_Reason fault = find_head_fault(index, upload, now_ms);
   if (fault != gs_Reason_REASON_NONE) {
     return fault;
@@ -195,29 +195,28 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
   input->sample_count = ledger.fleet().at(index).task_samples;
   input->values = *values;
   input->inverse_participation = ledger.inverse_participation(index);
-  const Status folds = ledger.check_fold(*input);
+  const Status folds = ledger.prepare_fold(*input);
   return folds == Status::kOk ? gs_Reason_REASON_NONE : reason_of(folds);
 }
 
 void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, const FoldInput& input, uint64_t now_ms) {
   const bool is_late = upload.base_version < ledger.version();
-  JournalRecord record;
-  record.kind = RecordKind::kUpdate;
-  record.device = index;
-  record.task_sequence = upload.task_sequence;
-  record.base_version = upload.base_version;
-  record.version = ledger.version() + 1;
-  record.steps_done = upload.steps_done;
-  record.weight = input.weight;
-  record.step_scale = input.inverse_participation;
-  record.verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED;
-  record.loss_before = upload.loss_before;
-  record.loss_after = upload.loss_after;
-  record.payload.resize(encoded_size(kRealEncoding, input.values.size()));
-  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), record.payload.data());
+  std::vector<uint8_t> values(encoded_size(kRealEncoding, input.values.size()));
+  const Status status = encode_values(kRealEncoding, input.values.size(), input.values.data(), values.data());
   GS_ASSERT(status == Status::kOk);  // find_fault() has seen that they are finite
-  record.detail = measured_step_us(index, upload, now_ms);
-  decide(std::move(record), now_ms);
+  decide(JournalRecord::update({.device = index,
+                                .task_sequence = upload.task_sequence,
+                                .base_version = upload.base_version,
+                                .version = ledger.version() + 1,
+                                .steps_done = upload.steps_done,
+                                .weight = input.weight,
+                                .verdict = is_late ? gs_Verdict_VERDICT_LATE : gs_Verdict_VERDICT_FOLDED,
+                                .inverse_participation = input.inverse_participation,
+                                .step_time_us = measured_step_us(index, upload, now_ms),
+                                .loss_before = upload.loss_before,
+                                .loss_after = upload.loss_after,
+                                .values = std::move(values)}),
+         now_ms, FoldSource::kLive);
   // What it refused for good it can do by now.
   DeviceRow& device = ledger.fleet().at(index);
   device.has_refused_for_good = false;
@@ -253,15 +252,13 @@ void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence
   DeviceRow& device = ledger.fleet().at(index);
   device.is_forgiven = false;
   device.refused_ms = now_ms;
-  JournalRecord record;
-  record.kind = RecordKind::kVerdict;
-  record.device = index;
-  record.task_sequence = task_sequence;
-  record.version = device.task_version;
-  record.verdict = gs_Verdict_VERDICT_REFUSED;
-  record.reason = reason;
-  record.detail = step_time_us;
-  decide(std::move(record), now_ms);
+  decide(JournalRecord::verdict({.device = index,
+                                 .task_sequence = task_sequence,
+                                 .version = device.task_version,
+                                 .verdict = gs_Verdict_VERDICT_REFUSED,
+                                 .reason = reason,
+                                 .step_time_us = step_time_us}),
+         now_ms);
 }
 
 // An answer beside the last verdict. required: the record that it depends on; 0: none.

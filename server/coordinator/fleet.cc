@@ -16,6 +16,8 @@ bool has_bit(uint32_t bitmap, Enum value) {
   return (bitmap >> static_cast<uint32_t>(value) & 1U) != 0;
 }
 
+constexpr const char* kLackedNetwork = "network";
+
 }  // namespace
 
 void NameList::add(const std::string& name) {
@@ -142,7 +144,7 @@ const JudgedTask& Fleet::judged_task(uint32_t index, uint32_t task_sequence) con
   return task_sequence == device.accepted.task_sequence ? device.accepted : device.judged;
 }
 
-std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities) {
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest) {
   std::string list;
   const auto check = [&list](bool has, const char* kind, const std::string& name) {
     list += has ? "" : std::string(list.empty() ? "" : ",") + kind + ":" + name;
@@ -153,9 +155,11 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
       std::any_of(begin, end, [&](const char* problem) { return parameters.model->problem == problem; });
   check(has_bit(capabilities.manifolds, parameters.model->manifold), "manifold", name_of(parameters.model->manifold));
   const bool is_product = parameters.model->manifold == ManifoldId::kProduct;
+  bool has_rank = false;
   for (uint32_t i = 0; is_product && parameters.model->part_list != nullptr && i < parameters.model->part_list->count;
        ++i) {
     const ManifoldId id = parameters.model->part_list->part[i].ops->id;
+    has_rank = has_rank || id == ManifoldId::kFixedRank;
     check(has_bit(capabilities.manifolds, id), "manifold", name_of(id));
   }
   check(has_problem, "problem", parameters.model->problem);
@@ -185,7 +189,19 @@ std::string lacking(const RunParameters& parameters, const gs_Capabilities& capa
   check_feature(is_distance, gs_Feature_FEATURE_PROXIMAL_DISTANCE, "proximal_distance");
   check_feature(parameters.local->local_retraction != RetractionKind::kDefault, gs_Feature_FEATURE_LOCAL_RETRACTION,
                 "local_retraction");
+  check_feature(has_rank, gs_Feature_FEATURE_PART_RANK, "part_rank");
+  check_feature(is_product && parameters.model->shape.rows > kDimensionMax, gs_Feature_FEATURE_LARGE_PRODUCT,
+                "large_product");
+  // A device without the problem has no network of the problem's either.
+  const uint64_t wanted = has_problem ? parameters.network_digest() : 0;
+  check_feature(wanted != 0, gs_Feature_FEATURE_NETWORK, "network");
+  const bool is_known = has_bit(capabilities.features, gs_Feature_FEATURE_NETWORK);
+  check(wanted == 0 || !is_known || network_digest == wanted, kLackedNetwork, parameters.model->network);
   return list;
+}
+
+bool lacks_network_alone(const std::string& lacks) {
+  return lacks.starts_with(std::string(kLackedNetwork) + ":") && lacks.find(',') == std::string::npos;
 }
 
 uint32_t image_crc32c(const gs_Hello& hello) {
@@ -198,6 +214,7 @@ uint32_t image_crc32c(const gs_Hello& hello) {
   for (pb_size_t i = 0; i < has.problems_count; ++i) {
     text += std::string("\n") + has.problems[i];
   }
+  text += hello.network_digest == 0 ? "" : "\n" + std::to_string(hello.network_digest);
   return crc32c(0, reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 

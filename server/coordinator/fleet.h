@@ -169,8 +169,11 @@ class Fleet : public Enrolment {
 };
 
 // What an image with these capabilities lacks for the run's tasks, as `kind:name` joined by commas, such as
-// "manifold:sphere,problem:kpca"; empty: nothing.
-std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities);
+// "manifold:sphere,problem:kpca"; empty: nothing. network_digest: of the device's own (Hello). A device with another
+// network than the run's lacks `network:` and the run's digest.
+std::string lacking(const RunParameters& parameters, const gs_Capabilities& capabilities, uint64_t network_digest = 0);
+// Whether a network is all that it lacks.
+bool lacks_network_alone(const std::string& lacks);
 
 // A checksum over all that a Hello says of the device's image; another one: the device has another image.
 uint32_t image_crc32c(const gs_Hello& hello);

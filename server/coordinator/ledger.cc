@@ -30,9 +30,15 @@ size_t arena_words(const RunParameters& parameters) {
   return bytes / sizeof(uint64_t) + 1;
 }
 
+// Of one update; the values are compared by nobody.
+bool is_same_update(const FoldInput& a, const FoldInput& b) {
+  return a.device == b.device && a.owner == b.owner && a.base_version == b.base_version &&
+         a.steps_done == b.steps_done && a.weight == b.weight && a.sample_count == b.sample_count &&
+         a.inverse_participation == b.inverse_participation;
+}
+
 float staleness_of(const RunParameters& parameters, const JournalRecord& record) {
-  const uint32_t staleness = record.version - 1 - record.base_version;
-  return static_cast<float>(staleness_weight(*parameters.trigger, staleness)) / static_cast<float>(kStalenessOne);
+  return static_cast<float>(staleness_weight(*parameters.trigger, record.staleness())) / static_cast<float>(kStalenessOne);
 }
 
 }  // namespace
@@ -77,17 +83,21 @@ bool Ledger::is_over() const {
   return run_state_ == gs_RunState_RUN_STATE_FINISHED || run_state_ == gs_RunState_RUN_STATE_STOPPED;
 }
 
-Status Ledger::apply(const JournalRecord& record) {
-  if (record.sequence != last_sequence_ + 1) {
+Status Ledger::apply(const JournalRecord& record) { return apply(record, FoldSource::kJournal); }
+
+Status Ledger::apply_prepared(const JournalRecord& record) { return apply(record, FoldSource::kLive); }
+
+Status Ledger::apply(const JournalRecord& record, FoldSource source) {
+  if (record.sequence() != last_sequence_ + 1) {
     return Status::kDataCorrupt;
   }
   Status status = Status::kDataCorrupt;
-  switch (record.kind) {
+  switch (record.kind()) {
     case RecordKind::kTaskIssued:
       status = apply_task(record);
       break;
     case RecordKind::kUpdate:
-      status = apply_update(record);
+      status = apply_update(record, source);
       break;
     case RecordKind::kVerdict:
       status = apply_verdict(record);
@@ -102,23 +112,23 @@ Status Ledger::apply(const JournalRecord& record) {
   if (status != Status::kOk) {
     return Status::kDataCorrupt;
   }
-  last_sequence_ = record.sequence;
+  last_sequence_ = record.sequence();
   return Status::kOk;
 }
 
 Status Ledger::apply_task(const JournalRecord& record) {
-  if (!has_version() || is_paused() || !fleet_.contains(record.device) || record.version != version() ||
-      record.task_sequence != fleet_.at(record.device).task_sequence + 1 ||
-      record.steps_done > parameters_.local->local_step_count || record.weight > kSampleCountMax) {
+  if (!has_version() || is_paused() || !fleet_.contains(record.device()) || record.version() != version() ||
+      record.task_sequence() != fleet_.at(record.device()).task_sequence + 1 ||
+      record.task_step_count() > parameters_.local->local_step_count || record.task_sample_count() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device);
-  device.task_sequence = record.task_sequence;
-  device.task_version = record.version;
-  device.task_record_sequence = record.sequence;
-  device.task_steps = record.steps_done == 0 ? task_terms().local_step_count : record.steps_done;
-  device.task_samples = memory_weight(parameters_, record.weight);
-  device.task_issued_ms = record.time_ms;
+  DeviceRow& device = fleet_.at(record.device());
+  device.task_sequence = record.task_sequence();
+  device.task_version = record.version();
+  device.task_record_sequence = record.sequence();
+  device.task_steps = record.task_step_count() == 0 ? task_terms().local_step_count : record.task_step_count();
+  device.task_samples = memory_weight(parameters_, record.task_sample_count());
+  device.task_issued_ms = record.time_ms();
   device.is_task_open = true;
   return Status::kOk;
 }
@@ -126,67 +136,94 @@ Status Ledger::apply_task(const JournalRecord& record) {
 void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
   device.is_task_open = false;
   device.judged = {
-      record.task_sequence, static_cast<gs_Verdict>(record.verdict), static_cast<gs_Reason>(record.reason), 0, 0,
-      record.sequence};
+      record.task_sequence(), static_cast<gs_Verdict>(record.verdict()), static_cast<gs_Reason>(record.reason()), 0, 0,
+      record.sequence()};
 }
 
-Status Ledger::apply_update(const JournalRecord& record) {
-  if (!fleet_.contains(record.device) ||
-      fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen || is_over()) {
-    return Status::kDataCorrupt;
-  }
-  DeviceRow& device = fleet_.at(record.device);
-  const bool is_late = record.verdict == gs_Verdict_VERDICT_LATE;
-  if ((!is_late && record.verdict != gs_Verdict_VERDICT_FOLDED) || record.version != version() + 1 ||
-      record.base_version != device.task_version || is_late != (record.base_version < version()) ||
-      record.weight == 0 || record.weight > kSampleCountMax) {
-    return Status::kDataCorrupt;
-  }
-  std::vector<Real> values(record.payload.size() / sizeof(Real));
-  GS_TRY(decode_values(kRealEncoding, values.size(), record.payload.data(), record.payload.size(), values.data()));
+Status Ledger::prepare_fold(const FoldInput& input) {
+  prepared_.reset();
+  GS_TRY(aggregator_->prepare(input));
+  prepared_ = input;
+  prepared_->values = {};
+  return Status::kOk;
+}
+
+Status Ledger::check_fold(const FoldInput& input) {
+  prepared_.reset();
+  return aggregator_->check(input);
+}
+
+// What a kUpdate record of a known device tells the rule, without the values.
+FoldInput Ledger::input_of(const JournalRecord& record) const {
   FoldInput input;
-  input.owner = parameters_.owner_of(record.device);
-  input.device = record.device;
-  input.base_version = record.base_version;
-  input.steps_done = record.steps_done;
-  input.weight = static_cast<uint16_t>(record.weight);
-  input.values = values;
-  input.sample_count = device.task_samples;
-  input.inverse_participation = record.step_scale == 0 ? 1 : record.step_scale;  // 0: an older release's
-  GS_TRY(aggregator_->add(input));
+  input.owner = parameters_.owner_of(record.device());
+  input.device = record.device();
+  input.base_version = record.base_version();
+  input.steps_done = record.steps_done();
+  input.weight = static_cast<uint16_t>(record.weight());
+  input.sample_count = fleet_.at(record.device()).task_samples;
+  input.inverse_participation = record.inverse_participation();
+  return input;
+}
+
+Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
+  if (!fleet_.contains(record.device()) ||
+      fleet_.sequence_state(record.device(), record.task_sequence()) != SequenceState::kOpen || is_over()) {
+    return Status::kDataCorrupt;
+  }
+  DeviceRow& device = fleet_.at(record.device());
+  const bool is_late = record.verdict() == gs_Verdict_VERDICT_LATE;
+  if ((!is_late && record.verdict() != gs_Verdict_VERDICT_FOLDED) || record.version() != version() + 1 ||
+      record.base_version() != device.task_version || is_late != (record.base_version() < version()) ||
+      record.weight() == 0 || record.weight() > kSampleCountMax) {
+    return Status::kDataCorrupt;
+  }
+  FoldInput input = input_of(record);
+  if (source == FoldSource::kLive) {
+    GS_ASSERT(prepared_.has_value() && is_same_update(*prepared_, input));
+    aggregator_->commit();
+    prepared_.reset();
+  } else {
+    std::vector<Real> values(record.payload().size() / sizeof(Real));
+    GS_TRY(
+        decode_values(kRealEncoding, values.size(), record.payload().data(), record.payload().size(), values.data()));
+    input.values = values;
+    prepared_.reset();
+    GS_TRY(aggregator_->add(input));
+  }
   judge(device, record);
   device.rounds_joined += is_anchor_phase() ? 0 : 1;
-  device.judged.version = record.version;
+  device.judged.version = record.version();
   device.judged.staleness_weight = staleness_of(parameters_, record);
   device.accepted = device.judged;
   if (is_late) {
     ++device.updates_late;
     ++tally_.late_count;
   } else {
-    device.answered_version = record.base_version;
+    device.answered_version = record.base_version();
     ++device.updates_folded;
     ++tally_.on_time_count;
   }
-  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
-  const bool is_partial = record.steps_done < device.task_steps;
+  device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
+  const bool is_partial = record.steps_done() < device.task_steps;
   tally_.partial_count += is_partial ? 1 : 0;
   device.updates_partial += is_partial ? 1 : 0;
-  device.last_staleness = record.version - 1 - record.base_version;
-  device.last_steps = record.steps_done;
+  device.last_staleness = record.staleness();
+  device.last_steps = record.steps_done();
   device.last_steps_asked = device.task_steps;
-  tally_.loss_before_sum += static_cast<double>(record.loss_before);
-  tally_.loss_after_sum += static_cast<double>(record.loss_after);
+  tally_.loss_before_sum += static_cast<double>(record.loss_before());
+  tally_.loss_after_sum += static_cast<double>(record.loss_after());
   return Status::kOk;
 }
 
 Status Ledger::apply_verdict(const JournalRecord& record) {
-  if (!fleet_.contains(record.device) ||
-      fleet_.sequence_state(record.device, record.task_sequence) != SequenceState::kOpen) {
+  if (!fleet_.contains(record.device()) ||
+      fleet_.sequence_state(record.device(), record.task_sequence()) != SequenceState::kOpen) {
     return Status::kDataCorrupt;
   }
-  DeviceRow& device = fleet_.at(record.device);
+  DeviceRow& device = fleet_.at(record.device());
   judge(device, record);
-  device.step_time_us = next_step_time_us(device.step_time_us, record.detail);
+  device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
   if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
     device.refused_count = device.refused_version == device.task_version ? device.refused_count + 1 : 1;
     device.refused_version = device.task_version;
@@ -195,32 +232,32 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
 }
 
 Status Ledger::apply_version(const JournalRecord& record) {
-  if (is_over() || is_paused() || record.version != (has_version() ? version() + 1 : 0)) {
+  if (is_over() || is_paused() || record.version() != (has_version() ? version() + 1 : 0)) {
     return Status::kDataCorrupt;
   }
   VersionRecord next;
-  next.version = record.version;
-  next.step_scale = record.step_scale;
-  next.digest = record.digest;
-  GS_TRY(decode_payload(parameters_, record.payload, &next));
+  next.version = record.version();
+  next.step_scale = record.step_scale();
+  next.digest = record.digest();
+  GS_TRY(decode_payload(parameters_, record.payload(), &next));
   if (!next.cohort.members.empty() && !fleet_.contains(next.cohort.members.back())) {
     return Status::kDataCorrupt;
   }
   GS_TRY(apply_record(parameters_, next, replica_, arena_));
-  if (replica_.digest() != record.digest) {
+  if (replica_.digest() != record.digest()) {
     return Status::kDataCorrupt;
   }
   return begin_version(next);
 }
 
 Status Ledger::apply_run_event(const JournalRecord& record) {
-  const auto event = static_cast<RunEvent>(record.detail);
+  const RunEvent event = record.run_event();
   // The only events of a paused run are that it is resumed or stopped.
   const bool may_follow = event == RunEvent::kStopped || is_paused() == (event == RunEvent::kResumed);
   if (is_over() || !may_follow) {
     return Status::kDataCorrupt;
   }
-  stall_ = event == RunEvent::kStalled ? decode_stall(record.payload) : StallCause();
+  stall_ = event == RunEvent::kStalled ? decode_stall(record.payload()) : StallCause();
   switch (event) {
     case RunEvent::kExtended:
       ++extension_count_;
@@ -284,14 +321,12 @@ void Ledger::remember(VersionRecord record) {
 }
 
 JournalRecord Ledger::journal_record(const VersionRecord& record, Trigger trigger) const {
-  JournalRecord out;
-  out.sequence = last_sequence_ + 1;
-  out.kind = RecordKind::kVersion;
-  out.version = record.version;
-  out.step_scale = record.step_scale;
-  out.digest = record.digest;
-  out.detail = static_cast<uint32_t>(trigger);
-  out.payload = encode_payload(record);
+  JournalRecord out = JournalRecord::begin_version({.version = record.version,
+                                                    .step_scale = record.step_scale,
+                                                    .digest = record.digest,
+                                                    .trigger = trigger,
+                                                    .payload = encode_payload(record)});
+  out.set_sequence(last_sequence_ + 1);
   return out;
 }
 
@@ -309,18 +344,22 @@ Cohort Ledger::next_cohort(const VersionRecord& next) const {
 }
 
 TaskTerms Ledger::task_terms() const {
-  if (is_anchor_phase()) {
-    return {SolverId::kGradientStream, BatchMode::kAll, 1, 1, 1, 0, 0, false};  // an anchor: -grad f_i(X)
+  if (is_anchor_phase()) {  // an anchor: -grad f_i(X)
+    return {.solver = SolverId::kGradientStream,
+            .batch_mode = BatchMode::kAll,
+            .local_step_count = 1,
+            .steps_min = 1,
+            .step_size = 1};
   }
-  const Real step = has_anchor_ ? local_step_ : parameters_.step_size_at(round_);
-  return {parameters_.local->solver,
-          parameters_.local->batch_mode,
-          parameters_.local->local_step_count,
-          parameters_.least_steps(),
-          step,
-          parameters_.local->proximal,
-          parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
-          parameters_.local->iterate == Iterate::kUniform};
+  return {
+      .solver = parameters_.local->solver,
+      .batch_mode = parameters_.local->batch_mode,
+      .local_step_count = parameters_.local->local_step_count,
+      .steps_min = parameters_.least_steps(),
+      .step_size = has_anchor_ ? local_step_ : parameters_.step_size_at(round_),
+      .proximal = parameters_.local->proximal,
+      .curvature = parameters_.local->solver == SolverId::kCurve ? parameters_.local->curve_orthogonality : curvature_,
+      .draws_iterate = parameters_.local->iterate == Iterate::kUniform};
 }
 
 Real Ledger::inverse_participation(uint32_t device) const {
@@ -384,7 +423,7 @@ JournalRecord Ledger::close_version(Trigger trigger, Status* step_status, DelayN
   record.cohort = next_cohort(record);
   JournalRecord out = journal_record(record, trigger);
   GS_ASSERT(begin_version(record) == Status::kOk);  // the rule made the record itself
-  last_sequence_ = out.sequence;
+  last_sequence_ = out.sequence();
   return out;
 }
 
@@ -494,6 +533,9 @@ std::string Ledger::state_text() const {
   return text;
 }
 
-void Ledger::fold_again_for_test(const FoldInput& input) { static_cast<void>(aggregator_->add(input)); }
+void Ledger::fold_again_for_test(const FoldInput& input) {
+  prepared_.reset();
+  static_cast<void>(aggregator_->add(input));
+}
 
 }  // namespace gradstream

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -78,6 +79,9 @@ class Ledger {
   // kDataCorrupt: the record does not follow from those before it, or does not reach the digest it names. The ledger is
   // then of no more use.
   Status apply(const JournalRecord& record);
+  // The same for the record of the update that prepare_fold() took last. Its values are neither decoded nor checked
+  // again. Asserts that the record says of the update what prepare_fold() was told.
+  Status apply_prepared(const JournalRecord& record);
 
   // The record, already applied, that opens version 0 with `start`, or, where that is empty, the point of the run's
   // seed.
@@ -88,8 +92,11 @@ class Ledger {
   TaskTerms task_terms() const;
   // 1 / q of an answer of this device, were it accepted now (server/run/participation.h).
   Real inverse_participation(uint32_t device) const;
-  // Whether an update of the open version's fold would be taken; codes of Aggregator::check.
-  Status check_fold(const FoldInput& input) const { return aggregator_->check(input); }
+  // Whether the open version's fold takes an update, and if so what it adds there, for apply_prepared(). Codes of
+  // Aggregator::prepare. The ledger's state stays as it is; the values need not outlive the call.
+  Status prepare_fold(const FoldInput& input);
+  // Whether prepare_fold() would take it, with its codes; nothing is prepared afterwards.
+  Status check_fold(const FoldInput& input);
 
   // Base version of the device's last update that the memory of the open version holds; none without.
   std::optional<uint32_t> memory_stamp(uint32_t device) const { return aggregator_->stamp(device); }
@@ -135,7 +142,9 @@ class Ledger {
   std::vector<const VersionRecord*> records_after(uint32_t held, uint64_t* digest_before) const;
 
   Status apply_task(const JournalRecord& record);
-  Status apply_update(const JournalRecord& record);
+  Status apply(const JournalRecord& record, FoldSource source);
+  Status apply_update(const JournalRecord& record, FoldSource source);
+  FoldInput input_of(const JournalRecord& record) const;
   Status apply_verdict(const JournalRecord& record);
   Status apply_version(const JournalRecord& record);
   Status apply_run_event(const JournalRecord& record);
@@ -157,6 +166,7 @@ class Ledger {
   Replica replica_;
   ModelRing models_;
   std::unique_ptr<Aggregator> aggregator_;
+  std::optional<FoldInput> prepared_;  // without its values
   ModelAverage average_;
   const std::vector<Real> probabilities_;  // of participation
   uint32_t round_ = 0;

@@ -7,9 +7,9 @@ StoreStatus StoreMemory::append(std::span<const JournalRecord> batch) {
     return status_;
   }
   // The journal has no gaps: a batch that does not follow is our own fault and must not be kept.
-  uint64_t next = records_.empty() ? 1 : records_.back().sequence + 1;
+  uint64_t next = records_.empty() ? 1 : records_.back().sequence() + 1;
   for (const JournalRecord& record : batch) {
-    if (record.sequence != next) {
+    if (record.sequence() != next) {
       return StoreStatus::kFailed;
     }
     ++next;

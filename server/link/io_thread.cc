@@ -194,6 +194,14 @@ void IoThread::on_session_claim(SessionId session, uint32_t claim, const Identit
   send(std::move(report));
 }
 
+void IoThread::on_session_stays(SessionId session, bool is_uploading) {
+  SessionReport report;
+  report.kind = SessionReport::Kind::kStays;
+  report.session = session;
+  report.is_uploading = is_uploading;
+  send(std::move(report));
+}
+
 void IoThread::on_session_closing(SessionId session) {
   SessionReport report;
   report.kind = SessionReport::Kind::kClosing;

@@ -29,11 +29,12 @@ inline constexpr size_t kReportCountMax = 1024;
 
 // One call of SessionOwner.
 struct SessionReport {
-  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kClosing, kEnded };
+  enum class Kind : uint8_t { kEstablished, kUnregistered, kMessage, kClaim, kStays, kClosing, kEnded };
   Kind kind = Kind::kEnded;
   SessionId session = 0;
   uint32_t device = 0;
   uint32_t claim = 0;
+  bool is_uploading = false;  // of kStays
   DeviceMessage message = {};
   std::unique_ptr<SecretValue<Identity>> identity;  // of a claim
   std::string name;                                 // of who is unregistered
@@ -87,6 +88,7 @@ class IoThread final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_stays(SessionId session, bool is_uploading) override;
   void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;
   void send(SessionReport report);

@@ -52,6 +52,7 @@ std::string Listener::open(const Tcp::endpoint& endpoint) {
     ErrorCode ignored;
     acceptor_.set_option(Tcp::no_delay(true), ignored);  // a handshake is small flights: Nagle costs 40 ms for each
     acceptor_.set_option(asio::socket_base::send_buffer_size(static_cast<int>(limits_.send_buffer_size)), ignored);
+    acceptor_.non_blocking(true, ignored);  // for accept_waiting()
     accept();
   }
   return problem;
@@ -200,108 +201,6 @@ uint64_t Listener::beaten_ms(uint64_t now_ms) {
   return oldest_ms;
 }
 
-// ---- Accepting -----------------------------------------------------------------------------------------------------
-
-size_t session_count_max(const ListenerLimits& limits) {
-  constexpr size_t kLobbyLeastMax = 256;  // as many devices come within a second, at a handshake's price on one core
-  const size_t descriptors = limits.descriptor_count_max;
-  const size_t lobby = std::clamp<size_t>(descriptors / 4, 1, kLobbyLeastMax);
-  return std::min<size_t>(limits.connection_count_max, std::max(descriptors, lobby + 1) - lobby);
-}
-
-bool Listener::is_out_of_descriptors() const {
-  return sessions_.size() + lobby_.count() >= limits_.descriptor_count_max;
-}
-
-bool Listener::may_accept() const { return !is_out_of_descriptors() || lobby_.has_lesser(); }
-
-// For kAcceptRetry: a guest that says nothing has had time to speak then, and makes room for another one.
-void Listener::pause_accept() {
-  is_paused_ = true;
-  accept_retry_.expires_after(kAcceptRetry);
-  accept_retry_.async_wait([this](const ErrorCode& cancelled) {
-    if (cancelled || !is_paused_) {
-      return;
-    }
-    if (may_accept()) {
-      is_paused_ = false;
-      accept();
-    } else {
-      pause_accept();
-    }
-  });
-}
-
-void Listener::accept() {
-  acceptor_.async_accept(accepted_peer_,
-                         [this](const ErrorCode& error, Tcp::socket socket) { on_accepted(error, std::move(socket)); });
-}
-
-void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
-  if (error == asio::error::operation_aborted || !acceptor_.is_open()) {
-    return;
-  }
-  if (error) {
-    ++counters_.accept_failures;
-    if (is_log_due(&accept_failure_logged_ms_)) {
-      log_event(LogLevel::kError, "accept_failed",
-                Fields()
-                    .add("cause", error.message())
-                    .add("count", counters_.accept_failures)
-                    .add("connections", uint64_t{sessions_.size()})
-                    .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
-    }
-    pause_accept();
-    return;
-  }
-  ++counters_.connections_accepted;
-  const size_t used = std::min<size_t>(sessions_.size(), limits_.descriptor_count_max - 1);
-  const size_t lobby_count_max = std::min(kLobbyCountMax, limits_.descriptor_count_max - used);
-  if (!lobby_.enter(next_id_++, std::move(socket), accepted_peer_, lobby_count_max)) {
-    note_connection_over_cap();
-  }
-  flush();
-  if (is_out_of_descriptors()) {
-    pause_accept();
-  } else {
-    accept();
-  }
-}
-
-void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
-  tend_soon();
-  if (why == Lobby::Turned::kWaited) {
-    note_connection_over_cap();
-  } else if (why == Lobby::Turned::kFull) {
-    note_handshake_over_cap();
-  } else {
-    ++counters_.deadline_handshake;
-    if (fault_lines_.admit(steady_ms())) {
-      log_event(LogLevel::kWarn, "deadline",
-                Fields()
-                    .add("limit", "handshake_deadline_ms")
-                    .add("state", "tls")
-                    .add("session", guest.id)
-                    .add("peer", text_of(guest.arrival.peer))
-                    .add("remedy", "check the link: no ClientHello came, or a part of one"));
-    } else {
-      ++counters_.fault_lines_dropped;
-    }
-  }
-}
-
-void Listener::note_connection_over_cap() {
-  ++counters_.connections_over_cap;
-  log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_,
-          "raise server.limits.connection_count_max");
-}
-
-void Listener::note_handshake_over_cap() {
-  ++counters_.handshakes_over_cap;
-  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_,
-          "raise server.limits.handshake_count_max, or find who opens connections without a handshake");
-}
-
 // ---- From the lobby ------------------------------------------------------------------------------------------------
 
 Standing Listener::standing_of(std::string_view identity) const {
@@ -436,7 +335,8 @@ bool Listener::may_sign_for(const Guest& guest) {
     held_guest_ = guest.id;
     ++counters_.signatures_over_rate;
     log_cap("signatures_over_rate", counters_.signatures_over_rate, &signature_rate_logged_ms_,
-            "find who opens connections without a key; devices with a certificate come in one after the other");
+            {"signatures a second", limits_.signatures.per_second,
+             "find who opens connections without a key; devices with a certificate come in one after the other"});
   }
   signature_retry_.expires_after(std::chrono::milliseconds(1000 / limits_.signatures.per_second));
   signature_retry_.async_wait([this](const ErrorCode& cancelled) {
@@ -507,21 +407,9 @@ bool Listener::make_room_for_handshake(const Guest& guest) {
   if (has_place) {
     return true;
   }
-  note_handshake_over_cap();
+  note_handshake_over_cap(handshake_cap());
   evict(victim);
   return true;
-}
-
-void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy) {
-  if (!is_log_due(last_ms)) {
-    return;
-  }
-  log_event(LogLevel::kWarn, event,
-            Fields()
-                .add("count", count)
-                .add("connections", uint64_t{sessions_.size()})
-                .add("half_open", uint64_t{half_open_.size()})
-                .add("remedy", remedy));
 }
 
 // ---- Sessions' reports ---------------------------------------------------------------------------------------------
@@ -541,6 +429,9 @@ void Listener::on_reports(std::vector<SessionReport>& reports) {
         break;
       case SessionReport::Kind::kClaim:
         on_session_claim(report.session, report.claim, **report.identity);
+        break;
+      case SessionReport::Kind::kStays:
+        on_session_stays(report.session, report.is_uploading);
         break;
       case SessionReport::Kind::kClosing:
         on_session_closing(report.session);
@@ -611,6 +502,22 @@ void Listener::on_session_claim(SessionId session, uint32_t claim, const Identit
   forget_replaced_claim(session);
   if (!sessions_.at(session).is_closing) {
     owner_.on_session_claim(session, claim, identity);
+  }
+}
+
+// Nobody waits for its place any more: another one that rests gives its own.
+void Listener::on_session_stays(SessionId session, bool is_uploading) {
+  Entry& entry = sessions_.at(session);
+  stay(entry);
+  if (is_uploading && !std::exchange(entry.is_stay_told, true)) {
+    log_event(LogLevel::kInfo, "place_kept",
+              Fields()
+                  .add("session", session)
+                  .add("device_number", uint64_t{entry.device})
+                  .add("most_ms", uint64_t{limits_.session.session_idle_max_ms})
+                  .add("remedy",
+                       "none needed: it sends an update, and gives its place after the Ack; an update that stalls ends "
+                       "the session within most_ms (server.limits.session_idle_max_ms)"));
   }
 }
 

@@ -17,7 +17,9 @@
 // room for a guest of its own standing or a better one. It is the oldest of the address that has most: a device
 // finishes its handshake in milliseconds to seconds, so the oldest is the one that stalls. Thus peers that name nobody
 // keep no device out. Who is closed for want of a place is counted and logged, at most one line a second each. At
-// descriptor_count_max accepting pauses, and who comes waits in the system's own queue. When the process has no file
+// descriptor_count_max accepting pauses, and who comes waits in the system's own queue. After the pause all of them are
+// taken at once. A device has sent its ClientHello while it waited there, and of those that say nothing only the last
+// ones stay. So a flood of silent peers does not set the pace at which devices come in. When the process has no file
 // descriptor left, accepting pauses too and resumes by itself.
 //
 // Failed handshakes have no limit, because they cost little (identity and key are judged before any curve arithmetic)
@@ -49,6 +51,9 @@ inline constexpr RateLimit kSignatureLimit = {200, 400};
 // Completed handshakes of one device. Reason: its windows are 200 ms and more, so it needs five a second; ten take a
 // hundredth of a core.
 inline constexpr RateLimit kDeviceHandshakeLimit = {10, 50};
+
+// Connections that are taken from the system's queue in one turn of the loop. Reason: some milliseconds.
+inline constexpr size_t kAcceptTurnMax = 256;
 
 struct ListenerLimits {
   SessionLimits session;
@@ -122,8 +127,15 @@ class Listener : public SessionOwner {
     bool is_closing = false;    // by this end: what its thread has read meanwhile counts no more
     bool is_leaving = false;    // ordered out at a cap; the report of its end is still to come
     bool was_late = false;      // and keeps its place for that
+    bool is_stay_told = false;  // in the log
     uint64_t rest = 0;          // its key in resting_; 0: it does not wait
     gs_RetryWindow retry = {};  // of its wait
+  };
+  // A limit that keeps somebody out.
+  struct Cap {
+    const char* limit;  // a key, or what else bounds it
+    uint64_t most = 0;
+    const char* remedy;
   };
   struct Thread {
     std::unique_ptr<IoThread> io;
@@ -134,6 +146,7 @@ class Listener : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_stays(SessionId session, bool is_uploading) override;
   void on_session_closing(SessionId session) override;
   void on_session_ended(SessionId session) override;
   void on_reports(std::vector<SessionReport>& reports);
@@ -141,10 +154,18 @@ class Listener : public SessionOwner {
   void pause_accept();
   bool is_out_of_descriptors() const;
   bool may_accept() const;
+  void accept_waiting();
   void on_accepted(const ErrorCode& error, Tcp::socket socket);
+  void fail_accept(const ErrorCode& error);
+  void enter(Tcp::socket socket);
+  size_t lobby_count_max() const;
   void on_turned_away(const Guest& guest, Lobby::Turned why);
-  void note_connection_over_cap();
-  void note_handshake_over_cap();
+  Cap connection_cap() const;
+  Cap handshake_cap() const;
+  Cap silence_cap() const;
+  void note_waited(const Guest& guest);
+  void note_connection_over_cap(const Cap& cap);
+  void note_handshake_over_cap(const Cap& cap);
   Standing standing_of(std::string_view identity) const;
   void tend_soon();
   void tend_now();
@@ -163,7 +184,7 @@ class Listener : public SessionOwner {
   void stay(Entry& entry);
   void note_rest(SessionId session, Entry& entry, const ServerMessage& message);
   void end_rest(Entry& entry);
-  void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const char* remedy);
+  void log_cap(const char* event, uint64_t count, uint64_t* last_ms, const Cap& cap);
   void replace_silent(SessionId session, uint32_t device);
   void replace(SessionId session);
 

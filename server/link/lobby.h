@@ -3,8 +3,8 @@
 //   accept --> reading --ClientHello is there--> waiting --first() ... take()--> session
 //
 // A guest is a socket and a few hundred bytes. The memory of TLS is spent on a session, and a handshake in progress has
-// a narrow limit: so a peer that connects and says nothing holds neither. It waits here until the deadline of the
-// handshake, which counts from the accept, is over.
+// a narrow limit: so a peer that connects and says nothing holds neither. It waits here for as long as a handshake may
+// take, from the accept on. Whoever gets a place then has that time again, for the handshake itself.
 //
 // A lobby that is full turns away who has shown least (Standing). Of those that say nothing it takes the address with
 // most, and its oldest. Among those that wait for a place the first that came is the first that gets one.
@@ -63,7 +63,7 @@ class Lobby {
     std::function<void(const Guest& guest, Turned why)> on_turned_away;
   };
 
-  // deadline_ms: from the accept. Everything must outlive the lobby.
+  // deadline_ms: of a guest, from the accept. Everything must outlive the lobby.
   Lobby(asio::io_context& io, uint64_t deadline_ms, Events events);
   Lobby(const Lobby&) = delete;
   Lobby& operator=(const Lobby&) = delete;

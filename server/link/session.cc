@@ -117,8 +117,7 @@ Session::Session(SessionId id, Tcp::socket socket, Arrival arrival, std::shared_
       peer_(arrival.peer),
       first_bytes_(std::move(arrival.bytes)),
       timer_(socket.get_executor()),
-      gauge_(std::move(gauge)),
-      state_begin_ms_(arrival.accepted_ms) {
+      gauge_(std::move(gauge)) {
   // The stream's callback holds no reference to the session: end() silences it first.
   stream_ = std::make_shared<TlsStream>(std::move(socket), context_, [this] { pump(); });
 }
@@ -129,7 +128,7 @@ uint64_t Session::now_ms() const { return steady_ms(); }
 
 void Session::start() {
   state_ = State::kTls;
-  state_begin_ms_ = state_begin_ms_ == 0 ? now_ms() : state_begin_ms_;
+  state_begin_ms_ = now_ms();  // whoever waited in the lobby has the whole time of a handshake
   const bool has_bytes = !first_bytes_.empty();
   if (stream_->start(std::move(first_bytes_)) != Status::kOk) {
     log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", text_of(peer_)));
@@ -140,11 +139,6 @@ void Session::start() {
   if (has_bytes) {
     pump();
   }
-}
-
-void Session::send(const ServerMessage& message) {
-  queue(message);
-  flush();
 }
 
 void Session::queue(const ServerMessage& message) {
@@ -258,8 +252,15 @@ void Session::drain(const ServerMessage& message) {
 }
 
 void Session::yield(const gs_RetryWindow& retry) {
-  if (is_open() && is_resting_ && !upload_begun_) {
+  if (!is_open()) {
+    return;
+  }
+  const bool is_uploading = upload_begun_;
+  if (is_resting_) {
     drain(drain_message(retry));
+  }
+  if (is_open()) {
+    owner_->on_session_stays(id_, is_uploading);
   }
 }
 
@@ -315,8 +316,6 @@ void Session::begin_closing() {
     pump();
   }
 }
-
-void Session::abort() { end(); }
 
 void Session::end() {
   if (state_ == State::kGone) {

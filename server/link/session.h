@@ -110,7 +110,7 @@ Status make_frame(const ServerMessage& message, const SessionLimits& limits, Que
 struct Arrival {
   Tcp::endpoint peer;
   std::vector<uint8_t> bytes;  // read of it so far
-  uint64_t accepted_ms = 0;    // by steady_ms(), where the deadline of the handshake begins; 0: with the session
+  uint64_t accepted_ms = 0;    // by steady_ms(), where its time in the lobby begins
 };
 
 // Who owns the sessions. All calls come from the thread of the session's io_context.
@@ -124,6 +124,9 @@ class SessionOwner {
   virtual void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) = 0;
   // A session of this claim wants to become the device `identity`; answered by answer_claim().
   virtual void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) = 0;
+  // It does not follow yield(): what came of its device meanwhile, or has begun to come, is answered first.
+  // is_uploading: an update, after whose Ack it does.
+  virtual void on_session_stays(SessionId, bool /*is_uploading*/) {}
   // Nothing more is read of it, and what is left is its last words: handshakes that failed too.
   virtual void on_session_closing(SessionId) {}
   // The last call for this session. One that never was established has no other call but on_session_closing().
@@ -145,7 +148,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void queue(const ServerMessage& message);
   void queue(OutFrame frame);
   void flush();
-  void send(const ServerMessage& message);
+  void send(const ServerMessage& message) {
+    queue(message);
+    flush();
+  }
   // Sends a Drain and ends the session; where an update has begun to come, after its Ack.
   void drain(const ServerMessage& message);
   // Ends the session after what was queued. reason: sent in a Refuse unless REASON_NONE.
@@ -154,12 +160,13 @@ class Session : public std::enable_shared_from_this<Session> {
   void overload();
   // The answer to on_session_unregistered(): kNone, and the device is this one; else why it may not come in.
   void admit(TlsFault refusal, uint32_t device);
-  // Sends a Drain and ends the session where the device waits for its window to be over. Else nothing happens.
+  // Sends a Drain and ends the session where the device waits for its window to be over; where it has begun to send an
+  // update meanwhile, after the Ack. Unless it ends at once, on_session_stays() says so.
   void yield(const gs_RetryWindow& retry);
   // The answer to a claim ends its session.
   void answer_claim(gs_Reason reason);
   // Ends it at once, without a word; on_session_ended() is still called.
-  void abort();
+  void abort() { end(); }
 
   SessionId id() const { return id_; }
   const std::string& identity() const { return stream_->identity(); }

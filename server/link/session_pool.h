@@ -56,6 +56,9 @@ class SessionPool final : public SessionOwner {
   void on_session_unregistered(SessionId session, const std::string& name) override;
   void on_session_message(SessionId session, uint32_t device, const DeviceMessage& message) override;
   void on_session_claim(SessionId session, uint32_t claim, const Identity& identity) override;
+  void on_session_stays(SessionId session, bool is_uploading) override {
+    owner_.on_session_stays(session, is_uploading);
+  }
   void on_session_closing(SessionId session) override { owner_.on_session_closing(session); }
   void on_session_ended(SessionId session) override;
 

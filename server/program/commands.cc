@@ -14,10 +14,12 @@
 #include <nlohmann/json.hpp>
 
 #include "host/file_cause.h"
+#include "host/standard_files.h"
 #include "server/coordinator/fleet.h"
 #include "server/coordinator/stall.h"
 #include "server/program/model_export.h"
 #include "server/program/model_import.h"
+#include "server/program/network_file.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
 #include "server/run/advice.h"
@@ -78,7 +80,7 @@ void OutputLine::print(const CommonOptions& options) const {
           json[pair.key] = pair.value;
       }
     }
-    std::puts(json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    print_output(json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     return;
   }
   std::string text;
@@ -87,7 +89,7 @@ void OutputLine::print(const CommonOptions& options) const {
     text +=
         pair.kind == Kind::kQuoted ? pair.key + "=\"" + pair.value + "\"" : Fields().add(pair.key, pair.value).text();
   }
-  std::puts(text.c_str());
+  print_output(text + "\n");
 }
 
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
@@ -97,6 +99,9 @@ int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
   std::string errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
   for (const std::string& warning : out->warnings) {
     log_event(LogLevel::kWarn, "variable_ignored", Fields().add("cause", warning));
+  }
+  for (const std::string& ignored : out->ignored_files) {
+    log_event(LogLevel::kWarn, "file_ignored", Fields().add("cause", ignored));
   }
   if (errors.empty()) {
     return kExitOk;
@@ -109,6 +114,7 @@ int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
   SqliteOptions options;
   options.path = config.server.database;
   options.may_create = may_create;
+  options.keeps_unused = false;
   return out->open(options) == StoreStatus::kOk ? int{kExitOk} : fail_database(*out);
 }
 
@@ -149,26 +155,6 @@ uint64_t wall_clock_ms() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
 }
 
-int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
-  if (const Objection objection = check_new_run(config.run)) {
-    return fail(kExitConfig, "[run] " + objection.sentence);
-  }
-  std::vector<Real> model;
-  std::string projected;
-  std::string problem = read_first_model(config, &model);
-  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
-  }
-  *out = RunRow();
-  out->name = config.run.name;
-  out->parameters = canonical_text(config.run);
-  out->source = run_source(config.run);
-  out->digest = parameters_digest(config.run);
-  out->created_ms = wall_clock_ms();
-  return database.create_run(out) == StoreStatus::kOk ? int{kExitOk} : fail_database(database);
-}
-
 std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParameters& parameters,
                                             const std::vector<EnrolledDevice>& devices, Store& journal,
                                             uint32_t version_last, std::string* error) {
@@ -181,93 +167,16 @@ std::unique_ptr<Coordinator> replay_journal(const RunRow& run, const RunParamete
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     if (coordinator->replay(record) != Status::kOk) {
       *error = "the journal of run " + std::to_string(run.id) + " does not replay at sequence " +
-               std::to_string(record.sequence) + "; restore the database from a copy, or use the release that wrote it";
+               std::to_string(record.sequence()) +
+               "; restore the database from a copy, or use the release that wrote it";
       return false;
     }
-    return record.kind != RecordKind::kVersion || record.version < version_last;
+    return record.kind() != RecordKind::kVersion || record.version() < version_last;
   });
   if (!error->empty() || read != StoreStatus::kOk) {
     return nullptr;
   }
   return coordinator;
-}
-
-std::string read_first_model(const Config& config, std::vector<Real>* out) {
-  const std::string& path = config.server.first_model;
-  out->clear();
-  if (path.empty()) {
-    return {};
-  }
-  const std::string problem = read_model_file(path, config.run.model->shape, out);
-  return problem.empty() ? problem : "server.first_model " + path + ": " + problem;
-}
-
-std::string settle_first_model(const Config& config, std::span<Real> model, std::string* projected) {
-  projected->clear();
-  if (model.empty()) {
-    return {};
-  }
-  FirstModelVerdict verdict = settle_first_model(config.run, model);
-  *projected = std::move(verdict.projected);
-  return verdict.problem.empty() ? "" : "server.first_model " + config.server.first_model + ": " + verdict.problem;
-}
-
-namespace {
-
-// The code of what check_files() has found.
-CommandExit exit_of_files(const ServerConfig& server) {
-  const CredentialPaths& credentials = server.credentials;
-  bool is_any_temporary = !server.export_dir.empty() && is_temporary(find_path_fault(server.export_dir.c_str(), true));
-  for (const std::string* const path : {&server.first_model, &server.http_token_file, &credentials.authority,
-                                        &credentials.certificate, &credentials.key}) {
-    is_any_temporary |= !path->empty() && is_temporary(find_path_fault(path->c_str(), false));
-  }
-  return is_any_temporary ? kExitTemporary : kExitFile;
-}
-
-}  // namespace
-
-int check_files(const Config& config, bool may_write) {
-  std::string problem;
-  if (!config.server.export_dir.empty()) {
-    problem = check_export_folder(config.server.export_dir, may_write);
-  }
-  if (problem.empty() && config.server.credentials.is_set()) {
-    problem = CredentialBoard().load(config.server.credentials);
-  }
-  if (problem.empty() && !config.server.http_listen.empty() && !config.server.http_token_file.empty()) {
-    std::string token;
-    problem = read_token(config.server.http_token_file, &token);
-  }
-  if (problem.empty() && config.has_run) {
-    std::vector<Real> model;
-    std::string projected;
-    problem = read_first_model(config, &model);
-    // A server that starts again may serve a run that has long left it.
-    problem = problem.empty() && !may_write ? settle_first_model(config, model, &projected) : problem;
-  }
-  return problem.empty() ? int{kExitOk} : fail(exit_of_files(config.server), problem);
-}
-
-int check_config(const CommonOptions& options, bool with_origins) {
-  Config config;
-  ConfigOrigins origins;
-  int code = load(options, &config, &origins);
-  if (code == kExitOk && !with_origins) {
-    const std::string problem = config.has_run ? check_new_run(config.run).sentence : "";
-    code = problem.empty() ? check_files(config, false) : fail(kExitConfig, "[run] " + problem);
-  }
-  if (code == kExitOk && !with_origins) {
-    const std::string problem = check_database_file(config.server.database);
-    code = problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
-  }
-  if (code == kExitOk) {
-    std::fputs((with_origins ? config_text(config, origins) : config_text(config)).c_str(), stdout);
-    for (const std::string& sentence : config.has_run ? advice(config.run) : std::vector<std::string>()) {
-      std::printf("# advice: %s\n", sentence.c_str());
-    }
-  }
-  return code;
 }
 
 // ---- The model -----------------------------------------------------------------------------------------------------
@@ -294,6 +203,9 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   uint32_t wanted = 0;
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
+  }
+  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
+    return fail(kExitUsage, fault);
   }
   Opened opened;
   RunRow run;
@@ -336,9 +248,10 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     const std::string text = csv_text(model.shape(), values);
     bytes.assign(text.begin(), text.end());
   }
-  const std::string problem = write_file_atomically(out, bytes);
+  bool is_temporary = false;
+  const std::string problem = write_file_atomically(out, bytes, &is_temporary);
   if (!problem.empty()) {
-    return fail(kExitFile, problem);
+    return fail(is_temporary ? kExitTemporary : kExitFile, problem);
   }
   const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
   OutputLine line;
@@ -426,13 +339,17 @@ int export_lineage(const LineageSource& source, const LineageHead& head, const s
   if (!problem.empty()) {
     return fail(kExitDatabase, problem);
   }
+  bool is_temporary = false;
   if (coordinator) {  // the model first: a lineage names a file that is there
     const bool is_csv = head.model_file.ends_with(".csv");
-    problem =
-        write_file_atomically(folder_and_slash(path) + head.model_file, model_file_bytes(coordinator->model(), is_csv));
+    problem = write_file_atomically(folder_and_slash(path) + head.model_file,
+                                    model_file_bytes(coordinator->model(), is_csv), &is_temporary);
   }
-  problem = problem.empty() ? file.finish() : problem;
-  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem);
+  if (problem.empty()) {
+    problem = file.finish();
+    is_temporary = file.is_failure_temporary();
+  }
+  return problem.empty() ? int{kExitOk} : fail(is_temporary ? kExitTemporary : kExitFile, problem);
 }
 
 }  // namespace
@@ -440,7 +357,7 @@ int export_lineage(const LineageSource& source, const LineageHead& head, const s
 int run_export(const CommonOptions& options, uint32_t run_id, const ExportOptions& what, bool check) {
   constexpr std::string_view kEnding = ".json";
   if (!what.out.ends_with(kEnding)) {
-    return fail(kExitUsage, "--out " + what.out + ": expected a name that ends with .json");
+    return fail(kExitUsage, "--out '" + what.out + "': expected a name that ends with .json");
   }
   LineageHead head;
   int code = kExitOk;
@@ -503,16 +420,16 @@ struct DeviceTally {
 };
 
 void tally(const JournalRecord& record, DeviceTally* device) {
-  if (record.kind == RecordKind::kTaskIssued) {
+  if (record.kind() == RecordKind::kTaskIssued) {
     ++device->tasks;
-    device->last_task = record.task_sequence;
+    device->last_task = record.task_sequence();
     return;
   }
-  device->folded += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
-  device->late += record.verdict == gs_Verdict_VERDICT_LATE ? 1 : 0;
-  device->refused += record.verdict == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
-  device->last_verdict = record.verdict;
-  device->last_version = record.version;
+  device->folded += record.verdict() == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+  device->late += record.verdict() == gs_Verdict_VERDICT_LATE ? 1 : 0;
+  device->refused += record.verdict() == gs_Verdict_VERDICT_REFUSED ? 1 : 0;
+  device->last_verdict = record.verdict();
+  device->last_version = record.version();
 }
 
 // The open round, from the records after the last version.
@@ -526,13 +443,13 @@ struct RoundView {
   StallCause stall;                // as the last stall's record says
 
   void take(const JournalRecord& record) {
-    if (record.kind == RecordKind::kVersion) {
-      *this = {true, record.version, record.digest, RunEvent::kNone, {}, record.payload, {}};
-    } else if (record.kind == RecordKind::kRunState) {
-      event = static_cast<RunEvent>(record.detail);
-      stall = event == RunEvent::kStalled ? decode_stall(record.payload) : StallCause();
-    } else if (record.kind == RecordKind::kUpdate && record.verdict == gs_Verdict_VERDICT_FOLDED) {
-      answered.insert(record.device);
+    if (record.kind() == RecordKind::kVersion) {
+      *this = {true, record.version(), record.digest(), RunEvent::kNone, {}, record.payload(), {}};
+    } else if (record.kind() == RecordKind::kRunState) {
+      event = record.run_event();
+      stall = event == RunEvent::kStalled ? decode_stall(record.payload()) : StallCause();
+    } else if (record.kind() == RecordKind::kUpdate && record.verdict() == gs_Verdict_VERDICT_FOLDED) {
+      answered.insert(record.device());
     }
   }
   const char* state() const {
@@ -616,8 +533,8 @@ int status(const CommonOptions& options, uint32_t run_id) {
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
     ++records;
     round.take(record);
-    if (record.kind != RecordKind::kVersion && record.kind != RecordKind::kRunState) {
-      tally(record, &tallies[record.device]);
+    if (record.has_device()) {
+      tally(record, &tallies[record.device()]);
     }
     return true;
   });

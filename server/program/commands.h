@@ -4,7 +4,6 @@
 #define GRADSTREAM_SERVER_PROGRAM_COMMANDS_H_
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -44,17 +43,37 @@ int serve(const CommonOptions& options, bool may_create);
 // From here on a signal is one to a server (host/end_signals.h). serve() calls it too. kExitOk, or an error already
 // printed.
 int catch_signals_to_serve();
-// kExitFile and a sentence: a file or folder that it names cannot be used. may_write: also tries to write where files
-// are to be written.
-int check_files(const Config& config, bool may_write);
-// Of a new run, *out empty: drawn from the seed. Empty, or a sentence.
-std::string read_first_model(const Config& config, std::vector<Real>* out);
-// Of what was read: moves it onto the run's manifold (server/run/first_model.h). *projected: the parts that were moved.
-// Empty, or a sentence: it is refused.
-std::string settle_first_model(const Config& config, std::span<Real> model, std::string* projected);
-// Prints the effective configuration, after a look at the files that it names; or, without that look, with the origin
-// of each value where asked.
-int check_config(const CommonOptions& options, bool with_origins);
+
+// server/program/commands_check.cc
+// kCheck: nothing is written, and what only a new run needs is judged too.
+enum class ServeUse : uint8_t { kServe, kCheck };
+// Whether `serve` can begin with a configuration that load() has taken: its [run], its files and folders, its database
+// and its addresses. kExitOk, or an error already printed, with the code that `serve` ends with. What only the moment
+// decides is not asked: another server of the database, a port that is taken.
+int check_to_serve(const CommonOptions& options, const Config& config, bool may_create, ServeUse use);
+// Whether the frozen parameters of the run are those of the configuration, read from `file`. kExitOk, or kExitFrozen.
+int check_frozen(const RunRow& run, const Config& config, const std::string& file);
+// Whether a new run can begin with config.run at the first model that config names. kExitOk, or an error already
+// printed. *projected: the parts of the model that are moved onto their manifolds.
+int check_run(const Config& config, std::string* projected);
+struct FirstModel {
+  std::vector<Real> values;  // empty: drawn from the seed
+  std::string projected;     // the parts that were moved onto their manifolds
+};
+enum class FirstModelUse : uint8_t {
+  kNone,   // the run has left it: the file is only read
+  kBegin,  // a run begins there: it is moved onto the run's manifold, or refused (server/run/first_model.h)
+};
+// Puts the digest of the network's file in the place of its path (server/program/network_file.h). kExitOk, or an error
+// already printed.
+int settle_network(Config* config);
+// What server.first_model names. Empty, or a sentence.
+std::string load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
+// The code of a sentence about the files that the configuration names: kExitFile, or kExitTemporary.
+CommandExit exit_of_files(const ServerConfig& server);
+// Prints the effective configuration where check_to_serve() takes it, and then judges the run that is in the database;
+// or, unjudged, with the origin of each value.
+int check_config(const CommonOptions& options, bool may_create, bool with_origins);
 
 // server/program/commands_device.cc
 int device_add(const CommonOptions& options, const std::string& name, const std::string& out, bool is_pending);
@@ -105,6 +124,9 @@ int run_export(const CommonOptions& options, uint32_t run, const ExportOptions& 
 int model_export(const CommonOptions& options, uint32_t run, const ExportOptions& what);
 int status(const CommonOptions& options, uint32_t run);
 
+// server/program/commands_network.cc. What a network's file holds, and the memory that a batch of batch_size takes.
+int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size);
+
 // ---- Shared by the verbs -------------------------------------------------------------------------------------------
 
 // One line of a verb's output: `key=value ...`, or an object in JSON.
@@ -133,10 +155,19 @@ class OutputLine {
   std::vector<Pair> pairs_;
 };
 
-// Prints `gradstream: error: ...` and returns the code.
+// Prints `gradstream: error: ...` and returns the code. What is not printable, as in a name that somebody gave, is
+// shown as \xNN: it reaches no terminal.
 int fail(CommandExit code, const std::string& sentence);
+// Prints `gradstream: warning: ...`, in the same way.
+void warn(const std::string& sentence);
+// After a verb that ended with this code: writes what is left of its output. Where output is lost and the code is
+// kExitOk, prints why, and returns kExitFile or kExitTemporary; else the code.
+int finish_output(int code);
 // After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
+// Empty, or what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what: the
+// option or the argument that names it.
+std::string find_out_fault(const std::string& what, const std::string& path);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);
@@ -154,7 +185,7 @@ int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run
 int probe_server(const Config& config, DatabaseOwner* out);
 // Milliseconds since the epoch.
 uint64_t wall_clock_ms();
-// Makes a run of config.run; the parameters are frozen from here.
+// Makes a run of config.run, which check_run() has taken; the parameters are frozen from here.
 int create_run(SqliteDatabase& database, const Config& config, RunRow* out);
 // A coordinator that has replayed the journal, up to and including the record that makes version `version_last`.
 // Null with *error when the journal does not lead to the digests it names.

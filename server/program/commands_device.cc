@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "host/durable_file.h"
+#include "host/file_cause.h"
 #include "runtime/wire/claim.h"
 #include "server/base/private_file.h"
 #include "server/base/secret.h"
@@ -35,26 +36,32 @@ bool draw_key(DeviceKey* out) { return getrandom(out->data(), out->size(), 0) ==
 
 int fail_random() { return fail(kExitInternal, std::string("no random bytes: ") + std::strerror(errno)); }
 
-// A new file that only its owner can read; empty or a sentence.
-std::string write_secret_file(const std::string& path, const std::string& text) {
+// A new file that only its owner can read: kExitOk, or the code of *problem.
+CommandExit write_secret_file(const std::string& path, const std::string& text, std::string* problem) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file < 0 && errno == EEXIST) {
-    return "identity file " + path + " exists already; remove it or give another --out";
+  int cause = errno;
+  if (file < 0 && cause == EEXIST) {
+    *problem = "identity file " + path + " exists already; remove it or give another --out";
+    return kExitFile;
   }
-  if (file < 0) {
-    return "identity file " + path + " cannot be created: " + std::strerror(errno) + "; check its folder";
-  }
-  const int cause = write_durably(file, text.data(), text.size());
-  ::close(file);
-  const int unnamed = cause == 0 ? sync_folder_of(path.c_str()) : cause;
-  if (unnamed != 0) {
+  const char* const what = file < 0 ? " cannot be created: " : " cannot be written: ";
+  if (file >= 0) {
+    cause = write_durably(file, text.data(), text.size());
+    ::close(file);
+    cause = cause == 0 ? sync_folder_of(path.c_str()) : cause;
+    if (cause == 0) {
+      return kExitOk;
+    }
     ::unlink(path.c_str());
-    return "identity file " + path + " cannot be written: " + std::strerror(unnamed) + "; free space on that disk";
   }
-  return {};
+  *problem =
+      "identity file " + path + what + cause_text(cause) + "; " + remedy_text(cause, "check its folder and that disk");
+  return is_temporary(cause) ? kExitTemporary : kExitFile;
 }
 
-std::string write_identity(const std::string& path, const std::string& identity, const DeviceKey& key) {
+// The same for a device or a claim.
+CommandExit write_identity(const std::string& path, const std::string& identity, const DeviceKey& key,
+                           std::string* problem) {
   SecretText text;
   text->reserve(kIdentityTextSizeMax);
   *text = "# gradstream device: keep this file secret, it is the device's key\nidentity = ";
@@ -65,7 +72,7 @@ std::string write_identity(const std::string& path, const std::string& identity,
     *text += {kDigits[byte >> 4], kDigits[byte & 15]};
   }
   *text += "\n";
-  return write_secret_file(path, *text);
+  return write_secret_file(path, *text, problem);
 }
 
 int open_fleet(const CommonOptions& options, bool may_create, Config* config, SqliteDatabase* database) {
@@ -79,6 +86,9 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (!is_device_name(name)) {
     return fail(kExitUsage, "device name '" + name + "': expected " + kDeviceNameRule);
   }
+  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
+    return fail(kExitUsage, fault);
+  }
   Config config;
   SqliteDatabase database;
   if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
@@ -88,9 +98,9 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (!draw_key(&key)) {
     return fail_random();
   }
-  const std::string problem = write_identity(out, name, key);
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  std::string problem;
+  if (const CommandExit code = write_identity(out, name, key, &problem); code != kExitOk) {
+    return fail(code, problem);
   }
   std::optional<uint32_t> index;
   const DeviceState state = is_pending ? DeviceState::kPending : DeviceState::kActive;
@@ -156,6 +166,9 @@ int check_keys(const std::vector<EnrolledDevice>& imported, SqliteDatabase& data
 
 int device_import(const CommonOptions& options, const std::string& file, const std::string& out_folder,
                   bool is_pending) {
+  if (file.empty()) {
+    return fail(kExitUsage, "device import '': expected the path of a CSV file with lines NAME or NAME,KEY");
+  }
   std::vector<EnrolledDevice> imported;
   std::set<std::string> drawn;
   std::string problem = read_import(file, &imported, &drawn);
@@ -170,29 +183,32 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   }
   Config config;
   SqliteDatabase database;
-  if (const int code = open_fleet(options, true, &config, &database); code != kExitOk) {
-    return code;
+  int opened = open_fleet(options, true, &config, &database);
+  if (opened == kExitOk && drawn.size() < imported.size()) {
+    opened = check_keys(imported, database);
   }
-  if (drawn.size() < imported.size()) {
-    if (const int code = check_keys(imported, database); code != kExitOk) {
-      return code;
-    }
+  if (opened != kExitOk) {
+    return opened;
   }
   const bool is_new_folder = !drawn.empty() && ::mkdir(out_folder.c_str(), S_IRWXU) == 0;
   if (!drawn.empty() && !is_new_folder && errno != EEXIST) {
-    return fail(kExitFile,
-                "--out-folder " + out_folder + " cannot be made: " + std::strerror(errno) + "; nothing was enrolled");
+    const int cause = errno;
+    return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
+                "--out-folder " + out_folder + " cannot be made: " + cause_text(cause) + "; nothing was enrolled; " +
+                    remedy_text(cause, "check the folder above it"));
   }
   std::vector<std::string> written;
   std::string taken;
+  CommandExit code = kExitOk;
   for (EnrolledDevice& row : imported) {
     row.state = is_pending ? DeviceState::kPending : DeviceState::kActive;
     if (problem.empty() && drawn.contains(row.name)) {
       const std::string path = out_folder + "/" + row.name + ".identity";
       problem = row.name.find('/') != std::string::npos ? "a name with / has no file: " + row.name
-                : draw_key(&row.key)                    ? write_identity(path, row.name, row.key)
-                                                        : "no random bytes";
-      if (problem.empty()) {
+                : !draw_key(&row.key)                   ? "no random bytes"
+                                                        : "";
+      code = problem.empty() ? write_identity(path, row.name, row.key, &problem) : kExitFile;
+      if (code == kExitOk) {
         written.push_back(path);
       }
     }
@@ -206,7 +222,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
     if (is_new_folder) {
       ::rmdir(out_folder.c_str());
     }
-    return !problem.empty() ? fail(kExitFile, problem + "; nothing was enrolled")
+    return !problem.empty() ? fail(code, problem + "; nothing was enrolled")
            : taken.empty()  ? fail_database(database)
                             : fail(kExitNotFound, "device " + taken + " is enrolled already; nothing was enrolled");
   }
@@ -222,6 +238,9 @@ int device_import(const CommonOptions& options, const std::string& file, const s
 // ---- One device ----------------------------------------------------------------------------------------------------
 
 int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s) {
+  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
+    return fail(kExitUsage, fault);
+  }
   Config config;
   SqliteDatabase database;
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
@@ -247,9 +266,9 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   if (database.note_time(&now_ms) != StoreStatus::kOk) {
     return fail_database(database);
   }
-  const std::string problem = write_identity(out, identity, key);
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  std::string problem;
+  if (const CommandExit code = write_identity(out, identity, key, &problem); code != kExitOk) {
+    return fail(code, problem);
   }
   const uint64_t until_ms = now_ms + uint64_t{window_s} * 1000;
   std::optional<uint32_t> generation;
@@ -322,7 +341,13 @@ int device_set_state(const CommonOptions& options, const std::string& name, Devi
 
 int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (!is_claimable_name(claim.name)) {
-    return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kDeviceNameRule);
+    return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kDeviceNameRule + ", and no /");
+  }
+  if (const std::string fault = find_out_fault("--out", claim.out); !fault.empty()) {
+    return fail(kExitUsage, fault);
+  }
+  if (claim.window_s == 0) {
+    return fail(kExitUsage, "--window-s 0: expected 1 to 4294967295 s; a claim that has ended lets nobody in");
   }
   Config config;
   SqliteDatabase database;
@@ -341,9 +366,9 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (!draw_key(&row.key)) {
     return fail_random();
   }
-  const std::string problem = write_identity(claim.out, kClaimMark + claim.name, row.key);
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  std::string problem;
+  if (const CommandExit code = write_identity(claim.out, kClaimMark + claim.name, row.key, &problem); code != kExitOk) {
+    return fail(code, problem);
   }
   const StoreStatus added = database.add_claim(&row);
   if (added != StoreStatus::kOk || row.id == 0) {
@@ -415,16 +440,20 @@ namespace {
 
 int copy(const std::string& from, const std::string& to) {
   std::string error;
-  const StoreStatus status = copy_database(from, to, &error);
+  bool is_temporary = false;
+  const StoreStatus status = copy_database(from, to, &error, &is_temporary);
   if (status == StoreStatus::kOk) {
     return kExitOk;
   }
-  return fail(status == StoreStatus::kCorrupt ? kExitDatabase : kExitFile, error);
+  return fail(status == StoreStatus::kCorrupt ? kExitDatabase : is_temporary ? kExitTemporary : kExitFile, error);
 }
 
 }  // namespace
 
 int backup(const CommonOptions& options, const std::string& out) {
+  if (const std::string fault = find_out_fault("backup", out); !fault.empty()) {
+    return fail(kExitUsage, fault);
+  }
   Config config;
   SqliteDatabase database;
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
@@ -438,7 +467,8 @@ int backup(const CommonOptions& options, const std::string& out) {
     return code;
   }
   if (const int cause = rename_durably(partial.c_str(), out.c_str()); cause != 0) {
-    return fail(kExitFile, "cannot rename " + partial + ": " + std::strerror(cause) + "; check that disk");
+    return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
+                "cannot rename " + partial + ": " + cause_text(cause) + "; " + remedy_text(cause, "check that disk"));
   }
   struct stat info = {};
   stat(out.c_str(), &info);
@@ -452,15 +482,17 @@ int backup(const CommonOptions& options, const std::string& out) {
 
 namespace {
 
-// The database, with the files that belong to it, under another name.
-std::string move_aside(const std::string& path, const std::string& to) {
+// The database, with the files that belong to it, under another name. kExitOk, or an error already printed.
+int move_aside(const std::string& path, const std::string& to) {
   for (const char* const end : {"-wal", "-shm", ""}) {
     const int cause = rename_durably((path + end).c_str(), (to + end).c_str());
     if (cause != 0 && cause != ENOENT) {
-      return "cannot move " + path + end + " aside: " + std::strerror(cause);
+      return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
+                  "cannot move " + path + end + " to " + to + end + ": " + cause_text(cause) + "; " +
+                      remedy_text(cause, "check the permissions of the folder"));
     }
   }
-  return {};
+  return kExitOk;
 }
 
 // A whole database of ours, at `path`, copied from `from`; empty, or why not.
@@ -477,6 +509,9 @@ std::string check_copy(const std::string& path, const std::string& from) {
 }  // namespace
 
 int restore(const CommonOptions& options, const std::string& from, bool replace) {
+  if (from.empty()) {
+    return fail(kExitUsage, "restore '': expected the path of a copy that `gradstream backup` has made");
+  }
   Config config;
   if (const int code = load(options, &config); code != kExitOk) {
     return code;
@@ -502,12 +537,12 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
     return fail(kExitDatabase, damaged);
   }
   const std::string aside = path + ".before-" + std::to_string(wall_clock_ms());
-  std::string problem = is_there ? move_aside(path, aside) : "";
-  if (problem.empty()) {
-    problem = move_aside(fresh, path);
+  int code = is_there ? move_aside(path, aside) : int{kExitOk};
+  if (code == kExitOk) {
+    code = move_aside(fresh, path);
   }
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  if (code != kExitOk) {
+    return code;
   }
   OutputLine line;
   line.add("database", absolute_path(path)).add("from", from);

@@ -1,16 +1,50 @@
 // How a verb ends: its exit code, and the sentence of what is wrong.
+#include <cerrno>
 #include <string>
+#include <string_view>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/file_cause.h"
 #include "host/log_file.h"
+#include "host/standard_files.h"
 #include "server/program/commands.h"
+#include "server/program/toml_document.h"
 
 namespace gradstream {
 
+namespace {
+
+void print_sentence(const char* kind, const std::string& sentence) {
+  std::string text = std::string("gradstream: ") + kind + ": ";
+  size_t begin = 0;
+  for (size_t end = sentence.find('\n'); end != std::string::npos; end = sentence.find('\n', begin)) {
+    text += printable(std::string_view(sentence).substr(begin, end - begin)) + "\n";
+    begin = end + 1;
+  }
+  (void)LogFile(STDERR_FILENO).write(text + printable(std::string_view(sentence).substr(begin)));
+}
+
+}  // namespace
+
 int fail(CommandExit code, const std::string& sentence) {
-  (void)LogFile(STDERR_FILENO).write("gradstream: error: " + sentence);
+  print_sentence("error", sentence);
   return code;
+}
+
+void warn(const std::string& sentence) { print_sentence("warning", sentence); }
+
+int finish_output(int code) {
+  const int cause = flush_output();
+  if (cause == 0 || code != kExitOk) {
+    return code;
+  }
+  const std::string text = cause == EBADF ? "it is closed" : cause_text(cause);
+  return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
+              "standard output cannot be written: " + text + "; " +
+                  remedy_text(cause, "give it a file, or a program that reads to the end") +
+                  "; the command has done its work, and its output is incomplete");
 }
 
 const char* exit_code_text(int code) {
@@ -40,6 +74,15 @@ const char* exit_code_text(int code) {
     default:
       return "";
   }
+}
+
+std::string find_out_fault(const std::string& what, const std::string& path) {
+  struct stat info = {};
+  if (path.empty()) {
+    return what + " '': expected the path of the file to write";
+  }
+  const bool is_folder = path.back() == '/' || (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode));
+  return is_folder ? what + " " + path + ": expected the path of a file, and this is a folder; name a file in it" : "";
 }
 
 int fail_database(const SqliteDatabase& database) {

@@ -1,16 +1,16 @@
 // The verbs `run start`, `keys`, `list`, `stop`, `pause` and `resume`: what the operator wants of runs. A verb writes
 // the wish into the database, and the run's server follows it (server/program/fleet_follower.h).
 #include <algorithm>
-#include <cstdio>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "server/program/commands.h"
-#include "server/run/check_parameters.h"
 #include "server/run/key_table.h"
 #include "server/run/model_keys.h"
 #include "server/store/journal_table.h"
@@ -27,14 +27,55 @@ std::string next_step(const DatabaseOwner& owner, uint32_t run) {
   return "none: the server (process " + std::to_string(owner.process) + ") goes over to it";
 }
 
+// How long a verb waits until a server has taken note of what an earlier verb has asked for, and how often it looks.
+// Reason: the server looks four times a second, and then waits for its disk, which may be busy for seconds.
+constexpr uint32_t kNoteWaitMaxMs = 10'000;
+constexpr uint32_t kNoteLookMs = 50;
+
+// What a run comes to by the request that stands in the database; its own state where nothing is asked of it.
+StoredRunState outcome_of(StoredRunState state) {
+  return state == StoredRunState::kStopRequested    ? StoredRunState::kStopped
+         : state == StoredRunState::kPauseRequested ? StoredRunState::kPaused
+                                                    : state;
+}
+
+// Waits until the active run is one that nothing ends, or none is left; *out: as it stands then.
+int wait_for_requests(SqliteDatabase& database, const Config& config, std::optional<RunRow>* out) {
+  for (uint32_t waited_ms = 0; waited_ms <= kNoteWaitMaxMs; waited_ms += kNoteLookMs) {
+    if (database.current_run(out) != StoreStatus::kOk) {
+      return fail_database(database);
+    }
+    const StoredRunState outcome = *out ? outcome_of((*out)->state) : StoredRunState::kActive;
+    if (!*out || outcome == (*out)->state) {
+      return kExitOk;
+    }
+    DatabaseOwner owner;
+    if (const int code = probe_server(config, &owner); code != kExitOk) {
+      return code;
+    }
+    if (owner.may_serve((*out)->id)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kNoteLookMs));
+    } else if (database.exchange_run_state((*out)->id, (*out)->state, outcome, nullptr) != StoreStatus::kOk) {
+      return fail_database(database);  // its server has ended before it took note; the next one finds it so
+    }
+  }
+  return kExitOk;
+}
+
 // A device takes part in one run at a time: kExitOk where no run but `run` is active.
-int find_no_other_active(SqliteDatabase& database, uint32_t run) {
+int find_no_other_active(SqliteDatabase& database, const Config& config, uint32_t run) {
   std::optional<RunRow> current;
-  if (database.current_run(&current) != StoreStatus::kOk) {
-    return fail_database(database);
+  if (const int code = wait_for_requests(database, config, &current); code != kExitOk) {
+    return code;
   }
   if (!current || current->id == run || !is_active(current->state)) {
     return kExitOk;
+  }
+  if (outcome_of(current->state) != current->state) {
+    return fail(kExitNotFound, "run " + std::to_string(current->id) + " (" + current->name + ") is `" +
+                                   stored_run_state_text(current->state) + "`, and its server has not followed for " +
+                                   std::to_string(kNoteWaitMaxMs / 1000) +
+                                   " s; see store_failed in the server's log, and try again");
   }
   return fail(kExitNotFound, "run " + std::to_string(current->id) + " (" + current->name +
                                  ") is active; end it with `gradstream run stop`, or keep it for later with "
@@ -64,8 +105,8 @@ int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uin
     uint32_t records = 0;
     SqliteStore journal(database, run.id);
     const StoreStatus read = journal.read([&](const JournalRecord& record) {
-      if (record.kind == RecordKind::kUpdate && active.contains(record.device)) {
-        devices.insert(record.device);
+      if (record.kind() == RecordKind::kUpdate && active.contains(record.device())) {
+        devices.insert(record.device());
       }
       return ++records < kRecordsSeenMax && devices.size() < active.size();
     });
@@ -127,7 +168,7 @@ int ask_once(const RunRequest& request, Opened& opened, const RunRow& run, bool*
     return fail(kExitNotFound, name + " is " + stored_run_state_text(run.state) + request.refusal);
   }
   DatabaseOwner owner;
-  int code = request.is_activating ? find_no_other_active(opened.database, run.id) : int{kExitOk};
+  int code = request.is_activating ? find_no_other_active(opened.database, opened.config, run.id) : int{kExitOk};
   if (code == kExitOk) {
     code = probe_server(opened.config, &owner);
   }
@@ -162,23 +203,6 @@ int ask(const RunRequest& request, const CommonOptions& options, uint32_t id) {
   return fail(kExitDatabase, "the run's state changes all the time; let no other program write to it, and try again");
 }
 
-// Whether `serve` could begin this run: a run that it refuses would be frozen for nothing. A first model that is moved
-// onto its manifold is told, as the server will tell it in its log.
-int check_start(const Config& config) {
-  if (const Objection objection = check_new_run(config.run)) {
-    return fail(kExitConfig, "[run] " + objection.sentence);
-  }
-  std::vector<Real> model;
-  std::string projected;
-  std::string problem = read_first_model(config, &model);
-  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
-  if (!projected.empty()) {
-    std::fprintf(stderr, "gradstream: warning: server.first_model %s is moved onto its manifold: %s\n",
-                 config.server.first_model.c_str(), projected.c_str());
-  }
-  return problem.empty() ? int{kExitOk} : fail(kExitFile, problem + "; no run was begun");
-}
-
 }  // namespace
 
 int run_start(const CommonOptions& options) {
@@ -188,16 +212,23 @@ int run_start(const CommonOptions& options) {
   if (code == kExitOk && !config.has_run) {
     code = fail(kExitConfig, options.config + " has no section [run]");
   }
+  std::string projected;
   if (code == kExitOk) {
-    code = check_start(config);
+    code = settle_network(&config);
+  }
+  if (code == kExitOk) {
+    code = check_run(config, &projected);
+  }
+  if (!projected.empty()) {
+    warn("server.first_model " + config.server.first_model + " is moved onto its manifold: " + projected);
   }
   if (code == kExitOk) {
     code = open_database(config, true, &database);
   }
-  if (code != kExitOk) {
-    return code;
+  if (code == kExitOk) {
+    code = find_no_other_active(database, config, 0);
   }
-  if (code = find_no_other_active(database, 0); code != kExitOk) {
+  if (code != kExitOk) {
     return code;
   }
   RunRow run;

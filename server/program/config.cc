@@ -447,13 +447,12 @@ std::string read_variable(const std::string& text, Config* out, ConfigOrigins* o
   return {};
 }
 
-// Empty, or lines.
-std::string read_file(const std::string& path, Config* out, ConfigOrigins* origins) {
+// Empty, or lines. remedy: for a file that cannot be read.
+std::string read_one(const std::string& path, const char* remedy, Config* out, ConfigOrigins* origins) {
   std::string text;
   const std::string problem = read_config_file(path, &text);
   if (!problem.empty()) {
-    return "configuration " + path + " cannot be read: " + problem +
-           "; give the path of a TOML file with --config (experiments/demo.toml is an example)\n";
+    return "configuration " + path + " cannot be read: " + problem + "; " + remedy + "\n";
   }
   return read_text(text, {path, path, true}, out, origins);
 }
@@ -470,6 +469,12 @@ std::string find_conflict(const Config& config) {
     return "server.http_listen " + config.server.http_listen +
            " can be reached from other machines: set "
            "server.http_token_file to a file with a token, or listen on 127.0.0.1";
+  }
+  Tcp::endpoint listen;
+  if (parse_listen_address(config.server.listen, &listen) && parse_listen_address(config.server.http_listen, &http) &&
+      do_collide(listen, http)) {
+    return "server.http_listen " + config.server.http_listen + " leaves no room for server.listen " +
+           config.server.listen + ": give one of them another port";
   }
   const CredentialPaths& files = config.server.credentials;
   if (files.authority.empty() != files.certificate.empty() || files.authority.empty() != files.key.empty()) {
@@ -508,13 +513,15 @@ std::string load_others(const ConfigSources& sources, std::string errors, const 
 }  // namespace
 
 std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins) {
-  std::string errors = read_file(sources.path, out, origins);
+  std::string errors = read_one(
+      sources.path, "give the path of a TOML file with --config (experiments/demo.toml is an example)", out, origins);
   std::string files = sources.path;
   std::vector<std::string> fragments;
-  const std::string problem = config_fragments(sources.path, &fragments);
+  const std::string problem = config_fragments(sources.path, &fragments, &out->ignored_files);
   errors += problem.empty() ? "" : problem + "\n";
   for (const std::string& fragment : fragments) {
-    errors += read_file(fragment, out, origins);
+    errors +=
+        read_one(fragment, "put a TOML file that can be read in its place, or move it out of conf.d", out, origins);
     files += ", " + fragment;
   }
   return load_others(sources, std::move(errors), files, out, origins);

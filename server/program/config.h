@@ -116,6 +116,7 @@ struct Config {
   bool has_run = false;  // the file has a section [run]
   // Of variables GRADSTREAM_... that no section could have. Each is a sentence; they change nothing.
   std::vector<std::string> warnings;
+  std::vector<std::string> ignored_files;  // the same of what stands in conf.d and is no *.toml
 };
 
 // What is read, in this order.

@@ -1,15 +1,13 @@
 #include "server/program/config_source.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/read_file.h"
 #include "server/program/toml_document.h"
 
 extern "C" char** environ;  // POSIX leaves its declaration to the program
@@ -17,52 +15,46 @@ extern "C" char** environ;  // POSIX leaves its declaration to the program
 namespace gradstream {
 
 std::string read_config_file(const std::string& path, std::string* out) {
-  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  struct stat status = {};
-  if (file < 0 || fstat(file, &status) != 0) {
-    const int error = errno;
-    if (file >= 0) {
-      close(file);
-    }
-    return std::strerror(error);
+  const int cause = read_file(path.c_str(), kTomlSizeMax, out);
+  switch (cause) {
+    case 0:
+      return {};
+    case EISDIR:
+      return "it is a folder";
+    case ESPIPE:
+      return cause_text(cause);
+    case EFBIG:
+      return "it has more than " + std::to_string(kTomlSizeMax) + " bytes";
+    default:
+      return std::strerror(cause);
   }
-  std::string problem;
-  if (S_ISDIR(status.st_mode)) {
-    problem = "it is a folder";
-  } else if (!S_ISREG(status.st_mode)) {
-    problem = "it is a pipe, a socket or a device, not a file";
-  }
-  std::array<char, 65536> block = {};
-  ssize_t size = 1;
-  while (problem.empty() && size != 0 && out->size() <= kTomlSizeMax) {
-    size = read(file, block.data(), block.size());
-    if (size < 0 && errno != EINTR) {
-      problem = std::strerror(errno);
-    }
-    out->append(block.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  }
-  if (problem.empty() && out->size() > kTomlSizeMax) {
-    problem = "it has more than " + std::to_string(kTomlSizeMax) + " bytes";
-  }
-  close(file);
-  return problem;
 }
 
-std::string config_fragments(const std::string& path, std::vector<std::string>* out) {
+std::string config_fragments(const std::string& path, std::vector<std::string>* out,
+                             std::vector<std::string>* ignored) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path() / "conf.d";
   std::error_code code;
-  if (!std::filesystem::is_directory(folder, code)) {
+  const std::filesystem::file_status status = std::filesystem::status(folder, code);
+  if (status.type() == std::filesystem::file_type::not_found) {
     return {};
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) {
+    return folder.string() + " is no folder; put the files *.toml into a folder of this name, or move it away";
   }
   for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
     if (it->path().extension() == ".toml") {
       out->push_back(it->path().string());
+    } else if (!it->path().filename().string().starts_with('.')) {  // an editor's, or a cluster's `..data`
+      ignored->push_back(it->path().string() +
+                         " is not read, as its name does not end with .toml; rename it, or move "
+                         "it out of conf.d");
     }
   }
   if (code) {
     return "folder " + folder.string() + " cannot be read: " + code.message() + "; check its permissions";
   }
   std::sort(out->begin(), out->end());
+  std::sort(ignored->begin(), ignored->end());
   return {};
 }
 

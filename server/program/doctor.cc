@@ -152,11 +152,10 @@ bool read_identity(const DoctorOptions& options, Identity* identity, Diagnosis* 
   uint32_t line = 0;
   const Status status = parse_identity(*text, identity, &line);
   if (status != Status::kOk) {
-    const IdentityFault fault = find_identity_fault(*text, line);
-    conclude(
-        out, "identity_file",
-        options.identity_file + (fault.line == 0 ? " " : ": line " + std::to_string(fault.line) + ": ") + fault.text,
-        "expected the lines identity = NAME and key = 64 hexadecimal digits: copy the file anew");
+    std::array<char, kIdentityFaultSizeMax> words = {};
+    write_identity_fault(*text, line, words);
+    conclude(out, "identity_file", options.identity_file + words.data(),
+             "expected the lines identity = NAME and key = 64 hexadecimal digits: copy the file anew");
   }
   return status == Status::kOk;
 }

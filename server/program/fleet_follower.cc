@@ -28,6 +28,7 @@ void FleetFollower::exclude(const EnrolledDevice& device) {
 }
 
 void FleetFollower::poll() {
+  follow_file();
   uint64_t count = 0;
   if (parts_.fleet.change_count(&count) != StoreStatus::kOk) {
     fail();
@@ -48,6 +49,18 @@ void FleetFollower::poll() {
       poll();
     }
   });
+}
+
+// A file that was removed or replaced can be written and read to the end of the server, and then it is gone.
+void FleetFollower::follow_file() {
+  const bool is_in_place = parts_.fleet.check_in_place() == StoreStatus::kOk;
+  const bool was_in_place = file_fault_.empty();
+  file_fault_ = is_in_place ? "" : parts_.fleet.error();
+  if (!is_in_place && was_in_place) {
+    log_event(LogLevel::kError, "database_moved", Fields().add("cause", file_fault_));
+  } else if (is_in_place && !was_in_place) {
+    log_event(LogLevel::kInfo, "database_back", Fields().add("remedy", "none needed: the server stores again"));
+  }
 }
 
 void FleetFollower::follow_time() {

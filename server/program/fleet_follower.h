@@ -2,6 +2,7 @@
 // operator wants of the run. And says what the run has come to, so that commands can read it.
 //
 //   `device add`, `run pause`, ... --> database --every 250 ms--> FleetFollower --on_...()--> Coordinator
+//   `mv`, `rm` of the database ------------^
 //   `run list` <-- database <-- store thread <-- server <-- take_run_state()
 //
 // The coordinator's actions are not executed here: on_told says when there may be some. All on the server's thread.
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "server/base/asio_alias.h"
@@ -51,6 +53,8 @@ class FleetFollower {
   // Reads the devices and the runs, changed or not. False when they could not be read, which raises the alarm.
   bool refresh();
 
+  // Why the database's file is not the one that commands find; empty: it is. As of the last poll().
+  const std::string& file_fault() const { return file_fault_; }
   // As of the last refresh(), in order of enrolment index, without their keys.
   const std::vector<EnrolledDevice>& devices() const { return devices_; }
   // What the database is to say of the run once all records of now are durable; none if that is what the last call
@@ -67,6 +71,7 @@ class FleetFollower {
   void exclude(const EnrolledDevice& device);
   void tell_of(const EnrolledDevice& row);
   bool refresh_runs();
+  void follow_file();
   void follow_time();
   void judge_stored(StoreStatus status);
   void follow_wish(StoredRunState wish);
@@ -78,6 +83,7 @@ class FleetFollower {
   SteadyTimer timer_;
   std::optional<uint64_t> change_count_;        // of the database, as far as it has been read
   uint64_t next_expiry_ms_ = 0;                 // of a claim or a previous key, as far as the database has been read
+  std::string file_fault_;                      // logged once
   uint64_t note_due_ms_ = 0;                    // when the time is to be kept again
   std::optional<StoredRunState> marked_state_;  // by the last take_run_state()
 };

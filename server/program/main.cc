@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -87,6 +88,7 @@ struct Arguments {
   ExportOptions model;
   bool check = false;
   ClaimOptions claim;
+  uint32_t batch_size = 32;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) {
@@ -122,7 +124,9 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
                                        "the same unjudged, with the origin of each value behind it");
   check->expected(0, 1);
   print->expected(0, 1)->excludes(check);
-  verb->add_flag("--create", arguments->may_create, "make the database, if there is none")->excludes(check, print);
+  verb->add_flag("--create", arguments->may_create,
+                 "make the database, if there is none; with --check-config, one need not be there")
+      ->excludes(print);
   verb->callback([arguments, check, print, code] {
     for (const std::string& file : {arguments->check_config, arguments->print_config}) {
       if (!file.empty()) {
@@ -130,7 +134,7 @@ void add_serve(CLI::App& app, Arguments* arguments, int* code) {
       }
     }
     const bool with_origins = print->count() > 0;
-    *code = check->count() > 0 || with_origins ? check_config(arguments->common, with_origins)
+    *code = check->count() > 0 || with_origins ? check_config(arguments->common, arguments->may_create, with_origins)
                                                : serve(arguments->common, arguments->may_create);
   });
 }
@@ -234,8 +238,7 @@ int doctor(Arguments* arguments) {
   options.port = address.port;
   const Diagnosis diagnosis = diagnose(options);
   if (!options.identity_file.empty() && is_read_by_others(options.identity_file)) {
-    std::fprintf(stderr, "gradstream: warning: others may read the key in %s: chmod 600\n",
-                 options.identity_file.c_str());
+    warn("others may read the key in " + options.identity_file + ": chmod 600");
   }
   OutputLine line;
   line.add("target", arguments->target)
@@ -328,6 +331,19 @@ void add_model(CLI::App& app, Arguments* arguments, int* code) {
   state->callback([arguments, code] { *code = status(arguments->common, arguments->run); });
 }
 
+void add_network(CLI::App& app, Arguments* arguments, int* code) {
+  auto* const network = app.add_subcommand("network", "networks that users bring (*.gsn)");
+  network->require_subcommand(1);
+  auto* const show = network->add_subcommand("show", "layers, memory on a device, digest, and the keys of a run");
+  show->add_option("file", arguments->target, "the network (*.gsn)")->required();
+  show->add_option("--batch", arguments->batch_size, "samples of a batch, for the memory that it takes")
+      ->check(CLI::Range(1U, kBatchSizeMax))
+      ->capture_default_str();
+  add_format(show, arguments);
+  show->callback(
+      [arguments, code] { *code = network_show(arguments->common, arguments->target, arguments->batch_size); });
+}
+
 // Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which
 // takes milliseconds.
 bool is_to_serve(int argc, char** argv) {
@@ -336,6 +352,19 @@ bool is_to_serve(int argc, char** argv) {
     return text.starts_with("--check-config") || text.starts_with("--print-config") || text == "--help" || text == "-h";
   };
   return argc > 1 && std::string_view(argv[1]) == "serve" && std::none_of(argv + 2, argv + argc, asks_for_a_text);
+}
+
+// What was asked of the parser, such as --help, or what it has found wrong.
+int end_parse(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream asked_for;
+  std::ostringstream wrong;
+  if (app.exit(error, asked_for, wrong) == 0) {
+    print_output(asked_for.str());
+    return kExitOk;
+  }
+  std::string sentence = wrong.str();
+  sentence.erase(sentence.find_last_not_of('\n') + 1);
+  return fail(kExitUsage, sentence);
 }
 
 int run_program(int argc, char** argv) {
@@ -360,13 +389,14 @@ int run_program(int argc, char** argv) {
   add_doctor(app, &arguments, &code);
   add_run(app, &arguments, &code);
   add_model(app, &arguments, &code);
+  add_network(app, &arguments, &code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
     const std::string problem = unknown_verb(app);
-    return problem.empty() ? (app.exit(error), int{kExitUsage}) : fail(kExitUsage, problem);
+    return problem.empty() ? end_parse(app, error) : fail(kExitUsage, problem);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    return end_parse(app, error);
   }
   return code;
 }
@@ -381,5 +411,5 @@ int main(int argc, char** argv) {
       return code;
     }
   }
-  return gradstream::run_program(argc, argv);
+  return gradstream::finish_output(gradstream::run_program(argc, argv));
 }

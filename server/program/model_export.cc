@@ -69,6 +69,9 @@ std::string average_file_name(const std::string& version_path) {
 
 std::string check_target(const std::string& path) {
   struct stat info = {};
+  if (path.empty()) {
+    return "an empty name is no file; name the file to write";
+  }
   if (::lstat(path.c_str(), &info) != 0) {
     return {};
   }
@@ -86,47 +89,47 @@ std::string check_target(const std::string& path) {
   return is_database ? path + " is a database, and stays as it is; give another name" : "";
 }
 
-std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes) {
-  if (std::string problem = check_target(path); !problem.empty()) {
-    return problem;
-  }
-  const std::string beside = path + ".part";
+namespace {
+
+// 0, or errno.
+int write_beside(const std::string& path, const std::string& beside, std::span<const uint8_t> bytes) {
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) {
-    return cannot_write(path, errno);
+    return errno;
   }
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      const int cause = errno;
-      ::close(file);
-      ::unlink(beside.c_str());
-      return cannot_write(path, cause);
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  int cause = ::fsync(file) == 0 ? 0 : errno;
+  int cause = write_durably(file, reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (::close(file) != 0 && cause == 0) {
     cause = errno;
   }
-  if (cause == 0) {
-    cause = rename_durably(beside.c_str(), path.c_str());
-  }
+  cause = cause == 0 ? rename_durably(beside.c_str(), path.c_str()) : cause;
   if (cause != 0) {
     ::unlink(beside.c_str());
-    return cannot_write(path, cause);
   }
-  return {};
+  return cause;
+}
+
+}  // namespace
+
+std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes, bool* is_temporary) {
+  std::string problem = check_target(path);
+  const int cause = problem.empty() ? write_beside(path, path + ".part", bytes) : 0;
+  if (is_temporary != nullptr) {
+    *is_temporary = gradstream::is_temporary(cause);
+  }
+  return cause == 0 ? problem : cannot_write(path, cause);
 }
 
 std::string check_export_folder(const std::string& folder, bool may_write) {
   struct stat info = {};
-  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return "export folder " + folder + " does not exist; create it (mkdir -p " + folder +
-           ") or set server.export_dir to another one";
+  if (::stat(folder.c_str(), &info) != 0) {
+    const int cause = errno;
+    return cause == ENOENT ? "export folder " + folder + " does not exist; create it (mkdir -p " + folder +
+                                 ") or set server.export_dir to another one"
+                           : "export folder " + folder + " cannot be used: " + cause_text(cause) + "; " +
+                                 remedy_text(cause, "correct server.export_dir, or the permissions on the way to it");
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return "export folder " + folder + " is no folder; set server.export_dir to one, or to nothing for no files";
   }
   if (!may_write) {
     return ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0

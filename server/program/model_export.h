@@ -29,7 +29,9 @@ std::string average_file_name(const std::string& version_path);
 // no ordinary file.
 std::string check_target(const std::string& path);
 // Under its name the file is whole and durable. Empty, or a sentence that names the file, the cause and the remedy.
-std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);
+// *is_temporary: the cause may go away by itself (host/file_cause.h); may be null.
+std::string write_file_atomically(const std::string& path, std::span<const uint8_t> bytes,
+                                  bool* is_temporary = nullptr);
 // Whether files can be made in the folder: empty or a sentence, as above. may_write: one is made and removed.
 std::string check_export_folder(const std::string& folder, bool may_write);
 

@@ -349,7 +349,7 @@ std::string read_model_file(const std::string& path, Shape shape, std::vector<Re
   if (bytes.starts_with("PK\x03\x04")) {
     return "is a zip archive, such as .npz or .xlsx; save the array with numpy.save, or the sheet as CSV";
   }
-  if (bytes.starts_with("GSD1") || bytes.starts_with("GSD2")) {
+  if (bytes.starts_with("GSD1") || bytes.starts_with("GSD2") || bytes.starts_with("GSD3")) {
     return "is a shard, which holds a device's samples; name a file that holds a model";
   }
   if (bytes.empty()) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/durable_file.h"
+#include "host/file_cause.h"
 #include "runtime/training/encoding.h"
 #include "server/program/model_export.h"
 #include "server/run/trigger.h"
@@ -34,8 +35,8 @@ uint64_t digest_bytes(std::span<const uint8_t> bytes) {
   return digest;
 }
 
-const char* event_text(uint32_t event) {
-  switch (static_cast<RunEvent>(event)) {
+const char* event_text(RunEvent event) {
+  switch (event) {
     case RunEvent::kExtended:
       return "extended";
     case RunEvent::kStalled:
@@ -69,7 +70,7 @@ class Writer {
   }
 
   void take(const JournalRecord& record) {
-    switch (record.kind) {
+    switch (record.kind()) {
       case RecordKind::kTaskIssued:
         return;
       case RecordKind::kUpdate:
@@ -77,8 +78,9 @@ class Writer {
       case RecordKind::kVerdict:
         return put_entry(entry_of_verdict(record));
       case RecordKind::kRunState:
-        return put_entry(
-            {{"sequence", record.sequence}, {"event", event_text(record.detail)}, {"time_ms", record.time_ms}});
+        return put_entry({{"sequence", record.sequence()},
+                          {"event", event_text(record.run_event())},
+                          {"time_ms", record.time_ms()}});
       case RecordKind::kVersion:
         return end_version(record);
     }
@@ -99,36 +101,36 @@ class Writer {
  private:
   Json entry_of_update(const JournalRecord& r) const {
     Json entry = device_of(r);
-    entry["verdict"] = verdict_text(r.verdict);
-    entry["base_version"] = r.base_version;
-    entry["staleness"] = r.version - 1 - r.base_version;
-    entry["weight"] = r.weight;
-    if (r.step_scale != 0 && r.step_scale != 1) {
-      entry["inverse_participation"] = static_cast<double>(r.step_scale);
+    entry["verdict"] = verdict_text(r.verdict());
+    entry["base_version"] = r.base_version();
+    entry["staleness"] = r.staleness();
+    entry["weight"] = r.weight();
+    if (r.inverse_participation() != 1) {
+      entry["inverse_participation"] = static_cast<double>(r.inverse_participation());
     }
-    entry["steps"] = r.steps_done;
-    entry["step_time_us"] = r.detail;
-    entry["loss_before"] = static_cast<double>(r.loss_before);
-    entry["loss_after"] = static_cast<double>(r.loss_after);
-    entry["values_digest"] = hex(digest_bytes(r.payload));
-    entry["time_ms"] = r.time_ms;
+    entry["steps"] = r.steps_done();
+    entry["step_time_us"] = r.step_time_us();
+    entry["loss_before"] = static_cast<double>(r.loss_before());
+    entry["loss_after"] = static_cast<double>(r.loss_after());
+    entry["values_digest"] = hex(digest_bytes(r.payload()));
+    entry["time_ms"] = r.time_ms();
     return entry;
   }
 
   Json entry_of_verdict(const JournalRecord& r) const {
     Json entry = device_of(r);
-    entry["verdict"] = verdict_text(r.verdict);
-    entry["base_version"] = r.version;
-    entry["reason"] = reason_name(static_cast<gs_Reason>(r.reason));
-    entry["time_ms"] = r.time_ms;
+    entry["verdict"] = verdict_text(r.verdict());
+    entry["base_version"] = r.version();
+    entry["reason"] = reason_name(static_cast<gs_Reason>(r.reason()));
+    entry["time_ms"] = r.time_ms();
     return entry;
   }
 
   Json device_of(const JournalRecord& r) const {
-    return {{"sequence", r.sequence},
-            {"device", source_.devices.at(r.device).name},  // in order of index; the ledger knows this one
-            {"index", r.device},
-            {"task", r.task_sequence}};
+    return {{"sequence", r.sequence()},
+            {"device", source_.devices.at(r.device()).name},  // in order of index; the ledger knows this one
+            {"index", r.device()},
+            {"task", r.task_sequence()}};
   }
 
   void put_entry(const Json& entry) {
@@ -148,14 +150,14 @@ class Writer {
 
   void end_version(const JournalRecord& r) {
     begin_version();
-    Json made = {{"version", r.version},
-                 {"sequence", r.sequence},
-                 {"trigger", trigger_name(static_cast<Trigger>(r.detail))},
-                 {"step_scale", static_cast<double>(r.step_scale)},
-                 {"digest", hex(r.digest)},
-                 {"record_bytes", r.payload.size()},
-                 {"record_digest", hex(digest_bytes(r.payload))},
-                 {"time_ms", r.time_ms}};
+    Json made = {{"version", r.version()},
+                 {"sequence", r.sequence()},
+                 {"trigger", trigger_name(r.trigger())},
+                 {"step_scale", static_cast<double>(r.step_scale())},
+                 {"digest", hex(r.digest())},
+                 {"record_bytes", r.payload().size()},
+                 {"record_digest", hex(digest_bytes(r.payload()))},
+                 {"time_ms", r.time_ms()}};
     put("]," + text_of(made).substr(1));
     is_in_version_ = false;
   }
@@ -180,9 +182,9 @@ std::string sentence_of(uint32_t run, uint64_t sequence) {
 VersionSearch find_version(Store& journal, uint32_t version, uint32_t* out) {
   bool has_any = false;
   const StoreStatus read = journal.read([&](const JournalRecord& record) {
-    if (record.kind == RecordKind::kVersion) {
+    if (record.kind() == RecordKind::kVersion) {
       has_any = true;
-      *out = record.version;
+      *out = record.version();
     }
     return !has_any || *out < version;
   });
@@ -208,11 +210,11 @@ std::string write_lineage(const LineageSource& source, const LineageHead& head, 
   std::string problem;
   const StoreStatus read = source.journal.read([&](const JournalRecord& record) {
     if (coordinator->replay(record) != Status::kOk) {
-      problem = sentence_of(source.run.id, record.sequence);
+      problem = sentence_of(source.run.id, record.sequence());
       return false;
     }
     writer.take(record);
-    const bool is_last = record.kind == RecordKind::kVersion && record.version == head.version;
+    const bool is_last = record.kind() == RecordKind::kVersion && record.version() == head.version;
     return !is_last && writer.is_wanted();
   });
   if (read != StoreStatus::kOk) {
@@ -266,7 +268,9 @@ FileWriter::~FileWriter() {
 }
 
 void FileWriter::fail(int cause) {
-  problem_ = "cannot write " + path_ + ": " + std::strerror(cause) + "; check the folder and the space on that disk";
+  is_failure_temporary_ = is_temporary(cause);
+  problem_ = "cannot write " + path_ + ": " + cause_text(cause) + "; " +
+             remedy_text(cause, "check the folder and its permissions");
 }
 
 bool FileWriter::write(std::string_view text) {

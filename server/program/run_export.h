@@ -62,12 +62,15 @@ class FileWriter {
   bool write(std::string_view text);
   // Empty, or a sentence that names the file, the cause and the remedy.
   std::string finish();
+  // Whether what finish() has told may mend by itself (host/file_cause.h).
+  bool is_failure_temporary() const { return is_failure_temporary_; }
 
  private:
   void fail(int cause);
 
   std::string path_;
   std::string problem_;
+  bool is_failure_temporary_ = false;
   std::FILE* file_ = nullptr;
 };
 

@@ -14,9 +14,7 @@
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/program/commands.h"
-#include "server/program/model_export.h"
 #include "server/program/server.h"
-#include "server/run/canonical_text.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/page.h"
@@ -36,24 +34,16 @@ int choose_run(SqliteDatabase& database, const Config& config, const std::string
     return fail_database(database);
   }
   if (!latest) {
-    const int code = create_run(database, config, out);
+    std::string projected;  // set_first_model() tells it
+    int code = check_run(config, &projected);
+    code = code == kExitOk ? create_run(database, config, out) : code;
     if (code == kExitOk) {
       log_event(LogLevel::kInfo, "run_created", Fields().add("run", uint64_t{out->id}).add("name", out->name));
     }
     return code;
   }
   *out = *latest;
-  std::string keys;
-  for (const std::string& key : differing_keys(latest->parameters, canonical_text(config.run))) {
-    keys += (keys.empty() ? "run." : ", run.") + key;
-  }
-  if (keys.empty()) {
-    return kExitOk;
-  }
-  const bool is_over = latest->state == StoredRunState::kFinished || latest->state == StoredRunState::kStopped;
-  return fail(kExitFrozen, "the parameters of run " + std::to_string(latest->id) + " are frozen, and " + file +
-                               " differs in: " + keys + "; restore these keys, or begin a new run with `gradstream " +
-                               (is_over ? "" : "run stop` and `gradstream ") + "run start`");
+  return check_frozen(*latest, config, file);
 }
 
 int fail_lock(const DatabaseLock& lock, const std::string& problem) {
@@ -66,6 +56,7 @@ int open_databases(const Config& config, bool may_create, SqliteDatabase* fleet,
   options.check_integrity = true;
   options.is_owner = true;
   options.may_create = may_create;
+  options.keeps_unused = false;
   if (fleet->open(options) != StoreStatus::kOk) {
     return fail_database(*fleet);
   }
@@ -75,19 +66,15 @@ int open_databases(const Config& config, bool may_create, SqliteDatabase* fleet,
 
 // Empty, or a sentence. A run that has a version keeps it.
 std::string set_first_model(const Config& config, Coordinator& coordinator) {
-  std::vector<Real> model;
-  std::string projected;
-  std::string problem = read_first_model(config, &model);
-  if (coordinator.model().has_model()) {
-    return problem;
-  }
-  problem = problem.empty() ? settle_first_model(config, model, &projected) : problem;
-  if (!projected.empty()) {
+  FirstModel model;
+  const bool is_begun = coordinator.model().has_model();
+  std::string problem = load_first_model(config, is_begun ? FirstModelUse::kNone : FirstModelUse::kBegin, &model);
+  if (!model.projected.empty()) {
     log_event(LogLevel::kWarn, "first_model_projected",
-              Fields().add("file", config.server.first_model).add("parts", projected));
+              Fields().add("file", config.server.first_model).add("parts", model.projected));
   }
-  if (problem.empty() && !model.empty()) {
-    const Status status = coordinator.set_first_model(model);
+  if (problem.empty() && !is_begun && !model.values.empty()) {
+    const Status status = coordinator.set_first_model(model.values);
     GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
   }
   return problem;
@@ -380,13 +367,13 @@ int serve_until_end(const CommonOptions& options, bool may_create) {
   if (code != kExitOk) {
     return code;
   }
-  if (!config.has_run) {
-    return fail(kExitConfig, options.config + " has no section [run]; experiments/demo.toml is an example");
-  }
   LogLevel level = LogLevel::kInfo;
   parse_log_level(config.server.log_level, &level);
   set_log_level(level);
-  code = check_files(config, true);
+  code = settle_network(&config);
+  if (code == kExitOk) {
+    code = check_to_serve(options, config, may_create, ServeUse::kServe);
+  }
   if (code != kExitOk) {
     return code;
   }

@@ -61,6 +61,8 @@ const char* cause_of(StoreStatus status) {
       return "the disk is full";
     case StoreStatus::kBusy:
       return "another program holds the database";
+    case StoreStatus::kMoved:
+      return "the database's file was removed or replaced";
     case StoreStatus::kCorrupt:
       return "the database is damaged";
     default:
@@ -332,8 +334,9 @@ void Server::on_store_failed(StoreStatus status) {
                 .add("database", config_.server.database)
                 .add("cause", cause_of(status))
                 .add("retry_ms", uint64_t{config_.server.store.retry_ms})
-                .add("remedy", status == StoreStatus::kCorrupt
-                                   ? "stop the server and restore the database from a copy"
+                .add("remedy", status == StoreStatus::kCorrupt ? "stop the server and restore the database from a copy"
+                               : status == StoreStatus::kMoved
+                                   ? "put the file back in its place, or stop the server and restore a copy"
                                    : "free space or repair the disk; the server tries again by itself"));
   coordinator_->on_storage_failed(now_ms());
   execute();
@@ -413,7 +416,7 @@ void Server::watch() {
     if (watch_feed_) {
       const size_t lobby_count = listener_.lobby_count();
       const WatchedShell shell = {listener_.connection_count() + lobby_count, listener_.handshake_count() + lobby_count,
-                                  draining_, counters()};
+                                  draining_, counters(), follower_.file_fault()};
       watch_feed_->publish(clock_ms(), follower_.devices(), shell);
     }
   }

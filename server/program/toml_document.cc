@@ -306,7 +306,11 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const size_t size = code_point_size(text);
     const auto first = static_cast<unsigned char>(text.front());
-    if (size == 0 || first < ' ' || first == 0x7f) {
+    // Of U+0080 to U+009F some begin a command of a terminal, as the byte of ESC does.
+    const bool is_high_control = size == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    if (is_high_control) {
+      out += "\\x" + hex_byte(text[0]) + "\\x" + hex_byte(text[1]);
+    } else if (size == 0 || first < ' ' || first == 0x7f) {
       out += "\\x" + hex_byte(text.front());
     } else {
       out += text.substr(0, size);

@@ -62,6 +62,7 @@ void WatchFeed::publish(uint64_t now_ms, const std::vector<EnrolledDevice>& devi
   snapshot->handshakes = shell.handshakes;
   snapshot->is_storage_failed = coordinator_.is_storage_failed();
   snapshot->is_draining = shell.is_draining;
+  snapshot->database_fault = shell.database_fault;
   snapshot->shell = shell.counters;
   snapshot->coordinator = coordinator_.counters();
   snapshot->rounds.assign(rounds_.begin(), rounds_.end());

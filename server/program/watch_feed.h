@@ -25,7 +25,8 @@ struct WatchedShell {
   uint64_t sessions = 0;    // connections that wait for one included
   uint64_t handshakes = 0;  // of these, not established yet
   bool is_draining = false;
-  ShellCounters counters;  // of all threads
+  ShellCounters counters;           // of all threads
+  std::string database_fault = {};  // FleetFollower::file_fault()
 };
 
 class WatchFeed {

@@ -113,12 +113,9 @@ Real WeightSum::effective_steps() const {
   return static_cast<Real>(static_cast<double>(weighted_steps_) / static_cast<double>(total_));
 }
 
-Status divide_checked(const RunParameters& parameters, std::span<const Real> values, Real divisor,
-                      std::vector<Real>* out) {
-  out->resize(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    (*out)[i] = values[i] / divisor;
-    GS_TRY(check_fold_value((*out)[i], parameters.fold->fold_scale_log2));
+Status check_quotients(const RunParameters& parameters, std::span<const Real> values, Real divisor) {
+  for (const Real value : values) {
+    GS_TRY(check_fold_value(value / divisor, parameters.fold->fold_scale_log2));
   }
   return Status::kOk;
 }

@@ -1,13 +1,16 @@
 // An aggregation rule: what a server makes of the updates of one version. One file aggregator_<rule>.cc and one line in
 // aggregator.cc for each rule.
 //
-//   begin() -> add() for each accepted update, in any order -> finish(): the record to the next version
+//   begin() -> prepare(), commit() for each accepted update, in any order -> finish(): the record to the next version
+//
+// prepare() makes every check of an update and all of its arithmetic; commit() adds what came out. A decision lies
+// between the two. add() is both, for an update that the journal holds.
 //
 // A rule is a pure function of what it was given: the journal holds every accepted update with its weight, and recovery
 // adds them again. A rule declares what it wants kept (model_count); state of its own, for the run or for each device,
 // is its members, rebuilt by the same calls. A rule whose fold depends on order gets its updates in the journal's
-// order, which is that of add(). A rule that needs several phases a round makes each a version, and closes all but the
-// last with a record whose step is 0.
+// order, which is that of commit(). A rule that needs several phases a round makes each a version, and closes all but
+// the last with a record whose step is 0.
 #ifndef GRADSTREAM_SERVER_RULES_AGGREGATOR_H_
 #define GRADSTREAM_SERVER_RULES_AGGREGATOR_H_
 
@@ -25,7 +28,13 @@
 
 namespace gradstream {
 
-// One accepted update, decoded.
+// Who brings an update.
+enum class FoldSource : uint8_t {
+  kLive,     // a device: whether it counts is decided now
+  kJournal,  // a record: it counts already, and checks that came with a later release must not refuse it
+};
+
+// One update, decoded.
 struct FoldInput {
   uint32_t owner = 0;         // of its directions
   uint32_t base_version = 0;  // of the model it was made from
@@ -66,35 +75,76 @@ struct AggregatorContext {
 
 class Aggregator {
  public:
+  Aggregator() = default;
+  Aggregator(const Aggregator&) = delete;
+  Aggregator& operator=(const Aggregator&) = delete;
   virtual ~Aggregator() = default;
-  // Forgets what was added: the next version is open.
-  virtual void begin() = 0;
+
+  // Forgets what was added or prepared: the next version is open.
+  void begin() {
+    is_prepared_ = false;
+    open_version();
+  }
   // As begin(), for rules with a state beyond a version. The replica has followed `record`, which was made from the
   // updates that were added. kDataCorrupt: it was made from others.
-  virtual Status follow(const VersionRecord& record) {
-    static_cast<void>(record);
-    begin();
-    return Status::kOk;
+  Status follow(const VersionRecord& record) {
+    is_prepared_ = false;
+    return follow_record(record);
   }
   // Base version of the device's last update that the open version's mean holds; none where there is no memory.
   virtual std::optional<uint32_t> stamp(uint32_t device) const {
     static_cast<void>(device);
     return {};
   }
-  // Whether add() would take the update.
+  // Checks the update and works out what it adds to the open version, for commit(). What finish() makes stays as it is.
+  // The values need not outlive the call. An update that was prepared before and not committed is forgotten.
   // - kOutOfRange: a value is beyond the fold's range, or this is one update too many for a version.
   // - kNotFinite: a value is no finite number.
   // - kSingular: the update cannot be brought to the open version's model.
   // - kInvalidArgument: the update has not this rule's form.
   // - kProtocolError: an update of the same device from the same or a newer version counts already.
-  virtual Status check(const FoldInput& input) const = 0;
-  // Codes as check(); on an error nothing has been added.
-  virtual Status add(const FoldInput& input) = 0;
+  Status prepare(const FoldInput& input, FoldSource source = FoldSource::kLive) {
+    is_prepared_ = false;
+    GS_TRY(work_out(input, source));
+    is_prepared_ = true;
+    return Status::kOk;
+  }
+  // Adds the update that the last prepare() took. Asserts that there is one: nothing may come between the two calls.
+  void commit() {
+    GS_ASSERT(is_prepared_);
+    is_prepared_ = false;
+    take_in();
+  }
+  // Both, of an update that the journal holds. Codes of prepare(); on an error nothing has been added.
+  Status add(const FoldInput& input) {
+    GS_TRY(prepare(input, FoldSource::kJournal));
+    commit();
+    return Status::kOk;
+  }
+  // Whether prepare() would take the update, with its codes; nothing is prepared afterwards.
+  Status check(const FoldInput& input) {
+    const Status status = prepare(input);
+    is_prepared_ = false;
+    return status;
+  }
   // The record to the next version, with version and step_scale, without the digest. At least one update was added.
   // kSingular, kNotFinite, kOutOfRange: these updates make no step.
   virtual Status finish(VersionRecord* record) const = 0;
   // The record that leads to the next version without a step: what a version closes with when finish() fails.
   virtual VersionRecord stand_still() const = 0;
+
+ private:
+  // What the functions above want of a rule. take_in() comes right after a work_out() that returned kOk.
+  virtual void open_version() = 0;
+  virtual Status follow_record(const VersionRecord& record) {
+    static_cast<void>(record);
+    open_version();
+    return Status::kOk;
+  }
+  virtual Status work_out(const FoldInput& input, FoldSource source) = 0;
+  virtual void take_in() = 0;
+
+  bool is_prepared_ = false;
 };
 
 // The record of version 0: the point, and where replicas hold a mean, 0.
@@ -130,9 +180,8 @@ class WeightSum {
   uint64_t weighted_steps_ = 0;
 };
 
-// values / divisor, into out; kOutOfRange or kNotFinite as the fold would refuse them.
-Status divide_checked(const RunParameters& parameters, std::span<const Real> values, Real divisor,
-                      std::vector<Real>* out);
+// Whether the fold would take values / divisor; kOutOfRange or kNotFinite as it would refuse them.
+Status check_quotients(const RunParameters& parameters, std::span<const Real> values, Real divisor);
 
 }  // namespace gradstream
 

@@ -21,25 +21,6 @@ class AggregatorCapped : public Aggregator {
     inner_->begin();
   }
 
-  void begin() override {
-    kept_.clear();
-    inner_->begin();
-  }
-  Status follow(const VersionRecord& record) override {
-    kept_.clear();
-    return inner_->follow(record);
-  }
-
-  Status check(const FoldInput& input) const override {
-    return kept_.size() == kFoldUpdateCountMax ? Status::kOutOfRange : inner_->check(input);
-  }
-  Status add(const FoldInput& input) override {
-    GS_TRY(check(input));
-    Kept& kept = kept_.emplace_back(Kept{input, {input.values.begin(), input.values.end()}});
-    kept.input.values = kept.values;
-    return Status::kOk;
-  }
-
   Status finish(VersionRecord* record) const override {
     std::vector<uint16_t> weights;
     for (const Kept& kept : kept_) {
@@ -58,6 +39,27 @@ class AggregatorCapped : public Aggregator {
     std::vector<Real> values;
   };
 
+  void open_version() override {
+    kept_.clear();
+    inner_->begin();
+  }
+  Status follow_record(const VersionRecord& record) override {
+    kept_.clear();
+    return inner_->follow(record);
+  }
+  Status work_out(const FoldInput& input, FoldSource source) override {
+    if (kept_.size() == kFoldUpdateCountMax) {
+      return Status::kOutOfRange;
+    }
+    GS_TRY(inner_->prepare(input, source));
+    prepared_ = {input, {input.values.begin(), input.values.end()}};
+    return Status::kOk;
+  }
+  void take_in() override {
+    Kept& kept = kept_.emplace_back(std::move(prepared_));
+    kept.input.values = kept.values;
+  }
+
   Status fold_kept(std::span<const uint16_t> weights, VersionRecord* record) const {
     for (size_t i = 0; i < kept_.size(); ++i) {
       FoldInput input = kept_[i].input;
@@ -68,8 +70,9 @@ class AggregatorCapped : public Aggregator {
   }
 
   const FoldKeys& keys_;
-  std::unique_ptr<Aggregator> inner_;  // between calls it holds nothing
+  std::unique_ptr<Aggregator> inner_;  // between calls nothing is added to it
   std::deque<Kept> kept_;              // whose values stay where they are
+  Kept prepared_;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "runtime/base/products.h"
 #include "runtime/training/curve.h"
@@ -35,44 +36,6 @@ namespace {
 class AggregatorDelayed : public Aggregator {
  public:
   explicit AggregatorDelayed(const AggregatorContext& context) : context_(context), open_(opened()) {}
-
-  void begin() override { open_ = opened(); }
-
-  Status follow(const VersionRecord& record) override {
-    delay_switch_ = record.delay_switch.value_or(DelaySwitch());
-    moments_ = open_.moments;
-    for (const uint32_t device : open_.devices) {
-      ++update_counts_[device];
-      ++update_count_;
-    }
-    if (!open_.devices.empty() && parameters().delay->server_momentum > 0) {
-      velocity_ = open_.step.direction;
-      velocity_model_ = open_.model;
-    }
-    begin();
-    return Status::kOk;
-  }
-
-  // Two checks that add() must not make, because replaying older journals would then fail: values must fit the fold's
-  // range, and a run with buffer_size = 1 takes one update a version.
-  Status check(const FoldInput& input) const override {
-    if (parameters().trigger->buffer_size == 1 && !open_.devices.empty()) {
-      return Status::kOutOfRange;
-    }
-    Open next = open_;
-    std::vector<Real> shares;
-    if (input.steps_done > 0) {
-      GS_TRY(divide_checked(parameters(), input.values, static_cast<Real>(input.steps_done), &shares));
-    }
-    return take(input, &next);
-  }
-
-  Status add(const FoldInput& input) override {
-    Open next = open_;
-    GS_TRY(take(input, &next));
-    open_ = std::move(next);
-    return Status::kOk;
-  }
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
@@ -116,6 +79,43 @@ class AggregatorDelayed : public Aggregator {
     std::vector<Real> end;
     DelayNotes notes;
   };
+
+  void open_version() override { open_ = opened(); }
+
+  Status follow_record(const VersionRecord& record) override {
+    delay_switch_ = record.delay_switch.value_or(DelaySwitch());
+    moments_ = open_.moments;
+    for (const uint32_t device : open_.devices) {
+      ++update_counts_[device];
+      ++update_count_;
+    }
+    if (!open_.devices.empty() && parameters().delay->server_momentum > 0) {
+      velocity_ = open_.step.direction;
+      velocity_model_ = open_.model;
+    }
+    open_version();
+    return Status::kOk;
+  }
+
+  Status work_out(const FoldInput& input, FoldSource source) override {
+    if (source == FoldSource::kLive) {
+      GS_TRY(check_live(input));
+    }
+    prepared_ = open_;
+    return take(input, &prepared_);
+  }
+
+  void take_in() override { std::swap(open_, prepared_); }
+
+  // Two checks that older journals do not stand: values must fit the fold's range, and a run with buffer_size = 1 takes
+  // one update a version.
+  Status check_live(const FoldInput& input) const {
+    if (parameters().trigger->buffer_size == 1 && !open_.devices.empty()) {
+      return Status::kOutOfRange;
+    }
+    return input.steps_done == 0 ? Status::kOk
+                                 : check_quotients(parameters(), input.values, static_cast<Real>(input.steps_done));
+  }
 
   const RunParameters& parameters() const { return *context_.parameters; }
   size_t size() const { return context_.parameters->model->shape.size(); }
@@ -219,6 +219,7 @@ class AggregatorDelayed : public Aggregator {
   std::vector<Real> velocity_;  // at velocity_model_; empty: none yet
   std::vector<Real> velocity_model_;
   Open open_;
+  Open prepared_;  // open_ with the update that was prepared; its buffers serve the next one
 };
 
 }  // namespace

@@ -14,13 +14,6 @@ class AggregatorGradientStream : public Aggregator {
  public:
   explicit AggregatorGradientStream(const AggregatorContext& context) : context_(context), fold_(context) {}
 
-  void begin() override { fold_.begin({}); }
-  Status follow(const VersionRecord& record) override {
-    fold_.begin(record);
-    return Status::kOk;
-  }
-  Status check(const FoldInput& input) const override { return fold_.check(input); }
-  Status add(const FoldInput& input) override { return fold_.add(input); }
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
     return finish_tangent_step(context_, fold_, record);
@@ -28,6 +21,14 @@ class AggregatorGradientStream : public Aggregator {
   VersionRecord stand_still() const override { return stand_still_record(context_); }
 
  private:
+  void open_version() override { fold_.begin({}); }
+  Status follow_record(const VersionRecord& record) override {
+    fold_.begin(record);
+    return Status::kOk;
+  }
+  Status work_out(const FoldInput& input, FoldSource) override { return fold_.prepare(input); }
+  void take_in() override { fold_.commit(); }
+
   AggregatorContext context_;
   TangentFold fold_;
 };

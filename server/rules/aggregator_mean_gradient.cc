@@ -21,27 +21,8 @@ class AggregatorMeanGradient : public Aggregator {
   explicit AggregatorMeanGradient(const AggregatorContext& context)
       : context_(context),
         slots_(context.parameters->model->shape.size()),
+        terms_(slots_.size()),
         fold_(slots_, context.parameters->fold->fold_scale_log2) {}
-
-  void begin() override {
-    fold_.clear();
-    weights_.clear();
-  }
-
-  Status check(const FoldInput& input) const override {
-    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().model->shape.size()) {
-      return Status::kInvalidArgument;
-    }
-    std::vector<Real> unused;
-    return weights_.is_full() ? Status::kOutOfRange : divide_checked(parameters(), input.values, 1, &unused);
-  }
-
-  Status add(const FoldInput& input) override {
-    GS_TRY(check(input));
-    GS_TRY(fold_.add(input.values.data(), input.values.size(), input.weight, 0));
-    weights_.add(input.weight, input.steps_done);
-    return Status::kOk;
-  }
 
   Status finish(VersionRecord* record) const override {
     *record = stand_still();
@@ -65,6 +46,29 @@ class AggregatorMeanGradient : public Aggregator {
   }
 
  private:
+  void open_version() override {
+    fold_.clear();
+    weights_.clear();
+  }
+
+  Status work_out(const FoldInput& input, FoldSource) override {
+    if (input.weight == 0 || input.steps_done == 0 || input.values.size() != parameters().model->shape.size()) {
+      return Status::kInvalidArgument;
+    }
+    if (weights_.is_full()) {
+      return Status::kOutOfRange;
+    }
+    GS_TRY(make_terms(input.values, 1, input.weight, parameters().fold->fold_scale_log2, terms_.data()));
+    prepared_weight_ = input.weight;
+    prepared_steps_ = input.steps_done;
+    return fold_.check_terms(terms_);
+  }
+
+  void take_in() override {
+    fold_.add_terms(terms_);
+    weights_.add(prepared_weight_, prepared_steps_);
+  }
+
   // d as it goes down: whole units of the fold's fixed point. In double the words are longer than those of to_fixed();
   // what is beyond them goes as 0.
   std::vector<FixedWord> mean_words() const {
@@ -86,8 +90,11 @@ class AggregatorMeanGradient : public Aggregator {
 
   AggregatorContext context_;
   std::vector<FoldSlot> slots_;
+  std::vector<FoldSlot> terms_;  // of the update that was prepared
   Fold fold_;
   WeightSum weights_;
+  uint16_t prepared_weight_ = 0;
+  uint32_t prepared_steps_ = 0;
 };
 
 }  // namespace

@@ -124,26 +124,6 @@ class AggregatorMemory : public Aggregator {
     weight_total_ = weighs_samples() ? 0 : parameters().trigger->device_count;
   }
 
-  void begin() override {
-    added_.clear();
-    next_h_ = h_;
-  }
-
-  Status check(const FoldInput& input) const override {
-    Added unused;
-    Tensor h;
-    return prepare(input, &unused, &h);
-  }
-
-  Status add(const FoldInput& input) override {
-    Added added;
-    Tensor h;
-    GS_TRY(prepare(input, &added, &h));
-    added_.push_back(std::move(added));
-    next_h_ = std::move(h);
-    return Status::kOk;
-  }
-
   Status finish(VersionRecord* record) const override {
     const uint32_t open_version = context_.replica->version();
     const Real step_size = parameters().steps->server_step * parameters().step_size_at(open_version);
@@ -158,7 +138,18 @@ class AggregatorMemory : public Aggregator {
     return record;
   }
 
-  Status follow(const VersionRecord& record) override {
+  std::optional<uint32_t> stamp(uint32_t device) const override {
+    const auto entry = entries_.find(device);
+    return entry == entries_.end() ? std::nullopt : std::optional(entry->second.stamp);
+  }
+
+ private:
+  void open_version() override {
+    added_.clear();
+    next_h_ = h_;
+  }
+
+  Status follow_record(const VersionRecord& record) override {
     const bool is_dense = !record.mean.empty();
     for (const Added& added : added_) {
       if (weighs_samples() && !is_dense && weight_total_ > 0) {
@@ -177,17 +168,11 @@ class AggregatorMemory : public Aggregator {
     if (is_good && is_dense) {
       h_ = sum_of(entries_, weight_total_);
     }
-    begin();
+    open_version();
     const FixedWord* mean = context_.replica->mean();
     return is_good && std::equal(h_.begin(), h_.end(), mean) ? Status::kOk : Status::kDataCorrupt;
   }
 
-  std::optional<uint32_t> stamp(uint32_t device) const override {
-    const auto entry = entries_.find(device);
-    return entry == entries_.end() ? std::nullopt : std::optional(entry->second.stamp);
-  }
-
- private:
   const RunParameters& parameters() const { return *context_.parameters; }
   size_t size() const { return context_.parameters->model->shape.size(); }
   bool is_scalar() const { return parameters().stream() == StreamKind::kScalarStream; }
@@ -203,8 +188,8 @@ class AggregatorMemory : public Aggregator {
     return entry == entries_.end() ? nullptr : &entry->second;
   }
 
-  // What add() would add, and h with it. Codes of check().
-  Status prepare(const FoldInput& input, Added* added, Tensor* h) const {
+  // Where samples weigh, h changes when the version closes; else it has the update's share at once.
+  Status work_out(const FoldInput& input, FoldSource) override {
     const size_t count =
         is_scalar() ? static_cast<size_t>(input.steps_done) * parameters().local->direction_count : size();
     if (input.weight == 0 || input.weight > kStalenessOne || input.steps_done == 0 || input.values.size() != count ||
@@ -218,24 +203,33 @@ class AggregatorMemory : public Aggregator {
     if (last != nullptr && input.base_version <= last->stamp) {
       return Status::kProtocolError;
     }
-    added->device = input.device;
-    added->steps_done = input.steps_done;
-    added->staleness_weight = input.weight;
-    added->inverse_participation = std::min(static_cast<double>(input.inverse_participation), kInverseParticipationMax);
-    added->entry.stamp = input.base_version;
-    added->entry.owner = input.owner;
-    added->entry.samples = weighs_samples() ? std::max<uint32_t>(input.sample_count, 1) : 1;
-    GS_TRY(fill_shares(input, &added->entry.shares));
+    prepared_ = Added();
+    prepared_.device = input.device;
+    prepared_.steps_done = input.steps_done;
+    prepared_.staleness_weight = input.weight;
+    prepared_.inverse_participation =
+        std::min(static_cast<double>(input.inverse_participation), kInverseParticipationMax);
+    prepared_.entry.stamp = input.base_version;
+    prepared_.entry.owner = input.owner;
+    prepared_.entry.samples = weighs_samples() ? std::max<uint32_t>(input.sample_count, 1) : 1;
+    GS_TRY(fill_shares(input, &prepared_.entry.shares));
     if (last != nullptr) {
-      added->replaced = *last;
+      prepared_.replaced = *last;
     }
-    *h = next_h_;
     if (weighs_samples()) {
       const bool is_full = last == nullptr && entries_.size() + added_.size() >= kFoldUpdateCountMax;
-      return !is_full && fits_at_any_weight(added->entry) ? Status::kOk : Status::kOutOfRange;
+      return !is_full && fits_at_any_weight(prepared_.entry) ? Status::kOk : Status::kOutOfRange;
     }
-    add_change(*added, h);
-    return fits(*h) ? Status::kOk : Status::kOutOfRange;
+    prepared_h_ = next_h_;
+    add_change(prepared_, &prepared_h_);
+    return fits(prepared_h_) ? Status::kOk : Status::kOutOfRange;
+  }
+
+  void take_in() override {
+    added_.push_back(std::move(prepared_));
+    if (!weighs_samples()) {
+      next_h_.swap(prepared_h_);
+    }
   }
 
   // h <- h + w_i V_i.
@@ -482,6 +476,8 @@ class AggregatorMemory : public Aggregator {
   Tensor h_;
   std::vector<Added> added_;  // to the open version, in the journal's order
   Tensor next_h_;             // with them
+  Added prepared_;
+  Tensor prepared_h_;  // next_h_ with it; the buffer serves the next update
 };
 
 }  // namespace

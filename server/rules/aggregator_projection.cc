@@ -22,26 +22,6 @@ class AggregatorProjection : public Aggregator {
  public:
   explicit AggregatorProjection(const AggregatorContext& context) : context_(context) {}
 
-  void begin() override {
-    blocks_.clear();
-    weights_.clear();
-  }
-
-  Status check(const FoldInput& input) const override {
-    std::vector<Real> shares;
-    return shares_of(input, &shares);
-  }
-
-  Status add(const FoldInput& input) override {
-    std::vector<Real> shares;
-    GS_TRY(shares_of(input, &shares));
-    Block& block = blocks_.try_emplace({input.base_version, input.owner}, parameters()).first->second;
-    GS_TRY(block.fold.add(shares.data(), shares.size(), input.weight, 0));
-    block.value_count = std::max(block.value_count, static_cast<uint32_t>(shares.size()));
-    weights_.add(input.weight, input.steps_done);
-    return Status::kOk;
-  }
-
   Status finish(VersionRecord* record) const override {
     const uint32_t open_version = context_.replica->version();
     *record = VersionRecord();
@@ -71,6 +51,7 @@ class AggregatorProjection : public Aggregator {
   }
 
  private:
+  using BlockKey = std::pair<uint32_t, uint32_t>;  // base version, owner
   struct Block {
     explicit Block(const RunParameters& parameters)
         : slots(parameters.value_count()), fold(slots, parameters.fold->fold_scale_log2) {}
@@ -81,8 +62,13 @@ class AggregatorProjection : public Aggregator {
 
   const RunParameters& parameters() const { return *context_.parameters; }
 
-  // s / k_i, each within the fold's range.
-  Status shares_of(const FoldInput& input, std::vector<Real>* shares) const {
+  void open_version() override {
+    blocks_.clear();
+    weights_.clear();
+  }
+
+  // Of the terms of s / k_i.
+  Status work_out(const FoldInput& input, FoldSource) override {
     if (input.weight == 0 || input.steps_done == 0 ||
         input.values.size() != static_cast<size_t>(input.steps_done) * parameters().local->direction_count ||
         input.values.size() > parameters().value_count()) {
@@ -91,7 +77,21 @@ class AggregatorProjection : public Aggregator {
     if (weights_.is_full()) {
       return Status::kOutOfRange;
     }
-    return divide_checked(parameters(), input.values, static_cast<Real>(input.steps_done), shares);
+    terms_.resize(input.values.size());
+    GS_TRY(make_terms(input.values, static_cast<Real>(input.steps_done), input.weight,
+                      parameters().fold->fold_scale_log2, terms_.data()));
+    prepared_key_ = {input.base_version, input.owner};
+    prepared_weight_ = input.weight;
+    prepared_steps_ = input.steps_done;
+    const auto block = blocks_.find(prepared_key_);
+    return block == blocks_.end() ? Status::kOk : block->second.fold.check_terms(terms_);
+  }
+
+  void take_in() override {
+    Block& block = blocks_.try_emplace(prepared_key_, parameters()).first->second;
+    block.fold.add_terms(terms_);
+    block.value_count = std::max(block.value_count, static_cast<uint32_t>(terms_.size()));
+    weights_.add(prepared_weight_, prepared_steps_);
   }
 
   Status encode_block(const Block& block, RecordBlock* out) const {
@@ -102,8 +102,13 @@ class AggregatorProjection : public Aggregator {
   }
 
   AggregatorContext context_;
-  std::map<std::pair<uint32_t, uint32_t>, Block> blocks_;  // by (base version, owner): the record's order
+  std::map<BlockKey, Block> blocks_;  // in the record's order
   WeightSum weights_;
+  // Of the update that was prepared.
+  std::vector<FoldSlot> terms_;
+  BlockKey prepared_key_;
+  uint16_t prepared_weight_ = 0;
+  uint32_t prepared_steps_ = 0;
 };
 
 }  // namespace

@@ -26,8 +26,16 @@ class AggregatorSvrg : public Aggregator {
  public:
   explicit AggregatorSvrg(const AggregatorContext& context) : context_(context), fold_(context) {}
 
-  void begin() override { fold_.begin({}); }
-  Status follow(const VersionRecord& opened) override {
+  Status finish(VersionRecord* record) const override {
+    *record = stand_still();
+    return is_anchor_phase_ ? finish_anchors(record) : finish_tangent_step(context_, fold_, record);
+  }
+  // After a phase that made nothing the anchors are asked for anew.
+  VersionRecord stand_still() const override { return stand_still_record(context_); }
+
+ private:
+  void open_version() override { fold_.begin({}); }
+  Status follow_record(const VersionRecord& opened) override {
     fold_.begin(opened);
     is_anchor_phase_ = !opened.has_anchor();
     if (is_anchor_phase_) {
@@ -39,17 +47,9 @@ class AggregatorSvrg : public Aggregator {
     last_gradient_.resize(shape.size());
     return read_model(shape, opened.mean_gradient, last_gradient_.data());
   }
+  Status work_out(const FoldInput& input, FoldSource) override { return fold_.prepare(input); }
+  void take_in() override { fold_.commit(); }
 
-  Status check(const FoldInput& input) const override { return fold_.check(input); }
-  Status add(const FoldInput& input) override { return fold_.add(input); }
-  Status finish(VersionRecord* record) const override {
-    *record = stand_still();
-    return is_anchor_phase_ ? finish_anchors(record) : finish_tangent_step(context_, fold_, record);
-  }
-  // After a phase that made nothing the anchors are asked for anew.
-  VersionRecord stand_still() const override { return stand_still_record(context_); }
-
- private:
   Status finish_anchors(VersionRecord* record) const {
     const RunParameters& parameters = *context_.parameters;
     const Replica& replica = *context_.replica;

@@ -16,17 +16,14 @@ Real power_of_two(unsigned exponent) { return static_cast<Real>(static_cast<uint
 // How a slot adds and divides.
 template <typename Slot>
 struct SlotArithmetic {
-  // sum + weight * value.
-  static Status add(Real value, unsigned scale_log2, uint16_t weight, Slot* sum) {
+  // weight * value.
+  static Status make_term(Real value, uint16_t weight, unsigned scale_log2, Slot* term) {
     int64_t fixed = 0;
     GS_TRY(to_fixed(value, scale_log2, &fixed));
-    const int64_t next = *sum + fixed * weight;
-    if (next >= kSumLimit || next <= -kSumLimit) {
-      return Status::kOutOfRange;
-    }
-    *sum = next;
+    *term = fixed * weight;
     return Status::kOk;
   }
+  static Status check_sum(Slot sum) { return sum < kSumLimit && sum > -kSumLimit ? Status::kOk : Status::kOutOfRange; }
   static Real mean(Slot sum, uint32_t total_weight, unsigned scale_log2) {
     const Real unit = static_cast<Real>(1) / power_of_two(scale_log2);
     return static_cast<Real>(divide_rounded(sum, total_weight)) * unit;
@@ -35,10 +32,11 @@ struct SlotArithmetic {
 
 template <>
 struct SlotArithmetic<double> {
-  static Status add(Real value, unsigned, uint16_t weight, double* sum) {
-    *sum += static_cast<double>(value) * weight;
-    return std::isfinite(*sum) ? Status::kOk : Status::kNotFinite;
+  static Status make_term(Real value, uint16_t weight, unsigned, double* term) {
+    *term = static_cast<double>(value) * weight;
+    return check_sum(*term);
   }
+  static Status check_sum(double sum) { return std::isfinite(sum) ? Status::kOk : Status::kNotFinite; }
   static Real mean(double sum, uint32_t total_weight, unsigned) { return static_cast<Real>(sum / total_weight); }
 };
 
@@ -74,8 +72,18 @@ Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed) {
 }
 
 Status check_fold_value(Real value, unsigned scale_log2) {
-  FoldSlot sum = 0;
-  return Arithmetic::add(value, scale_log2, 1, &sum);
+  FoldSlot term = 0;
+  return Arithmetic::make_term(value, 1, scale_log2, &term);
+}
+
+Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldSlot* terms) {
+  if (weight == 0) {
+    return Status::kInvalidArgument;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    GS_TRY(Arithmetic::make_term(values[i] / divisor, weight, scale_log2, &terms[i]));
+  }
+  return Status::kOk;
 }
 
 Fold::Fold(std::span<FoldSlot> slots, unsigned scale_log2) : slots_(slots), scale_log2_(scale_log2) {
@@ -89,17 +97,36 @@ void Fold::clear() {
   }
 }
 
+Status Fold::check_terms(std::span<const FoldSlot> terms) const {
+  if (terms.size() > slots_.size()) {
+    return Status::kInvalidArgument;
+  }
+  for (size_t i = 0; i < terms.size(); ++i) {
+    GS_TRY(Arithmetic::check_sum(slots_[i] + terms[i]));
+  }
+  return Status::kOk;
+}
+
+void Fold::add_terms(std::span<const FoldSlot> terms) {
+  for (size_t i = 0; i < terms.size(); ++i) {
+    slots_[i] += terms[i];
+  }
+}
+
 Status Fold::add(const Real* values, size_t count, uint16_t weight, size_t first) {
   if (weight == 0 || first > slots_.size() || count > slots_.size() - first) {
     return Status::kInvalidArgument;
   }
   // Two passes, so that an update is added whole or not at all.
   for (size_t i = 0; i < count; ++i) {
-    FoldSlot sum = slots_[first + i];
-    GS_TRY(Arithmetic::add(values[i], scale_log2_, weight, &sum));
+    FoldSlot term = 0;
+    GS_TRY(Arithmetic::make_term(values[i], weight, scale_log2_, &term));
+    GS_TRY(Arithmetic::check_sum(slots_[first + i] + term));
   }
   for (size_t i = 0; i < count; ++i) {
-    GS_TRY(Arithmetic::add(values[i], scale_log2_, weight, &slots_[first + i]));
+    FoldSlot term = 0;
+    GS_TRY(Arithmetic::make_term(values[i], weight, scale_log2_, &term));
+    slots_[first + i] += term;
   }
   return Status::kOk;
 }

@@ -1,6 +1,7 @@
 // The exact fold: a weighted mean in 64-bit fixed point, the same bits in any order of arrival.
 //
-//   slot <- slot + weight * round(value * 2^scale_log2)          add, any number of updates, any order
+//   term <- weight * round(value * 2^scale_log2)                 make_terms, once for each update
+//   slot <- slot + term                                          add_terms, any number of updates, any order
 //   out   = round(slot / total weight) / 2^scale_log2            finish: one integer division, one conversion
 //
 // Both roundings are half away from zero. Between them there are only integers, so that one aggregator or eight, before
@@ -31,6 +32,10 @@ Status check_fold_value(Real value, unsigned scale_log2);
 // The fixed-point form of a value. kNotFinite; kOutOfRange when it is not below 2^kFoldValueBits in magnitude.
 Status to_fixed(Real value, unsigned scale_log2, int64_t* fixed);
 
+// What an update adds to a fold: terms[i] <- weight * fixed(values[i] / divisor), for all values. Codes of to_fixed, of
+// the first value that it refuses; kInvalidArgument when weight is 0. On an error terms are unspecified.
+Status make_terms(std::span<const Real> values, Real divisor, uint16_t weight, unsigned scale_log2, FoldSlot* terms);
+
 // The quotient rounded half away from zero; divisor > 0, |sum| < 2^62.
 int64_t divide_rounded(int64_t sum, uint64_t divisor);
 
@@ -41,6 +46,12 @@ class Fold {
 
   // Sums to zero, for the next version.
   void clear();
+
+  // Whether add_terms() may be called with these, from the first slot on. kInvalidArgument when the slots do not reach
+  // so far; kOutOfRange when a sum would reach 2^62, kNotFinite when one would be infinite in the double build.
+  Status check_terms(std::span<const FoldSlot> terms) const;
+  // Adds what check_terms() has passed since the last sum changed.
+  void add_terms(std::span<const FoldSlot> terms);
 
   // Adds weight * values[i] to slot first + i. kInvalidArgument when the slots do not reach so far or weight is 0;
   // kNotFinite; kOutOfRange when a value is too large for the scale or a sum would reach 2^62. On an error nothing has

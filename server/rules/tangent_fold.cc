@@ -13,7 +13,8 @@ namespace gradstream {
 TangentFold::TangentFold(const AggregatorContext& context)
     : context_(context),
       slots_(context.parameters->model->shape.size()),
-      fold_(slots_, context.parameters->fold->fold_scale_log2) {}
+      fold_(slots_, context.parameters->fold->fold_scale_log2),
+      terms_(slots_.size()) {}
 
 void TangentFold::begin(const VersionRecord& opened) {
   fold_.clear();
@@ -21,17 +22,38 @@ void TangentFold::begin(const VersionRecord& opened) {
   population_ = opened.cohort.population;
 }
 
-Status TangentFold::check(const FoldInput& input) const {
-  std::vector<Real> shares;
-  return shares_of(input, &shares);
+// Of the terms of T(zeta) / (k_i q_i).
+Status TangentFold::prepare(const FoldInput& input) {
+  const RunParameters& parameters = *context_.parameters;
+  const Shape shape = parameters.model->shape;
+  if (input.weight == 0 || input.steps_done == 0 || input.values.size() != shape.size()) {
+    return Status::kInvalidArgument;
+  }
+  if (weights_.is_full()) {
+    return Status::kOutOfRange;
+  }
+  const Replica& replica = *context_.replica;
+  std::span<const Real> zeta = input.values;
+  if (input.base_version != replica.version()) {
+    const Real* base = context_.models->find(input.base_version);
+    if (base == nullptr) {
+      return Status::kSingular;
+    }
+    transported_.assign(zeta.begin(), zeta.end());
+    GS_TRY(replica.manifold().transport(shape, base, replica.model(), transported_.data(), transported_.data(),
+                                        *context_.arena));
+    zeta = transported_;
+  }
+  GS_TRY(make_terms(zeta, static_cast<Real>(input.steps_done) / input.inverse_participation, input.weight,
+                    parameters.fold->fold_scale_log2, terms_.data()));
+  prepared_weight_ = input.weight;
+  prepared_steps_ = input.steps_done;
+  return fold_.check_terms(terms_);
 }
 
-Status TangentFold::add(const FoldInput& input) {
-  std::vector<Real> shares;
-  GS_TRY(shares_of(input, &shares));
-  GS_TRY(fold_.add(shares.data(), shares.size(), input.weight, 0));
-  weights_.add(input.weight, input.steps_done);
-  return Status::kOk;
+void TangentFold::commit() {
+  fold_.add_terms(terms_);
+  weights_.add(prepared_weight_, prepared_steps_);
 }
 
 Status TangentFold::finish(std::vector<Real>* mean) const {
@@ -42,27 +64,6 @@ Status TangentFold::finish(std::vector<Real>* mean) const {
 // A phase that everyone is asked in has no population.
 uint32_t TangentFold::divisor() const {
   return is_unbiased(*context_.parameters->cohort) && population_ > 0 ? population_ * kStalenessOne : weights_.total();
-}
-
-Status TangentFold::shares_of(const FoldInput& input, std::vector<Real>* shares) const {
-  const RunParameters& parameters = *context_.parameters;
-  const Shape shape = parameters.model->shape;
-  if (input.weight == 0 || input.steps_done == 0 || input.values.size() != shape.size()) {
-    return Status::kInvalidArgument;
-  }
-  if (weights_.is_full()) {
-    return Status::kOutOfRange;
-  }
-  const Replica& replica = *context_.replica;
-  std::vector<Real> zeta(input.values.begin(), input.values.end());
-  if (input.base_version != replica.version()) {
-    const Real* base = context_.models->find(input.base_version);
-    if (base == nullptr) {
-      return Status::kSingular;
-    }
-    GS_TRY(replica.manifold().transport(shape, base, replica.model(), zeta.data(), zeta.data(), *context_.arena));
-  }
-  return divide_checked(parameters, zeta, static_cast<Real>(input.steps_done) / input.inverse_participation, shares);
 }
 
 VersionRecord stand_still_record(const AggregatorContext& context) {

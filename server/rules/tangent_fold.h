@@ -20,23 +20,26 @@ class TangentFold {
  public:
   explicit TangentFold(const AggregatorContext& context);
   void begin(const VersionRecord& opened);
-  // As Aggregator's.
-  Status check(const FoldInput& input) const;
-  Status add(const FoldInput& input);
+  // As Aggregator's: nothing comes between a prepare() that returned kOk and its commit().
+  Status prepare(const FoldInput& input);
+  void commit();
   // The mean, rows * cols values; codes of Fold::finish.
   Status finish(std::vector<Real>* mean) const;
   Real effective_steps() const { return weights_.effective_steps(); }
 
  private:
   uint32_t divisor() const;
-  // T(zeta) / (k_i q_i), each within the fold's range.
-  Status shares_of(const FoldInput& input, std::vector<Real>* shares) const;
 
   AggregatorContext context_;
   std::vector<FoldSlot> slots_;
   Fold fold_;
   WeightSum weights_;
   uint32_t population_ = 0;
+  // Of the update that was prepared: its zeta at the open model where it was late, and its terms.
+  std::vector<Real> transported_;
+  std::vector<FoldSlot> terms_;
+  uint16_t prepared_weight_ = 0;
+  uint32_t prepared_steps_ = 0;
 };
 
 // The record to the next version whose model is the open one.

@@ -38,6 +38,10 @@ Objection check_new_run(const RunParameters& p) {
   if (Objection objection = check_parameters(p)) {
     return objection;
   }
+  if (p.model->problem == kNetworkProblemName && p.model->network.empty()) {
+    return "network, problem: the problem \"network\" needs the network that is trained; name its file in network, and "
+           "`gradstream network show FILE` prints the keys";
+  }
   // While one device works each of the others makes a version, even where all are of one speed. With a larger buffer
   // many devices may be away at any time, so that advice() warns instead.
   if (p.trigger->buffer_size == 1 && p.trigger->staleness_max < p.trigger->device_count - 1) {

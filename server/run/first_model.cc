@@ -8,6 +8,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/status.h"
 #include "server/run/model_keys.h"
+#include "server/run/parts.h"
 
 namespace gradstream {
 namespace {
@@ -23,8 +24,7 @@ std::string text_of(double value) {
 
 // "part 2 (stiefel 64x16)", or "stiefel 64x16" of a point that is no product.
 std::string name_of_part(const Part& part, uint32_t index) {
-  const std::string shape =
-      std::string(part.ops->name) + " " + std::to_string(part.shape.rows) + "x" + std::to_string(part.shape.cols);
+  const std::string shape = text_of(part);
   return index == 0 ? shape : "part " + std::to_string(index) + " (" + shape + ")";
 }
 

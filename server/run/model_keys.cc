@@ -1,5 +1,8 @@
 #include "server/run/model_keys.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "runtime/manifold/fixed_rank.h"
 #include "server/run/limits.h"
 #include "server/run/local_keys.h"
@@ -9,6 +12,10 @@
 
 namespace gradstream {
 namespace {
+
+constexpr const char* kTangentOfFactors =
+    "projection_tangent estimates derivatives by the numbers of the factors, whose tangent part is no gradient on "
+    "fixed_rank; use tangent_retraction or analytic_gradient";
 
 Objection check_fixed_rank(const RunParameters& p) {
   if (p.model->manifold != ManifoldId::kFixedRank) {
@@ -28,8 +35,7 @@ Objection check_fixed_rank(const RunParameters& p) {
             p.model->shape.parts == p.model->part_list.get());  // set_parts() was called
   return p.local->estimator != EstimatorId::kProjectionTangent
              ? ""
-             : "estimator, manifold: projection_tangent estimates derivatives by the numbers of the factors, whose "
-               "tangent part is no gradient on fixed_rank; use tangent_retraction or analytic_gradient";
+             : std::string("estimator, manifold: ") + kTangentOfFactors;
 }
 
 Objection check_parts(const RunParameters& p) {
@@ -39,20 +45,25 @@ Objection check_parts(const RunParameters& p) {
   if (p.model->parts.empty()) {
     return "parts, manifold: manifold product needs a list of parts, such as [\"stiefel 16x2\", \"euclidean 10x1\"]";
   }
-  Parts parts;
-  if (Objection objection = read_parts(p.model->parts, &parts)) {
+  PartList list;
+  if (Objection objection = read_parts(p.model->parts, &list)) {
     return objection;
   }
-  const uint64_t size = size_of(parts);
-  if (size > kDimensionMax) {
-    return "parts: together they have " + std::to_string(size) + " numbers, at most " + std::to_string(kDimensionMax);
+  const uint64_t size = size_of(list.parts);
+  if (size > kProductSizeMax) {
+    return "parts: together they have " + std::to_string(size) + " numbers, at most " +
+           std::to_string(kProductSizeMax) + "; leave parts out, or make them smaller";
   }
   if (p.model->shape.rows != size || p.model->shape.cols != 1) {
     return "rows, cols, parts: a product is one column of all numbers of its parts; leave rows and cols out";
   }
   GS_ASSERT(p.model->part_list != nullptr &&
             p.model->shape.parts == p.model->part_list.get());  // set_parts() was called
-  return {};
+  const bool has_rank = std::any_of(std::begin(list.parts.list()), std::end(list.parts.list()),
+                                    [](const Part& part) { return part.ops->id == ManifoldId::kFixedRank; });
+  return !has_rank || p.local->estimator != EstimatorId::kProjectionTangent
+             ? ""
+             : std::string("estimator, parts: ") + kTangentOfFactors;
 }
 
 }  // namespace
@@ -78,7 +89,8 @@ Objection check_model(const RunParameters& p) {
       return objection;
     }
   }
-  if (p.model->shape.rows == 0 || p.model->shape.cols == 0 || p.model->shape.rows > kDimensionMax ||
+  const uint32_t rows_max = p.model->manifold == ManifoldId::kProduct ? kProductSizeMax : kDimensionMax;
+  if (p.model->shape.rows == 0 || p.model->shape.cols == 0 || p.model->shape.rows > rows_max ||
       p.model->shape.cols > kDimensionMax) {
     return "rows, cols: both needed, from 1 to " + std::to_string(kDimensionMax) + "; they are " +
            std::to_string(p.model->shape.rows) + " and " + std::to_string(p.model->shape.cols) + " (0: left out)";
@@ -86,6 +98,10 @@ Objection check_model(const RunParameters& p) {
   if (manifold->check_shape(p.model->shape) != Status::kOk) {
     return "rows, cols: manifold " + std::string(manifold->name) + " has no points of shape " +
            std::to_string(p.model->shape.rows) + " x " + std::to_string(p.model->shape.cols);
+  }
+  if (!p.model->network.empty() && p.model->problem != kNetworkProblemName) {
+    return "network, problem: a network is trained by the problem \"network\", not by \"" + p.model->problem +
+           "\"; set problem, or leave network out";
   }
   if (p.model->problem.empty() || p.model->problem.size() > kProblemNameSizeMax) {
     return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";

@@ -29,6 +29,9 @@ struct ModelKeys {
   uint32_t rank = 0;
   Shape shape;
   std::string problem;
+  // Of problem "network": network_digest() of the network, as 16 hexadecimal digits. In a configuration a path may
+  // stand here; server/program/network_file.h puts the digest in its place before a run is made of it.
+  std::string network;
   std::shared_ptr<const Parts> part_list;  // what shape.parts points to; no key
 
   // visit(key, field) for every key, in the order of the canonical text.
@@ -50,6 +53,12 @@ struct ModelKeys {
     visit(Key{"cols", "", from(1, kDimensionMax), "The model has this many columns."}, keys.shape.cols);
     visit(Key{"problem", "characters", from(1, kProblemNameSizeMax), "The devices minimise the loss of this name."},
           keys.problem);
+    visit(Key{"network",
+              "",
+              {},
+              "Problem `network` trains the network of this file ([network.md](network.md)); its digest may stand here "
+              "too."},
+          keys.network);
   }
 };
 

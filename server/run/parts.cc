@@ -36,10 +36,47 @@ Shape parse_shape(const std::string& text) {
   return cols.ec == std::errc() && cols.ptr == end ? shape : Shape{};
 }
 
-// One part from its text; a sentence where it is none.
-Objection read_part(const std::string& text, Part* out) {
+// The whole number that is all of the text; 0 if it is none.
+uint32_t parse_rank(const std::string& text) {
+  uint32_t rank = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, rank);
+  return error == std::errc() && at == end ? rank : 0;
+}
+
+// Why there is no such point of fixed rank, after the keys; "" where there is one. Fills its factors.
+std::string make_factors(const std::string& shape_text, uint32_t rank, Parts* out) {
+  const Shape matrix = parse_shape(shape_text);
+  if (matrix.size() == 0 || matrix.rows > kDimensionMax || matrix.cols > kDimensionMax) {
+    return "manifold fixed_rank has no points of shape \"" + shape_text + "\" (ROWSxCOLS, each from 1 to " +
+           std::to_string(kDimensionMax) + ")";
+  }
+  const uint32_t least = std::min({matrix.rows, matrix.cols, kFixedRankMax});
+  if (rank == 0 || rank > least) {
+    return "matrices of shape " + shape_text + " have ranks from 1 to " + std::to_string(least) + " here; set rank";
+  }
+  *out = fixed_rank_parts(matrix.rows, matrix.cols, rank);
+  const uint32_t rows = fixed_rank_shape(*out).rows;
+  return rows <= kDimensionMax ? ""
+                               : "its rows, columns and rank together are " + std::to_string(rows) + ", at most " +
+                                     std::to_string(kDimensionMax);
+}
+
+// One part from its text; a sentence where it is none. factors: those of the part, where it has any.
+Objection read_part(const std::string& text, Part* out, Parts* factors) {
   std::vector<std::string> words = split(text, ' ');
   std::erase(words, "");
+  const bool has_rank = !words.empty() && words[0] == name_of(ManifoldId::kFixedRank);
+  uint32_t rank = 0;
+  if (words.size() > 2 && words[2].find_first_not_of("0123456789") == std::string::npos) {
+    if (!has_rank) {
+      return "parts: \"" + text + "\": only fixed_rank has a rank; leave " + words[2] + " out";
+    }
+    rank = parse_rank(words[2]);
+    words.erase(words.begin() + 2);
+  } else if (has_rank && words.size() >= 2) {
+    return "parts: \"" + text + "\" needs the rank after its shape, such as \"fixed_rank 64x16 4\"";
+  }
   if (words.size() < 2 || words.size() > 4) {
     return "parts: \"" + text +
            "\" should be a manifold and its shape, and perhaps its retraction and transport, such "
@@ -57,6 +94,11 @@ Objection read_part(const std::string& text, Part* out) {
   if (out->ops == nullptr) {
     return "parts: \"" + text + "\": manifold " + words[0] + " has " + variants_of(id);
   }
+  if (has_rank) {
+    const std::string fault = make_factors(words[1], rank, factors);
+    out->shape = fault.empty() ? fixed_rank_shape(*factors) : Shape{};
+    return fault.empty() ? "" : "parts: \"" + text + "\": " + fault;
+  }
   out->shape = parse_shape(words[1]);
   if (out->shape.size() == 0 || out->ops->check_shape(out->shape) != Status::kOk) {
     return "parts: manifold " + words[0] + " has no points of shape \"" + words[1] + "\" (ROWSxCOLS)";
@@ -73,17 +115,27 @@ Shape shape_of(const RunParameters& p, const Parts& parts) {
 
 }  // namespace
 
-Objection read_parts(const std::string& text, Parts* out) {
+Objection read_parts(const std::string& text, PartList* out) {
+  Parts& parts = out->parts;
   for (const std::string& one : split(text, ',')) {
-    if (out->count == kPartCountMax) {
+    if (parts.count == kPartCountMax) {
       return "parts: at most " + std::to_string(kPartCountMax);
     }
-    if (Objection objection = read_part(one, &out->part[out->count])) {
+    if (Objection objection = read_part(one, &parts.part[parts.count], &out->factors[parts.count])) {
       return objection;
     }
-    ++out->count;
+    ++parts.count;
   }
   return {};
+}
+
+std::string text_of(const Part& part) {
+  const Shape shape = part.shape;
+  const bool has_factors = shape.parts != nullptr && part.ops->id == ManifoldId::kFixedRank;
+  const uint32_t rows = has_factors ? shape.parts->part[0].shape.rows : shape.rows;
+  const uint32_t cols = has_factors ? shape.parts->part[1].shape.rows : shape.cols;
+  return std::string(part.ops->name) + " " + std::to_string(rows) + "x" + std::to_string(cols) +
+         (has_factors ? " " + std::to_string(shape.cols) : "");
 }
 
 Objection read_matrix(const RunParameters& p, Parts* out) {
@@ -114,14 +166,14 @@ uint64_t size_of(const Parts& parts) {
 void set_parts(RunParameters* parameters) {
   RunParameters& p = *parameters;
   const bool has_old_shape = p.model->part_list != nullptr && p.model->shape.size() == size_of(*p.model->part_list);
-  const auto parts = std::make_shared<Parts>();
-  const bool has_parts = p.model->manifold == ManifoldId::kProduct     ? !read_parts(p.model->parts, parts.get())
-                         : p.model->manifold == ManifoldId::kFixedRank ? !read_matrix(p, parts.get())
+  const auto list = std::make_shared<PartList>();
+  const bool has_parts = p.model->manifold == ManifoldId::kProduct     ? !read_parts(p.model->parts, list.get())
+                         : p.model->manifold == ManifoldId::kFixedRank ? !read_matrix(p, &list->parts)
                                                                        : false;
   if (has_old_shape || (p.model->shape.rows == 0 && p.model->shape.cols == 0)) {
-    p.model->shape = has_parts ? shape_of(p, *parts) : Shape{};
+    p.model->shape = has_parts ? shape_of(p, list->parts) : Shape{};
   }
-  p.model->part_list = has_parts ? parts : nullptr;
+  p.model->part_list = has_parts ? std::shared_ptr<const Parts>(list, &list->parts) : nullptr;
   p.model->shape.parts = p.model->part_list.get();
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/base/text.h"
 #include "server/run/average_keys.h"
 #include "server/run/constant_keys.h"
 #include "server/run/delay_keys.h"
@@ -61,6 +62,19 @@ uint32_t RunParameters::kept_model_count() const {
       delay->delay_rule != DelayRule::kNone ||
       (!has_memory() && (local->solver == SolverId::kGradientStream || local->solver == SolverId::kTangentMean));
   return has_tangents && trigger->late == LatePolicy::kWeight ? trigger->staleness_max + 1 : 0;
+}
+
+uint64_t RunParameters::network_digest() const {
+  constexpr size_t kDigits = 16;
+  uint64_t digest = 0;
+  for (const char c : model->network) {
+    const int digit = hex_digit(c);
+    if (model->network.size() != kDigits || digit < 0) {
+      return 0;
+    }
+    digest = digest << 4 | static_cast<uint64_t>(digit);
+  }
+  return digest;
 }
 
 const ManifoldOps* server_manifold(const RunParameters& parameters) {

@@ -33,6 +33,9 @@ struct AverageKeys;
 struct ConstantKeys;
 struct PaceKeys;
 
+// The problem that is made of a network, as runtime/problem/network.h has it.
+inline constexpr const char* kNetworkProblemName = "network";
+
 struct RunParameters {
   std::string name;
   uint32_t seed = 1;
@@ -49,6 +52,8 @@ struct RunParameters {
   KeyGroup<PaceKeys> pace;             // server/run/pace_keys.h
 
   StreamKind stream() const;
+  // 0: the run trains no network, or the key is no digest.
+  uint64_t network_digest() const;
   bool shared_directions() const;
   bool has_memory() const;
   // w_i = N_i / N instead of 1 / n.

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/file_cause.h"
 #include "server/store/database_lock.h"
 #include "server/store/statement.h"
 #include "server/store/wal_check.h"
@@ -84,9 +85,19 @@ std::string end_wal(sqlite3* target) {
   return mode == "delete" ? "" : "the copy's journal_mode stays " + mode + "; name a file on a local disk";
 }
 
+// Of a call that failed at the copy; *number: errno, or 0.
+std::string cause_at_copy(int sqlite_code, sqlite3* target, int* number) {
+  const int kind = sqlite_code & 0xff;
+  *number = kind == SQLITE_FULL                                                          ? ENOSPC
+            : kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_READONLY ? sqlite3_system_errno(target)
+                                                                                         : 0;
+  return is_temporary(*number) ? std::string(cause_text(*number)) + "; " + remedy_text(*number, "check both disks")
+                               : cause_of(sqlite_code);
+}
+
 // SQLITE_OK, or the code and *cause, with its remedy. What is no database or damaged can only be the source: the target
-// is new.
-int copy_pages(const std::string& from, const std::string& to, std::string* cause) {
+// is new. *number: errno, where it is known.
+int copy_pages(const std::string& from, const std::string& to, std::string* cause, int* number) {
   Connection source;
   int code = open_source(from, &source, cause);
   if (code != SQLITE_OK) {
@@ -96,26 +107,29 @@ int copy_pages(const std::string& from, const std::string& to, std::string* caus
   code = sqlite3_open_v2(to.c_str(), &raw, SQLITE_OPEN_READWRITE, nullptr);
   const Connection target(raw);
   if (code != SQLITE_OK) {
-    *cause = cause_of(code);
+    *cause = cause_at_copy(code, raw, number);
     return code;
   }
   sqlite3_backup* const backup = sqlite3_backup_init(target.get(), "main", source.get(), "main");
   if (backup == nullptr) {
     code = sqlite3_errcode(target.get());
-    *cause = cause_of(code);
+    *cause = cause_at_copy(code, raw, number);
     return code;
   }
   // In one step: with a write-ahead log a reader stops no writer, and nobody's commit makes it begin anew.
   code = sqlite3_backup_step(backup, -1);
   const int finished = sqlite3_backup_finish(backup);
   code = code == SQLITE_DONE ? finished : code;
-  *cause = code == SQLITE_OK ? end_wal(target.get()) : cause_of(code);
+  *cause = code == SQLITE_OK ? end_wal(target.get()) : cause_at_copy(code, raw, number);
   return code == SQLITE_OK && !cause->empty() ? SQLITE_ERROR : code;
 }
 
 }  // namespace
 
-StoreStatus copy_database(const std::string& from, const std::string& to, std::string* error) {
+StoreStatus copy_database(const std::string& from, const std::string& to, std::string* error, bool* is_temporary) {
+  bool ignored = false;
+  bool& may_mend = is_temporary != nullptr ? *is_temporary : ignored;
+  may_mend = false;
   struct stat info = {};
   if (stat(from.c_str(), &info) != 0 || ::access(from.c_str(), R_OK) != 0) {
     *error = "database " + from + " cannot be read: " + std::strerror(errno) + "; check the path and its permissions";
@@ -138,16 +152,21 @@ StoreStatus copy_database(const std::string& from, const std::string& to, std::s
   }
   const int file = ::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
-    *error = to + " cannot be created: " + std::strerror(errno) +
-             (errno == EEXIST ? "; remove it or give another name" : "; check its folder");
+    const int number = errno;
+    may_mend = gradstream::is_temporary(number);
+    *error = to + " cannot be created: " + cause_text(number) + "; " +
+             remedy_text(number, number == EEXIST ? "remove it or give another name" : "check its folder");
     return StoreStatus::kFailed;
   }
   std::string cause;
-  StoreStatus status = status_of(copy_pages(from, to, &cause));
+  int number = 0;
+  StoreStatus status = status_of(copy_pages(from, to, &cause, &number));
   if (status == StoreStatus::kOk && ::fsync(file) != 0) {
-    cause = std::string(std::strerror(errno)) + "; check both disks";
+    number = errno;
+    cause = std::string(cause_text(number)) + "; " + remedy_text(number, "check both disks");
     status = StoreStatus::kFailed;
   }
+  may_mend = status != StoreStatus::kOk && gradstream::is_temporary(number);
   ::close(file);
   if (status != StoreStatus::kOk) {
     ::unlink(to.c_str());

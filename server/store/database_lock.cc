@@ -130,6 +130,18 @@ std::string served_elsewhere(const std::string& path, const std::string& process
          "; stop that server, or set server.database to the name that it uses";
 }
 
+// Empty, or what has become of the file that a server serves by this name. A server that has not chosen its run yet may
+// not have made it.
+std::string find_lost_file(const std::string& path, bool is_there) {
+  DatabaseOwner owner;
+  if (!DatabaseLock::probe(path, &owner).empty() || !owner.is_held || owner.run == 0) {
+    return {};
+  }
+  return "the server of database " + path + ", process " + std::to_string(owner.process) +
+         ", has another file open: " + (is_there ? "this one has taken its place" : "it was removed or moved away") +
+         "; put that file back, or stop the server and restore a copy";
+}
+
 }  // namespace
 
 DatabaseLock::~DatabaseLock() {
@@ -165,8 +177,8 @@ std::string DatabaseLock::check_name(const std::string& database_path) {
     return lock_path == lock_path_of(database_path) ? "" : served_elsewhere(database_path, std::to_string(::getpid()));
   }
   const int file = ::open(database_path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return {};  // whoever opens the database names the cause
+  if (file < 0) {  // whoever opens the database names another cause
+    return errno == ENOENT ? find_lost_file(database_path, false) : std::string();
   }
   DatabaseOwner owner;
   const bool is_locked = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -175,7 +187,7 @@ std::string DatabaseLock::check_name(const std::string& database_path) {
     problem = served_elsewhere(database_path, holder_of(file));
   }
   ::close(file);
-  return problem;
+  return is_locked ? problem : find_lost_file(database_path, true);
 }
 
 std::string DatabaseLock::take(const std::string& database_path, uint32_t patience_ms) {

@@ -42,7 +42,7 @@ class DatabaseLock {
   // Which server holds it. A sentence when that cannot be known. Leaves nothing held.
   static std::string probe(const std::string& database_path, DatabaseOwner* out);
   // Before a connection to the database: empty, or a sentence where a server serves the file and calls it by another
-  // name.
+  // name, or where the file that a server serves by this name is gone or has been replaced.
   static std::string check_name(const std::string& database_path);
 
  private:

@@ -30,7 +30,7 @@ uint64_t bits_of(float value) {
 }
 
 // Of a whole row, so that a bit that rots anywhere in it is found.
-uint32_t checksum_of(uint32_t run, const JournalRecord& r) {
+uint32_t checksum_of(uint32_t run, const JournalRow& r) {
   std::vector<uint8_t> bytes;
   bytes.reserve(17 * 8);
   for (const uint64_t value :
@@ -50,26 +50,28 @@ StoreStatus SqliteStore::append(std::span<const JournalRecord> batch) {
   Transaction transaction(database_);
   GS_TRY_STORE(transaction.begin());
   for (const JournalRecord& record : batch) {
+    const JournalRow& row = record.row();
     Use use(database_, kInsertRecord);
     int at = 1;
-    for (const uint64_t value : {uint64_t{run_}, record.sequence, static_cast<uint64_t>(record.kind),
-                                 uint64_t{record.device}, uint64_t{record.task_sequence}, uint64_t{record.version},
-                                 uint64_t{record.base_version}, uint64_t{record.steps_done}, uint64_t{record.weight},
-                                 uint64_t{record.verdict}, uint64_t{record.reason}, uint64_t{record.detail}}) {
+    for (const uint64_t value :
+         {uint64_t{run_}, row.sequence, static_cast<uint64_t>(row.kind), uint64_t{row.device},
+          uint64_t{row.task_sequence}, uint64_t{row.version}, uint64_t{row.base_version}, uint64_t{row.steps_done},
+          uint64_t{row.weight}, uint64_t{row.verdict}, uint64_t{row.reason}, uint64_t{row.detail}}) {
       use.bind(at++, value);
     }
-    use.bind_real(13, static_cast<double>(record.step_scale));
-    use.bind_real(14, static_cast<double>(record.loss_before));
-    use.bind_real(15, static_cast<double>(record.loss_after));
-    use.bind(16, record.digest);
-    use.bind(17, record.time_ms);
-    use.bind_blob(18, record.payload);
-    use.bind(19, checksum_of(run_, record));
+    use.bind_real(13, static_cast<double>(row.step_scale));
+    use.bind_real(14, static_cast<double>(row.loss_before));
+    use.bind_real(15, static_cast<double>(row.loss_after));
+    use.bind(16, row.digest);
+    use.bind(17, row.time_ms);
+    use.bind_blob(18, row.payload);
+    use.bind(19, checksum_of(run_, row));
     const int code = use.step();
     if (code != SQLITE_DONE) {
       return database_.fail(code, "append to the journal");
     }
   }
+  GS_TRY_STORE(database_.check_in_place());
   return transaction.commit();
 }
 
@@ -79,7 +81,7 @@ StoreStatus SqliteStore::read(const std::function<bool(const JournalRecord&)>& v
   uint64_t expected = 1;
   int code = use.step();
   for (; code == SQLITE_ROW; code = use.step(), ++expected) {
-    JournalRecord r;
+    JournalRow r;
     r.sequence = use.number(0);
     r.kind = static_cast<RecordKind>(use.number(1));
     r.device = use.number32(2);
@@ -104,7 +106,7 @@ StoreStatus SqliteStore::read(const std::function<bool(const JournalRecord&)>& v
                                                             std::to_string(expected) + "; " +
                                                             database_.remedy_of(StoreStatus::kCorrupt));
     }
-    if (!visit(r)) {
+    if (!visit(JournalRecord(std::move(r)))) {
       return StoreStatus::kOk;
     }
   }

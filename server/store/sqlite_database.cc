@@ -97,6 +97,10 @@ std::string folder_of(const std::string& path) {
 
 // After an attempt of this user at what belongs to `owner`.
 std::string unreadable(const std::string& name, int cause, uid_t owner) {
+  if (cause != EACCES && cause != EPERM) {
+    return "database " + name + " cannot be read: " + cause_text(cause) + "; " +
+           remedy_text(cause, "set server.database to the path of a file");
+  }
   passwd entry = {};
   passwd* user = nullptr;
   char text[1024];
@@ -131,6 +135,9 @@ std::string check_place(const std::string& path, const std::string& name, bool* 
                 : " cannot be looked into: " + std::string(std::strerror(errno)) +
                       "; run this as the user of the server, or as root");
   }
+  if (!S_ISDIR(folder_info.st_mode)) {
+    return "database " + name + ": " + folder + " is no folder; set server.database to a file in a folder";
+  }
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) {
     return errno == ENOENT ? "" : unreadable(name, errno, folder_info.st_uid);
@@ -151,6 +158,13 @@ std::string check_place(const std::string& path, const std::string& name, bool* 
   return {};
 }
 
+// Empty, or a sentence: there is none, and none may be made.
+std::string check_presence(const std::string& path, const std::string& name, bool may_create, bool is_there) {
+  return may_create || is_database_there(path)
+             ? ""
+             : "database " + name + (is_there ? " is an empty file; " : " does not exist; ") + kMakeDatabase;
+}
+
 std::string check_mode(const std::string& path, const std::string& name) {
   return is_read_by_others(path) ? "database " + name + " can be read by others, and holds keys; chmod 600 " + path +
                                        ", and rotate the keys if somebody may have"
@@ -159,19 +173,42 @@ std::string check_mode(const std::string& path, const std::string& name) {
 
 }  // namespace
 
-std::string check_database_file(const std::string& path) {
+std::string check_database_file(const std::string& path, bool may_create) {
   bool is_there = false;
-  const std::string problem = check_place(path, path, &is_there);
-  return problem.empty() ? check_mode(path, path) : problem;
+  std::string problem = check_place(path, path, &is_there);
+  problem = problem.empty() ? DatabaseLock::check_name(path) : problem;
+  return problem.empty() ? check_presence(path, path, may_create, is_there) : problem;
+}
+
+bool is_database_there(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && info.st_size > 0;
 }
 
 // ---- Opening -------------------------------------------------------------------------------------------------------
 
 SqliteDatabase::~SqliteDatabase() {
+  const bool is_left_over = has_made_file_ && !keeps_unused_ && is_unused();
   for (const auto& [sql, statement] : statements_) {
     sqlite3_finalize(statement);
   }
   sqlite3_close(connection_);
+  if (is_left_over) {
+    for (const char* const end : {"-wal", "-shm", ""}) {
+      ::unlink((path_ + end).c_str());
+    }
+  }
+}
+
+// Nobody has put anything into it. Whoever is about to finds that the file is gone, in change().
+bool SqliteDatabase::is_unused() {
+  if (connection_ == nullptr || !is_database_there(path_)) {
+    return true;
+  }
+  int64_t object_count = 0;
+  uint64_t changes = 0;
+  const bool is_read = query_number("SELECT count(*) FROM sqlite_schema", &object_count) == StoreStatus::kOk;
+  return is_read && (object_count == 0 || (change_count(&changes) == StoreStatus::kOk && changes == 0));
 }
 
 const char* SqliteDatabase::remedy_of(StoreStatus status) const {
@@ -187,6 +224,9 @@ const char* SqliteDatabase::remedy_of(StoreStatus status) const {
                       : "restore the file (and its -wal file) from a copy, or begin with another path";
     case StoreStatus::kFailed:
       return "check the disk, the path and its permissions";
+    case StoreStatus::kMoved:
+      return "put the file back in its place, with the -wal file that belongs to it, or stop the server and restore a "
+             "copy";
   }
   return "";
 }
@@ -230,26 +270,29 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
     return StoreStatus::kOk;
   }
   bool is_there = false;
-  const std::string problem = check_place(path_, name_, &is_there);
+  std::string problem = check_place(path_, name_, &is_there);
   if (!problem.empty()) {
     return fail_with(StoreStatus::kFailed, problem);
   }
-  struct stat info = {};
-  const bool is_empty = is_there && stat(path_.c_str(), &info) == 0 && info.st_size == 0;
-  if (is_empty && !options.may_create) {
-    return fail_with(StoreStatus::kFailed, "database " + name_ + " is an empty file; " + kMakeDatabase);
+  // A file that a server has lost must not be made anew.
+  problem = DatabaseLock::check_name(path_);
+  if (!problem.empty()) {
+    return fail_with(StoreStatus::kBusy, problem);
+  }
+  problem = check_presence(path_, name_, options.may_create, is_there);
+  if (!problem.empty()) {
+    return fail_with(StoreStatus::kFailed, problem);
   }
   if (is_there) {
-    const std::string elsewhere = DatabaseLock::check_name(path_);
-    return elsewhere.empty() ? StoreStatus::kOk : fail_with(StoreStatus::kBusy, elsewhere);
-  }
-  if (!options.may_create) {
-    return fail_with(StoreStatus::kFailed, "database " + name_ + " does not exist; " + kMakeDatabase);
+    return StoreStatus::kOk;
   }
   const std::string folder = folder_of(path_);
-  const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
     const int cause = errno;
+    if (cause == EEXIST) {  // another process was first
+      return StoreStatus::kOk;
+    }
     const std::string permissions = "check the permissions of " + folder;
     return fail_with(StoreStatus::kFailed,
                      "database " + name_ + " cannot be created: " + cause_text(cause) + "; " +
@@ -257,6 +300,7 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                      cause);
   }
   ::close(file);
+  has_made_file_ = true;
   const int cause = sync_folder_of(path_.c_str());
   return cause == 0
              ? StoreStatus::kOk
@@ -307,11 +351,30 @@ StoreStatus SqliteDatabase::make_schema() {
   return transaction.commit();
 }
 
+// The numbers of the database itself, which each use of it believes. The format is one of them: so before it is read.
+StoreStatus SqliteDatabase::check_meta() {
+  int64_t has_checksums = 0;
+  GS_TRY_STORE(query_number("SELECT count(*) FROM pragma_table_info('meta') WHERE name='crc32c'", &has_checksums));
+  if (has_checksums == 0) {
+    return StoreStatus::kOk;  // of an older format, or no table of ours, which check_schema() tells
+  }
+  Use use(*this, "SELECT key FROM meta WHERE crc32c<>gs_row_crc(key,value) LIMIT 1");
+  const int code = use.step();
+  return code == SQLITE_DONE  ? StoreStatus::kOk
+         : code == SQLITE_ROW ? fail_damaged("meta", use.text(0))
+                              : fail(code, "read its numbers");
+}
+
 StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
   int64_t version = 0;
-  GS_TRY_STORE(query_number("SELECT value FROM meta WHERE key='schema_version'", &version));
+  GS_TRY_STORE(query_number("SELECT coalesce((SELECT value FROM meta WHERE key='schema_version'),0)", &version));
   if (version == kSchemaVersion) {
     return StoreStatus::kOk;
+  }
+  if (version == 0) {
+    return fail_with(StoreStatus::kCorrupt, "database " + name_ +
+                                                " is damaged: row schema_version of table meta is gone; " +
+                                                remedy_of(StoreStatus::kCorrupt));
   }
   const std::string format = "database " + name_ + " has format " + std::to_string(version);
   if (version < 1 || version > kSchemaVersion) {
@@ -407,15 +470,20 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   sqlite3_wal_autocheckpoint(connection_, options.checkpoint_pages);
   const std::string limit = "PRAGMA journal_size_limit=" + std::to_string(options.checkpoint_pages * kPageSize);
   GS_TRY_STORE(execute(limit.c_str()));  // the WAL gives back what one large burst took
+  if (is_new && !options.may_create) {
+    return fail_with(StoreStatus::kFailed, "database " + name_ + " is empty; " + kMakeDatabase);
+  }
   if (is_new) {
     GS_TRY_STORE(make_schema());
   }
+  GS_TRY_STORE(check_meta());
   GS_TRY_STORE(check_schema(options));
   return execute(row_check_statements().c_str());
 }
 
 StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   path_ = options.path;
+  keeps_unused_ = options.keeps_unused;
   is_copy_ = !options.copy_of.empty();
   name_ = is_copy_ ? options.copy_of : path_;
   GS_TRY_STORE(prepare_file(options));
@@ -473,24 +541,43 @@ StoreStatus SqliteDatabase::change(const std::function<StoreStatus()>& body) {
   GS_TRY_STORE(body());
   GS_TRY_STORE(
       execute("INSERT INTO meta (key,value) VALUES ('change_count',1) ON CONFLICT(key) DO UPDATE SET value=value+1"));
+  GS_TRY_STORE(check_in_place());
   return transaction.commit();
 }
 
-StoreStatus SqliteDatabase::change_count(uint64_t* out) {
-  int64_t count = 0;
-  const StoreStatus status =
-      query_number("SELECT coalesce((SELECT value FROM meta WHERE key='change_count'),0)", &count);
-  *out = static_cast<uint64_t>(count);
-  return status;
+StoreStatus SqliteDatabase::check_in_place() {
+  int has_moved = 0;
+  const int code = sqlite3_file_control(connection_, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+  if (code != SQLITE_OK) {
+    return StoreStatus::kOk;  // not a file of the operating system
+  }
+  const std::string log = std::string(sqlite3_db_filename(connection_, "main")) + "-wal";
+  const bool has_log = ::access(log.c_str(), F_OK) == 0 || errno != ENOENT;
+  if (has_moved == 0 && has_log) {
+    return StoreStatus::kOk;
+  }
+  const std::string what = has_moved == 0                       ? "the write-ahead log " + log + " was removed"
+                           : ::access(path_.c_str(), F_OK) == 0 ? "database " + name_ + " was replaced by another file"
+                                                                : "database " + name_ + " was removed or moved away";
+  return fail_with(StoreStatus::kMoved, what + " while it was in use; " + remedy_of(StoreStatus::kMoved));
 }
 
-StoreStatus SqliteDatabase::latest_time(uint64_t* out) {
-  int64_t time_ms = 0;
-  const StoreStatus status =
-      query_number("SELECT coalesce((SELECT value FROM meta WHERE key='latest_time_ms'),0)", &time_ms);
-  *out = static_cast<uint64_t>(time_ms);
-  return status;
+// One of the database's own numbers; 0 where there is none.
+StoreStatus SqliteDatabase::read_meta(const char* key, uint64_t* out) {
+  *out = 0;
+  Use use(*this, "SELECT value,is_whole FROM checked_meta WHERE key=?1");
+  use.bind_text(1, key);
+  const int code = use.step();
+  if (code == SQLITE_ROW) {
+    *out = use.number(0);
+    return use.number(1) != 0 ? StoreStatus::kOk : fail_damaged("meta", key);
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : fail(code, "read its numbers");
 }
+
+StoreStatus SqliteDatabase::change_count(uint64_t* out) { return read_meta("change_count", out); }
+
+StoreStatus SqliteDatabase::latest_time(uint64_t* out) { return read_meta("latest_time_ms", out); }
 
 StoreStatus SqliteDatabase::note_time(uint64_t* now_ms) {
   uint64_t latest_ms = 0;

@@ -36,15 +36,20 @@ struct SqliteOptions {
   // Not empty: `path` is a fresh copy of this file, to be restored. Errors name this file, and one that holds no
   // database is refused, where an empty file would become a new database.
   std::string copy_of;
+  // A file that was made by this opening goes with the connection, unless somebody has changed something in it: a
+  // command that fails leaves no empty fleet behind.
+  bool keeps_unused = true;
   // false only for the test that shows what synchronous=FULL is for.
   bool synchronous_full = true;
   const char* vfs = nullptr;    // null: the operating system's
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
 };
 
-// Empty, or a sentence: no database can be opened, or made, at this path, for its folder, its kind, its mode or its
-// owner. What is in the file is not looked at.
-std::string check_database_file(const std::string& path);
+// Empty, or a sentence: no database can be opened at this path, for its folder, its kind or its owner, or because there
+// is none and none may be made. What is in the file is not looked at.
+std::string check_database_file(const std::string& path, bool may_create = true);
+// Whether there is a file at the path that is not empty.
+bool is_database_there(const std::string& path);
 
 // One connection; used from one thread at a time. Each call returns kOk, or what went wrong with error() as a sentence
 // that names the file, the cause and the remedy.
@@ -55,7 +60,8 @@ class SqliteDatabase {
   SqliteDatabase(const SqliteDatabase&) = delete;
   SqliteDatabase& operator=(const SqliteDatabase&) = delete;
 
-  // kFailed: no such file or folder, no permission; kCorrupt: no gradstream database, damaged, or of a newer release.
+  // kFailed: no such file or folder, no permission; kCorrupt: no gradstream database, damaged, or of a newer release;
+  // kBusy: a server serves another file of this name, or this file by another name, or the database is locked.
   StoreStatus open(const SqliteOptions& options);
   const std::string& error() const { return error_; }
   // Whether what error() tells may mend by itself (host/file_cause.h): a full or read-only disk, too many open files.
@@ -106,6 +112,8 @@ class SqliteDatabase {
   // *next_ms: when the next one is over; UINT64_MAX: none is open.
   StoreStatus end_expired(uint64_t now_ms, uint64_t* next_ms);
 
+  // kMoved: the file that this connection has open is no longer the one of its name, or its write-ahead log is gone.
+  StoreStatus check_in_place();
   // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
   StoreStatus change_count(uint64_t* out);
 
@@ -124,6 +132,7 @@ class SqliteDatabase {
   StoreStatus check_rows();
   StoreStatus check_format(bool* is_new);
   StoreStatus make_schema();
+  StoreStatus check_meta();
   StoreStatus check_schema(const SqliteOptions& options);
   StoreStatus migrate(int64_t version);
 
@@ -142,6 +151,8 @@ class SqliteDatabase {
   StoreStatus change(const std::function<StoreStatus()>& body);
   StoreStatus execute(const char* sql);
   StoreStatus query_number(const char* sql, int64_t* out);
+  StoreStatus read_meta(const char* key, uint64_t* out);
+  bool is_unused();
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence, int cause = 0);
   StoreStatus fail_damaged(const std::string& table, const std::string& id);
@@ -153,6 +164,8 @@ class SqliteDatabase {
   std::string name_;  // of the file in errors
   std::string error_;
   bool is_copy_ = false;
+  bool has_made_file_ = false;
+  bool keeps_unused_ = true;
   bool is_failure_temporary_ = false;
 };
 

@@ -73,7 +73,7 @@ bool StoreThread::store_batch(const std::vector<JournalRecord>& batch) {
     failing_ = false;
     asio::post(io_, reports_.on_recovered);
   }
-  asio::post(io_, [report = reports_.on_persisted, sequence = batch.back().sequence] { report(sequence); });
+  asio::post(io_, [report = reports_.on_persisted, sequence = batch.back().sequence()] { report(sequence); });
   return true;
 }
 

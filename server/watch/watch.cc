@@ -315,6 +315,9 @@ std::string not_ready_cause(const WatchSnapshot& snapshot) {
   if (snapshot.is_draining) {
     return "draining";
   }
+  if (!snapshot.database_fault.empty()) {
+    return snapshot.database_fault;
+  }
   if (snapshot.is_storage_failed) {
     return "the database cannot be written; the log's store_failed names the cause";
   }
@@ -384,6 +387,7 @@ std::string status_json(const WatchSnapshot& s, const HttpCounters& http, uint32
              .add("ready", not_ready_cause(s).empty())
              .add("draining", s.is_draining)
              .add("storage_failed", s.is_storage_failed)
+             .add("database_fault", s.database_fault)
              .raw("run", run_json(s))
              .raw("devices", devices.text())
              .add("silent_after_ms", s.silent_after_ms)

@@ -59,6 +59,7 @@ struct WatchSnapshot {
   uint64_t sessions = 0;
   uint64_t handshakes = 0;  // of these, not established yet
   bool is_storage_failed = false;
+  std::string database_fault;  // why its file is not the one that commands find; empty: it is
   bool is_draining = false;
   ShellCounters shell;
   CoordinatorCounters coordinator;

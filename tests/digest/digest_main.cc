@@ -347,6 +347,16 @@ void hash_replay(Report& report, const char* name, const ManifoldOps& ops, Shape
   report.line(name, hash);
 }
 
+// A layer of fixed rank and its biases, as parts of a product.
+void hash_layer_of_rank(Report& report) {
+  const Parts factors = fixed_rank_parts(20, 14, 3);
+  const Parts parts = {2, {{&kFixedRankOps, fixed_rank_shape(factors)}, {&kEuclideanOps, {14, 1}}}};
+  const Shape shape = {37 * 3 + 14, 1, &parts};
+  hash_projection(report, "projection_rank_part", kProductOps, shape);
+  hash_tangent(report, "tangent_rank_part", kProductOps, shape);
+  hash_replay(report, "replay_rank_part", kProductOps, shape);
+}
+
 // The other reproducible manifolds and variants. 7 and 9 columns: what does not fit whole vectors of four.
 void hash_more_manifolds(Report& report) {
   hash_projection(report, "projection_oblique", kObliqueOps, {30, 7});
@@ -362,6 +372,7 @@ void hash_more_manifolds(Report& report) {
   hash_tangent(report, "tangent_hyperbolic_projection", kHyperbolicProjectionOps, {6, 1});
   hash_spd(report);
   hash_fixed_rank(report);
+  hash_layer_of_rank(report);
 }
 
 // The server's step of a dense run.

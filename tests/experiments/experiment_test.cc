@@ -728,6 +728,25 @@ TEST(Judgement, HoldsTheGeometricMeanOfAllItsSeeds) {
   EXPECT_EQ(failed_of({1e-2, 1e-2, 1e-2, 1e-2}, 1e-2), 1U) << "a seed is missing";
 }
 
+TEST(Judgement, HoldsTheOrderOfMeansOfAllItsSeeds) {
+  const auto failed_of = [](const std::vector<double>& quotients) {
+    std::vector<MeanPart> parts;
+    for (uint32_t seed = 1; seed <= quotients.size(); ++seed) {
+      Judgement of_a_seed;
+      of_a_seed.check_mean_order(seed, "a quotient", quotients[seed - 1]);
+      EXPECT_EQ(of_a_seed.check_count(), 0U) << "of one seed it decides nothing";
+      parts.insert(parts.end(), of_a_seed.mean_parts().begin(), of_a_seed.mean_parts().end());
+    }
+    Judgement judgement;
+    check_means(parts, &judgement);
+    EXPECT_EQ(judgement.check_count(), 1U);
+    return judgement.failed_count();
+  };
+  EXPECT_EQ(failed_of({2, 2, 0.6, 0.6, 0.8}), 0U) << "their mean is 1.03";
+  EXPECT_EQ(failed_of({2, 2, 0.6, 0.6, 0.6}), 1U) << "their arithmetic mean is above 1";
+  EXPECT_EQ(failed_of({2, 2, 2, 2}), 1U) << "a seed is missing";
+}
+
 TEST(Curve, AveragesTheLastRounds) {
   Curve curve;
   for (uint32_t round = 0; round <= 4; ++round) {

@@ -193,6 +193,25 @@ TEST_P(DeviceLink, AnImageThatLacksSomethingSaysSoOnce) {
             1);
 }
 
+TEST_P(DeviceLink, ADeviceWithAnotherNetworkNamesBoth) {
+  Bench bench(GetParam());
+  bench.parts.config.network_digest = 0xabc;
+  bench.boot(test_identity());
+  bench.world.server.wait_count = 3;
+  bench.world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_welcome_tag) {
+      message.body.welcome.network_digest = 0xdef;
+    } else if (message.which_body == gs_ServerMessage_wait_tag) {
+      message.body.wait.cause = gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE;
+    }
+  };
+  ASSERT_TRUE(bench.run_until([&] { return bench.world.has_line("event=not_capable"); })) << lines();
+  EXPECT_TRUE(
+      bench.world.has_line("event=not_capable network=0000000000000abc wanted=0000000000000def reason=\"the run trains "
+                           "another network than this device has: give it the run's file (--network)\""))
+      << lines();
+}
+
 TEST_P(DeviceLink, ARefusedUpdateIsLoggedWithValueLimitAndKeys) {
   Bench bench(GetParam());
   bench.world.server.verdicts = {gs_VERDICT_REFUSED};
@@ -224,8 +243,8 @@ TEST_P(DeviceLink, ABadSampleIsLoggedByNumberAndIsNoLackOfTheImage) {
   ASSERT_TRUE(bench.run_until([&] { return bench.world.server.refusals.size() == 2; })) << lines();
   // In the version whose step has drawn it.
   EXPECT_TRUE(
-      bench.world.has_line("event=bad_sample reason=not_finite version=2 sample=0 "
-                           "text=\"sample 0 is no number\""))
+      bench.world.has_line("event=bad_sample reason=not_finite version=2 sample=1 "
+                           "text=\"sample 1 (from 1) is no number\""))
       << lines();
   EXPECT_FALSE(bench.world.has_line("event=not_capable"));
 }

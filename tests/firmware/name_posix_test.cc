@@ -1,5 +1,6 @@
 #include "firmware/name_posix.h"
 
+#include <array>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -63,6 +64,10 @@ TEST(NamePosix, DerivesAnIdThatDoesNotGiveTheMachinesAway) {
   }
 }
 
+TEST(NamePosix, ALineOfALogHoldsNoCommandOfATerminal) {
+  EXPECT_EQ(failed_line("--name \x1b[31mx\xC3\xBC: no"), "event=failed reason=\"--name \\x1b[31mx\\xc3\\xbc: no\"");
+}
+
 TEST(NamePosix, SaysWhatIsWrongWithAnIdentity) {
   const std::string key(64, 'a');
   const struct {
@@ -93,6 +98,9 @@ TEST(NamePosix, SaysWhatIsWrongWithAnIdentity) {
     const std::string said = identity_fault_text(text, line);
     EXPECT_EQ(said.substr(0, words.size()), words);
     EXPECT_EQ(said.find("aaaa"), std::string::npos) << "a key was told";
+    std::array<char, 8> cut = {};
+    write_identity_fault(text, line, cut);
+    EXPECT_EQ(cut.data(), said.substr(0, cut.size() - 1));
   }
 }
 

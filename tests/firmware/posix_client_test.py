@@ -111,9 +111,19 @@ def check_float_data(files):
     # Labels that no run takes: told to a server that can be reached, and to the user in any case.
     labelled = struct.pack("<4sIII", b"GSD2", 3, 2, 0) + struct.pack("<6f", 1, 0, 2, 1, 3, -1)
     data = files.write("labelled.gsd", labelled)
-    named = "sample 2 has the label -1"
+    named = "sample 3 (from 1) has the label -1"
     expect(run(files.arguments(data=data, problem="logistic")), 4, named, "whole numbers from 0")
     expect(run(files.arguments(data=data, problem="perceptron", widths="1,2")), 4, named, "0 to 1")
+    # Bytes with labels: the label is one more value.
+    labelled = struct.pack("<4sIIIff", b"GSD3", 3, 3, 4, 0.5, -1) + bytes([255, 0, 3, 1, 2, 0, 5, 6, 1])
+    data = files.write("bytes.gsd", labelled)
+    expect(run(files.arguments(data=data, problem="perceptron", widths="2,4") + ["--once"]), 7, "samples=3 dimension=3")
+    expect(run(files.arguments(data=data, problem="perceptron", widths="3,4")), 4, "3 inputs and the label")
+    expect(run(files.arguments(data=data, problem="perceptron", widths="2,3")), 4, "sample 0 has the label 3", "0 to 2")
+    expect(run(files.arguments(data=data, problem="multitask")), 4, "groups", "task")
+    expect(run(files.arguments(data=files.write("bad.gsd", labelled[:-1]))), 4, "truncated", "32 bytes", "33")
+    bad = labelled[:-1] + bytes([4])
+    expect(run(files.arguments(data=files.write("bad.gsd", bad))), 4, "label 4", "sample 3", "4 classes")
     # Good ones get as far as the server, which nobody is.
     for problem in ("kpca", "brockett", "spd_mean", "hyperbolic", "least_squares", "completion", "logistic"):
         expect(run(files.arguments(data=plain, problem=problem) + ["--once"]), 7, "samples=4 dimension=3")

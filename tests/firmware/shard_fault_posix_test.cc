@@ -45,14 +45,24 @@ Bytes float_shard(uint32_t count, uint32_t dimension, std::vector<float> values,
   return bytes;
 }
 
+Bytes labelled_shard(uint32_t count, uint32_t dimension, uint32_t class_count, Bytes values, float scale = 0.5F,
+                     float offset = -1) {
+  Bytes bytes = of_text("GSD3");
+  append(append(append(append(append(bytes, count), dimension), class_count), scale), offset);
+  bytes.insert(bytes.end(), values.begin(), values.end());
+  return bytes;
+}
+
 TEST(ShardFault, NoneWhereTheShardParses) {
   EXPECT_EQ(find_shard_fault(byte_shard(4, 2)), "");
   EXPECT_EQ(find_shard_fault(float_shard(2, 3, {1, 2, 3, 4, 5, 6})), "");
   EXPECT_EQ(find_shard_fault(float_shard(2, 3, {1, 2, 3, 4, 5, 6}, {1, 2})), "");
+  EXPECT_EQ(find_shard_fault(labelled_shard(2, 3, 4, {255, 0, 3, 7, 8, 0})), "");
 }
 
 TEST(ShardFault, AgreesWithTheParsers) {  // every byte of a good one changed, and every length
-  for (const Bytes& good : {byte_shard(4, 2), float_shard(2, 3, {1, 2, 3, 4, 5, 6}, {1, 2})}) {
+  for (const Bytes& good : {byte_shard(4, 2), float_shard(2, 3, {1, 2, 3, 4, 5, 6}, {1, 2}),
+                            labelled_shard(2, 3, 4, {255, 0, 3, 7, 8, 0})}) {
     const auto parses = [](const Bytes& bytes) {
       Shard shard;
       FloatShard floats;
@@ -96,7 +106,19 @@ TEST(ShardFault, SaysNumberLimitAndRemedy) {
       {byte_shard(4, 2, 1, {0, infinity}), {"+Inf", "value 2 of its mean"}},
       {of_text(""), {"empty", "docs/data.md"}},
       {of_text("GSD1"), {"truncated", "4 bytes", "16"}},
-      {of_text("GSD3............"), {"GSD1 and GSD2", "update"}},
+      {of_text("GSD4............"), {"GSD1, GSD2 and GSD3", "update"}},
+      {of_text("GSD3............"), {"truncated", "16 bytes", "24"}},
+      {labelled_shard(0, 3, 4, {}), {"0 samples", "65535"}},
+      {labelled_shard(2, 1, 4, {1, 1}), {"1 value a sample", "2 at least", "the label"}},
+      {labelled_shard(2, 40000, 4, {}), {"40000 values a sample", "32768"}},
+      {labelled_shard(2, 3, 1, {1, 2, 0, 1, 2, 0}), {"1 classes", "2 to 256", "GSD2"}},
+      {labelled_shard(2, 3, 257, {1, 2, 0, 1, 2, 0}), {"257 classes", "2 to 256"}},
+      {labelled_shard(2, 3, 4, {1, 2, 0, 1, 2}), {"truncated", "29 bytes", "30"}},
+      {labelled_shard(2, 3, 4, {1, 2, 0, 1, 2, 4}), {"label 4", "sample 2", "4 classes", "relabel"}},
+      {labelled_shard(2, 3, 4, {1, 2, 0, 1, 2, 0}, 0), {"scale 0"}},
+      {labelled_shard(2, 3, 4, {1, 2, 0, 1, 2, 0}, nan), {"scale NaN"}},
+      {labelled_shard(2, 3, 4, {1, 2, 0, 1, 2, 0}, 1, infinity), {"offset +Inf"}},
+      {labelled_shard(2, 3, 4, {1, 2, 0, 1, 2, 0}, 3e38F), {"byte 255", "smaller"}},
       {of_text("a,b\n1,2\n3,4\n5,6\n"), {"text, such as CSV", "docs/data.md"}},
       {of_text("1,2\r\n"), {"text, such as CSV"}},
       {of_text("\x93NUMPY\x01\x00v..................."), {"NumPy array", "docs/data.md"}},

@@ -277,7 +277,7 @@ class World {
       return;
     }
     for (uint32_t i = 0; i <= count && !waiting_.empty(); ++i) {
-      waiting_size_ -= sizeof(JournalRecord) + waiting_.front().payload.size();
+      waiting_size_ -= sizeof(JournalRecord) + waiting_.front().payload().size();
       disk_.append(waiting_.front());
       waiting_.pop_front();
     }
@@ -312,8 +312,8 @@ class World {
     for (Action& action : coordinator_->take_actions()) {
       switch (action.kind) {
         case ActionKind::kPersist:
-          FUZZ_CHECK(action.record.sequence == disk_.last_sequence() + waiting_.size() + 1);
-          waiting_size_ += sizeof(JournalRecord) + action.record.payload.size();
+          FUZZ_CHECK(action.record.sequence() == disk_.last_sequence() + waiting_.size() + 1);
+          waiting_size_ += sizeof(JournalRecord) + action.record.payload().size();
           waiting_.push_back(std::move(action.record));
           break;
         case ActionKind::kSend:
@@ -379,9 +379,9 @@ class World {
     }
     const JournalRecord* judged = disk_.judged(index, ack.task_sequence);
     FUZZ_CHECK(judged != nullptr);
-    FUZZ_CHECK(judged->verdict == static_cast<uint32_t>(ack.verdict));
-    FUZZ_CHECK(judged->reason == static_cast<uint32_t>(ack.reason));
-    FUZZ_CHECK(judged->kind != RecordKind::kUpdate || judged->version == ack.version);
+    FUZZ_CHECK(judged->verdict() == static_cast<uint32_t>(ack.verdict));
+    FUZZ_CHECK(judged->reason() == static_cast<uint32_t>(ack.reason));
+    FUZZ_CHECK(judged->kind() != RecordKind::kUpdate || judged->version() == ack.version);
   }
 
   // ---- What the devices do ----

@@ -10,19 +10,22 @@
 namespace gradstream::testing {
 
 void FuzzDisk::append(const JournalRecord& record) {
-  FUZZ_CHECK(record.sequence == journal_.size() + 1);
+  FUZZ_CHECK(record.sequence() == journal_.size() + 1);
   journal_.push_back(record);
-  size_ += sizeof(JournalRecord) + record.payload.size();
-  const std::pair<uint32_t, uint32_t> task = {record.device, record.task_sequence};
-  switch (record.kind) {
+  size_ += sizeof(JournalRecord) + record.payload().size();
+  std::pair<uint32_t, uint32_t> task;
+  if (record.has_device()) {
+    task = {record.device(), record.task_sequence()};
+  }
+  switch (record.kind()) {
     case RecordKind::kTaskIssued:
-      FUZZ_CHECK(tasks_.try_emplace(task, record.version).second);
+      FUZZ_CHECK(tasks_.try_emplace(task, record.version()).second);
       break;
     case RecordKind::kUpdate:
       FUZZ_CHECK(tasks_.contains(task));
       FUZZ_CHECK(judged_.try_emplace(task, record).second);
-      if (record.verdict == gs_Verdict_VERDICT_FOLDED) {
-        FUZZ_CHECK(on_time_.insert({record.device, record.version}).second);
+      if (record.verdict() == gs_Verdict_VERDICT_FOLDED) {
+        FUZZ_CHECK(on_time_.insert({record.device(), record.version()}).second);
       }
       open_updates_.push_back(record);
       break;
@@ -32,7 +35,7 @@ void FuzzDisk::append(const JournalRecord& record) {
       break;
     case RecordKind::kVersion:
       check_version(record);
-      version_ = record.version;
+      version_ = record.version();
       has_version_ = true;
       open_updates_.clear();
       break;
@@ -42,19 +45,19 @@ void FuzzDisk::append(const JournalRecord& record) {
 }
 
 void FuzzDisk::check_version(const JournalRecord& record) {
-  FUZZ_CHECK(record.version == (has_version_ ? version_ + 1 : 0));
+  FUZZ_CHECK(record.version() == (has_version_ ? version_ + 1 : 0));
   VersionRecord decoded;
-  decoded.version = record.version;
-  FUZZ_CHECK(decode_payload(parameters_, record.payload, &decoded) == Status::kOk);
-  if (record.version == 0 || record.step_scale == 0 || parameters_.stream() != StreamKind::kScalarStream) {
+  decoded.version = record.version();
+  FUZZ_CHECK(decode_payload(parameters_, record.payload(), &decoded) == Status::kOk);
+  if (record.version() == 0 || record.step_scale() == 0 || parameters_.stream() != StreamKind::kScalarStream) {
     return;
   }
   double total = 0;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<double>> sums;
   for (const JournalRecord& update : open_updates_) {
-    FUZZ_CHECK(update.version == record.version);
-    total += update.weight;
-    add_update(update, sums[{update.base_version, parameters_.owner_of(update.device)}]);
+    FUZZ_CHECK(update.version() == record.version());
+    total += update.weight();
+    add_update(update, sums[{update.base_version(), parameters_.owner_of(update.device())}]);
   }
   FUZZ_CHECK(total > 0 && sums.size() == decoded.blocks.size());
   for (const RecordBlock& block : decoded.blocks) {
@@ -65,12 +68,12 @@ void FuzzDisk::check_version(const JournalRecord& record) {
 }
 
 void FuzzDisk::add_update(const JournalRecord& update, std::vector<double>& sum) {
-  std::vector<Real> values(update.payload.size() / 4);
-  FUZZ_CHECK(decode_values(Encoding::kF32, values.size(), update.payload.data(), update.payload.size(),
+  std::vector<Real> values(update.payload().size() / 4);
+  FUZZ_CHECK(decode_values(Encoding::kF32, values.size(), update.payload().data(), update.payload().size(),
                            values.data()) == Status::kOk);
   sum.resize(std::max(sum.size(), values.size()));
   for (size_t i = 0; i < values.size(); ++i) {
-    sum[i] += static_cast<double>(values[i]) / update.steps_done * update.weight;
+    sum[i] += static_cast<double>(values[i]) / update.steps_done() * update.weight();
   }
 }
 

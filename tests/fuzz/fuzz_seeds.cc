@@ -1,4 +1,5 @@
-// Writes the first inputs of the fuzz targets into FOLDER/{frame,client,coordinator,config}: fuzz_seeds FOLDER
+// Writes the first inputs of the fuzz targets into FOLDER/{frame,client,coordinator,config,gsn}.
+// Usage: fuzz_seeds FOLDER
 // What fuzzing finds beyond them is added by tools/fuzz.py --merge.
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "runtime/wire/frame.h"
 #include "tests/fuzz/fuzz_client.h"
 #include "tests/fuzz/fuzz_coordinator.h"
+#include "tests/support/gsn_bytes.h"
 
 namespace gradstream::testing {
 namespace {
@@ -393,6 +395,36 @@ bool write_texts(const std::filesystem::path& folder) {
   return is_good;
 }
 
+// ---- Networks: fuzz_gsn.cc ----
+
+bool write_networks(const std::filesystem::path& folder) {
+  const SmallNetwork small;
+  const auto write = [&](const char* name, uint8_t first, const Bytes& file) {
+    Bytes bytes = {first};
+    bytes.insert(bytes.end(), file.begin(), file.end());
+    return write_file(folder / name, bytes);
+  };
+  Bytes file = gsn_bytes(small.network);
+  bool is_good = write("every_kind", 0, file) && write("checksum", 1, file);
+  file.resize(file.size() + 64, 0xff);
+  is_good = write("flash_page", 0, file) && is_good;
+  Network part = small.network;
+  part.layers = small.layers.data() + 10;  // a head alone
+  part.layer_count = 1;
+  part.in = part.layers[0].in;
+  is_good = write("head", 0, gsn_bytes(part)) && is_good;
+  part.layers = small.layers.data() + 4;  // two pools, frozen
+  part.layer_count = 2;
+  part.in = part.layers[0].in;
+  part.loss = NetworkLoss::kSquaredError;
+  is_good = write("pools", 0, gsn_bytes(part)) && is_good;
+  part.layers = small.layers.data() + 7;  // int8, factored
+  part.layer_count = 3;
+  part.in = part.layers[0].in;
+  part.loss = NetworkLoss::kLogistic;
+  return write("factored", 0, gsn_bytes(part)) && is_good;
+}
+
 }  // namespace
 }  // namespace gradstream::testing
 
@@ -407,6 +439,6 @@ int main(int argc, char** argv) {
                        write_scripts(folder / "coordinator", coordinator_round_scripts()) &&
                        write_scripts(folder / "coordinator", coordinator_fault_scripts()) &&
                        write_scripts(folder / "coordinator", coordinator_operator_scripts()) &&
-                       write_texts(folder / "config");
+                       write_texts(folder / "config") && write_networks(folder / "gsn");
   return is_good ? 0 : 1;
 }

@@ -473,7 +473,17 @@ class Process(unittest.TestCase):
         self.assertEqual(code, TEMPORARY, said)
         self.assertIn("the file system is read-only", said)
         # A database that was made before its disk became read-only, as the tools beside the server see it.
+        self.configure()
         self.enrol()
+        # What is written to a full disk beside it.
+        at = ("--config", self.home / "test.toml")
+        for words in (("backup", disk / "copy.db"), ("device", "add", "c", "--out", disk / "c.id"),
+                      ("claim", "add", "c", "--out", disk / "c.id"), ("device", "rotate", "a", "--out", disk / "c.id")):
+            code, said = self.run_on("mount -t tmpfs -o size=4k,nr_inodes=8 tmpfs", disk,
+                                     ["sh", "-c", f'head -c 4096 /dev/zero >{disk}/all; exec "$@"', "sh", PROGRAM,
+                                      *words, *at])
+            self.assertEqual(code, TEMPORARY, said)
+            self.assertIn("the disk is full; free space on it", said)
         for end in ("", "-wal", "-shm"):
             (self.home / f"gs.db{end}").unlink(missing_ok=True) if end else (self.home / "gs.db").rename(disk / "gs.db")
         self.configure()

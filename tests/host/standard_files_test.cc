@@ -1,5 +1,7 @@
 #include "host/standard_files.h"
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -48,6 +50,42 @@ TEST(StandardFiles, EachCombinationOfClosedDescriptors) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0) << closed;
   }
+}
+
+// In a child whose standard output is this file: what flush_output() says after two lines; -1: the child failed.
+int write_and_exit(int output) {
+  (void)std::fflush(stdout);  // or the child would write that too
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (output >= 0) {
+      ::dup2(output, STDOUT_FILENO);
+    } else {
+      ::close(STDOUT_FILENO);
+    }
+    open_standard_files();
+    print_output("one\n");
+    const int first = flush_output();
+    print_output("two\n");
+    std::_Exit(flush_output() == first ? first : 255);
+  }
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(StandardFiles, AWriteThatFailsIsToldOnceAndForGood) {
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  EXPECT_EQ(write_and_exit(full), ENOSPC);
+  ::close(full);
+  EXPECT_EQ(write_and_exit(-1), EBADF) << "closed by whoever started the process";
+  int ends[2] = {};
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  EXPECT_EQ(write_and_exit(ends[1]), 0);
+  char text[16] = {};
+  EXPECT_EQ(::read(ends[0], text, sizeof text), 8);
+  EXPECT_STREQ(text, "one\ntwo\n");
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 }  // namespace

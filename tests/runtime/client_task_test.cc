@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/link/client.h"
+#include "runtime/manifold/fixed_rank.h"
 #include "tests/support/client_support.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_server.h"
@@ -325,6 +326,43 @@ TEST(ClientTask, RefusesTasksByName) {
   EXPECT_EQ(reason(uploads_a_tangent), gs_REASON_MALFORMED);  // the run is of scalars
 }
 
+// A task of a run that trains another network, from a server that gives one nevertheless.
+TEST(ClientTask, AnotherNetworkIsRefusedByName) {
+  for (const uint64_t own : {uint64_t{0}, uint64_t{5}}) {
+    FakeDevice device;
+    device.config.network_digest = own;
+    FakeServer server{FakeRun{}};
+    server.edit = [](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_welcome_tag) {
+        message.body.welcome.network_digest = 7;
+      }
+    };
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+    EXPECT_EQ(server.refusals[0].reason, gs_REASON_WRONG_NETWORK);
+    EXPECT_EQ(link.client().missing_network(), 7U);
+    EXPECT_EQ(link.client().counters().local_steps, 0U);
+    EXPECT_EQ(server.last_hello.network_digest, own);
+    const uint32_t bit = 1U << gs_FEATURE_NETWORK;
+    EXPECT_EQ(server.last_hello.capabilities.features & bit, own != 0 ? bit : 0);
+  }
+}
+
+TEST(ClientTask, TheRunsNetworkIsTrained) {
+  FakeDevice device;
+  device.config.network_digest = 7;
+  FakeServer server{FakeRun{}};
+  server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_welcome_tag) {
+      message.body.welcome.network_digest = 7;
+    }
+  };
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_to_end());
+  EXPECT_EQ(link.client().missing_network(), 0U);
+  EXPECT_EQ(link.client().counters().tasks_refused, 0U);
+}
+
 TEST(ClientTask, DataThatDoNotHaveTheRunsRowsAreNamed) {
   FakeDevice device(7);  // the run has 8
   FakeServer server{FakeRun{}};
@@ -376,10 +414,7 @@ TEST(ClientTask, AProductThatItCannotHoldIsRefused) {
       {[](gs_Welcome& m) { m.manifold_parts_count = 0; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[1].rows = 5; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[0].rows = 1; }, gs_REASON_MALFORMED},
-      {[](gs_Welcome& m) {
-         m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}};
-       },
-       gs_REASON_MALFORMED},
+      {[](gs_Welcome& m) { m.manifold_parts[0] = {gs_MANIFOLD_PRODUCT, 4, 1, {}, {}, {}}; }, gs_REASON_MALFORMED},
       {[](gs_Welcome& m) { m.manifold_parts[0].retraction = gs_RETRACTION_SECOND_ORDER; },
        gs_REASON_TASK_UNIMPLEMENTED},
       {[](gs_Welcome& m) {
@@ -401,6 +436,35 @@ TEST(ClientTask, AProductThatItCannotHoldIsRefused) {
     FakeLink link(device, server);
     ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
     EXPECT_EQ(server.refusals[0].reason, one.reason);
+    EXPECT_EQ(link.client().counters().tasks_done, 0U);
+  }
+}
+
+// Rows, columns and rank of a matrix, in place of those of its factors.
+TEST(ClientTask, APartOfFixedRankThatItCannotHoldIsRefused) {
+  const Parts factors = fixed_rank_parts(2, 2, 1);
+  const Parts parts = {2, {{&kFixedRankOps, fixed_rank_shape(factors)}, {&kSphereOps, {3, 1}}}};
+  void (*const spoils[])(gs_Welcome&) = {
+      [](gs_Welcome& m) { m.manifold_parts[0].rank = 0; },  // an image that does not know the field
+      [](gs_Welcome& m) { m.manifold_parts[0].rank = 3; },
+      [](gs_Welcome& m) { m.manifold_parts[0].rows = 3; },  // a number more than the model has
+      [](gs_Welcome& m) { m.manifold_parts[1].rank = 1; },  // no matrix
+      [](gs_Welcome& m) { m.manifold_parts[0].manifold = gs_MANIFOLD_EUCLIDEAN; },
+  };
+  for (const auto spoil : spoils) {
+    SCOPED_TRACE(&spoil - spoils);
+    FakeDevice device;
+    device.config.registry.manifolds = all_manifolds();
+    FakeServer server(product_run(parts, StreamKind::kScalarStream));
+    server.edit = [&](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_welcome_tag) {
+        spoil(message.body.welcome);
+      }
+    };
+    FakeLink link(device, server);
+    ASSERT_TRUE(link.run_until([&] { return !server.refusals.empty(); }));
+    EXPECT_TRUE(server.refusals[0].reason == gs_REASON_MALFORMED ||
+                server.refusals[0].reason == gs_REASON_TASK_UNIMPLEMENTED);
     EXPECT_EQ(link.client().counters().tasks_done, 0U);
   }
 }

@@ -252,6 +252,44 @@ ServerMessage make_welcome_with_parts() {
   return m;
 }
 
+ServerMessage make_welcome_with_a_rank() {
+  ServerMessage m = make_welcome();
+  gs_Welcome& welcome = m.body.welcome;
+  welcome.manifold = gs_MANIFOLD_PRODUCT;
+  welcome.rows = 352;
+  welcome.cols = 1;
+  welcome.manifold_parts_count = 2;
+  welcome.manifold_parts[0] = {gs_MANIFOLD_FIXED_RANK, 64, 16, gs_RETRACTION_PROJECTION, gs_TRANSPORT_PROJECTION, 4};
+  welcome.manifold_parts[1] = {gs_MANIFOLD_EUCLIDEAN, 16, 1, {}, {}, 0};
+  return m;
+}
+
+constexpr uint64_t kNetworkDigest = 0x8877665544332211;
+
+DeviceMessage make_hello_with_network() {
+  DeviceMessage m = make_hello();
+  m.body.hello.capabilities.features = 1U << gs_FEATURE_NETWORK;
+  m.body.hello.network_digest = kNetworkDigest;
+  return m;
+}
+
+ServerMessage make_welcome_with_network() {
+  ServerMessage m = {};
+  m.which_body = gs_ServerMessage_welcome_tag;
+  m.body.welcome.run = 3;
+  m.body.welcome.run_state = gs_RUN_STATE_ACTIVE;
+  m.body.welcome.rows = 15;
+  m.body.welcome.cols = 1;
+  m.body.welcome.network_digest = kNetworkDigest;
+  return m;
+}
+
+DeviceMessage make_task_refused_for_a_network() {
+  DeviceMessage m = make_task_refused();
+  m.body.task_refused = {14, gs_REASON_WRONG_NETWORK, 0, 0, 0, 0};
+  return m;
+}
+
 DeviceMessage make_task_refused_for_a_sample() {
   DeviceMessage m = make_task_refused();
   m.body.task_refused = {14, gs_REASON_OUT_OF_RANGE, 18, 2, -1, 1};
@@ -332,6 +370,10 @@ TEST(Codec, GoldenPacketsOfVersion1) {
   expect_golden("v1_task_svrg", make_task_of_svrg());
   expect_golden("v1_task_local_retraction", make_task_with_local_retraction());
   expect_golden("v1_welcome_parts", make_welcome_with_parts());
+  expect_golden("v1_welcome_part_rank", make_welcome_with_a_rank());
+  expect_golden("v1_hello_network", make_hello_with_network());
+  expect_golden("v1_welcome_network", make_welcome_with_network());
+  expect_golden("v1_task_refused_network", make_task_refused_for_a_network());
   expect_golden("v1_snapshot_parts", make_snapshot_parts());
   expect_golden("v1_log_chunk", make_log_chunk());
   expect_golden("v1_snapshot_chunk", make_snapshot_chunk());
@@ -450,6 +492,12 @@ TEST(Codec, UnknownEnumsAreRefused) {
   };
   EXPECT_TRUE(refused(Bytes{0x2a, 0x02, 0x10, 0x7f}, DeviceMessage{}));  // TaskRefused.reason = 127
   EXPECT_TRUE(refused(Bytes{0x2a, 0x06, 0x10, 0xff, 0xff, 0xff, 0xff, 0x0f}, DeviceMessage{}));  // = 2^32 - 1
+  // TaskRefused.reason: numbers that are left free have no meaning, and the one behind them has.
+  for (uint8_t reason = 1; reason < 40; ++reason) {
+    const bool is_known = reason_name(static_cast<gs_Reason>(reason)) != std::string("unknown");
+    EXPECT_EQ(refused(Bytes{0x2a, 0x02, 0x10, reason}, DeviceMessage{}), !is_known) << int{reason};
+  }
+  EXPECT_STREQ(reason_name(gs_REASON_WRONG_NETWORK), "wrong_network");
   EXPECT_TRUE(refused(Bytes{0x0a, 0x02, 0x50, 0x06}, DeviceMessage{}));               // Hello.reset_cause = 6
   EXPECT_TRUE(refused(Bytes{0x32, 0x02, 0x08, 0x08}, ServerMessage{}));               // Wait.cause = 8
   EXPECT_TRUE(refused(Bytes{0x3a, 0x02, 0x08, 0x7f}, ServerMessage{}));               // Refuse.reason = 127
@@ -504,6 +552,9 @@ TEST(Codec, AnUpdatesLossMayBeAnything) {
 TEST(Codec, ServerMessagesOutOfBounds) {
   EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.rows = 0);
   EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.cols = kDimensionMax + 1);
+  EXPECT_REFUSED(make_welcome_with_a_rank, kDataCorrupt, body.welcome.rows = kProductSizeMax + 1);
+  EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.rows = kDimensionMax + 1);
+  EXPECT_REFUSED(make_welcome_with_a_rank, kDataCorrupt, body.welcome.manifold_parts[0].rank = kFixedRankMax + 1);
   EXPECT_REFUSED(make_welcome, kDataCorrupt, body.welcome.direction_count = kDirectionCountMax + 1);
   EXPECT_REFUSED(make_task, kDataCorrupt, body.task.task_sequence = 0);
   EXPECT_REFUSED(make_task, kNotFinite, body.task.step_size = NAN);

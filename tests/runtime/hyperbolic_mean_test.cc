@@ -45,6 +45,16 @@ TEST_F(HyperbolicMean, HasTheReferencesFigures) {
   expect_golden(case_, golden::problem::kHyperbolicLoss, golden::problem::kHyperbolicGradient);
 }
 
+TEST_F(HyperbolicMean, NoDistanceHidesANumberThatIsNone) {
+  TestArena memory;
+  for (size_t at = 0; at < 3; ++at) {
+    std::vector<Real> x = case_.x;
+    x[at] = std::numeric_limits<Real>::quiet_NaN();
+    EXPECT_EQ(kHyperbolicMeanOps.loss(&samples_.source, case_.shape, x.data(), case_.all(), memory.arena).status(),
+              Status::kNotFinite);
+  }
+}
+
 TEST_F(HyperbolicMean, GradientIsTheDerivativeAlongTheHyperboloid) {
   const double step = std::cbrt(static_cast<double>(std::numeric_limits<Real>::epsilon()));
   const uint16_t indices[] = {4, 1};

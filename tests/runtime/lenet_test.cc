@@ -65,6 +65,15 @@ TEST_F(Lenet, GradientIsTheDerivative) {
 }
 #endif
 
+TEST_F(Lenet, NoLayerHidesANumberThatIsNone) {
+  TestArena memory;
+  for (const size_t at : {0, 150, 156, 2556, 50572, 61705}) {  // of each convolution and of the rest
+    std::vector<Real> x = case_.x;
+    x[at] = std::numeric_limits<Real>::quiet_NaN();
+    EXPECT_EQ(kLenetOps.loss(&data_, case_.shape, x.data(), case_.all(), memory.arena).status(), Status::kNotFinite);
+  }
+}
+
 TEST_F(Lenet, KeepsToItsMemoryAndItsStatuses) {
   expect_declared_memory(case_);
   expect_refuses_bad_samples(case_, samples_);

@@ -1,11 +1,14 @@
 // The figures are NumPy's, in double, of the same numbers (numbers() of problem_checker.h).
 #include "runtime/problem/perceptron.h"
 
+#include <cstring>
+#include <limits>
 #include <numeric>
 
 #include <gtest/gtest.h>
 
 #include "runtime/base/products.h"
+#include "runtime/problem/weight_rows.h"
 #include "tests/support/problem_checker.h"
 
 namespace gradstream {
@@ -163,6 +166,17 @@ TEST(Perceptron, KeepsToItsMemoryAndItsStatuses) {
   EXPECT_EQ(kPerceptronOps.loss(&net.data, c.shape, c.x.data(), c.all(), memory.arena).status(), Status::kOutOfRange);
 }
 
+TEST(Perceptron, NoHiddenLayerHidesANumberThatIsNone) {
+  const Net net({4, 5, 3}, 6, 3);
+  TestArena memory;
+  for (const size_t at : {size_t{0}, size_t{20}, size_t{42}}) {  // a weight and a bias in front, a bias of the last
+    std::vector<Real> x = net.problem_case.x;
+    x[at] = std::numeric_limits<Real>::quiet_NaN();
+    const ProblemCase& c = net.problem_case;
+    EXPECT_EQ(kPerceptronOps.loss(&net.data, c.shape, x.data(), c.all(), memory.arena).status(), Status::kNotFinite);
+  }
+}
+
 TEST(Perceptron, HasOnlyPointsOfItsOwnSize) {
   Net net({4, 5, 3}, 6, 3);
   EXPECT_EQ(kPerceptronOps.check_shape(&net.data, {43, 1}), Status::kOk);
@@ -212,6 +226,108 @@ TEST(Perceptron, TrainsWithAConstrainedLayerOnAProduct) {
       EXPECT_NEAR(sum, i == j ? 1 : 0, 1e-5);
     }
   }
+}
+
+// Adds a wave, the same to a value whatever the run that it is read in.
+struct Wave {
+  uint32_t calls = 0;
+  static Real at(size_t e) { return static_cast<Real>(static_cast<int>(e * 7 % 11) - 5) / 256; }
+  static void add(const void* context, size_t offset, size_t count, Real* values) {
+    ++static_cast<Wave*>(const_cast<void*>(context))->calls;
+    for (size_t i = 0; i < count; ++i) {
+      values[i] += at(offset + i);
+    }
+  }
+};
+
+// Another user of the arena, between two calls.
+void fill_with_rubbish(Arena& arena) {
+  ScratchScope scope(arena);
+  const size_t size = arena.free_size();
+  const Result<uint8_t*> bytes = arena.scratch<uint8_t>(size);
+  ASSERT_TRUE(bytes.ok());
+  std::memset(bytes.value(), 0xa5, size);
+}
+
+// A batch in several groups, with inputs of zero, as a whole and in slices of every size.
+TEST(Perceptron, HasTheSameBitsWhereThePointStandsNowhere) {
+  const std::vector<std::vector<uint16_t>> nets = {{5, 3}, {9, 4, 3}, {6, 20, 5, 7, 2}, {64, 32, 10}};
+  for (const std::vector<uint16_t>& widths : nets) {
+    Net net(widths, 45, 3);
+    for (size_t i = 0; i < net.samples.values.size(); i += 5) {
+      net.samples.values[i] = i % net.samples.source.dimension == widths[0] ? net.samples.values[i] : 0;
+    }
+    const ProblemCase& c = net.problem_case;
+    std::vector<Real> y = c.x;
+    Wave wave;
+    Wave::add(&wave, 0, y.size(), y.data());
+    const Displacement displacement = {&wave, Wave::add};
+    std::vector<uint16_t> indices(45);
+    std::iota(indices.begin(), indices.end(), uint16_t{0});
+    std::swap(indices[3], indices[40]);
+    for (const uint32_t count : {1U, 2U, 16U, 17U, 18U, 45U}) {
+      const Batch batch = {indices.data(), count};
+      TestArena memory;
+      const Real expected = kPerceptronOps.loss(&net.data, c.shape, y.data(), batch, memory.arena).value();
+      const auto displaced = [&](Batch asked, Arena& arena) {
+        return kPerceptronOps.loss_displaced(&net.data, c.shape, c.x.data(), displacement, asked, arena);
+      };
+      EXPECT_EQ(displaced(batch, memory.arena).value(), expected) << widths.size() << " layers, " << count;
+      TestArena exact(kPerceptronOps.displaced_scratch_size(&net.data, c.shape, count) + kArenaAlignment);
+      EXPECT_EQ(displaced(batch, exact.arena).value(), expected) << "its memory is what it says";
+      for (const uint32_t units : {1U, 2U, 3U, 7U}) {
+        EvaluationProgress progress = {};
+        Batch sliced = batch;
+        sliced.progress = &progress;
+        uint32_t calls = 0;
+        Result<Real> result = Status::kUnfinished;
+        while (result.status() == Status::kUnfinished) {
+          memory.arena.resume_scratch();
+          progress.units_left = units;
+          result = displaced(sliced, memory.arena);
+          if (result.status() == Status::kUnfinished) {
+            EXPECT_EQ(progress.units_left, 0u);
+            memory.arena.suspend_scratch();
+            fill_with_rubbish(memory.arena);
+          }
+          ++calls;
+        }
+        EXPECT_EQ(result.value(), expected) << units << " units a call";
+        EXPECT_GE(calls * units + units, std::min(count, 7U)) << "a unit is a sample, or a row of a small network";
+      }
+    }
+  }
+}
+
+TEST(Perceptron, ReadsADisplacedRowOnceForAGroup) {
+  Net net({64, 32, 10}, 16, 3);
+  Wave wave;
+  TestArena memory;
+  const ProblemCase& c = net.problem_case;
+  ASSERT_TRUE(
+      kPerceptronOps.loss_displaced(&net.data, c.shape, c.x.data(), {&wave, Wave::add}, c.all(), memory.arena).ok());
+  const uint32_t size = group_size(16, 97 * sizeof(Real), 2410 * sizeof(Real));
+  const uint32_t groups = (16 + size - 1) / size;
+  EXPECT_LE(wave.calls, groups * (65u + 33u));
+  EXPECT_GE(wave.calls, groups * (65u + 20u)) << "but for hidden values that are 0 in all samples";
+}
+
+TEST(Perceptron, AFaultOfASampleEndsItAtADisplacedPointToo) {
+  Net net({4, 3, 2}, 5, 3);
+  const ProblemCase& c = net.problem_case;
+  Wave wave;
+  TestArena memory;
+  const auto displaced = [&] {
+    return kPerceptronOps.loss_displaced(&net.data, c.shape, c.x.data(), {&wave, Wave::add}, c.all(), memory.arena)
+        .status();
+  };
+  EXPECT_EQ(displaced(), Status::kOk);
+  net.samples.values[14] = 2;  // the label of the third
+  EXPECT_EQ(displaced(), Status::kOutOfRange);
+  net.samples.values[13] = std::numeric_limits<Real>::infinity();
+  EXPECT_EQ(displaced(), Status::kNotFinite);
+  net.samples.read_status = Status::kClosed;
+  EXPECT_EQ(displaced(), Status::kClosed);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "runtime/manifold/fixed_rank.h"
 #include "runtime/training/solver.h"
+#include "tests/support/network_support.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {
@@ -79,9 +80,25 @@ struct Cases {
     samples.emplace_back(8, 4, labelled(8, 3));
     network = {samples.back().source, widths, 3};
     add("perceptron", {&kPerceptronOps, &network}, kEuclideanOps, {perceptron_size(widths, 3), 1});
+    add_networks();
     add("slow", {&kSlowOps, &slow}, kSphereOps, {6, 1});
   }
 
+  // A head behind frozen layers, whose features are kept for some samples of a batch; and trained layers in front.
+  void add_networks() {
+    for (const bool has_head : {true, false}) {
+      TestNetwork& net = nets.emplace_back(Volume{5, 4, 1});
+      net.window(LayerKind::kConv2d, 3, 2, 1, 3, Activation::kRelu,
+                 has_head ? TrainedForm::kFrozen : TrainedForm::kDense);
+      net.window(LayerKind::kMaxPool, 2, 1, 0, 3);
+      if (!has_head) net.dense(4, Activation::kRelu, TrainedForm::kFactored, 2);
+      net.dense(2, Activation::kNone, TrainedForm::kDense);
+      samples.emplace_back(8, 21, labelled(8, 20));
+      network_samples.push_back({&net.network, samples.back().source, 2});
+      add(has_head ? "network head" : "network", {&kNetworkOps, &network_samples.back()}, kEuclideanOps,
+          {network_size(net.network), 1});
+    }
+  }
   void add(const char* name, Problem problem, const ManifoldOps& manifold, Shape shape) {
     TestArena memory;
     std::vector<Real> model(shape.size());
@@ -127,6 +144,8 @@ struct Cases {
   MultitaskData tasks;
   static constexpr uint16_t widths[] = {3, 4, 2};
   NetworkData network;
+  std::deque<TestNetwork> nets;
+  std::deque<NetworkSamples> network_samples;
   SlowLoss slow;
   std::vector<Case> all;
 };
@@ -340,7 +359,8 @@ TEST(Slices, ASampleThatFailsEndsTheStepWherePossible) {
 TEST(Slices, ASampleThatIsNotThereYetIsReadAgain) {
   Cases cases;
   for (const Case& c : cases.all) {
-    if (c.problem.ops == &kSlowOps || c.problem.ops == &kMultitaskOps || c.problem.ops == &kPerceptronOps) {
+    if (c.problem.ops == &kSlowOps || c.problem.ops == &kMultitaskOps || c.problem.ops == &kPerceptronOps ||
+        c.problem.ops == &kNetworkOps) {
       continue;  // not of a SampleSource
     }
     SCOPED_TRACE(c.name);

@@ -1,5 +1,6 @@
 #include "runtime/training/stream.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -48,6 +49,48 @@ TEST(Directions, SignsFollowTheLayout) {
         const bool is_set = (stream.next() >> (e % 32)) & 1;
         ASSERT_EQ(u[e], is_set ? magnitude : -magnitude);
       }
+    }
+  }
+}
+
+TEST(Directions, SignsAreReadAtAnyPlace) {
+  for (const Shape shape : {Shape{64, 4}, Shape{5, 3}, Shape{33, 7}, Shape{1200, 1}}) {
+    const DirectionSpec spec = spec_of(DirectionKind::kSign);
+    const Real value = sign_distance(shape, static_cast<Real>(-0.01));
+    for (uint32_t j = 0; j < 3; ++j) {
+      const std::vector<Real> u = direction(spec, shape, 2, j);
+      std::vector<Real> expected = random_values(shape.size(), 5);
+      const std::vector<Real> z = expected;
+      for (size_t e = 0; e < u.size(); ++e) {
+        expected[e] = expected[e] + static_cast<Real>(-0.01) * u[e];
+      }
+      SignReader reader(spec, shape, 2, j);
+      for (const size_t width : {size_t{1}, size_t{10}, size_t{31}, size_t{32}, size_t{200}}) {
+        for (size_t at = 0; at < u.size(); at += 7) {
+          const size_t count = std::min(width, u.size() - at);
+          std::vector<Real> found(z.begin() + static_cast<long>(at), z.begin() + static_cast<long>(at + count));
+          reader.add(at, count, value, found.data());
+          ASSERT_TRUE(std::equal(found.begin(), found.end(), expected.begin() + static_cast<long>(at)));
+        }
+      }
+    }
+  }
+}
+
+TEST(Directions, ARangeHasTheBitsOfTheWhole) {
+  TestArena memory;
+  for (const Shape shape : {Shape{64, 4}, Shape{5, 3}, Shape{1000, 1}}) {
+    const DirectionSpec spec = spec_of(DirectionKind::kSign, false);
+    const std::vector<Real> coefficients = random_values(kCount, 6);
+    std::vector<Real> whole = random_values(shape.size(), 7);
+    const std::vector<Real> before = whole;
+    ASSERT_EQ(accumulate_directions(spec, shape, 3, 40, coefficients.data(), whole.data(), memory.arena), Status::kOk);
+    for (const size_t width : {size_t{1}, size_t{50}, size_t{128}, size_t{5000}}) {
+      std::vector<Real> pieces = before;
+      for (size_t at = 0; at < pieces.size(); at += width) {
+        accumulate_range(spec, shape, 3, 40, coefficients.data(), at, std::min(width, pieces.size() - at), &pieces[at]);
+      }
+      EXPECT_EQ(pieces, whole) << width;
     }
   }
 }

@@ -423,15 +423,17 @@ TEST(AggregatorDelayed, TheSwitchStandsInTheRecord) {
   Coordinator recovered(7, fleet.parameters, fleet.names);
   VersionRecord last;
   for (JournalRecord record : records) {
-    if (record.kind == RecordKind::kVersion && record.version == 6) {
-      last.version = record.version;
-      ASSERT_EQ(decode_payload(fleet.parameters, record.payload, &last), Status::kOk);
+    if (record.kind() == RecordKind::kVersion && record.version() == 6) {
+      JournalRow row = record.row();
+      last.version = row.version;
+      ASSERT_EQ(decode_payload(fleet.parameters, row.payload, &last), Status::kOk);
       ASSERT_TRUE(last.delay_switch.has_value());
       EXPECT_FALSE(last.delay_switch->is_switched);
       EXPECT_GT(last.delay_switch->sample_count, 0U);
       EXPECT_LT(last.delay_switch->sample_count, kDelayWindow);
       last.delay_switch->is_switched = true;
-      record.payload = encode_payload(last);
+      row.payload = encode_payload(last);
+      record = JournalRecord(row);
     }
     ASSERT_EQ(recovered.replay(record), Status::kOk);
   }

@@ -436,8 +436,8 @@ TEST(AggregatorMemory, ARestartKeepsTheSamples) {
   uint32_t total = 0;
   for (const JournalRecord& record : stormy.store.records()) {
     VersionRecord version;
-    version.version = record.version;
-    if (record.kind == RecordKind::kVersion && decode_payload(p, record.payload, &version) == Status::kOk &&
+    version.version = record.version();
+    if (record.kind() == RecordKind::kVersion && decode_payload(p, record.payload(), &version) == Status::kOk &&
         !version.mean.empty()) {
       total = version.weight_total;
     }

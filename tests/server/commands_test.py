@@ -31,7 +31,7 @@ PROMTOOL = ROOT / "third_party" / "prometheus" / "promtool"
 PROGRAM = None
 CLIENT = None
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
-OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE, ARITHMETIC = 0, 2, 3, 4, 5, 6, 7, 8, 9
+OK, USAGE, CONFIG, DATABASE, NETWORK, FROZEN, NOT_FOUND, FILE, ARITHMETIC, TEMPORARY = 0, 2, 3, 4, 5, 6, 7, 8, 9, 10
 FLUSH_TO_ZERO = os.environ.get("GS_FLUSH_TO_ZERO")  # a library that sets that mode when it is preloaded
 SECONDS_MAX = 20
 
@@ -177,25 +177,152 @@ class Commands(unittest.TestCase):
                 (("device",), "A subcommand is required")):
             self.assertIn(named, self.run_program(*words, code=USAGE))
 
+    def test_output_that_nobody_gets_is_an_error(self):
+        self.enrol()
+        self.verb("run", "start")
+        config = ("--config", self.config)
+        verbs = [("status", *config), ("status", "--format", "json", *config), ("device", "list", *config),
+                 ("run", "list", *config), ("serve", "--check-config", *config), ("serve", "--print-config", *config),
+                 ("doctor", "127.0.0.1:1"), ("--help",), ("serve", "--help"), ("--version",),
+                 ("device", "add", "c", "--out", self.home / "c.id", *config)]
+        for words in verbs:
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([PROGRAM, *map(str, words)], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=SECONDS_MAX, check=False)
+            self.assertEqual(done.returncode, NETWORK if words[0] == "doctor" else TEMPORARY, f"{words}: {done.stderr}")
+            said = [] if words[0] == "doctor" else [
+                "gradstream: error: standard output cannot be written: the disk is full; free space on it; the command "
+                "has done its work, and its output is incomplete"]
+            self.assertEqual(done.stderr.splitlines(), said, words)
+        self.assertIn("device=c", self.verb("device", "list"), "the sentence says the truth")
+        closed = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', PROGRAM, "status", *map(str, config)],
+                                capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        self.assertEqual(closed.returncode, FILE, closed.stderr)
+        self.assertIn("standard output cannot be written: it is closed", closed.stderr)
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([CLIENT, "--version"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=SECONDS_MAX, check=False)
+        self.assertEqual(done.returncode, TEMPORARY, done.stderr)
+        self.assertIn("standard output cannot be written", done.stderr)
+
+    def test_what_is_not_printable_reaches_no_terminal(self):
+        escape, shown = "\x1b[31mx\u009b1m", "\\x1b[31mx\\xc2\\x9b1m"
+        for words, code in ((("device", "add", escape, "--out", self.home / "x"), USAGE),
+                            (("claim", "add", escape, "--out", self.home / "x"), USAGE),
+                            (("device", "add", "x", "--out", f"{self.home}/{escape}/x"), FILE),
+                            (("device", "enable", escape), NOT_FOUND), (("claim", "end", escape), NOT_FOUND),
+                            (("device", "import", escape), FILE), (("restore", escape), DATABASE),
+                            (("model", "export", "--out", "m", "--version", escape), USAGE),
+                            (("run", "export", "--out", escape), USAGE), (("status", escape), USAGE),
+                            (("status", "--set", escape), CONFIG), (("status", "--run", escape), USAGE)):
+            if words[1] == "enable":
+                self.verb("device", "add", "x", "--out", self.home / "y")
+            said = self.verb(*words, code=code)
+            self.assertNotIn("\x1b", said, words)
+            self.assertNotIn("\u009b", said, words)
+            self.assertIn(shown, said, words)
+        said = self.run_program(escape, code=USAGE)
+        self.assertIn("unknown verb " + shown, said)
+        self.assertIn(shown, self.run_program("doctor", escape, code=USAGE))
+        self.assertIn(shown, self.run_program("status", "--config", escape, code=CONFIG))
+        said = self.verb("device", "add", escape, "--out", self.home / "x", code=USAGE)
+        self.assertIn("expected 1 to 56 printable ASCII characters", said)
+
+    def test_what_is_wrong_has_the_remedy_that_helps(self):
+        self.enrol()
+        plain = self.home / "plain"
+        plain.write_text("")
+        for words, code, text in (
+                (("device", "add", "x", "--out", ""), USAGE, "--out '': expected the path of the file to write"),
+                (("device", "rotate", "a", "--out", ""), USAGE, "--out '': expected"),
+                (("claim", "add", "x", "--out", ""), USAGE, "--out '': expected"),
+                (("model", "export", "--out", ""), USAGE, "--out '': expected"),
+                (("run", "export", "--out", ""), USAGE, "--out '': expected"),
+                (("backup", ""), USAGE, "backup '': expected"), (("restore", ""), USAGE, "restore '': expected"),
+                (("device", "import", ""), USAGE, "device import '': expected"),
+                (("device", "add", "x", "--out", self.home), USAGE, "this is a folder; name a file in it"),
+                (("backup", self.home), USAGE, "this is a folder; name a file in it"),
+                (("claim", "add", "x", "--window-s", "0", "--out", self.home / "x"), USAGE,
+                 "--window-s 0: expected 1 to 4294967295 s"),
+                (("serve", "--set", f"server.export_dir={plain}"), FILE, "is no folder; set server.export_dir to one"),
+                (("serve", "--set", f"server.export_dir={plain}/x"), FILE,
+                 "Not a directory; correct server.export_dir"),
+                (("serve", "--set", f"server.database={plain}/x.db"), DATABASE, "is no folder; set server.database")):
+            said = self.verb(*words, code=code)
+            self.assertIn(text, said, words)
+            self.assertNotIn("mkdir", said, words)
+            self.assertFalse((self.home / "x").exists(), words)
+        self.assertIn("count_max=1", self.verb("claim", "add", "x", "--window-s", "1", "--out", self.home / "x"))
+
+    def test_what_stands_in_conf_d(self):
+        folder = self.home / "conf.d"
+        folder.mkdir()
+        (folder / "run.conf").write_text("[run]\nseed = 7\n")
+        (folder / ".run.toml.swp").write_text("")
+        said = self.verb("serve", "--check-config", "--create")
+        self.assertIn("event=file_ignored", said)
+        self.assertIn("run.conf is not read, as its name does not end with .toml; rename it", said)
+        self.assertNotIn(".swp", said)
+        (folder / "sub.toml").mkdir()
+        said = self.verb("serve", "--check-config", "--create", code=CONFIG)
+        self.assertIn("sub.toml cannot be read: it is a folder; put a TOML file", said)
+        self.assertNotIn("--config", said)
+
+    def test_a_check_answers_as_serve_does(self):
+        """What --check-config takes `serve` takes, and what `serve` refuses it refuses, with the same sentence."""
+        plain = self.home / "plain"
+        plain.write_text("")
+        without_run = self.home / "no_run.toml"
+        without_run.write_text(self.config.read_text().split("[run]")[0])
+        cases = [(("--config", without_run), CONFIG, "has no section [run]"),
+                 (("--config", self.config), DATABASE, "does not exist; if there was one"),
+                 (("--config", self.config, "--set", f"server.database={plain}"), DATABASE, "is an empty file"),
+                 (("--config", self.config, "--create", "--set", f"server.export_dir={plain}"), FILE, "is no folder"),
+                 (("--config", self.config, "--create", "--set", "server.listen=192.0.2.7:7433"), NETWORK,
+                  "an address of this machine"),
+                 (("--config", self.config, "--create", "--set", "server.http_listen=192.0.2.7:7434", "--set",
+                   f"server.http_token_file={plain}"), FILE, "http_token_file")]
+        for listen, http in (("127.0.0.1:7433", "127.0.0.1:7433"), ("0.0.0.0:7433", "127.0.0.1:7433"),
+                             ("[::]:7433", "127.0.0.1:7433")):
+            cases.append((("--config", self.config, "--create", "--set", f"server.listen={listen}", "--set",
+                           f"server.http_listen={http}"), CONFIG, "server.http_listen"))
+        for words, code, text in cases:
+            for check in ((), ("--check-config",)):
+                said = self.run_program("serve", *check, *words, code=code)
+                self.assertIn(text, said, words)
+            self.assertFalse((self.home / "test.db").exists(), words)
+        self.verb("serve", "--check-config", "--create")
+        self.assertFalse((self.home / "test.db").exists(), "a check makes none")
+        self.enrol()
+        self.verb("run", "start")
+        self.verb("serve", "--check-config")
+        for check in ((), ("--check-config",)):
+            said = self.verb("serve", *check, "--set", "run.seed=99", code=FROZEN)
+            self.assertIn("differs in: run.seed; restore these keys", said)
+        server = self.serve()
+        self.verb("serve", "--check-config")  # beside a live server
+        self.assertEqual(server.stop(), OK)
+
     def test_check_config(self):
         advised = self.run_program(
             "serve", "--check-config", self.config, "--set", "run.smoothness=2", "--set", "run.solver=gradient_stream",
-            "--set", "run.estimator=analytic_gradient", "--set", "run.correction_form=none")
+            "--set", "run.estimator=analytic_gradient", "--set", "run.correction_form=none", "--create")
         self.assertIn("# advice: 2 L^2 alpha^2 = ", advised)
-        text = self.run_program("serve", "--check-config", self.config, "--set", "run.seed=77")
+        create = "--create"  # there is none
+        text = self.run_program("serve", "--check-config", self.config, "--set", "run.seed=77", create)
         self.assertIn("seed = 77", text)
         self.assertIn("[server.limits]", text)
         again = self.home / "again.toml"
         again.write_text(text)
-        self.assertEqual(self.verb("serve", "--check-config", "--set", "run.seed=77"), text)
-        self.assertEqual(self.run_program("serve", "--check-config", again), text)
+        self.assertEqual(self.verb("serve", "--check-config", "--set", "run.seed=77", create), text)
+        self.assertEqual(self.run_program("serve", "--check-config", again, create), text)
         self.assertIn("the nearest known one is seed", self.verb("serve", "--set", "run.sead=1", code=CONFIG))
         for key in ("http_token_file", "export_dir", "first_model"):
             wrong = ("--set", f"server.{key}=/nonexistent", "--set", "server.http_listen=127.0.0.1:0")
             for verb in (("serve", "--check-config"), ("serve",)):
                 self.assertIn("/nonexistent", self.verb(*verb, *wrong, code=FILE))
         for database in ("/nonexistent/fleet.db", self.config):
-            wrong = ("--set", f"server.database={database}")
+            wrong = ("--set", f"server.database={database}", create)
             self.assertIn(str(database), self.verb("serve", "--check-config", *wrong, code=DATABASE))
         conflict = self.verb("serve", "--check-config", "--set", "run.cols=9", code=CONFIG)
         self.assertIn("--set run.cols=9: [run]", conflict)
@@ -217,7 +344,7 @@ class Commands(unittest.TestCase):
         os.environ["GRADSTREAM_SERVER_LOG_LEVEL"] = "info"
         os.environ["GRADSTREAM_CONFIG"] = str(self.config)
         self.addCleanup(os.environ.pop, "GRADSTREAM_CONFIG", None)
-        self.assertIn("seed = 5\n", self.run_program("serve", "--check-config"))
+        self.assertIn("seed = 5\n", self.run_program("serve", "--check-config", "--create"))
         del os.environ["GRADSTREAM_CONFIG"]
         self.assertEqual(self.run_program("serve", "--print-config", self.config, "--set", "run.cols=3"),
                          text.replace('"warn"', '"info"'))
@@ -297,7 +424,7 @@ class Commands(unittest.TestCase):
     def test_the_documents_keys_are_all_there_are(self):
         text = OPERATING.read_text()
         self.config.write_text(re.search(r"```toml\n(.*?)```", text, re.S)[1])
-        shown = dict(re.findall(r"(?m)^(\w+) = (.+)$", self.verb("serve", "--check-config")))
+        shown = dict(re.findall(r"(?m)^(\w+) = (.+)$", self.verb("serve", "--check-config", "--create")))
         tables = "".join(re.findall(r"(?m)^\| key of .*\n(?:\|.*\n)+", text))
         told = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+?) \|", tables))
         self.assertEqual(sorted(told), sorted(shown))
@@ -394,6 +521,27 @@ class Commands(unittest.TestCase):
             self.assertEqual(server.stop(), OK)
             while (word := manager.recv(100)) != b"STOPPING=1":
                 self.assertEqual(word, b"READY=1\nWATCHDOG=1")
+
+    def test_a_run_is_begun_at_once_after_another_one_was_stopped_or_paused(self):
+        self.enrol()
+        server = self.serve()
+        for run, verb in enumerate(("stop", "pause", "stop"), 1):
+            server.wait_for("event=version version=0")
+            self.assertIn(f"run={run} ", self.verb("run", verb))
+            begun = self.verb("run", "start", "--set", f"run.seed={run + 10}")
+            self.assertIn(f"run={run + 1} ", begun)
+            self.assertIn(f"run={run + 1} served={run}", server.wait_for("event=next_run"))
+        server.wait_for("event=version version=0")
+        self.verb("run", "pause")
+        self.assertIn('run=2 state="active"', self.verb("run", "resume", "--run", "2"))
+        server.wait_for("event=next_run run=2")
+        server.wait_for("event=listening")
+        self.verb("run", "stop")
+        server.stop(signal.SIGKILL)  # perhaps before it took note: nobody is left to wait for
+        self.assertIn("run=5 ", self.verb("run", "start"))
+        states = re.findall(r'run=(\d) .* state="([a-z ]+)"', self.verb("run", "list"))
+        self.assertEqual(states, [("1", "stopped"), ("2", "stopped"), ("3", "stopped"), ("4", "paused"),
+                                  ("5", "active")])
 
     def wait_for_text(self, text, *verb):
         """The line in the log comes before the journal and the state in the database."""
@@ -512,8 +660,10 @@ class Commands(unittest.TestCase):
         self.verb("run", "start", "--set", "run.problem=own_loss")
         server = self.serve("--set", "run.problem=own_loss")
         server.wait_for("event=version version=0")
-        self.assertIn("event=not_capable", self.run_once(server, 9))
-        self.assertIn("lacks=problem:own_loss", server.wait_for("event=device_not_capable"))
+        self.assertIn("with --problem, or begin a run with another run.problem", self.run_once(server, 9))
+        line = server.wait_for("event=device_not_capable")
+        for word in ("lacks=problem:own_loss", "--problem", "run.problem"):
+            self.assertIn(word, line)
         self.assertEqual(server.stop(), OK)
 
     def test_data_or_memory_that_do_not_fit(self):
@@ -725,7 +875,7 @@ class Commands(unittest.TestCase):
         for verb in (("run", "start"), ("serve", "--create"), ("serve", "--check-config")):
             text = self.verb(*verb, *words, code=FILE)
             self.assertRegex(text, r"start.csv: stiefel 8x2 is off its manifold by 0.447, at most 0.001 .*export")
-        self.assertNotIn("run=", self.verb("run", "list"), "nothing is frozen")
+        self.assertFalse((self.home / "test.db").exists(), "nothing is frozen")
         rows[1][1] = 1.0005
         write()
         self.assertRegex(self.verb("run", "start", *words), r"warning: .*start.csv is moved .*: stiefel 8x2 by 0.00035")
@@ -786,6 +936,92 @@ staleness_max = STALENESS
         database.unlink()
         self.assertEqual(self.serve().stop(), OK)
         self.assertGreater(database.stat().st_size, 0)
+
+    def test_a_damaged_number_of_the_database_is_named_by_every_verb(self):
+        self.enrol()
+        self.verb("run", "start")
+        with sqlite3.connect(self.home / "test.db") as database:
+            database.execute("UPDATE meta SET value = value + 1 WHERE key = 'change_count'")
+        database.close()
+        out = ("--out", self.home / "out.json")
+        for words in (("serve",), ("serve", "--check-config"), ("status",), ("device", "list"),
+                      ("device", "add", "c", *out), ("device", "rotate", "a", *out), ("device", "disable", "a"),
+                      ("claim", "list"),
+                      ("claim", "add", "c", *out), ("run", "list"), ("run", "start"), ("run", "stop"),
+                      ("model", "export", *out), ("run", "export", *out), ("backup", self.home / "copy.db")):
+            said = self.verb(*words, code=DATABASE)
+            self.assertIn("row change_count of table meta does not fit its checksum; restore the file", said, words)
+        self.assertFalse((self.home / "out.json").exists())
+        self.assertEqual(list(self.home.glob("copy.db*")), [])
+
+    def test_a_database_that_is_moved_away_under_a_live_server(self):
+        self.enrol()
+        server, port = self.serve_watched("--set", "server.limits.store_retry_ms=100")
+        server.wait_for("event=version version=0")
+        database, away = self.home / "test.db", self.home / "away.db"
+        for replace in (False, True):
+            database.rename(away)
+            if replace:
+                shutil.copy(away, database)
+            server.wait_for("event=database_moved")
+            for _ in range(100):  # a snapshot a second
+                code, text = self.http(port, "/readyz")
+                if code == 503:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(code, 503)
+            self.assertIn("put the file back", text)
+            out = self.home / "c.id"
+            for words in (("status",), ("device", "list"), ("device", "add", "c", "--out", out), ("run", "start"),
+                          ("claim", "add", "c", "--out", out), ("backup", self.home / "copy.db"),
+                          ("serve", "--check-config")):
+                said = self.verb(*words, code=DATABASE)
+                self.assertIn(f"process {server.child.pid}, has another file open", said, words)
+                self.assertIn("put that file back", said, words)
+            self.assertFalse(out.exists())
+            self.assertEqual(database.exists(), replace, "no stub")
+            away.rename(database)
+            server.wait_for("event=database_back")
+            for _ in range(100):
+                if self.http(port, "/readyz")[0] == 200:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(self.http(port, "/readyz")[0], 200)
+        self.assertRegex(self.verb("status"), "served=yes")
+        self.hurry(3)
+        self.train(server, "a", "b")  # nothing of before was lost
+        server.wait_for("event=run_finished")
+        self.assertEqual(server.stop(), OK)
+
+    def test_no_record_is_acknowledged_that_a_moved_database_would_lose(self):
+        self.hurry(1000)
+        self.enrol()
+        server = self.serve("--set", "server.limits.store_retry_ms=100")
+        self.train(server, "a", "b")
+        server.wait_for("event=version version=3 ")
+        database, away = self.home / "test.db", self.home / "away.db"
+        database.rename(away)
+        self.assertIn("removed or replaced", server.wait_for("event=store_failed"))
+        away.rename(database)
+        server.wait_for("event=store_recovered")
+        server.wait_for("event=version version=")
+        self.assertEqual(server.stop(), OK)
+        self.verb("run", "export", "--out", self.home / "m.json")
+        self.assertIn("state=proven", self.verb("run", "export", "--check", "--out", self.home / "m.json"))
+
+    def test_a_failed_command_leaves_no_database(self):
+        database = self.home / "test.db"
+        (self.home / "names").write_text("x\n")
+        wrong = self.home / "none" / "x.id"
+        for words, code in ((("device", "add", "x", "--out", wrong), FILE),
+                            (("claim", "add", "x", "--out", wrong), FILE),
+                            (("device", "import", self.home / "names", "--out-folder", wrong), FILE)):
+            self.verb(*words, code=code)
+            self.assertEqual(list(self.home.glob("test.db*")), [], words)
+        for words in (("device", "list"), ("status",), ("run", "list"), ("claim", "list"), ("device", "enable", "x"),
+                      ("backup", self.home / "copy.db")):
+            self.verb(*words, code=DATABASE)
+            self.assertFalse(database.exists(), words)
 
     def test_a_damaged_database_is_named(self):
         self.enrol()

@@ -40,6 +40,36 @@ TEST(Complaint, AProblemThatNobodyHasComesWithTheNearestName) {
   group.lacks_something = true;
   group.lacks = "problem:pca";
   EXPECT_THAT(stall_cause(p, group).text, HasSubstr("no built-in problem has the name pca, the nearest one is kpca"));
+  for (const char* const end : {"--problem", "run.problem"}) {
+    EXPECT_THAT(stall_cause(p, group).remedy, HasSubstr(end));
+  }
+  group.lacks = "manifold:spd";
+  EXPECT_THAT(stall_cause(p, group).remedy, testing::Not(HasSubstr("--problem")));
+}
+
+TEST(Complaint, AStallTellsAllCausesUpToItsBound) {
+  const RunParameters p = scalar_parameters();
+  std::vector<BlockedGroup> groups(kStallCausesMax + 2);
+  const gs_Reason reasons[] = {gs_Reason_REASON_WRONG_SHAPE, gs_Reason_REASON_OUT_OF_MEMORY,
+                               gs_Reason_REASON_SINGULAR,    gs_Reason_REASON_NOT_FINITE,
+                               gs_Reason_REASON_NO_TIME,     gs_Reason_REASON_OUT_OF_RANGE};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    groups[i].reason = reasons[i];
+    groups[i].device_count = 1;
+    groups[i].names = "d" + std::to_string(i);
+  }
+  const StallCause one = stall_causes(p, std::span(groups).first(1));
+  EXPECT_EQ(one, stall_cause(p, groups[0]));
+  const StallCause all = stall_causes(p, groups);
+  EXPECT_EQ(all.cause, "wrong_shape");
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const bool is_told = i < kStallCausesMax;
+    const StallCause each = stall_cause(p, groups[i]);
+    EXPECT_EQ(all.text.find(each.text) != std::string::npos, is_told) << each.cause;
+    EXPECT_EQ(all.remedy.find(each.remedy) != std::string::npos, is_told) << each.cause;
+  }
+  EXPECT_THAT(all.text, HasSubstr("; also 2 more causes"));
+  EXPECT_EQ(decode_stall(encode_stall(all)), all);
 }
 
 // k-PCA of one long axis: the slopes of its first step, and the loss, as devices send them.

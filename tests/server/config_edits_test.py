@@ -28,7 +28,7 @@ BUILD = pathlib.Path(os.environ.get("GS_BUILD_DIR", ROOT / "build" / "dev"))
 SHARD = struct.pack("<4sIIf", b"GSD1", 4, 8, 0.5) + struct.pack("<8f", *[0] * 8) + bytes(range(32))  # of 8 rows
 SECONDS_MAX = 60   # of one answer
 VERSIONS_MORE = 3  # that must come after the last file
-GOOD_STATUS = (0, 3)
+GOOD_STATUS = (0, 3, 5)  # taken, refused, or an address of another machine
 
 CONFIG = b"""# a fleet of one
 [server]
@@ -109,12 +109,12 @@ def check_all(program, home, files):
         path = home / f"{number}.toml"
         put(path, content)
         try:
-            done = subprocess.run([program, "serve", "--check-config", path], cwd=home, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, timeout=SECONDS_MAX, check=False)
+            done = subprocess.run([program, "serve", "--check-config", path, "--create"], cwd=home,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=SECONDS_MAX, check=False)
         except subprocess.TimeoutExpired:
             return f"{name}: no answer in {SECONDS_MAX} s"
         said = done.stderr.decode(errors="replace")
-        is_named = done.returncode == 0 or str(path) in said
+        is_named = done.returncode in (0, 5) or str(path) in said
         return "" if done.returncode in GOOD_STATUS and is_named else f"{name}: status {done.returncode}: {said[:300]}"
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

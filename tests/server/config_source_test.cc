@@ -72,14 +72,23 @@ TEST(ConfigSource, AFileIsReadUpToItsBound) {
 TEST(ConfigSource, FragmentsComeByNameAndNoFolderIsNoError) {
   const Folder folder;
   std::vector<std::string> found;
-  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found), "");
+  std::vector<std::string> ignored;
+  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found, &ignored), "");
   EXPECT_TRUE(found.empty());
   std::filesystem::create_directory(folder.path("conf.d"));
-  for (const char* const name : {"b.toml", "a.toml", "c.txt"}) {
+  for (const char* const name : {"b.toml", "a.toml", "c.txt", ".a.toml.swp"}) {
     std::ofstream(folder.path("conf.d/") + name);
   }
-  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found), "");
+  EXPECT_EQ(config_fragments(folder.path("fleet.toml"), &found, &ignored), "");
   EXPECT_THAT(found, ElementsAre(folder.path("conf.d/a.toml"), folder.path("conf.d/b.toml")));
+  EXPECT_THAT(ignored, ElementsAre(HasSubstr("conf.d/c.txt is not read, as its name does not end with .toml; rename")));
+}
+
+TEST(ConfigSource, AConfDThatIsNoFolderIsTold) {
+  const Folder folder;
+  std::vector<std::string> found, ignored;
+  std::ofstream(folder.path("conf.d"));
+  EXPECT_THAT(config_fragments(folder.path("fleet.toml"), &found, &ignored), HasSubstr("conf.d is no folder; put"));
 }
 
 TEST(ConfigSource, EveryProblemOfAFragmentIsTold) {
@@ -94,6 +103,10 @@ TEST(ConfigSource, EveryProblemOfAFragmentIsTold) {
        {"none.toml cannot be read: No such file", "folder.toml cannot be read: it is a folder",
         "link.toml cannot be read: No such file", "pipe.toml cannot be read: it is a pipe", "wrong.toml:1: "}) {
     EXPECT_THAT(errors, HasSubstr(expected));
+  }
+  for (const char* const fragment : {"folder.toml", "link.toml", "pipe.toml"}) {
+    const size_t at = errors.find(fragment);
+    EXPECT_THAT(errors.substr(at, errors.find('\n', at) - at), HasSubstr("move it out of conf.d"));
   }
 }
 

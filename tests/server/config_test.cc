@@ -183,7 +183,7 @@ TEST(Config, AFileThatIsNoFileIsRefusedAtOnce) {
   Config config;
   EXPECT_THAT(load_config(pipe, {}, &config), HasSubstr(pipe + " cannot be read: it is a pipe"));
   unlink(pipe.c_str());
-  EXPECT_THAT(load_config("/dev/zero", {}, &config), HasSubstr("a device, not a file"));
+  EXPECT_THAT(load_config("/dev/zero", {}, &config), HasSubstr("a device, and no ordinary file"));
   EXPECT_THAT(errors_of(std::string(kTomlSizeMax + 1, '#')), HasSubstr("it has more than 1048576 bytes"));
 }
 

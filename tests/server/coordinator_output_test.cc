@@ -25,7 +25,7 @@ TEST(CoordinatorOutput, NothingLeavesBeforeItsRecordIsDurable) {
   server.hello(0);
   server.pull(0, false, 0, 0);
   EXPECT_EQ(server.last(0, gs_ServerMessage_snapshot_chunk_tag), nullptr);
-  server.coordinator->on_persisted(server.pending.back().sequence, server.now_ms);  // version 0
+  server.coordinator->on_persisted(server.pending.back().sequence(), server.now_ms);  // version 0
   ASSERT_EQ(server.store.append(server.pending), StoreStatus::kOk);
   server.pending.clear();
   server.collect();
@@ -33,7 +33,7 @@ TEST(CoordinatorOutput, NothingLeavesBeforeItsRecordIsDurable) {
   EXPECT_NE(server.last(0, gs_ServerMessage_snapshot_chunk_tag), nullptr);
   EXPECT_EQ(server.task(0), nullptr);
   ASSERT_EQ(server.pending.size(), 1U);
-  EXPECT_EQ(server.pending[0].kind, RecordKind::kTaskIssued);
+  EXPECT_EQ(server.pending[0].kind(), RecordKind::kTaskIssued);
   server.persist();
   ASSERT_NE(server.task(0), nullptr);
 
@@ -110,13 +110,13 @@ TEST(CoordinatorOutput, APullDoesNotWaitForVersionAfterVersion) {
   const std::vector<JournalRecord> all = server.pending;
   ASSERT_EQ(server.store.append({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first)}), StoreStatus::kOk);
   server.pending.erase(server.pending.begin(), server.pending.begin() + static_cast<std::ptrdiff_t>(first));
-  server.coordinator->on_persisted(all[first - 1].sequence, server.now_ms);
+  server.coordinator->on_persisted(all[first - 1].sequence(), server.now_ms);
   server.collect();
   EXPECT_EQ(server.task(3), nullptr);  // version 2 is not durable yet
   server.upload(2, third);             // version 3
   const size_t second = server.pending.size() - 1;
-  ASSERT_EQ(server.pending[second].kind, RecordKind::kVersion);
-  const uint64_t sequence = server.pending[second - 1].sequence;  // all but version 3
+  ASSERT_EQ(server.pending[second].kind(), RecordKind::kVersion);
+  const uint64_t sequence = server.pending[second - 1].sequence();  // all but version 3
   server.coordinator->on_persisted(sequence, server.now_ms);
   server.collect();
   ASSERT_NE(server.task(3), nullptr);

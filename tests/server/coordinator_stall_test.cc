@@ -8,6 +8,7 @@
 
 #include "server/coordinator/coordinator.h"
 #include "server/run/fold_keys.h"
+#include "server/run/model_keys.h"
 #include "server/run/trigger_keys.h"
 #include "tests/support/server_support.h"
 
@@ -141,6 +142,61 @@ TEST(CoordinatorStall, NoDeviceIsAble) {
   EXPECT_LE(server.log_count("run_stalled"), 2U);
 }
 
+// Devices that bring another network than the run's: told at both ends, and let in with the right one.
+TEST(CoordinatorStall, DevicesWithAnotherNetworkAreNotAble) {
+  RunParameters p = pair_parameters();
+  p.model->problem = "network";
+  p.model->network = "00c0ffee12345678";
+  const auto hello_with = [](uint64_t network) {
+    gs_Hello hello = good_hello(10);
+    std::strcpy(hello.capabilities.problems[0], "network");
+    hello.capabilities.features |= 1U << gs_Feature_FEATURE_NETWORK;
+    hello.network_digest = network;
+    return hello;
+  };
+  TestServer server(p);
+  server.start();
+  server.hello(0, hello_with(0x00c0ffee12345678));
+  const ServerMessage* const welcome = server.last(0, gs_ServerMessage_welcome_tag);
+  ASSERT_NE(welcome, nullptr);
+  EXPECT_EQ(welcome->body.welcome.network_digest, 0x00c0ffee12345678U);
+  EXPECT_EQ(server.coordinator->run_state(), kActive);
+  server.hello(1, hello_with(7));
+  EXPECT_EQ(server.coordinator->run_state(), kStalled);
+  const StallCause& cause = server.coordinator->stall_cause();
+  EXPECT_EQ(cause.cause, "not_capable");
+  EXPECT_THAT(cause.text, testing::HasSubstr("1 of 2 devices (d1) lack"));
+  EXPECT_THAT(cause.text, testing::HasSubstr("network:00c0ffee12345678"));
+  EXPECT_THAT(cause.remedy, testing::HasSubstr("--network FILE"));
+  EXPECT_TRUE(server.has_log("lacks=network:00c0ffee12345678 has=network:0000000000000007"));
+  server.pull(1);
+  EXPECT_EQ(server.wait(1)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
+  server.hello(1, hello_with(0x00c0ffee12345678));
+  EXPECT_TRUE(server.coordinator->stall_cause().empty()) << "it goes on as answers come";
+}
+
+TEST(CoordinatorStall, DevicesThatAreUnableForTwoReasonsAreAllTold) {
+  TestServer server(pair_parameters());
+  server.start();
+  server.join(2);
+  refuse_sample(server, 0);
+  EXPECT_EQ(server.coordinator->stall_cause().cause, "out_of_range");
+  server.hello(1, hello_without_problem());
+  const StallCause both = server.coordinator->stall_cause();
+  for (const char* const words : {"sample 18 (from 1) of d0 has 2", "1 of 2 devices (d1) lack what", "; also "}) {
+    EXPECT_THAT(both.text, testing::HasSubstr(words));
+  }
+  EXPECT_THAT(both.remedy, testing::HasSubstr("--problem"));
+  EXPECT_THAT(both.remedy, testing::HasSubstr("start their clients anew"));
+  EXPECT_TRUE(server.has_log("run_stalled")) << both.text;
+  const size_t told = server.log_count("run_stalled");
+  for (int i = 0; i < 20; ++i) server.hello(1, hello_without_problem());
+  EXPECT_EQ(server.log_count("run_stalled"), told) << "nothing is new";
+  server.hello(1);  // another image: the other cause is left
+  EXPECT_THAT(server.coordinator->stall_cause().text, testing::Not(testing::HasSubstr("lack what")));
+  EXPECT_EQ(server.coordinator->stall_cause().cause, "out_of_range");
+}
+
 TEST(CoordinatorStall, TheRestCloseTheRoundWhereTheyAreEnough) {
   RunParameters p = deadline_parameters();  // two of four at the deadline
   TestServer server(p);
@@ -182,7 +238,7 @@ TEST(CoordinatorStall, ASampleThatTheProblemNeverTakesIsRefusedOnceAndNamed) {
   EXPECT_EQ(server.wait(0)->cause, gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE);
   EXPECT_EQ(server.coordinator->stall_cause().cause, "out_of_range");
   EXPECT_THAT(server.coordinator->stall_cause().text,
-              testing::HasSubstr("never takes: sample 17 of d0 has 2, allowed are 0 to 1"));
+              testing::HasSubstr("never takes: sample 18 (from 1) of d0 has 2, allowed are 0 to 1"));
   const uint64_t issued = server.coordinator->counters().tasks_issued;
   for (int i = 0; i < 5; ++i) {
     server.hello(0);

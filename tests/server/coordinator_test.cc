@@ -151,8 +151,8 @@ void recover_after_every_record(const RunParameters& parameters) {
     recovered.start(0);
     for (const Action& action : recovered.take_actions()) {
       if (action.kind == ActionKind::kPersist) {
-        JournalRecord next = records[action.record.sequence - 1];
-        next.time_ms = action.record.time_ms;
+        JournalRecord next = records[action.record.sequence() - 1];
+        next.set_time_ms(action.record.time_ms());
         EXPECT_EQ(action.record, next) << count;
         ++decided;
       }
@@ -189,7 +189,7 @@ TEST(Coordinator, AWrongJournalIsNoticed) {
   const std::vector<JournalRecord> good = alive.store.records();
   for (size_t spoilt = 0; spoilt < good.size(); ++spoilt) {
     for (int how = 0; how < 3; ++how) {
-      JournalRecord bad = good[spoilt];
+      JournalRow bad = good[spoilt].row();
       if (how == 0) {
         bad.sequence += 1;
       } else if (how == 1) {
@@ -205,7 +205,7 @@ TEST(Coordinator, AWrongJournalIsNoticed) {
         status = recovered.replay(good[i]);
       }
       ASSERT_EQ(status, Status::kOk);
-      EXPECT_EQ(recovered.replay(bad), Status::kDataCorrupt) << spoilt << " " << how;
+      EXPECT_EQ(recovered.replay(JournalRecord(bad)), Status::kDataCorrupt) << spoilt << " " << how;
     }
   }
 }

@@ -332,8 +332,8 @@ TEST(CoordinatorUploads, PartialWorkCountsByItsSteps) {
   EXPECT_EQ(statuses[2].updates_partial, 0U);
   // K_eff = (10 * 1 + 20 * 2 + 30 * 3) / 60
   const JournalRecord& record = server.store.records().back();
-  EXPECT_EQ(record.kind, RecordKind::kVersion);
-  EXPECT_FLOAT_EQ(record.step_scale, 0.05F * 140 / 60);
+  EXPECT_EQ(record.kind(), RecordKind::kVersion);
+  EXPECT_FLOAT_EQ(record.step_scale(), 0.05F * 140 / 60);
 }
 
 }  // namespace

@@ -90,6 +90,45 @@ TEST(DatabaseLock, ACommandFindsTheServerByALinkAndIsToldOfAnotherName) {
   EXPECT_EQ(DatabaseLock::check_name(folder.file("none.db")), "");
 }
 
+// In a process of its own, as the server is: this one's own locks are known without a look at files.
+TEST(DatabaseLock, ACommandIsToldThatTheServersFileIsGoneOrAnother) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  make_file(path);
+  int served[2] = {}, done[2] = {};
+  ASSERT_EQ(pipe(served), 0);
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    DatabaseLock server;
+    char byte = server.take(path).empty() && server.name_run(3).empty() ? 'y' : 'n';
+    const bool is_told = write(served[1], &byte, 1) == 1 && read(done[0], &byte, 1) == 1;
+    std::_Exit(is_told ? 0 : 1);
+  }
+  char byte = 'n';
+  ASSERT_EQ(read(served[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  EXPECT_EQ(DatabaseLock::check_name(path), "");
+  std::filesystem::rename(path, folder.file("away.db"));
+  const std::string process = "process " + std::to_string(child);
+  for (const char* const word : {process.c_str(), "removed or moved away", "restore a copy"}) {
+    EXPECT_THAT(DatabaseLock::check_name(path), HasSubstr(word));
+  }
+  SqliteDatabase database;
+  SqliteOptions options;
+  options.path = path;
+  EXPECT_EQ(database.open(options), StoreStatus::kBusy);
+  EXPECT_FALSE(std::filesystem::exists(path)) << "no stub that a server would take for an empty fleet";
+  make_file(path);
+  EXPECT_THAT(DatabaseLock::check_name(path), HasSubstr("this one has taken its place"));
+  std::filesystem::rename(folder.file("away.db"), path);
+  EXPECT_EQ(DatabaseLock::check_name(path), "");
+  ASSERT_EQ(write(done[1], &byte, 1), 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(DatabaseLock, AFileThatTheServerMadeIsHeldToo) {
   const Folder folder;
   const std::string path = folder.file("a.db");

@@ -1,6 +1,8 @@
 // What commands write into the database while a server runs, and what the coordinator is told of it.
 #include "server/program/fleet_follower.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +51,7 @@ class FleetFollowerTest : public testing::Test {
          actions = coordinator_->take_actions()) {
       for (const Action& action : actions) {
         if (action.kind == ActionKind::kPersist) {
-          coordinator_->on_persisted(action.record.sequence, 1000);
+          coordinator_->on_persisted(action.record.sequence(), 1000);
         }
       }
     }
@@ -113,6 +115,26 @@ TEST_F(FleetFollowerTest, WhoIsNotActiveAtTheStartTakesNoPart) {
   start();
   EXPECT_THAT(excluded(), ElementsAre(false, true, true));
   EXPECT_EQ(log_.count("device_state"), 0U);
+}
+
+TEST_F(FleetFollowerTest, ADatabaseThatIsMovedAwayIsToldOnceAndSoIsItsReturn) {
+  start();
+  follower_->poll();
+  EXPECT_EQ(follower_->file_fault(), "");
+  const std::string away = database_.path() + ".away";
+  for (size_t times = 1; times <= 2; ++times) {
+    std::filesystem::rename(database_.path(), away);
+    follower_->poll();
+    follower_->poll();
+    EXPECT_THAT(follower_->file_fault(), HasSubstr("removed or moved away"));
+    EXPECT_EQ(log_.count("database_moved"), times);
+    EXPECT_THAT(log_.find("database_moved"), HasSubstr("put the file back"));
+    std::filesystem::rename(away, database_.path());
+    follower_->poll();
+    EXPECT_EQ(follower_->file_fault(), "");
+    EXPECT_EQ(log_.count("database_back"), times);
+  }
+  follower_->cancel();
 }
 
 TEST_F(FleetFollowerTest, TheOperatorsWishReachesTheRunAndItsStateIsTakenOnce) {

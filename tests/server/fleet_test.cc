@@ -1,5 +1,7 @@
 #include "server/coordinator/fleet.h"
 
+#include <cstring>
+
 #include <gtest/gtest.h>
 
 #include "server/run/local_keys.h"
@@ -72,6 +74,35 @@ TEST(Fleet, NamesWhatAnImageLacks) {
             "manifold:stiefel,problem:kpca,solver:projection,estimator:projection_one_sided,encoding:f32");
 }
 
+// A run of a network is done with that network alone. Who has not even the problem is told of the problem.
+TEST(Fleet, NamesTheNetworkThatADeviceLacks) {
+  RunParameters p = scalar_parameters();
+  p.model->problem = "network";
+  p.model->network = "00c0ffee12345678";
+  gs_Capabilities capabilities = good_hello(1).capabilities;
+  EXPECT_EQ(lacking(p, capabilities, 0), "problem:network");
+  std::strcpy(capabilities.problems[0], "network");
+  capabilities.features = 0;
+  EXPECT_EQ(lacking(p, capabilities, 0), "feature:network") << "a loss of the user's own, by that name";
+  capabilities.features |= 1U << gs_Feature_FEATURE_NETWORK;
+  EXPECT_EQ(lacking(p, capabilities, 0), "network:00c0ffee12345678");
+  EXPECT_EQ(lacking(p, capabilities, 1), "network:00c0ffee12345678");
+  EXPECT_EQ(lacking(p, capabilities, 0x00c0ffee12345678), "");
+  EXPECT_TRUE(lacks_network_alone("network:00c0ffee12345678"));
+  EXPECT_FALSE(lacks_network_alone("manifold:product,network:00c0ffee12345678"));
+  EXPECT_FALSE(lacks_network_alone("feature:network"));
+  EXPECT_FALSE(lacks_network_alone("problem:network"));
+  p.model->network.clear();  // a run that an older release began, of a loss of its own
+  EXPECT_EQ(lacking(p, capabilities, 7), "");
+}
+
+TEST(Fleet, AnotherNetworkIsAnotherImage) {
+  gs_Hello hello = good_hello(1);
+  const uint32_t without = image_crc32c(hello);
+  hello.network_digest = 7;
+  EXPECT_NE(image_crc32c(hello), without);
+}
+
 // A device that computes in another precision reads no model of this server, whatever encoding uploads have.
 TEST(Fleet, NamesThePrecisionThatAPeerLacks) {
   RunParameters p = scalar_parameters();
@@ -93,6 +124,21 @@ TEST(Fleet, NamesThePartsOfAProductThatAnImageLacks) {
   capabilities.manifolds = 1U << gs_Manifold_MANIFOLD_STIEFEL;
   EXPECT_EQ(lacking(p, capabilities), "manifold:product,manifold:euclidean");
   capabilities.manifolds |= 1U << gs_Manifold_MANIFOLD_PRODUCT | 1U << gs_Manifold_MANIFOLD_EUCLIDEAN;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.model->parts = "fixed_rank 8x4 2, euclidean 3x1";
+  p.model->shape = {};
+  set_parts(&p);
+  capabilities.features = 0;  // an image that does not know the rank of a part
+  EXPECT_EQ(lacking(p, capabilities), "manifold:fixed_rank,feature:part_rank");
+  capabilities.manifolds |= 1U << gs_Manifold_MANIFOLD_FIXED_RANK;
+  EXPECT_EQ(lacking(p, capabilities), "feature:part_rank");
+  capabilities.features = 1U << gs_Feature_FEATURE_PART_RANK;
+  EXPECT_EQ(lacking(p, capabilities), "");
+  p.model->parts = "euclidean 784x48";  // nor one more than 32,768 numbers of a product
+  p.model->shape = {};
+  set_parts(&p);
+  EXPECT_EQ(lacking(p, capabilities), "feature:large_product");
+  capabilities.features |= 1U << gs_Feature_FEATURE_LARGE_PRODUCT;
   EXPECT_EQ(lacking(p, capabilities), "");
 }
 

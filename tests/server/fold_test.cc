@@ -114,6 +114,44 @@ TEST(Fold, RefusesAValueOutOfRangeAndAddsNothing) {
   EXPECT_EQ(fold.add(largest.data(), 3, 1, 0), Status::kOk);
 }
 
+// In two halves: the arithmetic of an update once, then its sums.
+TEST(Fold, TermsAreWhatAddAdds) {
+  std::vector<int64_t> slots(20);
+  Fold fold(slots, 20);
+  std::vector<int64_t> by_terms(20);
+  Fold other(by_terms, 20);
+  for (const Update& update : random_updates(9, 20)) {
+    std::vector<Real> quotients = update.values;
+    for (Real& value : quotients) {
+      value /= 3;
+    }
+    ASSERT_EQ(fold.add(quotients.data(), 20, update.weight, 0), Status::kOk);
+    std::vector<FoldSlot> terms(20);
+    ASSERT_EQ(make_terms(update.values, 3, update.weight, 20, terms.data()), Status::kOk);
+    ASSERT_EQ(other.check_terms(terms), Status::kOk);
+    other.add_terms(terms);
+    EXPECT_EQ(by_terms, slots);
+  }
+}
+
+TEST(Fold, TermsAreRefusedAsAddRefuses) {
+  std::vector<FoldSlot> terms(3);
+  const Real limit = 2048;  // 2^31 / 2^20
+  EXPECT_EQ(make_terms(std::vector<Real>{1, 2, limit}, 1, 1, 20, terms.data()), Status::kOutOfRange);
+  EXPECT_EQ(make_terms(std::vector<Real>{1, 2, limit}, 2, 1, 20, terms.data()), Status::kOk);
+  EXPECT_EQ(make_terms(std::vector<Real>{1, std::numeric_limits<Real>::quiet_NaN(), limit}, 1, 1, 20, terms.data()),
+            Status::kNotFinite);
+  EXPECT_EQ(make_terms(std::vector<Real>{1, 2, 3}, 1, 0, 20, terms.data()), Status::kInvalidArgument);
+  std::vector<int64_t> slots(2);
+  Fold fold(slots, 20);
+  EXPECT_EQ(fold.check_terms(terms), Status::kInvalidArgument);  // three terms, two slots
+  const std::vector<FoldSlot> largest(2, int64_t{1} << 61);
+  ASSERT_EQ(fold.check_terms(largest), Status::kOk);
+  fold.add_terms(largest);
+  EXPECT_EQ(fold.check_terms(largest), Status::kOutOfRange);  // 2^62
+  EXPECT_EQ(slots, largest);
+}
+
 TEST(Fold, RefusesSlotsThatAreNotThere) {
   std::vector<int64_t> slots(4);
   Fold fold(slots, 8);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/fold_keys.h"
 #include "server/run/local_keys.h"
 #include "server/run/model_keys.h"
 #include "server/run/wire_keys.h"
@@ -32,14 +33,59 @@ TEST(Ledger, FollowsACoordinatorsJournal) {
   EXPECT_EQ(ledger.fleet().at(2).updates_folded, 3U);
 }
 
+// A decision goes by prepare_fold() and apply_prepared(), a replay by apply(): the state is the same after every
+// record. A refused update leaves no trace.
+TEST(Ledger, ALiveDecisionIsItsReplay) {
+  RunParameters memory = scalar_parameters();
+  memory.local->correction_form = CorrectionForm::kMemory;
+  RunParameters capped = tangent_parameters();
+  capped.fold->weight_share_max = 0.5F;
+  for (const RunParameters& p : {scalar_parameters(), tangent_parameters(), deadline_parameters(), memory, capped}) {
+    TestServer server(p);
+    live(&server, 3);
+    Ledger decided(p, server.names);
+    Ledger replayed(p, server.names);
+    for (const JournalRecord& record : server.store.records()) {
+      if (record.kind() == RecordKind::kUpdate) {
+        std::vector<Real> values(record.payload().size() / sizeof(Real));
+        ASSERT_EQ(decode_values(kRealEncoding, values.size(), record.payload().data(), record.payload().size(),
+                                values.data()),
+                  Status::kOk);
+        FoldInput input;
+        input.device = record.device();
+        input.owner = p.owner_of(record.device());
+        input.base_version = record.base_version();
+        input.steps_done = record.steps_done();
+        input.weight = static_cast<uint16_t>(record.weight());
+        input.sample_count = decided.fleet().at(record.device()).task_samples;
+        input.inverse_participation = record.inverse_participation();
+        const std::vector<Real> bad(values.size(), 1e30F);
+        input.values = bad;
+        EXPECT_EQ(decided.prepare_fold(input), Status::kOutOfRange);
+        EXPECT_EQ(decided.state_text(), replayed.state_text());
+        input.values = values;
+        ASSERT_EQ(decided.prepare_fold(input), Status::kOk);
+        EXPECT_EQ(decided.state_text(), replayed.state_text());
+        ASSERT_EQ(decided.apply_prepared(record), Status::kOk);
+      } else {
+        ASSERT_EQ(decided.apply(record), Status::kOk);
+      }
+      ASSERT_EQ(replayed.apply(record), Status::kOk);
+      EXPECT_EQ(decided.state_text(), replayed.state_text());
+    }
+    EXPECT_EQ(decided.version(), 3U);
+    EXPECT_EQ(decided.digest(), server.coordinator->model().digest());
+  }
+}
+
 TEST(Ledger, PlansTheShortestWayToTheCurrentModel) {
   TestServer server(scalar_parameters());
   live(&server, 6);
   Ledger ledger(server.parameters, server.names);
   std::vector<uint64_t> digests;
   for (const JournalRecord& record : server.store.records()) {
-    if (ledger.apply(record) == Status::kOk && record.kind == RecordKind::kVersion) {
-      digests.push_back(record.digest);
+    if (ledger.apply(record) == Status::kOk && record.kind() == RecordKind::kVersion) {
+      digests.push_back(record.digest());
     }
   }
   const uint32_t version = ledger.version();
@@ -97,20 +143,19 @@ TEST(Ledger, ATangentRunGoesBySnapshots) {
 TEST(Ledger, RefusesRecordsThatDoNotFollow) {
   TestServer server(scalar_parameters());
   live(&server, 1);
-  JournalRecord first = server.store.records()[0];
+  const JournalRecord first = server.store.records()[0];
   Ledger ledger(server.parameters, server.names);
   JournalRecord gap = first;
-  gap.sequence = 2;
+  gap.set_sequence(2);
   EXPECT_EQ(ledger.apply(gap), Status::kDataCorrupt);
   JournalRecord task = server.store.records()[1];
-  task.sequence = 1;
+  task.set_sequence(1);
   EXPECT_EQ(ledger.apply(task), Status::kDataCorrupt);  // before there is a version
-  JournalRecord wrong = first;
+  JournalRow wrong = first.row();
   wrong.payload[0] ^= 1;
-  EXPECT_EQ(ledger.apply(wrong), Status::kDataCorrupt);
-  JournalRecord event;
-  event.sequence = 1;
-  event.kind = RecordKind::kRunState;
+  EXPECT_EQ(ledger.apply(JournalRecord(wrong)), Status::kDataCorrupt);
+  JournalRecord event = JournalRecord::run_state({});
+  event.set_sequence(1);
   EXPECT_EQ(ledger.apply(event), Status::kDataCorrupt);
 }
 
@@ -134,12 +179,10 @@ TEST(Ledger, CountsRoundsByTheirFirstPhase) {
     if (has_anchor) {
       digest = digest_values(digest, p.model->shape.size(), std::vector<Real>(p.model->shape.size()).data());
     }
-    JournalRecord out;
-    out.sequence = ledger.last_sequence() + 1;
-    out.kind = RecordKind::kVersion;
-    out.version = record.version;
-    out.digest = record.digest = digest;
-    out.payload = encode_payload(record);
+    record.digest = digest;
+    JournalRecord out =
+        JournalRecord::begin_version({.version = record.version, .digest = digest, .payload = encode_payload(record)});
+    out.set_sequence(ledger.last_sequence() + 1);
     ASSERT_EQ(ledger.apply(out), Status::kOk);
   };
   const bool has_anchor[] = {true, false, false, true, false};

@@ -63,5 +63,24 @@ TEST(ListenAddress, AnAddressOfAnotherMachineIsNamed) {
               AllOf(HasSubstr("192.0.2.1:7433"), HasSubstr("set server.listen to an address of this machine")));
 }
 
+TEST(ListenAddress, TwoThatCannotBothBeListenedOn) {
+  const struct {
+    const char *a, *b;
+    bool do_collide;
+  } pairs[] = {
+      {"127.0.0.1:7433", "127.0.0.1:7433", true},  {"127.0.0.1:7433", "127.0.0.1:7434", false},
+      {"127.0.0.1:0", "127.0.0.1:0", false},       {"0.0.0.0:7433", "127.0.0.1:7433", true},
+      {"[::]:7433", "127.0.0.1:7433", true},       {"[::]:7433", "[::1]:7433", true},
+      {"[::]:7433", "0.0.0.0:7433", true},         {"0.0.0.0:7433", "[::1]:7433", false},
+      {"127.0.0.2:7433", "127.0.0.1:7433", false}, {"[::ffff:127.0.0.1]:7433", "127.0.0.1:7433", true},
+  };
+  for (const auto& pair : pairs) {
+    Tcp::endpoint a, b;
+    ASSERT_TRUE(parse_listen_address(pair.a, &a) && parse_listen_address(pair.b, &b));
+    EXPECT_EQ(do_collide(a, b), pair.do_collide) << pair.a << " " << pair.b;
+    EXPECT_EQ(do_collide(b, a), pair.do_collide) << pair.a << " " << pair.b;
+  }
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -54,7 +54,22 @@ TEST(ModelKeys, EveryBadProductIsRefusedWithItsRemedy) {
       {"stiefel 16", "parts: manifold stiefel has no points"},
       {"stiefel 16x2x", "parts: manifold stiefel has no points"},
       {"stiefel 16x2 exact", "parts: \"stiefel 16x2 exact\": manifold stiefel has polar with projection"},
-      {"euclidean 20000x1, euclidean 20000x1", "parts: together they have 40000 numbers"},
+      {"euclidean 16385x1024", "parts: together they have 16778240 numbers, at most 16777216; leave"},
+      {"euclidean 40000x1", "parts: manifold euclidean has no points of shape \"40000x1\""},
+      {"fixed_rank 64x16", "parts: \"fixed_rank 64x16\" needs the rank after its shape"},
+      {"fixed_rank 64x16 projection", "parts: \"fixed_rank 64x16 projection\" needs the rank"},
+      {"fixed_rank 64x16 0", "parts: \"fixed_rank 64x16 0\": matrices of shape 64x16 have ranks from 1 to 16"},
+      {"fixed_rank 64x16 17", "parts: \"fixed_rank 64x16 17\": matrices of shape 64x16 have ranks from 1 to 16"},
+      {"fixed_rank 64x40 33", "parts: \"fixed_rank 64x40 33\": matrices of shape 64x40 have ranks from 1 to 32"},
+      {"fixed_rank 64x16 99999999999", "parts: \"fixed_rank 64x16 99999999999\": matrices of shape"},
+      {"fixed_rank 64 4", "parts: \"fixed_rank 64 4\": manifold fixed_rank has no points of shape \"64\""},
+      {"fixed_rank 40000x4 2", "parts: \"fixed_rank 40000x4 2\": manifold fixed_rank has no points"},
+      {"fixed_rank 20000x20000 4",
+       "parts: \"fixed_rank 20000x20000 4\": its rows, columns and rank together are 40004"},
+      {"fixed_rank 64x16 4 polar", "parts: \"fixed_rank 64x16 4 polar\": manifold fixed_rank has"},
+      {"fixed_rank 64x16 4 projection projection more",
+       "parts: \"fixed_rank 64x16 4 projection projection more\" should"},
+      {"stiefel 16x2 4", "parts: \"stiefel 16x2 4\": only fixed_rank has a rank; leave 4 out"},
       {"sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1,sphere 2x1",
        "parts: at most 8"},
   };
@@ -66,6 +81,16 @@ TEST(ModelKeys, EveryBadProductIsRefusedWithItsRemedy) {
     set_parts(&p);
     EXPECT_THAT(check_parameters(p).sentence, testing::StartsWith(one.sentence)) << one.parts;
   }
+  RunParameters large = scalar_parameters();
+  large.model->manifold = ManifoldId::kProduct;
+  large.model->parts = "euclidean 784x48, euclidean 48x1, euclidean 48x10";
+  large.model->shape = {};
+  set_parts(&large);
+  EXPECT_EQ(check_parameters(large).sentence, "");
+  large.model->parts = "fixed_rank 20x14 3, euclidean 14x1";
+  set_parts(&large);
+  large.local->estimator = EstimatorId::kProjectionTangent;
+  EXPECT_THAT(check_parameters(large).sentence, testing::StartsWith("estimator, parts: projection_tangent"));
   RunParameters p = scalar_parameters();
   p.model->parts = "stiefel 16x2";
   set_parts(&p);

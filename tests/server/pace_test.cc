@@ -212,7 +212,7 @@ class PacedFleet {
           devices_[owner->second]->inbox.push_back(std::move(frame));
         } else if (action.kind == ActionKind::kPersist) {
           GS_ASSERT(store_.append({&action.record, 1}) == StoreStatus::kOk);
-          server_->on_persisted(action.record.sequence, now_ms_);
+          server_->on_persisted(action.record.sequence(), now_ms_);
         }
         GS_ASSERT(action.kind != ActionKind::kClose);
       }

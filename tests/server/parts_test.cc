@@ -33,11 +33,34 @@ TEST(Parts, APartOfAProductIsAManifoldItsShapeAndItsVariant) {
 }
 
 TEST(Parts, WhatIsBeforeAFaultHasBeenRead) {
-  Parts parts;
-  EXPECT_THAT(read_parts("stiefel 16x2, euclidean 10x1, sphere", &parts).sentence,
-              testing::StartsWith("parts: \"sphere\""));
-  EXPECT_EQ(parts.count, 2U);
-  EXPECT_EQ(size_of(parts), 42U);
+  PartList list;
+  EXPECT_THAT(read_parts("stiefel 16x2, euclidean 10x1, sphere", &list).sentence, testing::StartsWith("parts: \"sphere\""));
+  EXPECT_EQ(list.parts.count, 2U);
+  EXPECT_EQ(size_of(list.parts), 42U);
+}
+
+// A part of fixed rank is a matrix, its shape and its rank; its numbers are those of the factors.
+TEST(Parts, APartOfFixedRankHasItsRankAfterItsShape) {
+  RunParameters p = scalar_parameters();
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = "fixed_rank 64x16 4, euclidean 16x1,fixed_rank 20x14  3 projection projection";
+  p.model->shape = {};
+  set_parts(&p);
+  EXPECT_EQ(check_parameters(p).sentence, "");
+  EXPECT_EQ(p.model->shape.rows, 84U * 4 + 16 + 37 * 3);
+  EXPECT_EQ(p.model->shape.cols, 1U);
+  RunParameters copy = p;  // the factors go with it
+  p = RunParameters();
+  ASSERT_EQ(copy.model->shape.parts->count, 3U);
+  const Part& part = copy.model->shape.parts->part[0];
+  EXPECT_EQ(part.ops, &kFixedRankOps);
+  EXPECT_EQ(part.shape.rows, 84U);
+  EXPECT_EQ(part.shape.cols, 4U);
+  ASSERT_NE(part.shape.parts, nullptr);
+  EXPECT_EQ(part.shape.parts->part[1].shape.rows, 16U);
+  EXPECT_EQ(text_of(part), "fixed_rank 64x16 4");
+  EXPECT_EQ(text_of(copy.model->shape.parts->part[1]), "euclidean 16x1");
+  EXPECT_EQ(text_of(copy.model->shape.parts->part[2]), "fixed_rank 20x14 3");
 }
 
 // The rows and columns of a point of fixed rank are those of its factors; the user names the matrix.

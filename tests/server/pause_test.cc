@@ -53,8 +53,8 @@ TEST(Pause, APausedRunKeepsAnswersAndOpensNothing) {
   server.tick_at(server.now_ms + 100'000);
   EXPECT_EQ(server.coordinator->durable_version(), 0U);
   expect_paused(&server, 3);
-  pause(&server);                                       // without effect
-  EXPECT_EQ(server.store.records().back().detail, 0U);  // an update, not another pause
+  pause(&server);                                                        // without effect
+  EXPECT_EQ(server.store.records().back().kind(), RecordKind::kUpdate);  // not another pause
   resume(&server);
   EXPECT_TRUE(server.has_log("run_resumed version=0"));
   EXPECT_EQ(server.coordinator->durable_version(), 1U);  // what came in the meantime suffices
@@ -191,8 +191,8 @@ TEST(Pause, RecoversAfterEveryRecord) {
     }
     recovered.start(0);
     for (const Action& action : recovered.take_actions()) {
-      if (action.kind == ActionKind::kPersist && action.record.sequence <= records.size()) {
-        EXPECT_EQ(action.record.kind, records[action.record.sequence - 1].kind) << count;
+      if (action.kind == ActionKind::kPersist && action.record.sequence() <= records.size()) {
+        EXPECT_EQ(action.record.kind(), records[action.record.sequence() - 1].kind()) << count;
       }
     }
   }
@@ -208,9 +208,9 @@ TEST(Pause, AJournalThatGoesOnWhilePausedIsNoticed) {
     for (const JournalRecord& record : server.store.records()) {
       ASSERT_EQ(recovered.replay(record), Status::kOk);
     }
-    JournalRecord next = server.store.records().back();
-    ++next.sequence;
-    next.detail = static_cast<uint32_t>(event);
+    const JournalRecord last = server.store.records().back();
+    JournalRecord next = JournalRecord::run_state({.event = event, .version = last.version()});
+    next.set_sequence(last.sequence() + 1);
     EXPECT_EQ(recovered.replay(next), Status::kDataCorrupt);
   }
 }

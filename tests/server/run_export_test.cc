@@ -93,24 +93,24 @@ TEST(RunExport, SaysWhichUpdatesMadeWhichVersion) {
   EXPECT_TRUE(lineage["versions"][0]["from"].empty());
   size_t updates = 0;
   for (const JournalRecord& record : e.server.store.records()) {
-    if (record.kind == RecordKind::kVersion) {
-      EXPECT_EQ(lineage["versions"][record.version]["digest"], hex(record.digest));
-      EXPECT_EQ(lineage["versions"][record.version]["sequence"], record.sequence);
+    if (record.kind() == RecordKind::kVersion) {
+      EXPECT_EQ(lineage["versions"][record.version()]["digest"], hex(record.digest()));
+      EXPECT_EQ(lineage["versions"][record.version()]["sequence"], record.sequence());
     }
-    if (record.kind != RecordKind::kUpdate) {
+    if (record.kind() != RecordKind::kUpdate) {
       continue;
     }
     ++updates;
-    const Json& from = lineage["versions"][record.version]["from"];
+    const Json& from = lineage["versions"][record.version()]["from"];
     const auto entry =
-        std::find_if(from.begin(), from.end(), [&](const Json& at) { return at["sequence"] == record.sequence; });
-    ASSERT_NE(entry, from.end()) << record.sequence;
-    EXPECT_EQ((*entry)["device"], e.server.names[record.device]);
-    EXPECT_EQ((*entry)["task"], record.task_sequence);
-    EXPECT_EQ((*entry)["weight"], record.weight);
-    EXPECT_EQ((*entry)["staleness"], record.version - 1 - record.base_version);
+        std::find_if(from.begin(), from.end(), [&](const Json& at) { return at["sequence"] == record.sequence(); });
+    ASSERT_NE(entry, from.end()) << record.sequence();
+    EXPECT_EQ((*entry)["device"], e.server.names[record.device()]);
+    EXPECT_EQ((*entry)["task"], record.task_sequence());
+    EXPECT_EQ((*entry)["weight"], record.weight());
+    EXPECT_EQ((*entry)["staleness"], record.version() - 1 - record.base_version());
     const auto values = e.server.good_upload(0).values.size();
-    EXPECT_EQ(record.payload.size(), 4 * values);
+    EXPECT_EQ(record.payload().size(), 4 * values);
   }
   EXPECT_EQ(updates, 7U);
   const std::string first = lineage["versions"][1]["from"].dump();
@@ -147,8 +147,10 @@ TEST(RunExport, AJournalThatWasChangedIsNoticed) {
   Exported e;
   std::vector<JournalRecord> records = e.server.store.records();
   const auto update = std::find_if(records.begin(), records.end(),
-                                   [](const JournalRecord& record) { return record.kind == RecordKind::kUpdate; });
-  update->payload[3] ^= 0x40;
+                                   [](const JournalRecord& record) { return record.kind() == RecordKind::kUpdate; });
+  JournalRow spoilt = update->row();
+  spoilt.payload[3] ^= 0x40;
+  *update = JournalRecord(spoilt);
   e.server.store = StoreMemory();
   ASSERT_EQ(e.server.store.append(records), StoreStatus::kOk);
   (void)e.text(2);

@@ -19,6 +19,7 @@
 #include "server/run/run_parameters.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
+#include "server/store/row_checks.h"
 #include "tests/support/as_nobody.h"
 #include "tests/support/store_support.h"
 
@@ -129,7 +130,7 @@ TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
     }),
               StoreStatus::kOk)
         << database.error();
-    EXPECT_EQ(last.sequence, counts[i]);
+    EXPECT_EQ(last.sequence(), counts[i]);
   }
 }
 
@@ -156,11 +157,133 @@ TEST(SqliteDatabase, ANewerFormatIsNamed) {
   }
   sqlite3* raw = nullptr;
   ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
-  sqlite3_exec(raw, "UPDATE meta SET value=9", nullptr, nullptr, nullptr);
+  ASSERT_EQ(register_row_crc(raw), SQLITE_OK);
+  sqlite3_exec(raw, ("UPDATE meta SET value=9;" + row_sign_statements()).c_str(), nullptr, nullptr, nullptr);
   sqlite3_close(raw);
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kCorrupt);
   EXPECT_THAT(database.error(), HasSubstr("has format 9"));
+}
+
+// Whoever opens it says so, whatever it is for; the format too is a row that can be damaged.
+TEST(SqliteDatabase, ADamagedNumberOfTheDatabaseIsNamed) {
+  for (const char* const key : {"schema_version", "change_count", "latest_time_ms"}) {
+    for (const std::string change :
+         {"UPDATE meta SET value=value+1 WHERE key='", "UPDATE meta SET key='x' WHERE key='"}) {
+      const Folder folder;
+      {
+        SqliteDatabase database;
+        ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+        std::optional<uint32_t> index;
+        ASSERT_EQ(database.add_device("a", key_of(1), 7, &index), StoreStatus::kOk);
+        uint64_t now_ms = 7;
+        ASSERT_EQ(database.note_time(&now_ms), StoreStatus::kOk);
+      }
+      sqlite3* raw = nullptr;
+      ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
+      ASSERT_EQ(sqlite3_exec(raw, (change + key + "'").c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+      sqlite3_close(raw);
+      SqliteDatabase database;
+      SqliteOptions options = options_for(folder.file("a.db"));
+      options.may_create = false;
+      EXPECT_EQ(database.open(options), StoreStatus::kCorrupt) << change << key;
+      EXPECT_THAT(database.error(), HasSubstr("of table meta does not fit its checksum; restore"));
+      EXPECT_FALSE(database.is_failure_temporary());
+    }
+  }
+}
+
+TEST(SqliteDatabase, AFormatThatIsGoneIsDamage) {
+  const Folder folder;
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
+  sqlite3_exec(raw, "DELETE FROM meta", nullptr, nullptr, nullptr);
+  sqlite3_close(raw);
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kCorrupt);
+  EXPECT_THAT(database.error(), HasSubstr("row schema_version of table meta is gone; restore"));
+}
+
+// What is written to a file that nobody finds any more is no change, and no record.
+TEST(SqliteDatabase, AFileThatWasMovedOrReplacedTakesNothing) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk);
+  RunRow run = run_row();
+  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  SqliteStore journal(database, run.id);
+  JournalRecord record;
+  record.sequence = 1;
+  const auto add = [&](const std::string& name) {
+    std::optional<uint32_t> index;
+    return database.add_device(name, key_of(1), 7, &index);
+  };
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
+  std::filesystem::rename(path, folder.file("away.db"));
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved);
+  EXPECT_THAT(database.error(), HasSubstr("was removed or moved away while it was in use; put the file back"));
+  EXPECT_EQ(add("a"), StoreStatus::kMoved);
+  EXPECT_EQ(journal.append({&record, 1}), StoreStatus::kMoved);
+  std::ofstream(path) << "another one";
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved);
+  EXPECT_THAT(database.error(), HasSubstr("was replaced by another file"));
+  std::filesystem::rename(folder.file("away.db"), path);
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kOk) << "it is back";
+  EXPECT_EQ(add("a"), StoreStatus::kOk);
+  EXPECT_EQ(journal.append({&record, 1}), StoreStatus::kOk);
+  std::filesystem::rename(path + "-wal", folder.file("away-wal"));
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved);
+  EXPECT_THAT(database.error(), HasSubstr("a.db-wal was removed"));
+  std::filesystem::rename(folder.file("away-wal"), path + "-wal");
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
+}
+
+TEST(SqliteDatabase, AFileThatWasMadeForNothingGoes) {
+  const Folder folder;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.keeps_unused = false;
+  for (const bool is_used : {false, true}) {
+    {
+      SqliteDatabase database;
+      ASSERT_EQ(database.open(options), StoreStatus::kOk);
+      std::optional<uint32_t> index;
+      ASSERT_TRUE(!is_used || database.add_device("a", key_of(1), 7, &index) == StoreStatus::kOk);
+    }
+    EXPECT_EQ(std::filesystem::exists(folder.file("a.db")), is_used);
+    EXPECT_FALSE(std::filesystem::exists(folder.file("a.db-wal")));
+  }
+  {
+    SqliteDatabase database;  // that was there before
+    ASSERT_EQ(database.open(options), StoreStatus::kOk);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.db")));
+}
+
+// Without its tables a file is no fleet: only who may make one puts them there.
+TEST(SqliteDatabase, AStubIsNoDatabaseUnlessOneMayBeMade) {
+  const Folder folder;
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(raw, "PRAGMA journal_mode=WAL; CREATE TABLE t (a); DROP TABLE t", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(raw);
+  ASSERT_GT(std::filesystem::file_size(folder.file("a.db")), 0U);
+  std::filesystem::permissions(folder.file("a.db"), std::filesystem::perms(0600));
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.may_create = false;
+  {
+    SqliteDatabase database;
+    EXPECT_EQ(database.open(options), StoreStatus::kFailed);
+    EXPECT_THAT(database.error(), HasSubstr("is empty; if there was one"));
+  }
+  options.may_create = true;
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options), StoreStatus::kOk) << database.error();
 }
 
 // As `serve` and the first `device add` may. Without repetition one in some hundred opens fails.
@@ -285,7 +408,7 @@ TEST(SqliteDatabase, ChangesOfFleetAndRunsAreCountedAndRecordsAreNot) {
   ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
   EXPECT_TRUE(is_counted());
   JournalRecord record;
-  record.sequence = 1;
+  record.set_sequence(1);
   SqliteStore journal(database, run.id);
   ASSERT_EQ(journal.append({&record, 1}), StoreStatus::kOk);
   EXPECT_FALSE(is_counted());

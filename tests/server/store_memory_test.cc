@@ -6,9 +6,8 @@ namespace gradstream {
 namespace {
 
 JournalRecord record(uint64_t sequence) {
-  JournalRecord out;
-  out.sequence = sequence;
-  out.payload = {1, 2, 3};
+  JournalRecord out = JournalRecord::run_state({.event = RunEvent::kStalled, .cause = {1, 2, 3}});
+  out.set_sequence(sequence);
   return out;
 }
 

@@ -19,7 +19,7 @@ class FakeStore : public Store {
     }
     batch_sizes.push_back(batch.size());
     for (const JournalRecord& record : batch) {
-      sequences.push_back(record.sequence);
+      sequences.push_back(record.sequence());
     }
     return StoreStatus::kOk;
   }
@@ -38,7 +38,7 @@ struct Fixture {
                 [this](StoreStatus) { events.push_back("failed"); }, [this] { events.push_back("recovered"); }}) {}
   void append(uint64_t sequence) {
     JournalRecord record;
-    record.sequence = sequence;
+    record.set_sequence(sequence);
     thread.append(std::move(record));
   }
   void until_event(const std::string& event) {

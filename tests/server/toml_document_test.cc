@@ -243,6 +243,7 @@ TEST(TomlDocument, NumbersBeyondAnyTypeAreErrors) {
 
 TEST(TomlDocument, MessagesAreOneLine) {
   EXPECT_EQ(printable(std::string("a\nb\0\x7f\xff\u00e4", 8)), "a\\x0ab\\x00\\x7f\\xff\u00e4");
+  EXPECT_EQ(printable("\xc2\x9b[1m\xc2\xa0"), "\\xc2\\x9b[1m\xc2\xa0") << "CSI in eight bits";
   EXPECT_THAT(error_of("x = tr\x01"), HasSubstr("1: "));
 }
 

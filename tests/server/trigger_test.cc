@@ -215,24 +215,24 @@ class DyingFleet {
     const std::vector<JournalRecord>& records = server_.store.records();
     for (; read_count_ < records.size(); ++read_count_) {
       const JournalRecord& record = records[read_count_];
-      if (record.kind == RecordKind::kUpdate) {
-        on_time_ += record.verdict == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
+      if (record.kind() == RecordKind::kUpdate) {
+        on_time_ += record.verdict() == gs_Verdict_VERDICT_FOLDED ? 1 : 0;
         EXPECT_LE(on_time_, update_goal(p, p.trigger->device_count));  // k close it at once
         continue;
       }
-      const bool is_event = record.kind == RecordKind::kRunState;
-      if (record.kind != RecordKind::kVersion && !is_event) {
+      const bool is_event = record.kind() == RecordKind::kRunState;
+      if (record.kind() != RecordKind::kVersion && !is_event) {
         continue;
       }
-      const auto event = static_cast<RunEvent>(record.detail);
-      if (record.version == 0 && !is_event) {
-        opened_ms_ = record.time_ms;
+      const RunEvent event = is_event ? record.run_event() : RunEvent::kNone;
+      if (record.version() == 0 && !is_event) {
+        opened_ms_ = record.time_ms();
         continue;
       }
       if (is_event && event == RunEvent::kFinished) {
         continue;
       }
-      const uint64_t open_ms = record.time_ms - opened_ms_;
+      const uint64_t open_ms = record.time_ms() - opened_ms_;
       if (!is_stalled_) {
         EXPECT_LE(open_ms, p.trigger->report_deadline_ms + kTickMs);
       }
@@ -246,12 +246,12 @@ class DyingFleet {
       } else {
         judge_close(record, open_ms);
       }
-      opened_ms_ = record.time_ms;
+      opened_ms_ = record.time_ms();
     }
   }
   void judge_close(const JournalRecord& record, uint64_t open_ms) {
     const RunParameters& p = server_.parameters;
-    const auto trigger = static_cast<Trigger>(record.detail);
+    const Trigger trigger = record.trigger();
     if (trigger == Trigger::kDeadline) {
       EXPECT_GE(on_time_, p.trigger->update_min);
       EXPECT_GE(open_ms, p.trigger->report_deadline_ms);

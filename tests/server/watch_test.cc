@@ -171,6 +171,11 @@ TEST(Watch, HealthAndReadiness) {
   snapshot.is_storage_failed = true;
   EXPECT_EQ(status("/readyz", 5000), 503U);
   EXPECT_EQ(status("/healthz", 5000), 200U);
+  snapshot.database_fault = "database a.db was removed; put it back";
+  EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "database a.db was removed; put it back\n")
+      << "the cause of the other one";
+  EXPECT_EQ(Json::parse(status_json(snapshot, http))["database_fault"], "database a.db was removed; put it back");
+  snapshot.database_fault.clear();
   snapshot.is_storage_failed = false;
   snapshot.is_draining = true;
   EXPECT_EQ(watch_response({"/readyz"}, &snapshot, http, 5000).body, "draining\n");

@@ -135,5 +135,60 @@ TEST(ArenaSize, OfEachAlgorithmIsPinned) {
   }
 }
 
+// A perceptron 64-32-10, 2,410 numbers: 128 scalars a round, batches of 16 of 200 samples.
+size_t network_arena_size(CorrectionForm correction, uint32_t steps, bool is_lean) {
+  RunParameters p = common_parameters();
+  p.model->shape = {2410, 1};
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->problem = kPerceptronOps.name;
+  p.local->local_step_count = steps;
+  p.local->direction_count = 128 / steps;
+  p.local->batch_size = 16;
+  p.local->correction_form = correction;
+  EXPECT_EQ(check_parameters(p), "");
+  constexpr uint16_t kWidths[] = {64, 32, 10};
+  std::vector<Real> rows = random_values(size_t{200} * 65, 1);
+  for (size_t i = 0; i < 200; ++i) {
+    rows[i * 65 + 64] = static_cast<Real>(i % 10);
+  }
+  TestSamples samples(200, 65, std::move(rows));
+  const NetworkData data = {samples.source, kWidths, 3};
+  const std::vector<Problem> problems(2, Problem{&kPerceptronOps, &data});
+  TimedFleet fleet(p, problems, {});
+  if (is_lean) {
+    fleet.use_lean_form();
+  }
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, [](uint64_t, uint32_t, const Real*) { return true; }), "");
+  EXPECT_EQ(fleet.server().durable_version(), p.version_count());
+  return fleet.arena_high_water_size();
+}
+
+struct NetworkCase {
+  CorrectionForm correction;
+  uint32_t steps;
+  size_t tensors_size;
+  size_t lean_size;
+};
+
+// The model takes 9,640 bytes, the group of samples that is evaluated together 6,208.
+constexpr NetworkCase kNetworkCases[] = {
+    {CorrectionForm::kNone, 1, 59864, 18024},
+    {CorrectionForm::kLocal, 1, 70016, 18024},
+    {CorrectionForm::kNone, 4, 59864, 27664},
+    {CorrectionForm::kLocal, 4, 70016, 37816},
+};
+
+TEST(ArenaSize, OfANetworkInTheLeanFormIsThatOfOneForwardPass) {
+  if (sizeof(void*) != 8) {
+    GTEST_SKIP() << "the figures are those of a 64-bit host";
+  }
+  for (const NetworkCase& c : kNetworkCases) {
+    SCOPED_TRACE(std::to_string(static_cast<int>(c.correction)) + ", " + std::to_string(c.steps) + " steps");
+    EXPECT_EQ(network_arena_size(c.correction, c.steps, false), c.tensors_size);
+    EXPECT_EQ(network_arena_size(c.correction, c.steps, true), c.lean_size);
+  }
+  EXPECT_LE(kNetworkCases[0].lean_size, 20u * 1024) << "the smallest boards have no more to give";
+}
+
 }  // namespace
 }  // namespace gradstream

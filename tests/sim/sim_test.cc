@@ -461,18 +461,18 @@ TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
   ServerMessage ack = {};
   ack.which_body = gs_ServerMessage_ack_tag;
   for (const JournalRecord& record : simulation.store().records()) {
-    if (record.kind == RecordKind::kUpdate) {
-      ack.body.ack.task_sequence = record.task_sequence;
+    if (record.kind() == RecordKind::kUpdate) {
+      ack.body.ack.task_sequence = record.task_sequence();
       ack.body.ack.verdict = gs_Verdict_VERDICT_FOLDED;
-      ack.body.ack.version = record.version;
-      EXPECT_NE(oracle.on_message(record.device, ack, {}), "");  // not durable yet
+      ack.body.ack.version = record.version();
+      EXPECT_NE(oracle.on_message(record.device(), ack, {}), "");  // not durable yet
       const Oracle::Request pull = oracle.request(0);
-      EXPECT_NE(oracle.on_message(record.device, answered, pull), "");
+      EXPECT_NE(oracle.on_message(record.device(), answered, pull), "");
       EXPECT_EQ(oracle.on_record(record), "");
-      EXPECT_EQ(oracle.on_message(record.device, answered, pull), "");
-      EXPECT_EQ(oracle.on_message(record.device, ack, {}), "");
+      EXPECT_EQ(oracle.on_message(record.device(), answered, pull), "");
+      EXPECT_EQ(oracle.on_message(record.device(), ack, {}), "");
       ack.body.ack.verdict = gs_Verdict_VERDICT_LATE;
-      EXPECT_NE(oracle.on_message(record.device, ack, {}), "");
+      EXPECT_NE(oracle.on_message(record.device(), ack, {}), "");
       update = record;
     } else {
       EXPECT_NE(oracle.on_message(0, welcome, oracle.request(0)), "");
@@ -481,13 +481,13 @@ TEST(Oracle, NoticesWhatLeavesTooEarlyOrSaysSomethingElse) {
   }
   EXPECT_EQ(oracle.version(), 2U);
   ack.body.ack.verdict = gs_Verdict_VERDICT_SUPERSEDED;
-  EXPECT_NE(oracle.on_message(update.device, ack, {}), "");  // the last one
+  EXPECT_NE(oracle.on_message(update.device(), ack, {}), "");  // the last one
   --ack.body.ack.task_sequence;
-  EXPECT_EQ(oracle.on_message(update.device, ack, {}), "");
+  EXPECT_EQ(oracle.on_message(update.device(), ack, {}), "");
   EXPECT_EQ(oracle.on_message(0, welcome, oracle.request(0)), "");
   welcome.body.welcome.abandoned = true;
   EXPECT_NE(oracle.on_message(0, welcome, oracle.request(1)), "");  // that one was folded
-  update.sequence = simulation.store().records().back().sequence + 1;
+  update.set_sequence(simulation.store().records().back().sequence() + 1);
   EXPECT_NE(oracle.on_record(update).find("folded twice"), std::string::npos);
 }
 

@@ -11,6 +11,7 @@
 #include "server/run/local_keys.h"
 #include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
+#include "server/run/parts.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
 
@@ -82,7 +83,7 @@ std::vector<DeviceHabits> speeds() {
 
 // Points in two heaps, labelled by the heap and not quite apart; the real client runs the curve's local work.
 struct Heaps {
-  Heaps() {
+  explicit Heaps(uint16_t hidden = 4) : widths{2, hidden, 2} {
     RandomStream stream(RandomKey{});
     for (uint32_t i = 0; i < 40 * kDeviceCount; ++i) {
       const uint32_t label = i % 2;
@@ -92,7 +93,7 @@ struct Heaps {
       rows.push_back(static_cast<Real>(label));
     }
     for (uint32_t i = 0; i < kDeviceCount; ++i) {
-      networks[i] = {{rows.data() + size_t{i} * 120, 40, 3, read}, widths, 3};
+      networks[i] = {{rows.data() + size_t{i} * 120, 40, 3, read}, widths.data(), 3};
       problems.push_back({&kPerceptronOps, &networks[i]});
     }
   }
@@ -103,17 +104,35 @@ struct Heaps {
   double loss(const Real* model, Arena& arena) const {
     double sum = 0;
     for (const Problem& problem : problems) {
-      sum += kPerceptronOps.loss(problem.context, {22, 1}, model, {nullptr, 40}, arena).value();
+      sum += kPerceptronOps.loss(problem.context, {size(), 1}, model, {nullptr, 40}, arena).value();
     }
     return sum / kDeviceCount;
   }
-  static constexpr uint16_t widths[] = {2, 4, 2};
+  uint32_t size() const { return perceptron_size(widths.data(), 3); }
+  const std::array<uint16_t, 3> widths;
   std::vector<Real> rows;
   std::array<NetworkData, kDeviceCount> networks = {};
   std::vector<Problem> problems;
 };
 
 bool go_on(uint64_t, uint32_t, const Real*) { return true; }
+
+// Of solver projection by scalars, on a product.
+RunParameters product_of(const char* parts, const char* problem) {
+  RunParameters p = rounds();
+  p.model->manifold = ManifoldId::kProduct;
+  p.model->parts = parts;
+  p.model->shape = {};
+  set_parts(&p);
+  p.model->problem = problem;
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->direction_count = 2;
+  p.local->correction_form = CorrectionForm::kLocal;
+  p.steps->step_size = static_cast<Real>(0.05);
+  p.trigger->round_count = 2;
+  return p;
+}
 
 TEST(TimedFleet, ARoundLastsAsLongAsItsSlowestDevice) {
   const Data data;
@@ -240,6 +259,127 @@ TEST(TimedFleet, AsyncCurveTrainsANetwork) {
   EXPECT_LT(losses.back(), 0.6 * losses.front());
 }
 
+// What devices of either form make of a run of scalars: every model, and what it took.
+struct ScalarRun {
+  std::vector<uint64_t> digests;
+  size_t arena_size = 0;
+  uint64_t bytes_down = 0;
+};
+
+ScalarRun train_by_scalars(TimedFleet& fleet, size_t size, bool is_lean) {
+  ScalarRun out;
+  if (is_lean) {
+    fleet.use_lean_form();
+  }
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs,
+                      [&](uint64_t, uint32_t, const Real* model) {
+                        out.digests.push_back(digest_values(kDigestStart, size, model));
+                        return true;
+                      }),
+            "");
+  out.arena_size = fleet.arena_high_water_size();
+  out.bytes_down = fleet.counts().bytes_down;
+  return out;
+}
+
+// A calm fleet, in which each task is done once.
+ScalarRun train_calmly(const RunParameters& p, const Heaps& heaps, bool is_lean) {
+  EXPECT_EQ(check_parameters(p), "");
+  TimedFleet fleet(p, heaps.problems, {});
+  return train_by_scalars(fleet, heaps.size(), is_lean);
+}
+
+RunParameters scalar_rounds(const Heaps& heaps) {
+  RunParameters p = rounds();
+  p.model->manifold = ManifoldId::kEuclidean;
+  p.model->shape = {heaps.size(), 1};
+  p.model->problem = kPerceptronOps.name;
+  p.local->solver = SolverId::kProjection;
+  p.local->estimator = EstimatorId::kProjectionOneSided;
+  p.local->smoothing = static_cast<Real>(0.01);
+  p.local->batch_mode = BatchMode::kCommon;
+  p.local->batch_size = 8;
+  p.steps->step_size = static_cast<Real>(0.05);
+  p.local->correction_form = CorrectionForm::kNone;
+  p.trigger->round_count = 20;
+  return p;
+}
+
+TEST(TimedFleet, DevicesOfTheLeanFormMakeTheSameModels) {
+  const Heaps heaps(100);  // 502 numbers: a record is shorter than a snapshot
+  struct Form {
+    CorrectionForm correction;
+    uint32_t steps;
+    uint32_t group_count;  // 0: own directions, a record of several blocks
+  };
+  std::vector<std::vector<uint64_t>> digests;
+  for (const Form form :
+       {Form{CorrectionForm::kNone, 3, 1}, Form{CorrectionForm::kLocal, 3, 1}, Form{CorrectionForm::kNone, 3, 0},
+        Form{CorrectionForm::kNone, 1, 1}, Form{CorrectionForm::kLocal, 1, 0}, Form{CorrectionForm::kMemory, 3, 1}}) {
+    SCOPED_TRACE(digests.size());
+    RunParameters p = scalar_rounds(heaps);
+    p.local->group_count = form.group_count;
+    p.local->local_step_count = form.steps;
+    p.local->correction_form = form.correction;
+    const ScalarRun tensors = train_calmly(p, heaps, false);
+    const ScalarRun lean = train_calmly(p, heaps, true);
+    EXPECT_EQ(tensors.digests.size(), p.trigger->round_count + 1U);
+    EXPECT_EQ(lean.digests, tensors.digests);
+    EXPECT_LT(tensors.bytes_down, kDeviceCount * p.trigger->round_count * heaps.size() * sizeof(Real))
+        << "records came";
+    EXPECT_EQ(lean.bytes_down, tensors.bytes_down) << "each record was applied, no snapshot was asked for";
+    if (form.correction != CorrectionForm::kMemory) {  // whose replica is the same
+      EXPECT_LT(lean.arena_size, tensors.arena_size);
+    }
+    digests.push_back(lean.digests);
+  }
+  EXPECT_NE(digests[0], digests[1]) << "the corrections steer";
+}
+
+// The task that came with the record is given again.
+TEST(TimedFleet, ALeanDeviceTakesASnapshotInPlaceOfALargeRecord) {
+  const Heaps heaps(400);  // 2,002 numbers
+  RunParameters p = scalar_rounds(heaps);
+  p.local->group_count = 0;
+  p.local->local_step_count = 5;
+  p.local->direction_count = 1 + kKeptCoefficientMax / (5 * kDeviceCount);
+  p.trigger->round_count = 2;
+  p.local->batch_size = 2;
+  const auto train = [&](bool is_lean) {
+    TimedFleet fleet(p, {}, speeds(), heaps.problems, {});
+    return train_by_scalars(fleet, heaps.size(), is_lean);
+  };
+  EXPECT_EQ(check_parameters(p), "");
+  const ScalarRun tensors = train(false);
+  const ScalarRun lean = train(true);
+  EXPECT_EQ(tensors.digests.size(), 3U);
+  EXPECT_EQ(lean.digests, tensors.digests);
+  EXPECT_GT(lean.bytes_down, tensors.bytes_down);
+}
+
+TEST(TimedFleet, ALeanDeviceGivesBackARecordThatBreaksOff) {
+  const Heaps heaps(400);
+  RunParameters p = scalar_rounds(heaps);
+  p.local->group_count = 0;
+  p.local->local_step_count = 4;
+  p.local->direction_count = 60;  // 960 coefficients in four blocks
+  p.trigger->round_count = 3;
+  p.local->batch_size = 2;
+  const auto train = [&](uint32_t loss_odds) {
+    FleetHabits habits;
+    habits.loss_odds = loss_odds;
+    TimedFleet fleet(p, habits, speeds(), heaps.problems, {});
+    const ScalarRun run = train_by_scalars(fleet, heaps.size(), true);
+    EXPECT_EQ(fleet.counts().losses > 0, loss_odds != 0);
+    return run;
+  };
+  const ScalarRun calm = train(0);
+  const ScalarRun broken = train(12);
+  EXPECT_EQ(calm.digests.size(), 4U);
+  EXPECT_EQ(broken.digests, calm.digests);
+  EXPECT_EQ(broken.arena_size, calm.arena_size);
+}
+
 TEST(TimedFleet, GoesOnWithoutThoseThatNeverAnswer) {
   const Data data;
   std::vector<DeviceHabits> habits = speeds();
@@ -265,7 +405,7 @@ TEST(TimedFleet, SleepLossAndChurnCostTimeOnly) {
   TimedFleet fleet(no_rounds(), losses, habits, data.problems, {});
   uint32_t record_count = 0;
   fleet.on_record = [&](const JournalRecord& record) {
-    return record.sequence == ++record_count ? "" : "a gap in the journal";
+    return record.sequence() == ++record_count ? "" : "a gap in the journal";
   };
   EXPECT_EQ(fleet.run(10'000'000, go_on), "");
   EXPECT_EQ(fleet.server().durable_version(), 60U);
@@ -322,8 +462,47 @@ TEST(TimedFleet, EndsAtItsTimeAndAtWhatTheWatcherOfTheJournalSays) {
   EXPECT_EQ(fleet.now_ms(), 20'000U);
   EXPECT_EQ(fleet.server().durable_version(), 1U);
   TimedFleet watched(rounds(), {}, speeds(), data.problems, {});
-  watched.on_record = [](const JournalRecord& record) { return record.kind == RecordKind::kUpdate ? "an update" : ""; };
+  watched.on_record = [](const JournalRecord& record) {
+    return record.kind() == RecordKind::kUpdate ? "an update" : "";
+  };
   EXPECT_EQ(watched.run(1'000'000, go_on), "an update");
+}
+
+// Every device makes the same model as the server, or a task's digest would be refused.
+TEST(TimedFleet, TrainsAPartOfFixedRank) {
+  constexpr uint32_t kSize = (2 + 1 + 1) * 1 + 2;  // U, V, S of a 2 x 1 matrix of rank 1, and two numbers more
+  static_assert(kSize == kDimension);
+  const Data data;
+  const RunParameters p = product_of("fixed_rank 2x1 1, euclidean 2x1", kKpcaOps.name);
+  ASSERT_EQ(check_parameters(p), "");
+  TimedFleet fleet(p, data.problems, {});
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, go_on), "");
+  EXPECT_EQ(fleet.server().model().version(), 2u);
+  const Real* const x = fleet.server().model().model();
+  EXPECT_NEAR(x[0] * x[0] + x[1] * x[1], 1, 1e-5) << "U is orthonormal";
+  EXPECT_NEAR(x[2] * x[2], 1, 1e-5) << "V is";
+}
+
+// A network 784-48-10 is a product of more numbers than a side may have.
+TEST(TimedFleet, TrainsALargeProduct) {
+  static constexpr uint16_t kWidths[] = {784, 48, 10};
+  static constexpr auto kRead = [](const void*, uint32_t index, Real* out) {
+    for (uint32_t i = 0; i < 784; ++i) {
+      out[i] = static_cast<Real>((index * 31 + i * 7) % 17) / 17;
+    }
+    out[784] = static_cast<Real>(index % 10);
+    return Status::kOk;
+  };
+  const NetworkData network = {{nullptr, 10, 785, kRead}, kWidths, 3};
+  const std::vector<Problem> problems(kDeviceCount, {&kPerceptronOps, &network});
+  const RunParameters p =
+      product_of("euclidean 784x48, euclidean 48x1, euclidean 48x10, euclidean 10x1", kPerceptronOps.name);
+  ASSERT_EQ(p.model->shape.rows, 38170u);
+  ASSERT_EQ(check_parameters(p), "");
+  const std::vector<Real> start(p.model->shape.size(), static_cast<Real>(0.01));
+  TimedFleet fleet(p, problems, start);
+  EXPECT_EQ(fleet.run(TimedFleet::kNoEndMs, go_on), "");
+  EXPECT_EQ(fleet.server().model().version(), 2u);
 }
 
 }  // namespace

@@ -137,10 +137,14 @@ class FakeServer {
     welcome.error_feedback = run.error_feedback;
     for (uint32_t i = 0; run.shape.parts != nullptr && i < run.shape.parts->count; ++i) {
       const Part& part = run.shape.parts->part[i];
+      const Parts* const factors = part.shape.parts;  // of a part of fixed rank
       welcome.manifold_parts[welcome.manifold_parts_count++] = {
-          static_cast<gs_Manifold>(part.ops->id), static_cast<uint16_t>(part.shape.rows),
-          static_cast<uint16_t>(part.shape.cols), static_cast<gs_Retraction>(part.ops->retraction_kind),
-          static_cast<gs_Transport>(part.ops->transport_kind)};
+          static_cast<gs_Manifold>(part.ops->id),
+          static_cast<uint16_t>(factors != nullptr ? factors->part[0].shape.rows : part.shape.rows),
+          static_cast<uint16_t>(factors != nullptr ? factors->part[1].shape.rows : part.shape.cols),
+          static_cast<gs_Retraction>(part.ops->retraction_kind),
+          static_cast<gs_Transport>(part.ops->transport_kind),
+          static_cast<uint8_t>(factors != nullptr ? part.shape.cols : 0)};
     }
     return message;
   }

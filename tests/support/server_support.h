@@ -124,7 +124,7 @@ class TestServer {
   void persist() {
     while (!pending.empty()) {
       GS_ASSERT(store.append(pending) == StoreStatus::kOk);
-      const uint64_t sequence = pending.back().sequence;
+      const uint64_t sequence = pending.back().sequence();
       pending.clear();
       coordinator->on_persisted(sequence, now_ms);
       const bool was_auto = std::exchange(is_auto_persist, false);

@@ -16,7 +16,7 @@
 namespace gradstream {
 
 inline JournalRecord record_of(uint64_t sequence) {
-  JournalRecord r;
+  JournalRow r;
   r.sequence = sequence;
   r.kind = static_cast<RecordKind>(1 + sequence % 5);
   r.device = static_cast<uint32_t>(sequence % 9);
@@ -38,7 +38,7 @@ inline JournalRecord record_of(uint64_t sequence) {
   for (uint8_t& byte : r.payload) {
     byte = static_cast<uint8_t>(random());
   }
-  return r;
+  return JournalRecord(r);
 }
 
 inline std::vector<JournalRecord> batch_of(uint64_t first, uint64_t count) {

@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 import pathlib
+import struct
 import sys
 import tempfile
 from unittest import mock
@@ -15,6 +16,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import flash  # noqa: E402
 import fleet  # noqa: E402
+import gsn  # noqa: E402
 import monitor  # noqa: E402
 import provision  # noqa: E402
 
@@ -134,6 +136,34 @@ def check_provision(bench):
         raise SystemExit("FAIL: others may read the key")
 
 
+def check_network(bench):
+    """A network stands behind the samples, and has an image of its own."""
+    network, shard = bench.folder / "head.gsn", bench.folder / "data.gsd"
+    network.write_bytes(gsn.network((1, 1, 2), [gsn.dense(2, 2, trained=gsn.DENSE)]))
+    shard.write_bytes(struct.pack("<4sIII3f", b"GSD2", 1, 3, 0, 0, 1, 1) + b"more")
+    both = bench.folder / "build" / "provision" / "kitchen.gsd"
+    words = ("stm32f405", "kitchen", "--shard", str(shard), "--network")
+    bench.expect(0, (f"'program {both.resolve()} 0x8040000 verify reset exit'", "./run flash stm32f405 --network",
+                     "written=yes"), provision, *words, str(network))
+    if both.read_bytes() != shard.read_bytes()[:-4] + network.read_bytes():
+        raise SystemExit("FAIL: the network does not stand behind the samples")
+    bench.expect(0, ("stm32f405_gradstream_client_gsn.elf", "flashed=yes"), flash, "stm32f405", "--network",
+                 str(network))
+    bench.expect(1, ("--crystal 8: the image that trains networks is for the board's first crystal",), flash,
+                 "stm32f405", "--network", str(network), "--crystal", "8")
+    bench.expect(1, ("name them too, with --shard",), provision, "stm32f405", "kitchen", "--network", str(network))
+    large = bench.folder / "large.gsn"
+    large.write_bytes(gsn.network((1, 1, 300), [gsn.dense(300, 250, bytes(4 * 75000)), gsn.dense(250, 2, trained=1)]))
+    bench.expect(1, ("and 262144 fit the flash region of the shard",), provision, *words, str(large))
+    for content, told in ((network.read_bytes()[:-4], "has 76 bytes and promises 80: copy it again"),
+                          (network.read_bytes()[:-1] + b"x", "checksum does not hold"), (b"GIF", "is no network")):
+        network.write_bytes(content)
+        bench.expect(1, ("head.gsn: ", told), provision, *words, str(network))
+        bench.expect(1, ("head.gsn: ", told), flash, "stm32f405", "--network", str(network))
+    network.unlink()
+    bench.expect(1, ("cannot read the network",), flash, "stm32f405", "--network", str(network))
+
+
 def check_monitor(bench):
     bench.expect(1, ("monitor: no serial port (looked for ", "plug the board's console in", "result: missing=port"),
                  monitor)
@@ -144,7 +174,7 @@ def check_monitor(bench):
 def main():
     with tempfile.TemporaryDirectory(prefix="gradstream-flash-") as folder:
         bench = Bench(folder)
-        for check in (check_names, check_stm32, check_pico, check_provision, check_monitor):
+        for check in (check_names, check_stm32, check_pico, check_provision, check_network, check_monitor):
             check(bench)
 
 

@@ -175,7 +175,8 @@ function noticesOf() {
   if (Date.now() - view.changed > STALE_MS) {
     notices.push(['bad', 'The server answers, but its coordinator has said nothing new for 10 s: it hangs.']);
   }
-  if (s.storage_failed) {
+  if (s.database_fault) notices.push(['bad', sentenceOf(s.database_fault)]);
+  if (s.storage_failed && !s.database_fault) {
     notices.push(['bad', 'The database cannot be written. Devices are told to try later, and nothing acknowledged is ' +
         'lost. Free space or repair the disk: the server goes on by itself.']);
   }

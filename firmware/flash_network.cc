@@ -1,0 +1,36 @@
+#include "firmware/flash_network.h"
+
+#include "runtime/base/arena.h"
+
+namespace gradstream {
+
+std::span<const uint8_t> behind_shard(std::span<const uint8_t> region, size_t shard_size) {
+  const size_t begin = (shard_size + 3) / 4 * 4;
+  return begin < region.size() ? region.subspan(begin) : std::span<const uint8_t>();
+}
+
+Status take_flash_network(std::span<const uint8_t> bytes, const SampleSource& source, std::span<uint8_t>* arena,
+                          FlashNetwork* out, GsnFault* fault) {
+  const uint32_t count = gsn_layer_count(bytes);
+  if (count == 0) {
+    return Status::kUnimplemented;
+  }
+  // Aligned at both ends, so that the rest is as aligned as the whole was.
+  Arena front(arena->data(), arena->size());
+  const Result<Layer*> layers = front.persistent<Layer>(count);
+  GS_TRY(layers.status());
+  *fault = read_gsn(bytes, {layers.value(), count}, &out->network);
+  if (fault->code != GsnFaultCode::kNone) {
+    return Status::kDataCorrupt;
+  }
+  out->samples.network = &out->network;
+  out->samples.source = source;
+  out->problem.problem = {&kNetworkOps, &out->samples};
+  out->problem.network_digest = network_digest(out->network);
+  GS_TRY(kNetworkOps.check_shape(&out->samples, {network_size(out->network), 1}));
+  *arena = arena->subspan(static_cast<size_t>(reinterpret_cast<uint8_t*>(layers.value()) - arena->data()) +
+                          Arena::taken_size<Layer>(count));
+  return Status::kOk;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,79 @@
+#include "firmware/network_posix.h"
+
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include "runtime/problem/gsn_text.h"
+#include "runtime/training/arena_need.h"
+
+namespace gradstream {
+
+std::string open_network(std::span<const uint8_t> bytes, PosixNetwork* out) {
+  out->layers.assign(gsn_layer_count(bytes), Layer());
+  const GsnFault fault = read_gsn(bytes, out->layers, &out->network);
+  if (fault.code != GsnFaultCode::kNone) {
+    return GsnFaultText(fault).c_str();
+  }
+  if (network_size(out->network) == 0) {
+    return "the network trains nothing; mark a layer as trained, and write the file again";
+  }
+  out->samples.network = &out->network;
+  out->problem.problem = {&kNetworkOps, &out->samples};
+  out->problem.network_digest = network_digest(out->network);
+  return {};
+}
+
+std::string bind_network(const SampleSource& source, PosixNetwork* out) {
+  out->samples.source = source;
+  const Shape shape{network_size(out->network), 1};
+  if (kNetworkOps.check_shape(&out->samples, shape) == Status::kOk) {
+    return {};
+  }
+  const std::string inputs = std::to_string(network_input_count(out->network));
+  const std::string targets = std::to_string(network_target_count(out->network));
+  const bool may_lack_targets = out->network.loss == NetworkLoss::kSquaredError;
+  return "its samples have " + std::to_string(source.dimension) + " values, and the network takes " + inputs +
+         " inputs and behind them " + targets + (targets == "1" ? " target" : " targets") +
+         (may_lack_targets ? ", or none" : "") + "; write a shard of such samples";
+}
+
+std::string find_target_fault(const PosixNetwork& network) {
+  const Shape shape{network_size(network.network), 1};
+  const size_t size = kNetworkOps.scratch_size(&network.samples, shape) + size_t{8} * network.samples.source.dimension;
+  const auto memory = std::make_unique_for_overwrite<uint8_t[]>(size);
+  Arena arena(memory.get(), size);
+  SampleFault fault;
+  if (kNetworkOps.find_fault(&network.samples, shape, arena, &fault) == Status::kOk || fault.what == nullptr) {
+    return {};
+  }
+  const std::string sample = "sample " + std::to_string(fault.sample);
+  if (!(fault.least < fault.most)) {
+    return sample + " is no " + fault.what + ": mend the data";
+  }
+  std::array<char, 96> text = {};
+  std::snprintf(text.data(), text.size(), " has the %s %g; the network takes whole numbers from %g to %g", fault.what,
+                static_cast<double>(fault.value), static_cast<double>(fault.least), static_cast<double>(fault.most));
+  return sample + text.data() + ": relabel the data";
+}
+
+std::string find_arena_fault(const PosixNetwork& network, size_t given) {
+  const uint32_t size = network_size(network.network);
+  // Replica, solver and estimator take seven tensors at most. What is not touched costs nothing.
+  const size_t capacity =
+      size_t{32} * size + kNetworkOps.scratch_size(&network.samples, {size, 1}) + size_t{4} * kSampleCountMax;
+  const auto memory = std::make_unique_for_overwrite<uint8_t[]>(capacity);
+  const PlainRun least = {1, 1, 1};
+  const Result<size_t> need = find_arena_need(network.problem.problem, size, least, {memory.get(), capacity});
+  if (!need.ok()) {
+    return "it trains " + std::to_string(size) + " numbers, and a run takes " + std::to_string(kProductSizeMax) +
+           " at most; train fewer layers";
+  }
+  return need.value() <= given
+             ? ""
+             : "it trains " + std::to_string(size) + " numbers and takes " + std::to_string(need.value()) +
+                   " bytes of arena at least, where " + std::to_string(given) + " are given; give more than " +
+                   std::to_string(need.value() / 1024) + " KiB with --arena-kib";
+}
+
+}  // namespace gradstream

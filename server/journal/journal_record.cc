@@ -1,0 +1,83 @@
+#include "server/journal/journal_record.h"
+
+namespace gradstream {
+
+JournalRecord JournalRecord::task(const TaskIssued& task) {
+  JournalRow row;
+  row.kind = RecordKind::kTaskIssued;
+  row.device = task.device;
+  row.task_sequence = task.task_sequence;
+  row.version = task.version;
+  row.steps_done = task.step_count;
+  row.weight = task.sample_count;
+  return JournalRecord(std::move(row));
+}
+
+JournalRecord JournalRecord::update(UpdateAccepted update) {
+  JournalRow row;
+  row.kind = RecordKind::kUpdate;
+  row.device = update.device;
+  row.task_sequence = update.task_sequence;
+  row.version = update.version;
+  row.base_version = update.base_version;
+  row.steps_done = update.steps_done;
+  row.weight = update.weight;
+  row.verdict = update.verdict;
+  row.detail = update.step_time_us;
+  row.step_scale = update.inverse_participation;
+  row.loss_before = update.loss_before;
+  row.loss_after = update.loss_after;
+  row.payload = std::move(update.values);
+  return JournalRecord(std::move(row));
+}
+
+JournalRecord JournalRecord::verdict(const TaskEnded& task) {
+  JournalRow row;
+  row.kind = RecordKind::kVerdict;
+  row.device = task.device;
+  row.task_sequence = task.task_sequence;
+  row.version = task.version;
+  row.verdict = task.verdict;
+  row.reason = task.reason;
+  row.detail = task.step_time_us;
+  return JournalRecord(std::move(row));
+}
+
+JournalRecord JournalRecord::begin_version(VersionBegun begun) {
+  JournalRow row;
+  row.kind = RecordKind::kVersion;
+  row.version = begun.version;
+  row.detail = static_cast<uint32_t>(begun.trigger);
+  row.step_scale = begun.step_scale;
+  row.digest = begun.digest;
+  row.payload = std::move(begun.payload);
+  return JournalRecord(std::move(row));
+}
+
+JournalRecord JournalRecord::run_state(RunEventDecided decided) {
+  JournalRow row;
+  row.kind = RecordKind::kRunState;
+  row.version = decided.version;
+  row.detail = static_cast<uint32_t>(decided.event);
+  row.payload = std::move(decided.cause);
+  return JournalRecord(std::move(row));
+}
+
+bool JournalRecord::has_device() const { return row_.kind == RecordKind::kTaskIssued || is_judgement(); }
+
+Real JournalRecord::inverse_participation() const {
+  const Real inverse = of(RecordKind::kUpdate).step_scale;
+  return inverse == 0 ? 1 : inverse;
+}
+
+const JournalRow& JournalRecord::of_device() const {
+  GS_ASSERT(has_device());
+  return row_;
+}
+
+const JournalRow& JournalRecord::of_judgement() const {
+  GS_ASSERT(is_judgement());
+  return row_;
+}
+
+}  // namespace gradstream

@@ -1,0 +1,178 @@
+// Who gets in where descriptors or places are short, and what the log says of those who do not.
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/link/client_hello.h"
+#include "server/link/listener.h"
+#include "tests/support/server_peer.h"
+#include "tests/support/server_support.h"
+
+namespace gradstream {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// How many threads of their own the sessions have.
+class ListenerAccept : public testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(, ListenerAccept, testing::Values(0, 2),
+                         [](const auto& parameter) { return "threads_" + std::to_string(parameter.param); });
+
+ServerMessage wait_message() {
+  ServerMessage message = {};
+  message.which_body = gs_ServerMessage_wait_tag;
+  message.body.wait.has_retry = true;
+  message.body.wait.retry = {100, 900};
+  return message;
+}
+
+// Whoever waits in the system's queue has sent its ClientHello there, so the flood before it costs it nothing.
+TEST_P(ListenerAccept, AFloodThatSaysNothingDoesNotSetThePaceOfDevices) {
+  for (const bool is_one_address : {true, false}) {
+    ListenerLimits limits;
+    limits.descriptor_count_max = 6;
+    ListenerHarness server(limits, false, GetParam());
+    std::deque<std::unique_ptr<RawPeer>> flood;
+    uint32_t count = 0;
+    const auto pour = [&](int peers) {
+      for (; peers > 0; --peers) {
+        flood.push_back(std::make_unique<RawPeer>(server.listener.port(), 0,
+                                                  static_cast<uint8_t>(is_one_address ? 1 : 2 + count++ % 200)));
+      }
+    };
+    pour(400);
+    std::vector<std::unique_ptr<TlsPeer>> devices;
+    for (int device = 1; device <= 3; ++device) {
+      devices.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(device)));
+      (void)devices.back()->turn();  // its ClientHello
+      pour(20);
+      ASSERT_TRUE(server.until([&] {
+        if (flood.size() < 600) {
+          pour(1);
+        }
+        return devices.back()->established();
+      })) << device;
+    }
+    EXPECT_EQ(server.counted().accept_failures, 0U);
+    EXPECT_LE(server.listener.connection_count() + server.listener.lobby_count(), 6U);
+    EXPECT_THAT(server.log.find("handshakes_over_cap"), HasSubstr("limit=\"open files\" most=6"));
+    EXPECT_THAT(server.log.find("handshakes_over_cap"), Not(HasSubstr("handshake_count_max")));
+  }
+}
+
+TEST_P(ListenerAccept, TheLimitThatKeepsADeviceOutIsNamedWithWhatRaisesIt) {
+  for (const bool is_by_descriptors : {true, false}) {
+    ListenerLimits limits;
+    limits.session.handshake_deadline_ms = 300;
+    (is_by_descriptors ? limits.descriptor_count_max : limits.connection_count_max) = 2;
+    const int places = static_cast<int>(session_count_max(limits));
+    ListenerHarness server(limits, false, GetParam());
+    std::vector<std::unique_ptr<TlsPeer>> peers;
+    for (int device = 1; device <= places; ++device) {
+      peers.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(device)));
+      ASSERT_TRUE(server.until([&] { return peers.back()->established(); }));
+      ASSERT_TRUE(peers.back()->send(hello_message()));  // it is owed an answer
+      ASSERT_TRUE(server.until([&] { return server.messages.size() == peers.size(); }));
+    }
+    TlsPeer late(server.listener.port(), ListenerHarness::device(8));
+    ASSERT_TRUE(server.until([&] { return late.gone(); }));
+    const std::string line = server.log.find("connections_over_cap");
+    if (is_by_descriptors) {
+      EXPECT_THAT(line, HasSubstr("limit=\"open files\" most=2"));
+      EXPECT_THAT(line, HasSubstr("LimitNOFILE"));
+      EXPECT_THAT(line, Not(HasSubstr("connection_count_max")));
+    } else {
+      EXPECT_THAT(line, HasSubstr("limit=server.limits.connection_count_max most=2"));
+    }
+  }
+}
+
+// The lobby is full of devices that wait, because there are too few sessions, and another one comes.
+TEST_P(ListenerAccept, ALobbyThatIsFullForWantOfPlacesNamesThePlaces) {
+  ListenerLimits limits;
+  limits.descriptor_count_max = 3;
+  limits.connection_count_max = 1;
+  ListenerHarness server(limits, false, GetParam());
+  TlsPeer one(server.listener.port(), ListenerHarness::device(1));
+  ASSERT_TRUE(server.until([&] { return one.established(); }));
+  ASSERT_TRUE(one.send(hello_message()));
+  ASSERT_TRUE(server.until([&] { return server.messages.size() == 1; }));
+  TlsPeer nobody(server.listener.port(), identity_of("nobody", 1));
+  ASSERT_TRUE(server.until([&] { return !nobody.established() && server.waits() == 1; }));
+  TlsPeer two(server.listener.port(), ListenerHarness::device(2));
+  TlsPeer three(server.listener.port(), ListenerHarness::device(3));
+  ASSERT_TRUE(server.until([&] { return !two.established() && !three.established() && nobody.gone(); }));
+  EXPECT_THAT(server.log.find("connections_over_cap"), HasSubstr("raise server.limits.connection_count_max"));
+  EXPECT_EQ(server.log.count("handshakes_over_cap"), 0U);
+}
+
+// A handshake that takes longer than what the lobby has left of the guest's time.
+TEST_P(ListenerAccept, WhoWaitedInTheLobbyHasTheWholeTimeOfAHandshake) {
+  ListenerLimits limits;
+  limits.connection_count_max = 1;
+  limits.session.handshake_deadline_ms = 1000;
+  ListenerHarness server(limits, false, GetParam());
+  TlsPeer one(server.listener.port(), ListenerHarness::device(1));
+  ASSERT_TRUE(server.until([&] { return one.established() && !server.established.empty(); }));
+  ASSERT_TRUE(one.send(hello_message()));
+  TlsPeer two(server.listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server.until([&] { return !two.established() && server.waits() == 1; }));
+  const uint64_t came_ms = steady_ms();
+  ASSERT_TRUE(server.until([&] { return steady_ms() > came_ms + 600; }));
+  one.raw().close();
+  ASSERT_TRUE(server.until([&] { return server.listener.handshake_count() == 1; }));
+  const uint64_t begun_ms = steady_ms();
+  ASSERT_TRUE(server.until([&] { return steady_ms() > begun_ms + 600; })) << "the peer is slow, and says nothing";
+  EXPECT_EQ(server.counted().deadline_handshake, 0U);
+  EXPECT_TRUE(server.until([&] { return two.established(); }));
+  EXPECT_EQ(server.counted().deadline_handshake, 0U);
+}
+
+// A device that was told to wait while its update had begun to come is not one that rests, whatever it was told.
+TEST_P(ListenerAccept, ADeviceThatUploadsKeepsItsPlaceUntilItsAckAndIsToldOnce) {
+  ListenerLimits limits;
+  limits.connection_count_max = 2;
+  ListenerHarness server(limits, false, GetParam());
+  std::vector<SessionId> sessions;
+  server.answer = [&](SessionId session) {
+    sessions.push_back(session);
+    server.listener.send(session, wait_message());
+    server.listener.flush();
+  };
+  TlsPeer uploader(server.listener.port(), ListenerHarness::device(1));
+  ASSERT_TRUE(server.until([&] { return uploader.established(); }));
+  ASSERT_TRUE(uploader.send(hello_message()));
+  ASSERT_TRUE(server.until([&] { return uploader.next().has_value(); }));
+  TestUpload upload;
+  upload.task_sequence = 1;
+  upload.kind = StreamKind::kTangentBlock;
+  upload.values.assign(4 * values_per_message(upload.encoding), 0.5F);
+  const std::vector<DeviceMessage> pieces = upload_messages(upload);
+  ASSERT_TRUE(uploader.send(pieces[0]));
+  ASSERT_TRUE(server.until([&] { return uploader.next().has_value(); })) << "a Wait in the middle of its update";
+  TlsPeer resting(server.listener.port(), ListenerHarness::device(2));
+  ASSERT_TRUE(server.until([&] { return resting.established(); }));
+  ASSERT_TRUE(resting.send(hello_message()));
+  ASSERT_TRUE(server.until([&] { return resting.next().has_value(); }));
+  TlsPeer third(server.listener.port(), ListenerHarness::device(3));
+  ASSERT_TRUE(server.until([&] { return !third.established() && resting.gone(); })) << "the next one that rests";
+  resting.raw().close();
+  EXPECT_TRUE(server.until([&] { return third.established(); }));
+  EXPECT_EQ(server.log.count("place_kept"), 1U);
+  EXPECT_THAT(server.log.find("place_kept"), HasSubstr("session_idle_max_ms"));
+  EXPECT_FALSE(uploader.gone());
+  ServerMessage ack = {};
+  ack.which_body = gs_ServerMessage_ack_tag;
+  ack.body.ack.has_retry = true;
+  ack.body.ack.retry = {100, 900};
+  server.listener.send(sessions[0], ack);
+  server.listener.flush();
+  EXPECT_TRUE(server.until([&] { return uploader.gone(); })) << "it gives its place after the Ack";
+}
+
+}  // namespace
+}  // namespace gradstream
