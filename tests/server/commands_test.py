@@ -239,6 +239,16 @@ class Commands(unittest.TestCase):
         table = re.search(r"(?m)^\| code \|.*\n\|.*\n((?:\|.*\n)+)", OPERATING.read_text())[1]
         self.assertEqual(re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", table), said)
 
+    def test_the_keys_of_a_run(self):
+        rows = [json.loads(line) for line in self.run_program("run", "keys", "--format", "json").splitlines()]
+        keys = [line.split(" = ")[0] for line in self.run_program(
+            "serve", "--print-config", "--config", self.config).split("[run]\n")[1].splitlines()]
+        self.assertEqual([row["key"] for row in rows], keys)
+        share = next(row for row in rows if row["key"] == "weight_share_max")
+        self.assertEqual((share["group"], share["default"], share["takes"]), ("Fold", "1", "above 0 to 1"))
+        self.assertIn("\nkey=weight_share_max group=Fold default=1 ", self.run_program("run", "keys"))
+        self.assertIn(self.run_program("run", "keys", "--markdown"), OPERATING.read_text(encoding="utf-8"))
+
     def test_devices(self):
         out = self.home / "a.id"
         text = self.verb("device", "add", "a", "--out", out)
