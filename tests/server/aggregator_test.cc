@@ -83,7 +83,7 @@ std::vector<std::pair<const char*, RunParameters>> runs_of_every_rule() {
   std::vector<std::pair<const char*, RunParameters>> runs;
   const auto add = [&runs](const char* name, RunParameters p, const std::function<void(RunParameters&)>& change) {
     change(p);
-    EXPECT_EQ(check_parameters(p), "") << name;
+    EXPECT_EQ(check_parameters(p).sentence, "") << name;
     runs.emplace_back(name, p);
   };
   const auto memory = [](RunParameters& p) {

@@ -86,11 +86,11 @@ TEST(ModelKeys, EveryBadProductIsRefusedWithItsRemedy) {
   large.model->parts = "euclidean 784x48, euclidean 48x1, euclidean 48x10";
   large.model->shape = {};
   set_parts(&large);
-  EXPECT_EQ(check_parameters(large), "");
+  EXPECT_EQ(check_parameters(large).sentence, "");
   large.model->parts = "fixed_rank 20x14 3, euclidean 14x1";
   set_parts(&large);
   large.local->estimator = EstimatorId::kProjectionTangent;
-  EXPECT_THAT(check_parameters(large), testing::StartsWith("estimator, parts: projection_tangent"));
+  EXPECT_THAT(check_parameters(large).sentence, testing::StartsWith("estimator, parts: projection_tangent"));
   RunParameters p = scalar_parameters();
   p.model->parts = "stiefel 16x2";
   set_parts(&p);

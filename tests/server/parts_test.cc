@@ -47,7 +47,7 @@ TEST(Parts, APartOfFixedRankHasItsRankAfterItsShape) {
   p.model->parts = "fixed_rank 64x16 4, euclidean 16x1,fixed_rank 20x14  3 projection projection";
   p.model->shape = {};
   set_parts(&p);
-  EXPECT_EQ(check_parameters(p), "");
+  EXPECT_EQ(check_parameters(p).sentence, "");
   EXPECT_EQ(p.model->shape.rows, 84U * 4 + 16 + 37 * 3);
   EXPECT_EQ(p.model->shape.cols, 1U);
   RunParameters copy = p;  // the factors go with it
