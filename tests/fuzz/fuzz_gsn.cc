@@ -1,12 +1,10 @@
 // A network's file from whoever gave it to the user. The first byte chooses whether the checksum is mended, so that the
 // fuzzer reaches what lies behind it. Whatever the bytes are, they are read or refused with words. What was read points
 // into the bytes, and written anew it reads back to the same network.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -39,9 +37,7 @@ void check_network_of(std::span<const uint8_t> bytes, const Network& network) {
 }
 
 void run(bool is_mended, std::span<const uint8_t> input) {
-  const auto memory = std::make_unique<uint8_t[]>(input.size());  // alone, and aligned
-  const std::span<uint8_t> bytes(memory.get(), input.size());
-  std::copy(input.begin(), input.end(), bytes.begin());
+  std::vector<uint8_t> bytes(input.begin(), input.end());  // alone, and aligned
   if (is_mended) {
     mend_checksum(bytes);
   }

@@ -218,7 +218,7 @@ TEST(SqliteDatabase, AFileThatWasMovedOrReplacedTakesNothing) {
   ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
   SqliteStore journal(database, run.id);
   JournalRecord record;
-  record.sequence = 1;
+  record.set_sequence(1);
   const auto add = [&](const std::string& name) {
     std::optional<uint32_t> index;
     return database.add_device(name, key_of(1), 7, &index);
