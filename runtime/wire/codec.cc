@@ -288,10 +288,11 @@ Status decode_any(const pb_msgdesc_t* fields, std::span<const uint8_t> payload, 
 
 }  // namespace
 
-const char* reason_name(gs_Reason reason) {
-  const bool is_known = static_cast<size_t>(reason) < _gs_Reason_ARRAYSIZE && kReasonNames[reason] != nullptr;
-  return is_known ? kReasonNames[reason] : "unknown";
+bool is_reason(gs_Reason reason) {
+  return static_cast<size_t>(reason) < _gs_Reason_ARRAYSIZE && kReasonNames[reason] != nullptr;
 }
+
+const char* reason_name(gs_Reason reason) { return is_reason(reason) ? kReasonNames[reason] : "unknown"; }
 
 Result<size_t> encode_frame(const DeviceMessage& message, uint8_t* out) {
   return encode_any(gs_DeviceMessage_fields, &message, out);

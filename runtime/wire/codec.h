@@ -20,7 +20,9 @@ inline constexpr uint32_t kProtocolVersion = 1;
 using DeviceMessage = gs_DeviceMessage;
 using ServerMessage = gs_ServerMessage;
 
-// Static text of a reason, the same word in the logs of both ends, e.g. "wrong_shape"; "unknown" beyond the last.
+// Whether the wire has a reason of this number: some are left out.
+bool is_reason(gs_Reason reason);
+// Static text of a reason, the same word in the logs of both ends, e.g. "wrong_shape"; "unknown" where there is none.
 const char* reason_name(gs_Reason reason);
 
 // Encodes a whole frame (prefix and payload) into out (kFrameSizeMax bytes); its size. kInvalidArgument when the

@@ -357,8 +357,11 @@ std::string metrics_text(const WatchSnapshot& s, const HttpCounters& http) {
   const char* const updates = "gradstream_refusals_total";
   metrics.begin(updates, "counter", "Updates and tasks that were refused.");
   for (size_t i = 1; i < s.coordinator.refusals.size(); ++i) {
-    metrics.sample(updates, std::string("reason=\"") + reason_name(static_cast<gs_Reason>(i)) + "\"",
-                   std::to_string(s.coordinator.refusals[i]));
+    const auto reason = static_cast<gs_Reason>(i);
+    if (is_reason(reason)) {
+      metrics.sample(updates, std::string("reason=\"") + reason_name(reason) + "\"",
+                     std::to_string(s.coordinator.refusals[i]));
+    }
   }
   metrics.counter("gradstream_http_requests_total", "Requests to this port that were answered.", http.requests);
   const char* const refusals = "gradstream_http_refusals_total";

@@ -119,7 +119,8 @@ def check_float_data(files):
     data = files.write("bytes.gsd", labelled)
     expect(run(files.arguments(data=data, problem="perceptron", widths="2,4") + ["--once"]), 7, "samples=3 dimension=3")
     expect(run(files.arguments(data=data, problem="perceptron", widths="3,4")), 4, "3 inputs and the label")
-    expect(run(files.arguments(data=data, problem="perceptron", widths="2,3")), 4, "sample 0 has the label 3", "0 to 2")
+    expect(run(files.arguments(data=data, problem="perceptron", widths="2,3")), 4, "sample 1 (from 1) has the label 3",
+           "0 to 2")
     expect(run(files.arguments(data=data, problem="multitask")), 4, "groups", "task")
     expect(run(files.arguments(data=files.write("bad.gsd", labelled[:-1]))), 4, "truncated", "32 bytes", "33")
     bad = labelled[:-1] + bytes([4])

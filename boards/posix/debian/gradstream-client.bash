@@ -3,7 +3,7 @@ _gradstream_client() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=''
   COMPREPLY=()
   case $previous in
-    --identity | --certificate | --key | --server-ca | --claim | --data)
+    --identity | --certificate | --key | --server-ca | --claim | --data | --network)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
@@ -14,12 +14,13 @@ _gradstream_client() {
     --key-exchange) words='psk_dhe_ke psk_ke' ;;
     --log-time) words='auto on off' ;;
     --problem)
-      words='kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet'
+      words='kpca brockett spd_mean multitask hyperbolic least_squares completion logistic perceptron lenet
+        network'
       ;;
     --server | --server-name | --name | --ridge | --widths | --run | --retry-ms | --step-delay-ms | --arena-kib) ;;
     *)
-      words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --state
-        --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --once
+      words='--server --identity --certificate --key --server-ca --server-name --claim --name --data --network
+        --state --key-exchange --problem --ridge --widths --run --retry-ms --step-delay-ms --arena-kib --log-time --once
         --until-finished --version --help'
       ;;
   esac
