@@ -23,8 +23,8 @@ constexpr uint32_t kFullRank = 32;
 
 // One row of the outcome. step: of a whole round, eta~ = server_step tau eta.
 struct Row {
-  const char* key;
-  const char* title;
+  const char* key = nullptr;
+  const char* title = nullptr;
   LowRankForm form = LowRankForm::kDense;
   uint32_t rank = 8;
   uint32_t device_count = 10;
@@ -104,6 +104,7 @@ std::vector<Case> low_rank_cases(const Request& request) {
   }
   const auto samples = std::make_shared<const LowRankSamples>(*images, kLowRankDeviceMax, request.seed);
   std::vector<Case> cases;
+  cases.reserve(kRows.size());
   for (const Row& row : kRows) {
     cases.push_back(low_rank_case(row, samples, request.seed));
   }

@@ -144,9 +144,9 @@ std::array<Real, kImageClassCount> finish(const AttackNetwork& network, Volumes*
   for (uint32_t i = 0; i < kThirdSize; ++i) {
     add_row(volumes->third[i], network.dense.data() + size_t{i} * kPaddedClassCount, sums);
   }
-  std::array<Real, kPaddedClassCount> padded;
+  std::array<Real, kPaddedClassCount> padded = {};
   std::memcpy(padded.data(), sums, sizeof(sums));
-  std::array<Real, kImageClassCount> scores;
+  std::array<Real, kImageClassCount> scores = {};
   std::copy_n(padded.begin(), kImageClassCount, scores.begin());
   return scores;
 }
@@ -170,7 +170,7 @@ Real margin_of(const AttackNetwork& network, const Real* image_first, const Real
 
 // Appends the first convolutions of those deer that the network knows; how many.
 uint32_t select(const AttackNetwork& network, const std::string& records, std::vector<Real>* first) {
-  Volumes volumes;
+  Volumes volumes = {};
   std::vector<Real> planes(kImageSize);
   std::vector<Real> before(kFirstSize);
   uint32_t count = 0;
@@ -273,7 +273,7 @@ class AttackWorkload : public Workload {
 
 AttackWorkload::Margins AttackWorkload::margins_of(const std::vector<Real>& images, uint32_t count,
                                                    const Real* first) const {
-  Volumes volumes;
+  Volumes volumes = {};
   Margins out;
   for (uint32_t i = 0; i < count; ++i) {
     const Real margin = margin_of(images_->network, images.data() + size_t{i} * kFirstSize, first, &volumes);
@@ -288,7 +288,7 @@ AttackWorkload::Margins AttackWorkload::margins_of(const std::vector<Real>& imag
 Measures AttackWorkload::measure(const Matrix& model) const {
   std::vector<Real> x(kImageSize);
   std::transform(model.data(), model.data() + kImageSize, x.begin(), [](double v) { return static_cast<Real>(v); });
-  Volumes volumes;
+  Volumes volumes = {};
   std::vector<Real> planes(kImageSize);
   std::vector<Real> first(kFirstSize);
   convolve_disturbance(images_->network, x.data(), planes.data(), &volumes, first.data());
@@ -338,7 +338,7 @@ AttackNetwork read_attack_network() {
 }
 
 std::array<Real, kImageClassCount> attack_scores(const AttackNetwork& network, const Real* pixels) {
-  Volumes volumes;
+  Volumes volumes = {};
   convolve_first(network, pixels, -0.5, true, volumes.pixels, volumes.first);
   return finish(network, &volumes);
 }

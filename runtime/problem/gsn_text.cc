@@ -21,8 +21,8 @@ constexpr const char* kSentences[] = {
     "the field is %v, and this layer has no use for it; write 0",
     "the %a have no bytes but the offset %v; write 0",
     "the %a begin at byte %v, which is no multiple of %l; move them",
-    "the %a begin at byte %v, inside of what ends at byte %l; write arrays in the order of the layers, each behind the "
-    "last one",
+    ("the %a begin at byte %v, inside of what ends at byte %l; write arrays in the order of the layers, each behind "
+     "the last one"),
     "the %a end at byte %v, and the file at byte %l; write all of them, and their size",
     "the %a have %v bytes, and the layer takes %l; write that many, or mend the layer's shape",
 };
@@ -37,12 +37,12 @@ constexpr const char* kNetworkSentences[] = {
     "scale or offset of the input is not finite, or the scale is 0; for inputs as they are write 1 and 0",
     "the kind is %v; known are 1 to 9",
     "the activation is %v; known are 0 (none), 1 (relu) and 2 (relu6), and relu, relu6 and flatten take none",
-    "the form of the weights is %v; known are 0 (float), 1 (int8) and 2 (int8 with a scale a channel), and trained "
-    "layers and layers without weights take 0",
+    ("the form of the weights is %v; known are 0 (float), 1 (int8) and 2 (int8 with a scale a channel), and trained "
+     "layers and layers without weights take 0"),
     "trained is %v; known are 0 (frozen), 1 (dense, for layers with weights) and 2 (factored, for dense layers alone)",
     "a volume has %v values, and 1 to %l are taken",
-    "the input has %v values in this shape, and what comes before gives %l; give both the same height, width and "
-    "channels",
+    ("the input has %v values in this shape, and what comes before gives %l; give both the same height, width and "
+     "channels"),
     "the output has %v values in this shape, and the layer makes %l; mend the output's height, width and channels",
     "the window is wrong at %v: kernel and stride are 1 at least, a border is less than its kernel",
     "the output has %v rows, and the windows that meet the input are %l at most",

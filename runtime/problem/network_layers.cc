@@ -212,7 +212,7 @@ uint32_t gathered_channel_count(const Layer& layer) {
     return 1;
   }
   const uint32_t one = uint32_t{layer.kernel_height} * layer.kernel_width * layer.out.width;
-  const uint32_t most = one < kGatheredMax ? kGatheredMax / one : 1;
+  const uint32_t most = one > 0 && one < kGatheredMax ? kGatheredMax / one : 1;
   return most < layer.in.channels ? most : layer.in.channels;
 }
 

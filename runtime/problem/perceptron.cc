@@ -219,7 +219,7 @@ Result<Real> loss_displaced(const void* context, Shape shape, const Real* x, con
   EvaluationProgress whole = kWholeEvaluation;
   EvaluationProgress& progress = progress_of(batch, &whole);
   ScratchScope scope(arena);
-  Group group;
+  Group group = {};
   GS_TRY(take_group(data, shape.size(), batch.count, arena, &group));
   const Result<Real*> row = arena.scratch<Real>(row_width_max(data));
   GS_TRY(row.status());

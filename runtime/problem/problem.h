@@ -257,9 +257,9 @@ uint32_t source_sample_count(const void* context);
 
 // Of each sample the values at `column` and at those behind it must be whole numbers from 0 to count - 1.
 struct IndexRule {
-  const char* what;  // static
-  uint32_t column;
-  uint32_t count;
+  const char* what = nullptr;  // static
+  uint32_t column = 0;
+  uint32_t count = 0;
   uint32_t column_count = 1;
 };
 // What find_fault of a problem over a SampleSource does: values that are no numbers, and those that break a rule. Codes

@@ -105,7 +105,7 @@ Status evaluate(const EstimateInput& input, const Real* x, Batch batch, Real* gr
   EvaluationProgress& progress = input.progress->evaluation;
   batch.progress = &progress;
   return charge_evaluation(progress, arena, [&] {
-    if (gradient != nullptr) {
+    if (loss == nullptr) {
       return problem.ops->gradient(problem.context, input.shape, x, batch, gradient, arena);
     }
     const Result<Real> result = problem.ops->loss(problem.context, input.shape, x, batch, arena);

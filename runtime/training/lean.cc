@@ -32,11 +32,11 @@ Status for_each_part(const ManifoldOps& manifold, Shape shape, Visit visit) {
 
 // What moves at once: a block of a free part, or another part as a whole.
 struct Piece {
-  const ManifoldOps* ops;  // null: free numbers
-  Shape shape;             // of ops
-  size_t at;               // the first of its numbers
-  size_t size;
-  size_t place;  // as in for_each_part()
+  const ManifoldOps* ops = nullptr;  // null: free numbers
+  Shape shape;                       // of ops
+  size_t at = 0;                     // the first of its numbers
+  size_t size = 0;
+  size_t place = 0;  // as in for_each_part()
 };
 
 template <typename Visit>
@@ -395,7 +395,7 @@ Status take_slice(SolverRun& run, Arena& arena) {
   }
   State& state = state_of(run);
   ScratchScope scope(arena);
-  Work work;
+  Work work = {};
   GS_TRY(take_work(run, arena, &work));
   if (!run.is_step_open) {
     GS_TRY(mend_path(run, work.sum, arena));
@@ -417,7 +417,7 @@ Status replay(SolverRun& run, const Real* scalars, Real loss, Arena& arena) {
     return Status::kNotFinite;
   }
   ScratchScope scope(arena);
-  Work work;
+  Work work = {};
   GS_TRY(take_work(run, arena, &work));
   GS_TRY(mend_path(run, work.sum, arena));
   copy(direction_count(run), scalars, scalars_of(run, run.steps_done));

@@ -31,9 +31,9 @@ inline constexpr uint32_t kKeptCoefficientMax = 1024;
 // One block of a record, in the arena.
 struct KeptBlock {
   DirectionSpec directions;
-  uint32_t count;  // coefficients
-  Real* coefficients;
-  KeptBlock* next;
+  uint32_t count = 0;  // coefficients
+  Real* coefficients = nullptr;
+  KeptBlock* next = nullptr;
 };
 // A record that is not applied yet: the blocks in their order.
 struct KeptRecord {

@@ -133,9 +133,9 @@ class Listener : public SessionOwner {
   };
   // A limit that keeps somebody out.
   struct Cap {
-    const char* limit;  // a key, or what else bounds it
+    const char* limit = nullptr;  // a key, or what else bounds it
     uint64_t most = 0;
-    const char* remedy;
+    const char* remedy = nullptr;
   };
   struct Thread {
     std::unique_ptr<IoThread> io;

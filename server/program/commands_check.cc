@@ -35,7 +35,7 @@ std::string read_first_model(const Config& config, std::vector<Real>* out) {
 
 std::string load_first_model(const Config& config, FirstModelUse use, FirstModel* out) {
   out->projected.clear();
-  const std::string problem = read_first_model(config, &out->values);
+  std::string problem = read_first_model(config, &out->values);
   if (!problem.empty() || out->values.empty() || use == FirstModelUse::kNone) {
     return problem;
   }

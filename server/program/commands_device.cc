@@ -485,10 +485,12 @@ namespace {
 // The database, with the files that belong to it, under another name. kExitOk, or an error already printed.
 int move_aside(const std::string& path, const std::string& to) {
   for (const char* const end : {"-wal", "-shm", ""}) {
-    const int cause = rename_durably((path + end).c_str(), (to + end).c_str());
+    const std::string old_name = path + end;
+    const std::string new_name = to + end;
+    const int cause = rename_durably(old_name.c_str(), new_name.c_str());
     if (cause != 0 && cause != ENOENT) {
       return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
-                  "cannot move " + path + end + " to " + to + end + ": " + cause_text(cause) + "; " +
+                  "cannot move " + old_name + " to " + new_name + ": " + cause_text(cause) + "; " +
                       remedy_text(cause, "check the permissions of the folder"));
     }
   }

@@ -28,10 +28,10 @@ constexpr Range above(double least, double most = std::numeric_limits<double>::i
 constexpr Range from_below(double least, double most) { return {least, most, false, true}; }
 
 struct Key {
-  const char* name;      // in the configuration, in the canonical text and in the database: never renamed
-  const char* unit;      // "": a word, a text or a number without one
-  Range range;           // of numbers and texts; words have their table in server/run/names.h
-  const char* sentence;  // Markdown, without a line break or '|'
+  const char* name = nullptr;  // in the configuration, in the canonical text and in the database: never renamed
+  const char* unit = "";       // "": a word, a text or a number without one
+  Range range;                 // of numbers and texts; words have their table in server/run/names.h
+  const char* sentence = "";   // Markdown, without a line break or '|'
 };
 
 }  // namespace gradstream
