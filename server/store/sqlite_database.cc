@@ -196,23 +196,36 @@ bool is_database_there(const std::string& path) {
 // ---- Opening -------------------------------------------------------------------------------------------------------
 
 SqliteDatabase::~SqliteDatabase() {
-  const bool is_left_over = has_made_file_ && !keeps_unused_ && is_unused();
+  if (made_file_.number != 0 && !keeps_unused_) {
+    remove_unused();
+  }
   for (const auto& [sql, statement] : statements_) {
     sqlite3_finalize(statement);
   }
   sqlite3_close(connection_);
-  if (is_left_over) {
-    for (const char* const end : {"-wal", "-shm", ""}) {
-      ::unlink((path_ + end).c_str());
+}
+
+// Under the write lock: whoever waits for it with a change finds in change() that the file is gone. The file itself
+// goes last, or a log of the next file of this name could go with it.
+void SqliteDatabase::remove_unused() {
+  Transaction transaction(*this);
+  if (connection_ != nullptr) {
+    const StoreStatus begun = transaction.begin();
+    const bool is_unused =
+        begun == StoreStatus::kOk ? has_no_change() : begun != StoreStatus::kBusy && !is_database_there(path_);
+    if (!is_unused) {
+      return;
     }
+  }
+  if (id_of(path_) != made_file_) {
+    return;  // another file has taken its place
+  }
+  for (const char* const end : {kLogEnd, kIndexEnd, ""}) {
+    ::unlink((path_ + end).c_str());
   }
 }
 
-// Nobody has put anything into it. Whoever is about to finds that the file is gone, in change().
-bool SqliteDatabase::is_unused() {
-  if (connection_ == nullptr || !is_database_there(path_)) {
-    return true;
-  }
+bool SqliteDatabase::has_no_change() {
   int64_t object_count = 0;
   uint64_t changes = 0;
   const bool is_read = query_number("SELECT count(*) FROM sqlite_schema", &object_count) == StoreStatus::kOk;
@@ -307,8 +320,11 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                          remedy_text(cause, permissions.c_str()),
                      cause);
   }
+  struct stat info = {};
+  if (::fstat(file, &info) == 0) {
+    made_file_ = {info.st_dev, info.st_ino};
+  }
   ::close(file);
-  has_made_file_ = true;
   const int cause = sync_folder_of(path_.c_str());
   return cause == 0
              ? StoreStatus::kOk

@@ -162,7 +162,8 @@ class SqliteDatabase {
   StoreStatus execute(const char* sql);
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus read_meta(const char* key, uint64_t* out);
-  bool is_unused();
+  bool has_no_change();
+  void remove_unused();
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence, int cause = 0);
   StoreStatus fail_damaged(const std::string& table, const std::string& id);
@@ -174,11 +175,11 @@ class SqliteDatabase {
   std::string name_;  // of the file in errors
   std::string error_;
   std::string real_path_;  // without links
+  FileId made_file_;       // by this opening; 0: it was there
   FileId log_;             // -wal, as this connection has it open
   FileId index_;           // -shm, likewise
   std::string lost_log_;   // a clause: of which of them another file was seen; empty: of none
   bool is_copy_ = false;
-  bool has_made_file_ = false;
   bool keeps_unused_ = true;
   bool is_failure_temporary_ = false;
 };

@@ -1,9 +1,12 @@
 // The database file: modes, formats, and every fault with its name and remedy.
 #include "server/store/sqlite_database.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <latch>
+#include <memory>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -307,6 +310,42 @@ TEST(SqliteDatabase, AFileThatWasMadeForNothingGoes) {
     ASSERT_EQ(database.open(options), StoreStatus::kOk);
   }
   EXPECT_TRUE(std::filesystem::exists(folder.file("a.db")));
+}
+
+// A change that is on its way counts: it holds the write lock, and the end of the other connection waits for it.
+TEST(SqliteDatabase, AFileThatWasMadeForNothingStaysWhileSomebodyWritesToIt) {
+  const Folder folder;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.keeps_unused = false;
+  auto database = std::make_unique<SqliteDatabase>();
+  ASSERT_EQ(database->open(options), StoreStatus::kOk);
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(raw, "BEGIN IMMEDIATE; INSERT INTO meta (key,value) VALUES ('change_count',1)", nullptr,
+                         nullptr, nullptr),
+            SQLITE_OK);
+  std::future<void> end = std::async(std::launch::async, [&database] { database.reset(); });
+  EXPECT_EQ(end.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout) << "nobody has committed";
+  EXPECT_EQ(sqlite3_exec(raw, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  end.get();
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.db")));
+  sqlite3_close(raw);
+}
+
+TEST(SqliteDatabase, AFileThatTookThePlaceOfOneMadeForNothingStays) {
+  const Folder folder;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.keeps_unused = false;
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options), StoreStatus::kOk);
+    for (const char* const end : {"", "-wal"}) {
+      std::filesystem::rename(folder.file("a.db") + end, folder.file("away.db") + end);
+      std::ofstream(folder.file("a.db") + end) << "another one";
+    }
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.db")));
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.db-wal")));
 }
 
 // Without its tables a file is no fleet: only who may make one puts them there.
