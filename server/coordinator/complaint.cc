@@ -200,7 +200,8 @@ StallCause stall_causes(const RunParameters& parameters, std::span<const Blocked
   for (const BlockedGroup& group : groups.subspan(1, count - 1)) {
     const StallCause other = stall_cause(parameters, group);
     out.text += "; also " + other.cause + ": " + other.text;
-    out.remedy += "; for " + other.cause + ": " + other.remedy;
+    const std::string whom = group.lacks_something ? "those that lack " + group.lacks : other.cause;
+    out.remedy += "; for " + whom + ": " + other.remedy;
   }
   if (groups.size() > count) {
     out.text += "; also " + std::to_string(groups.size() - count) + " more causes";

@@ -12,14 +12,14 @@
 
 namespace gradstream {
 
-// The devices that can give nothing for the most frequent reason among them.
+// The devices that can give nothing for one and the same reason, or that lack the same.
 struct BlockedGroup {
   bool lacks_something = false;  // the image does; else it is `reason`
   gs_Reason reason = gs_Reason_REASON_NONE;
   uint32_t device_count = 0;
   uint32_t asked_count = 0;  // in the open version
   std::string names;         // a NameList
-  std::string lacks;         // of the first of them
+  std::string lacks;         // of each of them
   std::string first_name;    // whose complaint it is
   Complaint complaint;       // the worst one
 };

@@ -2,7 +2,11 @@
 // from its next version. It stalls at once, with the cause.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <span>
+#include <string>
+#include <tuple>
 
 #include "server/coordinator/coordinator_state.h"
 #include "server/run/model_keys.h"
@@ -30,9 +34,13 @@ bool is_final(gs_Reason reason) {
          reason == gs_Reason_REASON_WRONG_SHAPE || reason == gs_Reason_REASON_WRONG_NETWORK;
 }
 
-uint64_t reason_bit(const BlockedGroup& group) {
-  static_assert(_gs_Reason_ARRAYSIZE < 64);
-  return group.lacks_something ? 1ULL << 63 : 1ULL << static_cast<unsigned>(group.reason);
+// The same for the same causes, in any order.
+uint64_t hash_of(std::span<const BlockedGroup> groups) {
+  uint64_t sum = 0;
+  for (const BlockedGroup& group : groups) {
+    sum += std::hash<std::string>{}(std::to_string(group.reason) + " " + group.lacks);
+  }
+  return sum;
 }
 
 // How far beyond its range a value is, to compare complaints.
@@ -88,11 +96,11 @@ void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
   review_blocked(now_ms);
 }
 
-// The devices that are blocked, by reason, the most frequent one first; of several the first in the order of the
-// reasons. At least one, which may be empty.
+// The devices that are blocked, by what they lack or else by reason, the most frequent one first; of several the first
+// in that order. At least one, which may be empty.
 std::vector<BlockedGroup> Coordinator::State::blocked_groups() const {
   const Fleet& fleet = ledger.fleet();
-  std::map<std::pair<bool, gs_Reason>, std::pair<BlockedGroup, NameList>> groups;
+  std::map<std::tuple<bool, gs_Reason, std::string>, std::pair<BlockedGroup, NameList>> groups;
   for (uint32_t index = 0; index < fleet.size(); ++index) {
     const DeviceRow& device = fleet.at(index);
     if (!fleet.is_asked(index) || device.answered_version == ledger.version() || !is_blocked(index)) {
@@ -102,12 +110,12 @@ std::vector<BlockedGroup> Coordinator::State::blocked_groups() const {
     const gs_Reason reason = lacks_something               ? gs_Reason_REASON_NONE
                              : device.has_refused_for_good ? device.refusal_for_good
                                                            : device.judged.reason;
-    auto& [group, names] = groups[{!lacks_something, reason}];
+    auto& [group, names] = groups[{!lacks_something, reason, device.lacks}];
     if (group.device_count == 0 || excess_of(device.complaint) > excess_of(group.complaint)) {
       group.complaint = device.complaint;
       group.first_name = device.name;
-      group.lacks = device.lacks;
     }
+    group.lacks = device.lacks;
     group.lacks_something = lacks_something;
     group.reason = reason;
     ++group.device_count;
@@ -171,17 +179,14 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   const std::vector<BlockedGroup> groups = blocked_groups();
   const BlockedGroup& group = groups.front();
   const StallCause cause = stall_causes(parameters, groups);
-  uint64_t reasons = 0;
-  for (const BlockedGroup& each : groups) {
-    reasons |= reason_bit(each);
-  }
+  const uint64_t hash = hash_of(groups);
   const bool has_all = ready_count + silent_count == 0;
   const bool has_doubled = group.device_count >= 2 * stalled_by || 2 * group.device_count <= stalled_by;
   const bool is_counted_anew = stalled_by > 0 ? has_doubled || (has_all && group.device_count != stalled_by) : has_all;
-  const bool has_other_reasons = stalled_by > 0 && reasons != stalled_reasons;
-  if (cause.cause != ledger.stall().cause || is_counted_anew || has_other_reasons) {
+  const bool has_other_causes = stalled_by > 0 && hash != stalled_hash;
+  if (cause.cause != ledger.stall().cause || is_counted_anew || has_other_causes) {
     stalled_by = group.device_count;
-    stalled_reasons = reasons;
+    stalled_hash = hash;
     deadline_ms = kNever;
     run_event(RunEvent::kStalled, now_ms, cause);
   }

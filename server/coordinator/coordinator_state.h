@@ -80,7 +80,7 @@ struct Coordinator::State {
   bool folds_duplicates = false;
   bool has_blocked = false;       // some device may be blocked: review_blocked() has to look
   uint32_t stalled_by = 0;        // devices that the recorded cause counts first; 0: another process recorded it
-  uint64_t stalled_reasons = 0;   // bits of reason_bit(), of all groups that were blocked then
+  uint64_t stalled_hash = 0;      // of the reasons and lacks of all groups that were blocked then
   uint32_t blocked_at_look = 0;   // devices that were blocked when review_blocked() last looked
   uint32_t noted_since_look = 0;  // calls of note_blocked() since
   CoordinatorLimits limits;

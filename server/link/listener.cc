@@ -53,6 +53,8 @@ std::string Listener::open(const Tcp::endpoint& endpoint) {
     acceptor_.set_option(Tcp::no_delay(true), ignored);  // a handshake is small flights: Nagle costs 40 ms for each
     acceptor_.set_option(asio::socket_base::send_buffer_size(static_cast<int>(limits_.send_buffer_size)), ignored);
     acceptor_.non_blocking(true, ignored);  // for accept_waiting()
+    // Without it Asio waits in poll() for the next connection where one has ended in the system's queue.
+    acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), ignored);
     accept();
   }
   return problem;

@@ -1,5 +1,6 @@
 // How a Listener accepts connections, and what it says of those that found no place.
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "server/base/log.h"
@@ -11,6 +12,11 @@ namespace gradstream {
 namespace {
 
 constexpr const char* kOpenFiles = "open files";
+// The connection ended in the system's queue, which says nothing of the next one.
+bool is_over_already(const ErrorCode& error) {
+  return error == asio::error::connection_aborted || error == ErrorCode(EPROTO, asio::error::get_system_category());
+}
+
 constexpr const char* kRaiseOpenFiles = "raise the limit of open files (LimitNOFILE=, ulimit -n)";
 
 }  // namespace
@@ -33,8 +39,8 @@ void Listener::pause_accept() {
   is_paused_ = true;
   accept_retry_.expires_after(kAcceptRetry);
   accept_retry_.async_wait([this](const ErrorCode& cancelled) {
-    if (cancelled || !is_paused_) {
-      return;
+    if (cancelled || !is_paused_ || !acceptor_.is_open()) {
+      return;  // close_accepting() came after the timer was due
     }
     if (may_accept()) {
       is_paused_ = false;
@@ -47,12 +53,17 @@ void Listener::pause_accept() {
 
 // All that wait in the system's queue. Those that have spoken there stay; each silent one makes room for the next.
 void Listener::accept_waiting() {
+  if (!acceptor_.is_open()) {
+    return;
+  }
   ErrorCode error;
   for (size_t i = 0; i < kAcceptTurnMax && !error && may_accept(); ++i) {
     Tcp::socket socket(io_);
     acceptor_.accept(socket, accepted_peer_, error);
     if (!error) {
       enter(std::move(socket));
+    } else if (is_over_already(error)) {
+      error.clear();
     }
   }
   flush();
@@ -63,11 +74,7 @@ void Listener::accept_waiting() {
   } else if (error || !may_accept()) {
     pause_accept();
   } else {  // more may wait
-    asio::post(io_, [this] {
-      if (acceptor_.is_open()) {
-        accept_waiting();
-      }
-    });
+    asio::post(io_, [this] { accept_waiting(); });
   }
 }
 
@@ -80,11 +87,13 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
   if (error == asio::error::operation_aborted || !acceptor_.is_open()) {
     return;
   }
-  if (error) {
+  if (error && !is_over_already(error)) {
     fail_accept(error);
     return;
   }
-  enter(std::move(socket));
+  if (!error) {
+    enter(std::move(socket));
+  }
   flush();
   if (is_out_of_descriptors()) {
     pause_accept();

@@ -54,11 +54,13 @@ void FleetFollower::poll() {
 // A file that was removed or replaced can be written and read to the end of the server, and then it is gone.
 void FleetFollower::follow_file() {
   const bool is_in_place = parts_.fleet.check_in_place() == StoreStatus::kOk;
-  const bool was_in_place = file_fault_.empty();
-  file_fault_ = is_in_place ? "" : parts_.fleet.error();
-  if (!is_in_place && was_in_place) {
+  const std::string before = std::exchange(file_fault_, is_in_place ? "" : parts_.fleet.error());
+  if (file_fault_ == before) {
+    return;
+  }
+  if (!is_in_place) {
     log_event(LogLevel::kError, "database_moved", Fields().add("cause", file_fault_));
-  } else if (is_in_place && !was_in_place) {
+  } else {
     log_event(LogLevel::kInfo, "database_back", Fields().add("remedy", "none needed: the server stores again"));
   }
 }

@@ -62,7 +62,7 @@ const char* cause_of(StoreStatus status) {
     case StoreStatus::kBusy:
       return "another program holds the database";
     case StoreStatus::kMoved:
-      return "the database's file was removed or replaced";
+      return "the database's file or its write-ahead log was removed or replaced";
     case StoreStatus::kCorrupt:
       return "the database is damaged";
     default:
@@ -336,7 +336,7 @@ void Server::on_store_failed(StoreStatus status) {
                 .add("retry_ms", uint64_t{config_.server.store.retry_ms})
                 .add("remedy", status == StoreStatus::kCorrupt ? "stop the server and restore the database from a copy"
                                : status == StoreStatus::kMoved
-                                   ? "put the file back in its place, or stop the server and restore a copy"
+                                   ? "see the line database_moved, which says what to do"
                                    : "free space or repair the disk; the server tries again by itself"));
   coordinator_->on_storage_failed(now_ms());
   execute();

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include <fcntl.h>
@@ -30,6 +31,13 @@ constexpr int64_t kSchemaVersion = 5;
 constexpr int kModePauseMs = 5;  // between two attempts to change the mode of a new database
 constexpr int kPageSize = 4096;  // SQLite's default
 
+// Behind the database's own name, SQLite calls the write-ahead log and the index so that all processes share.
+constexpr const char* kLogEnd = "-wal";
+constexpr const char* kIndexEnd = "-shm";
+
+constexpr const char* kInUse = " while it was in use; ";
+constexpr const char* kPutLogBack = "put that very file back, as no copy does, or stop the server and start it again";
+constexpr const char* kStartAgain = "stop the server and start it again: nothing else mends that";
 constexpr const char* kMakeDatabase =
     "if there was one, check server.database and that its disk is mounted; a new one is made by "
     "`gradstream device add`, `claim add`, `run start` or `serve --create`";
@@ -188,23 +196,36 @@ bool is_database_there(const std::string& path) {
 // ---- Opening -------------------------------------------------------------------------------------------------------
 
 SqliteDatabase::~SqliteDatabase() {
-  const bool is_left_over = has_made_file_ && !keeps_unused_ && is_unused();
+  if (made_file_.number != 0 && !keeps_unused_) {
+    remove_unused();
+  }
   for (const auto& [sql, statement] : statements_) {
     sqlite3_finalize(statement);
   }
   sqlite3_close(connection_);
-  if (is_left_over) {
-    for (const char* const end : {"-wal", "-shm", ""}) {
-      ::unlink((path_ + end).c_str());
+}
+
+// Under the write lock: whoever waits for it with a change finds in change() that the file is gone. The file itself
+// goes last, or a log of the next file of this name could go with it.
+void SqliteDatabase::remove_unused() {
+  Transaction transaction(*this);
+  if (connection_ != nullptr) {
+    const StoreStatus begun = transaction.begin();
+    const bool is_unused =
+        begun == StoreStatus::kOk ? has_no_change() : begun != StoreStatus::kBusy && !is_database_there(path_);
+    if (!is_unused) {
+      return;
     }
+  }
+  if (id_of(path_) != made_file_) {
+    return;  // another file has taken its place
+  }
+  for (const char* const end : {kLogEnd, kIndexEnd, ""}) {
+    ::unlink((path_ + end).c_str());
   }
 }
 
-// Nobody has put anything into it. Whoever is about to finds that the file is gone, in change().
-bool SqliteDatabase::is_unused() {
-  if (connection_ == nullptr || !is_database_there(path_)) {
-    return true;
-  }
+bool SqliteDatabase::has_no_change() {
   int64_t object_count = 0;
   uint64_t changes = 0;
   const bool is_read = query_number("SELECT count(*) FROM sqlite_schema", &object_count) == StoreStatus::kOk;
@@ -299,8 +320,11 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
                          remedy_text(cause, permissions.c_str()),
                      cause);
   }
+  struct stat info = {};
+  if (::fstat(file, &info) == 0) {
+    made_file_ = {info.st_dev, info.st_ino};
+  }
   ::close(file);
-  has_made_file_ = true;
   const int cause = sync_folder_of(path_.c_str());
   return cause == 0
              ? StoreStatus::kOk
@@ -478,7 +502,9 @@ StoreStatus SqliteDatabase::connect(const SqliteOptions& options) {
   }
   GS_TRY_STORE(check_meta());
   GS_TRY_STORE(check_schema(options));
-  return execute(row_check_statements().c_str());
+  GS_TRY_STORE(execute(row_check_statements().c_str()));
+  note_log();
+  return StoreStatus::kOk;
 }
 
 StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
@@ -545,21 +571,53 @@ StoreStatus SqliteDatabase::change(const std::function<StoreStatus()>& body) {
   return transaction.commit();
 }
 
+SqliteDatabase::FileId SqliteDatabase::id_of(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 ? FileId{info.st_dev, info.st_ino} : FileId();
+}
+
+// After a first transaction, which has opened both. They stand beside the file itself and not beside a link to it.
+void SqliteDatabase::note_log() {
+  real_path_ = sqlite3_db_filename(connection_, "main");
+  log_ = id_of(real_path_ + kLogEnd);
+  index_ = id_of(real_path_ + kIndexEnd);
+}
+
+// Empty, or a sentence. A file of the right name is not enough: a command makes a new log where there is none.
+std::string SqliteDatabase::find_lost_log() {
+  std::string removed;
+  for (const auto& [what, end, id] : {std::tuple("the write-ahead log ", kLogEnd, log_),
+                                      std::tuple("the index of the write-ahead log, ", kIndexEnd, index_)}) {
+    const std::string path = real_path_ + end;
+    errno = 0;
+    const FileId found = id_of(path);
+    const bool is_unknown = found.number == 0 && errno != ENOENT;  // nobody can say that it is gone
+    if (found == id || is_unknown) {
+      continue;
+    }
+    if (found.number == 0) {
+      removed = what + path + " was removed" + kInUse + kPutLogBack;
+    } else if (lost_log_.empty()) {
+      lost_log_ = what + path + " was replaced by another file" + kInUse + kStartAgain;
+    }
+  }
+  return lost_log_.empty() ? removed : lost_log_;
+}
+
 StoreStatus SqliteDatabase::check_in_place() {
   int has_moved = 0;
   const int code = sqlite3_file_control(connection_, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
   if (code != SQLITE_OK) {
     return StoreStatus::kOk;  // not a file of the operating system
   }
-  const std::string log = std::string(sqlite3_db_filename(connection_, "main")) + "-wal";
-  const bool has_log = ::access(log.c_str(), F_OK) == 0 || errno != ENOENT;
-  if (has_moved == 0 && has_log) {
-    return StoreStatus::kOk;
+  if (has_moved == 0) {
+    const std::string lost = find_lost_log();
+    return lost.empty() ? StoreStatus::kOk : fail_with(StoreStatus::kMoved, lost);
   }
-  const std::string what = has_moved == 0                       ? "the write-ahead log " + log + " was removed"
-                           : ::access(path_.c_str(), F_OK) == 0 ? "database " + name_ + " was replaced by another file"
-                                                                : "database " + name_ + " was removed or moved away";
-  return fail_with(StoreStatus::kMoved, what + " while it was in use; " + remedy_of(StoreStatus::kMoved));
+  const std::string what =
+      "database " + name_ +
+      (::access(path_.c_str(), F_OK) == 0 ? " was replaced by another file" : " was removed or moved away");
+  return fail_with(StoreStatus::kMoved, what + kInUse + remedy_of(StoreStatus::kMoved));
 }
 
 // One of the database's own numbers; 0 where there is none.

@@ -112,7 +112,8 @@ class SqliteDatabase {
   // *next_ms: when the next one is over; UINT64_MAX: none is open.
   StoreStatus end_expired(uint64_t now_ms, uint64_t* next_ms);
 
-  // kMoved: the file that this connection has open is no longer the one of its name, or its write-ahead log is gone.
+  // kMoved: the file that this connection has open is no longer the one of its name, or its write-ahead log or the
+  // log's index is not. Once another log or index was seen there, it stays kMoved: a command may have written to it.
   StoreStatus check_in_place();
   // How often the fleet or the runs have been changed, by any connection; appends to a journal do not count.
   StoreStatus change_count(uint64_t* out);
@@ -122,10 +123,19 @@ class SqliteDatabase {
   friend class Transaction;
   friend class Use;
 
+  struct FileId {
+    uint64_t device = 0;
+    uint64_t number = 0;  // 0: no file
+    friend bool operator==(const FileId&, const FileId&) = default;
+  };
+  static FileId id_of(const std::string& path);
+
   // Opening.
   StoreStatus prepare_file(const SqliteOptions& options);
   StoreStatus connect(const SqliteOptions& options);
   StoreStatus check_wal(const SqliteOptions& options);
+  void note_log();
+  std::string find_lost_log();
   void empty_wal();
   StoreStatus use_wal();
   StoreStatus check_pages();
@@ -152,7 +162,8 @@ class SqliteDatabase {
   StoreStatus execute(const char* sql);
   StoreStatus query_number(const char* sql, int64_t* out);
   StoreStatus read_meta(const char* key, uint64_t* out);
-  bool is_unused();
+  bool has_no_change();
+  void remove_unused();
   StoreStatus fail(int sqlite_code, const char* what);
   StoreStatus fail_with(StoreStatus status, std::string sentence, int cause = 0);
   StoreStatus fail_damaged(const std::string& table, const std::string& id);
@@ -163,8 +174,12 @@ class SqliteDatabase {
   std::string path_;
   std::string name_;  // of the file in errors
   std::string error_;
+  std::string real_path_;  // without links
+  FileId made_file_;       // by this opening; 0: it was there
+  FileId log_;             // -wal, as this connection has it open
+  FileId index_;           // -shm, likewise
+  std::string lost_log_;   // a clause: of which of them another file was seen; empty: of none
   bool is_copy_ = false;
-  bool has_made_file_ = false;
   bool keeps_unused_ = true;
   bool is_failure_temporary_ = false;
 };

@@ -175,6 +175,52 @@ TEST(CoordinatorStall, DevicesWithAnotherNetworkAreNotAble) {
   EXPECT_TRUE(server.coordinator->stall_cause().empty()) << "it goes on as answers come";
 }
 
+// What devices lack is told of each of them, and anew when it changes.
+TEST(CoordinatorStall, DevicesThatLackDifferentThingsAreAllTold) {
+  RunParameters p = pair_parameters();
+  p.model->problem = "network";
+  p.model->network = "00c0ffee12345678";
+  TestServer server(p);
+  server.start();
+  server.hello(0, hello_without_problem());
+  EXPECT_THAT(server.coordinator->stall_cause().text, testing::HasSubstr("problem:network"));
+  gs_Hello other = good_hello(10);
+  std::strcpy(other.capabilities.problems[0], "network");
+  other.capabilities.features |= 1U << gs_Feature_FEATURE_NETWORK;
+  other.network_digest = 7;
+  server.hello(1, other);
+  const StallCause both = server.coordinator->stall_cause();
+  EXPECT_THAT(both.text, testing::HasSubstr("1 of 2 devices (d0) lack what the run's tasks need: problem:network"));
+  EXPECT_THAT(both.text, testing::HasSubstr("1 of 2 devices (d1) lack what the run's tasks need: network:00c0ffee"));
+  EXPECT_THAT(both.remedy, testing::HasSubstr("--problem"));
+  EXPECT_THAT(both.remedy, testing::HasSubstr("--network FILE"));
+  const size_t told = server.log_count("run_stalled");
+  for (int i = 0; i < 20; ++i) server.hello(1, other);
+  EXPECT_EQ(server.log_count("run_stalled"), told) << "nothing is new";
+  server.hello(0, other);
+  const StallCause& changed = server.coordinator->stall_cause();
+  EXPECT_THAT(changed.text,
+              testing::HasSubstr("2 of 2 devices (d0,d1) lack what the run's tasks need: network:00c0ffee"));
+  EXPECT_THAT(changed.text, testing::Not(testing::HasSubstr("problem:network")));
+}
+
+TEST(CoordinatorStall, ALackThatChangesIsToldAnew) {
+  RunParameters p = pair_parameters();
+  p.model->problem = "network";
+  p.model->network = "00c0ffee12345678";
+  TestServer server(p);
+  server.start();
+  server.hello(0, hello_without_problem());
+  gs_Hello other = good_hello(10);
+  std::strcpy(other.capabilities.problems[0], "network");
+  other.capabilities.features |= 1U << gs_Feature_FEATURE_NETWORK;
+  other.network_digest = 7;
+  server.hello(0, other);
+  EXPECT_THAT(server.coordinator->stall_cause().text,
+              testing::HasSubstr("1 of 2 devices (d0) lack what the run's tasks need: network:00c0ffee"));
+  EXPECT_THAT(server.coordinator->stall_cause().remedy, testing::HasSubstr("--network FILE"));
+}
+
 TEST(CoordinatorStall, DevicesThatAreUnableForTwoReasonsAreAllTold) {
   TestServer server(pair_parameters());
   server.start();

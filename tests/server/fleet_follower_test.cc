@@ -2,6 +2,7 @@
 #include "server/program/fleet_follower.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -134,6 +135,21 @@ TEST_F(FleetFollowerTest, ADatabaseThatIsMovedAwayIsToldOnceAndSoIsItsReturn) {
     EXPECT_EQ(follower_->file_fault(), "");
     EXPECT_EQ(log_.count("database_back"), times);
   }
+  follower_->cancel();
+}
+
+TEST_F(FleetFollowerTest, ALogThatIsRemovedIsNeverToldToBeBack) {
+  start();
+  follower_->poll();
+  std::filesystem::remove(database_.path() + "-wal");
+  follower_->poll();
+  EXPECT_THAT(follower_->file_fault(), HasSubstr("-wal was removed"));
+  std::ofstream(database_.path() + "-wal").close();  // as a command makes it
+  follower_->poll();
+  follower_->poll();
+  EXPECT_THAT(follower_->file_fault(), HasSubstr("-wal was replaced by another file"));
+  EXPECT_EQ(log_.count("database_moved"), 2U) << "once by each cause";
+  EXPECT_EQ(log_.count("database_back"), 0U);
   follower_->cancel();
 }
 

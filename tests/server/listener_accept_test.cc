@@ -1,18 +1,53 @@
 // Who gets in where descriptors or places are short, and what the log says of those who do not.
+#include <cerrno>
 #include <deque>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include "server/link/client_hello.h"
 #include "server/link/listener.h"
 #include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"
 
+namespace {
+
+// Of the next calls of accept() in this process: each fails by the first code that is left.
+std::mutex accept_faults_mutex;
+std::deque<int> accept_faults;
+
+}  // namespace
+
+// In place of the system's, as Linux gives no test a connection that ends in its queue.
+extern "C" int accept(int descriptor, sockaddr* address, socklen_t* size) {
+  {
+    const std::lock_guard guard(accept_faults_mutex);
+    if (!accept_faults.empty()) {
+      errno = accept_faults.front();
+      accept_faults.pop_front();
+      return -1;
+    }
+  }
+  return accept4(descriptor, address, size, 0);
+}
+
 namespace gradstream {
 namespace {
+
+void fail_accepts(std::deque<int> codes) {
+  const std::lock_guard guard(accept_faults_mutex);
+  accept_faults = std::move(codes);
+}
+
+bool have_accepts_failed() {
+  const std::lock_guard guard(accept_faults_mutex);
+  return accept_faults.empty();
+}
 
 using testing::HasSubstr;
 using testing::Not;
@@ -172,6 +207,47 @@ TEST_P(ListenerAccept, ADeviceThatUploadsKeepsItsPlaceUntilItsAckAndIsToldOnce) 
   server.listener.send(sessions[0], ack);
   server.listener.flush();
   EXPECT_TRUE(server.until([&] { return uploader.gone(); })) << "it gives its place after the Ack";
+}
+
+// Asio's accept() waits in poll() after such an error, with all that the loop has to do behind it.
+TEST_P(ListenerAccept, AConnectionThatEndsInTheQueueIsPassedOver) {
+  for (const bool is_in_turn : {false, true}) {  // by accept_waiting()
+    ListenerLimits limits;
+    limits.descriptor_count_max = 2;
+    limits.session.handshake_deadline_ms = 300;
+    ListenerHarness server(limits, false, GetParam());
+    std::deque<std::unique_ptr<RawPeer>> silent;
+    for (int i = 0; is_in_turn && i < 2; ++i) {
+      silent.push_back(std::make_unique<RawPeer>(server.listener.port(), 0, uint8_t{1}));
+    }
+    ASSERT_TRUE(server.until([&] { return server.listener.lobby_count() == silent.size(); }));
+    fail_accepts({ECONNABORTED, EPROTO, ECONNABORTED});
+    TlsPeer device(server.listener.port(), ListenerHarness::device(1));
+    ASSERT_TRUE(server.until([&] { return device.established(); }));
+    ASSERT_TRUE(server.until(have_accepts_failed));
+    EXPECT_EQ(server.counted().accept_failures, 0U);
+    EXPECT_EQ(server.log.count("accept_failed"), 0U);
+  }
+}
+
+// The timer of a pause was due when the drain began: its callback comes after the acceptor was closed.
+TEST_P(ListenerAccept, ADrainEndsThePauseWhoseTimerIsDue) {
+  ListenerLimits limits;
+  limits.descriptor_count_max = 1;
+  ListenerHarness server(limits, false, GetParam());
+  const RawPeer silent(server.listener.port(), 0, uint8_t{1});
+  ASSERT_TRUE(server.until([&] { return server.listener.lobby_count() == 1; }));
+  const uint64_t paused_ms = steady_ms();
+  asio::post(server.io, [&] {
+    while (steady_ms() < paused_ms + 200) {  // kAcceptRetry is over, and nobody has looked at the timer
+    }
+    asio::post(server.io, [&] { server.listener.drain({100, 900}); });
+  });
+  ASSERT_TRUE(server.until([&] { return server.listener.port() == 0; }));
+  const uint64_t drained_ms = steady_ms();
+  ASSERT_TRUE(server.until([&] { return steady_ms() > drained_ms + 150; }));
+  EXPECT_EQ(server.counted().accept_failures, 0U);
+  EXPECT_EQ(server.log.count("accept_failed"), 0U);
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // The database file: modes, formats, and every fault with its name and remedy.
 #include "server/store/sqlite_database.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <latch>
+#include <memory>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -243,6 +246,51 @@ TEST(SqliteDatabase, AFileThatWasMovedOrReplacedTakesNothing) {
   EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
 }
 
+// A command makes a new log and a new index where there is none: a file of that name says nothing.
+TEST(SqliteDatabase, ALogThatWasRemovedIsNotBackWhenAnotherOneStandsThere) {
+  for (const std::string end : {"-wal", "-shm"}) {
+    for (const bool is_by_command : {true, false}) {
+      const Folder folder;
+      const std::string path = folder.file("a.db");
+      SqliteDatabase database;
+      ASSERT_EQ(database.open(options_for(path)), StoreStatus::kOk);
+      std::optional<uint32_t> index;
+      ASSERT_EQ(database.add_device("a", key_of(1), 7, &index), StoreStatus::kOk);
+      EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
+      std::filesystem::rename(path + end, folder.file("away"));
+      EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved) << end;
+      EXPECT_THAT(database.error(), HasSubstr("a.db" + end + " was removed while it was in use; put that very file"));
+      if (is_by_command && end == "-wal") {  // in one process connections share the index
+        SqliteDatabase command;
+        (void)command.open(options_for(path));
+        ASSERT_TRUE(std::filesystem::exists(path + end));
+        EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved);
+      } else {
+        std::filesystem::copy_file(folder.file("away"), path + end);
+        EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved) << end;
+      }
+      EXPECT_THAT(database.error(), HasSubstr("was replaced by another file while it was in use; stop the server"));
+      EXPECT_EQ(database.add_device("b", key_of(2), 7, &index), StoreStatus::kMoved) << end;
+      std::filesystem::rename(folder.file("away"), path + end);
+      EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved) << "somebody may have written to the other one";
+    }
+  }
+}
+
+TEST(SqliteDatabase, TheLogIsFoundBehindALink) {
+  const Folder folder;
+  std::filesystem::create_symlink(folder.file("a.db"), folder.file("link.db"));
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  }
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("link.db"))), StoreStatus::kOk);
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kOk) << database.error();
+  std::filesystem::remove(folder.file("a.db-wal"));
+  EXPECT_EQ(database.check_in_place(), StoreStatus::kMoved);
+}
+
 TEST(SqliteDatabase, AFileThatWasMadeForNothingGoes) {
   const Folder folder;
   SqliteOptions options = options_for(folder.file("a.db"));
@@ -262,6 +310,42 @@ TEST(SqliteDatabase, AFileThatWasMadeForNothingGoes) {
     ASSERT_EQ(database.open(options), StoreStatus::kOk);
   }
   EXPECT_TRUE(std::filesystem::exists(folder.file("a.db")));
+}
+
+// A change that is on its way counts: it holds the write lock, and the end of the other connection waits for it.
+TEST(SqliteDatabase, AFileThatWasMadeForNothingStaysWhileSomebodyWritesToIt) {
+  const Folder folder;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.keeps_unused = false;
+  auto database = std::make_unique<SqliteDatabase>();
+  ASSERT_EQ(database->open(options), StoreStatus::kOk);
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(folder.file("a.db").c_str(), &raw), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(raw, "BEGIN IMMEDIATE; INSERT INTO meta (key,value) VALUES ('change_count',1)", nullptr,
+                         nullptr, nullptr),
+            SQLITE_OK);
+  std::future<void> end = std::async(std::launch::async, [&database] { database.reset(); });
+  EXPECT_EQ(end.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout) << "nobody has committed";
+  EXPECT_EQ(sqlite3_exec(raw, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  end.get();
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.db")));
+  sqlite3_close(raw);
+}
+
+TEST(SqliteDatabase, AFileThatTookThePlaceOfOneMadeForNothingStays) {
+  const Folder folder;
+  SqliteOptions options = options_for(folder.file("a.db"));
+  options.keeps_unused = false;
+  {
+    SqliteDatabase database;
+    ASSERT_EQ(database.open(options), StoreStatus::kOk);
+    for (const char* const end : {"", "-wal"}) {
+      std::filesystem::rename(folder.file("a.db") + end, folder.file("away.db") + end);
+      std::ofstream(folder.file("a.db") + end) << "another one";
+    }
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.db")));
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.db-wal")));
 }
 
 // Without its tables a file is no fleet: only who may make one puts them there.
