@@ -938,6 +938,13 @@ staleness_max = STALENESS
         self.assertEqual(self.serve().stop(), OK)
         self.assertGreater(database.stat().st_size, 0)
 
+    def test_the_line_of_a_new_run_comes_before_what_is_known_of_its_devices(self):
+        self.enrol()
+        lines = self.verb("run", "start").splitlines()
+        self.assertRegex(lines[0], "^run=1 name=.* state=active next=")
+        self.assertRegex(lines[1], "^run=1 devices=[0-9]+ have_trained=0$")
+        self.assertEqual(len(lines), 2)
+
     def test_a_damaged_number_of_the_database_is_named_by_every_verb(self):
         self.enrol()
         self.verb("run", "start")
