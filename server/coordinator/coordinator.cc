@@ -67,6 +67,9 @@ void Coordinator::start(uint64_t now_ms) {
     return;
   }
   state.deadline_ms = is_active ? now_ms + state.parameters.trigger->report_deadline_ms : State::kNever;
+  if (!state.ledger.stall().empty()) {
+    state.heard_by_ms = now_ms + state.parameters.trigger->report_deadline_ms;
+  }
   state.judge_open_round(now_ms);
 }
 
@@ -140,15 +143,22 @@ void Coordinator::on_tick(uint64_t now_ms) {
   if (now_ms >= state_->deadline_ms) {
     state_->judge_open_round(now_ms);
   }
-}
-
-void Coordinator::postpone(uint64_t by_ms) {
-  if (state_->deadline_ms != State::kNever) {
-    state_->deadline_ms += by_ms;
+  if (now_ms >= state_->heard_by_ms && !state_->is_storage_failed) {
+    state_->review_silent(now_ms);
   }
 }
 
-uint64_t Coordinator::next_tick_ms() const { return state_->is_storage_failed ? State::kNever : state_->deadline_ms; }
+void Coordinator::postpone(uint64_t by_ms) {
+  for (uint64_t* const due_ms : {&state_->deadline_ms, &state_->heard_by_ms}) {
+    if (*due_ms != State::kNever) {
+      *due_ms += by_ms;
+    }
+  }
+}
+
+uint64_t Coordinator::next_tick_ms() const {
+  return state_->is_storage_failed ? State::kNever : std::min(state_->deadline_ms, state_->heard_by_ms);
+}
 
 void Coordinator::on_persisted(uint64_t sequence, uint64_t now_ms) {
   State& state = *state_;

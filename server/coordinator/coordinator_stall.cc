@@ -164,8 +164,10 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
   const bool is_stalled = ledger.run_state() == gs_RunState_RUN_STATE_STALLED;
   // A device that nobody has heard of yet may be what the run needs, until it has had the time of a round.
   const uint32_t hoped_for = counted + ready_count + (is_stalled ? 0 : silent_count);
-  // A cause that another process recorded holds until those have been heard that it may be about.
-  const bool is_unheard = has_cause && stalled_by == 0 && !has_blocked && silent_count > 0 && hoped_for < least;
+  // A cause that another process recorded holds until those have been heard that it may be about, or have had the time
+  // of a round to speak.
+  const bool is_unheard =
+      has_cause && stalled_by == 0 && !has_blocked && silent_count > 0 && hoped_for < least && heard_by_ms != kNever;
   if (is_unheard) {
     return;
   }
@@ -190,6 +192,19 @@ void Coordinator::State::review_blocked(uint64_t now_ms) {
     deadline_ms = kNever;
     run_event(RunEvent::kStalled, now_ms, cause);
   }
+}
+
+// Devices that are silent since the start may be mended, or may be off: the cause that was recorded before ends. Where
+// one is known to be blocked it stays, as it may tell value and limit, which the journal alone does not.
+void Coordinator::State::review_silent(uint64_t now_ms) {
+  heard_by_ms = kNever;
+  const Fleet& fleet = ledger.fleet();
+  for (uint32_t index = 0; index < fleet.size(); ++index) {
+    if (fleet.is_asked(index) && fleet.at(index).answered_version != ledger.version() && is_blocked(index)) {
+      return;
+    }
+  }
+  review_blocked(now_ms);
 }
 
 // Of an update that the rule refuses for its range: by which factor it would be taken tells value and limit, whatever

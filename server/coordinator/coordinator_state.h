@@ -74,6 +74,7 @@ struct Coordinator::State {
   uint64_t run_state_sequence = 0;  // of the last kRunState record
   uint64_t opened_ms = 0;           // of the open version: when its time began; 0: not yet
   uint64_t deadline_ms = kNever;    // of the open version
+  uint64_t heard_by_ms = kNever;    // a stall's cause of another process: until when silent devices may speak of it
   uint64_t upload_bytes = 0;        // of the open version, as encoded
   bool is_started = false;
   bool is_storage_failed = false;
@@ -122,6 +123,7 @@ struct Coordinator::State {
   void note_blocked(uint64_t now_ms);
   void forgive(uint32_t device, uint64_t now_ms);
   void review_blocked(uint64_t now_ms);
+  void review_silent(uint64_t now_ms);
   std::vector<BlockedGroup> blocked_groups() const;
   bool is_decidable() const;
   Complaint find_complaint(uint32_t device, const Upload& upload, const FoldInput& input);

@@ -1,10 +1,10 @@
 // The verb `network show`: what a network's file holds, what it takes on a device, and what a run's configuration says.
-#include <cstdio>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "host/file_cause.h"
+#include "host/standard_files.h"
 #include "runtime/problem/gsn_text.h"
 #include "server/program/commands.h"
 #include "server/program/network_file.h"
@@ -108,9 +108,9 @@ void print_keys(const CommonOptions& options, const std::string& path, const Net
         .print(options);
     return;
   }
-  std::printf("# for the section [run]:\nproblem = \"network\"\nnetwork = %s\nmanifold = \"product\"\nparts = \"%s\"\n",
-              nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str(),
-              parts.c_str());
+  print_output("# for the section [run]:\nproblem = \"network\"\nnetwork = " +
+               nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+               "\nmanifold = \"product\"\nparts = \"" + parts + "\"\n");
 }
 
 }  // namespace

@@ -103,13 +103,12 @@ int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uin
       continue;
     }
     std::set<uint32_t>& devices = (*out)[parameters.model->problem];
-    uint32_t records = 0;
     SqliteStore journal(database, run.id);
-    const StoreStatus read = journal.read([&](const JournalRecord& record) {
-      if (record.kind() == RecordKind::kUpdate && active.contains(record.device())) {
-        devices.insert(record.device());
+    const StoreStatus read = journal.skim(kRecordsSeenMax, [&](RecordKind kind, uint32_t device) {
+      if (kind == RecordKind::kUpdate && active.contains(device)) {
+        devices.insert(device);
       }
-      return ++records < kRecordsSeenMax && devices.size() < active.size();
+      return devices.size() < active.size();
     });
     if (read != StoreStatus::kOk) {
       return fail_database(database);
@@ -121,8 +120,8 @@ int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uin
   return kExitOk;
 }
 
-// Adds how many devices are known to do the problem of the new run, and a note where none is.
-int add_experience(SqliteDatabase& database, const Config& config, uint32_t run, OutputLine* line) {
+// How many devices are known to do the problem of the new run, and a note where none is.
+int print_experience(SqliteDatabase& database, const Config& config, uint32_t run, const CommonOptions& options) {
   std::vector<EnrolledDevice> devices;
   if (database.devices(&devices) != StoreStatus::kOk) {
     return fail_database(database);
@@ -139,7 +138,8 @@ int add_experience(SqliteDatabase& database, const Config& config, uint32_t run,
   }
   const std::string& problem = config.run.model->problem;
   const size_t count = trained[problem].size();
-  line->add("devices", uint64_t{active.size()}).add("have_trained", uint64_t{count});
+  OutputLine line;
+  line.add("run", uint64_t{run}).add("devices", uint64_t{active.size()}).add("have_trained", uint64_t{count});
   std::string others;
   for (const auto& [name, indices] : trained) {
     others += name == problem || indices.empty()
@@ -147,9 +147,10 @@ int add_experience(SqliteDatabase& database, const Config& config, uint32_t run,
                   : (others.empty() ? "" : ", ") + std::to_string(indices.size()) + " have trained " + name;
   }
   if (count == 0 && !others.empty()) {
-    line->add_quoted("note", "none of the " + std::to_string(active.size()) + " devices has trained " + problem +
-                                 " so far, " + others + "; a device whose image lacks it logs not_capable");
+    line.add_quoted("note", "none of the " + std::to_string(active.size()) + " devices has trained " + problem +
+                                " so far, " + others + "; a device whose image lacks it logs not_capable");
   }
+  line.print(options);
   return kExitOk;
 }
 
@@ -245,9 +246,10 @@ int run_start(const CommonOptions& options) {
         .add_hex("parameters", run.digest)
         .add("state", "active")
         .add_quoted("next", next_step(owner, run.id));
-    // The run is begun, whatever can be said of the devices.
-    static_cast<void>(add_experience(database, config, run.id, &line));
     line.print(options);
+    // The run is begun, whatever can be said of the devices, and however long that takes.
+    static_cast<void>(flush_output());
+    static_cast<void>(print_experience(database, config, run.id, options));
   }
   return code;
 }

@@ -82,10 +82,14 @@ Objection check_delay_switch(const RunParameters& p) {
 
 Objection check_kept_models(const RunParameters& p) {
   const uint64_t bytes = uint64_t{p.kept_model_count()} * p.model->shape.size() * sizeof(Real);
+  const char* const size_keys = p.model->manifold == ManifoldId::kProduct     ? "parts"
+                                : p.model->manifold == ManifoldId::kFixedRank ? "matrix, rank"
+                                                                              : "rows, cols";
   return bytes <= kModelsBytesMax
              ? ""
-             : "staleness_max, shape: the models that late updates were made at would take " + std::to_string(bytes) +
-                   " bytes, at most " + std::to_string(kModelsBytesMax) + "; lower staleness_max or raise buffer_size";
+             : std::string("staleness_max, ") + size_keys + ": the models that late updates were made at would take " +
+                   std::to_string(bytes) + " bytes, at most " + std::to_string(kModelsBytesMax) +
+                   "; lower staleness_max or raise buffer_size";
 }
 
 }  // namespace gradstream

@@ -17,6 +17,8 @@ constexpr const char* kTangentOfFactors =
     "projection_tangent estimates derivatives by the numbers of the factors, whose tangent part is no gradient on "
     "fixed_rank; use tangent_retraction or analytic_gradient";
 
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }
+
 Objection check_fixed_rank(const RunParameters& p) {
   if (p.model->manifold != ManifoldId::kFixedRank) {
     return p.model->matrix.empty() && p.model->rank == 0
@@ -105,6 +107,9 @@ Objection check_model(const RunParameters& p) {
   }
   if (p.model->problem.empty() || p.model->problem.size() > kProblemNameSizeMax) {
     return "problem: name what the devices minimise, in 1 to " + std::to_string(kProblemNameSizeMax) + " characters";
+  }
+  if (std::any_of(p.model->problem.begin(), p.model->problem.end(), is_control)) {
+    return "problem: no line breaks or other control characters";
   }
   if (p.stream() == StreamKind::kScalarStream && !is_reproducible(*manifold, p.model->shape)) {
     return "manifold: " + std::string(manifold->name) + " with retraction " + name_of(manifold->retraction_kind) +

@@ -16,6 +16,8 @@ constexpr const char* kInsertRecord =
 constexpr const char* kSelectRecords =
     "SELECT sequence,kind,device,task_sequence,version,base_version,steps_done,weight,verdict,reason,detail,step_scale,"
     "loss_before,loss_after,digest,time_ms,payload,crc32c FROM journal WHERE run=?1 ORDER BY sequence";
+// Before the payload in each row, which SQLite then does not read.
+constexpr const char* kSelectKinds = "SELECT kind,device FROM journal WHERE run=?1 ORDER BY sequence LIMIT ?2";
 
 void append_bytes(uint64_t value, std::vector<uint8_t>* out) {
   for (int shift = 0; shift < 64; shift += 8) {
@@ -107,6 +109,19 @@ StoreStatus SqliteStore::read(const std::function<bool(const JournalRecord&)>& v
                                                             database_.remedy_of(StoreStatus::kCorrupt));
     }
     if (!visit(JournalRecord(std::move(r)))) {
+      return StoreStatus::kOk;
+    }
+  }
+  return code == SQLITE_DONE ? StoreStatus::kOk : database_.fail(code, "read the journal");
+}
+
+StoreStatus SqliteStore::skim(uint32_t count_max, const std::function<bool(RecordKind, uint32_t)>& visit) {
+  Use use(database_, kSelectKinds);
+  use.bind(1, run_);
+  use.bind(2, count_max);
+  int code = use.step();
+  for (; code == SQLITE_ROW; code = use.step()) {
+    if (!visit(static_cast<RecordKind>(use.number(0)), use.number32(1))) {
       return StoreStatus::kOk;
     }
   }

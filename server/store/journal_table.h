@@ -16,6 +16,9 @@ class SqliteStore : public Store {
   SqliteStore(SqliteDatabase& database, uint32_t run) : database_(database), run_(run) {}
   StoreStatus append(std::span<const JournalRecord> batch) override;
   StoreStatus read(const std::function<bool(const JournalRecord&)>& visit) override;
+  // Kind and device of the first records, count_max at most, until visit returns false. It reads no payloads and
+  // compares no checksums: for what is only said to people.
+  StoreStatus skim(uint32_t count_max, const std::function<bool(RecordKind, uint32_t)>& visit);
 
  private:
   SqliteDatabase& database_;

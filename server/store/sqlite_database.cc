@@ -2,7 +2,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -461,6 +463,7 @@ StoreStatus SqliteDatabase::check_wal(const SqliteOptions& options) {
   }
   DatabaseOwner owner;
   if (!options.is_owner) {
+    GS_TRY_STORE(check_served_log());
     DatabaseLock::probe(path_, &owner);
   }
   const std::string damage = owner.is_held ? "" : find_wal_damage(path_);
@@ -468,6 +471,27 @@ StoreStatus SqliteDatabase::check_wal(const SqliteOptions& options) {
              ? StoreStatus::kOk
              : fail_with(StoreStatus::kCorrupt, "the write-ahead log " + name_ + "-wal is damaged: " + damage + "; " +
                                                     remedy_of(StoreStatus::kCorrupt));
+}
+
+// Where a server has the database open, log and index are there. SQLite would make new ones, and the server would
+// remove at its end what is acknowledged there. A server that ends has removed them itself: for its lock we wait.
+StoreStatus SqliteDatabase::check_served_log() {
+  std::error_code ignored;
+  const std::string real_path = std::filesystem::weakly_canonical(path_, ignored).string();
+  for (int waited_ms = 0;; waited_ms += kModePauseMs) {
+    DatabaseOwner owner;
+    DatabaseLock::probe(path_, &owner);
+    const bool has_all = id_of(real_path + kLogEnd).number != 0 && id_of(real_path + kIndexEnd).number != 0;
+    if (has_all || !owner.is_held || owner.run == 0) {
+      return StoreStatus::kOk;
+    }
+    if (waited_ms >= kBusyTimeoutMs) {
+      return fail_with(StoreStatus::kMoved,
+                       "the -wal or the -shm file of database " + name_ + " was removed while its server, process " +
+                           std::to_string(owner.process) + ", uses them; stop that server and start it again");
+    }
+    sqlite3_sleep(kModePauseMs);
+  }
 }
 
 // What a torn transaction has left in the log would look like damage behind the next torn one.

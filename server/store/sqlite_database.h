@@ -134,6 +134,7 @@ class SqliteDatabase {
   StoreStatus prepare_file(const SqliteOptions& options);
   StoreStatus connect(const SqliteOptions& options);
   StoreStatus check_wal(const SqliteOptions& options);
+  StoreStatus check_served_log();
   void note_log();
   std::string find_lost_log();
   void empty_wal();

@@ -938,6 +938,13 @@ staleness_max = STALENESS
         self.assertEqual(self.serve().stop(), OK)
         self.assertGreater(database.stat().st_size, 0)
 
+    def test_the_line_of_a_new_run_comes_before_what_is_known_of_its_devices(self):
+        self.enrol()
+        lines = self.verb("run", "start").splitlines()
+        self.assertRegex(lines[0], "^run=1 name=.* state=active next=")
+        self.assertRegex(lines[1], "^run=1 devices=[0-9]+ have_trained=0$")
+        self.assertEqual(len(lines), 2)
+
     def test_a_damaged_number_of_the_database_is_named_by_every_verb(self):
         self.enrol()
         self.verb("run", "start")
@@ -993,6 +1000,25 @@ staleness_max = STALENESS
         self.train(server, "a", "b")  # nothing of before was lost
         server.wait_for("event=run_finished")
         self.assertEqual(server.stop(), OK)
+
+    def test_a_log_that_is_removed_under_a_live_server(self):
+        self.enrol()
+        for number, end in enumerate(("-wal", "-shm")):
+            server = self.serve()
+            server.wait_for("event=version version=0")
+            lost = self.home / f"test.db{end}"
+            lost.unlink()
+            self.assertIn(f"{end} was removed", server.wait_for("event=database_moved"))
+            for words in (("device", "list"), ("device", "add", "c", "--out", self.home / "c.id")):
+                said = self.verb(*words, code=DATABASE)
+                self.assertIn(f"process {server.child.pid}, uses them; stop that server and start it again", said)
+            self.assertFalse(lost.exists(), "no command makes another one")
+            lost.touch()
+            self.assertIn("nothing else mends that", server.wait_for("event=database_moved"))
+            self.assertEqual(server.stop(), OK)
+            self.assertNotIn("event=database_back", "".join(server.lines))
+            self.verb("device", "add", f"d{number}", "--out", self.home / f"d{number}.id")
+            self.assertEqual(len(self.verb("device", "list").splitlines()), 3 + number, "nothing was lost")
 
     def test_no_record_is_acknowledged_that_a_moved_database_would_lose(self):
         self.hurry(1000)

@@ -368,6 +368,43 @@ TEST(CoordinatorStall, WhatDevicesLackIsFoundAnewAfterARestart) {
   EXPECT_TRUE(server.coordinator->stall_cause().empty());
 }
 
+// One of two devices was mended while the server was down, and the other one is silent.
+TEST(CoordinatorStall, ACauseOfBeforeARestartEndsWhenSilentDevicesHaveHadTheirTime) {
+  const RunParameters p = pair_parameters();
+  TestServer server(p);
+  server.start();
+  server.hello(0, hello_without_problem());
+  server.hello(1, hello_without_problem());
+  const StallCause cause = server.coordinator->stall_cause();
+  ASSERT_FALSE(cause.empty());
+  server.restart();
+  const uint64_t due_ms = server.now_ms + p.trigger->report_deadline_ms;
+  server.hello(0);
+  EXPECT_EQ(server.coordinator->next_tick_ms(), due_ms);
+  server.tick_at(due_ms - 1);
+  EXPECT_EQ(server.coordinator->stall_cause(), cause) << "d1 may still lack something";
+  server.tick_at(due_ms);
+  EXPECT_TRUE(server.coordinator->stall_cause().empty());
+  EXPECT_EQ(server.log_level("stall_cause_gone"), LogLevel::kInfo);
+  EXPECT_EQ(server.coordinator->run_state(), kStalled) << "until answers come";
+  EXPECT_EQ(server.coordinator->next_tick_ms(), UINT64_MAX);
+  server.hello(1, hello_without_problem());
+  EXPECT_THAT(server.coordinator->stall_cause().text, testing::HasSubstr("1 of 2 devices (d1) lack"));
+}
+
+TEST(CoordinatorStall, ACauseOfBeforeARestartStaysWhileItsDevicesAreBlocked) {
+  const RunParameters p = pair_parameters();
+  TestServer server(p);
+  server.start();
+  server.join(2);
+  refuse_updates(server, 0);
+  refuse_updates(server, 1);
+  const StallCause cause = server.coordinator->stall_cause();
+  server.restart();
+  server.tick_at(server.now_ms + p.trigger->report_deadline_ms);
+  EXPECT_EQ(server.coordinator->stall_cause(), cause) << "by the journal, with value and limit";
+}
+
 TEST(CoordinatorStall, ARunThatIsResumedSaysItAnew) {
   TestServer server(pair_parameters());
   server.start();

@@ -7,6 +7,7 @@
 #include "server/run/check_parameters.h"
 #include "server/run/fold_keys.h"
 #include "server/run/model_keys.h"
+#include "server/run/parts.h"
 #include "server/run/step_keys.h"
 #include "server/run/trigger_keys.h"
 #include "tests/support/refused_parameters.h"
@@ -38,7 +39,15 @@ TEST(DelayKeys, EveryBadDelayRuleIsRefusedByItsKey) {
          p->delay->delay_rule = DelayRule::kNone;
          p->delay->dominance_penalty = true;
        }},
-      {"staleness_max, shape:",
+      {"staleness_max, parts: the models",
+       [](RunParameters* p) {
+         p->model->manifold = ManifoldId::kProduct;
+         p->model->parts = "euclidean 4000x6, euclidean 1x1";
+         p->model->shape = {};
+         set_parts(p);
+         p->trigger->staleness_max = 1024;
+       }},
+      {"staleness_max, rows, cols: the models",
        [](RunParameters* p) {
          p->model->shape = {4000, 6};
          p->trigger->staleness_max = 1024;

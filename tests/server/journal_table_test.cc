@@ -1,6 +1,7 @@
 // The journal: round trips, a full and a damaged disk, and power cuts at every kind of call.
 #include "server/store/journal_table.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <random>
@@ -58,6 +59,28 @@ TEST(JournalTable, JournalReadsBackAfterReopening) {
   ASSERT_EQ(database.set_run_state(run.id, StoredRunState::kFinished), StoreStatus::kOk);
   ASSERT_EQ(database.current_run(&latest), StoreStatus::kOk);
   EXPECT_EQ(latest->state, StoredRunState::kFinished);
+}
+
+TEST(JournalTable, KindsAndDevicesOfTheFirstRecordsAreReadAlone) {
+  const Folder folder;
+  SqliteDatabase database;
+  ASSERT_EQ(database.open(options_for(folder.file("a.db"))), StoreStatus::kOk);
+  RunRow run = run_row();
+  ASSERT_EQ(database.create_run(&run), StoreStatus::kOk);
+  SqliteStore store(database, run.id);
+  ASSERT_EQ(store.append(batch_of(1, 20)), StoreStatus::kOk);
+  for (const uint32_t count_max : {5U, 100U}) {
+    uint64_t count = 0;
+    EXPECT_EQ(store.skim(count_max,
+                         [&](RecordKind kind, uint32_t device) {
+                           const JournalRow expected = record_of(++count).row();
+                           EXPECT_EQ(kind, expected.kind) << count;
+                           EXPECT_EQ(device, expected.device) << count;
+                           return count < 10;
+                         }),
+              StoreStatus::kOk);
+    EXPECT_EQ(count, std::min(count_max, 10U));
+  }
 }
 
 TEST(JournalTable, ABatchIsAllOrNothing) {

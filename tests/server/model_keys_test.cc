@@ -17,6 +17,10 @@ TEST(ModelKeys, EveryBadModelIsRefusedByItsKey) {
   const RefusedCase cases[] = {
       {"name:", [](RunParameters* p) { p->name = ""; }},
       {"name:", [](RunParameters* p) { p->name = "a\nb"; }},
+      {"problem: no line breaks", [](RunParameters* p) { p->model->problem = "kpca\nseed = 3"; }},
+      {"problem: no line breaks", [](RunParameters* p) { p->model->problem = "kpca\r"; }},
+      {"problem: no line breaks", [](RunParameters* p) { p->model->problem = "\x1b[2Jkpca"; }},
+      {"problem: no line breaks", [](RunParameters* p) { p->model->problem = "kpca\x7f"; }},
       {"manifold:", [](RunParameters* p) { p->model->manifold = ManifoldId::kNone; }},
       {"rows, cols: both", [](RunParameters* p) { p->model->shape.rows = 0; }},
       {"rows, cols: manifold stiefel",
