@@ -134,7 +134,8 @@ class GsnReader {
   bool read_head(Network* out) {
     const size_t given = bytes_.size();
     const uint8_t* const head = bytes_.data();
-    if (given >= 4 && std::memcmp(head, kGsnMagic, 3) == 0 && head[3] != kGsnMagic[3]) {
+    const bool has_version = given >= 4 && head[3] >= '0' && head[3] <= '9';
+    if (has_version && std::memcmp(head, kGsnMagic, 3) == 0 && head[3] != kGsnMagic[3]) {
       return fail(GsnFaultCode::kVersion, 3, static_cast<uint32_t>(head[3]) - '0', kVersion);
     }
     if (given >= 4 && std::memcmp(head, kGsnMagic, 4) != 0) {
