@@ -57,8 +57,9 @@ constexpr FieldPlace kPlaces[] = {
     {false, kGsnRank},          // kRank
     {false, kGsnAddFrom},       // kAddFrom
     {false, kGsnAddFrom},       // kAddVolume
+    {false, kGsnWindow},        // kWindowWork
 };
-static_assert(std::size(kPlaces) == static_cast<size_t>(NetworkFaultCode::kAddVolume) + 1);
+static_assert(std::size(kPlaces) == static_cast<size_t>(NetworkFaultCode::kWindowWork) + 1);
 
 uint32_t record_at(uint32_t layer) { return kGsnHeadSize + layer * kGsnRecordSize; }
 
@@ -265,6 +266,7 @@ class GsnReader {
       return true;
     }
     fault_.network = found.code;
+    fault_.least = found.least;
     fault_.is_of_layer = found.layer < network.layer_count;
     fault_.layer = fault_.is_of_layer ? found.layer : 0;
     return fail(GsnFaultCode::kNetwork, place_of(network, found), found.value, found.limit);
