@@ -533,9 +533,13 @@ int bind_network(const Arguments& arguments, bool is_float, FloatData* data) {
   if (const std::string fault = gradstream::bind_network(source, &data->gsn); !fault.empty()) {
     return fail(gradstream::kExitData, arguments.data + ": " + fault);
   }
-  data->fault = gradstream::find_target_fault(data->gsn);
+  // The arena first: where it is large enough, so is the memory for a look at the samples.
   const std::string fault = gradstream::find_arena_fault(data->gsn, size_t{arguments.arena_kib} * 1024);
-  return fault.empty() ? int{gradstream::kExitOk} : fail(gradstream::kExitMemory, arguments.network + ": " + fault);
+  if (!fault.empty()) {
+    return fail(gradstream::kExitMemory, arguments.network + ": " + fault);
+  }
+  data->fault = gradstream::find_target_fault(data->gsn);
+  return gradstream::kExitOk;
 }
 
 // Puts shard and problem into the options. 0, or the exit status.

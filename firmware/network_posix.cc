@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <new>
 
 #include "runtime/problem/gsn_text.h"
 #include "runtime/training/arena_need.h"
@@ -41,13 +42,17 @@ std::string bind_network(const SampleSource& source, PosixNetwork* out) {
 std::string find_target_fault(const PosixNetwork& network) {
   const Shape shape{network_size(network.network), 1};
   const size_t size = kNetworkOps.scratch_size(&network.samples, shape) + size_t{8} * network.samples.source.dimension;
-  const auto memory = std::make_unique_for_overwrite<uint8_t[]>(size);
+  const std::unique_ptr<uint8_t[]> memory(new (std::nothrow) uint8_t[size]);
+  if (memory == nullptr) {
+    return "the look at the samples takes " + std::to_string(size) +
+           " bytes of memory, which this machine does not give: free memory, or make the layers smaller";
+  }
   Arena arena(memory.get(), size);
   SampleFault fault;
   if (kNetworkOps.find_fault(&network.samples, shape, arena, &fault) == Status::kOk || fault.what == nullptr) {
     return {};
   }
-  const std::string sample = "sample " + std::to_string(fault.sample);
+  const std::string sample = "sample " + std::to_string(fault.sample + 1) + " (from 1)";
   if (!(fault.least < fault.most)) {
     return sample + " is no " + fault.what + ": mend the data";
   }
@@ -59,21 +64,28 @@ std::string find_target_fault(const PosixNetwork& network) {
 
 std::string find_arena_fault(const PosixNetwork& network, size_t given) {
   const uint32_t size = network_size(network.network);
+  const std::string trains = "it trains " + std::to_string(size) + " numbers";
+  if (size > kProductSizeMax) {  // before memory is taken for so many numbers
+    return trains + ", and a run takes " + std::to_string(kProductSizeMax) + " at most; train fewer layers";
+  }
   // Replica, solver and estimator take seven tensors at most. What is not touched costs nothing.
   const size_t capacity =
       size_t{32} * size + kNetworkOps.scratch_size(&network.samples, {size, 1}) + size_t{4} * kSampleCountMax;
-  const auto memory = std::make_unique_for_overwrite<uint8_t[]>(capacity);
+  const std::unique_ptr<uint8_t[]> memory(new (std::nothrow) uint8_t[capacity]);
+  if (memory == nullptr) {
+    return trains + ", and the search for its arena takes " + std::to_string(capacity) +
+           " bytes of memory, which this machine does not give; free memory, or train fewer layers";
+  }
   const PlainRun least = {1, 1, 1};
   const Result<size_t> need = find_arena_need(network.problem.problem, size, least, {memory.get(), capacity});
   if (!need.ok()) {
-    return "it trains " + std::to_string(size) + " numbers, and a run takes " + std::to_string(kProductSizeMax) +
-           " at most; train fewer layers";
+    return trains + ", and no run takes them: " + status_text(need.status()) + "; train fewer layers";
   }
   return need.value() <= given
              ? ""
-             : "it trains " + std::to_string(size) + " numbers and takes " + std::to_string(need.value()) +
-                   " bytes of arena at least, where " + std::to_string(given) + " are given; give more than " +
-                   std::to_string(need.value() / 1024) + " KiB with --arena-kib";
+             : trains + " and takes " + std::to_string(need.value()) + " bytes of arena at least, where " +
+                   std::to_string(given) + " are given; give more than " + std::to_string(need.value() / 1024) +
+                   " KiB with --arena-kib";
 }
 
 }  // namespace gradstream

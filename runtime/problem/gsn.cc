@@ -57,8 +57,9 @@ constexpr FieldPlace kPlaces[] = {
     {false, kGsnRank},          // kRank
     {false, kGsnAddFrom},       // kAddFrom
     {false, kGsnAddFrom},       // kAddVolume
+    {false, kGsnWindow},        // kWindowWork
 };
-static_assert(std::size(kPlaces) == static_cast<size_t>(NetworkFaultCode::kAddVolume) + 1);
+static_assert(std::size(kPlaces) == static_cast<size_t>(NetworkFaultCode::kWindowWork) + 1);
 
 uint32_t record_at(uint32_t layer) { return kGsnHeadSize + layer * kGsnRecordSize; }
 
@@ -134,7 +135,8 @@ class GsnReader {
   bool read_head(Network* out) {
     const size_t given = bytes_.size();
     const uint8_t* const head = bytes_.data();
-    if (given >= 4 && std::memcmp(head, kGsnMagic, 3) == 0 && head[3] != kGsnMagic[3]) {
+    const bool has_version = given >= 4 && head[3] >= '0' && head[3] <= '9';
+    if (has_version && std::memcmp(head, kGsnMagic, 3) == 0 && head[3] != kGsnMagic[3]) {
       return fail(GsnFaultCode::kVersion, 3, static_cast<uint32_t>(head[3]) - '0', kVersion);
     }
     if (given >= 4 && std::memcmp(head, kGsnMagic, 4) != 0) {
@@ -264,6 +266,7 @@ class GsnReader {
       return true;
     }
     fault_.network = found.code;
+    fault_.least = found.least;
     fault_.is_of_layer = found.layer < network.layer_count;
     fault_.layer = fault_.is_of_layer ? found.layer : 0;
     return fail(GsnFaultCode::kNetwork, place_of(network, found), found.value, found.limit);

@@ -50,7 +50,7 @@ enum GsnRecordField : uint32_t {
 enum class GsnArray : uint8_t { kWeights = 0, kBiases = 1, kScales = 2 };
 inline constexpr uint32_t kGsnArrayCount = 3;
 
-// value and limit of a GsnFault are those that the comment names.
+// value, limit and least of a GsnFault are those that the comment names.
 enum class GsnFaultCode : uint8_t {
   kNone = 0,
   kTooShort,   // bytes: value; a head and a record take limit
@@ -67,7 +67,7 @@ enum class GsnFaultCode : uint8_t {
   kOverlap,    // an array begins at byte: value; what stands before it ends at limit
   kOutside,    // an array ends at byte: value, at most 32 bits of it; the file ends at limit
   kArraySize,  // bytes of an array: value; the layer takes limit
-  kNetwork,    // what check_network() says: network, value, limit
+  kNetwork,    // what check_network() says: network, value, limit, least
 };
 
 struct GsnFault {
@@ -79,6 +79,7 @@ struct GsnFault {
   uint32_t offset = 0;                  // of the field or the number at fault, bytes from the file's begin
   uint32_t value = 0;
   uint32_t limit = 0;
+  uint32_t least = 0;
 };
 
 // Layers that the head promises, for the caller who makes room; 0 where there is no head or it promises none, and

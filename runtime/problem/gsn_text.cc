@@ -7,7 +7,7 @@
 namespace gradstream {
 namespace {
 
-// %v: the fault's value, %l: its limit, %a: the array's name; %x and %y: value and limit in hexadecimal.
+// %v: the fault's value, %l: its limit, %m: its least, %a: the array's name; %x and %y: value and limit in hexadecimal.
 constexpr const char* kSentences[] = {
     "",
     "there are %v bytes, and what it promises takes %l; copy the file again",
@@ -16,8 +16,8 @@ constexpr const char* kSentences[] = {
     "the file lies at an address that is no multiple of %l; place it at one",
     "the size is %v bytes, and %l are there; it must be a multiple of 4 and no more than is there: copy the file again",
     "the checksum is %x, and the bytes have %y; copy the file again, or write the checksum last",
-    "the byte is %v, and must be 0",
-    "there are %v layers, and room for %l",
+    "the byte is %v, and must be 0; write 0, or read the file with the program that it is for",
+    "there are %v layers, and room for %l; join or leave out layers",
     "the field is %v, and this layer has no use for it; write 0",
     "the %a have no bytes but the offset %v; write 0",
     "the %a begin at byte %v, which is no multiple of %l; move them",
@@ -33,30 +33,34 @@ constexpr const char* kNetworkSentences[] = {
     "",
     "there are %v layers, and 1 to %l are taken; join or leave out layers",
     "the loss is %v; known are 1 (softmax), 2 (squared error) and 3 (logistic)",
-    "the last layer gives %v scores, and softmax takes %l at least",
-    "scale or offset of the input is not finite, or the scale is 0; for inputs as they are write 1 and 0",
+    "the last layer gives %v scores, and softmax takes %l at least; add a score, or take the logistic loss",
+    ("scale or offset of the input is not finite, or the scale is 0: bits of the floats %x and %y; for inputs as they "
+     "are "
+     "write 1 and 0"),
     "the kind is %v; known are 1 to 9",
     "the activation is %v; known are 0 (none), 1 (relu) and 2 (relu6), and relu, relu6 and flatten take none",
     ("the form of the weights is %v; known are 0 (float), 1 (int8) and 2 (int8 with a scale a channel), and trained "
      "layers and layers without weights take 0"),
     "trained is %v; known are 0 (frozen), 1 (dense, for layers with weights) and 2 (factored, for dense layers alone)",
-    "a volume has %v values, and 1 to %l are taken",
+    "a volume has %v values, and 1 to %l are taken; mend height, width or channels",
     ("the input has %v values in this shape, and what comes before gives %l; give both the same height, width and "
      "channels"),
     "the output has %v values in this shape, and the layer makes %l; mend the output's height, width and channels",
-    "the window is wrong at %v: kernel and stride are 1 at least, a border is less than its kernel",
-    "the output has %v rows, and the windows that meet the input are %l at most",
-    "the output has %v columns, and the windows that meet the input are %l at most",
-    "the output has %v channels, and the input %l; pools take the same number, a depthwise convolution a multiple",
+    "the window is wrong at %v; kernel and stride are 1 at least, a border is less than its kernel",
+    "the output has %v rows, and windows make %m to %l; mend output, stride or border",
+    "the output has %v columns, and windows make %m to %l; mend output, stride or border",
+    ("the output has %v channels, and the input %l; pools take the same number, a depthwise convolution a multiple; "
+     "mend one of the two"),
     "the layer has %v weights, and %l are the most; make it smaller",
     "a frozen layer has no weights; write %v numbers, or train it",
     "int8 weights have no scales; write %v numbers above 0",
     "number %v of weights, biases and scales, from 0, is not finite, or a scale that is not above 0; mend the number",
-    "the rank is %v, and 1 to %l are taken",
+    "the rank is %v, and 1 to %l are taken; write one of these",
     "add_from is %v; name a layer below %l, or 255 for the input",
     "the layer that is added has %v values in its shape, and this one takes %l; both take the same shape",
+    "the windows of an output row have %v numbers, and %l are the most; take a smaller kernel or a larger stride",
 };
-static_assert(std::size(kNetworkSentences) == static_cast<size_t>(NetworkFaultCode::kAddVolume) + 1);
+static_assert(std::size(kNetworkSentences) == static_cast<size_t>(NetworkFaultCode::kWindowWork) + 1);
 
 constexpr const char* kArrayNames[] = {"weights", "biases", "scales"};
 static_assert(std::size(kArrayNames) == kGsnArrayCount);
@@ -132,6 +136,9 @@ void GsnFaultText::add_sentence(const char* form, const GsnFault& fault) {
         break;
       case 'l':
         add_number(fault.limit);
+        break;
+      case 'm':
+        add_number(fault.least);
         break;
       case 'x':
         add_hex(fault.value);

@@ -119,13 +119,13 @@ struct Network {
 
 // ---- What is wrong with a network ----------------------------------------------------------------------------------
 
-// value and limit of the NetworkFault are those that the comment names; 0 where it names none.
+// value, limit and least of the NetworkFault are those that the comment names; 0 where it names none.
 enum class NetworkFaultCode : uint8_t {
   kNone = 0,
   kLayerCount,   // layers: value; most: limit, least 1
   kLoss,         // unknown: value
   kScoreCount,   // scores of the last layer: value; softmax takes limit at least
-  kInputScale,   // scale or offset is not finite, or scale is 0
+  kInputScale,   // scale or offset is not finite, or scale is 0; bits of the scale: value; of the offset: limit
   kKind,         // unknown: value
   kActivation,   // unknown, or after a layer that takes none: value
   kForm,         // unknown, or not float where it must be: value
@@ -134,8 +134,8 @@ enum class NetworkFaultCode : uint8_t {
   kChain,        // in's values: value; the layer before gives limit, or the same number in another shape
   kOutput,       // values of out: value; the kind makes limit, or the same number in another shape
   kWindow,       // kernel or stride is 0, or a border is not below its kernel: the border (else 0): value
-  kHeight,       // rows of out: value; windows that meet the input: limit
-  kWidth,        // columns of out: value; windows that meet the input: limit
+  kHeight,       // rows of out: value; windows that meet the input: least to limit
+  kWidth,        // columns of out: value; windows that meet the input: least to limit
   kChannels,     // channels of out: value; those of in: limit (pools equal, depthwise a multiple)
   kWeightCount,  // weights: value (no more than 32 bits of it); most: limit
   kNoWeights,    // a frozen layer without weights; they must be value numbers
@@ -144,6 +144,7 @@ enum class NetworkFaultCode : uint8_t {
   kRank,         // rank: value; most: limit, least 1
   kAddFrom,      // add_from: value; it must be below limit
   kAddVolume,    // values of the layer that is added: value; of in: limit, or the same number in another shape
+  kWindowWork,   // numbers of the windows of an output row, kernel x out's columns: value; most: limit
 };
 
 struct NetworkFault {
@@ -151,6 +152,7 @@ struct NetworkFault {
   uint32_t layer = 0;  // from 0; layer_count where the fault is none of a layer's
   uint32_t value = 0;
   uint32_t limit = 0;
+  uint32_t least = 0;
 };
 
 // The first fault of the network, code kNone: it has none. All other functions here want a network without fault. With

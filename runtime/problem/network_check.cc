@@ -1,6 +1,7 @@
 // What is wrong with a network, and how large its parts are. Nothing here computes a score.
 #include "runtime/base/no_contraction.h"
 
+#include <bit>
 #include <cmath>
 
 #include "runtime/problem/network.h"
@@ -24,9 +25,9 @@ bool is_activation(const Layer& layer) { return layer.kind == LayerKind::kRelu |
 
 uint32_t clipped(uint64_t value) { return value > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(value); }
 
-// value and limit are numbers of values.
-NetworkFault fault(Code code, uint64_t value = 0, uint64_t limit = 0) {
-  return {code, 0, clipped(value), clipped(limit)};
+// value, limit and least are numbers of values.
+NetworkFault fault(Code code, uint64_t value = 0, uint64_t limit = 0, uint64_t least = 0) {
+  return {code, 0, clipped(value), clipped(limit), clipped(least)};
 }
 
 NetworkFault check_enumerations(const Layer& layer) {
@@ -80,7 +81,11 @@ bool fits_side(uint32_t in, uint32_t out, uint32_t kernel, uint32_t stride, uint
   return last < input_end && last + stride + kernel > input_end;
 }
 
+// Of the outputs that fits_side() takes: at most one window a stride, and at least so many that none more lies inside.
 uint32_t windows_max(uint32_t in, uint32_t stride, uint32_t pad) { return (in + pad - 1) / stride + 1; }
+uint32_t windows_min(uint32_t in, uint32_t kernel, uint32_t stride, uint32_t pad) {
+  return in + pad >= kernel ? (in + pad - kernel) / stride + 1 : 1;
+}
 
 NetworkFault check_window(const Layer& layer) {
   const bool has_sides =
@@ -92,10 +97,17 @@ NetworkFault check_window(const Layer& layer) {
     return fault(Code::kWindow, layer.pad_top >= layer.kernel_height ? layer.pad_top : layer.pad_left);
   }
   if (!fits_side(layer.in.height, layer.out.height, layer.kernel_height, layer.stride_height, layer.pad_top)) {
-    return fault(Code::kHeight, layer.out.height, windows_max(layer.in.height, layer.stride_height, layer.pad_top));
+    return fault(Code::kHeight, layer.out.height, windows_max(layer.in.height, layer.stride_height, layer.pad_top),
+                 windows_min(layer.in.height, layer.kernel_height, layer.stride_height, layer.pad_top));
   }
   if (!fits_side(layer.in.width, layer.out.width, layer.kernel_width, layer.stride_width, layer.pad_left)) {
-    return fault(Code::kWidth, layer.out.width, windows_max(layer.in.width, layer.stride_width, layer.pad_left));
+    return fault(Code::kWidth, layer.out.width, windows_max(layer.in.width, layer.stride_width, layer.pad_left),
+                 windows_min(layer.in.width, layer.kernel_width, layer.stride_width, layer.pad_left));
+  }
+  // A convolution may gather the windows of a row, and a device answers nobody within one.
+  const uint64_t row_work = uint64_t{layer.kernel_height} * layer.kernel_width * layer.out.width;
+  if (row_work > kVolumeSizeMax) {
+    return fault(Code::kWindowWork, row_work, kVolumeSizeMax);
   }
   const bool is_free = layer.kind == LayerKind::kConv2d;
   const bool is_multiple = layer.kind == LayerKind::kDepthwiseConv2d && layer.out.channels % layer.in.channels == 0;
@@ -183,7 +195,7 @@ NetworkFault check_network(const Network& network, bool reads_numbers) {
   if (network.layers == nullptr || count < 1 || count > kLayerCountMax) {
     found = fault(Code::kLayerCount, count, kLayerCountMax);
   } else if (!std::isfinite(network.scale) || !std::isfinite(network.offset) || network.scale == 0) {
-    found = fault(Code::kInputScale);
+    found = fault(Code::kInputScale, std::bit_cast<uint32_t>(network.scale), std::bit_cast<uint32_t>(network.offset));
   } else if (!is_volume(network.in)) {
     found = fault(Code::kVolume, network.in.size(), kVolumeSizeMax);
   }
@@ -232,9 +244,10 @@ const char* network_fault_text(NetworkFaultCode code) {
       "rank out of bounds",
       "addition of a layer that does not stand before it",
       "addition of volumes that are not equal",
+      "kernel too large for so many columns of the output",
   };
-  static_assert(sizeof(kTexts) / sizeof(kTexts[0]) == static_cast<size_t>(Code::kAddVolume) + 1);
-  return code <= Code::kAddVolume ? kTexts[static_cast<size_t>(code)] : "unknown fault";
+  static_assert(sizeof(kTexts) / sizeof(kTexts[0]) == static_cast<size_t>(Code::kWindowWork) + 1);
+  return code <= Code::kWindowWork ? kTexts[static_cast<size_t>(code)] : "unknown fault";
 }
 
 uint64_t layer_weight_count(const Layer& layer) {

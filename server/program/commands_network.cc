@@ -80,24 +80,34 @@ void print_layer(const CommonOptions& options, const Network& network, uint32_t 
   line.add("multiplications", layer_multiplication_count(layer)).print(options);
 }
 
-void print_memory(const CommonOptions& options, const Network& network, uint32_t batch_size) {
-  const NetworkMemory memory = network_memory(network, batch_size);
+void print_memory(const CommonOptions& options, const Network& network, uint32_t batch_size, uint32_t sample_count) {
+  const NetworkMemory memory = network_memory(network, batch_size, sample_count);
   OutputLine line;
   line.add("batch", uint64_t{batch_size})
+      .add("samples", uint64_t{sample_count})
       .add("model", memory.model)
       .add("scratch", memory.scratch)
       .add("features", memory.features);
   if (memory.arena != 0) {
-    line.add("arena", memory.arena).add("board_arena", memory.board_arena);
+    line.add("arena", memory.arena)
+        .add("board_arena", memory.board_arena)
+        .add("board_arena_local", memory.board_arena_local);
+  } else if (memory.search_size != 0) {
+    line.add_quoted("note", "the search for the arena takes " + std::to_string(memory.search_size) +
+                                " bytes of memory, at most " + std::to_string(kArenaSearchMax) +
+                                " and what this machine gives: free memory, or make the layers smaller");
   } else {
-    line.add_quoted("note", "no run takes a point of " + std::to_string(network_size(network)) + " numbers, and " +
-                                std::to_string(kProductSizeMax) + " are the most: train fewer layers");
+    line.add_quoted("note", "the arena is not known: no run takes the point");
   }
   line.print(options);
 }
 
-// The keys of [run]; with the text format as lines to copy.
+// The keys of [run], or a note that there are none for this point; with the text format as lines to copy.
 void print_keys(const CommonOptions& options, const std::string& path, const Network& network) {
+  if (const std::string fault = network_point_fault(network); !fault.empty()) {
+    OutputLine().add_quoted("note", fault).print(options);
+    return;
+  }
   const std::string parts = network_parts_text(network);
   if (options.format == "json") {
     OutputLine()
@@ -115,7 +125,7 @@ void print_keys(const CommonOptions& options, const std::string& path, const Net
 
 }  // namespace
 
-int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size) {
+int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size, uint32_t sample_count) {
   NetworkFile file;
   if (const std::string problem = read_network_file(path, &file); !problem.empty()) {
     return fail(is_temporary(find_path_fault(path.c_str(), false)) ? kExitTemporary : kExitFile, problem);
@@ -143,7 +153,7 @@ int network_show(const CommonOptions& options, const std::string& path, uint32_t
     print_layer(options, network, i);
   }
   if (trained > 0) {
-    print_memory(options, network, batch_size);
+    print_memory(options, network, batch_size, sample_count);
     print_keys(options, path, network);
   }
   return kExitOk;

@@ -18,6 +18,7 @@
 #include "server/link/credentials.h"
 #include "server/program/commands.h"
 #include "server/program/doctor.h"
+#include "server/program/network_memory.h"
 #include "server/run/names.h"
 
 namespace gradstream {
@@ -89,6 +90,7 @@ struct Arguments {
   bool check = false;
   ClaimOptions claim;
   uint32_t batch_size = 32;
+  uint32_t sample_count = kShownSampleCount;
 };
 
 void add_format(CLI::App* verb, Arguments* arguments) {
@@ -339,9 +341,13 @@ void add_network(CLI::App& app, Arguments* arguments, int* code) {
   show->add_option("--batch", arguments->batch_size, "samples of a batch, for the memory that it takes")
       ->check(CLI::Range(1U, kBatchSizeMax))
       ->capture_default_str();
+  show->add_option("--samples", arguments->sample_count, "samples of a device, for the memory that it takes")
+      ->check(CLI::Range(1U, kSampleCountMax))
+      ->capture_default_str();
   add_format(show, arguments);
-  show->callback(
-      [arguments, code] { *code = network_show(arguments->common, arguments->target, arguments->batch_size); });
+  show->callback([arguments, code] {
+    *code = network_show(arguments->common, arguments->target, arguments->batch_size, arguments->sample_count);
+  });
 }
 
 // Whether the command line asks for a server, and not for a look at its configuration: known without the parser, which

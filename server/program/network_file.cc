@@ -1,7 +1,6 @@
 #include "server/program/network_file.h"
 
 #include <cstring>
-#include <utility>
 
 #include "runtime/problem/gsn_text.h"
 #include "server/base/fields.h"
@@ -13,19 +12,51 @@ namespace {
 
 std::string shape_text(uint64_t rows, uint64_t cols) { return std::to_string(rows) + "x" + std::to_string(cols); }
 
-// Numbers on no manifold may have any shape: where theirs is beyond what a part has, they get another one.
-std::string euclidean_text(uint64_t size) {
-  const uint64_t cols = size / kDimensionMax, rest = size % kDimensionMax;
-  const std::string most = cols > 0 ? "euclidean " + shape_text(kDimensionMax, cols) : "";
-  return rest == 0 ? most : most + (cols > 0 ? ", " : "") + "euclidean " + shape_text(rest, 1);
+// Numbers on no manifold may have any shape: where theirs is beyond what a part has, they become up to two parts.
+void add_texts(const NetworkPart& part, std::vector<std::string>* out) {
+  if (part.rank != 0) {
+    out->push_back("fixed_rank " + shape_text(part.rows, part.cols) + " " + std::to_string(part.rank));
+    return;
+  }
+  if (part.rows <= kDimensionMax && part.cols <= kDimensionMax) {
+    out->push_back("euclidean " + shape_text(part.rows, part.cols));
+    return;
+  }
+  const uint64_t size = uint64_t{part.rows} * part.cols;
+  if (size >= kDimensionMax) {
+    out->push_back("euclidean " + shape_text(kDimensionMax, size / kDimensionMax));
+  }
+  if (size % kDimensionMax != 0) {
+    out->push_back("euclidean " + shape_text(size % kDimensionMax, 1));
+  }
 }
 
-std::string text_of(const NetworkPart& part) {
-  if (part.rank != 0) {
-    return "fixed_rank " + shape_text(part.rows, part.cols) + " " + std::to_string(part.rank);
+std::vector<std::string> texts_of(const std::vector<NetworkPart>& parts) {
+  std::vector<std::string> texts;
+  for (const NetworkPart& part : parts) {
+    add_texts(part, &texts);
   }
-  return part.rows <= kDimensionMax && part.cols <= kDimensionMax ? "euclidean " + shape_text(part.rows, part.cols)
-                                                                  : euclidean_text(uint64_t{part.rows} * part.cols);
+  return texts;
+}
+
+// Where there are more parts than a product has, neighbours that are Euclidean become one.
+std::vector<std::string> part_texts(const Network& network) {
+  std::vector<NetworkPart> parts(2 * size_t{kLayerCountMax});
+  parts.resize(network_parts(network, parts));
+  std::vector<std::string> texts = texts_of(parts);
+  if (texts.size() <= kPartCountMax) {
+    return texts;
+  }
+  std::vector<NetworkPart> joined;
+  for (const NetworkPart& part : parts) {
+    if (part.rank == 0 && !joined.empty() && joined.back().rank == 0) {
+      joined.back().rows = joined.back().rows * joined.back().cols + part.rows * part.cols;
+      joined.back().cols = 1;
+    } else {
+      joined.push_back(part);
+    }
+  }
+  return texts_of(joined);
 }
 
 }  // namespace
@@ -46,26 +77,23 @@ std::string read_network_file(const std::string& path, NetworkFile* out) {
 }
 
 std::string network_parts_text(const Network& network) {
-  std::vector<NetworkPart> parts(2 * size_t{kLayerCountMax});
-  parts.resize(network_parts(network, parts));
-  if (parts.size() > kPartCountMax) {
-    std::vector<NetworkPart> joined;
-    for (const NetworkPart& part : parts) {
-      const bool is_joined = part.rank == 0 && !joined.empty() && joined.back().rank == 0;
-      if (is_joined) {
-        joined.back().rows = joined.back().rows * joined.back().cols + part.rows * part.cols;
-        joined.back().cols = 1;
-      } else {
-        joined.push_back(part);
-      }
-    }
-    parts = std::move(joined);
-  }
   std::string text;
-  for (const NetworkPart& part : parts) {
-    text += (text.empty() ? "" : ", ") + text_of(part);
+  for (const std::string& part : part_texts(network)) {
+    text += (text.empty() ? "" : ", ") + part;
   }
   return text;
+}
+
+std::string network_point_fault(const Network& network) {
+  const uint32_t size = network_size(network);
+  if (size > kProductSizeMax) {
+    return "no run takes a point of " + std::to_string(size) + " numbers, and " + std::to_string(kProductSizeMax) +
+           " are the most: train fewer layers";
+  }
+  const size_t count = part_texts(network).size();
+  return count <= kPartCountMax ? ""
+                                : "the point has " + std::to_string(count) + " parts, and a product has at most " +
+                                      std::to_string(kPartCountMax) + ": factor fewer layers";
 }
 
 std::string settle_network(RunParameters* run, bool* is_file_fault) {
@@ -82,6 +110,9 @@ std::string settle_network(RunParameters* run, bool* is_file_fault) {
   const uint32_t size = network_size(file.network);
   if (size == 0) {
     return "run.network " + run->model->network + " trains nothing: mark a layer as trained, and write the file again";
+  }
+  if (const std::string fault = network_point_fault(file.network); !fault.empty()) {
+    return "run.network " + run->model->network + ": " + fault;
   }
   if (size != run->model->shape.size()) {
     return "run.network " + run->model->network + " trains " + std::to_string(size) +

@@ -36,6 +36,9 @@ std::string read_network_file(const std::string& path, NetworkFile* out);
 // parts than a product has, neighbours that are Euclidean become one.
 std::string network_parts_text(const Network& network);
 
+// Empty, or a clause with the remedy: no run takes the network's point, since it has too many numbers or parts.
+std::string network_point_fault(const Network& network);
+
 // A configuration names a file in run.network; a run has its digest there, so that whoever goes on with it or replays
 // it needs no file. Reads the file and puts the digest in its place; nothing happens where there is no network or a
 // digest already. Empty, or a sentence: the file is missing, damaged, or trains another number of numbers than the

@@ -142,6 +142,11 @@ TEST(Gsn, NamesWhatIsWrongInTheHead) {
   const Wrong all[] = {
       {"magic", [](Bytes& b) { b[0] = 'X'; }, Code::kMagic, kNoLayer, 0, 0, 0, "not GSN1"},
       {"version", [](Bytes& b) { b[3] = '2'; }, Code::kVersion, kNoLayer, 3, 2, 1, "version 2"},
+      {"version 0", [](Bytes& b) { b[3] = '0'; }, Code::kVersion, kNoLayer, 3, 0, 1, "version 0"},
+      {"version of no digit", [](Bytes& b) { b[3] = ' '; }, Code::kMagic, kNoLayer, 0, 0, 0, "not GSN1"},
+      {"version below a digit", [](Bytes& b) { b[3] = '/'; }, Code::kMagic, kNoLayer, 0, 0, 0, "not GSN1"},
+      {"version above a digit", [](Bytes& b) { b[3] = ':'; }, Code::kMagic, kNoLayer, 0, 0, 0, "not GSN1"},
+      {"version 0xff", [](Bytes& b) { b[3] = 0xff; }, Code::kMagic, kNoLayer, 0, 0, 0, "not GSN1"},
       {"size beyond", [&](Bytes& b) { put_u32(b, kGsnSize, size + 4); }, Code::kSize, kNoLayer, kGsnSize, size + 4,
        size, "copy"},
       {"size of 4 GB", [&](Bytes& b) { put_u32(b, kGsnSize, 0xfffffffc); }, Code::kSize, kNoLayer, kGsnSize, 0xfffffffc,

@@ -18,7 +18,7 @@ GsnFault worst(GsnFaultCode code, NetworkFaultCode network = NetworkFaultCode::k
   fault.network = network;
   fault.is_of_layer = true;
   fault.layer = kLayerCountMax - 1;
-  fault.offset = fault.value = fault.limit = UINT32_MAX;
+  fault.offset = fault.value = fault.limit = fault.least = UINT32_MAX;
   return fault;
 }
 
@@ -27,6 +27,8 @@ void expect_sentence(const std::string& text, std::set<std::string>* seen) {
   EXPECT_LT(text.size(), GsnFaultText::kSizeMax) << text << ": cut off";
   EXPECT_EQ(text.find('%'), std::string::npos) << text;
   EXPECT_TRUE(seen->insert(text).second) << text << ": of two faults";
+  EXPECT_TRUE(text.find("; ") != std::string::npos || text.find(": copy") != std::string::npos)
+      << text << ": no remedy";
 }
 
 TEST(GsnText, EachFaultHasItsWords) {
@@ -35,7 +37,7 @@ TEST(GsnText, EachFaultHasItsWords) {
   for (uint8_t code = 1; code < static_cast<uint8_t>(GsnFaultCode::kNetwork); ++code) {
     expect_sentence(text_of(worst(static_cast<GsnFaultCode>(code))), &seen);
   }
-  for (uint8_t code = 1; code <= static_cast<uint8_t>(NetworkFaultCode::kAddVolume); ++code) {
+  for (uint8_t code = 1; code <= static_cast<uint8_t>(NetworkFaultCode::kWindowWork); ++code) {
     expect_sentence(text_of(worst(GsnFaultCode::kNetwork, static_cast<NetworkFaultCode>(code))), &seen);
   }
 }
@@ -59,6 +61,19 @@ TEST(GsnText, SaysWhereWhatAndHowMuch) {
   fault.limit = 0xdeadbeef;
   EXPECT_TRUE(text_of(fault).starts_with("byte 4: the checksum is 0000001a, and the bytes have deadbeef; "))
       << text_of(fault);
+}
+
+TEST(GsnText, SaysHowManyWindowsThereAre) {
+  GsnFault fault;
+  fault.code = GsnFaultCode::kNetwork;
+  fault.network = NetworkFaultCode::kHeight;
+  fault.is_of_layer = true;
+  fault.offset = 42;
+  fault.value = 3;
+  fault.limit = 5;
+  fault.least = 4;
+  EXPECT_EQ(text_of(fault),
+            "layer 0, byte 42: the output has 3 rows, and windows make 4 to 5; mend output, stride or border");
 }
 
 TEST(GsnText, NamesKindsAndTheRest) {

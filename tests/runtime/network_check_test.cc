@@ -43,6 +43,7 @@ void expect_fault(const Bad& bad) {
   EXPECT_EQ(found.layer, bad.expected.layer);
   EXPECT_EQ(found.value, bad.expected.value);
   EXPECT_EQ(found.limit, bad.expected.limit);
+  EXPECT_EQ(found.least, bad.expected.least);
 }
 
 template <typename T>
@@ -57,9 +58,19 @@ TEST(NetworkCheck, NamesWhatIsWrongWithTheNetwork) {
       {"a million layers",
        [](Whole& w) { w.network.layer_count = 1000000; },
        {Code::kLayerCount, 1000000, 1000000, 64}},
-      {"scale 0", [](Whole& w) { w.network.scale = 0; }, {Code::kInputScale, 7, 0, 0}},
-      {"scale NaN", [](Whole& w) { w.network.scale = NAN; }, {Code::kInputScale, 7, 0, 0}},
-      {"offset infinite", [](Whole& w) { w.network.offset = INFINITY; }, {Code::kInputScale, 7, 0, 0}},
+      {"scale 0", [](Whole& w) { w.network.scale = w.network.offset = 0; }, {Code::kInputScale, 7, 0, 0}},
+      {"scale NaN",
+       [](Whole& w) {
+         w.network.scale = NAN;
+         w.network.offset = 0;
+       },
+       {Code::kInputScale, 7, 0x7fc00000, 0}},
+      {"offset infinite",
+       [](Whole& w) {
+         w.network.scale = 1;
+         w.network.offset = INFINITY;
+       },
+       {Code::kInputScale, 7, 0x3f800000, 0x7f800000}},
       {"empty input", [](Whole& w) { w.network.in.width = 0; }, {Code::kVolume, 7, 0, kVolumeSizeMax}},
       {"huge input",
        [](Whole& w) {
@@ -102,9 +113,9 @@ TEST(NetworkCheck, NamesTheLayerAndItsFault) {
       {"kernel 0", [](Whole& w) { w.layers[0].kernel_width = 0; }, {Code::kWindow, 0, 0, 0}},
       {"stride 0", [](Whole& w) { w.layers[0].stride_height = 0; }, {Code::kWindow, 0, 0, 0}},
       {"border of a kernel", [](Whole& w) { w.layers[0].pad_left = 3; }, {Code::kWindow, 0, 3, 0}},
-      {"a row too many", [](Whole& w) { w.layers[0].out.height = 6; }, {Code::kHeight, 0, 6, 5}},
-      {"a row too few", [](Whole& w) { w.layers[0].out.height = 3; }, {Code::kHeight, 0, 3, 5}},
-      {"a column too many", [](Whole& w) { w.layers[0].out.width = 5; }, {Code::kWidth, 0, 5, 4}},
+      {"a row too many", [](Whole& w) { w.layers[0].out.height = 6; }, {Code::kHeight, 0, 6, 5, 4}},
+      {"a row too few", [](Whole& w) { w.layers[0].out.height = 3; }, {Code::kHeight, 0, 3, 5, 4}},
+      {"a column too many", [](Whole& w) { w.layers[0].out.width = 5; }, {Code::kWidth, 0, 5, 4, 3}},
       {"pool changes maps", [](Whole& w) { w.layers[3].out.channels = 5; }, {Code::kChannels, 3, 5, 4}},
       {"depthwise of no multiple", [](Whole& w) { w.layers[1].out.channels = 6; }, {Code::kChannels, 1, 6, 4}},
       {"no weights", [](Whole& w) { w.layers[0].weights = nullptr; }, {Code::kNoWeights, 0, 72, 0}},
@@ -149,6 +160,59 @@ TEST(NetworkCheck, WeightsOfALayerAreBounded) {
   EXPECT_EQ(found.code, Code::kWeightCount);
   EXPECT_EQ(found.value, 65535U * 65535U);
   EXPECT_EQ(found.limit, kWeightCountMax);
+}
+
+// The bounds that a fault names are those that the check takes, for every side.
+TEST(NetworkCheck, NamesTheSidesThatItTakes) {
+  for (uint32_t kernel = 1; kernel <= 4; ++kernel) {
+    for (uint32_t stride = 1; stride <= 5; ++stride) {
+      for (uint32_t pad = 0; pad < kernel; ++pad) {
+        for (uint16_t in = 1; in <= 9; ++in) {
+          TestNetwork net({in, 1, 1});
+          Layer layer;
+          layer.kind = Kind::kMaxPool;
+          layer.kernel_height = static_cast<uint8_t>(kernel);
+          layer.stride_height = static_cast<uint8_t>(stride);
+          layer.pad_top = static_cast<uint8_t>(pad);
+          layer.kernel_width = layer.stride_width = 1;
+          layer.out = {1, 1, 1};
+          net.add(layer);
+          net.network.loss = NetworkLoss::kSquaredError;
+          net.layers[0].out.height = 100;
+          const NetworkFault found = check_network(net.network);
+          ASSERT_EQ(found.code, Code::kHeight);
+          for (uint16_t rows = 1; rows < 20; ++rows) {
+            net.layers[0].out.height = rows;
+            EXPECT_EQ(check_network(net.network).code == Code::kNone, rows >= found.least && rows <= found.limit)
+                << kernel << " " << stride << " " << pad << " " << in << " " << rows;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(NetworkCheck, WindowsOfARowAreBounded) {
+  for (const Kind kind : {Kind::kConv2d, Kind::kDepthwiseConv2d, Kind::kMaxPool, Kind::kAveragePool}) {
+    TestNetwork net({255, 65, 1});
+    Layer layer;
+    layer.kind = kind;
+    layer.kernel_height = layer.kernel_width = 255;
+    layer.stride_height = layer.stride_width = 1;
+    layer.pad_top = layer.pad_left = 254;
+    layer.out = {1, 65, 1};
+    layer.trained =
+        kind == Kind::kConv2d || kind == Kind::kDepthwiseConv2d ? TrainedForm::kDense : TrainedForm::kFrozen;
+    net.add(layer);
+    net.layers[0].out.height = 255;
+    net.network.loss = NetworkLoss::kSquaredError;
+    const NetworkFault found = check_network(net.network);
+    EXPECT_EQ(found.code, Code::kWindowWork) << static_cast<int>(kind);
+    EXPECT_EQ(found.value, 255U * 255U * 65U);
+    EXPECT_EQ(found.limit, kVolumeSizeMax);
+    net.network.in.width = net.layers[0].in.width = net.layers[0].out.width = 64;
+    EXPECT_EQ(check_network(net.network).code, Code::kNone) << static_cast<int>(kind);
+  }
 }
 
 // Borders that differ between the sides, as a file of another library has them; and a pool over all.

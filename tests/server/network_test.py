@@ -154,6 +154,46 @@ class Networks(unittest.TestCase):
         self.assertEqual(run(PROGRAM, "network", "show").returncode, USAGE)
         self.assertEqual(run(PROGRAM, "network", "show", self.network, "--batch", 0).returncode, USAGE)
 
+    def test_a_network_that_no_run_takes_is_refused_before_memory_is_taken(self):
+        self.network.write_bytes(gsn.network((1, 1, 4096), [gsn.dense(4096, 4096, trained=gsn.DENSE)
+                                                            for _ in range(64)]))
+        self.assertLess(self.network.stat().st_size, 4096)
+        shown = run(PROGRAM, "network", "show", self.network)
+        self.assertEqual(shown.returncode, OK, shown.stderr)
+        numbers = 64 * (4096 * 4096 + 4096)
+        self.assertIn(f"no run takes a point of {numbers} numbers, and {1 << 24} are the most", shown.stdout)
+        self.assertNotIn("parts = ", shown.stdout)
+        self.enrol(self.configure(), "a")
+        words = self.words("a", 9, "--network", self.network, "--once")
+        (self.home / "data.gsd").write_bytes(struct.pack("<4sIII", b"GSD2", 1, 4097, 0) + bytes(4 * 4097))
+        refused = run(*words)
+        told = refused.stdout + refused.stderr
+        self.assertEqual(refused.returncode, 6, told)
+        self.assertIn(f"it trains {numbers} numbers, and a run takes {1 << 24} at most; train fewer layers", told)
+        # Few numbers may take a large search as well.
+        self.network.write_bytes(gsn.network((2048, 1024, 2), [
+            gsn.Layer(6, (2048, 1024, 2)), gsn.dense(1 << 22, 2, trained=gsn.DENSE)]))
+        shown = run(PROGRAM, "network", "show", self.network, "--batch", 4096, "--samples", 65535)
+        self.assertEqual(shown.returncode, OK, shown.stderr)
+        self.assertIn("batch=4096 samples=65535", shown.stdout)
+
+    def test_show_says_where_a_product_has_no_room_for_the_parts(self):
+        layers = []
+        for _ in range(5):
+            layers += [gsn.dense(6, 6, trained=gsn.FACTORED, rank=2)]
+        self.network.write_bytes(gsn.network((1, 1, 6), layers))
+        sentence = "the point has 10 parts, and a product has at most 8: factor fewer layers"
+        shown = run(PROGRAM, "network", "show", self.network)
+        self.assertEqual(shown.returncode, OK, shown.stderr)
+        self.assertIn(sentence, shown.stdout)
+        self.assertNotIn("parts = ", shown.stdout)
+        shown = run(PROGRAM, "network", "show", self.network, "--format", "json")
+        self.assertIn(sentence, json.loads(shown.stdout.splitlines()[-1])["note"])
+        refused = run(PROGRAM, "serve", "--check-config", self.configure())
+        self.assertEqual(refused.returncode, CONFIG)
+        self.assertIn(sentence, refused.stderr)
+        self.assertNotIn("set run.manifold", refused.stderr)
+
     def test_show_joins_parts_that_a_product_has_no_room_for(self):
         layers = [gsn.dense(6, 6, trained=gsn.DENSE) for _ in range(5)]
         self.network.write_bytes(gsn.network((1, 1, 6), layers))
@@ -305,6 +345,7 @@ class Networks(unittest.TestCase):
                 (gsn.network((1, 1, 6), [gsn.dense(6, 3, [0.5] * 18)]), 4, "trains nothing"),
                 (gsn.network((1, 1, 5), [gsn.dense(5, 3, trained=gsn.DENSE)]), 4, "takes 5 inputs and behind them 1"),
                 (gsn.network((1, 1, 6), [gsn.dense(6, 2, trained=gsn.DENSE)]), 4, "from 0 to 1"),
+                (gsn.network((1, 1, 6), [gsn.dense(6, 2, trained=gsn.DENSE)]), 4, "sample 3 (from 1) has the"),
                 (gsn.network((1, 1, 6), [gsn.dense(6, 3000, trained=gsn.DENSE)]), 6, "--arena-kib")):
             bad.write_bytes(content)
             refused = run(*self.words("a", 9, "--network", bad, "--arena-kib", 64, "--once"))
