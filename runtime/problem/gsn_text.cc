@@ -35,8 +35,7 @@ constexpr const char* kNetworkSentences[] = {
     "the loss is %v; known are 1 (softmax), 2 (squared error) and 3 (logistic)",
     "the last layer gives %v scores, and softmax takes %l at least; add a score, or take the logistic loss",
     ("scale or offset of the input is not finite, or the scale is 0: bits of the floats %x and %y; for inputs as they "
-     "are "
-     "write 1 and 0"),
+     "are write 1 and 0"),
     "the kind is %v; known are 1 to 9",
     "the activation is %v; known are 0 (none), 1 (relu) and 2 (relu6), and relu, relu6 and flatten take none",
     ("the form of the weights is %v; known are 0 (float), 1 (int8) and 2 (int8 with a scale a channel), and trained "
