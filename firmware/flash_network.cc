@@ -9,12 +9,23 @@ std::span<const uint8_t> behind_shard(std::span<const uint8_t> region, size_t sh
   return begin < region.size() ? region.subspan(begin) : std::span<const uint8_t>();
 }
 
+// Erased flash is 0xff, and the memory of an emulator 0.
+bool is_network_absent(std::span<const uint8_t> bytes) {
+  const size_t count = bytes.size() < kGsnHeadSize ? bytes.size() : kGsnHeadSize;
+  for (size_t i = 1; i < count; ++i) {
+    if (bytes[i] != bytes[0]) {
+      return false;
+    }
+  }
+  return count == 0 || bytes[0] == 0xff || bytes[0] == 0;
+}
+
 Status take_flash_network(std::span<const uint8_t> bytes, const SampleSource& source, std::span<uint8_t>* arena,
                           FlashNetwork* out, GsnFault* fault) {
-  const uint32_t count = gsn_layer_count(bytes);
-  if (count == 0) {
+  if (is_network_absent(bytes)) {
     return Status::kUnimplemented;
   }
+  const uint32_t count = gsn_layer_count(bytes);
   // Aligned at both ends, so that the rest is as aligned as the whole was.
   Arena front(arena->data(), arena->size());
   const Result<Layer*> layers = front.persistent<Layer>(count);
@@ -22,6 +33,9 @@ Status take_flash_network(std::span<const uint8_t> bytes, const SampleSource& so
   *fault = read_gsn(bytes, {layers.value(), count}, &out->network);
   if (fault->code != GsnFaultCode::kNone) {
     return Status::kDataCorrupt;
+  }
+  if (network_size(out->network) == 0) {
+    return Status::kOutOfRange;
   }
   out->samples.network = &out->network;
   out->samples.source = source;

@@ -21,10 +21,14 @@ struct FlashNetwork {
 // The bytes of the region behind a shard of so many bytes; empty: the region ends before.
 std::span<const uint8_t> behind_shard(std::span<const uint8_t> region, size_t shard_size);
 
+// Whether no network begins there: the bytes of a head are all 0xff or all 0, or there are none.
+bool is_network_absent(std::span<const uint8_t> bytes);
+
 // Reads the network and joins it with the samples. Its layers take the begin of *arena, which shrinks by them. bytes:
-// behind_shard(). kUnimplemented: no network begins there; kDataCorrupt: one does, and *fault says what is wrong;
-// kInvalidArgument: the samples are not made of its inputs and targets, or it trains nothing; kOutOfMemory: the arena
-// holds not even its layers. *out and *arena are set on kOk only. *out and the bytes must outlive the problem.
+// behind_shard(). kUnimplemented: is_network_absent(); kDataCorrupt: what stands there is no network, and *fault says
+// why; kOutOfRange: it trains nothing; kInvalidArgument: the samples are not made of its inputs and targets;
+// kOutOfMemory: the arena holds not even its layers. *out and *arena are set on kOk only. *out and the bytes must
+// outlive the problem.
 Status take_flash_network(std::span<const uint8_t> bytes, const SampleSource& source, std::span<uint8_t>* arena,
                           FlashNetwork* out, GsnFault* fault);
 

@@ -121,10 +121,14 @@ bool take_network(gradstream::ClientMainOptions* options) {
   gradstream::ConsoleLine line("failed");
   line.quoted("reason", status == Status::kOutOfMemory   ? "the network's layers do not fit the arena"
                         : status == Status::kDataCorrupt ? "the network in flash is damaged: docs/network.md"
+                        : status == Status::kOutOfRange  ? "the network trains nothing: mark a layer as trained"
                                                          : "the samples are not the network's inputs and targets");
   if (status == Status::kDataCorrupt) {
-    line.number("layer", fault.layer).number("byte", fault.offset).number("value", fault.value);
-    line.number("limit", fault.limit);
+    if (fault.is_of_layer) {
+      line.number("layer", fault.layer);
+    }
+    line.number("byte", fault.offset).number("value", fault.value).number("limit", fault.limit);
+    line.number("fault", static_cast<uint32_t>(fault.code)).number("network", static_cast<uint32_t>(fault.network));
   }
   gradstream::port_log_line(line.c_str());
   return false;

@@ -54,6 +54,11 @@ TEST(FlashNetwork, IsMissingOrRefused) {
   Flash flash(400);
   EXPECT_EQ(flash.take(300), Status::kUnimplemented) << "an erased page";
   EXPECT_EQ(flash.take(flash.region.size()), Status::kUnimplemented) << "the shard takes all";
+  for (const uint8_t erased : {0xff, 0x00}) {
+    const std::vector<uint8_t> page(100, erased);
+    EXPECT_TRUE(is_network_absent(page));
+  }
+  EXPECT_TRUE(is_network_absent({}));
   flash.source.dimension = kInputs;
   EXPECT_EQ(flash.take(400), Status::kInvalidArgument);
   flash.source.dimension = kInputs + 1;
@@ -63,6 +68,30 @@ TEST(FlashNetwork, IsMissingOrRefused) {
   flash.region[400 + kGsnHeadSize + kGsnKind] = 77;
   EXPECT_EQ(flash.take(400), Status::kDataCorrupt);
   EXPECT_EQ(flash.fault.code, GsnFaultCode::kChecksum);
+  EXPECT_EQ(flash.arena.size(), flash.memory.size()) << "as it was";
+}
+
+// Whatever else stands there is a network that is damaged, and no missing one.
+TEST(FlashNetwork, NamesWhatStandsThereAndIsNone) {
+  Flash magic(400);
+  magic.region[400] = 'X';
+  EXPECT_EQ(magic.take(400), Status::kDataCorrupt);
+  EXPECT_EQ(magic.fault.code, GsnFaultCode::kMagic);
+  Flash empty(400);
+  empty.region[400 + kGsnLayerCount] = 0;
+  mend_checksum(std::span(empty.region).subspan(400));
+  EXPECT_EQ(empty.take(400), Status::kDataCorrupt);
+  EXPECT_EQ(empty.fault.network, NetworkFaultCode::kLayerCount);
+  EXPECT_FALSE(empty.fault.is_of_layer);
+}
+
+TEST(FlashNetwork, TellsANetworkThatTrainsNothing) {
+  Flash flash(400);
+  flash.region.fill(0xff);
+  flash.small.network.layer_count = 8;
+  const std::vector<uint8_t> bytes = gsn_bytes(flash.small.network);
+  std::copy(bytes.begin(), bytes.end(), flash.region.begin() + 400);
+  EXPECT_EQ(flash.take(400), Status::kOutOfRange);
   EXPECT_EQ(flash.arena.size(), flash.memory.size()) << "as it was";
 }
 
