@@ -7,8 +7,9 @@ namespace {
 
 // Those of runtime/problem/problem.h, which the server does not link.
 const std::vector<std::string>& builtin_problems() {
-  static const std::vector<std::string> names = {"kpca",          "brockett", "spd_mean",   "multitask",  "hyperbolic",
-                                                 "least_squares", "logistic", "completion", "perceptron", "lenet"};
+  static const std::vector<std::string> names = {"kpca",       "brockett",      "spd_mean", "multitask",
+                                                 "hyperbolic", "least_squares", "logistic", "completion",
+                                                 "perceptron", "lenet",         "network"};
   return names;
 }
 
