@@ -482,6 +482,12 @@ int backup(const CommonOptions& options, const std::string& out) {
 
 namespace {
 
+int fail_to_move(int cause, const std::string& from, const std::string& to) {
+  return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
+              "cannot move " + from + " to " + to + ": " + cause_text(cause) + "; " +
+                  remedy_text(cause, "check the permissions of the folder"));
+}
+
 // The database, with the files that belong to it, under another name. kExitOk, or an error already printed.
 int move_aside(const std::string& path, const std::string& to) {
   for (const char* const end : {"-wal", "-shm", ""}) {
@@ -489,9 +495,7 @@ int move_aside(const std::string& path, const std::string& to) {
     const std::string new_name = to + end;
     const int cause = rename_durably(old_name.c_str(), new_name.c_str());
     if (cause != 0 && cause != ENOENT) {
-      return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
-                  "cannot move " + old_name + " to " + new_name + ": " + cause_text(cause) + "; " +
-                      remedy_text(cause, "check the permissions of the folder"));
+      return fail_to_move(cause, old_name, new_name);
     }
   }
   return kExitOk;
