@@ -9,8 +9,8 @@ export LC_ALL=C.UTF-8 CTEST_OUTPUT_ON_FAILURE=1
 # What the thread sanitizer watches: everything that has threads or talks to a process that has.
 readonly THREADED="store_thread_test sqlite_database_test statement_test fleet_rows_test fleet_tables_test \
 run_tables_test journal_table_test database_copy_test database_lock_test server_test keyring_test \
-fleet_follower_test fleet_alarm_test publisher_test watch_feed_test listener_test session_test http_test \
-io_thread_test"
+fleet_follower_test fleet_alarm_test publisher_test watch_feed_test listener_test \
+listener_accept_test session_test http_test io_thread_test"
 
 # A new stage is one line. Everything that a stage runs is a test of ctest, so that ctest's closing lines stand in the
 # output.
