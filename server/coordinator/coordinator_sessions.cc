@@ -61,7 +61,7 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
     return true;
   }
   session.is_upload_limited = false;
-  if (device.messages.admit(limits.device_messages, now_ms)) {
+  if (device.meters.messages.admit(limits.device_messages, now_ms)) {
     return true;
   }
   ++counters.messages_over_rate;
@@ -85,13 +85,13 @@ bool Coordinator::State::admit(SessionId id, const DeviceMessage& message, uint6
 void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                      uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
-  if (!device.refusal_lines.admit(kDeviceLines, now_ms)) {
-    ++device.lines_dropped;
+  if (!device.meters.refusal_lines.admit(kDeviceLines, now_ms)) {
+    ++device.meters.lines_dropped;
     return;
   }
   Fields fields;
   fields.add("device", device.name).add("task", task_sequence).add("reason", reason_name(reason));
-  const Complaint& complaint = device.complaint;
+  const Complaint& complaint = device.refusals.complaint;
   const bool has_complaint = complaint.task_sequence == task_sequence && task_sequence != 0;
   if (has_complaint && complaint.sample > 0) {
     fields.add("sample", uint64_t{complaint.sample});
@@ -107,20 +107,20 @@ void Coordinator::State::log_refusal(const char* event, uint32_t index, uint32_t
   if (has_complaint && complaint.step_size > 0) {
     fields.add("step_size", number_text(static_cast<double>(complaint.step_size)));
   }
-  if (device.lines_dropped > 0) {
-    fields.add("more_since_the_last", std::exchange(device.lines_dropped, 0));
+  if (device.meters.lines_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.meters.lines_dropped, 0));
   }
   log(LogLevel::kWarn, event, fields);
 }
 
 // Within kDeviceLines. `fields` begin with the device.
 void Coordinator::State::log_of(DeviceRow& device, LogLevel level, const char* event, Fields fields, uint64_t now_ms) {
-  if (!device.notice_lines.admit(kDeviceLines, now_ms)) {
-    ++device.notices_dropped;
+  if (!device.meters.notice_lines.admit(kDeviceLines, now_ms)) {
+    ++device.meters.notices_dropped;
     return;
   }
-  if (device.notices_dropped > 0) {
-    fields.add("more_since_the_last", std::exchange(device.notices_dropped, 0));
+  if (device.meters.notices_dropped > 0) {
+    fields.add("more_since_the_last", std::exchange(device.meters.notices_dropped, 0));
   }
   log(level, event, fields);
 }
@@ -157,19 +157,19 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
   device.session = id;
   const std::string lacks = lacking(parameters, hello.capabilities, hello.network_digest);
   const uint32_t image = image_crc32c(hello);
-  const bool is_new_image = device.is_heard && image != device.image_crc32c;
+  const bool is_new_image = device.is_heard && image != device.image.crc32c;
   const bool was_capable = device.is_capable;
-  const bool is_told = device.is_heard && lacks == device.lacks;  // the log has it
+  const bool is_told = device.is_heard && lacks == device.image.lacks;  // the log has it
   device.is_heard = true;
-  device.image_crc32c = image;
-  device.lacks = lacks;
-  device.is_capable = lacks.empty() && !device.has_refused_for_good;
+  device.image.crc32c = image;
+  device.image.lacks = lacks;
+  device.is_capable = lacks.empty() && !device.refusals.is_for_good;
   device.sample_count = hello.sample_count;
   device.version_held = hello.has_model ? hello.version : 0;
-  device.firmware_version = hello.firmware_version;
-  device.board = hello.board;
-  device.arena_size = hello.capabilities.arena_size;
-  device.reset_cause = hello.reset_cause;
+  device.image.firmware_version = hello.firmware_version;
+  device.image.board = hello.board;
+  device.image.arena_size = hello.capabilities.arena_size;
+  device.image.reset_cause = hello.reset_cause;
   if (!lacks.empty() && !is_told) {
     Fields fields;
     fields.add("device", device.name).add("lacks", lacks);
@@ -197,13 +197,13 @@ void Coordinator::State::on_hello(SessionId id, uint32_t index, const gs_Hello& 
 void Coordinator::State::abandon(uint32_t index, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
   decide(JournalRecord::verdict({.device = index,
-                                 .task_sequence = device.task_sequence,
-                                 .version = device.task_version,
+                                 .task_sequence = device.task.sequence,
+                                 .version = device.task.version,
                                  .verdict = gs_Verdict_VERDICT_ABANDONED}),
          now_ms);
   ++counters.tasks_abandoned;
   log_of(device, LogLevel::kInfo, "task_abandoned",
-         Fields().add("device", device.name).add("task", device.task_sequence).add("version", device.task_version),
+         Fields().add("device", device.name).add("task", device.task.sequence).add("version", device.task.version),
          now_ms);
 }
 
@@ -329,7 +329,7 @@ bool Coordinator::State::may_copy(uint32_t index, const SyncPlan& plan, uint64_t
   }
   // Records are sent only where they are no longer than about a model.
   const uint64_t size = snapshot_size(parameters.model->shape, parameters.has_mean());
-  return device.copies.admit(kCopies, now_ms, size / kCopyPieceSize + 1);
+  return device.meters.copies.admit(kCopies, now_ms, size / kCopyPieceSize + 1);
 }
 
 // False: the device has had it in this version, again and again, and must wait.
@@ -409,18 +409,18 @@ void Coordinator::State::send_task_or_wait(SessionId id, uint32_t index, const g
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, window(is_stalled ? kRefusedWindowFactor : 1), version_sequence);
   } else if (is_task_barred(device, now_ms)) {
     wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
-  } else if (device.is_task_open && device.task_version == version && pull.has_model &&
-             (!is_storage_failed || device.task_record_sequence <= durable_sequence)) {
+  } else if (device.task.is_open && device.task.version == version && pull.has_model &&
+             (!is_storage_failed || device.task.record_sequence <= durable_sequence)) {
     send_task(id, index);
   } else if (is_storage_failed) {
     refuse(id, gs_Reason_REASON_STORAGE);
   } else {
-    const bool is_another = device.task_version == version && device.task_sequence > 0;
-    if (is_another && !device.new_tasks.admit(kNewTasks, now_ms)) {
+    const bool is_another = device.task.version == version && device.task.sequence > 0;
+    if (is_another && !device.meters.new_tasks.admit(kNewTasks, now_ms)) {
       wait(id, gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN, refused_window(), device.judged.record_sequence);
       return;
     }
-    if (device.is_task_open && device.task_version == version) {
+    if (device.task.is_open && device.task.version == version) {
       abandon(index, now_ms);
     }
     issue_task(index, now_ms);
@@ -432,7 +432,7 @@ void Coordinator::State::issue_task(uint32_t index, uint64_t now_ms) {
   const DeviceRow& device = ledger.fleet().at(index);
   const uint32_t step_count = task_step_count(index, now_ms);
   decide(JournalRecord::task({.device = index,
-                              .task_sequence = device.task_sequence + 1,
+                              .task_sequence = device.task.sequence + 1,
                               .version = ledger.version(),
                               .step_count = step_count,
                               .sample_count = parameters.memory_weighs_samples()
@@ -455,7 +455,7 @@ uint32_t Coordinator::State::task_step_count(uint32_t index, uint64_t now_ms) {
   const uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
   const uint64_t budget_ms = has_end ? std::min<uint64_t>(whole_ms, left_ms) : whole_ms;
   const bool is_slow = uint64_t{parameters.least_steps()} * device.step_time_us > uint64_t{whole_ms} * 1000;
-  if (is_slow && !std::exchange(device.is_told_slow, true)) {
+  if (is_slow && !std::exchange(device.meters.is_told_slow, true)) {
     log(LogLevel::kWarn, "device_too_slow",
         Fields()
             .add("device", device.name)
@@ -472,14 +472,14 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
   ServerMessage message = {};
   message.which_body = gs_ServerMessage_task_tag;
   gs_Task& task = message.body.task;
-  task.task_sequence = device.task_sequence;
-  task.version = device.task_version;
+  task.task_sequence = device.task.sequence;
+  task.version = device.task.version;
   task.digest = ledger.digest();
   const TaskTerms terms = ledger.task_terms();
   task.solver = static_cast<gs_Solver>(terms.solver);
   task.estimator = static_cast<gs_Estimator>(parameters.local->estimator);
   task.encoding = static_cast<gs_Encoding>(parameters.wire->upload_encoding);
-  task.local_step_count = device.task_steps;
+  task.local_step_count = device.task.steps;
   task.steps_min = terms.steps_min;
   task.step_size = terms.step_size;
   task.smoothing = parameters.local->smoothing;
@@ -502,7 +502,7 @@ void Coordinator::State::send_task(SessionId id, uint32_t index) {
     task.batch_sizes[task.batch_sizes_count++] = size;
   }
   copy_text(parameters.model->problem, task.problem);
-  respond(id, message, device.task_record_sequence);
+  respond(id, message, device.task.record_sequence);
 }
 
 void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& refused, uint64_t now_ms) {
@@ -510,7 +510,7 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
   DeviceRow& device = ledger.fleet().at(index);
   ++counters.tasks_refused;
   count_refusal(refused.reason);
-  device.complaint = {refused.task_sequence,
+  device.refusals.complaint = {refused.task_sequence,
                       refused.sample,
                       static_cast<float>(refused.value),
                       static_cast<float>(refused.least),
@@ -528,9 +528,9 @@ void Coordinator::State::on_task_refused(SessionId id, const gs_TaskRefused& ref
                                refused.reason == gs_Reason_REASON_WRONG_NETWORK ||
                                refused.reason == gs_Reason_REASON_WRONG_SHAPE || refused.sample != 0;
   if (is_open && is_final_reason) {
-    device.has_refused_for_good = true;
-    device.refusal_for_good = refused.reason;
-    device.refused_ms = now_ms;
+    device.refusals.is_for_good = true;
+    device.refusals.for_good = refused.reason;
+    device.refusals.last_ms = now_ms;
     device.is_capable = false;
   }
   wait(id, device.is_capable ? gs_WaitCause_WAIT_CAUSE_NOT_CHOSEN : gs_WaitCause_WAIT_CAUSE_NOT_CAPABLE,
@@ -554,8 +554,8 @@ void Coordinator::State::on_report(SessionId id, const gs_StatusReport& report, 
   log_of(device, LogLevel::kInfo, "device_report",
          Fields()
              .add("device", device.name)
-             .add("board", device.board)
-             .add("firmware_version", device.firmware_version)
+             .add("board", device.image.board)
+             .add("firmware_version", device.image.firmware_version)
              .add("uptime_s", report.uptime_s)
              .add("arena_high_water", report.arena_high_water)
              .add("stack_high_water", report.stack_high_water)

@@ -58,20 +58,20 @@ bool Coordinator::State::is_blocked(uint32_t index) const {
     return true;
   }
   const bool is_refused = device.judged.verdict == gs_Verdict_VERDICT_REFUSED &&
-                          device.refused_version == ledger.version() && !device.is_forgiven;
-  return is_refused && (device.refused_count >= kRefusedTasksMax || is_final(device.judged.reason));
+                          device.refusals.version == ledger.version() && !device.refusals.is_forgiven;
+  return is_refused && (device.refusals.count >= kRefusedTasksMax || is_final(device.judged.reason));
 }
 
 // Whether a device that refused for good may be asked once more.
 bool Coordinator::State::may_try_again(const DeviceRow& device, uint64_t now_ms) const {
-  return device.lacks.empty() && now_ms >= device.refused_ms + kTryAgainMs;
+  return device.image.lacks.empty() && now_ms >= device.refusals.last_ms + kTryAgainMs;
 }
 
 // Whether a device that could do the run's tasks gets none in the open version. The first one after a restart of the
 // server is given: it tells value and limit anew.
 bool Coordinator::State::is_task_barred(const DeviceRow& device, uint64_t now_ms) const {
-  return device.refused_version == ledger.version() && device.refused_count >= kRefusedTasksMax &&
-         !device.is_forgiven && device.refused_ms != 0 && now_ms < device.refused_ms + kTryAgainMs;
+  return device.refusals.version == ledger.version() && device.refusals.count >= kRefusedTasksMax &&
+         !device.refusals.is_forgiven && device.refusals.last_ms != 0 && now_ms < device.refusals.last_ms + kTryAgainMs;
 }
 
 // A device has refused, or was, or has said what it lacks. In a large fleet of which nobody can do the run each device
@@ -89,10 +89,10 @@ void Coordinator::State::note_blocked(uint64_t now_ms) {
 // The device began anew, or has another image: what it refused before says nothing of now.
 void Coordinator::State::forgive(uint32_t index, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
-  device.has_refused_for_good = false;
-  device.refusal_for_good = gs_Reason_REASON_NONE;
-  device.is_forgiven = true;
-  device.is_capable = device.lacks.empty();
+  device.refusals.is_for_good = false;
+  device.refusals.for_good = gs_Reason_REASON_NONE;
+  device.refusals.is_forgiven = true;
+  device.is_capable = device.image.lacks.empty();
   review_blocked(now_ms);
 }
 
@@ -106,16 +106,16 @@ std::vector<BlockedGroup> Coordinator::State::blocked_groups() const {
     if (!fleet.is_asked(index) || device.answered_version == ledger.version() || !is_blocked(index)) {
       continue;
     }
-    const bool lacks_something = !device.lacks.empty();
+    const bool lacks_something = !device.image.lacks.empty();
     const gs_Reason reason = lacks_something               ? gs_Reason_REASON_NONE
-                             : device.has_refused_for_good ? device.refusal_for_good
+                             : device.refusals.is_for_good ? device.refusals.for_good
                                                            : device.judged.reason;
-    auto& [group, names] = groups[{!lacks_something, reason, device.lacks}];
-    if (group.device_count == 0 || excess_of(device.complaint) > excess_of(group.complaint)) {
-      group.complaint = device.complaint;
+    auto& [group, names] = groups[{!lacks_something, reason, device.image.lacks}];
+    if (group.device_count == 0 || excess_of(device.refusals.complaint) > excess_of(group.complaint)) {
+      group.complaint = device.refusals.complaint;
       group.first_name = device.name;
     }
-    group.lacks = device.lacks;
+    group.lacks = device.image.lacks;
     group.lacks_something = lacks_something;
     group.reason = reason;
     ++group.device_count;
@@ -245,7 +245,7 @@ Complaint Coordinator::State::find_complaint(uint32_t index, const Upload& uploa
   fault.loss_after = static_cast<double>(upload.loss_after);
   fault.model_norm = std::sqrt(square);
   Complaint complaint = range_complaint(parameters, fault);
-  complaint.task_sequence = ledger.fleet().at(index).task_sequence;
+  complaint.task_sequence = ledger.fleet().at(index).task.sequence;
   return complaint;
 }
 

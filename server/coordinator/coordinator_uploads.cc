@@ -70,7 +70,7 @@ void Coordinator::State::on_upload(SessionId id, const Upload& upload, uint64_t 
       const DeviceRow& device = ledger.fleet().at(index);
       ++counters.updates_superseded;
       send_ack(id, upload.task_sequence, gs_Verdict_VERDICT_SUPERSEDED, gs_Reason_REASON_NONE,
-               std::max(device.task_record_sequence, device.judged.record_sequence));
+               std::max(device.task.record_sequence, device.judged.record_sequence));
       return;
     }
     case SequenceState::kJudged:
@@ -104,7 +104,7 @@ void Coordinator::State::judge_upload(SessionId id, uint32_t index, const Upload
     accept_upload(index, upload, input, now_ms);
   } else {
     DeviceRow& device = ledger.fleet().at(index);
-    device.complaint = fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
+    device.refusals.complaint = fault == gs_Reason_REASON_OUT_OF_RANGE ? find_complaint(index, upload, input) : Complaint();
     refuse_upload(index, upload, fault, now_ms);
   }
   send_judged_ack(id, index, upload.task_sequence, false);
@@ -126,7 +126,7 @@ bool Coordinator::State::is_version_full() const {
 
 // What one local step of the upload took: by the device's own clock, or where it does not say, at most. 0: not known.
 uint32_t Coordinator::State::measured_step_us(uint32_t index, const Upload& upload, uint64_t now_ms) const {
-  const uint64_t issued_ms = ledger.fleet().at(index).task_issued_ms;
+  const uint64_t issued_ms = ledger.fleet().at(index).task.issued_ms;
   if (upload.step_time_us > 0 || upload.steps_done == 0 || now_ms <= issued_ms) {
     return upload.step_time_us;
   }
@@ -137,7 +137,7 @@ uint32_t Coordinator::State::measured_step_us(uint32_t index, const Upload& uplo
 gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& upload, uint64_t now_ms) const {
   const DeviceRow& device = ledger.fleet().at(index);
   const bool is_scalar = parameters.stream() == StreamKind::kScalarStream;
-  if (upload.base_version != device.task_version) {
+  if (upload.base_version != device.task.version) {
     return gs_Reason_REASON_WRONG_VERSION;
   }
   // Before its numbers: what an older version asked for may have been another phase's.
@@ -153,7 +153,7 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
   const size_t value_count =
       is_scalar ? static_cast<size_t>(upload.steps_done) * parameters.local->direction_count : parameters.value_count();
   if (upload.kind != parameters.stream() || upload.is_oversize || upload.value_count != value_count ||
-      upload.steps_done > device.task_steps ||
+      upload.steps_done > device.task.steps ||
       (is_scalar && upload.direction_count != parameters.local->direction_count)) {
     return gs_Reason_REASON_WRONG_SHAPE;
   }
@@ -161,9 +161,9 @@ gs_Reason Coordinator::State::find_head_fault(uint32_t index, const Upload& uplo
     return gs_Reason_REASON_TOO_FEW_STEPS;
   }
   // A clock that was set back between two lives of the server proves nothing.
-  const bool is_timed = now_ms >= device.task_issued_ms;
+  const bool is_timed = now_ms >= device.task.issued_ms;
   if (is_timed &&
-      !had_time_for(*parameters.trigger, upload.steps_done, upload.step_time_us, now_ms - device.task_issued_ms)) {
+      !had_time_for(*parameters.trigger, upload.steps_done, upload.step_time_us, now_ms - device.task.issued_ms)) {
     return gs_Reason_REASON_NO_TIME;
   }
   if (!has_finite_loss(upload)) {
@@ -192,7 +192,7 @@ gs_Reason Coordinator::State::find_fault(uint32_t index, const Upload& upload, u
   input->steps_done = upload.steps_done;
   const uint32_t staleness = ledger.version() - upload.base_version;
   input->weight = fold_weight(parameters, ledger.fleet().at(index).sample_count, staleness);
-  input->sample_count = ledger.fleet().at(index).task_samples;
+  input->sample_count = ledger.fleet().at(index).task.samples;
   input->values = *values;
   input->inverse_participation = ledger.inverse_participation(index);
   const Status folds = ledger.prepare_fold(*input);
@@ -219,11 +219,11 @@ void Coordinator::State::accept_upload(uint32_t index, const Upload& upload, con
          now_ms, FoldSource::kLive);
   // What it refused for good it can do by now.
   DeviceRow& device = ledger.fleet().at(index);
-  device.has_refused_for_good = false;
-  device.is_capable = device.lacks.empty();
+  device.refusals.is_for_good = false;
+  device.is_capable = device.image.lacks.empty();
   upload_bytes += upload.bytes.size();
   ++(is_late ? counters.updates_late : counters.updates_folded);
-  counters.updates_partial += upload.steps_done < ledger.fleet().at(index).task_steps ? 1 : 0;
+  counters.updates_partial += upload.steps_done < ledger.fleet().at(index).task.steps ? 1 : 0;
 }
 
 void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_Reason reason, uint64_t now_ms) {
@@ -231,7 +231,7 @@ void Coordinator::State::refuse_upload(uint32_t index, const Upload& upload, gs_
   const uint32_t step_us = measured_step_us(index, upload, now_ms);
   const bool is_measured = reason == gs_Reason_REASON_TOO_STALE &&
                            had_time_for(*parameters.trigger, upload.steps_done, step_us,
-                                        now_ms - std::min(now_ms, ledger.fleet().at(index).task_issued_ms));
+                                        now_ms - std::min(now_ms, ledger.fleet().at(index).task.issued_ms));
   end_task_refused(index, upload.task_sequence, reason, is_measured ? step_us : 0, now_ms);
   ++counters.updates_refused;
   count_refusal(reason);
@@ -250,11 +250,11 @@ void Coordinator::State::count_refusal(gs_Reason reason) {
 void Coordinator::State::end_task_refused(uint32_t index, uint32_t task_sequence, gs_Reason reason,
                                           uint32_t step_time_us, uint64_t now_ms) {
   DeviceRow& device = ledger.fleet().at(index);
-  device.is_forgiven = false;
-  device.refused_ms = now_ms;
+  device.refusals.is_forgiven = false;
+  device.refusals.last_ms = now_ms;
   decide(JournalRecord::verdict({.device = index,
                                  .task_sequence = task_sequence,
-                                 .version = device.task_version,
+                                 .version = device.task.version,
                                  .verdict = gs_Verdict_VERDICT_REFUSED,
                                  .reason = reason,
                                  .step_time_us = step_time_us}),
@@ -291,7 +291,7 @@ void Coordinator::State::send_judged_ack(SessionId id, uint32_t index, uint32_t 
   // Who only came too late did nothing wrong. A longer wait would make it miss the next version too.
   const bool is_only_late = judged.reason == gs_Reason_REASON_TOO_STALE;
   ack.retry = window(is_refused && !is_only_late ? kRefusedWindowFactor : 1);
-  const Complaint& complaint = ledger.fleet().at(index).complaint;
+  const Complaint& complaint = ledger.fleet().at(index).refusals.complaint;
   if (is_refused && complaint.has_value() && complaint.task_sequence == task_sequence) {
     ack.value = complaint.value;
     ack.limit = complaint.most;

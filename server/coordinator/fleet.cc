@@ -129,13 +129,13 @@ std::vector<std::string> Fleet::missing_names(uint32_t version) const {
 
 SequenceState Fleet::sequence_state(uint32_t index, uint32_t task_sequence) const {
   const DeviceRow& device = at(index);
-  if (task_sequence == 0 || task_sequence > device.task_sequence) {
+  if (task_sequence == 0 || task_sequence > device.task.sequence) {
     return SequenceState::kUnknown;
   }
   if (task_sequence == device.judged.task_sequence || task_sequence == device.accepted.task_sequence) {
     return SequenceState::kJudged;
   }
-  return task_sequence == device.task_sequence && device.is_task_open ? SequenceState::kOpen
+  return task_sequence == device.task.sequence && device.task.is_open ? SequenceState::kOpen
                                                                       : SequenceState::kSuperseded;
 }
 

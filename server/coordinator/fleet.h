@@ -45,24 +45,19 @@ struct Complaint {
   bool has_value() const { return least < most; }
 };
 
-struct DeviceRow {
-  std::string name;
-  bool is_revoked = false;                              // or disabled, or pending: takes no part
-  gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
+// The task that a device was issued last, as the journal says.
+struct IssuedTask {
+  uint32_t sequence = 0;         // highest issued; 0: none
+  uint32_t version = 0;          // its base version
+  uint64_t record_sequence = 0;  // of its kTaskIssued: the Task waits for it
+  uint64_t issued_ms = 0;
+  uint32_t steps = 0;    // local steps that it asks for
+  uint16_t samples = 1;  // N_i of its update, in the memory form
+  bool is_open = false;  // issued, not judged
+};
 
-  // What the journal says.
-  uint32_t task_sequence = 0;         // highest issued; 0: none
-  uint32_t task_version = 0;          // that task's base version
-  uint64_t task_record_sequence = 0;  // of its kTaskIssued: the Task waits for it
-  uint64_t task_issued_ms = 0;
-  uint32_t task_steps = 0;    // local steps that it asks for
-  uint16_t task_samples = 1;  // N_i of its update, in the memory form
-  uint32_t step_time_us = 0;  // running estimate of one local step; 0: not measured yet
-  JudgedTask judged;
-  JudgedTask accepted;                     // the last one folded, in time or late
-  uint32_t answered_version = kNoVersion;  // last version that it answered in time
-  uint32_t refused_version = kNoVersion;   // last version whose task ended in a refusal, and how often
-  uint32_t refused_count = 0;
+// What a device has done in the run, as the journal says.
+struct DeviceWork {
   uint32_t rounds_joined = 0;  // in which it took part: accepted answers
   uint64_t updates_folded = 0;
   uint64_t updates_late = 0;
@@ -70,40 +65,70 @@ struct DeviceRow {
   uint32_t last_staleness = 0;    // of the last accepted update: versions behind ...
   uint32_t last_steps = 0;        // ... local steps done ...
   uint32_t last_steps_asked = 0;  // ... and asked
-  bool is_task_open = false;      // issued, not judged
-  bool is_member = true;          // of the open version's cohort
+};
+
+// Tasks that ended in a refusal. version and count are the journal's, the rest is lost when the server restarts.
+struct DeviceRefusals {
+  uint32_t version = kNoVersion;  // the last version with such a task ...
+  uint32_t count = 0;             // ... and how many it had
+  bool is_for_good = false;       // with the image and the data that the device has
+  gs_Reason for_good = gs_Reason_REASON_NONE;
+  bool is_forgiven = false;  // the device began anew since its last refusal, and may answer now
+  uint64_t last_ms = 0;      // of its last refusal; 0: none
+  Complaint complaint;       // of its last refusal
+};
+
+// What a device's last Hello says of its image.
+struct DeviceImage {
+  uint32_t crc32c = 0;  // over all of it
+  std::string lacks;    // for the run, as lacking() has it
+  std::string firmware_version;
+  std::string board;
+  uint32_t arena_size = 0;  // bytes
+  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
+};
+
+// How often a device does what costs the server something, and what the log has of it.
+struct DeviceMeters {
+  RateMeter messages;
+  RateMeter new_tasks;         // in place of one that it had in the same version
+  RateMeter copies;            // of a model that it was sent in the same version, in pieces of kCopyPieceSize
+  RateMeter refusal_lines;     // of the log ...
+  uint64_t lines_dropped = 0;  // ... since the last one that was written
+  RateMeter notice_lines;      // of the log, about anything else that it does
+  uint64_t notices_dropped = 0;
+  bool is_told_slow = false;  // the log has it
+};
+
+struct DeviceRow {
+  std::string name;
+  bool is_revoked = false;                              // or disabled, or pending: takes no part
+  gs_Reason revoked_reason = gs_Reason_REASON_REVOKED;  // what its session is then told, or REASON_INACTIVE
+
+  // What the journal says.
+  IssuedTask task;
+  uint32_t step_time_us = 0;  // running estimate of one local step; 0: not measured yet
+  JudgedTask judged;
+  JudgedTask accepted;                     // the last one folded, in time or late
+  uint32_t answered_version = kNoVersion;  // last version that it answered in time
+  DeviceRefusals refusals;
+  DeviceWork tally;
+  bool is_member = true;  // of the open version's cohort
 
   // What its sessions said; lost when the server restarts.
   uint64_t session = 0;  // live session; 0: none
   bool is_capable = true;
-  bool is_heard = false;              // it has said Hello
-  bool has_refused_for_good = false;  // with the image and the data that it has
-  gs_Reason refusal_for_good = gs_Reason_REASON_NONE;
-  bool is_forgiven = false;   // it began anew since its last refusal, and may answer now
-  uint64_t refused_ms = 0;    // its last refusal; 0: none
-  uint32_t image_crc32c = 0;  // over what its Hello says of the image
-  std::string lacks;          // of its image for the run, as lacking() has it
-  Complaint complaint;        // of its last refusal
-  bool is_told_slow = false;  // the log has it
-  RateMeter messages;
-  uint32_t content_task = 0;      // of its last whole upload ...
-  uint32_t content_crc32c = 0;    // ... which must not change when it is sent again
-  uint64_t limited_until_ms = 0;  // it was told to stay away until then at least
-  RateMeter refusal_lines;        // of the log ...
-  uint64_t lines_dropped = 0;     // ... since the last one that was written
-  RateMeter notice_lines;         // of the log, about anything else that it does
-  uint64_t notices_dropped = 0;
+  bool is_heard = false;  // it has said Hello
+  DeviceImage image;
+  DeviceMeters meters;
+  uint32_t content_task = 0;            // of its last whole upload ...
+  uint32_t content_crc32c = 0;          // ... which must not change when it is sent again
+  uint64_t limited_until_ms = 0;        // it was told to stay away until then at least
   uint32_t asked_version = kNoVersion;  // that it was last issued a task of, or sent the model of
-  RateMeter new_tasks;                  // in place of one that it had in the same version
-  RateMeter copies;                     // of a model that it was sent in the same version, in pieces of kCopyPieceSize
   uint32_t sample_count = 0;
   uint32_t version_held = 0;
   uint64_t last_seen_ms = 0;
   uint64_t snapshots_sent = 0;
-  std::string firmware_version;
-  std::string board;
-  uint32_t arena_size = 0;  // bytes, of its image
-  gs_ResetCause reset_cause = gs_ResetCause_RESET_CAUSE_NONE;
   gs_StatusReport report = {};
 };
 

@@ -119,23 +119,23 @@ Status Ledger::apply(const JournalRecord& record, FoldSource source) {
 
 Status Ledger::apply_task(const JournalRecord& record) {
   if (!has_version() || is_paused() || !fleet_.contains(record.device()) || record.version() != version() ||
-      record.task_sequence() != fleet_.at(record.device()).task_sequence + 1 ||
+      record.task_sequence() != fleet_.at(record.device()).task.sequence + 1 ||
       record.task_step_count() > parameters_.local->local_step_count || record.task_sample_count() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
   DeviceRow& device = fleet_.at(record.device());
-  device.task_sequence = record.task_sequence();
-  device.task_version = record.version();
-  device.task_record_sequence = record.sequence();
-  device.task_steps = record.task_step_count() == 0 ? task_terms().local_step_count : record.task_step_count();
-  device.task_samples = memory_weight(parameters_, record.task_sample_count());
-  device.task_issued_ms = record.time_ms();
-  device.is_task_open = true;
+  device.task.sequence = record.task_sequence();
+  device.task.version = record.version();
+  device.task.record_sequence = record.sequence();
+  device.task.steps = record.task_step_count() == 0 ? task_terms().local_step_count : record.task_step_count();
+  device.task.samples = memory_weight(parameters_, record.task_sample_count());
+  device.task.issued_ms = record.time_ms();
+  device.task.is_open = true;
   return Status::kOk;
 }
 
 void Ledger::judge(DeviceRow& device, const JournalRecord& record) {
-  device.is_task_open = false;
+  device.task.is_open = false;
   device.judged = {
       record.task_sequence(), static_cast<gs_Verdict>(record.verdict()), static_cast<gs_Reason>(record.reason()), 0, 0,
       record.sequence()};
@@ -162,7 +162,7 @@ FoldInput Ledger::input_of(const JournalRecord& record) const {
   input.base_version = record.base_version();
   input.steps_done = record.steps_done();
   input.weight = static_cast<uint16_t>(record.weight());
-  input.sample_count = fleet_.at(record.device()).task_samples;
+  input.sample_count = fleet_.at(record.device()).task.samples;
   input.inverse_participation = record.inverse_participation();
   return input;
 }
@@ -175,7 +175,7 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
   DeviceRow& device = fleet_.at(record.device());
   const bool is_late = record.verdict() == gs_Verdict_VERDICT_LATE;
   if ((!is_late && record.verdict() != gs_Verdict_VERDICT_FOLDED) || record.version() != version() + 1 ||
-      record.base_version() != device.task_version || is_late != (record.base_version() < version()) ||
+      record.base_version() != device.task.version || is_late != (record.base_version() < version()) ||
       record.weight() == 0 || record.weight() > kSampleCountMax) {
     return Status::kDataCorrupt;
   }
@@ -193,25 +193,25 @@ Status Ledger::apply_update(const JournalRecord& record, FoldSource source) {
     GS_TRY(aggregator_->add(input));
   }
   judge(device, record);
-  device.rounds_joined += is_anchor_phase() ? 0 : 1;
+  device.tally.rounds_joined += is_anchor_phase() ? 0 : 1;
   device.judged.version = record.version();
   device.judged.staleness_weight = staleness_of(parameters_, record);
   device.accepted = device.judged;
   if (is_late) {
-    ++device.updates_late;
+    ++device.tally.updates_late;
     ++tally_.late_count;
   } else {
     device.answered_version = record.base_version();
-    ++device.updates_folded;
+    ++device.tally.updates_folded;
     ++tally_.on_time_count;
   }
   device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
-  const bool is_partial = record.steps_done() < device.task_steps;
+  const bool is_partial = record.steps_done() < device.task.steps;
   tally_.partial_count += is_partial ? 1 : 0;
-  device.updates_partial += is_partial ? 1 : 0;
-  device.last_staleness = record.staleness();
-  device.last_steps = record.steps_done();
-  device.last_steps_asked = device.task_steps;
+  device.tally.updates_partial += is_partial ? 1 : 0;
+  device.tally.last_staleness = record.staleness();
+  device.tally.last_steps = record.steps_done();
+  device.tally.last_steps_asked = device.task.steps;
   tally_.loss_before_sum += static_cast<double>(record.loss_before());
   tally_.loss_after_sum += static_cast<double>(record.loss_after());
   return Status::kOk;
@@ -226,8 +226,8 @@ Status Ledger::apply_verdict(const JournalRecord& record) {
   judge(device, record);
   device.step_time_us = next_step_time_us(device.step_time_us, record.step_time_us());
   if (device.judged.verdict == gs_Verdict_VERDICT_REFUSED) {
-    device.refused_count = device.refused_version == device.task_version ? device.refused_count + 1 : 1;
-    device.refused_version = device.task_version;
+    device.refusals.count = device.refusals.version == device.task.version ? device.refusals.count + 1 : 1;
+    device.refusals.version = device.task.version;
   }
   return Status::kOk;
 }
@@ -367,7 +367,7 @@ Real Ledger::inverse_participation(uint32_t device) const {
   if (is_anchor_phase()) {
     return 1;
   }
-  return gradstream::inverse_participation(*parameters_.cohort, probabilities_, device, fleet_.at(device).rounds_joined,
+  return gradstream::inverse_participation(*parameters_.cohort, probabilities_, device, fleet_.at(device).tally.rounds_joined,
                                            round_);
 }
 
@@ -520,16 +520,16 @@ std::string Ledger::state_text() const {
   }
   for (uint32_t i = 0; i < fleet_.size(); ++i) {
     const DeviceRow& device = fleet_.at(i);
-    text += "device=" + device.name + " task=" + std::to_string(device.task_sequence) + "@" +
-            std::to_string(device.task_version) + (device.is_task_open ? " open" : "") +
-            " steps=" + std::to_string(device.task_steps) + " step_us=" + std::to_string(device.step_time_us) +
+    text += "device=" + device.name + " task=" + std::to_string(device.task.sequence) + "@" +
+            std::to_string(device.task.version) + (device.task.is_open ? " open" : "") +
+            " steps=" + std::to_string(device.task.steps) + " step_us=" + std::to_string(device.step_time_us) +
             " judged=" + std::to_string(device.judged.task_sequence) + ":" + std::to_string(device.judged.verdict) +
             ":" + std::to_string(device.judged.reason) + ":" + std::to_string(device.judged.version) + ":" +
             std::to_string(device.judged.record_sequence) + " answered=" + std::to_string(device.answered_version) +
             " accepted=" + std::to_string(device.accepted.task_sequence) + ":" +
-            std::to_string(device.accepted.version) + " joined=" + std::to_string(device.rounds_joined) +
-            " refused=" + std::to_string(device.refused_count) + (device.is_member ? " member" : "") +
-            " folded=" + std::to_string(device.updates_folded) + " late=" + std::to_string(device.updates_late) + "\n";
+            std::to_string(device.accepted.version) + " joined=" + std::to_string(device.tally.rounds_joined) +
+            " refused=" + std::to_string(device.refusals.count) + (device.is_member ? " member" : "") +
+            " folded=" + std::to_string(device.tally.updates_folded) + " late=" + std::to_string(device.tally.updates_late) + "\n";
   }
   return text;
 }

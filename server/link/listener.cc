@@ -24,7 +24,7 @@ Listener::Listener(asio::io_context& io, TlsContext& context, const ListenerLimi
              {[this](std::string_view identity) { return standing_of(identity); }, [this] { tend_now(); },
               [this](const Guest& guest, Lobby::Turned why) { on_turned_away(guest, why); }}),
       takes_certificates_(context.takes_certificates()),
-      signature_retry_(io),
+      signatures_{{}, SteadyTimer(io), 0},
       silent_claims_(limits.connection_count_max) {}
 
 Listener::~Listener() {
@@ -166,7 +166,7 @@ void Listener::close_accepting() {
   ErrorCode ignored;
   acceptor_.close(ignored);
   accept_retry_.cancel();
-  signature_retry_.cancel();
+  signatures_.retry.cancel();
   lobby_.clear();
 }
 
@@ -330,18 +330,18 @@ bool Listener::may_displace(const Guest& guest) const {
 }
 
 bool Listener::may_sign_for(const Guest& guest) {
-  if (!takes_certificates_ || !guest.wants_signature || signatures_.admit(limits_.signatures, steady_ms())) {
+  if (!takes_certificates_ || !guest.wants_signature || signatures_.meter.admit(limits_.signatures, steady_ms())) {
     return true;
   }
-  if (held_guest_ != guest.id) {
-    held_guest_ = guest.id;
-    ++counters_.signatures_over_rate;
-    log_cap("signatures_over_rate", counters_.signatures_over_rate, &signature_rate_logged_ms_,
+  if (signatures_.held_guest != guest.id) {
+    signatures_.held_guest = guest.id;
+    ++counters_.arrivals.signatures_over_rate;
+    log_cap("signatures_over_rate", counters_.arrivals.signatures_over_rate, &logged_ms_.signature_rate,
             {"signatures a second", limits_.signatures.per_second,
              "find who opens connections without a key; devices with a certificate come in one after the other"});
   }
-  signature_retry_.expires_after(std::chrono::milliseconds(1000 / limits_.signatures.per_second));
-  signature_retry_.async_wait([this](const ErrorCode& cancelled) {
+  signatures_.retry.expires_after(std::chrono::milliseconds(1000 / limits_.signatures.per_second));
+  signatures_.retry.async_wait([this](const ErrorCode& cancelled) {
     if (!cancelled) {
       tend_now();
     }
@@ -357,13 +357,13 @@ bool Listener::may_shake_hands(SessionId session, uint32_t device) {
   if (device_handshakes_[device].admit(limits_.device_handshakes, steady_ms())) {
     return true;
   }
-  ++counters_.handshakes_over_rate;
-  if (is_log_due(&handshake_rate_logged_ms_)) {
+  ++counters_.arrivals.handshakes_over_rate;
+  if (is_log_due(&logged_ms_.handshake_rate)) {
     log_event(LogLevel::kWarn, "handshakes_over_rate",
               Fields()
                   .add("session", session)
                   .add("device_number", uint64_t{device})
-                  .add("count", counters_.handshakes_over_rate)
+                  .add("count", counters_.arrivals.handshakes_over_rate)
                   .add("per_second_max", uint64_t{limits_.device_handshakes.per_second})
                   .add("remedy", "see the device's console, or disable it; its key may be in several devices"));
   }
@@ -383,7 +383,7 @@ void Listener::yield(SessionId session) {
   end_rest(entry);
   entry.is_leaving = true;
   ++leaving_count_;
-  ++counters_.places_yielded;
+  ++counters_.arrivals.places_yielded;
   SessionOrder what;
   what.kind = SessionOrder::Kind::kYield;
   what.session = session;

@@ -137,6 +137,20 @@ class Listener : public SessionOwner {
     uint64_t most = 0;
     const char* remedy = nullptr;
   };
+  // Of certificates, which cost the processor the most.
+  struct Signatures {
+    RateMeter meter;           // of kSignatureLimit
+    SteadyTimer retry;         // tends when there is one again
+    SessionId held_guest = 0;  // the last one that had to wait for a signature
+  };
+  // When the log last had a line of each kind, by steady_ms().
+  struct LoggedMs {
+    uint64_t connection_cap = 0;
+    uint64_t handshake_cap = 0;
+    uint64_t accept_failure = 0;
+    uint64_t handshake_rate = 0;
+    uint64_t signature_rate = 0;
+  };
   struct Thread {
     std::unique_ptr<IoThread> io;
     size_t session_count = 0;
@@ -203,9 +217,7 @@ class Listener : public SessionOwner {
   Lobby lobby_;
   bool is_tending_ = false;  // soon
   const bool takes_certificates_;
-  RateMeter signatures_;                      // of kSignatureLimit
-  SteadyTimer signature_retry_;               // tends when there is one again
-  SessionId held_guest_ = 0;                  // the last one that had to wait for a signature
+  Signatures signatures_;
   std::vector<RateMeter> device_handshakes_;  // by device, of kDeviceHandshakeLimit
   std::map<SessionId, Entry> sessions_;
   std::map<SessionId, HalfOpen> half_open_;  // of these, in order of age
@@ -218,11 +230,7 @@ class Listener : public SessionOwner {
   SessionId replaced_claim_ = 0;  // for a device, and it has not said yet that it closes; one at a time
   SessionId next_id_ = 1;
   bool is_in_reports_ = false;  // flush() waits for their end
-  uint64_t connection_cap_logged_ms_ = 0;
-  uint64_t handshake_cap_logged_ms_ = 0;
-  uint64_t accept_failure_logged_ms_ = 0;
-  uint64_t handshake_rate_logged_ms_ = 0;
-  uint64_t signature_rate_logged_ms_ = 0;
+  LoggedMs logged_ms_;
 };
 
 }  // namespace gradstream

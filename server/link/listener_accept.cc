@@ -103,12 +103,12 @@ void Listener::on_accepted(const ErrorCode& error, Tcp::socket socket) {
 }
 
 void Listener::fail_accept(const ErrorCode& error) {
-  ++counters_.accept_failures;
-  if (is_log_due(&accept_failure_logged_ms_)) {
+  ++counters_.arrivals.accept_failures;
+  if (is_log_due(&logged_ms_.accept_failure)) {
     log_event(LogLevel::kError, "accept_failed",
               Fields()
                   .add("cause", error.message())
-                  .add("count", counters_.accept_failures)
+                  .add("count", counters_.arrivals.accept_failures)
                   .add("connections", uint64_t{sessions_.size()})
                   .add("remedy", "raise `ulimit -n`, or lower server.limits.connection_count_max"));
   }
@@ -121,7 +121,7 @@ size_t Listener::lobby_count_max() const {
 }
 
 void Listener::enter(Tcp::socket socket) {
-  ++counters_.connections_accepted;
+  ++counters_.arrivals.connections_accepted;
   if (!lobby_.enter(next_id_++, std::move(socket), accepted_peer_, lobby_count_max())) {
     note_connection_over_cap(connection_cap());  // all others have named a device, and wait for a place
   }
@@ -134,7 +134,7 @@ void Listener::on_turned_away(const Guest& guest, Lobby::Turned why) {
   } else if (why != Lobby::Turned::kLate) {
     note_waited(guest);
   } else {
-    ++counters_.deadline_handshake;
+    ++counters_.deadlines.deadline_handshake;
     if (fault_lines_.admit(steady_ms())) {
       log_event(LogLevel::kWarn, "deadline",
                 Fields()
@@ -187,13 +187,13 @@ void Listener::note_waited(const Guest& guest) {
 }
 
 void Listener::note_connection_over_cap(const Cap& cap) {
-  ++counters_.connections_over_cap;
-  log_cap("connections_over_cap", counters_.connections_over_cap, &connection_cap_logged_ms_, cap);
+  ++counters_.arrivals.connections_over_cap;
+  log_cap("connections_over_cap", counters_.arrivals.connections_over_cap, &logged_ms_.connection_cap, cap);
 }
 
 void Listener::note_handshake_over_cap(const Cap& cap) {
-  ++counters_.handshakes_over_cap;
-  log_cap("handshakes_over_cap", counters_.handshakes_over_cap, &handshake_cap_logged_ms_, cap);
+  ++counters_.arrivals.handshakes_over_cap;
+  log_cap("handshakes_over_cap", counters_.arrivals.handshakes_over_cap, &logged_ms_.handshake_cap, cap);
 }
 
 void Listener::log_cap(const char* event, uint64_t count, uint64_t* last_ms, const Cap& cap) {

@@ -16,41 +16,41 @@ namespace {
 Counter* counter_of(TlsFault fault, ShellCounters& counters) {
   switch (fault) {
     case TlsFault::kNotTls:
-      return &counters.plain_text_peers;
+      return &counters.handshakes.plain_text_peers;
     case TlsFault::kTlsVersion:
-      return &counters.tls_version_peers;
+      return &counters.handshakes.tls_version_peers;
     case TlsFault::kUnknownIdentity:
-      return &counters.unknown_identities;
+      return &counters.handshakes.unknown_identities;
     case TlsFault::kRevoked:
-      return &counters.revoked_identities;
+      return &counters.handshakes.revoked_identities;
     case TlsFault::kInactive:
-      return &counters.inactive_identities;
+      return &counters.handshakes.inactive_identities;
     case TlsFault::kExpiredKey:
-      return &counters.expired_keys;
+      return &counters.handshakes.expired_keys;
     case TlsFault::kClaimEnded:
       return &counters.claims_refused;
     case TlsFault::kWrongKey:
-      return &counters.wrong_keys;
+      return &counters.handshakes.wrong_keys;
     case TlsFault::kRecordTooLarge:
-      return &counters.large_records;
+      return &counters.traffic.large_records;
     case TlsFault::kCertificateExpired:
-      return &counters.certificates_expired;
+      return &counters.certificates.certificates_expired;
     case TlsFault::kCertificateEarly:
-      return &counters.certificates_early;
+      return &counters.certificates.certificates_early;
     case TlsFault::kCertificateForeign:
-      return &counters.certificates_foreign;
+      return &counters.certificates.certificates_foreign;
     case TlsFault::kCertificateUsage:
-      return &counters.certificates_misused;
+      return &counters.certificates.certificates_misused;
     case TlsFault::kCertificateName:
-      return &counters.certificates_unnamed;
+      return &counters.certificates.certificates_unnamed;
     case TlsFault::kCertificateBroken:
     case TlsFault::kNoCertificate:
-      return &counters.certificates_unusable;
+      return &counters.certificates.certificates_unusable;
     case TlsFault::kRegistrationLimit:
     case TlsFault::kRegistrationFailed:
-      return &counters.registrations_refused;
+      return &counters.certificates.registrations_refused;
     default:
-      return &counters.tls_other_faults;
+      return &counters.handshakes.tls_other_faults;
   }
 }
 
@@ -128,7 +128,7 @@ uint64_t Session::now_ms() const { return steady_ms(); }
 
 void Session::start() {
   state_ = State::kTls;
-  state_begin_ms_ = now_ms();  // whoever waited in the lobby has the whole time of a handshake
+  clock_.state_begin_ms = now_ms();  // whoever waited in the lobby has the whole time of a handshake
   const bool has_bytes = !first_bytes_.empty();
   if (stream_->start(std::move(first_bytes_)) != Status::kOk) {
     log_event(LogLevel::kError, "session_out_of_memory", Fields().add("session", id_).add("peer", text_of(peer_)));
@@ -174,7 +174,7 @@ void Session::overload() {
   if (!is_open()) {
     return;
   }
-  ++counters_.sessions_overloaded;
+  ++counters_.traffic.sessions_overloaded;
   log_event(LogLevel::kWarn, "session_overloaded",
             Fields()
                 .add("session", id_)
@@ -224,9 +224,9 @@ void Session::note_received(const DeviceMessage& message) {
   upload_begun_ = upload_begun_ || piece.is_first;
   owes_answer_ = owes_answer_ || piece.is_last;
   if (owes_answer_) {
-    peer_due_ms_ = now_ms() + limits_.session_idle_max_ms;
+    clock_.peer_due_ms = now_ms() + limits_.session_idle_max_ms;
   } else if (upload_begun_ || message.which_body == gs_DeviceMessage_status_report_tag) {
-    peer_due_ms_ = std::min(now_ms() + limits_.answer_deadline_ms, exchange_due_ms_);
+    clock_.peer_due_ms = std::min(now_ms() + limits_.answer_deadline_ms, clock_.exchange_due_ms);
   }  // else a piece that crossed its Ack on the way: the device has the Ack's window
 }
 
@@ -234,8 +234,8 @@ void Session::note_sent(const OutFrame& frame) {
   owes_answer_ = false;
   is_resting_ = frame.is_rest;
   upload_begun_ = upload_begun_ && !frame.is_ack;
-  peer_due_ms_ = now_ms() + frame.patience_ms;
-  exchange_due_ms_ = now_ms() + std::max<uint64_t>(frame.patience_ms, limits_.session_idle_max_ms);
+  clock_.peer_due_ms = now_ms() + frame.patience_ms;
+  clock_.exchange_due_ms = now_ms() + std::max<uint64_t>(frame.patience_ms, limits_.session_idle_max_ms);
 }
 
 void Session::drain(const ServerMessage& message) {
@@ -308,8 +308,8 @@ void Session::answer_claim(gs_Reason reason) {
 
 void Session::begin_closing() {
   state_ = State::kClosing;
-  state_begin_ms_ = now_ms();
-  frame_begin_ms_ = 0;
+  clock_.state_begin_ms = now_ms();
+  clock_.frame_begin_ms = 0;
   tail_has_more_ = false;  // nothing follows any more
   owner_->on_session_closing(id_);
   if (!pumping_) {
@@ -323,13 +323,13 @@ void Session::end() {
   }
   const auto keep = weak_from_this().lock();
   state_ = State::kGone;
-  counters_.wire_bytes_sent += stream_->wire_bytes_sent() - wire_counted_sent_;
-  counters_.wire_bytes_received += stream_->wire_bytes_received() - wire_counted_received_;
+  counters_.traffic.wire_bytes_sent += stream_->wire_bytes_sent() - wire_counted_sent_;
+  counters_.traffic.wire_bytes_received += stream_->wire_bytes_received() - wire_counted_received_;
   wire_counted_sent_ = stream_->wire_bytes_sent();
   wire_counted_received_ = stream_->wire_bytes_received();
   stream_->close();
   timer_.cancel();
-  timer_ms_ = 0;
+  clock_.timer_ms = 0;
   drop_queue();
   owner_->on_session_ended(id_);
 }
@@ -391,9 +391,9 @@ void Session::admit(TlsFault refusal, uint32_t device) {
 
 void Session::establish() {
   state_ = State::kHello;
-  state_begin_ms_ = now_ms();
-  exchange_due_ms_ = state_begin_ms_ + limits_.session_idle_max_ms;
-  ++counters_.sessions_established;
+  clock_.state_begin_ms = now_ms();
+  clock_.exchange_due_ms = clock_.state_begin_ms + limits_.session_idle_max_ms;
+  ++counters_.handshakes.sessions_established;
   if (is_logged(LogLevel::kDebug)) {
     log_event(LogLevel::kDebug, "session_established",
               Fields().add("session", id_).add("peer", text_of(peer_)).add("device", identity()));
@@ -454,20 +454,20 @@ void Session::pump_input() {
       if (reader_.has_frame()) {
         on_frame(reader_.payload());
         reader_.pop();
-        frame_begin_ms_ = 0;
+        clock_.frame_begin_ms = 0;
       }
     }
   }
   const bool in_frame = reader_.in_frame() || stream_->in_record();
   if (!in_frame || !is_open()) {
-    frame_begin_ms_ = 0;
-  } else if (frame_begin_ms_ == 0) {
-    frame_begin_ms_ = now_ms();
+    clock_.frame_begin_ms = 0;
+  } else if (clock_.frame_begin_ms == 0) {
+    clock_.frame_begin_ms = now_ms();
   }
 }
 
 void Session::on_frame(std::span<const uint8_t> payload) {
-  ++counters_.frames_received;
+  ++counters_.traffic.frames_received;
   if (claim() != 0) {
     on_claim(payload);
     return;
@@ -513,7 +513,7 @@ void Session::refuse_device_at_claim() {
 }
 
 void Session::refuse_malformed(const char* what) {
-  ++counters_.malformed_frames;
+  ++counters_.traffic.malformed_frames;
   if (may_log_fault()) {
     log_event(LogLevel::kWarn, "malformed_frame",
               Fields()
@@ -532,12 +532,12 @@ void Session::pump_output() {
     stream_->flush();
   } while (sendable_count() > 0 && stream_->can_write());
   if (!stream_->is_writing()) {
-    write_begin_ms_ = 0;
-  } else if (write_begin_ms_ == 0 || stream_->wire_bytes_sent() != wire_counted_sent_) {
-    write_begin_ms_ = now_ms();
+    clock_.write_begin_ms = 0;
+  } else if (clock_.write_begin_ms == 0 || stream_->wire_bytes_sent() != wire_counted_sent_) {
+    clock_.write_begin_ms = now_ms();
   }
-  counters_.wire_bytes_sent += stream_->wire_bytes_sent() - wire_counted_sent_;
-  counters_.wire_bytes_received += stream_->wire_bytes_received() - wire_counted_received_;
+  counters_.traffic.wire_bytes_sent += stream_->wire_bytes_sent() - wire_counted_sent_;
+  counters_.traffic.wire_bytes_received += stream_->wire_bytes_received() - wire_counted_received_;
   wire_counted_sent_ = stream_->wire_bytes_sent();
   wire_counted_received_ = stream_->wire_bytes_received();
   if (state_ == State::kClosing && queue_.empty()) {
@@ -569,7 +569,7 @@ void Session::write_queued() {
       }
       return;
     }
-    counters_.frames_sent += count;
+    counters_.traffic.frames_sent += count;
     for (; count > 0; --count) {
       *gauge_ -= cost_of(queue_.front());
       queue_.pop_front();
@@ -591,25 +591,25 @@ Session::Deadline Session::next_deadline(uint64_t* when_ms) const {
   switch (state_) {
     case State::kTls:
     case State::kAdmit:
-      consider(Deadline::kHandshake, state_begin_ms_ + limits_.handshake_deadline_ms);
+      consider(Deadline::kHandshake, clock_.state_begin_ms + limits_.handshake_deadline_ms);
       break;
     case State::kHello:
-      consider(Deadline::kHello, state_begin_ms_ + limits_.answer_deadline_ms);
+      consider(Deadline::kHello, clock_.state_begin_ms + limits_.answer_deadline_ms);
       break;
     case State::kOpen:
-      consider(Deadline::kIdle, peer_due_ms_);
+      consider(Deadline::kIdle, clock_.peer_due_ms);
       break;
     case State::kClosing:
-      consider(Deadline::kClose, state_begin_ms_ + limits_.close_deadline_ms);
+      consider(Deadline::kClose, clock_.state_begin_ms + limits_.close_deadline_ms);
       break;
     default:
       return Deadline::kNone;
   }
-  if (is_open() && frame_begin_ms_ != 0) {
-    consider(Deadline::kFrame, frame_begin_ms_ + limits_.frame_deadline_ms);
+  if (is_open() && clock_.frame_begin_ms != 0) {
+    consider(Deadline::kFrame, clock_.frame_begin_ms + limits_.frame_deadline_ms);
   }
-  if (is_open() && write_begin_ms_ != 0) {
-    consider(Deadline::kWrite, write_begin_ms_ + limits_.write_deadline_ms);
+  if (is_open() && clock_.write_begin_ms != 0) {
+    consider(Deadline::kWrite, clock_.write_begin_ms + limits_.write_deadline_ms);
   }
   return deadline;
 }
@@ -620,24 +620,24 @@ void Session::arm_timer() {
   if (next_deadline(&when_ms) == Deadline::kNone) {
     return;
   }
-  when_ms = std::max(when_ms, wake_end_ms_);
-  if (timer_ms_ != 0 && timer_ms_ <= when_ms) {
+  when_ms = std::max(when_ms, clock_.wake_end_ms);
+  if (clock_.timer_ms != 0 && clock_.timer_ms <= when_ms) {
     return;
   }
   const uint64_t now = now_ms();
-  timer_ms_ = when_ms;
+  clock_.timer_ms = when_ms;
   timer_.expires_after(std::chrono::milliseconds(when_ms > now ? when_ms - now : 0));
   timer_.async_wait([weak = weak_from_this()](const ErrorCode& error) {
     const auto self = weak.lock();
     if (error || !self || self->state_ == State::kGone) {
       return;
     }
-    self->timer_ms_ = 0;
+    self->clock_.timer_ms = 0;
     const uint64_t fired_ms = self->now_ms();
     uint64_t due_ms = 0;
     const Deadline deadline = self->next_deadline(&due_ms);
-    if (deadline != Deadline::kNone && due_ms + kStandstillMs < fired_ms && self->wake_end_ms_ < due_ms) {
-      self->wake_end_ms_ = fired_ms + kWakeMs;  // first what has come while the process stood still
+    if (deadline != Deadline::kNone && due_ms + kStandstillMs < fired_ms && self->clock_.wake_end_ms < due_ms) {
+      self->clock_.wake_end_ms = fired_ms + kWakeMs;  // first what has come while the process stood still
     } else if (due_ms <= fired_ms) {
       self->on_deadline(deadline);
     }
@@ -657,22 +657,28 @@ void Session::on_deadline(Deadline deadline) {
     case Deadline::kNone:
       return;
     case Deadline::kClose:
-      row = {"close_deadline_ms", "close", &counters_.deadline_close, "none: the peer keeps its end open, or is gone"};
+      row = {"close_deadline_ms", "close", &counters_.deadlines.deadline_close,
+             "none: the peer keeps its end open, or is gone"};
       break;
     case Deadline::kHandshake:
-      row = {"handshake_deadline_ms", "tls", &counters_.deadline_handshake, "check the link: the handshake stalled"};
+      row = {"handshake_deadline_ms", "tls", &counters_.deadlines.deadline_handshake,
+             "check the link: the handshake stalled"};
       break;
     case Deadline::kHello:
-      row = {"answer_deadline_ms", "hello", &counters_.deadline_hello, "the device sends no Hello: see its console"};
+      row = {"answer_deadline_ms", "hello", &counters_.deadlines.deadline_hello,
+             "the device sends no Hello: see its console"};
       break;
     case Deadline::kFrame:
-      row = {"frame_deadline_ms", "receive", &counters_.deadline_frame, "check the link: a frame stalled half-way"};
+      row = {"frame_deadline_ms", "receive", &counters_.deadlines.deadline_frame,
+             "check the link: a frame stalled half-way"};
       break;
     case Deadline::kWrite:
-      row = {"write_deadline_ms", "send", &counters_.deadline_write, "the device does not read: see its console"};
+      row = {"write_deadline_ms", "send", &counters_.deadlines.deadline_write,
+             "the device does not read: see its console"};
       break;
     case Deadline::kIdle:
-      row = {"session_idle", "open", &counters_.deadline_idle, "none if the device was switched off; it dials again"};
+      row = {"session_idle", "open", &counters_.deadlines.deadline_idle,
+             "none if the device was switched off; it dials again"};
       break;
   }
   ++*row.counter;

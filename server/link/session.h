@@ -182,6 +182,16 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   enum class State : uint8_t { kNew, kTls, kAdmit, kHello, kOpen, kClosing, kGone };
   enum class Deadline : uint8_t { kNone, kHandshake, kHello, kFrame, kWrite, kIdle, kClose };
+  // Beginnings of what the deadlines measure, and when the peer is due; 0: not running.
+  struct Clock {
+    uint64_t state_begin_ms = 0;
+    uint64_t frame_begin_ms = 0;
+    uint64_t write_begin_ms = 0;
+    uint64_t peer_due_ms = 0;
+    uint64_t exchange_due_ms = 0;  // whatever it sends meanwhile; as of the last thing that this end said
+    uint64_t timer_ms = 0;         // when the timer fires; 0: not armed
+    uint64_t wake_end_ms = 0;      // after a standstill: no deadline is judged before
+  };
 
   void pump();
   void pump_handshake();
@@ -218,22 +228,15 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<uint8_t> first_bytes_;  // until start()
   std::shared_ptr<TlsStream> stream_;
   SteadyTimer timer_;
-  uint64_t timer_ms_ = 0;     // when it fires; 0: not armed
-  uint64_t wake_end_ms_ = 0;  // after a standstill: no deadline is judged before
+  Clock clock_;
   State state_ = State::kNew;
   bool pumping_ = false;
   FrameReader reader_;
   std::list<std::vector<uint8_t>> queue_;  // an empty deque would take half a kilobyte
   bool tail_has_more_ = false;             // of the queue's last frame
   const std::shared_ptr<QueueGauge> gauge_;
-  // Beginnings of what the deadlines measure; 0: not running.
-  uint64_t state_begin_ms_ = 0;
-  uint64_t frame_begin_ms_ = 0;
-  uint64_t write_begin_ms_ = 0;
-  uint64_t peer_due_ms_ = 0;
-  uint64_t exchange_due_ms_ = 0;  // whatever it sends meanwhile; as of the last thing that this end said
-  bool owes_answer_ = false;      // this end, to the last frame of the peer
-  bool is_resting_ = false;       // the last thing said was an Ack or a Wait; see also Listener::note_rest()
+  bool owes_answer_ = false;  // this end, to the last frame of the peer
+  bool is_resting_ = false;   // the last thing said was an Ack or a Wait; see also Listener::note_rest()
   std::unique_ptr<ServerMessage> drain_message_;  // waits for the Ack of an update
   bool upload_begun_ = false;                     // a first piece came, its Ack has not left
   bool has_claimed_ = false;                      // its claim was read, and the answer is on its way

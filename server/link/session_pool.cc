@@ -41,7 +41,7 @@ void SessionPool::follow(SessionOrder order) {
       break;
     case SessionOrder::Kind::kReplace:
       if (session->is_silent()) {
-        ++counters_.greetings_replaced;
+        ++counters_.arrivals.greetings_replaced;
         session->close(gs_Reason_REASON_NEWER_SESSION);
       }
       break;

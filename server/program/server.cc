@@ -188,7 +188,7 @@ void Server::on_session_established(SessionId, uint32_t device, uint32_t claim) 
 void Server::on_session_unregistered(SessionId session, const std::string& name) {
   const Keyring::Registration registration = keyring_.register_device(name, follower_.devices().size());
   if (registration.is_new) {
-    ++counters_.devices_registered;
+    ++counters_.certificates.devices_registered;
     follower_.refresh();
   }
   listener_.admit(session, registration.refusal, registration.device);

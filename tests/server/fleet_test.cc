@@ -18,8 +18,8 @@ TEST(Fleet, WhatASequenceIsWorth) {
   DeviceRow& device = fleet.at(0);
   EXPECT_EQ(fleet.sequence_state(0, 0), SequenceState::kUnknown);
   EXPECT_EQ(fleet.sequence_state(0, 1), SequenceState::kUnknown);
-  device.task_sequence = 5;
-  device.is_task_open = true;
+  device.task.sequence = 5;
+  device.task.is_open = true;
   device.judged.task_sequence = 3;
   EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kOpen);
   EXPECT_EQ(fleet.sequence_state(0, 4), SequenceState::kSuperseded);  // a newer task was issued over it
@@ -27,7 +27,7 @@ TEST(Fleet, WhatASequenceIsWorth) {
   EXPECT_EQ(fleet.sequence_state(0, 2), SequenceState::kSuperseded);
   EXPECT_EQ(fleet.sequence_state(0, 6), SequenceState::kUnknown);
   device.judged.task_sequence = 5;
-  device.is_task_open = false;
+  device.task.is_open = false;
   EXPECT_EQ(fleet.sequence_state(0, 5), SequenceState::kJudged);
   EXPECT_EQ(fleet.sequence_state(0, 3), SequenceState::kSuperseded);
 }

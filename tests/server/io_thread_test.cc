@@ -63,7 +63,7 @@ TEST(IoThread, AFloodWaitsForHomeAndNothingIsLost) {
     while (sent < kMessages && peer->send(hello_message())) {
       ++sent;
     }
-    return home.thread.counters().frames_received >= kReportCountMax;
+    return home.thread.counters().traffic.frames_received >= kReportCountMax;
   };
   ASSERT_TRUE(alone_until(send)) << "as many as the box holds without home";
   ASSERT_TRUE(home.until([&] {

@@ -92,7 +92,7 @@ TEST_P(ListenerAccept, AFloodThatSaysNothingDoesNotSetThePaceOfDevices) {
         return devices.back()->established();
       })) << device;
     }
-    EXPECT_EQ(server.counted().accept_failures, 0U);
+    EXPECT_EQ(server.counted().arrivals.accept_failures, 0U);
     EXPECT_LE(server.listener.connection_count() + server.listener.lobby_count(), 6U);
     EXPECT_THAT(server.log.find("handshakes_over_cap"), HasSubstr("limit=\"open files\" most=6"));
     EXPECT_THAT(server.log.find("handshakes_over_cap"), Not(HasSubstr("handshake_count_max")));
@@ -162,9 +162,9 @@ TEST_P(ListenerAccept, WhoWaitedInTheLobbyHasTheWholeTimeOfAHandshake) {
   ASSERT_TRUE(server.until([&] { return server.listener.handshake_count() == 1; }));
   const uint64_t begun_ms = steady_ms();
   ASSERT_TRUE(server.until([&] { return steady_ms() > begun_ms + 600; })) << "the peer is slow, and says nothing";
-  EXPECT_EQ(server.counted().deadline_handshake, 0U);
+  EXPECT_EQ(server.counted().deadlines.deadline_handshake, 0U);
   EXPECT_TRUE(server.until([&] { return two.established(); }));
-  EXPECT_EQ(server.counted().deadline_handshake, 0U);
+  EXPECT_EQ(server.counted().deadlines.deadline_handshake, 0U);
 }
 
 // A device that was told to wait while its update had begun to come is not one that rests, whatever it was told.
@@ -225,7 +225,7 @@ TEST_P(ListenerAccept, AConnectionThatEndsInTheQueueIsPassedOver) {
     TlsPeer device(server.listener.port(), ListenerHarness::device(1));
     ASSERT_TRUE(server.until([&] { return device.established(); }));
     ASSERT_TRUE(server.until(have_accepts_failed));
-    EXPECT_EQ(server.counted().accept_failures, 0U);
+    EXPECT_EQ(server.counted().arrivals.accept_failures, 0U);
     EXPECT_EQ(server.log.count("accept_failed"), 0U);
   }
 }
@@ -246,7 +246,7 @@ TEST_P(ListenerAccept, ADrainEndsThePauseWhoseTimerIsDue) {
   ASSERT_TRUE(server.until([&] { return server.listener.port() == 0; }));
   const uint64_t drained_ms = steady_ms();
   ASSERT_TRUE(server.until([&] { return steady_ms() > drained_ms + 150; }));
-  EXPECT_EQ(server.counted().accept_failures, 0U);
+  EXPECT_EQ(server.counted().arrivals.accept_failures, 0U);
   EXPECT_EQ(server.log.count("accept_failed"), 0U);
 }
 

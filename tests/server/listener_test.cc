@@ -50,7 +50,7 @@ TEST_P(ListenerThreads, ConnectionsOverTheCapWaitForAPlace) {
   EXPECT_FALSE(fourth.established());
   two.raw().close();
   EXPECT_TRUE(server.until([&] { return fourth.established(); }));
-  EXPECT_EQ(server.counted().connections_over_cap, 0U);
+  EXPECT_EQ(server.counted().arrivals.connections_over_cap, 0U);
 }
 
 ServerMessage wait_message(uint32_t min_ms, uint32_t max_ms) {
@@ -93,7 +93,7 @@ TEST_P(ListenerThreads, ADeviceThatWaitsMakesRoomAndOneAtWorkDoesNot) {
   ASSERT_TRUE(server.until([&] { return peers[1]->gone(); }));
   peers[1]->raw().close();
   EXPECT_TRUE(server.until([&] { return four.established(); }));
-  EXPECT_EQ(server.counted().places_yielded, 1U);
+  EXPECT_EQ(server.counted().arrivals.places_yielded, 1U);
   EXPECT_FALSE(peers[0]->gone() || peers[2]->gone());
 
   does_wait = false;  // the other one asks for something, and is owed an answer too
@@ -108,7 +108,7 @@ TEST_P(ListenerThreads, ADeviceThatWaitsMakesRoomAndOneAtWorkDoesNot) {
   ASSERT_TRUE(server.until([&] { return peers[0]->gone(); })) << "it has had its answer and waits";
   peers[0]->raw().close();
   EXPECT_TRUE(server.until([&] { return five.established(); }));
-  EXPECT_EQ(server.counted().connections_over_cap, 0U);
+  EXPECT_EQ(server.counted().arrivals.connections_over_cap, 0U);
   EXPECT_FALSE(four.gone()) << "it has not said Hello yet, which takes it a moment";
 }
 
@@ -137,8 +137,8 @@ TEST_P(ListenerThreads, DevicesBeyondTheDescriptorsGetTheirTurn) {
     return server.messages.size() == peers.size();
   };
   EXPECT_TRUE(server.until(turn)) << server.messages.size();
-  EXPECT_EQ(server.counted().connections_over_cap, 0U);
-  EXPECT_EQ(server.counted().accept_failures, 0U);
+  EXPECT_EQ(server.counted().arrivals.connections_over_cap, 0U);
+  EXPECT_EQ(server.counted().arrivals.accept_failures, 0U);
 }
 
 TEST_P(ListenerThreads, SilentPeersDoNotStopTheAcceptWhereDescriptorsAreShort) {
@@ -162,12 +162,12 @@ TEST_P(ListenerThreads, WhoGetsNoPlaceWithinTheDeadlineIsClosedAndCounted) {
   ASSERT_TRUE(server.until([&] { return one.established() && server.established.size() == 1; }));
   TlsPeer two(server.listener.port(), ListenerHarness::device(2));
   EXPECT_TRUE(server.until([&] { return two.gone(); }));
-  EXPECT_EQ(server.counted().connections_over_cap, 1U);
+  EXPECT_EQ(server.counted().arrivals.connections_over_cap, 1U);
   EXPECT_THAT(server.log.find("connections_over_cap"), HasSubstr("connection_count_max"));
   RawPeer silent(server.listener.port());
   silent.send(std::string("\x16\x03\x01"));
   EXPECT_TRUE(server.until([&] { return silent.closed_by_server(); }));
-  EXPECT_EQ(server.counted().deadline_handshake, 1U);
+  EXPECT_EQ(server.counted().deadlines.deadline_handshake, 1U);
   EXPECT_THAT(server.log.find("deadline"), HasSubstr("handshake_deadline_ms"));
   EXPECT_FALSE(one.gone());
 }
@@ -195,14 +195,14 @@ TEST_P(ListenerThreads, PeersThatSayNothingTakeNoHandshake) {
     silent.push_back(std::make_unique<RawPeer>(server.listener.port()));
     ASSERT_TRUE(silent.back()->connected());
   }
-  ASSERT_TRUE(server.until([&] { return server.counted().connections_accepted == 51; }));
+  ASSERT_TRUE(server.until([&] { return server.counted().arrivals.connections_accepted == 51; }));
   EXPECT_EQ(server.listener.handshake_count(), 0U);
   EXPECT_EQ(server.listener.lobby_count(), 50U);
   ASSERT_TRUE(early.send(hello_message()));
   EXPECT_TRUE(server.until([&] { return server.messages.size() == 1; })) << "the old session goes on";
   TlsPeer late(server.listener.port(), ListenerHarness::device(2));
   EXPECT_TRUE(server.until([&] { return late.established(); })) << "a new session comes in";
-  EXPECT_EQ(server.counted().handshakes_over_cap, 0U);
+  EXPECT_EQ(server.counted().arrivals.handshakes_over_cap, 0U);
 }
 
 // The handshake of a small board, which takes seconds before its ClientHello and before its Finished.
@@ -219,15 +219,15 @@ TEST_P(ListenerThreads, ASlowHandshakeOutlivesThousandsOfSilentPeers) {
         const auto source = static_cast<uint8_t>(is_one_address ? 1 : 1 + i % 254);
         flood.push_back(std::make_unique<RawPeer>(server.listener.port(), 0, source));
         const uint64_t accepted = flood.size() + 1;
-        ASSERT_TRUE(server.until([&] { return server.counted().connections_accepted == accepted; }));
+        ASSERT_TRUE(server.until([&] { return server.counted().arrivals.connections_accepted == accepted; }));
       }
     };
     connect(1000);
-    const uint64_t received = server.counted().wire_bytes_received;
+    const uint64_t received = server.counted().traffic.wire_bytes_received;
     (void)slow.turn();  // its ClientHello
-    ASSERT_TRUE(server.until([&] { return server.counted().wire_bytes_received > received; }));
+    ASSERT_TRUE(server.until([&] { return server.counted().traffic.wire_bytes_received > received; }));
     connect(1100);
-    EXPECT_GT(server.counted().handshakes_over_cap, 0U) << "the lobby was full";
+    EXPECT_GT(server.counted().arrivals.handshakes_over_cap, 0U) << "the lobby was full";
     EXPECT_TRUE(server.until([&] { return slow.established() && server.established.size() == 1; }));
   }
 }
@@ -247,7 +247,7 @@ TEST_P(ListenerThreads, WhoNamedADeviceIsEvictedLast) {
     flood.back()->send(claim);
     ASSERT_TRUE(server.until([&] { return !flood.back()->closed_by_server() && !flood.back()->received().empty(); }));
   }
-  EXPECT_EQ(server.counted().handshakes_over_cap, 17U);
+  EXPECT_EQ(server.counted().arrivals.handshakes_over_cap, 17U);
   EXPECT_TRUE(server.until([&] { return flood.front()->closed_by_server(); })) << "the oldest of the address";
   EXPECT_FALSE(flood.back()->closed_by_server());
   EXPECT_FALSE(slow.closed_by_server()) << "older than all of them, and of the same address";
@@ -274,7 +274,7 @@ TEST_P(ListenerThreads, FailedHandshakesDoNotFloodTheLog) {
   for (uint64_t i = 0; i < 150; ++i) {
     flood.push_back(std::make_unique<RawPeer>(server.listener.port()));
     flood.back()->send(std::string("GET / HTTP/1.1"));
-    ASSERT_TRUE(server.until([&] { return server.counted().plain_text_peers == i + 1; }));
+    ASSERT_TRUE(server.until([&] { return server.counted().handshakes.plain_text_peers == i + 1; }));
   }
   EXPECT_LT(server.log.count("tls_plain_text_peer"), 150U);
   EXPECT_GE(server.log.count("tls_plain_text_peer"), kFaultLines.burst);
@@ -293,10 +293,10 @@ TEST_P(ListenerThreads, ADeviceHasOneSessionWithoutAHello) {
   ASSERT_TRUE(connect(1) && peers[0]->send(hello_message()));
   ASSERT_TRUE(server.until([&] { return server.messages.size() == 1; }));
   ASSERT_TRUE(connect(1) && connect(2));
-  EXPECT_EQ(server.counted().greetings_replaced, 0U);
+  EXPECT_EQ(server.counted().arrivals.greetings_replaced, 0U);
   ASSERT_TRUE(connect(1));
   EXPECT_TRUE(server.until([&] { return peers[1]->refusal() == gs_Reason_REASON_NEWER_SESSION; }));
-  EXPECT_EQ(server.counted().greetings_replaced, 1U);
+  EXPECT_EQ(server.counted().arrivals.greetings_replaced, 1U);
   EXPECT_FALSE(peers[0]->gone()) << "it has said Hello: which of those is to live the coordinator decides";
   EXPECT_FALSE(peers[2]->gone()) << "another device";
   peers[3]->raw().close();
@@ -323,8 +323,8 @@ TEST_P(ListenerThreads, ClaimsThatSayNothingKeepNoDeviceOut) {
       ASSERT_TRUE(server.until([&] { return server.messages.size() > count; })) << i;
     }
   }
-  EXPECT_EQ(server.counted().connections_over_cap, 0U);
-  EXPECT_EQ(server.counted().greetings_replaced, limits.connection_count_max - kSilentClaimSessionsMax);
+  EXPECT_EQ(server.counted().arrivals.connections_over_cap, 0U);
+  EXPECT_EQ(server.counted().arrivals.greetings_replaced, limits.connection_count_max - kSilentClaimSessionsMax);
   EXPECT_TRUE(server.until([&] { return silent.front()->gone(); })) << "the oldest makes room";
   EXPECT_FALSE(silent.back()->gone());
 }
@@ -356,14 +356,14 @@ TEST_P(ListenerThreads, SessionsThatAreClosingMakeRoom) {
   for (uint64_t i = 1; i <= 10; ++i) {
     refused.push_back(std::make_unique<RawPeer>(server.listener.port()));
     refused.back()->send(std::string("GET / HTTP/1.1"));
-    ASSERT_TRUE(server.until([&] { return server.counted().plain_text_peers == i; })) << i;
+    ASSERT_TRUE(server.until([&] { return server.counted().handshakes.plain_text_peers == i; })) << i;
   }
   std::vector<std::unique_ptr<TlsPeer>> replaced;
   for (size_t i = 1; i <= 10; ++i) {
     replaced.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(1)));
     ASSERT_TRUE(server.until([&] { return replaced.back()->established() && server.established.size() == i; })) << i;
   }
-  EXPECT_EQ(server.counted().connections_over_cap, 0U);
+  EXPECT_EQ(server.counted().arrivals.connections_over_cap, 0U);
   EXPECT_FALSE(replaced.back()->gone());
 }
 
@@ -372,11 +372,11 @@ TEST_P(ListenerThreads, ADeviceThatShakesHandsTooOftenIsRefused) {
   limits.device_handshakes = {1, 3};
   ListenerHarness server(limits, false, GetParam());
   std::vector<std::unique_ptr<TlsPeer>> peers;
-  for (size_t i = 1; i <= 20 && server.counted().handshakes_over_rate == 0; ++i) {
+  for (size_t i = 1; i <= 20 && server.counted().arrivals.handshakes_over_rate == 0; ++i) {
     peers.push_back(std::make_unique<TlsPeer>(server.listener.port(), ListenerHarness::device(1)));
     ASSERT_TRUE(server.until([&] { return peers.back()->established() && server.established.size() == i; }));
   }
-  EXPECT_EQ(server.counted().handshakes_over_rate, 1U);
+  EXPECT_EQ(server.counted().arrivals.handshakes_over_rate, 1U);
   EXPECT_GE(peers.size(), 4U);
   EXPECT_TRUE(server.until([&] { return peers.back()->refusal() == gs_Reason_REASON_RATE_LIMIT; }));
   EXPECT_NE(server.log.find("handshakes_over_rate"), "");
@@ -393,7 +393,7 @@ TEST_P(ListenerThreads, DrainTellsEverySessionAndEndsAll) {
   RawPeer half_open(server.listener.port());
   ASSERT_TRUE(server.until([&] {
     return one.established() && two.established() && server.established.size() == 2 &&
-           server.counted().connections_accepted == 3;
+           server.counted().arrivals.connections_accepted == 3;
   }));
   server.listener.drain({100, 900});
   EXPECT_TRUE(server.until([&] { return half_open.closed_by_server(); }));

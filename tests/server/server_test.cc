@@ -361,8 +361,8 @@ TEST_P(ServerThreads, AFleetOfMoreDevicesThanPlacesSharesThem) {
       most = std::max(most, device->update_count());
     }
     EXPECT_LE(most, 3 * least) << "each has its turn; chance decides which of two is the faster one";
-    EXPECT_GT(life.server->counters().places_yielded, 0U);
-    EXPECT_EQ(life.server->counters().connections_over_cap, 0U);
+    EXPECT_GT(life.server->counters().arrivals.places_yielded, 0U);
+    EXPECT_EQ(life.server->counters().arrivals.connections_over_cap, 0U);
   }
 }
 
@@ -471,7 +471,7 @@ TEST_P(ServerThreads, ADeviceFarBehindGetsALogLongerThanTheQueueThatWasSet) {
   ASSERT_TRUE(two.say_hello());
   EXPECT_TRUE(two.get_task(at_zero));
   EXPECT_EQ(two.log_chunk_count, kRounds);
-  EXPECT_EQ(life.server->counters().sessions_overloaded, 0U);
+  EXPECT_EQ(life.server->counters().traffic.sessions_overloaded, 0U);
 }
 
 // Devices that prove certificates of tests/support/certificates.h; nobody has enrolled "stranger".
@@ -515,10 +515,10 @@ TEST_P(Registration, AnUnknownDeviceIsPendingUntilSomebodyEnablesIt) {
     Script early(life, stranger_);
     ASSERT_TRUE(life.until([&] { return early.peer().gone(); }));
     EXPECT_EQ(early.peer().session().last_alert(), 49) << "access_denied";
-    ASSERT_TRUE(life.until([&] { return life.server->counters().inactive_identities == turned_away; }));
+    ASSERT_TRUE(life.until([&] { return life.server->counters().handshakes.inactive_identities == turned_away; }));
   }
   EXPECT_EQ(state_of(life, "stranger"), DeviceState::kPending);
-  EXPECT_EQ(life.server->counters().devices_registered, 1U);
+  EXPECT_EQ(life.server->counters().certificates.devices_registered, 1U);
   EXPECT_THAT(life.log.find("device_registered"), HasSubstr("device=stranger index=2 state=pending"));
   std::optional<DeviceState> before;
   ASSERT_EQ(life.fleet.set_device_state("stranger", DeviceState::kActive, &before), StoreStatus::kOk);
@@ -531,7 +531,7 @@ TEST_P(Registration, AnUnknownDeviceIsPendingUntilSomebodyEnablesIt) {
   EXPECT_TRUE(life.until([&] { return late.peer().refusal() == gs_Reason_REASON_REVOKED; })) << "its live session";
   Script again(life, stranger_);
   EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
-  EXPECT_TRUE(life.until([&] { return life.server->counters().revoked_identities == 1; }));
+  EXPECT_TRUE(life.until([&] { return life.server->counters().handshakes.revoked_identities == 1; }));
 }
 
 TEST_P(Registration, ActiveLetsItInAtOnce) {
@@ -541,8 +541,8 @@ TEST_P(Registration, ActiveLetsItInAtOnce) {
   Script first(life, stranger_);
   Script second(life, stranger_);  // at the same moment
   ASSERT_TRUE(life.until([&] { return first.peer().established() && second.peer().established(); }));
-  ASSERT_TRUE(life.until([&] { return life.server->counters().sessions_established == 2; }));
-  EXPECT_EQ(life.server->counters().devices_registered, 1U);
+  ASSERT_TRUE(life.until([&] { return life.server->counters().handshakes.sessions_established == 2; }));
+  EXPECT_EQ(life.server->counters().certificates.devices_registered, 1U);
   EXPECT_EQ(state_of(life, "stranger"), DeviceState::kActive);
   Script third(life, stranger_);
   EXPECT_TRUE(third.say_hello());
@@ -601,7 +601,7 @@ TEST_P(ServerThreads, DevicesComeAndGoWhileItRuns) {
   EXPECT_TRUE(life.until([&] { return three.peer().refusal() == gs_Reason_REASON_REVOKED; }));
   Script again(life, 3);
   EXPECT_TRUE(life.until([&] { return again.peer().gone(); }));
-  EXPECT_TRUE(life.until([&] { return life.server->counters().revoked_identities == 1; }));
+  EXPECT_TRUE(life.until([&] { return life.server->counters().handshakes.revoked_identities == 1; }));
 }
 
 TEST_F(ServerTest, AClockThatWasSetBackIsNamedAndTheTimeGoesOn) {

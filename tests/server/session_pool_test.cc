@@ -78,7 +78,7 @@ TEST(SessionPool, OnlyASilentSessionIsReplaced) {
   pool.pool.follow(order_of(SessionOrder::Kind::kReplace, 1));
   pool.pool.follow(order_of(SessionOrder::Kind::kReplace, 2));
   EXPECT_TRUE(pool.until([&] { return two->refusal() == gs_Reason_REASON_NEWER_SESSION; }));
-  EXPECT_EQ(pool.counters.greetings_replaced, 1U);
+  EXPECT_EQ(pool.counters.arrivals.greetings_replaced, 1U);
   EXPECT_FALSE(one->gone());
 }
 
@@ -97,9 +97,9 @@ TEST(SessionPool, WhatIsSentLeavesWithTheFlushAndIsTakenOffItsGauge) {
   OutFrame more;
   EXPECT_EQ(make_frame(message, small, &gauge, &more), Status::kOutOfMemory) << "what waits already counts";
   pool.pool.follow(order);
-  EXPECT_EQ(pool.counters.frames_sent, 0U);
+  EXPECT_EQ(pool.counters.traffic.frames_sent, 0U);
   pool.pool.flush();
-  EXPECT_EQ(pool.counters.frames_sent, 1U);
+  EXPECT_EQ(pool.counters.traffic.frames_sent, 1U);
   EXPECT_TRUE(pool.until([&] { return peer->next().has_value(); }));
 }
 

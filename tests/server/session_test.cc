@@ -67,7 +67,7 @@ TEST(Session, AStallInTheHandshakeEnds) {
     RawPeer peer(server.listener.port());
     peer.send(beginning);
     ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
-    EXPECT_EQ(server.counters.deadline_handshake, 1U);
+    EXPECT_EQ(server.counters.deadlines.deadline_handshake, 1U);
     EXPECT_THAT(server.log.find("deadline"), HasSubstr("limit=handshake_deadline_ms state=tls"));
     EXPECT_THAT(server.log.find("deadline"), HasSubstr("remedy="));
     EXPECT_EQ(server.listener.handshake_count(), 0U);
@@ -80,7 +80,7 @@ TEST(Session, NoHelloEnds) {
   Established e(limits);
   ASSERT_TRUE(e.ready);
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
-  EXPECT_EQ(e.server.counters.deadline_hello, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.deadline_hello, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("state=hello"));
 }
 
@@ -93,7 +93,7 @@ TEST(Session, AFrameThatStallsEnds) {
   write_frame_prefix(100, half);
   ASSERT_TRUE(e.peer.send_bytes(half));
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
-  EXPECT_EQ(e.server.counters.deadline_frame, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.deadline_frame, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=frame_deadline_ms"));
 }
 
@@ -104,14 +104,14 @@ TEST(Session, ATlsRecordThatStallsEnds) {
   ASSERT_TRUE(e.ready);
   e.peer.raw().send(std::string("\x17\x03\x03\x00\x64half", 9));
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
-  EXPECT_EQ(e.server.counters.deadline_frame, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.deadline_frame, 1U);
 }
 
 TEST(Session, ARecordBeyondTheLimitIsNamed) {
   Established e(patient());
   ASSERT_TRUE(e.ready);
   e.peer.raw().send(std::string("\x17\x03\x03\x40\x00", 5) + std::string(2000, 'x'));
-  EXPECT_TRUE(e.server.until([&] { return e.server.counters.large_records == 1; }));
+  EXPECT_TRUE(e.server.until([&] { return e.server.counters.traffic.large_records == 1; }));
   EXPECT_THAT(e.server.log.find("tls_record_too_large"), HasSubstr("record_size_limit"));
 }
 
@@ -130,7 +130,7 @@ TEST(Session, MalformedBytesAreRefused) {
     ASSERT_TRUE(e.ready);
     ASSERT_TRUE(e.peer.send_bytes(bytes));
     EXPECT_TRUE(e.until_refused(gs_Reason_REASON_MALFORMED));
-    EXPECT_EQ(e.server.counters.malformed_frames, 1U);
+    EXPECT_EQ(e.server.counters.traffic.malformed_frames, 1U);
     EXPECT_THAT(e.server.log.find("malformed_frame"), HasSubstr("device=device-1"));
     EXPECT_TRUE(e.server.messages.empty());
   }
@@ -144,7 +144,7 @@ TEST(Session, ATruncatedFrameAndACloseIsAnOrdinaryEnd) {
   ASSERT_TRUE(e.peer.send_bytes(half));
   e.peer.raw().close();
   EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
-  EXPECT_EQ(e.server.counters.malformed_frames, 0U);
+  EXPECT_EQ(e.server.counters.traffic.malformed_frames, 0U);
   EXPECT_EQ(e.server.ended.size(), 1U);
 }
 
@@ -165,14 +165,14 @@ TEST(Session, FramesInAnyPiecesArrive) {
 TEST(Session, QueuedMessagesLeaveWithTheFlush) {
   Established e(patient());
   ASSERT_TRUE(e.ready);
-  const uint64_t bytes_before = e.server.counters.wire_bytes_sent;
+  const uint64_t bytes_before = e.server.counters.traffic.wire_bytes_sent;
   e.session()->queue(task_message(0));
   e.session()->queue(task_message(1));
   e.server.io.poll();
-  EXPECT_EQ(e.server.counters.frames_sent, 0U);
-  EXPECT_EQ(e.server.counters.wire_bytes_sent, bytes_before);
+  EXPECT_EQ(e.server.counters.traffic.frames_sent, 0U);
+  EXPECT_EQ(e.server.counters.traffic.wire_bytes_sent, bytes_before);
   e.session()->flush();
-  EXPECT_EQ(e.server.counters.frames_sent, 2U);
+  EXPECT_EQ(e.server.counters.traffic.frames_sent, 2U);
   EXPECT_EQ(e.session()->queued_size(), 0U);
   EXPECT_TRUE(e.server.until([&] { return e.peer.next().has_value(); }));
   EXPECT_TRUE(e.server.until([&] { return e.peer.next().has_value(); }));
@@ -182,12 +182,12 @@ TEST(Session, MessagesThatLeaveTogetherShareRecords) {
   Established e(patient());
   ASSERT_TRUE(e.ready);
   const auto wire_bytes_of = [&](int count) {
-    const uint64_t before = e.server.counters.wire_bytes_sent;
+    const uint64_t before = e.server.counters.traffic.wire_bytes_sent;
     for (int i = 0; i < count; ++i) {
       e.session()->queue(task_message(1));
     }
     e.session()->flush();
-    return e.server.counters.wire_bytes_sent - before;
+    return e.server.counters.traffic.wire_bytes_sent - before;
   };
   const uint64_t alone = wire_bytes_of(1);
   constexpr uint64_t kRecordCost = 5 + 1 + 16;  // header, content type, tag: at least
@@ -221,13 +221,13 @@ TEST(Session, AMessageWithMoreToComeLeavesWithTheNextOne) {
   listener.send(id, chunk_message());
   listener.send(id, chunk_message(), true);
   listener.flush();
-  EXPECT_EQ(e.server.counters.frames_sent, 1U);
+  EXPECT_EQ(e.server.counters.traffic.frames_sent, 1U);
   ASSERT_TRUE(e.peer.send(hello_message()));
   ASSERT_TRUE(e.server.until([&] { return e.server.messages.size() == 1; }));
-  EXPECT_EQ(e.server.counters.frames_sent, 1U) << "what the peer says meanwhile does not free it";
+  EXPECT_EQ(e.server.counters.traffic.frames_sent, 1U) << "what the peer says meanwhile does not free it";
   listener.send(id, task_message(0));
   listener.flush();
-  EXPECT_EQ(e.server.counters.frames_sent, 3U);
+  EXPECT_EQ(e.server.counters.traffic.frames_sent, 3U);
   EXPECT_EQ(e.session()->queued_size(), 0U);
 }
 
@@ -256,10 +256,10 @@ TEST(Session, APeerThatReadsNothingIsClosedAtTheQueuesCap) {
       EXPECT_LE(e.session()->queued_size(), limits.session.queue_size_max);
     }
   }
-  EXPECT_EQ(e.server.counters.sessions_overloaded, 1U);
+  EXPECT_EQ(e.server.counters.traffic.sessions_overloaded, 1U);
   EXPECT_THAT(e.server.log.find("session_overloaded"), HasSubstr("queue_size_max"));
   EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
-  EXPECT_EQ(e.server.counters.deadline_close, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.deadline_close, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=close_deadline_ms state=close"));
 }
 
@@ -274,7 +274,7 @@ TEST(Session, APeerThatReadsNothingMissesTheWriteDeadline) {
     e.session()->send(chunk_message());
   }
   EXPECT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
-  EXPECT_EQ(e.server.counters.deadline_write, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.deadline_write, 1U);
   EXPECT_THAT(e.server.log.find("deadline"), HasSubstr("limit=write_deadline_ms"));
 }
 
@@ -289,7 +289,7 @@ TEST(Session, AfterATaskTheLimitIsTheTasks) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(e.until_refused(gs_Reason_REASON_DEADLINE));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(200));
-  EXPECT_EQ(e.server.counters.deadline_idle, 1U);
+  EXPECT_EQ(e.server.counters.deadlines.deadline_idle, 1U);
 }
 
 TEST(Session, AfterATaskWithoutADeadlineTheSessionMayBeIdle) {
@@ -379,7 +379,7 @@ TEST(Session, FramesThatBringNoExchangeToAnEndKeepNoSession) {
     })) << message.which_body;
     // The server's clock is whole milliseconds: what began at the end of one is a millisecond old at once.
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2 * kShortMs - 1));
-    EXPECT_EQ(e.server.counters.deadline_idle, 1U);
+    EXPECT_EQ(e.server.counters.deadlines.deadline_idle, 1U);
   }
 }
 
@@ -432,8 +432,8 @@ TEST(Session, BytesAreCountedBothWays) {
   const size_t received_by_peer = e.peer.session().wire_bytes_received();
   e.peer.raw().close();
   ASSERT_TRUE(e.server.until([&] { return e.server.listener.connection_count() == 0; }));
-  EXPECT_EQ(e.server.counters.wire_bytes_received, sent_by_peer);
-  EXPECT_EQ(e.server.counters.wire_bytes_sent, received_by_peer);
+  EXPECT_EQ(e.server.counters.traffic.wire_bytes_received, sent_by_peer);
+  EXPECT_EQ(e.server.counters.traffic.wire_bytes_sent, received_by_peer);
 }
 
 }  // namespace

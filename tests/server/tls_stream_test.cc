@@ -70,7 +70,7 @@ TEST(TlsStream, PskWithoutForwardSecrecyNeedsTheOption) {
   TlsPeer peer(server.listener.port(), ListenerHarness::device(1), TlsKeyExchange::kPsk);
   ASSERT_TRUE(server.until([&] { return peer.gone(); }));
   EXPECT_TRUE(server.established.empty());
-  EXPECT_EQ(server.counters.tls_other_faults, 1U);
+  EXPECT_EQ(server.counters.handshakes.tls_other_faults, 1U);
   const std::string line = server.log.find("tls_key_exchange");
   EXPECT_THAT(line, HasSubstr("identity=device-1"));
   EXPECT_THAT(line, HasSubstr("allow_psk_ke"));
@@ -82,7 +82,7 @@ TEST(TlsStream, AnUnknownIdentityIsNamedOnBothEnds) {
   ASSERT_TRUE(server.until([&] { return peer.gone(); }));
   peer.raw().close();
   ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
-  EXPECT_EQ(server.counters.unknown_identities, 1U);
+  EXPECT_EQ(server.counters.handshakes.unknown_identities, 1U);
   const std::string line = server.log.find("tls_unknown_identity");
   EXPECT_THAT(line, HasSubstr("identity=stranger"));
   EXPECT_THAT(line, HasSubstr("device add"));
@@ -95,7 +95,7 @@ TEST(TlsStream, AWrongKeyIsNamedOnBothEnds) {
   ASSERT_TRUE(server.until([&] { return peer.gone(); }));
   peer.raw().close();
   ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
-  EXPECT_EQ(server.counters.wrong_keys, 1U);
+  EXPECT_EQ(server.counters.handshakes.wrong_keys, 1U);
   EXPECT_THAT(server.log.find("tls_wrong_key"), HasSubstr("identity=device-1"));
   EXPECT_EQ(peer.session().last_alert(), 51) << "decrypt_error";
 }
@@ -106,7 +106,7 @@ TEST(TlsStream, ARevokedDeviceIsNamed) {
   ASSERT_TRUE(server.until([&] { return peer.gone(); }));
   peer.raw().close();
   ASSERT_TRUE(server.until([&] { return server.listener.connection_count() == 0; }));
-  EXPECT_EQ(server.counters.revoked_identities, 1U);
+  EXPECT_EQ(server.counters.handshakes.revoked_identities, 1U);
   EXPECT_THAT(server.log.find("tls_revoked_identity"), HasSubstr("identity=device-9"));
   EXPECT_EQ(peer.session().last_alert(), 49) << "access_denied";
 }
@@ -117,7 +117,7 @@ TEST(TlsStream, PlainTextIsNamedWithItsFirstBytes) {
     RawPeer peer(server.listener.port());
     peer.send(text);
     ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); })) << text;
-    EXPECT_EQ(server.counters.plain_text_peers, 1U);
+    EXPECT_EQ(server.counters.handshakes.plain_text_peers, 1U);
     EXPECT_THAT(server.log.find("tls_plain_text_peer"), HasSubstr("first_bytes="));
     EXPECT_TRUE(peer.received().empty());
   }
@@ -128,7 +128,7 @@ TEST(TlsStream, ATls12PeerIsNamedAndGetsTheAlert) {
   RawPeer peer(server.listener.port());
   peer.send(tls12_client_hello());
   ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
-  EXPECT_EQ(server.counters.tls_version_peers, 1U);
+  EXPECT_EQ(server.counters.handshakes.tls_version_peers, 1U);
   EXPECT_THAT(server.log.find("tls_version"), HasSubstr("TLS 1.3"));
   const std::vector<uint8_t> alert = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 70};  // fatal, protocol_version
   EXPECT_EQ(peer.received(), alert);
@@ -142,7 +142,7 @@ TEST(TlsStream, GarbageAfterATlsRecordHeaderIsAProtocolFault) {
                   "bad!",
                   13));
   ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
-  EXPECT_EQ(server.counters.tls_other_faults, 1U);
+  EXPECT_EQ(server.counters.handshakes.tls_other_faults, 1U);
   EXPECT_THAT(server.log.find("tls_protocol"), HasSubstr("detail="));
 }
 
@@ -152,7 +152,7 @@ TEST(TlsStream, ARecordLargerThanTheLimitIsNamed) {
   std::string record("\x16\x03\x01\x40\x00", 5);
   peer.send(record.append(8192, 'x'));
   ASSERT_TRUE(server.until([&] { return peer.closed_by_server(); }));
-  EXPECT_EQ(server.counters.large_records, 1U);
+  EXPECT_EQ(server.counters.traffic.large_records, 1U);
 }
 
 TEST(TlsStream, AByteAtATimeIsAsGoodAsAFlight) {
@@ -301,7 +301,7 @@ TEST_P(Certificates, PeersWithoutAKeyWaitForASignature) {
     flood.push_back(std::make_unique<RawPeer>(server.listener.port()));
     flood.back()->send(keyless_hello());
   }
-  ASSERT_TRUE(server.until([&] { return server.counted().signatures_over_rate > 0; }));
+  ASSERT_TRUE(server.until([&] { return server.counted().arrivals.signatures_over_rate > 0; }));
   EXPECT_NE(server.log.find("signatures_over_rate"), "");
   const auto count_answered = [&] {
     return std::count_if(flood.begin(), flood.end(), [](const std::unique_ptr<RawPeer>& peer) {
@@ -362,7 +362,7 @@ TEST_P(Certificates, TheOwnerMayRegisterWhoIsUnknown) {
   const auto late = dial(test_pem::kDeviceUnknown);
   ASSERT_TRUE(server_->until([&] { return late->gone(); }));
   EXPECT_THAT(late->session().last_fault_text(), HasSubstr("registers no more"));
-  EXPECT_EQ(server_->counted().registrations_refused, 1U);
+  EXPECT_EQ(server_->counted().certificates.registrations_refused, 1U);
   EXPECT_THAT(server_->log.find("tls_registration_limit"), HasSubstr("identity=stranger"));
 }
 
@@ -381,7 +381,7 @@ TEST_P(Certificates, AStolenCertificateWithoutItsKeyLetsNobodyIn) {
   peer.raw().close();
   ASSERT_TRUE(server_->until([&] { return server_->listener.connection_count() == 0; }));
   EXPECT_TRUE(server_->established.empty());
-  EXPECT_EQ(server_->counted().certificates_unusable, 1U);
+  EXPECT_EQ(server_->counted().certificates.certificates_unusable, 1U);
   EXPECT_NE(server_->log.find("tls_certificate_broken"), "");
 }
 
@@ -400,7 +400,7 @@ TEST_P(Certificates, ADeviceJudgesTheServer) {
     ASSERT_TRUE(server_->until([&] { return server_->listener.connection_count() == 0; })) << row.words;
   }
   EXPECT_EQ(server_->log.count("tls_server_untrusted"), 2U);
-  EXPECT_EQ(server_->counted().tls_other_faults, 2U);
+  EXPECT_EQ(server_->counted().handshakes.tls_other_faults, 2U);
 }
 
 TEST_P(Certificates, AReloadCountsFromTheNextHandshake) {

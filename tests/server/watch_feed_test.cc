@@ -50,7 +50,7 @@ TEST_F(WatchFeedTest, TellsWhatCoordinatorFleetAndShellSayNow) {
   devices_[1].state = DeviceState::kDisabled;
   devices_[2].state = DeviceState::kRevoked;
   WatchedShell shell = {5, 2, true, {}};
-  shell.counters.wrong_keys += 11;
+  shell.counters.handshakes.wrong_keys += 11;
   const std::shared_ptr<const WatchSnapshot> snapshot = publish(shell);
   EXPECT_EQ(snapshot->taken_ms, server_.now_ms);
   EXPECT_EQ(snapshot->run, 7U);
@@ -70,7 +70,7 @@ TEST_F(WatchFeedTest, TellsWhatCoordinatorFleetAndShellSayNow) {
   EXPECT_EQ(snapshot->handshakes, 2U);
   EXPECT_TRUE(snapshot->is_draining);
   EXPECT_FALSE(snapshot->is_storage_failed);
-  EXPECT_EQ(snapshot->shell.wrong_keys, 11U);
+  EXPECT_EQ(snapshot->shell.handshakes.wrong_keys, 11U);
   EXPECT_EQ(snapshot->coordinator.updates_folded, kDeviceCount);
   ASSERT_EQ(snapshot->devices->size(), kDeviceCount);
   EXPECT_EQ(snapshot->devices->at(3).name, "d3");
@@ -82,8 +82,8 @@ TEST_F(WatchFeedTest, ARoundIsNotedOnceWithWhatTheWireHadCarried) {
   for (const uint32_t version : {1U, 2U}) {
     make_version();
     ASSERT_TRUE(feed_->has_new_round());
-    shell.counters.wire_bytes_received += 100;
-    shell.counters.wire_bytes_sent += 7;
+    shell.counters.traffic.wire_bytes_received += 100;
+    shell.counters.traffic.wire_bytes_sent += 7;
     feed_->note_round(shell.counters);
     EXPECT_FALSE(feed_->has_new_round());
     const std::shared_ptr<const WatchSnapshot> snapshot = publish(shell);
@@ -105,7 +105,7 @@ TEST_F(WatchFeedTest, RoundsFromBeforeARestartComeFirst) {
   make_version();
   ASSERT_TRUE(feed_->has_new_round());
   WatchedShell shell;
-  shell.counters.wire_bytes_sent += 9;
+  shell.counters.traffic.wire_bytes_sent += 9;
   feed_->note_round(shell.counters);
   const std::shared_ptr<const WatchSnapshot> snapshot = publish();
   ASSERT_EQ(snapshot->rounds.size(), 3U);
@@ -119,7 +119,7 @@ TEST_F(WatchFeedTest, TheHistoryIsBounded) {
   make_version();
   ShellCounters counters;
   for (size_t i = 0; i < kRoundHistoryMax + 3; ++i) {
-    ++counters.wire_bytes_sent;
+    ++counters.traffic.wire_bytes_sent;
     feed_->note_round(counters);
   }
   const std::shared_ptr<const WatchSnapshot> snapshot = publish();

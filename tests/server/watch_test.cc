@@ -35,7 +35,7 @@ WatchSnapshot example() {
   snapshot.round = {9, 4, 6};
   snapshot.devices_active = 9;
   snapshot.devices_revoked = 1;
-  snapshot.shell.wrong_keys += 11;
+  snapshot.shell.handshakes.wrong_keys += 11;
   snapshot.coordinator.updates_folded = 123456789012;
   snapshot.coordinator.steps_clamped = 3;
   WatchedRound round;
