@@ -2,13 +2,9 @@
 
 #include <cmath>
 
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {

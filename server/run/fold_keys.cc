@@ -1,10 +1,8 @@
 #include "server/run/fold_keys.h"
 
-#include "server/run/local_keys.h"
-#include "server/run/participation_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 namespace {

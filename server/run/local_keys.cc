@@ -5,13 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "server/run/delay_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
 
 namespace gradstream {
 namespace {

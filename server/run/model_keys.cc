@@ -5,9 +5,9 @@
 
 #include "runtime/manifold/fixed_rank.h"
 #include "server/run/limits.h"
-#include "server/run/local_keys.h"
 #include "server/run/names.h"
 #include "server/run/parts.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

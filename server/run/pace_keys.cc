@@ -1,8 +1,8 @@
 #include "server/run/pace_keys.h"
 
 #include "server/run/pace.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 

@@ -4,10 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
-#include "server/run/trigger_keys.h"
 
 namespace gradstream {
 

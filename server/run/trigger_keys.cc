@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "server/run/local_keys.h"
-#include "server/run/participation_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
 
