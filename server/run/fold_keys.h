@@ -31,8 +31,7 @@ struct FoldKeys : FoldCore {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
-Objection check_fold(const RunParameters& run);
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_weight_share(const RunParameters& run);
 
 }  // namespace gradstream

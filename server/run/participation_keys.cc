@@ -1,7 +1,6 @@
 #include "server/run/participation_keys.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "server/run/run_core.h"
@@ -50,9 +49,6 @@ Objection check_participation(const RunParameters& p) {
 }
 
 Objection check_over_selection(const RunParameters& p) {
-  if (!(p.cohort->over_selection >= 1) || !std::isfinite(p.cohort->over_selection)) {
-    return "over_selection: from 1, which draws nobody too many";
-  }
   if (p.cohort->over_selection == 1) {
     return {};
   }

@@ -38,16 +38,6 @@ Objection check_step_times(const RunParameters& p) {
 
 }  // namespace
 
-Objection check_length(const RunParameters& p) {
-  if (p.trigger->round_count == 0 || p.trigger->round_count > kRoundCountMax) {
-    return "round_count: from 1 to " + std::to_string(kRoundCountMax);
-  }
-  if (p.trigger->device_count == 0 || p.trigger->device_count > kFoldUpdateCountMax) {
-    return "device_count: from 1 to " + std::to_string(kFoldUpdateCountMax);
-  }
-  return {};
-}
-
 Objection check_straggler(const RunParameters& p) {
   const uint32_t asked =
       p.cohort->participation == Participation::kSchemeOne ? p.cohort->cohort_size : p.trigger->device_count;
@@ -57,9 +47,6 @@ Objection check_straggler(const RunParameters& p) {
   }
   if (p.trigger->update_min > goal) {
     return "update_min, update_goal: the least number of answers at the deadline is above the goal";
-  }
-  if (p.trigger->report_deadline_ms == 0) {
-    return "report_deadline_ms: every round needs a deadline";
   }
   if (p.trigger->steps_min > p.local->local_step_count) {
     return "steps_min, local_step_count: more steps wanted than a task has";

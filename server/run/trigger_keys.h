@@ -82,7 +82,6 @@ struct TriggerKeys : TriggerCore {
 };
 
 // Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
-Objection check_length(const RunParameters& run);
 Objection check_straggler(const RunParameters& run);
 Objection check_timed_work(const RunParameters& run);
 Objection check_buffer(const RunParameters& run);

@@ -60,11 +60,4 @@ Objection check_uploads(const RunParameters& p) {
   return p.stream() == StreamKind::kScalarStream ? check_scalar_stream(p) : "";
 }
 
-Objection check_log_size(const RunParameters& p) {
-  if (p.wire->log_size_max > kLogSizeMax) {
-    return "log_size_max: at most " + std::to_string(kLogSizeMax) + " bytes; a snapshot is shorter than such a log";
-  }
-  return {};
-}
-
 }  // namespace gradstream

@@ -42,9 +42,8 @@ struct WireKeys : WireCore {
   }
 };
 
-// Checks of check_parameters(), which has the order of all: an objection names the keys and the remedy.
+// A check of check_parameters(), which has the order of all: an objection names the keys and the remedy.
 Objection check_uploads(const RunParameters& run);
-Objection check_log_size(const RunParameters& run);
 
 }  // namespace gradstream
 
