@@ -1,57 +1,18 @@
 #include "server/run/check_parameters.h"
 
-#include <cmath>
-#include <string>
-#include <string_view>
-#include <type_traits>
-
-#include "server/run/field_text.h"
-#include "server/run/key_table.h"
-#include "server/run/visit_keys.h"
+#include "server/run/average_keys.h"
+#include "server/run/check_range.h"
+#include "server/run/delay_keys.h"
+#include "server/run/fold_keys.h"
+#include "server/run/local_keys.h"
+#include "server/run/model_keys.h"
+#include "server/run/pace_keys.h"
+#include "server/run/participation_keys.h"
+#include "server/run/step_keys.h"
+#include "server/run/trigger_keys.h"
+#include "server/run/wire_keys.h"
 
 namespace gradstream {
-namespace {
-
-template <typename Field>
-bool is_in(const Range& range, const Field& field) {
-  if constexpr (std::is_same_v<Field, std::string>) {
-    return range.has(static_cast<double>(field.size()));
-  } else if constexpr (std::is_floating_point_v<Field>) {
-    return std::isfinite(field) && range.has(static_cast<double>(field));
-  } else if constexpr (std::is_same_v<Field, uint32_t>) {
-    return range.has(field);
-  } else {
-    return true;  // a word
-  }
-}
-
-template <typename Field>
-std::string refusal(const Key& key, const Field& field) {
-  const bool has_end = std::isfinite(key.range.least) || std::isfinite(key.range.most);
-  const std::string wanted = has_end ? range_text(key.range, key.unit) : "that is finite";
-  const std::string found = std::is_same_v<Field, std::string> ? "has " : "is ";
-  std::string value = field_text(field);
-  if constexpr (std::is_same_v<Field, std::string>) {
-    value = std::to_string(field.size());
-  }
-  return std::string(key.name) + ": needs " + (key.unit[0] == '\0' ? "a number " : "") + wanted + "; it " + found +
-         value;
-}
-
-// Each key is in the range that its group says. A range of some runs alone is checked by the group.
-Objection check_ranges(const RunParameters& p) {
-  Objection objection;
-  visit_keys(p, [&](const Key& key, const auto& field) {
-    // A product is one column that may be longer than any other; check_model() knows how long.
-    const bool is_product = p.model->manifold == ManifoldId::kProduct && key.name == std::string_view("rows");
-    if (!objection && !is_product && key.range.where[0] == '\0' && !is_in(key.range, field)) {
-      objection = refusal(key, field);
-    }
-  });
-  return objection;
-}
-
-}  // namespace
 
 Objection check_parameters(const RunParameters& p) {
   // The first that finds something speaks. Their order decides which of several faults a user is told, and later checks

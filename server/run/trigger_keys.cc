@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/run/check_range.h"
 #include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/run/trigger.h"
@@ -63,11 +64,10 @@ Objection check_straggler(const RunParameters& p) {
       return "late, update_goal, update_min: a round that always waits for all has no late updates; set update_goal or "
              "update_min, or late = drop";
     }
-    if (p.trigger->staleness_max == 0 || p.trigger->staleness_max > kStalenessMax) {
-      return "staleness_max: from 1 to " + std::to_string(kStalenessMax) + " where late updates are weighted";
-    }
-    if (!(p.trigger->staleness_exponent > 0) || p.trigger->staleness_exponent > kStalenessExponentMax) {
-      return "staleness_exponent: above 0, at most " + std::to_string(kStalenessExponentMax);
+    for (const char* const key : {"staleness_max", "staleness_exponent"}) {
+      if (Objection objection = check_range(p, key)) {
+        return objection;
+      }
     }
   }
   return {};

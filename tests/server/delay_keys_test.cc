@@ -29,8 +29,9 @@ TEST(DelayKeys, EveryBadDelayRuleIsRefusedByItsKey) {
          p->delay->delay_rule = DelayRule::kDcAsgd;
        }},
       {"server_step, delay_rule:", [](RunParameters* p) { p->steps->server_step = 2; }},
-      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay->server_momentum = 1; }},
-      {"delay_lambda, server_momentum:", [](RunParameters* p) { p->delay->delay_lambda = 0; }},
+      {"server_momentum: needs a number from 0 to below 1 (a delay_rule); it is 1",
+       [](RunParameters* p) { p->delay->server_momentum = 1; }},
+      {"delay_lambda:", [](RunParameters* p) { p->delay->delay_lambda = 0; }},
       {"delay_rule:",
        [](RunParameters* p) {
          p->delay->delay_rule = DelayRule::kNone;

@@ -61,7 +61,7 @@ TEST(LocalKeys, EveryBadProximalTermIsRefusedByItsKey) {
       {"proximal_form, proximal: a chordal term needs",
        [](RunParameters* p) { p->local->proximal_form = ProximalForm::kChordal; }},
       {"proximal_sigma, proximal_form:", [](RunParameters* p) { p->local->proximal_sigma = 2; }},
-      {"proximal_sigma, proximal_form:",
+      {"proximal_sigma:",
        [](RunParameters* p) {
          p->local->proximal_form = ProximalForm::kLorentz;
          p->local->proximal_sigma = 0;
