@@ -152,6 +152,45 @@ class DataTest(unittest.TestCase):
         self.assertEqual(done.returncode, FILE)
         self.assertIn("row 2, column 3 (`k`): `a` is no number", done.stderr)
 
+    def test_tables_train(self):
+        """Two clients, one with CSV and one with .npy, and the same model as with shards of the same values."""
+        rows = [[(7 * i + 3 * j) % 11 / 11 for j in range(3)] for i in range(12)]
+        text = "a;b;c\n" + "".join(";".join(repr(value).replace(".", ",") for value in row) + "\n" for row in rows)
+        table, array = self.write("one.csv", text), self.write("two.npy", npy(rows))
+        self.pack(OK, table, array)
+        digests = set()
+        for data in ((table, array), (self.out / "one.gsd", self.out / "two.gsd")):
+            digests.add(self.train(data))
+        self.assertEqual(len(digests), 1, digests)
+
+    def train(self, data):
+        """The digest of version 1."""
+        config = self.write("server.toml", CONFIG_TEXT.format(home=self.home))
+        (self.home / "test.db").unlink(missing_ok=True)
+        identities = [self.home / f"{name}.identity" for name in ("one", "two")]
+        for identity in identities:
+            identity.unlink(missing_ok=True)
+            done = run(PROGRAM, "device", "add", identity.stem, "--config", config, "--out", identity)
+            self.assertEqual(done.returncode, OK, done.stderr)
+        server = subprocess.Popen([PROGRAM, "serve", "--config", config], stderr=subprocess.PIPE, text=True)
+        watchdog = threading.Timer(SECONDS_MAX, server.kill)
+        watchdog.start()
+        try:
+            line = next(line for line in server.stderr if "event=listening" in line)
+            address = "127.0.0.1:" + re.search(r"port=(\d+)", line)[1]
+            clients = [subprocess.Popen([CLIENT, "--server", address, "--identity", identity, "--data", path,
+                                         "--until-finished"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True) for identity, path in zip(identities, data)]
+            said = [client.communicate(timeout=SECONDS_MAX)[0] for client in clients]
+            for client, text, path in zip(clients, said, data):
+                self.assertEqual(client.returncode, OK, text)
+                self.assertEqual("event=table samples=12 dimension=3" in text, path.suffix != ".gsd", text)
+            return re.search(r"event=finished version=1 digest=(\w+)", said[0])[1]
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.communicate()
+            watchdog.cancel()
+
 
 if __name__ == "__main__":
     PROGRAM, CLIENT = sys.argv[1:3]
