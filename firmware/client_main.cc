@@ -48,7 +48,7 @@ int open_shard(const ClientMainOptions& options, Shard* out) {
                         : status == Status::kNotFinite ? "scale or mean is no number: make it anew"
                         : !has_head                    ? "no shard: docs/data.md tells the format"
                         : head[3] == '1'               ? "a truncated shard: write it again"
-                                                       : "no shard of bytes (GSD1)");
+                                                       : "not bytes (GSD1), which kpca reads: data pack --bytes");
   if (has_head) {
     line.number("samples", load_u32(head + 4)).number("dimension", load_u32(head + 8));
   }
