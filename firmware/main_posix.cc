@@ -178,7 +178,8 @@ void define(CLI::App& app, Arguments* arguments) {
   name->needs(claim);
   app.add_option("--data", arguments->data, "samples: a shard (*.gsd), or a table (CSV, .npy); docs/data.md has both")
       ->required();
-  app.add_option("--label", arguments->label, "of a table: the label's column, by its name or its number from 1");
+  app.add_option("--label", arguments->label, "of a table: the label's column, by its name or its number from 1")
+      ->check([](const std::string& word) { return std::string(word.empty() ? "its value is empty; name one" : ""); });
   app.add_option("--delimiter", arguments->delimiter, "of a table: auto, comma, semicolon, tab or blank")
       ->capture_default_str();
   app.add_option("--state", arguments->state, "folder for what survives a restart, or none")->capture_default_str();

@@ -226,7 +226,8 @@ std::string read_table(const std::string& path, const TableOptions& options, Sam
 }
 
 std::string column_text(const SampleTable& table, size_t index) {
-  return std::to_string(index + 1) + (index < table.names.size() ? " (" + shown(table.names[index]) + ")" : "");
+  return std::to_string(index + 1) +
+         (index < table.names.size() && !table.names[index].empty() ? " (" + shown(table.names[index]) + ")" : "");
 }
 
 const char* delimiter_name(char delimiter) {

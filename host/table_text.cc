@@ -104,6 +104,9 @@ bool is_number(std::string_view text, char sign) {
   at = whole;
   if (at < text.size() && text[at] == sign) {
     const size_t end = take_digits(text, at + 1);
+    if (sign == ',' && end == at + 1) {
+      return false;  // "1," ends with a delimiter, not with a decimal sign
+    }
     digits += end - at - 1;
     at = end;
   }
@@ -152,7 +155,8 @@ std::string unquoted(std::string_view text) {
 
 constexpr char kCandidates[] = {'\t', ';', ',', kBlankDelimiter};
 
-// The first that splits all rows alike; else the first that splits the first row; else 0.
+// The first that splits all rows alike; else the first that splits the first row; else 0. Blanks are none where there
+// are tabs: two tabs with nothing between them are a missing value.
 char find_delimiter(std::string_view text) {
   std::vector<std::string_view> looked_at;
   Rows rows(text);
@@ -161,7 +165,12 @@ char find_delimiter(std::string_view text) {
   }
   char first = 0;
   std::vector<std::string_view> fields;
+  const bool has_tab = std::any_of(looked_at.begin(), looked_at.end(),
+                                   [](std::string_view row) { return trim(row).find('\t') != std::string_view::npos; });
   for (const char candidate : kCandidates) {
+    if (candidate == kBlankDelimiter && has_tab) {
+      continue;
+    }
     size_t count = 0;
     bool is_alike = true;
     for (const std::string_view row : looked_at) {
@@ -240,11 +249,18 @@ class TextTable {
            "; split it, and share the parts among more devices";
   }
 
+  // Where blanks are found to be the delimiter, a comma may be one too.
+  bool takes_comma() const {
+    return field_delimiter() != ',' && (field_delimiter() != kBlankDelimiter || options_.delimiter != 0);
+  }
+
   char field_delimiter() const { return table_.delimiter != 0 ? table_.delimiter : ','; }
 
   std::string place(size_t column) const {
     return ", row " + std::to_string(row_) + ", column " + std::to_string(column + 1) +
-           (column < names_.size() && row_ != first_row_ ? " (" + shown(names_[column]) + ")" : "") + ": ";
+           (column < names_.size() && !names_[column].empty() && row_ != first_row_ ? " (" + shown(names_[column]) + ")"
+                                                                                    : "") +
+           ": ";
   }
 
   // Names may lack one: that of the index which pandas writes.
@@ -328,7 +344,7 @@ class TextTable {
   }
 
   std::string take_label(std::string_view text, float* value) {
-    const Field field = read_field(text, field_delimiter() != ',');
+    const Field field = read_field(text, takes_comma());
     if (is_missing_label(text)) {
       return place(label_) +
              (text.empty() ? "the label is empty" : "the label " + shown(text) + " is a missing value") +
@@ -352,7 +368,7 @@ class TextTable {
   }
 
   std::string take_number(std::string_view text, size_t column, float* value) {
-    const Field field = read_field(text, field_delimiter() != ',');
+    const Field field = read_field(text, takes_comma());
     *value = field.value;
     note_style(field.has_point, column, &point_);
     note_style(field.has_comma, column, &comma_);
@@ -376,6 +392,15 @@ class TextTable {
 
   std::string word_fault(std::string_view text) const {
     const bool has_comma = text.find(',') != std::string_view::npos;
+    if (text.find('|') != std::string_view::npos) {
+      return " has a `|`; separate values by commas, semicolons, tabs or blanks";
+    }
+    if (text.starts_with("\xE2\x88\x92")) {
+      return " begins with a minus that is no `-`; write `-`";
+    }
+    if (text.find("\xC2\xA0") != std::string_view::npos || text.find("\xE2\x80\xAF") != std::string_view::npos) {
+      return " has a blank of its own kind, as a separator of thousands; write the number without it";
+    }
     if (text.starts_with('#')) {
       return " is a spreadsheet's failed value; mend its formula, or leave the row out";
     }
@@ -465,25 +490,20 @@ const char* split_fields(std::string_view line, char delimiter, std::vector<std:
 
 Field read_field(std::string_view text, bool takes_comma) {
   Field field;
-  const std::string word = lower(text);
-  if (is_one_of(word, kMissing) || is_one_of(word, kNoValue)) {
-    field.kind = FieldKind::kMissing;
-    return field;
-  }
-  if (is_one_of(word, kInfinite)) {
-    field.kind = FieldKind::kInfinite;
-    return field;
-  }
   const bool is_by_comma = takes_comma && is_number(text, ',');
-  if (!is_by_comma && !is_number(text, '.')) {
+  if (is_by_comma || is_number(text, '.')) {
+    std::string digits(text);
+    field.has_comma = is_by_comma && text.find(',') != std::string_view::npos;
+    field.has_point = text.find('.') != std::string_view::npos;
+    std::replace(digits.begin(), digits.end(), ',', '.');
+    field.value = std::strtof(digits.c_str(), nullptr);  // no program of ours sets a locale
+    field.kind = std::isfinite(field.value) ? FieldKind::kNumber : FieldKind::kTooLarge;
     return field;
   }
-  std::string digits(text);
-  field.has_comma = is_by_comma && text.find(',') != std::string_view::npos;
-  field.has_point = text.find('.') != std::string_view::npos;
-  std::replace(digits.begin(), digits.end(), ',', '.');
-  field.value = std::strtof(digits.c_str(), nullptr);  // no program of ours sets a locale
-  field.kind = std::isfinite(field.value) ? FieldKind::kNumber : FieldKind::kTooLarge;
+  const std::string word = lower(text);
+  field.kind = is_one_of(word, kMissing) || is_one_of(word, kNoValue) ? FieldKind::kMissing
+               : is_one_of(word, kInfinite)                           ? FieldKind::kInfinite
+                                                                      : FieldKind::kWord;
   return field;
 }
 

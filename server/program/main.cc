@@ -351,12 +351,16 @@ void add_network(CLI::App& app, Arguments* arguments, int* code) {
   });
 }
 
+// Of an option: a variable of a shell that is not set is not meant.
+std::string find_empty(const std::string& word) { return word.empty() ? "its value is empty; name one" : ""; }
+
 // How tables are read, of both verbs.
 void add_tables(CLI::App* verb, Arguments* arguments, const char* what) {
   DataOptions& data = arguments->data;
   verb->add_option("files", data.files, what)->required();
   verb->add_option("--label", data.label,
-                   "the label's column, by its name or its number from 1; it becomes the last value");
+                   "the label's column, by its name or its number from 1; it becomes the last value")
+      ->check(find_empty);
   verb->add_option("--delimiter", data.delimiter, "auto, comma, semicolon, tab or blank")->capture_default_str();
   verb->add_option("--header", data.header, "whether the first row names the columns: auto, yes or no")
       ->check(CLI::IsMember({"auto", "yes", "no"}))
@@ -372,6 +376,7 @@ void add_data(CLI::App& app, Arguments* arguments, int* code) {
   auto* const pack = verbs->add_subcommand("pack", "write each table as a shard NAME.gsd; all or none");
   add_tables(pack, arguments, "tables with a sample a row (CSV or .npy)");
   pack->add_option("--out-folder", data.out_folder, "where the shards are written; it is made if it is missing")
+      ->check(find_empty)
       ->required();
   pack->add_flag("--map-labels", data.map_labels, "number the classes, also where the labels are numbers");
   pack->add_option("--classes", data.class_count, "the number of classes; without it as the labels say")

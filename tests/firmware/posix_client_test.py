@@ -147,6 +147,7 @@ def check_tables(files):
     expect(run(files.arguments(data=table, delimiter="|")), 2, "--delimiter '|'", "semicolon")
     words = files.write("w.csv", b"x,k\n1,a\n")
     expect(run(files.arguments(data=words, label="k")), 4, "row 2, column 2 (`k`)", "`a` is a word", "data pack")
+    expect(run(files.arguments(data=table, label="")), 2, "--label", "empty")
     expect(run(files.arguments(label="k")), 4, "data.gsd is no table", "leave them out")
     with open(files.folder / "large.csv", "wb") as file:
         file.write(b"1\n")

@@ -109,7 +109,7 @@ TEST(Table, ReadsOddButPlainTables) {
 }
 
 TEST(Table, ReadsColumnsOfBlanksAndNamesWithDelimiters) {
-  EXPECT_EQ(good("  1   2 \n 3\t4\n").values, (Values{1, 2, 3, 4}));
+  EXPECT_EQ(good("  1   2 \n 3  4\n").values, (Values{1, 2, 3, 4}));
   EXPECT_EQ(good("\"a;b\",c\n1,2\n").names, (Names{"a;b", "c"}));
   EXPECT_EQ(good("\"a \"\"b\"\"\",c\n1,2\n").names, (Names{"a \"b\"", "c"}));
   EXPECT_EQ(good("a b,c d\n1,2\n").delimiter, ',');
@@ -118,6 +118,7 @@ TEST(Table, ReadsColumnsOfBlanksAndNamesWithDelimiters) {
   TableOptions options;
   options.delimiter = kBlankDelimiter;
   EXPECT_EQ(good("1,5 2,5\n", options).values, (Values{1.5F, 2.5F}));
+  EXPECT_EQ(good("  1   2 \n 3\t4\n", options).values, (Values{1, 2, 3, 4}));
   options = {};
   options.header = HeaderLine::kYes;
   EXPECT_EQ(good("2019,2020\n1,2\n", options).names, (Names{"2019", "2020"}));
@@ -176,6 +177,18 @@ TEST(Table, SaysPlaceValueLimitAndRemedy) {
       {"1,5;2\n1.5;6\n", {"row 1, column 1: a comma is the decimal sign", "row 2, column 1 a point is"}},
       {"1.5;2\n1;6,5\n", {"row 2, column 2: a comma", "row 1, column 1 a point"}},
       {"1,2 3\n4,5 6\n", {"`2 3` is more than one number"}},
+      {"1, 2\n3, 4 5\n", {"row 2, column 2", "`4 5` is more than one number"}},
+      {"1 2\n3, 4\n", {"row 2, column 1", "`3,` has a separator"}},
+      {"1\t2\n3\t\t4\n", {"row 2: it has 3 values, and row 1 has 2 (delimiter: tab)"}},
+      {"1\t2\n3\t4\t\n", {"row 2: it has 3 values"}},
+      {"a|b\n1|2\n", {"`1|2` has a `|`", "semicolons"}},
+      {"1,2\n\xE2\x88\x92"
+       "3,4\n",
+       {"row 2, column 1", "a minus that is no `-`"}},
+      {"1;2\n1\xC2\xA0"
+       "234;4\n",
+       {"row 2, column 1", "separator of thousands"}},
+      {",x\n,1\n", {"row 2, column 1: the value is empty"}},
       {"1,\"2\n3,4\n", {"row 1, column 2", "quote is not closed"}},
       {"1,\"2\"3\n", {"row 1, column 2", "behind a closing quote"}},
       {"sep=|\n1|2\n", {"row 1: the delimiter `|`", "semicolon"}},
