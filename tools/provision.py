@@ -99,8 +99,8 @@ def make_parts(arguments, board, folder):
             raise flash.Failure(f"cannot read the shard {arguments.shard}")
         with open(arguments.shard, "rb") as shard:
             if shard.read(4) not in (b"GSD1", b"GSD2", b"GSD3"):
-                raise flash.Failure(f"{arguments.shard} is no shard, which begins with GSD1 to GSD3: docs/data.md "
-                                    "shows how one is written")
+                raise flash.Failure(f"{arguments.shard} is no shard, which begins with GSD1 to GSD3; "
+                                    "`gradstream data pack` makes one of a table: docs/data.md")
         parts[board.shard_address] = shard_of(arguments, folder)
     elif arguments.network is not None:
         raise flash.Failure("--network stands behind the samples: name them too, with --shard")
