@@ -122,19 +122,18 @@ int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run
   if (code != kExitOk) {
     return code;
   }
-  std::optional<RunRow> found;
-  const StoreStatus status = id == 0 ? out->database.current_run(&found) : out->database.find_run(id, &found);
-  if (status != StoreStatus::kOk) {
+  const Expected<std::optional<RunRow>> found = id == 0 ? out->database.current_run() : out->database.find_run(id);
+  if (!found.is_ok()) {
     return fail_database(out->database);
   }
-  if (!found && id != 0) {
+  if (!*found && id != 0) {
     return fail(kExitNotFound, "no run " + std::to_string(id) + "; `gradstream run list` shows all");
   }
-  if (!found) {
+  if (!*found) {
     return fail(kExitNotFound, "database " + out->config.server.database +
                                    " holds no run; `gradstream serve` or `gradstream run start` begins one");
   }
-  *run = *found;
+  *run = **found;
   return kExitOk;
 }
 
@@ -208,19 +207,22 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   SqliteDatabase& database = opened.database;
   RunParameters parameters;
   std::string error = parse_run_source(run.source, &parameters);
-  std::vector<EnrolledDevice> devices;
-  if (!error.empty() || database.devices(&devices) != StoreStatus::kOk) {
-    return error.empty() ? fail_database(database) : fail(kExitDatabase, error + "use the release that wrote it");
+  if (!error.empty()) {
+    return fail(kExitDatabase, error + "use the release that wrote it");
+  }
+  const Expected<std::vector<EnrolledDevice>> devices = database.devices();
+  if (!devices.is_ok()) {
+    return fail_database(database);
   }
   SqliteStore journal(database, run.id);
-  const auto coordinator = replay_journal(run, parameters, devices, journal, wanted, &error);
+  const auto coordinator = replay_journal(run, parameters, *devices, journal, wanted, &error);
   if (!coordinator) {
     return error.empty() ? fail_database(database) : fail(kExitDatabase, error);
   }
   const Replica& model = coordinator->model();
   if (!model.has_model()) {
     const auto enrolled =
-        std::count_if(devices.begin(), devices.end(), [](const EnrolledDevice& d) { return d.is_active(); });
+        std::count_if(devices->begin(), devices->end(), [](const EnrolledDevice& d) { return d.is_active(); });
     return fail(kExitNotFound, "run " + std::to_string(run.id) + " has no version yet: version 0 opens when it is " +
                                    "served and " + std::to_string(parameters.trigger->device_count) +
                                    " devices are enrolled; " + std::to_string(enrolled) + " are");
@@ -375,16 +377,18 @@ int run_export(const CommonOptions& options, uint32_t run_id, const ExportOption
   }
   code = find_exported_version(opened.database, journal, &head);
   RunParameters parameters;
-  std::vector<EnrolledDevice> devices;
   if (code != kExitOk) {
     return code;
   }
   const std::string error = parse_run_source(run.source, &parameters);
-  if (!error.empty() || opened.database.devices(&devices) != StoreStatus::kOk) {
-    return error.empty() ? fail_database(opened.database)
-                         : fail(kExitDatabase, error + "use the release that wrote it");
+  if (!error.empty()) {
+    return fail(kExitDatabase, error + "use the release that wrote it");
   }
-  const LineageSource source = {run, parameters, devices, journal};
+  const Expected<std::vector<EnrolledDevice>> devices = opened.database.devices();
+  if (!devices.is_ok()) {
+    return fail_database(opened.database);
+  }
+  const LineageSource source = {run, parameters, *devices, journal};
   code = check ? compare_lineage(source, head, what.out) : export_lineage(source, head, what.out);
   if (code == kExitOk) {
     OutputLine()
@@ -531,10 +535,11 @@ int status(const CommonOptions& options, uint32_t run_id) {
     }
     return true;
   });
-  std::vector<EnrolledDevice> devices;
-  if (read != StoreStatus::kOk || database.devices(&devices) != StoreStatus::kOk) {
+  const Expected<std::vector<EnrolledDevice>> found = read == StoreStatus::kOk ? database.devices() : read;
+  if (!found.is_ok()) {
     return fail_database(database);
   }
+  const std::vector<EnrolledDevice>& devices = *found;
   DatabaseOwner owner;
   if (const int code = probe_server(opened.config, &owner); code != kExitOk) {
     return code;

@@ -62,7 +62,12 @@ int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
   out->source = run_source(config.run);
   out->digest = parameters_digest(config.run);
   out->created_ms = wall_clock_ms();
-  return database.create_run(out) == StoreStatus::kOk ? int{kExitOk} : fail_database(database);
+  const Expected<uint32_t> id = database.create_run(*out);
+  if (!id.is_ok()) {
+    return fail_database(database);
+  }
+  out->id = *id;
+  return kExitOk;
 }
 
 int settle_network(Config* config) {
@@ -162,10 +167,15 @@ int find_stored_run(const Config& config, std::optional<RunRow>* out) {
     return kExitOk;
   }
   SqliteDatabase database;
-  const int code = open_database(config, false, &database);
-  return code != kExitOk                                 ? code
-         : database.current_run(out) == StoreStatus::kOk ? int{kExitOk}
-                                                         : fail_database(database);
+  if (const int code = open_database(config, false, &database); code != kExitOk) {
+    return code;
+  }
+  const Expected<std::optional<RunRow>> current = database.current_run();
+  if (!current.is_ok()) {
+    return fail_database(database);
+  }
+  *out = *current;
+  return kExitOk;
 }
 
 }  // namespace

@@ -102,18 +102,16 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (const CommandExit code = write_identity(out, name, key, &problem); code != kExitOk) {
     return fail(code, problem);
   }
-  std::optional<uint32_t> index;
   const DeviceState state = is_pending ? DeviceState::kPending : DeviceState::kActive;
-  const StoreStatus added = database.add_device(name, key, wall_clock_ms(), &index, state);
-  if (added != StoreStatus::kOk || !index) {
+  const Expected<std::optional<uint32_t>> index = database.add_device(name, key, wall_clock_ms(), state);
+  if (!index.is_ok() || !*index) {
     ::unlink(out.c_str());
-    return added != StoreStatus::kOk
-               ? fail_database(database)
-               : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
+    return !index.is_ok() ? fail_database(database)
+                          : fail(kExitNotFound, "device " + name + " is enrolled already; names are never used twice");
   }
   OutputLine()
       .add("device", name)
-      .add("index", uint64_t{*index})
+      .add("index", uint64_t{**index})
       .add("identity_file", out)
       .add("database", absolute_path(config.server.database))
       .add("state", device_state_text(state))
@@ -132,33 +130,41 @@ std::string read_import(const std::string& file, std::vector<EnrolledDevice>* ou
                          : file + " " + problem + "; name a CSV file with lines NAME or NAME,KEY";
 }
 
-// Devices and claims of the database with their keys.
-StoreStatus read_keys(SqliteDatabase& database, std::vector<EnrolledDevice>* devices, std::vector<ClaimRow>* claims) {
-  StoreStatus status = database.devices(devices);
-  if (status == StoreStatus::kOk) {
-    status = database.claims(claims);
+// Devices of the database with their keys.
+Expected<std::vector<EnrolledDevice>> read_devices(SqliteDatabase& database) {
+  Expected<std::vector<EnrolledDevice>> devices = database.devices();
+  GS_TRY_STORE(devices);
+  for (EnrolledDevice& device : *devices) {
+    const Expected<std::optional<EnrolledDevice>> row = database.find_device(device.name);
+    GS_TRY_STORE(row);
+    device = row->value_or(device);
   }
-  for (size_t i = 0; i < devices->size() && status == StoreStatus::kOk; ++i) {
-    std::optional<EnrolledDevice> row;
-    status = database.find_device((*devices)[i].name, &row);
-    (*devices)[i] = row.value_or((*devices)[i]);
+  return devices;
+}
+
+// Claims of the database with their keys.
+Expected<std::vector<ClaimRow>> read_claims(SqliteDatabase& database) {
+  Expected<std::vector<ClaimRow>> claims = database.claims();
+  GS_TRY_STORE(claims);
+  for (ClaimRow& claim : *claims) {
+    const Expected<std::optional<ClaimRow>> row = database.find_claim(claim.name);
+    GS_TRY_STORE(row);
+    claim = row->value_or(claim);
   }
-  for (size_t i = 0; i < claims->size() && status == StoreStatus::kOk; ++i) {
-    std::optional<ClaimRow> row;
-    status = database.find_claim((*claims)[i].name, &row);
-    (*claims)[i] = row.value_or((*claims)[i]);
-  }
-  return status;
+  return claims;
 }
 
 // kExitOk where no key of the rows is another's in the database.
 int check_keys(const std::vector<EnrolledDevice>& imported, SqliteDatabase& database) {
-  std::vector<EnrolledDevice> devices;
-  std::vector<ClaimRow> claims;
-  if (read_keys(database, &devices, &claims) != StoreStatus::kOk) {
+  const Expected<std::vector<EnrolledDevice>> devices = read_devices(database);
+  if (!devices.is_ok()) {
     return fail_database(database);
   }
-  const std::string problem = find_taken_key(imported, devices, claims);
+  const Expected<std::vector<ClaimRow>> claims = read_claims(database);
+  if (!claims.is_ok()) {
+    return fail_database(database);
+  }
+  const std::string problem = find_taken_key(imported, *devices, *claims);
   return problem.empty() ? int{kExitOk} : fail(kExitNotFound, problem + "; nothing was enrolled");
 }
 
@@ -198,7 +204,6 @@ int device_import(const CommonOptions& options, const std::string& file, const s
                     remedy_text(cause, "check the folder above it"));
   }
   std::vector<std::string> written;
-  std::string taken;
   CommandExit code = kExitOk;
   for (EnrolledDevice& row : imported) {
     row.state = is_pending ? DeviceState::kPending : DeviceState::kActive;
@@ -213,9 +218,9 @@ int device_import(const CommonOptions& options, const std::string& file, const s
       }
     }
   }
-  const StoreStatus added =
-      problem.empty() ? database.add_devices(imported, wall_clock_ms(), &taken) : StoreStatus::kFailed;
-  if (added != StoreStatus::kOk || !taken.empty()) {
+  const Expected<std::string> taken =
+      problem.empty() ? database.add_devices(imported, wall_clock_ms()) : StoreStatus::kFailed;
+  if (!taken.is_ok() || !taken->empty()) {
     for (const std::string& path : written) {
       ::unlink(path.c_str());
     }
@@ -223,8 +228,8 @@ int device_import(const CommonOptions& options, const std::string& file, const s
       ::rmdir(out_folder.c_str());
     }
     return !problem.empty() ? fail(code, problem + "; nothing was enrolled")
-           : taken.empty()  ? fail_database(database)
-                            : fail(kExitNotFound, "device " + taken + " is enrolled already; nothing was enrolled");
+           : !taken.is_ok() ? fail_database(database)
+                            : fail(kExitNotFound, "device " + *taken + " is enrolled already; nothing was enrolled");
   }
   OutputLine()
       .add("devices", uint64_t{imported.size()})
@@ -246,10 +251,11 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::optional<EnrolledDevice> row;
-  if (database.find_device(name, &row) != StoreStatus::kOk) {
+  const Expected<std::optional<EnrolledDevice>> found = database.find_device(name);
+  if (!found.is_ok()) {
     return fail_database(database);
   }
+  const std::optional<EnrolledDevice>& row = *found;
   if (!row || row->state == DeviceState::kRevoked) {
     return fail(kExitNotFound, (row ? "device " + name + " is revoked" : "no device " + name) +
                                    "; `gradstream device list` shows all");
@@ -271,12 +277,11 @@ int device_rotate(const CommonOptions& options, const std::string& name, const s
     return fail(code, problem);
   }
   const uint64_t until_ms = now_ms + uint64_t{window_s} * 1000;
-  std::optional<uint32_t> generation;
-  const StoreStatus rotated = database.rotate_key(name, key, until_ms, &generation);
-  if (rotated != StoreStatus::kOk || generation != row->generation + 1) {
+  const Expected<std::optional<uint32_t>> generation = database.rotate_key(name, key, until_ms);
+  if (!generation.is_ok() || *generation != row->generation + 1) {
     ::unlink(out.c_str());  // of two rotations at once the other's file is the one that counts, or the next one's
-    return rotated != StoreStatus::kOk ? fail_database(database)
-                                       : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
+    return !generation.is_ok() ? fail_database(database)
+                               : fail(kExitNotFound, "device " + name + " was rotated by somebody else; again");
   }
   OutputLine()
       .add("device", name)
@@ -293,16 +298,16 @@ int device_list(const CommonOptions& options) {
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::vector<EnrolledDevice> devices;
-  if (database.devices(&devices) != StoreStatus::kOk) {
+  const Expected<std::vector<EnrolledDevice>> devices = database.devices();
+  if (!devices.is_ok()) {
     return fail_database(database);
   }
-  uint64_t now_ms = 0;
-  if (database.latest_time(&now_ms) != StoreStatus::kOk) {
+  const Expected<uint64_t> latest_ms = database.latest_time();
+  if (!latest_ms.is_ok()) {
     return fail_database(database);
   }
-  now_ms = std::max(now_ms, wall_clock_ms());
-  for (const EnrolledDevice& device : devices) {
+  const uint64_t now_ms = std::max(*latest_ms, wall_clock_ms());
+  for (const EnrolledDevice& device : *devices) {
     OutputLine line;
     line.add("device", device.name)
         .add("index", uint64_t{device.index})
@@ -323,14 +328,14 @@ int device_set_state(const CommonOptions& options, const std::string& name, Devi
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::optional<DeviceState> before;
-  if (database.set_device_state(name, state, &before) != StoreStatus::kOk) {
+  const Expected<std::optional<DeviceState>> before = database.set_device_state(name, state);
+  if (!before.is_ok()) {
     return fail_database(database);
   }
-  if (!before) {
+  if (!*before) {
     return fail(kExitNotFound, "no device " + name + "; `gradstream device list` shows all");
   }
-  if (*before == DeviceState::kRevoked && state != DeviceState::kRevoked) {
+  if (**before == DeviceState::kRevoked && state != DeviceState::kRevoked) {
     return fail(kExitNotFound, "device " + name + " is revoked, for good; enrol it under a new name");
   }
   OutputLine().add("device", name).add("state", device_state_text(state)).print(options);
@@ -370,11 +375,11 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (const CommandExit code = write_identity(claim.out, kClaimMark + claim.name, row.key, &problem); code != kExitOk) {
     return fail(code, problem);
   }
-  const StoreStatus added = database.add_claim(&row);
-  if (added != StoreStatus::kOk || row.id == 0) {
+  const Expected<std::optional<uint32_t>> id = database.add_claim(row);
+  if (!id.is_ok() || !*id) {
     ::unlink(claim.out.c_str());
-    return added != StoreStatus::kOk ? fail_database(database)
-                                     : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
+    return !id.is_ok() ? fail_database(database)
+                       : fail(kExitNotFound, "claim " + claim.name + " is there already; another name");
   }
   OutputLine()
       .add("claim", row.name)
@@ -392,16 +397,16 @@ int claim_list(const CommonOptions& options) {
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  std::vector<ClaimRow> rows;
-  if (database.claims(&rows) != StoreStatus::kOk) {
+  const Expected<std::vector<ClaimRow>> rows = database.claims();
+  if (!rows.is_ok()) {
     return fail_database(database);
   }
-  uint64_t now_ms = 0;
-  if (database.latest_time(&now_ms) != StoreStatus::kOk) {
+  const Expected<uint64_t> latest_ms = database.latest_time();
+  if (!latest_ms.is_ok()) {
     return fail_database(database);
   }
-  now_ms = std::max(now_ms, wall_clock_ms());
-  for (const ClaimRow& row : rows) {
+  const uint64_t now_ms = std::max(*latest_ms, wall_clock_ms());
+  for (const ClaimRow& row : *rows) {
     const char* const state = row.is_ended || row.expires_ms <= now_ms ? "ended"
                               : row.count_used >= row.count_max        ? "used up"
                                                                        : "open";
@@ -423,11 +428,11 @@ int claim_end(const CommonOptions& options, const std::string& name) {
   if (const int code = open_fleet(options, false, &config, &database); code != kExitOk) {
     return code;
   }
-  bool found = false;
-  if (database.end_claim(name, wall_clock_ms(), &found) != StoreStatus::kOk) {
+  const Expected<bool> found = database.end_claim(name, wall_clock_ms());
+  if (!found.is_ok()) {
     return fail_database(database);
   }
-  if (!found) {
+  if (!*found) {
     return fail(kExitNotFound, "no claim " + name + "; `gradstream claim list` shows all");
   }
   OutputLine().add("claim", name).add("state", "ended").print(options);

@@ -29,11 +29,11 @@ constexpr uint32_t kLockPatienceMs = 1000;
 // The run to serve: the active one, else the latest, if its frozen parameters are those of the file; a new one if there
 // is none.
 int choose_run(SqliteDatabase& database, const Config& config, const std::string& file, RunRow* out) {
-  std::optional<RunRow> latest;
-  if (database.current_run(&latest) != StoreStatus::kOk) {
+  const Expected<std::optional<RunRow>> latest = database.current_run();
+  if (!latest.is_ok()) {
     return fail_database(database);
   }
-  if (!latest) {
+  if (!*latest) {
     std::string projected;  // set_first_model() tells it
     int code = check_run(config, &projected);
     code = code == kExitOk ? create_run(database, config, out) : code;
@@ -42,8 +42,8 @@ int choose_run(SqliteDatabase& database, const Config& config, const std::string
     }
     return code;
   }
-  *out = *latest;
-  return check_frozen(*latest, config, file);
+  *out = **latest;
+  return check_frozen(*out, config, file);
 }
 
 int fail_lock(const DatabaseLock& lock, const std::string& problem) {
@@ -259,14 +259,14 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
   SqliteDatabase& fleet = shared.fleet;
   SqliteDatabase& journal_database = shared.journal;
   *has_next = false;
-  std::vector<EnrolledDevice> devices;
-  if (fleet.devices(&devices) != StoreStatus::kOk) {
+  Expected<std::vector<EnrolledDevice>> devices = fleet.devices();
+  if (!devices.is_ok()) {
     return fail_database(fleet);
   }
-  warn_of_fleet_over_cap(config, devices);
+  warn_of_fleet_over_cap(config, *devices);
   SqliteStore journal(journal_database, run.id);
   std::string error;
-  auto coordinator = replay_journal(run, config.run, devices, journal, UINT32_MAX, &error);
+  auto coordinator = replay_journal(run, config.run, *devices, journal, UINT32_MAX, &error);
   if (!coordinator) {
     return error.empty() ? fail_database(journal_database) : fail(kExitDatabase, error);
   }
@@ -280,13 +280,13 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
     const bool is_paused = state == StoredRunState::kPaused;
     const StoredRunState wish = is_paused ? StoredRunState::kPauseRequested : StoredRunState::kResumeRequested;
     const StoreStatus marked = is_paused || state == StoredRunState::kActive
-                                   ? journal_database.exchange_run_state(id, wish, state, nullptr)
+                                   ? journal_database.exchange_run_state(id, wish, state).status()
                                    : journal_database.set_run_state(id, state);
     if (marked != StoreStatus::kOk) {
       log_event(LogLevel::kError, "run_state_not_stored", Fields().add("cause", journal_database.error()));
     }
   };
-  Server server(shared.io, config, run, {fleet, journal, mark}, std::move(coordinator), std::move(devices),
+  Server server(shared.io, config, run, {fleet, journal, mark}, std::move(coordinator), *std::move(devices),
                 config.server.http_listen.empty() ? nullptr : &shared.board);
   error = server.start();
   if (!error.empty()) {
@@ -313,12 +313,12 @@ int serve_run(Config& config, const RunRow& run, Shared shared, bool* has_next) 
 
 // The run that another one made room for, with the parameters that it was begun with.
 int choose_next_run(SqliteDatabase& database, Config* config, RunRow* out) {
-  std::optional<RunRow> current;
-  if (database.current_run(&current) != StoreStatus::kOk) {
+  const Expected<std::optional<RunRow>> current = database.current_run();
+  if (!current.is_ok()) {
     return fail_database(database);
   }
-  GS_ASSERT(current.has_value());  // runs are never removed
-  *out = *current;
+  GS_ASSERT(current->has_value());  // runs are never removed
+  *out = **current;
   const std::string error = parse_run_source(out->source, &config->run);
   return error.empty() ? int{kExitOk} : fail(kExitDatabase, error + "use the release that wrote it");
 }

@@ -36,7 +36,7 @@ class WalCheck : public testing::Test {
     SqliteDatabase database;
     EXPECT_EQ(database.open(options_for(alive)), StoreStatus::kOk) << database.error();
     RunRow run = run_row();
-    EXPECT_EQ(database.create_run(&run), StoreStatus::kOk);
+    run.id = value_of(database.create_run(run));
     SqliteStore journal(database, run.id);
     for (uint64_t batch = 0; batch < 30; ++batch) {
       before_last_ = read_file(alive + "-wal").size();
