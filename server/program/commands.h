@@ -161,9 +161,6 @@ class OutputLine {
 int fail(CommandExit code, const std::string& sentence);
 // Prints `gradstream: warning: ...`, in the same way.
 void warn(const std::string& sentence);
-// After a verb that ended with this code: writes what is left of its output. Where output is lost and the code is
-// kExitOk, prints why, and returns kExitFile or kExitTemporary; else the code.
-int finish_output(int code);
 // After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
 // Empty, or what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what: the
