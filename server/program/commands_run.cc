@@ -237,11 +237,12 @@ int run_start(const CommonOptions& options) {
   if (code != kExitOk) {
     return code;
   }
-  RunRow run;
-  code = create_run(database, config, &run);
+  // Before the run is begun: from there on nothing may fail that keeps its number back.
   DatabaseOwner owner;
+  code = probe_server(config, &owner);
+  RunRow run;
   if (code == kExitOk) {
-    code = probe_server(config, &owner);
+    code = create_run(database, config, &run);
   }
   if (code == kExitOk) {
     OutputLine line;
