@@ -25,6 +25,7 @@
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/watch.h"
+#include "server/watch/words.h"
 
 namespace gradstream {
 
@@ -450,22 +451,10 @@ struct RoundView {
     }
   }
   const char* state() const {
-    switch (event) {
-      case RunEvent::kNone:
-      case RunEvent::kResumed:
-        return has_version ? "active" : "waiting";
-      case RunEvent::kPaused:
-        return "paused";
-      case RunEvent::kExtended:
-        return "extended";
-      case RunEvent::kStalled:
-        return "stalled";
-      case RunEvent::kFinished:
-        return "finished";
-      case RunEvent::kStopped:
-        return "stopped";
+    if (event == RunEvent::kNone || event == RunEvent::kResumed) {
+      return name_of(has_version ? gs_RunState_RUN_STATE_ACTIVE : gs_RunState_RUN_STATE_NONE);
     }
-    return "unknown";
+    return name_of(event, "unknown");
   }
 };
 

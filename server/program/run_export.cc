@@ -15,6 +15,7 @@
 #include "server/program/model_export.h"
 #include "server/run/trigger.h"
 #include "server/watch/watch.h"
+#include "server/watch/words.h"
 
 namespace gradstream {
 
@@ -33,25 +34,6 @@ uint64_t digest_bytes(std::span<const uint8_t> bytes) {
     digest = digest_byte(digest, byte);
   }
   return digest;
-}
-
-const char* event_text(RunEvent event) {
-  switch (event) {
-    case RunEvent::kExtended:
-      return "extended";
-    case RunEvent::kStalled:
-      return "stalled";
-    case RunEvent::kFinished:
-      return "finished";
-    case RunEvent::kStopped:
-      return "stopped";
-    case RunEvent::kPaused:
-      return "paused";
-    case RunEvent::kResumed:
-      return "resumed";
-    default:
-      return "none";
-  }
 }
 
 class Writer {
@@ -79,7 +61,7 @@ class Writer {
         return put_entry(entry_of_verdict(record));
       case RecordKind::kRunState:
         return put_entry({{"sequence", record.sequence()},
-                          {"event", event_text(record.run_event())},
+                          {"event", name_of(record.run_event())},
                           {"time_ms", record.time_ms()}});
       case RecordKind::kVersion:
         return end_version(record);
