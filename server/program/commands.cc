@@ -90,18 +90,19 @@ int load(const CommonOptions& options, Config* out, ConfigOrigins* origins) {
   if (options.config.empty()) {
     return fail(kExitUsage, "no configuration: name one with --config FILE or GRADSTREAM_CONFIG");
   }
-  std::string errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
+  Objection errors = load_config({options.config, process_environment(), options.overrides}, out, origins);
   for (const std::string& warning : out->warnings) {
     log_event(LogLevel::kWarn, "variable_ignored", Fields().add("cause", warning));
   }
   for (const std::string& ignored : out->ignored_files) {
     log_event(LogLevel::kWarn, "file_ignored", Fields().add("cause", ignored));
   }
-  if (errors.empty()) {
+  if (!errors) {
     return kExitOk;
   }
-  errors.pop_back();  // the last newline
-  return fail(is_temporary(find_path_fault(options.config.c_str(), false)) ? kExitTemporary : kExitConfig, errors);
+  errors.sentence.pop_back();  // the last newline
+  return fail(is_temporary(find_path_fault(options.config.c_str(), false)) ? kExitTemporary : kExitConfig,
+              errors.sentence);
 }
 
 int open_database(const Config& config, bool may_create, SqliteDatabase* out) {
@@ -139,8 +140,8 @@ int open_run(const CommonOptions& options, uint32_t id, Opened* out, RunRow* run
 }
 
 int probe_server(const Config& config, DatabaseOwner* out) {
-  const std::string problem = DatabaseLock::probe(config.server.database, out);
-  return problem.empty() ? int{kExitOk} : fail(kExitDatabase, problem);
+  const Objection problem = DatabaseLock::probe(config.server.database, out);
+  return problem ? fail(kExitDatabase, problem.sentence) : int{kExitOk};
 }
 
 uint64_t wall_clock_ms() {
@@ -197,8 +198,8 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   if (!parse_version(version, &wanted)) {
     return fail(kExitUsage, "--version " + version + ": expected a number or latest");
   }
-  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Opened opened;
   RunRow run;
@@ -207,14 +208,14 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
   }
   SqliteDatabase& database = opened.database;
   RunParameters parameters;
-  std::string error = parse_run_source(run.source, &parameters);
-  if (!error.empty()) {
-    return fail(kExitDatabase, error + "use the release that wrote it");
+  if (const Objection objection = parse_run_source(run.source, &parameters)) {
+    return fail(kExitDatabase, objection.sentence + "use the release that wrote it");
   }
   const Expected<std::vector<EnrolledDevice>> devices = database.devices();
   if (!devices.is_ok()) {
     return fail_database(database);
   }
+  std::string error;
   SqliteStore journal(database, run.id);
   const auto coordinator = replay_journal(run, parameters, *devices, journal, wanted, &error);
   if (!coordinator) {
@@ -245,9 +246,9 @@ int model_export(const CommonOptions& options, uint32_t run_id, const ExportOpti
     bytes.assign(text.begin(), text.end());
   }
   bool is_temporary = false;
-  const std::string problem = write_file_atomically(out, bytes, &is_temporary);
-  if (!problem.empty()) {
-    return fail(is_temporary ? kExitTemporary : kExitFile, problem);
+  const Objection problem = write_file_atomically(out, bytes, &is_temporary);
+  if (problem) {
+    return fail(is_temporary ? kExitTemporary : kExitFile, problem.sentence);
   }
   const uint64_t digest = wants_average ? digest_values(kDigestStart, values.size(), values.data()) : model.digest();
   OutputLine line;
@@ -313,10 +314,10 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
     return fail(kExitFile, "cannot read " + (lineage.is_open() ? model_path : path));
   }
   std::unique_ptr<Coordinator> coordinator;
-  const std::string problem = write_lineage(
+  const Objection problem = write_lineage(
       source, head, [&](std::string_view text) { return lineage.take(text); }, &coordinator);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  if (problem) {
+    return fail(kExitDatabase, problem.sentence);
   }
   const char* const cause = " differs from what the journal says; it was changed, or is of another database";
   if (!coordinator || !lineage.is_same()) {
@@ -330,10 +331,10 @@ int compare_lineage(const LineageSource& source, const LineageHead& head, const 
 int export_lineage(const LineageSource& source, const LineageHead& head, const std::string& path) {
   FileWriter file(path);
   std::unique_ptr<Coordinator> coordinator;
-  std::string problem = write_lineage(
+  Objection problem = write_lineage(
       source, head, [&](std::string_view text) { return file.write(text); }, &coordinator);
-  if (!problem.empty()) {
-    return fail(kExitDatabase, problem);
+  if (problem) {
+    return fail(kExitDatabase, problem.sentence);
   }
   bool is_temporary = false;
   if (coordinator) {  // the model first: a lineage names a file that is there
@@ -341,11 +342,11 @@ int export_lineage(const LineageSource& source, const LineageHead& head, const s
     problem = write_file_atomically(folder_and_slash(path) + head.model_file,
                                     model_file_bytes(coordinator->model(), is_csv), &is_temporary);
   }
-  if (problem.empty()) {
+  if (!problem) {
     problem = file.finish();
     is_temporary = file.is_failure_temporary();
   }
-  return problem.empty() ? int{kExitOk} : fail(is_temporary ? kExitTemporary : kExitFile, problem);
+  return problem ? fail(is_temporary ? kExitTemporary : kExitFile, problem.sentence) : int{kExitOk};
 }
 
 }  // namespace
@@ -381,9 +382,9 @@ int run_export(const CommonOptions& options, uint32_t run_id, const ExportOption
   if (code != kExitOk) {
     return code;
   }
-  const std::string error = parse_run_source(run.source, &parameters);
-  if (!error.empty()) {
-    return fail(kExitDatabase, error + "use the release that wrote it");
+  const Objection error = parse_run_source(run.source, &parameters);
+  if (error) {
+    return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
   const Expected<std::vector<EnrolledDevice>> devices = opened.database.devices();
   if (!devices.is_ok()) {
@@ -508,9 +509,9 @@ int status(const CommonOptions& options, uint32_t run_id) {
   }
   SqliteDatabase& database = opened.database;
   RunParameters parameters;
-  const std::string error = parse_run_source(run.source, &parameters);
-  if (!error.empty()) {
-    return fail(kExitDatabase, error + "use the release that wrote it");
+  const Objection error = parse_run_source(run.source, &parameters);
+  if (error) {
+    return fail(kExitDatabase, error.sentence + "use the release that wrote it");
   }
   RoundView round;
   uint64_t records = 0;

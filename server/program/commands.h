@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
 #include "server/store/database_lock.h"
@@ -67,8 +68,8 @@ enum class FirstModelUse : uint8_t {
 // Puts the digest of the network's file in the place of its path (server/program/network_file.h). kExitOk, or an error
 // already printed.
 int settle_network(Config* config);
-// What server.first_model names. Empty, or a sentence.
-std::string load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
+// What server.first_model names.
+Objection load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
 // The code of a sentence about the files that the configuration names: kExitFile, or kExitTemporary.
 CommandExit exit_of_files(const ServerConfig& server);
 // Prints the effective configuration where check_to_serve() takes it, and then judges the run that is in the database;
@@ -163,9 +164,9 @@ int fail(CommandExit code, const std::string& sentence);
 void warn(const std::string& sentence);
 // After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
-// Empty, or what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what: the
-// option or the argument that names it.
-std::string find_out_fault(const std::string& what, const std::string& path);
+// Objects with what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what:
+// the option or the argument that names it.
+Objection find_out_fault(const std::string& what, const std::string& path);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);

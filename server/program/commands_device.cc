@@ -86,8 +86,8 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
   if (!is_device_name(name)) {
     return fail(kExitUsage, "device name '" + name + "': expected " + kDeviceNameRule);
   }
-  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Config config;
   SqliteDatabase database;
@@ -123,11 +123,11 @@ int device_add(const CommonOptions& options, const std::string& name, const std:
 
 namespace {
 
-std::string read_import(const std::string& file, std::vector<EnrolledDevice>* out, std::set<std::string>* drawn) {
+Objection read_import(const std::string& file, std::vector<EnrolledDevice>* out, std::set<std::string>* drawn) {
   SecretText text;
-  const std::string problem = read_text_file(file, kImportSizeMax, &*text);
-  return problem.empty() ? parse_device_table(*text, file, out, drawn)
-                         : file + " " + problem + "; name a CSV file with lines NAME or NAME,KEY";
+  const Objection problem = read_text_file(file, kImportSizeMax, &*text);
+  return problem ? file + " " + problem.sentence + "; name a CSV file with lines NAME or NAME,KEY"
+                 : parse_device_table(*text, file, out, drawn);
 }
 
 // Devices of the database with their keys.
@@ -164,8 +164,8 @@ int check_keys(const std::vector<EnrolledDevice>& imported, SqliteDatabase& data
   if (!claims.is_ok()) {
     return fail_database(database);
   }
-  const std::string problem = find_taken_key(imported, *devices, *claims);
-  return problem.empty() ? int{kExitOk} : fail(kExitNotFound, problem + "; nothing was enrolled");
+  const Objection problem = find_taken_key(imported, *devices, *claims);
+  return problem ? fail(kExitNotFound, problem.sentence + "; nothing was enrolled") : int{kExitOk};
 }
 
 }  // namespace
@@ -177,9 +177,9 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   }
   std::vector<EnrolledDevice> imported;
   std::set<std::string> drawn;
-  std::string problem = read_import(file, &imported, &drawn);
-  if (!problem.empty()) {
-    return fail(kExitFile, problem);
+  Objection problem = read_import(file, &imported, &drawn);
+  if (problem) {
+    return fail(kExitFile, problem.sentence);
   }
   if (drawn.size() < imported.size() && is_read_by_others(file)) {
     return fail(kExitFile, file + " holds keys and can be read by others; chmod 600 " + file);
@@ -207,19 +207,18 @@ int device_import(const CommonOptions& options, const std::string& file, const s
   CommandExit code = kExitOk;
   for (EnrolledDevice& row : imported) {
     row.state = is_pending ? DeviceState::kPending : DeviceState::kActive;
-    if (problem.empty() && drawn.contains(row.name)) {
+    if (!problem && drawn.contains(row.name)) {
       const std::string path = out_folder + "/" + row.name + ".identity";
       problem = row.name.find('/') != std::string::npos ? "a name with / has no file: " + row.name
                 : !draw_key(&row.key)                   ? "no random bytes"
                                                         : "";
-      code = problem.empty() ? write_identity(path, row.name, row.key, &problem) : kExitFile;
+      code = problem ? kExitFile : write_identity(path, row.name, row.key, &problem.sentence);
       if (code == kExitOk) {
         written.push_back(path);
       }
     }
   }
-  const Expected<std::string> taken =
-      problem.empty() ? database.add_devices(imported, wall_clock_ms()) : StoreStatus::kFailed;
+  const Expected<std::string> taken = problem ? StoreStatus::kFailed : database.add_devices(imported, wall_clock_ms());
   if (!taken.is_ok() || !taken->empty()) {
     for (const std::string& path : written) {
       ::unlink(path.c_str());
@@ -227,7 +226,7 @@ int device_import(const CommonOptions& options, const std::string& file, const s
     if (is_new_folder) {
       ::rmdir(out_folder.c_str());
     }
-    return !problem.empty() ? fail(code, problem + "; nothing was enrolled")
+    return problem          ? fail(code, problem.sentence + "; nothing was enrolled")
            : !taken.is_ok() ? fail_database(database)
                             : fail(kExitNotFound, "device " + *taken + " is enrolled already; nothing was enrolled");
   }
@@ -243,8 +242,8 @@ int device_import(const CommonOptions& options, const std::string& file, const s
 // ---- One device ----------------------------------------------------------------------------------------------------
 
 int device_rotate(const CommonOptions& options, const std::string& name, const std::string& out, uint32_t window_s) {
-  if (const std::string fault = find_out_fault("--out", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Config config;
   SqliteDatabase database;
@@ -348,8 +347,8 @@ int claim_add(const CommonOptions& options, const ClaimOptions& claim) {
   if (!is_claimable_name(claim.name)) {
     return fail(kExitUsage, "claim name '" + claim.name + "': expected " + kDeviceNameRule + ", and no /");
   }
-  if (const std::string fault = find_out_fault("--out", claim.out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("--out", claim.out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   if (claim.window_s == 0) {
     return fail(kExitUsage, "--window-s 0: expected 1 to 4294967295 s; a claim that has ended lets nobody in");
@@ -456,8 +455,8 @@ int copy(const std::string& from, const std::string& to) {
 }  // namespace
 
 int backup(const CommonOptions& options, const std::string& out) {
-  if (const std::string fault = find_out_fault("backup", out); !fault.empty()) {
-    return fail(kExitUsage, fault);
+  if (const Objection fault = find_out_fault("backup", out)) {
+    return fail(kExitUsage, fault.sentence);
   }
   Config config;
   SqliteDatabase database;
@@ -506,15 +505,15 @@ int move_aside(const std::string& path, const std::string& to) {
   return kExitOk;
 }
 
-// A whole database of ours, at `path`, copied from `from`; empty, or why not.
-std::string check_copy(const std::string& path, const std::string& from) {
+// A whole database of ours, at `path`, copied from `from`. An objection says why not.
+Objection check_copy(const std::string& path, const std::string& from) {
   SqliteDatabase database;
   SqliteOptions options;
   options.path = path;
   options.copy_of = from;
   options.may_create = false;
   options.check_integrity = true;
-  return database.open(options) == StoreStatus::kOk ? std::string() : database.error();
+  return database.open(options) == StoreStatus::kOk ? Objection() : database.error();
 }
 
 }  // namespace
@@ -529,9 +528,9 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
   }
   const std::string& path = config.server.database;
   DatabaseLock lock;  // until the end: no server may start meanwhile
-  const std::string served = lock.take(path);
-  if (!served.empty()) {
-    return fail(kExitDatabase, served);
+  const Objection served = lock.take(path);
+  if (served) {
+    return fail(kExitDatabase, served.sentence);
   }
   const bool is_there = ::access(path.c_str(), F_OK) == 0;
   if (is_there && !replace) {
@@ -542,10 +541,10 @@ int restore(const CommonOptions& options, const std::string& from, bool replace)
   if (const int code = copy(from, fresh); code != kExitOk) {
     return code;
   }
-  const std::string damaged = check_copy(fresh, from);
-  if (!damaged.empty()) {
+  const Objection damaged = check_copy(fresh, from);
+  if (damaged) {
     ::unlink(fresh.c_str());
-    return fail(kExitDatabase, damaged);
+    return fail(kExitDatabase, damaged.sentence);
   }
   const std::string aside = path + ".before-" + std::to_string(wall_clock_ms());
   int code = is_there ? move_aside(path, aside) : int{kExitOk};

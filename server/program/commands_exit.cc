@@ -64,7 +64,7 @@ const char* exit_code_text(int code) {
   }
 }
 
-std::string find_out_fault(const std::string& what, const std::string& path) {
+Objection find_out_fault(const std::string& what, const std::string& path) {
   struct stat info = {};
   if (path.empty()) {
     return what + " '': expected the path of the file to write";

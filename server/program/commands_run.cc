@@ -101,7 +101,7 @@ int find_trained(SqliteDatabase& database, const std::set<uint32_t>& active, uin
   size_t seen = 0;
   for (const RunRow& run : *runs) {
     RunParameters parameters;
-    if (run.id == new_run || !parse_run_source(run.source, &parameters).empty()) {
+    if (run.id == new_run || parse_run_source(run.source, &parameters)) {
       continue;
     }
     std::set<uint32_t>& devices = (*out)[parameters.model->problem];

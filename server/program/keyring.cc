@@ -14,7 +14,7 @@ namespace gradstream {
 Keyring::Keyring(const ServerConfig& config, SqliteDatabase& fleet, FleetAlarm& alarm, std::function<uint64_t()> now_ms)
     : config_(config), fleet_(fleet), alarm_(alarm), now_ms_(std::move(now_ms)) {}
 
-std::string Keyring::open_lookups(uint32_t count, std::vector<PskLookup>* out) {
+Objection Keyring::open_lookups(uint32_t count, std::vector<PskLookup>* out) {
   SqliteOptions options;
   options.path = config_.database;
   options.may_create = false;

@@ -10,9 +10,9 @@
 #include "runtime/manifold/proximal_form.h"
 #include "runtime/training/secant.h"
 #include "runtime/training/task.h"
+#include "server/base/objection.h"
 #include "server/run/choices.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
 
 namespace gradstream {
 

@@ -8,8 +8,8 @@
 #include "runtime/base/config.h"
 #include "runtime/base/shape.h"
 #include "runtime/manifold/manifold.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
-#include "server/run/objection.h"
 
 namespace gradstream {
 

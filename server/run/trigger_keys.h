@@ -7,10 +7,10 @@
 #include <string>
 
 #include "runtime/base/config.h"
+#include "server/base/objection.h"
 #include "server/run/choices.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
-#include "server/run/objection.h"
 
 namespace gradstream {
 

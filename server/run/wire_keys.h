@@ -7,9 +7,9 @@
 
 #include "runtime/training/encoding.h"
 #include "runtime/training/stream.h"
+#include "server/base/objection.h"
 #include "server/run/key.h"
 #include "server/run/limits.h"
-#include "server/run/objection.h"
 
 namespace gradstream {
 

@@ -133,8 +133,8 @@ int find_system_cause(int sqlite_code, sqlite3* connection, const std::string& p
   return kind == SQLITE_READONLY || connection == nullptr ? 0 : sqlite3_system_errno(connection);
 }
 
-// Empty, or why no database can be at this path: its folder, its kind or its owner.
-std::string check_place(const std::string& path, const std::string& name, bool* is_there) {
+// An objection: why no database can be at this path: its folder, its kind or its owner.
+Objection check_place(const std::string& path, const std::string& name, bool* is_there) {
   *is_there = false;
   struct stat folder_info = {};
   const std::string folder = folder_of(path);
@@ -168,14 +168,14 @@ std::string check_place(const std::string& path, const std::string& name, bool* 
   return {};
 }
 
-// Empty, or a sentence: there is none, and none may be made.
-std::string check_presence(const std::string& path, const std::string& name, bool may_create, bool is_there) {
+// An objection: there is none, and none may be made.
+Objection check_presence(const std::string& path, const std::string& name, bool may_create, bool is_there) {
   return may_create || is_database_there(path)
              ? ""
              : "database " + name + (is_there ? " is an empty file; " : " does not exist; ") + kMakeDatabase;
 }
 
-std::string check_mode(const std::string& path, const std::string& name) {
+Objection check_mode(const std::string& path, const std::string& name) {
   return is_read_by_others(path) ? "database " + name + " can be read by others, and holds keys; chmod 600 " + path +
                                        ", and rotate the keys if somebody may have"
                                  : "";
@@ -183,11 +183,11 @@ std::string check_mode(const std::string& path, const std::string& name) {
 
 }  // namespace
 
-std::string check_database_file(const std::string& path, bool may_create) {
+Objection check_database_file(const std::string& path, bool may_create) {
   bool is_there = false;
-  std::string problem = check_place(path, path, &is_there);
-  problem = problem.empty() ? DatabaseLock::check_name(path) : problem;
-  return problem.empty() ? check_presence(path, path, may_create, is_there) : problem;
+  Objection problem = check_place(path, path, &is_there);
+  problem = problem ? problem : DatabaseLock::check_name(path);
+  return problem ? problem : check_presence(path, path, may_create, is_there);
 }
 
 bool is_database_there(const std::string& path) {
@@ -296,18 +296,18 @@ StoreStatus SqliteDatabase::prepare_file(const SqliteOptions& options) {
     return StoreStatus::kOk;
   }
   bool is_there = false;
-  std::string problem = check_place(path_, name_, &is_there);
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kFailed, problem);
+  Objection problem = check_place(path_, name_, &is_there);
+  if (problem) {
+    return fail_with(StoreStatus::kFailed, problem.sentence);
   }
   // A file that a server has lost must not be made anew.
   problem = DatabaseLock::check_name(path_);
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kBusy, problem);
+  if (problem) {
+    return fail_with(StoreStatus::kBusy, problem.sentence);
   }
   problem = check_presence(path_, name_, options.may_create, is_there);
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kFailed, problem);
+  if (problem) {
+    return fail_with(StoreStatus::kFailed, problem.sentence);
   }
   if (is_there) {
     return StoreStatus::kOk;
@@ -413,7 +413,7 @@ StoreStatus SqliteDatabase::check_schema(const SqliteOptions& options) {
   }
   DatabaseOwner owner;
   if (!options.is_owner && options.vfs == nullptr) {
-    DatabaseLock::probe(path_, &owner);
+    GS_TRY_STORE(find_owner(&owner));
   }
   if (owner.is_held) {
     return fail_with(StoreStatus::kBusy, format + ", and an older server, process " + std::to_string(owner.process) +
@@ -469,13 +469,13 @@ StoreStatus SqliteDatabase::check_wal(const SqliteOptions& options) {
   DatabaseOwner owner;
   if (!options.is_owner) {
     GS_TRY_STORE(check_served_log());
-    DatabaseLock::probe(path_, &owner);
+    GS_TRY_STORE(find_owner(&owner));
   }
-  const std::string damage = owner.is_held ? "" : find_wal_damage(path_);
-  return damage.empty()
+  const Objection damage = owner.is_held ? "" : find_wal_damage(path_);
+  return !damage
              ? StoreStatus::kOk
-             : fail_with(StoreStatus::kCorrupt, "the write-ahead log " + name_ + "-wal is damaged: " + damage + "; " +
-                                                    remedy_of(StoreStatus::kCorrupt));
+             : fail_with(StoreStatus::kCorrupt, "the write-ahead log " + name_ + "-wal is damaged: " + damage.sentence +
+                                                    "; " + remedy_of(StoreStatus::kCorrupt));
 }
 
 // Where a server has the database open, log and index are there. SQLite would make new ones, and the server would
@@ -485,7 +485,7 @@ StoreStatus SqliteDatabase::check_served_log() {
   const std::string real_path = std::filesystem::weakly_canonical(path_, ignored).string();
   for (int waited_ms = 0;; waited_ms += kModePauseMs) {
     DatabaseOwner owner;
-    DatabaseLock::probe(path_, &owner);
+    GS_TRY_STORE(find_owner(&owner));
     const bool has_all = id_of(real_path + kLogEnd).number != 0 && id_of(real_path + kIndexEnd).number != 0;
     if (has_all || !owner.is_held || owner.run == 0) {
       return StoreStatus::kOk;
@@ -497,6 +497,12 @@ StoreStatus SqliteDatabase::check_served_log() {
     }
     sqlite3_sleep(kModePauseMs);
   }
+}
+
+// Where nobody can tell whether a server is at work on the file, it is left alone.
+StoreStatus SqliteDatabase::find_owner(DatabaseOwner* out) {
+  const Objection problem = DatabaseLock::probe(path_, out);
+  return problem ? fail_with(StoreStatus::kFailed, problem.sentence) : StoreStatus::kOk;
 }
 
 // What a torn transaction has left in the log would look like damage behind the next torn one.
@@ -545,9 +551,9 @@ StoreStatus SqliteDatabase::open(const SqliteOptions& options) {
   GS_TRY_STORE(check_wal(options));
   GS_TRY_STORE(connect(options));
   // After connect(), which says of another program's file that it is one.
-  const std::string problem = options.vfs == nullptr ? check_mode(path_, name_) : "";
-  if (!problem.empty()) {
-    return fail_with(StoreStatus::kFailed, problem);
+  const Objection problem = options.vfs == nullptr ? check_mode(path_, name_) : "";
+  if (problem) {
+    return fail_with(StoreStatus::kFailed, problem.sentence);
   }
   if (!options.check_integrity) {
     return StoreStatus::kOk;
@@ -609,8 +615,8 @@ void SqliteDatabase::note_log() {
   index_ = id_of(real_path_ + kIndexEnd);
 }
 
-// Empty, or a sentence. A file of the right name is not enough: a command makes a new log where there is none.
-std::string SqliteDatabase::find_lost_log() {
+// A file of the right name is not enough: a command makes a new log where there is none.
+Objection SqliteDatabase::find_lost_log() {
   std::string removed;
   for (const auto& [what, end, id] : {std::tuple("the write-ahead log ", kLogEnd, log_),
                                       std::tuple("the index of the write-ahead log, ", kIndexEnd, index_)}) {
@@ -637,8 +643,8 @@ StoreStatus SqliteDatabase::check_in_place() {
     return StoreStatus::kOk;  // not a file of the operating system
   }
   if (has_moved == 0) {
-    const std::string lost = find_lost_log();
-    return lost.empty() ? StoreStatus::kOk : fail_with(StoreStatus::kMoved, lost);
+    const Objection lost = find_lost_log();
+    return lost ? fail_with(StoreStatus::kMoved, lost.sentence) : StoreStatus::kOk;
   }
   const std::string what =
       "database " + name_ +

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/journal/store.h"
 #include "server/store/expected.h"
 #include "server/store/fleet_rows.h"
@@ -26,6 +27,8 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 namespace gradstream {
+
+struct DatabaseOwner;
 
 struct SqliteOptions {
   std::string path;
@@ -45,9 +48,9 @@ struct SqliteOptions {
   int checkpoint_pages = 1000;  // of the WAL between two checkpoints
 };
 
-// Empty, or a sentence: no database can be opened at this path, for its folder, its kind or its owner, or because there
+// An objection: no database can be opened at this path, for its folder, its kind or its owner, or because there
 // is none and none may be made. What is in the file is not looked at.
-std::string check_database_file(const std::string& path, bool may_create = true);
+Objection check_database_file(const std::string& path, bool may_create = true);
 // Whether there is a file at the path that is not empty.
 bool is_database_there(const std::string& path);
 
@@ -137,8 +140,9 @@ class SqliteDatabase {
   StoreStatus connect(const SqliteOptions& options);
   StoreStatus check_wal(const SqliteOptions& options);
   StoreStatus check_served_log();
+  StoreStatus find_owner(DatabaseOwner* out);
   void note_log();
-  std::string find_lost_log();
+  Objection find_lost_log();
   void empty_wal();
   StoreStatus use_wal();
   StoreStatus check_pages();

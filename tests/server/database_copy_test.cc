@@ -58,7 +58,7 @@ TEST(DatabaseCopy, UnderAnotherNameThanTheServersNothingIsCopied) {
   std::string error;
   EXPECT_EQ(copy_database(folder.file("b.db"), folder.file("copy.db"), &error), StoreStatus::kOk) << error;
   DatabaseLock server;
-  ASSERT_EQ(server.take(folder.file("a.db")), "");
+  ASSERT_EQ(server.take(folder.file("a.db")).sentence, "");
   EXPECT_EQ(copy_database(folder.file("b.db"), folder.file("later.db"), &error), StoreStatus::kBusy);
   EXPECT_THAT(error, HasSubstr("under another name"));
   EXPECT_FALSE(std::filesystem::exists(folder.file("later.db")));

@@ -122,7 +122,7 @@ TEST_F(KeyringTest, WhatIsOverStaysSoWhenTheClockIsSetBack) {
 
 TEST_F(KeyringTest, EachFurtherThreadLooksUpThroughAConnectionOfItsOwn) {
   std::vector<PskLookup> lookups;
-  ASSERT_EQ(keyring_.open_lookups(2, &lookups), "");
+  ASSERT_EQ(keyring_.open_lookups(2, &lookups).sentence, "");
   ASSERT_EQ(lookups.size(), 2U);
   database_.enrol(1);
   for (const PskLookup& lookup : lookups) {
@@ -131,7 +131,7 @@ TEST_F(KeyringTest, EachFurtherThreadLooksUpThroughAConnectionOfItsOwn) {
     EXPECT_EQ(entry.key, FleetDatabase::key_of(1));
   }
   config_.database = database_.path() + ".gone";
-  EXPECT_THAT(keyring_.open_lookups(1, &lookups), HasSubstr("server.limits.io_threads"));
+  EXPECT_THAT(keyring_.open_lookups(1, &lookups).sentence, HasSubstr("server.limits.io_threads"));
   EXPECT_EQ(lookups.size(), 2U);
 }
 

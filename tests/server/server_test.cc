@@ -100,7 +100,7 @@ class Life {
     };
     server =
         std::make_unique<Server>(io, config_, run, Server::Parts{fleet, *store, mark}, std::move(coordinator), devices);
-    EXPECT_EQ(server->start(), "");
+    EXPECT_EQ(server->start().sentence, "");
   }
   void enrol(uint8_t number) {
     std::array<uint8_t, 32> key;
@@ -682,7 +682,7 @@ TEST_F(ServerTest, TheSecondRunOfAPortIsRefusedWithItsRemedy) {
   SqliteStore store(fleet, run.id);
   Server second(io, occupied, run, {fleet, store, [](StoredRunState) {}},
                 std::make_unique<Coordinator>(run.id, occupied.run, std::vector<std::string>()), {});
-  EXPECT_THAT(second.start(), HasSubstr("server.listen"));
+  EXPECT_THAT(second.start().sentence, HasSubstr("server.listen"));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "server/run/canonical_text.h"
 #include "server/run/local_keys.h"
 #include "server/run/run_parameters.h"
+#include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/store/row_checks.h"
@@ -117,7 +118,7 @@ TEST(SqliteDatabase, RunsOfTheFirstReleaseRead) {
   for (size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(differing_keys(before[i], after[i]), changed[i]);
     RunParameters parameters;
-    EXPECT_EQ(parse_run_source(runs[i].source, &parameters), "");
+    EXPECT_EQ(parse_run_source(runs[i].source, &parameters).sentence, "");
     EXPECT_THAT(differing_keys(runs[i].parameters, canonical_text(parameters)), testing::IsEmpty());
     EXPECT_EQ(parameters.local->correction_form, forms[i]);
     SqliteStore journal(database, runs[i].id);
@@ -137,7 +138,7 @@ TEST(SqliteDatabase, ADatabaseThatAnOlderServerHoldsIsNotTouched) {
   const std::string path = folder.file("a.db");
   write_format_1(path);
   DatabaseLock server;
-  ASSERT_EQ(server.take(path), "");
+  ASSERT_EQ(server.take(path).sentence, "");
   SqliteDatabase database;
   EXPECT_EQ(database.open(options_for(path)), StoreStatus::kBusy);
   EXPECT_NE(database.error().find("start that one anew"), std::string::npos) << database.error();
@@ -235,6 +236,24 @@ TEST(SqliteDatabase, AFileThatWasMovedOrReplacedTakesNothing) {
   EXPECT_THAT(database.error(), HasSubstr("a.db-wal was removed"));
   std::filesystem::rename(folder.file("away-wal"), path + "-wal");
   EXPECT_EQ(database.check_in_place(), StoreStatus::kOk);
+}
+
+// Nobody can tell whether a server is at work on it: the file is left alone, and no copy of it is made.
+TEST(SqliteDatabase, ADatabaseWhoseLockCannotBeReadIsNotOpened) {
+  const Folder folder;
+  const std::string path = folder.file("a.db");
+  write_format_1(path);
+  std::filesystem::create_symlink(path + ".lock", path + ".lock");  // leads to itself
+  const auto kept = kept_rows(path);
+  SqliteDatabase database;
+  EXPECT_EQ(database.open(options_for(path)), StoreStatus::kFailed);
+  EXPECT_THAT(database.error(), HasSubstr("cannot read " + path + ".lock: Too many levels of symbolic links; check"));
+  EXPECT_EQ(kept_rows(path), kept) << "an older server may be at work: the format stays as it is";
+  std::string error;
+  EXPECT_EQ(copy_database(path, folder.file("copy.db"), &error), StoreStatus::kFailed);
+  EXPECT_THAT(error, HasSubstr("cannot read " + path + ".lock"));
+  std::filesystem::remove(path + ".lock");
+  EXPECT_EQ(database.open(options_for(path)), StoreStatus::kOk) << database.error();
 }
 
 // A command makes a new log and a new index where there is none: a file of that name says nothing.
@@ -408,7 +427,7 @@ TEST(SqliteDatabase, AnotherConnectionOfTheServerLeavesItsLocks) {
   const Folder folder;
   const std::string path = folder.file("a.db");
   DatabaseLock lock;
-  ASSERT_EQ(lock.take(path), "");
+  ASSERT_EQ(lock.take(path).sentence, "");
   SqliteOptions options = options_for(path);
   options.is_owner = true;
   SqliteDatabase owner;
@@ -416,7 +435,7 @@ TEST(SqliteDatabase, AnotherConnectionOfTheServerLeavesItsLocks) {
   // The second connection comes before the file, which was made just now, is held.
   SqliteDatabase second;
   ASSERT_EQ(second.open(options_for(path)), StoreStatus::kOk) << second.error();
-  ASSERT_EQ(lock.hold_file(), "");
+  ASSERT_EQ(lock.hold_file().sentence, "");
   SqliteDatabase third;
   ASSERT_EQ(third.open(options_for(path)), StoreStatus::kOk) << third.error();
   const pid_t command = fork();
