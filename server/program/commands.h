@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/objection.h"
 #include "server/coordinator/coordinator.h"
 #include "server/program/config.h"
 #include "server/store/database_lock.h"
@@ -68,8 +69,8 @@ enum class FirstModelUse : uint8_t {
 // Puts the digest of the network's file in the place of its path (server/program/network_file.h). kExitOk, or an error
 // already printed.
 int settle_network(Config* config);
-// What server.first_model names. Empty, or a sentence.
-std::string load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
+// What server.first_model names.
+Objection load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
 // The code of a sentence about the files that the configuration names: kExitFile, or kExitTemporary.
 CommandExit exit_of_files(const ServerConfig& server);
 // Prints the effective configuration where check_to_serve() takes it, and then judges the run that is in the database;
@@ -186,14 +187,11 @@ class OutputLine {
 int fail(CommandExit code, const std::string& sentence);
 // Prints `gradstream: warning: ...`, in the same way.
 void warn(const std::string& sentence);
-// After a verb that ended with this code: writes what is left of its output. Where output is lost and the code is
-// kExitOk, prints why, and returns kExitFile or kExitTemporary; else the code.
-int finish_output(int code);
 // After a call of the database that failed: prints its error(). kExitDatabase, or kExitTemporary.
 int fail_database(const SqliteDatabase& database);
-// Empty, or what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what: the
-// option or the argument that names it.
-std::string find_out_fault(const std::string& what, const std::string& path);
+// Objects with what is wrong with the file that a verb is to write: there is no name, or it is that of a folder. what:
+// the option or the argument that names it.
+Objection find_out_fault(const std::string& what, const std::string& path);
 // kExitOk, or an error already printed.
 int load(const CommonOptions& options, Config* out, ConfigOrigins* origins = nullptr);
 int open_database(const Config& config, bool may_create, SqliteDatabase* out);

@@ -104,8 +104,8 @@ void print_memory(const CommonOptions& options, const Network& network, uint32_t
 
 // The keys of [run], or a note that there are none for this point; with the text format as lines to copy.
 void print_keys(const CommonOptions& options, const std::string& path, const Network& network) {
-  if (const std::string fault = network_point_fault(network); !fault.empty()) {
-    OutputLine().add_quoted("note", fault).print(options);
+  if (const Objection fault = network_point_fault(network)) {
+    OutputLine().add_quoted("note", fault.sentence).print(options);
     return;
   }
   const std::string parts = network_parts_text(network);
@@ -127,8 +127,8 @@ void print_keys(const CommonOptions& options, const std::string& path, const Net
 
 int network_show(const CommonOptions& options, const std::string& path, uint32_t batch_size, uint32_t sample_count) {
   NetworkFile file;
-  if (const std::string problem = read_network_file(path, &file); !problem.empty()) {
-    return fail(is_temporary(find_path_fault(path.c_str(), false)) ? kExitTemporary : kExitFile, problem);
+  if (const Objection problem = read_network_file(path, &file)) {
+    return fail(is_temporary(find_path_fault(path.c_str(), false)) ? kExitTemporary : kExitFile, problem.sentence);
   }
   const Network& network = file.network;
   const uint64_t trained = network_size(network);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "server/base/log.h"
+#include "server/base/objection.h"
 #include "server/base/rate_limit.h"
 #include "server/link/credentials.h"
 #include "server/link/listener.h"
@@ -130,12 +131,12 @@ struct ConfigSources {
 // has its default.
 using ConfigOrigins = std::map<std::string, std::string>;
 
-// Empty, or one line for each error: `FILE:LINE: ...`, `GRADSTREAM_...: ...` or `--set ...: ...`. *out is complete only
-// when there is none. [run] is also checked by check_parameters(). origins may be null.
-std::string load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
-std::string load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
+// An objection has one line for each error: `FILE:LINE: ...`, `GRADSTREAM_...: ...` or `--set ...: ...`. *out is
+// complete only when there is none. [run] is also checked by check_parameters(). origins may be null.
+Objection load_config(const ConfigSources& sources, Config* out, ConfigOrigins* origins = nullptr);
+Objection load_config(const std::string& path, const std::vector<std::string>& overrides, Config* out);
 // The same of a text that no file holds; sources.path is only its name in errors, and no conf.d is read.
-std::string load_config_text(const std::string& text, const ConfigSources& sources, Config* out);
+Objection load_config_text(const std::string& text, const ConfigSources& sources, Config* out);
 
 // Every key as "section.key", in the order of config_text().
 std::vector<std::string> config_keys();
@@ -151,7 +152,7 @@ std::string config_text(const Config& config);
 std::string config_text(const Config& config, const ConfigOrigins& origins);
 // Its section [run], what a database keeps of a run; and back (an error line, or empty), checked as load_config() does.
 std::string run_source(const RunParameters& run);
-std::string parse_run_source(const std::string& source, RunParameters* out);
+Objection parse_run_source(const std::string& source, RunParameters* out);
 
 }  // namespace gradstream
 

@@ -61,9 +61,9 @@ std::vector<std::string> part_texts(const Network& network) {
 
 }  // namespace
 
-std::string read_network_file(const std::string& path, NetworkFile* out) {
-  if (const std::string problem = read_text_file(path, kNetworkFileSizeMax, &out->bytes); !problem.empty()) {
-    return path + " " + problem;
+Objection read_network_file(const std::string& path, NetworkFile* out) {
+  if (const Objection problem = read_text_file(path, kNetworkFileSizeMax, &out->bytes)) {
+    return path + " " + problem.sentence;
   }
   const std::span bytes(reinterpret_cast<const uint8_t*>(out->bytes.data()), out->bytes.size());
   out->layers.assign(gsn_layer_count(bytes), Layer());
@@ -84,7 +84,7 @@ std::string network_parts_text(const Network& network) {
   return text;
 }
 
-std::string network_point_fault(const Network& network) {
+Objection network_point_fault(const Network& network) {
   const uint32_t size = network_size(network);
   if (size > kProductSizeMax) {
     return "no run takes a point of " + std::to_string(size) + " numbers, and " + std::to_string(kProductSizeMax) +
@@ -96,23 +96,23 @@ std::string network_point_fault(const Network& network) {
                                       std::to_string(kPartCountMax) + ": factor fewer layers";
 }
 
-std::string settle_network(RunParameters* run, bool* is_file_fault) {
+Objection settle_network(RunParameters* run, bool* is_file_fault) {
   *is_file_fault = false;
   if (const uint64_t digest = run->network_digest(); run->model->network.empty() || digest != 0) {
     run->model->network = digest != 0 ? hex(digest) : "";  // in small letters, as it is compared
     return {};
   }
   NetworkFile file;
-  if (const std::string problem = read_network_file(run->model->network, &file); !problem.empty()) {
+  if (const Objection problem = read_network_file(run->model->network, &file)) {
     *is_file_fault = true;
-    return "run.network " + problem + "; a run that was begun goes on with the digest in place of the path";
+    return "run.network " + problem.sentence + "; a run that was begun goes on with the digest in place of the path";
   }
   const uint32_t size = network_size(file.network);
   if (size == 0) {
     return "run.network " + run->model->network + " trains nothing: mark a layer as trained, and write the file again";
   }
-  if (const std::string fault = network_point_fault(file.network); !fault.empty()) {
-    return "run.network " + run->model->network + ": " + fault;
+  if (const Objection fault = network_point_fault(file.network)) {
+    return "run.network " + run->model->network + ": " + fault.sentence;
   }
   if (size != run->model->shape.size()) {
     return "run.network " + run->model->network + " trains " + std::to_string(size) +

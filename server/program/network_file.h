@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/problem/gsn.h"
+#include "server/base/objection.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {
@@ -28,22 +29,22 @@ struct NetworkFile {
   NetworkFile& operator=(const NetworkFile&) = delete;
 };
 
-// Empty, or a sentence that begins with the path: the file cannot be read, or is no network; it names layer, byte,
+// An objection begins with the path: the file cannot be read, or is no network; it names layer, byte,
 // value, limit and remedy. *out is then unspecified.
-std::string read_network_file(const std::string& path, NetworkFile* out);
+Objection read_network_file(const std::string& path, NetworkFile* out);
 
 // The text of run.parts for a network that trains something: "euclidean 64x12, euclidean 12x1". Where there are more
 // parts than a product has, neighbours that are Euclidean become one.
 std::string network_parts_text(const Network& network);
 
-// Empty, or a clause with the remedy: no run takes the network's point, since it has too many numbers or parts.
-std::string network_point_fault(const Network& network);
+// An objection is a clause with the remedy: no run takes the network's point, since it has too many numbers or parts.
+Objection network_point_fault(const Network& network);
 
 // A configuration names a file in run.network; a run has its digest there, so that whoever goes on with it or replays
 // it needs no file. Reads the file and puts the digest in its place; nothing happens where there is no network or a
-// digest already. Empty, or a sentence: the file is missing, damaged, or trains another number of numbers than the
+// digest already. An objection: the file is missing, damaged, or trains another number of numbers than the
 // run's point has. *is_file_fault: the file cannot be used; else the keys do not fit it.
-std::string settle_network(RunParameters* run, bool* is_file_fault);
+Objection settle_network(RunParameters* run, bool* is_file_fault);
 
 // Multiplications that the layer takes for one sample.
 uint64_t layer_multiplication_count(const Layer& layer);

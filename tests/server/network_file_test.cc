@@ -37,7 +37,7 @@ TEST(NetworkFile, IsReadWhole) {
   bytes.resize(size + 100, 0xff);
   const TestFile file(bytes);
   NetworkFile read;
-  ASSERT_EQ(read_network_file(file.path, &read), "");
+  ASSERT_EQ(read_network_file(file.path, &read).sentence, "");
   EXPECT_EQ(read.size, size);
   EXPECT_EQ(read.digest, network_digest(small.network));
   EXPECT_EQ(network_size(read.network), network_size(small.network));
@@ -50,11 +50,11 @@ TEST(NetworkFile, IsRefusedByName) {
   mend_checksum(bytes);
   const TestFile file(bytes);
   NetworkFile read;
-  EXPECT_THAT(read_network_file(file.path, &read),
+  EXPECT_THAT(read_network_file(file.path, &read).sentence,
               HasSubstr(file.path.string() + ": layer 2, byte 128: the kind is 77"));
-  EXPECT_THAT(read_network_file("/none/there.gsn", &read), HasSubstr("/none/there.gsn cannot be read"));
+  EXPECT_THAT(read_network_file("/none/there.gsn", &read).sentence, HasSubstr("/none/there.gsn cannot be read"));
   file.write({});
-  EXPECT_THAT(read_network_file(file.path, &read), HasSubstr("there are 0 bytes"));
+  EXPECT_THAT(read_network_file(file.path, &read).sentence, HasSubstr("there are 0 bytes"));
 }
 
 TEST(NetworkFile, TellsThePartsOfThePoint) {
@@ -106,17 +106,17 @@ TEST(NetworkFile, PutsTheDigestInThePlaceOfThePath) {
   const TestFile file(gsn_bytes(small.network));
   RunParameters run;
   bool is_file_fault = true;
-  EXPECT_EQ(settle_network(&run, &is_file_fault), "") << "no network, nothing to do";
+  EXPECT_EQ(settle_network(&run, &is_file_fault).sentence, "") << "no network, nothing to do";
   EXPECT_FALSE(is_file_fault);
   run.model->network = file.path;
   run.model->shape = {network_size(small.network), 1};
-  ASSERT_EQ(settle_network(&run, &is_file_fault), "");
+  ASSERT_EQ(settle_network(&run, &is_file_fault).sentence, "");
   EXPECT_EQ(run.model->network, hex(network_digest(small.network)));
   EXPECT_EQ(run.network_digest(), network_digest(small.network));
   std::filesystem::remove(file.path);
-  EXPECT_EQ(settle_network(&run, &is_file_fault), "") << "a digest asks for no file";
+  EXPECT_EQ(settle_network(&run, &is_file_fault).sentence, "") << "a digest asks for no file";
   run.model->network = "00C0FFEE12345678";
-  EXPECT_EQ(settle_network(&run, &is_file_fault), "");
+  EXPECT_EQ(settle_network(&run, &is_file_fault).sentence, "");
   EXPECT_EQ(run.model->network, "00c0ffee12345678") << "as digests are written and compared";
 }
 
@@ -127,16 +127,16 @@ TEST(NetworkFile, RefusesWhatTheRunCannotTrain) {
   run.model->network = file.path;
   run.model->shape = {network_size(small.network) + 1, 1};
   bool is_file_fault = true;
-  EXPECT_THAT(settle_network(&run, &is_file_fault),
+  EXPECT_THAT(settle_network(&run, &is_file_fault).sentence,
               testing::AllOf(HasSubstr("trains 39 numbers, and the run's point has 40"),
                              HasSubstr("run.parts = \"fixed_rank 4x4 2")));
   EXPECT_FALSE(is_file_fault);
   EXPECT_EQ(run.model->network, file.path) << "left as it was";
   small.network.layer_count = 7;
   file.write(gsn_bytes(small.network));
-  EXPECT_THAT(settle_network(&run, &is_file_fault), HasSubstr("trains nothing"));
+  EXPECT_THAT(settle_network(&run, &is_file_fault).sentence, HasSubstr("trains nothing"));
   file.write({1, 2, 3, 4});
-  EXPECT_THAT(settle_network(&run, &is_file_fault), HasSubstr("run.network " + file.path.string()));
+  EXPECT_THAT(settle_network(&run, &is_file_fault).sentence, HasSubstr("run.network " + file.path.string()));
   EXPECT_TRUE(is_file_fault);
 }
 
