@@ -91,7 +91,8 @@ void print_memory(const CommonOptions& options, const Network& network, uint32_t
   if (memory.arena != 0) {
     line.add("arena", memory.arena)
         .add("board_arena", memory.board_arena)
-        .add("board_arena_local", memory.board_arena_local);
+        .add("board_arena_local", memory.board_arena_local)
+        .add("board_arena_least", memory.board_arena_least);
   } else if (memory.search_size != 0) {
     line.add_quoted("note", "the search for the arena takes " + std::to_string(memory.search_size) +
                                 " bytes of memory, at most " + std::to_string(kArenaSearchMax) +

@@ -374,6 +374,30 @@ class Networks(unittest.TestCase):
         self.assertEqual(len(digests), 1, texts)
         self.assertEqual(server.stop(), OK)
 
+    def test_features_are_given_up_where_the_arena_has_no_room_for_them(self):
+        """A client says so once, and comes to the digest of one that keeps them."""
+        self.network.write_bytes(gsn.network((1, 1, 6), [
+            gsn.dense(6, 300, [0.01 * (i % 7 - 3) for i in range(1800)], activation=gsn.RELU),
+            gsn.dense(300, 3, trained=gsn.DENSE)]))
+        shown = json.loads(run(PROGRAM, "network", "show", self.network, "--samples", 12, "--batch", 12, "--format",
+                               "json").stdout.splitlines()[-2])
+        self.assertEqual(shown["board_arena_least"], shown["board_arena"] - shown["features"])
+        config = self.configure(devices=2, parts='"euclidean 300x3, euclidean 3x1"', local_step_count=1,
+                                correction_form='"none"', smoothing=0.1, step_size=0.01)
+        self.enrol(config, "a", "b")
+        server = Server(config)
+        short = (shown["arena"] - shown["features"]) // 1024 + 2
+        self.assertLess(1024 * short, shown["arena"] - 4096, "too much for the case")
+        clients = [subprocess.Popen([str(word) for word in self.words(
+            name, server.port, "--network", self.network, "--arena-kib", size, "--until-finished")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for name, size in (("a", short), ("b", 1024))]
+        texts = [client.communicate(timeout=SECONDS_MAX)[0] for client in clients]
+        self.assertEqual([client.returncode for client in clients], [OK, OK], texts)
+        digests = {re.search(r"event=finished version=3 digest=(\w+)", text)[1] for text in texts}
+        self.assertEqual(len(digests), 1, texts)
+        self.assertEqual([text.count("event=features_not_kept") for text in texts], [1, 0], texts)
+        self.assertEqual(server.stop(), OK)
+
     def test_a_device_with_another_network_is_refused_at_both_ends(self):
         config = self.configure()
         self.enrol(config, "a")
