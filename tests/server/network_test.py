@@ -203,6 +203,7 @@ class Networks(unittest.TestCase):
             gsn.dense(6, 5, trained=gsn.FACTORED, rank=2), gsn.dense(5, 3, trained=gsn.DENSE)]))
         shown = run(PROGRAM, "network", "show", self.network)
         self.assertIn('parts = "fixed_rank 6x5 2, euclidean 5x1, euclidean 5x3, euclidean 3x1"', shown.stdout)
+        self.assertIn('board_note="an STM32F405 trains no factored layers: ', shown.stdout)
 
     # ---- A run ----
 
