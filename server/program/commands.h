@@ -56,9 +56,11 @@ int check_to_serve(const CommonOptions& options, const Config& config, bool may_
 // Whether the frozen parameters of the run are those of the configuration, read from `file`. kExitOk, or kExitFrozen.
 int check_frozen(const RunRow& run, const Config& config, const std::string& file);
 // Whether a new run can begin with config.run at the first model that config names. kExitOk, or an error already
-// printed. *projected: the parts of the model that are moved onto their manifolds.
+// printed. *projected: a sentence about the parts of the model that are moved onto their manifolds; "": none is.
 int check_run(const Config& config, std::string* projected);
 struct FirstModel {
+  std::string key;           // where it comes from: "server.first_model" or "run.network"
+  std::string path;          // the file that this key names
   std::vector<Real> values;  // empty: drawn from the seed
   std::string projected;     // the parts that were moved onto their manifolds
 };
@@ -66,10 +68,11 @@ enum class FirstModelUse : uint8_t {
   kNone,   // the run has left it: the file is only read
   kBegin,  // a run begins there: it is moved onto the run's manifold, or refused (server/run/first_model.h)
 };
-// Puts the digest of the network's file in the place of its path (server/program/network_file.h). kExitOk, or an error
-// already printed.
+// Puts the digest of the network's file in the place of its path, and keeps in config->network_start where a run of it
+// begins (server/program/network_file.h). kExitOk, or an error already printed.
 int settle_network(Config* config);
-// What server.first_model names.
+// What server.first_model names; without that key, and of a run that begins, the numbers that the file of run.network
+// holds, where the run is of that network.
 Objection load_first_model(const Config& config, FirstModelUse use, FirstModel* out);
 // The code of a sentence about the files that the configuration names: kExitFile, or kExitTemporary.
 CommandExit exit_of_files(const ServerConfig& server);

@@ -226,7 +226,7 @@ int run_start(const CommonOptions& options) {
     code = check_run(config, &projected);
   }
   if (!projected.empty()) {
-    warn("server.first_model " + config.server.first_model + " is moved onto its manifold: " + projected);
+    warn(projected);
   }
   if (code == kExitOk) {
     code = open_database(config, true, &database);
