@@ -22,6 +22,7 @@
 #include "server/rules/fold.h"
 #include "tests/digest/digest_console.h"
 #include "tests/digest/kernel_hash.h"
+#include "tests/support/fold_add.h"
 
 namespace gradstream {
 namespace {
@@ -193,6 +194,7 @@ void hash_encoding(Report& report, const char* name, Encoding encoding) {
 
 void hash_fold(Report& report) {
   int64_t slots[kScalarCount];
+  FoldSlot terms[kScalarCount];
   Fold fold(slots, kScaleLog2);
   Hash hash;
   uint32_t weight_sum = 0;
@@ -200,7 +202,7 @@ void hash_fold(Report& report) {
     const uint16_t weight = static_cast<uint16_t>(1 + device * device * 40);
     const uint32_t first = device % 7;
     fill_values(31, device, kScalarCount, device % 5 == 0 ? 100 : 1, v);
-    require(fold.add(v + first, kScalarCount - first, weight, first));
+    require(add_update(&fold, kScaleLog2, {v + first, kScalarCount - first}, weight, first, terms));
     weight_sum += weight;
     require(fold.finish(weight_sum, w));
     hash.add(kScalarCount, w);
@@ -208,7 +210,7 @@ void hash_fold(Report& report) {
   const Real ties[] = {0.5F, -0.5F, 1.5F, -1.5F, 0x1p30F, -0x1p30F};
   int64_t few[6];
   Fold whole(few, 0);
-  require(whole.add(ties, 6, 3, 0));
+  require(add_update(&whole, 0, ties, 3, 0, terms));
   require(whole.finish(2, w));
   hash.add(6, w);
   report.line("fold", hash);
@@ -220,6 +222,7 @@ void fold_round(uint32_t round, Real* out) {
   uint8_t bytes[4 * kScalarCount];
   Real values[kScalarCount];
   int64_t slots[kScalarCount];
+  FoldSlot terms[kScalarCount];
   Fold fold(slots, kScaleLog2);
   uint32_t weight_sum = 0;
   for (uint32_t device = 0; device < kDeviceCount; ++device) {
@@ -233,7 +236,7 @@ void fold_round(uint32_t round, Real* out) {
       values[i] /= static_cast<Real>(steps_done);
     }
     const uint16_t weight = static_cast<uint16_t>(150 + 10 * device);
-    require(fold.add(values, count, weight, 0));
+    require(add_update(&fold, kScaleLog2, {values, count}, weight, 0, terms));
     weight_sum += weight;
   }
   const Encoding encoding = kEncodings[round % 3];

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "server/rules/fold.h"
+#include "tests/support/fold_add.h"
 #include "tests/support/training_support.h"
 
 namespace gradstream {
@@ -190,9 +191,10 @@ class Fleet {
   // The next model by the dense form, before the scalar form moves the replica.
   std::vector<Real> dense_step(double* bound) {
     std::vector<int64_t> slots(kShape.size());
+    std::vector<FoldSlot> terms(kShape.size());
     Fold fold(slots, kFoldScaleLog2);
     for (uint32_t i = 0; i < kDeviceCount; ++i) {
-      EXPECT_EQ(fold.add(dense_upload(i, bound).data(), kShape.size(), 1, 0), Status::kOk);
+      EXPECT_EQ(add_update(&fold, kFoldScaleLog2, dense_upload(i, bound), 1, 0, terms.data()), Status::kOk);
     }
     std::vector<Real> mean(kShape.size());
     EXPECT_EQ(fold.finish(kDeviceCount, mean.data()), Status::kOk);
@@ -221,6 +223,7 @@ class Fleet {
   void round() {
     step_of_round_ = step_size();
     std::vector<int64_t> slots(value_count());
+    std::vector<FoldSlot> terms(value_count());
     Fold fold(slots, kFoldScaleLog2);
     std::vector<Real> values(value_count());
     for (uint32_t i = 0; i < kDeviceCount; ++i) {
@@ -230,7 +233,7 @@ class Fleet {
       for (Real& value : values) {
         value /= is_zeroth_order() ? kSteps : 1;
       }
-      ASSERT_EQ(fold.add(values.data(), values.size(), 1, 0), Status::kOk);
+      ASSERT_EQ(add_update(&fold, kFoldScaleLog2, values, 1, 0, terms.data()), Status::kOk);
     }
     const Real step = step_size();
     ASSERT_EQ(fold.finish(kDeviceCount, values.data()), Status::kOk);

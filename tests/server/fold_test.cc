@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/random.h"
+#include "tests/support/fold_add.h"
 
 namespace gradstream {
 namespace {
@@ -31,13 +32,9 @@ std::vector<Update> random_updates(size_t update_count, size_t value_count) {
   return updates;
 }
 
-// As a rule adds an update: the terms first, then the sums. On an error nothing has been added.
 Status add(Fold* fold, unsigned scale_log2, std::span<const Real> values, uint16_t weight) {
   std::vector<FoldSlot> terms(values.size());
-  GS_TRY(make_terms(values, 1, weight, scale_log2, terms.data()));
-  GS_TRY(fold->check_terms(terms));
-  fold->add_terms(terms);
-  return Status::kOk;
+  return add_update(fold, scale_log2, values, weight, 0, terms.data());
 }
 
 TEST(Fold, MeanIsTheWeightedMeanToTheScale) {
