@@ -6,6 +6,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/random.h"
+#include "runtime/problem/measurement.h"
 
 namespace gradstream {
 namespace {
@@ -101,18 +102,31 @@ ClientAction Client::poll_train(uint64_t now_ms) {
     status = finish_task(now_ms);
   } else {
     status = run_.ops->step(run_, arena_);
-    if (status == Status::kUnfinished) {
-      return wait_until(0);
-    }
     if (status == Status::kOk) {
       ++counters_.local_steps;
       return keeps_steps() ? save_step() : wait_until(0);
+    }
+    if (status == Status::kUnfinished) {
+      Measurement* const measurement = run_.estimate.evaluation.measurement;
+      const uint64_t wake_ms = kAwaitsMeasurements && measurement != nullptr ? measurement->await(now_ms) : 0;
+      if (!kAwaitsMeasurements || wake_ms != Measurement::kLost) {
+        return wait_until(wake_ms);
+      }
+      status = end_without_answer(now_ms);
     }
   }
   if (status != Status::kOk) {
     refuse_task(run_.task.sequence, status, now_ms);
   }
   return wait_until(0);
+}
+
+// A measurement never came. The steps before it are sent where they are enough; else the task is refused.
+Status Client::end_without_answer(uint64_t now_ms) {
+  ++counters_.measurements_lost;
+  drop_step(run_, arena_);
+  const bool is_enough = run_.steps_done > 0 && run_.steps_done >= run_.task.steps_min;
+  return is_enough ? finish_task(now_ms) : Status::kDeadlineExceeded;
 }
 
 ClientAction Client::poll_deadline(uint64_t now_ms) {
