@@ -289,6 +289,8 @@ void gs_status(gs_status_view* out) {
   out->bytes_received = link.bytes_received;
   out->arena_high_water = static_cast<uint32_t>(app.arena->high_water_size());
   out->tls_high_water = static_cast<uint32_t>(gradstream::tls_high_water_size());
+  out->measurements_lost = gradstream::kAwaitsMeasurements ? counters.measurements_lost : 0;
+  out->step_open = client.is_step_open();
 }
 
 void gs_note_stack_high_water(uint32_t bytes) { gradstream::device().client().report().stack_high_water = bytes; }
