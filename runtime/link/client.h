@@ -234,6 +234,8 @@ class Client {
   ClientAction poll_idle(uint64_t now_ms);
   ClientAction poll_exchange(uint64_t now_ms);
   ClientAction poll_train(uint64_t now_ms);
+  bool has_enough_steps() const;
+  bool is_task_late(uint64_t now_ms) const;
   Status end_without_answer(uint64_t now_ms);
   ClientAction poll_deadline(uint64_t now_ms);
   ClientAction save(uint64_t now_ms);

@@ -113,6 +113,34 @@ TEST(ClientMeasurement, StepsBeforeALostMeasurementAreSentWhereTheyAreEnough) {
   }
 }
 
+// task_deadline_ms: what is done by then is sent, and the question that waits is cancelled.
+TEST(ClientMeasurement, TheTasksOwnDeadlineEndsAStepThatWaits) {
+  FakeRun run;
+  run.deadline_ms = 300;
+  Bench bench(true, run);
+  ASSERT_TRUE(bench.run_to_question(6 + 3)) << "in the second step";
+  bench.apparatus.is_silent = true;
+  ASSERT_TRUE(bench.link.run_until([&] { return bench.server.uploads.size() == 1; }));
+  EXPECT_LE(bench.link.now_ms, 1000U + run.deadline_ms + 2 * kMeasurePollMs) << "long before the measurement's timeout";
+  EXPECT_EQ(bench.apparatus.cancelled.size(), 1U);
+  EXPECT_EQ(bench.client().counters().measurements_lost, 0U);
+  bench.apparatus.is_silent = false;
+  ASSERT_TRUE(bench.link.run_to_end());
+  EXPECT_EQ(bench.server.steps_done.front(), 1U);
+  EXPECT_EQ(bench.client().replica().digest(), bench.server.model().digest());
+}
+
+// Too few steps are done by then: it goes on, as a step that computes does.
+TEST(ClientMeasurement, TheTasksOwnDeadlineLeavesAStepThatIsNeeded) {
+  FakeRun run;
+  run.deadline_ms = 300;
+  run.steps_min = 2;
+  Bench bench(true, run);
+  bench.apparatus.asks_needed = 30;
+  expect_computed_end(bench);
+  EXPECT_TRUE(bench.apparatus.cancelled.empty());
+}
+
 TEST(ClientMeasurement, ALostSessionLosesNoQuestion) {
   Bench bench(true);
   ASSERT_TRUE(bench.run_to_question(7));
