@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "firmware/linked_problem.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_world.h"
 #include "tests/support/float_mode.h"
@@ -345,6 +346,45 @@ void lose_a_measurement() {
 }
 
 TEST(GradstreamDevice, GivesUpAMeasurementThatNeverComes) { IN_A_PROCESS(lose_a_measurement()); }
+
+// The same in C++, as docs/own_loss.md has it.
+struct CxxPlant {
+  static constexpr const char* kName = "plant";
+  mutable Measurement measurement{{.name = "plant", .timeout_ms = 700, .report = log_lost_measurement}};
+  mutable uint64_t ready_ms = 0;
+  bool is_silent = false;
+  uint32_t sample_count() const { return 1; }
+  Status check_shape(Shape shape) const { return shape == Shape{3, 1} ? Status::kOk : Status::kInvalidArgument; }
+  Result<Real> loss(Shape, const Real* x, Batch batch) const {
+    if (measurement.ask(batch)) ready_ms = fake_port().now_ms + 12;
+    if (is_silent || fake_port().now_ms < ready_ms) return measurement.wait(batch);
+    return x[0] * x[1];
+  }
+};
+constexpr ProblemOps kCxxPlantOps = make_problem_ops<CxxPlant>();
+
+void train_with_a_cxx_plant() {
+  CxxPlant plant;
+  const gs_linked_problem linked = {{&kCxxPlantOps, &plant}};
+  FakeWorld world(run_of({3, 1}));
+  world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag) std::strcpy(message.body.task.problem, "plant");
+  };
+  Memory memory;
+  gs_config config = base_config(memory);
+  config.problem = &linked;
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  plant.is_silent = true;
+  for (int turn = 0; turn < 5000 && world.server.refusals.empty(); ++turn) {
+    world.pass(gs_poll(fake_port().now_ms));
+  }
+  EXPECT_TRUE(world.has_line("event=measurement_lost problem=plant question=1 waited_ms=700 limit_ms=700 remedy="));
+  plant.is_silent = false;
+  EXPECT_TRUE(run_to_end(world));
+  EXPECT_GE(plant.measurement.question(), 4u * 2 * 5);
+}
+
+TEST(GradstreamDevice, WaitsForALossThatIsMeasuredInCxx) { IN_A_PROCESS(train_with_a_cxx_plant()); }
 
 // GS_PENDING is 0, which is the answer of a callback that has a result.
 int mistaken_loss(const void*, const float*, const uint16_t*, uint32_t, float*) { return static_cast<int>(GS_PENDING); }
