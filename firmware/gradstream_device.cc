@@ -167,6 +167,8 @@ gs_result to_result(Status status) {
 
 }  // namespace
 
+bool is_step_open() { return device().client().is_step_open(); }
+
 #if !defined(GS_BARE_METAL)
 void use_credentials(const Credentials* credentials, const char* server_name) {
   app.credentials = credentials;

@@ -53,8 +53,8 @@ class SimDevice {
   std::vector<Real> samples_;
   SampleSource source_;
   Problem problem_;
-  ProblemOps computed_ops_;  // of a loss that is measured: what its answers are
-  ProblemOps measured_ops_;
+  ProblemOps computed_ops_ = {};  // of a loss that is measured: what its answers are
+  ProblemOps measured_ops_ = {};
   Measurement measurement_;
   uint32_t asks_needed_ = 0;
   uint32_t asks_ = 0;  // of the question that was asked last

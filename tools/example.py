@@ -20,7 +20,6 @@ def main():
     if not words or words[0] in ("-h", "--help"):
         print(__doc__.strip())
         print("\nOptions of each: ./run example NAME --help")
-        print("result: verb=example help=shown")
         return 0 if words else 2
     if words[0] not in EXAMPLES:
         print(f"example: error: unknown example '{words[0]}' (known: {' '.join(EXAMPLES)})", file=sys.stderr)
