@@ -114,7 +114,7 @@ const gs_linked_problem* plant_problem(const gs_sample_source* shard) {
   };
   float settings[ROWS];
   if (shard->dimension != ROWS || shard->count != ROWS + 1) {
-    return gs_own_problem(NULL); /* gs_init() refuses it */
+    return NULL; /* the shard is no plant: the server then says lacks=problem:plant */
   }
   for (uint32_t i = 0; i < ROWS; ++i) {
     shard->read(shard->context, i, plant.matrix[i]);
