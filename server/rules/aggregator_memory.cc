@@ -27,11 +27,7 @@
 
 #include "server/rules/aggregator.h"
 #include "server/rules/fold.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 
 namespace gradstream {
