@@ -59,8 +59,9 @@ class Measurement {
   // ---- For the problem ----
 
   // First in loss() and gradient(). true: this is a new question, with a number of its own. false: it is the one that
-  // was asked last; point and batch are the same, and stand at the same addresses. A batch without progress, as of a
-  // direct call in a test, is always a new question.
+  // was asked last: its point has the same values at the same address, and its batch the same samples. Of a batch of
+  // one sample for each direction the list is good for the call alone. A batch without progress, as of a direct call in
+  // a test, is always a new question.
   bool ask(Batch batch);
   // The answer "not yet"; returns kUnfinished.
   Status wait(Batch batch);
