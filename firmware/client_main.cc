@@ -295,6 +295,10 @@ int client_main(const ClientMainOptions& options) {
     if (wake_ms <= now_ms) {
       continue;
     }
+    if (is_step_open()) {  // it waits for a measurement: a look at the status takes longer than the ask
+      port_sleep_until_ms(wake_ms);
+      continue;
+    }
     const size_t stack = options.stack_high_water_size != nullptr ? options.stack_high_water_size() : 0;
     gs_note_stack_high_water(static_cast<uint32_t>(stack));
     gs_status_view status;

@@ -74,6 +74,9 @@ enum ExitCode : int {
 // version, digest and the counters), failed.
 int client_main(const ClientMainOptions& options);
 
+// A local step is unfinished: gs_status_view.step_open, without the work of gs_status().
+bool is_step_open();
+
 #if !defined(GS_BARE_METAL)
 // What gs_init() gives the device in place of the identity's key. Both outlive the device. Called before it.
 void use_credentials(const Credentials* credentials, const char* server_name);

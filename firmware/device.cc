@@ -5,6 +5,7 @@
 #include "firmware/line.h"
 #include "runtime/base/config.h"
 #include "runtime/link/port.h"
+#include "runtime/problem/measurement.h"
 
 namespace gradstream {
 namespace {
@@ -107,7 +108,7 @@ uint64_t DeviceShell::poll(uint64_t now_ms) {
       held_until_ms_ = port_now_ms() + config_.step_delay_ms;
       return held_until_ms_;
     }
-    if (client_.is_step_open()) {
+    if (client_.is_step_open() && !(kAwaitsMeasurements && wake_ms > now_ms)) {  // else it waits for a measurement
       const uint32_t end_ms = clock_ms();
       slice_size_ = waits && end_ms - since_ms < kSliceShortMs ? larger(slice_size_) : slice_size_;
       since_ms = end_ms;

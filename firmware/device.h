@@ -52,7 +52,8 @@ class DeviceShell {
   DeviceShell& operator=(const DeviceShell&) = delete;
 
   // Does what is due; at most one local step, and of a long one as much as kSliceMs allow (device.cc). Returns when to
-  // poll again at the latest; 0: at once, since a local step is unfinished.
+  // poll again at the latest; 0: at once, since a local step is unfinished. A step that waits for a measurement has a
+  // time, at most kMeasurePollMs later.
   uint64_t poll(uint64_t now_ms);
 
   Client& client() { return client_; }

@@ -167,6 +167,8 @@ gs_result to_result(Status status) {
 
 }  // namespace
 
+bool is_step_open() { return device().client().is_step_open(); }
+
 #if !defined(GS_BARE_METAL)
 void use_credentials(const Credentials* credentials, const char* server_name) {
   app.credentials = credentials;
@@ -289,6 +291,8 @@ void gs_status(gs_status_view* out) {
   out->bytes_received = link.bytes_received;
   out->arena_high_water = static_cast<uint32_t>(app.arena->high_water_size());
   out->tls_high_water = static_cast<uint32_t>(gradstream::tls_high_water_size());
+  out->measurements_lost = gradstream::kAwaitsMeasurements ? counters.measurements_lost : 0;
+  out->step_open = client.is_step_open();
 }
 
 void gs_note_stack_high_water(uint32_t bytes) { gradstream::device().client().report().stack_high_water = bytes; }

@@ -31,7 +31,7 @@ typedef enum gs_result {
   GS_OUT_OF_MEMORY = 4,   /* the TLS pool is too small to begin with */
   GS_BAD_SAMPLE = 5,      /* a value that is NaN or infinite */
   GS_FLUSHES_TO_ZERO = 6, /* the processor flushes subnormal numbers: its model would drift from the server's */
-  GS_BUSY = 7 /* a local step is reading the samples: call gs_poll() until it returns another value than GS_PENDING */
+  GS_BUSY = 7 /* a local step is reading the samples: call gs_poll() until it is done (gs_status_view.step_open) */
 } gs_result;
 
 /* What gs_poll() returns while a local step is unfinished: call it again soon. As a time it is long past, so that a
@@ -39,8 +39,19 @@ typedef enum gs_result {
 #define GS_PENDING UINT64_C(0)
 
 /* What a callback answers that has no result yet: it is called again with the same arguments' values in a later
- * gs_poll(), until it answers something else. */
-enum { GS_UNFINISHED = 1000 };
+ * gs_poll(), until it answers something else.
+ * GS_UNFINISHED: it has done a part of the work; it is called again at once.
+ * GS_MEASURING: it waits for an apparatus, and has nothing to do until then. It is called again in the next gs_poll(),
+ * whose time is at most GS_MEASURE_POLL_MS later. Only a loss and its gradient can say so.
+ * (GS_PENDING is no answer: it is 0, which says that there is a result.) */
+enum { GS_UNFINISHED = 1000, GS_MEASURING = 1001 };
+
+/* Time between two calls of a loss that is measured, milliseconds. Reason: an answer lies there no longer than this,
+ * and 200 calls a second are no load for a Linux host. */
+enum { GS_MEASURE_POLL_MS = 5 };
+/* Time after which an answer counts as never coming, milliseconds, where gs_problem names no other. Reason: slow
+ * apparatus, such as a heater, settle within it. */
+enum { GS_MEASURE_TIMEOUT_MS = 60000 };
 
 /* Samples that the application has: in flash, in RAM, behind a driver. */
 typedef struct gs_sample_source {
@@ -48,7 +59,7 @@ typedef struct gs_sample_source {
   uint32_t count;     /* samples, 1 .. 65,535 */
   uint32_t dimension; /* values of one sample */
   /* Writes sample `index` (dimension floats) to out; 0 on success, GS_UNFINISHED: not yet. Anything else ends the
-   * task's local step. A step may take many calls of gs_poll(): samples must not change while it returns GS_PENDING. */
+   * task's local step. A step may take many calls of gs_poll(): samples must not change until it is done. */
   int (*read)(const void* context, uint32_t index, float* out);
 } gs_sample_source;
 
@@ -77,10 +88,24 @@ typedef struct gs_problem {
   /* Its Euclidean gradient (rows x cols values) to out; 0 on success, GS_UNFINISHED as loss. Null: there is none, and
    * runs that need one refuse the device; forward passes alone train it (zeroth order). */
   int (*gradient)(const void* context, const float* x, const uint16_t* indices, uint32_t index_count, float* out);
+  /* Of a loss that is measured, which answers GS_MEASURING; both may stay 0. The time from the first GS_MEASURING to
+   * one question, milliseconds; 0: GS_MEASURE_TIMEOUT_MS. When it has passed, the device gives the question up with
+   * event=measurement_lost. It sends the local steps before it where they are enough; else it refuses the task
+   * (reason=deadline), and asks for another one later. */
+  uint32_t measure_timeout_ms;
+  /* The question that was answered GS_MEASURING is given up, and is not asked again: stop the apparatus. question: as
+   * gs_question() was. Called in gs_poll(). */
+  void (*cancel)(const void* context, uint32_t question);
 } gs_problem;
 /* For gs_config. One own loss in an image: a second call replaces the first. *problem may go afterwards. gs_init()
  * refuses a problem without a name, a loss, rows, cols or samples. */
 const gs_linked_problem* gs_own_problem(const gs_problem* problem);
+
+/* For loss and gradient of gs_problem, while they are called: the number of the question. One question is one
+ * evaluation at one point. Each call until its answer has the same number, the same values, and x at the same address.
+ * Another question has another number, also where its values are equal. Numbers begin at 1, and begin again after a
+ * reset. 0: nothing was asked yet. */
+uint32_t gs_question(void);
 
 typedef enum gs_key_exchange {
   GS_PSK_DHE_KE = 0, /* pre-shared key with x25519: forward secrecy */
@@ -118,13 +143,15 @@ uint32_t gs_identity_line(void);
 
 /* Does what is due, without blocking: at most one local step, and of a long one about 20 ms, or one sample or
  * evaluation where that takes longer. Returns when to call again at the latest, in the same clock: milliseconds since
- * boot, monotonic. GS_PENDING: a local step is unfinished, call again soon; feed the watchdog in between. News on the
- * link (an interrupt) are a reason to call earlier. */
+ * boot, monotonic. GS_PENDING: a local step is unfinished, call again soon; feed the watchdog in between. A local step
+ * that waits for a measurement (GS_MEASURING) has a time instead, at most GS_MEASURE_POLL_MS later. News on the link or
+ * of the apparatus (an interrupt) are a reason to call earlier. */
 uint64_t gs_poll(uint64_t now_ms);
 
 /* Adds a sample to the ring, in place of the oldest when it is full. New samples take part from the next task on; an
- * overwritten one changes at once. GS_BUSY: the last gs_poll() returned GS_PENDING, and the step that it left
- * unfinished reads the samples; push the sample again later. GS_BAD_SAMPLE and GS_BUSY leave the ring as it was. */
+ * overwritten one changes at once. GS_BUSY: the last gs_poll() left a local step unfinished (GS_PENDING, or a
+ * measurement that it waits for), and that reads the samples; push the sample again later. GS_BAD_SAMPLE and GS_BUSY
+ * leave the ring as it was. */
 gs_result gs_sample_push(const float* values);
 
 /* The model that the device holds now, for inference; valid until the next gs_poll(). */
@@ -187,8 +214,10 @@ typedef struct gs_status_view {
   uint32_t save_failures;
   uint32_t bytes_sent; /* on the wire, TLS included */
   uint32_t bytes_received;
-  uint32_t arena_high_water; /* bytes */
-  uint32_t tls_high_water;   /* bytes; 0: not measured */
+  uint32_t arena_high_water;  /* bytes */
+  uint32_t tls_high_water;    /* bytes; 0: not measured */
+  uint32_t measurements_lost; /* questions of a measured loss that had no answer in time */
+  bool step_open; /* a local step is unfinished: samples must not change, also where gs_poll() gave a time */
 } gs_status_view;
 void gs_status(gs_status_view* out);
 

@@ -8,6 +8,7 @@
 #define GRADSTREAM_FIRMWARE_LINKED_PROBLEM_H_
 
 #include "firmware/gradstream_device.h"
+#include "runtime/problem/measurement.h"
 #include "runtime/problem/problem.h"
 
 struct gs_linked_problem {
@@ -19,9 +20,13 @@ struct gs_linked_problem {
 
 namespace gradstream {
 
-// Of the number that an application's callback returns.
+// For MeasurementOptions::report: a line event=measurement_lost with the question, its wait, the limit and the remedy.
+void log_lost_measurement(const Measurement& measurement);
+
+// Of the number that an application's callback returns. Only a loss and its gradient can wait: GS_MEASURING of another
+// callback is GS_UNFINISHED.
 inline Status status_of_callback(int code) {
-  if (code == GS_UNFINISHED) {
+  if (code == GS_UNFINISHED || code == GS_MEASURING) {
     return Status::kUnfinished;
   }
   return code == 0 ? Status::kOk : Status::kNotFinite;

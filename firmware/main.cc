@@ -15,7 +15,13 @@ namespace {
 constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gradstream::board_check_storage,
                                               gradstream::board_wipe_identity, gradstream::board_own_command};
 
-#if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS)
+#if defined(GS_OWN_PROBLEM)
+// An image whose loss is an application's, such as -DGS_OWN_PROBLEM=plant_problem: this function makes the problem.
+// What the shard holds, floats, is the application's too.
+extern "C" const gs_linked_problem* GS_OWN_PROBLEM(const gs_sample_source* shard);
+#endif
+
+#if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS) || defined(GS_OWN_PROBLEM)
 // An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats, or bytes with
 // labels.
 gradstream::FloatShard float_shard;
@@ -46,6 +52,8 @@ const gs_linked_problem* float_problem() {
   return &kPerceptron;
 #endif
 }
+#elif defined(GS_OWN_PROBLEM)
+const gs_linked_problem* float_problem() { return GS_OWN_PROBLEM(&float_samples); }
 #else
 const gs_linked_problem* float_problem() { return &GS_FLOAT_PROBLEM; }
 #endif

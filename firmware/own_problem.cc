@@ -9,6 +9,7 @@ namespace gradstream {
 namespace {
 
 gs_problem own = {};
+Measurement measurement;
 
 uint32_t sample_count(const void*) { return own.sample_count; }
 
@@ -18,9 +19,14 @@ Status check_shape(const void*, Shape shape) {
 
 size_t scratch_size(const void*, Shape) { return 0; }
 
+Status status_of_answer(int code, Batch batch) {
+  return code == GS_MEASURING ? measurement.wait(batch) : status_of_callback(code);
+}
+
 Result<Real> loss(const void*, Shape, const Real* x, Batch batch, Arena&) {
-  float value = 0;
-  GS_TRY(status_of_callback(own.loss(own.context, x, batch.indices, batch.count, &value)));
+  float value = NAN;  // a callback that says it has a result, and writes none, is found out
+  measurement.ask(batch);
+  GS_TRY(status_of_answer(own.loss(own.context, x, batch.indices, batch.count, &value), batch));
   if (!std::isfinite(value)) {
     return Status::kNotFinite;
   }
@@ -28,7 +34,8 @@ Result<Real> loss(const void*, Shape, const Real* x, Batch batch, Arena&) {
 }
 
 Status gradient(const void*, Shape shape, const Real* x, Batch batch, Real* out, Arena&) {
-  GS_TRY(status_of_callback(own.gradient(own.context, x, batch.indices, batch.count, out)));
+  measurement.ask(batch);
+  GS_TRY(status_of_answer(own.gradient(own.context, x, batch.indices, batch.count, out), batch));
   return all_finite(shape.size(), out) ? Status::kOk : Status::kNotFinite;
 }
 
@@ -41,12 +48,17 @@ bool is_valid(const gs_problem* problem) {
          problem->sample_count <= kSampleCountMax;
 }
 
+static_assert(GS_MEASURE_POLL_MS == kMeasurePollMs && GS_MEASURE_TIMEOUT_MS == kMeasureTimeoutMs);
+
 }  // namespace
 }  // namespace gradstream
 
 const gs_linked_problem* gs_own_problem(const gs_problem* problem) {
   using namespace gradstream;
   own = is_valid(problem) ? *problem : gs_problem{};
+  measurement = Measurement({own.name, own.measure_timeout_ms, own.cancel, own.context, log_lost_measurement});
   ops = {own.name, sample_count, check_shape, scratch_size, loss, own.gradient == nullptr ? nullptr : gradient};
   return &linked;
 }
+
+uint32_t gs_question(void) { return gradstream::measurement.question(); }

@@ -144,6 +144,7 @@ void define(CLI::App& app, Arguments* out) {
   app.add_flag("--stragglers", options.has_stragglers,
                "close rounds early, weigh late updates, accept partial work: one digest is not wanted");
   app.add_flag("--timed", options.is_timed, "with --stragglers: ask each device for as many steps as it has time for");
+  app.add_option("--measured", options.asks_needed, "losses are measured, each with its answer at ask N; 0: computed");
   app.add_option("--buffer", options.buffer_size,
                  "no rounds: a version with every so many updates, 0: rounds; one digest is not wanted")
       ->check(CLI::Range(0U, kDeviceCountMax));

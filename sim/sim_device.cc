@@ -66,7 +66,34 @@ Status SimDevice::read(const void* context, uint32_t index, Real* out) {
   return Status::kOk;
 }
 
+bool SimDevice::is_ready(const void* source, Batch batch) {
+  SimDevice& device = *static_cast<SimDevice*>(const_cast<void*>(source_of(source).context));
+  device.asks_ = device.measurement_.ask(batch) ? 1 : device.asks_ + 1;
+  if (device.asks_ < device.asks_needed_) {
+    static_cast<void>(device.measurement_.wait(batch));
+    return false;
+  }
+  return true;
+}
+
+void SimDevice::measure(uint32_t asks_needed) {
+  asks_needed_ = asks_needed;
+  computed_ops_ = *problem_.ops;
+  measured_ops_ = computed_ops_;
+  measured_ops_.loss = [](const void* source, Shape shape, const Real* x, Batch batch, Arena& arena) -> Result<Real> {
+    const auto& device = *static_cast<const SimDevice*>(source_of(source).context);
+    return is_ready(source, batch) ? device.computed_ops_.loss(source, shape, x, batch, arena) : Status::kUnfinished;
+  };
+  measured_ops_.gradient = [](const void* source, Shape shape, const Real* x, Batch batch, Real* out, Arena& arena) {
+    const auto& device = *static_cast<const SimDevice*>(source_of(source).context);
+    return is_ready(source, batch) ? device.computed_ops_.gradient(source, shape, x, batch, out, arena)
+                                   : Status::kUnfinished;
+  };
+  problem_.ops = &measured_ops_;
+}
+
 void SimDevice::boot() {
+  measurement_ = Measurement();
   ClientConfig config;
   // Every other device keeps records as boards with a network do: all come to one digest.
   const LeanForm* const lean = index_ % 2 == 1 ? &kLeanForm : nullptr;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/link/client.h"
+#include "runtime/problem/measurement.h"
 #include "runtime/wire/frame.h"
 #include "server/run/run_parameters.h"
 
@@ -29,6 +30,8 @@ class SimDevice {
   void save(const ClientAction& action);
   void save_step(const ClientAction& action);
   FrameReader& reader() { return reader_; }
+  // From the next boot on its loss is measured: each question has its answer at ask number asks_needed.
+  void measure(uint32_t asks_needed);
   // Turns one bit of the model over; false when the client is not between two exchanges or has no model.
   bool flip_bit(uint64_t draw);
 
@@ -41,6 +44,8 @@ class SimDevice {
  private:
   void fill_vectors(RandomStream& stream, uint32_t count, uint32_t dimension);
   void fill_entries(RandomStream& stream, uint32_t count, const Parts& factors);
+  // Whether the question that is asked now has its answer.
+  static bool is_ready(const void* source, Batch batch);
   static Status read(const void* context, uint32_t index, Real* out);
 
   uint32_t index_;
@@ -48,6 +53,11 @@ class SimDevice {
   std::vector<Real> samples_;
   SampleSource source_;
   Problem problem_;
+  ProblemOps computed_ops_ = {};  // of a loss that is measured: what its answers are
+  ProblemOps measured_ops_ = {};
+  Measurement measurement_;
+  uint32_t asks_needed_ = 0;
+  uint32_t asks_ = 0;  // of the question that was asked last
   std::vector<uint64_t> memory_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Client> client_;

@@ -41,6 +41,9 @@ Simulation::Simulation(const SimOptions& options, uint32_t schedule)
   faulty_until_version_ = static_cast<uint32_t>(dice_.between(last_version / 2, last_version));
   for (uint32_t i = 0; i < options.device_count; ++i) {
     devices_.push_back(std::make_unique<SimDevice>(i, parameters_));
+    if (options.asks_needed > 0) {
+      devices_[i]->measure(options.asks_needed);
+    }
     devices_[i]->step_ms = static_cast<uint32_t>(dice_.between(1, 20));
     devices_[i]->poll_ms = kNever;
     push(dice_.between(0, 100), SimEventKind::kDeviceBoot, i, 0);

@@ -55,6 +55,7 @@ ROOMS = {
     "sim": (HOST, "a fleet in virtual time"),
     "experiments": (HOST, "papers, reproduced"),
     "bench": (HOST, "speeds and budgets"),
+    "examples": (DEVICE, "an application each"),
 }
 SERVER = "server"  # the one box that stands for all rooms of server/ in the picture of the whole house
 SPLIT_FOLDERS = ("runtime", SERVER)  # each folder inside is a room; any other folder is one room with all inside it

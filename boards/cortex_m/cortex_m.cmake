@@ -55,6 +55,18 @@ function(gs_use_lean_form target)
   target_compile_definitions(${target} PRIVATE GS_LEAN_FORM=1)
 endfunction()
 
+# gs_use_measured_loss(target): an image whose loss is measured (docs/own_loss.md) sleeps until it is asked again, and
+# gives it up in time. It has client, device and solvers of its own, since those of the libraries leave that out.
+function(gs_use_measured_loss target)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/link/client*.cc)
+  foreach(file firmware/device.cc firmware/gradstream_device.cc
+      runtime/training/estimator.cc runtime/training/solver.cc)
+    list(APPEND sources ${PROJECT_SOURCE_DIR}/${file})
+  endforeach()
+  target_sources(${target} PRIVATE ${sources})
+  target_compile_definitions(${target} PRIVATE GS_MEASURED_LOSS=1)
+endfunction()
+
 # The images of a network, and the widths of their layers.
 set(network_names network perceptron)
 set(network_widths "64,16,10" "196,32,32,10")
@@ -79,6 +91,7 @@ function(gs_add_cortex_m_client)
     ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulator.cc ${PROJECT_SOURCE_DIR}/boards/cortex_m/emulated_flash.cc
     ${PROJECT_SOURCE_DIR}/boards/flash_log.cc ${PROJECT_SOURCE_DIR}/boards/flash_storage.cc
     ${link} ${arg_SOURCES} ${arg_EMULATOR})
+  set(gs_emulator_sources ${emulator} PARENT_SCOPE)  # for an example's image
   gs_add_cortex_m_image(${client}_emulator ${arg_SCRIPT} ${arg_CONFIG} ${emulator})
   target_compile_definitions(${client}_emulator PRIVATE GS_EMULATOR=1)
   # Every manifold, estimator and solver, what a host links, and the problems spd_mean and perceptron. For

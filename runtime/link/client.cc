@@ -6,6 +6,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/random.h"
+#include "runtime/problem/measurement.h"
 
 namespace gradstream {
 namespace {
@@ -101,18 +102,41 @@ ClientAction Client::poll_train(uint64_t now_ms) {
     status = finish_task(now_ms);
   } else {
     status = run_.ops->step(run_, arena_);
-    if (status == Status::kUnfinished) {
-      return wait_until(0);
-    }
     if (status == Status::kOk) {
       ++counters_.local_steps;
       return keeps_steps() ? save_step() : wait_until(0);
+    }
+    if (status == Status::kUnfinished) {
+      Measurement* const measurement = run_.estimate.evaluation.measurement;
+      const uint64_t wake_ms = kAwaitsMeasurements && measurement != nullptr ? measurement->await(now_ms) : 0;
+      const bool is_lost = kAwaitsMeasurements && wake_ms == Measurement::kLost;
+      const bool is_late = kAwaitsMeasurements && wake_ms != 0 && is_task_late(now_ms);
+      if (!is_lost && !is_late) {
+        return wait_until(wake_ms);
+      }
+      counters_.measurements_lost += is_lost ? 1 : 0;
+      status = end_without_answer(now_ms);
     }
   }
   if (status != Status::kOk) {
     refuse_task(run_.task.sequence, status, now_ms);
   }
   return wait_until(0);
+}
+
+bool Client::has_enough_steps() const { return run_.steps_done > 0 && run_.steps_done >= run_.task.steps_min; }
+
+// The task's own deadline is over while a step waits, and the steps before it are worth sending.
+bool Client::is_task_late(uint64_t now_ms) const {
+  const uint32_t deadline_ms = run_.task.deadline_ms;
+  return deadline_ms != 0 && now_ms >= task_received_ms_ + deadline_ms && has_enough_steps();
+}
+
+// A step waited for a measurement and is given up. The steps before it are sent where they are enough; else the task is
+// refused.
+Status Client::end_without_answer(uint64_t now_ms) {
+  drop_step(run_, arena_);
+  return has_enough_steps() ? finish_task(now_ms) : Status::kDeadlineExceeded;
 }
 
 ClientAction Client::poll_deadline(uint64_t now_ms) {

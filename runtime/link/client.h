@@ -100,7 +100,8 @@ struct ClientCounters {
   uint32_t residuals_lost = 0;  // that could not be transported to the new base
   uint32_t runs_dropped = 0;    // all state of a run given up because the server named another one
   uint32_t save_failures = 0;
-  uint32_t reasons = 0;  // how often last_reason() was given, the same one again included
+  uint32_t measurements_lost = 0;  // questions of a measured loss that had no answer in time
+  uint32_t reasons = 0;            // how often last_reason() was given, the same one again included
   uint32_t frame_bytes_sent = 0;
   uint32_t frame_bytes_received = 0;
 };
@@ -235,6 +236,9 @@ class Client {
   ClientAction poll_idle(uint64_t now_ms);
   ClientAction poll_exchange(uint64_t now_ms);
   ClientAction poll_train(uint64_t now_ms);
+  bool has_enough_steps() const;
+  bool is_task_late(uint64_t now_ms) const;
+  Status end_without_answer(uint64_t now_ms);
   ClientAction poll_deadline(uint64_t now_ms);
   ClientAction save(uint64_t now_ms);
   ClientAction disconnect();

@@ -7,6 +7,7 @@
 #include "runtime/base/products.h"
 #include "runtime/link/client.h"
 #include "runtime/link/task_terms.h"
+#include "runtime/problem/measurement.h"
 #include "runtime/training/encoding.h"
 
 namespace gradstream {
@@ -24,6 +25,8 @@ gs_Reason reason_of(Status status) {
       return gs_REASON_SINGULAR;
     case Status::kOutOfRange:
       return gs_REASON_OUT_OF_RANGE;
+    case Status::kDeadlineExceeded:  // a measurement never came
+      return kAwaitsMeasurements ? gs_REASON_DEADLINE : gs_REASON_MALFORMED;
     default:
       return gs_REASON_MALFORMED;
   }

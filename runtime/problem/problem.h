@@ -44,6 +44,8 @@ class LossSum {
   uint32_t count_ = 0;
 };
 
+class Measurement;  // measurement.h
+
 // How far an evaluation has come that is made in several calls, and how much work the present call may do. A unit of
 // work is one sample or one direction. They take different times: the shell measures them.
 // All zero but units_left: none is begun.
@@ -54,6 +56,7 @@ struct EvaluationProgress {
   uint32_t part;      // of the sample at position, or of the group that begins there, where a problem cuts these too
   Real sums[4];       // of their losses
   uint32_t units_left;
+  Measurement* measurement = nullptr;  // whose question the evaluation is; null: of none, the problem computes
 
   // false: the call has done its work and ends with kUnfinished.
   bool take_unit() {
@@ -69,6 +72,7 @@ struct EvaluationProgress {
   // For the next evaluation in the same call.
   void restart() {
     position = part = 0;
+    measurement = nullptr;
     for (Real& sum : sums) {
       sum = 0;
     }
@@ -117,7 +121,8 @@ struct ProblemOps {
   // Bytes of arena scratch that loss and gradient take.
   size_t (*scratch_size)(const void* context, Shape shape);
   // Mean loss over the batch at x. kNotFinite when it is not a number. kUnfinished: not yet. The estimator then calls
-  // again with the same point and batch until there is another answer. What the problem's scratch must keep between
+  // again with the same point and batch until there is another answer. A loss that is measured answers by
+  // Measurement::wait(). What the problem's scratch must keep between
   // such calls it holds (Arena::hold_scratch), and takes again in the same order. A problem that reads no
   // batch.progress makes its evaluation in one call.
   Result<Real> (*loss)(const void* context, Shape shape, const Real* x, Batch batch, Arena& arena);

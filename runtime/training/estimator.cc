@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/problem/measurement.h"
+
 namespace gradstream {
 namespace {
 
@@ -88,7 +90,8 @@ Result<Batch> draw_batch(const EstimateInput& input, Arena& arena) {
   auto* const indices = list_size == 0 ? nullptr : reinterpret_cast<uint16_t*>(memory.value());
   const EstimateProgress* const progress = input.progress;
   const bool is_begun =
-      progress != nullptr && (progress->stage | progress->evaluation.position | progress->evaluation.part) != 0;
+      progress != nullptr && ((progress->stage | progress->evaluation.position | progress->evaluation.part) != 0 ||
+                              (kAwaitsMeasurements && progress->evaluation.measurement != nullptr));
   if (!is_begun) {
     if (kKeepsBatches) {
       std::memset(memory.value(), 0, size);  // whatever the arena holds there

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "runtime/problem/measurement.h"
 #include "runtime/training/lean.h"
 
 namespace gradstream {
@@ -149,6 +150,9 @@ Status run_step(SolverRun& run, Arena& arena) {
 
 void drop_step(SolverRun& run, Arena& arena) {
   if (run.is_step_open) {
+    if (kAwaitsMeasurements && run.estimate.evaluation.measurement != nullptr) {
+      run.estimate.evaluation.measurement->drop();
+    }
     arena.drop_scratch();
     end_step(&run);
   }

@@ -150,6 +150,9 @@ std::pair<const char*, const char*> words_of(gs_Reason reason) {
               "step_size"};
     case gs_Reason_REASON_SINGULAR:
       return {"leave the region where a local step is defined", "begin a run with a smaller step_size"};
+    case gs_Reason_REASON_DEADLINE:
+      return {"wait for a measurement that never comes",
+              "look at their apparatus (event=measurement_lost on their consoles), or raise measure_timeout_ms"};
     case gs_Reason_REASON_NO_TIME:
       return {"claim more local steps than there was time for", "lower step_time_min_us, or look at the devices"};
     default:

@@ -3,12 +3,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "firmware/linked_problem.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_world.h"
 #include "tests/support/float_mode.h"
@@ -192,7 +194,7 @@ void push_during_a_step() {
   config.push_buffer = memory.ring.data();
   config.push_capacity = 5;
   config.push_dimension = 3;
-  const gs_problem problem = {"slow", nullptr, 3, 1, 5, slow_loss, nullptr};
+  const gs_problem problem = {"slow", nullptr, 3, 1, 5, slow_loss, nullptr, 0, nullptr};
   config.problem = gs_own_problem(&problem);
   ASSERT_EQ(gs_init(&config), GS_OK);
   const float sample[3] = {1, 2, 3};
@@ -233,7 +235,7 @@ void train_with_an_accelerator() {
   };
   Memory memory;
   Accelerator accelerator;
-  const gs_problem problem = {"npu", &accelerator, 3, 1, 5, accelerated_loss, nullptr};
+  const gs_problem problem = {"npu", &accelerator, 3, 1, 5, accelerated_loss, nullptr, 0, nullptr};
   gs_config config = base_config(memory);
   config.problem = gs_own_problem(&problem);
   ASSERT_EQ(gs_init(&config), GS_OK);
@@ -246,6 +248,165 @@ void train_with_an_accelerator() {
 }
 
 TEST(GradstreamDevice, AsksALossThatIsNotReadyAgain) { IN_A_PROCESS(train_with_an_accelerator()); }
+
+// A plant that answers 12 ms after it was asked, or never.
+struct Plant {
+  uint32_t question = 0;
+  uint64_t ready_ms = 0;
+  uint32_t asks = 0;
+  uint32_t answers = 0;
+  bool is_silent = false;
+  std::vector<uint32_t> cancelled;
+};
+
+int plant_loss(const void* context, const float* x, const uint16_t*, uint32_t, float* out) {
+  Plant& self = *static_cast<Plant*>(const_cast<void*>(context));
+  ++self.asks;
+  if (gs_question() != self.question) {
+    EXPECT_EQ(gs_question(), self.question + 1);
+    self.question = gs_question();
+    self.ready_ms = fake_port().now_ms + 12;
+  }
+  if (self.is_silent || fake_port().now_ms < self.ready_ms) {
+    return GS_MEASURING;
+  }
+  ++self.answers;
+  *out = x[0] * x[1];
+  return 0;
+}
+
+void cancel_plant(const void* context, uint32_t question) {
+  static_cast<Plant*>(const_cast<void*>(context))->cancelled.push_back(question);
+}
+
+struct PlantWorld : FakeWorld {
+  explicit PlantWorld(uint32_t timeout_ms) : FakeWorld(run_of({3, 1})) {
+    server.edit = [](ServerMessage& message) {
+      if (message.which_body == gs_ServerMessage_task_tag) std::strcpy(message.body.task.problem, "plant");
+    };
+    const gs_problem problem = {"plant", &plant, 3, 1, 5, plant_loss, nullptr, timeout_ms, cancel_plant};
+    gs_config config = base_config(memory);
+    config.problem = gs_own_problem(&problem);
+    config.push_buffer = memory.ring.data();
+    config.push_capacity = 5;
+    config.push_dimension = 3;
+    EXPECT_EQ(gs_init(&config), GS_OK);
+  }
+  // Turns in which a step waited, each with a bounded time; until is_done().
+  uint32_t waits_until(const std::function<bool(const gs_status_view&)>& is_done) {
+    uint32_t waits = 0;
+    gs_status_view status = {};
+    for (int turn = 0; turn < 50000 && !is_done(status); ++turn) {
+      const uint64_t now_ms = fake_port().now_ms;
+      const uint64_t wake_ms = gs_poll(now_ms);
+      gs_status(&status);
+      const float sample[3] = {1, 2, 3};
+      EXPECT_EQ(gs_sample_push(sample), status.step_open ? GS_BUSY : GS_OK);
+      if (status.step_open) {
+        EXPECT_GT(wake_ms, now_ms) << "no haste while it waits";
+        EXPECT_LE(wake_ms, now_ms + GS_MEASURE_POLL_MS);
+        ++waits;
+      }
+      pass(wake_ms);
+    }
+    EXPECT_TRUE(is_done(status));
+    return waits;
+  }
+  Memory memory;
+  Plant plant;
+};
+
+void train_with_a_plant() {
+  PlantWorld world(0);
+  const uint32_t waits = world.waits_until([](const gs_status_view& status) { return status.run_finished; });
+  EXPECT_GE(world.plant.answers, 4u * 2 * 5);  // rounds, steps, directions and the point itself
+  EXPECT_GE(waits, 3 * world.plant.answers) << "12 ms of 5";
+  EXPECT_EQ(world.plant.asks, waits + world.plant.answers) << "a poll, an ask; an answer is followed by a question";
+  EXPECT_TRUE(world.plant.cancelled.empty());
+}
+
+TEST(GradstreamDevice, WaitsForALossThatIsMeasured) { IN_A_PROCESS(train_with_a_plant()); }
+
+void lose_a_measurement() {
+  PlantWorld world(700);
+  world.plant.is_silent = true;
+  const uint64_t begun_ms = fake_port().now_ms;
+  world.waits_until([](const gs_status_view& status) { return status.measurements_lost == 1; });
+  EXPECT_GE(fake_port().now_ms, begun_ms + 700);
+  EXPECT_EQ(world.plant.cancelled, (std::vector<uint32_t>{1}));
+  EXPECT_TRUE(
+      world.has_line("event=measurement_lost problem=plant question=1 waited_ms=700 limit_ms=700 remedy=\"look"));
+  world.plant.is_silent = false;
+  world.waits_until([](const gs_status_view& status) { return status.run_finished; });
+  EXPECT_TRUE(world.has_line("event=refused reason=deadline"));
+  gs_status_view status;
+  gs_status(&status);
+  EXPECT_EQ(status.tasks_refused, 1u);
+  EXPECT_EQ(status.updates_folded, 4u) << "the device has asked again";
+}
+
+TEST(GradstreamDevice, GivesUpAMeasurementThatNeverComes) { IN_A_PROCESS(lose_a_measurement()); }
+
+// The same in C++, as docs/own_loss.md has it.
+struct CxxPlant {
+  static constexpr const char* kName = "plant";
+  mutable Measurement measurement{{.name = "plant", .timeout_ms = 700, .report = log_lost_measurement}};
+  mutable uint64_t ready_ms = 0;
+  bool is_silent = false;
+  uint32_t sample_count() const { return 1; }
+  Status check_shape(Shape shape) const { return shape == Shape{3, 1} ? Status::kOk : Status::kInvalidArgument; }
+  Result<Real> loss(Shape, const Real* x, Batch batch) const {
+    if (measurement.ask(batch)) ready_ms = fake_port().now_ms + 12;
+    if (is_silent || fake_port().now_ms < ready_ms) return measurement.wait(batch);
+    return x[0] * x[1];
+  }
+};
+constexpr ProblemOps kCxxPlantOps = make_problem_ops<CxxPlant>();
+
+void train_with_a_cxx_plant() {
+  CxxPlant plant;
+  const gs_linked_problem linked = {{&kCxxPlantOps, &plant}};
+  FakeWorld world(run_of({3, 1}));
+  world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag) std::strcpy(message.body.task.problem, "plant");
+  };
+  Memory memory;
+  gs_config config = base_config(memory);
+  config.problem = &linked;
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  plant.is_silent = true;
+  for (int turn = 0; turn < 5000 && world.server.refusals.empty(); ++turn) {
+    world.pass(gs_poll(fake_port().now_ms));
+  }
+  EXPECT_TRUE(world.has_line("event=measurement_lost problem=plant question=1 waited_ms=700 limit_ms=700 remedy="));
+  plant.is_silent = false;
+  EXPECT_TRUE(run_to_end(world));
+  EXPECT_GE(plant.measurement.question(), 4u * 2 * 5);
+}
+
+TEST(GradstreamDevice, WaitsForALossThatIsMeasuredInCxx) { IN_A_PROCESS(train_with_a_cxx_plant()); }
+
+// GS_PENDING is 0, which is the answer of a callback that has a result.
+int mistaken_loss(const void*, const float*, const uint16_t*, uint32_t, float*) { return static_cast<int>(GS_PENDING); }
+
+void answer_nothing() {
+  FakeWorld world(run_of({3, 1}));
+  world.server.edit = [](ServerMessage& message) {
+    if (message.which_body == gs_ServerMessage_task_tag) std::strcpy(message.body.task.problem, "mistaken");
+  };
+  Memory memory;
+  const gs_problem problem = {"mistaken", nullptr, 3, 1, 5, mistaken_loss, nullptr, 0, nullptr};
+  gs_config config = base_config(memory);
+  config.problem = gs_own_problem(&problem);
+  ASSERT_EQ(gs_init(&config), GS_OK);
+  for (int turn = 0; turn < 5000 && world.server.refusals.empty(); ++turn) {
+    world.pass(gs_poll(fake_port().now_ms));
+  }
+  ASSERT_FALSE(world.server.refusals.empty());
+  EXPECT_EQ(world.server.refusals[0].reason, gs_REASON_NOT_FINITE);
+}
+
+TEST(GradstreamDevice, TakesNoResultThatWasNotWritten) { IN_A_PROCESS(answer_nothing()); }
 
 int own_loss(const void* context, const float* x, const uint16_t*, uint32_t count, float* out) {
   ++*static_cast<int*>(const_cast<void*>(context));
@@ -260,7 +421,7 @@ void train_own_problem() {
   };
   Memory memory;
   int calls = 0;
-  const gs_problem problem = {"mine", &calls, 3, 1, 10, own_loss, nullptr};
+  const gs_problem problem = {"mine", &calls, 3, 1, 10, own_loss, nullptr, 0, nullptr};
   gs_config config = base_config(memory);
   config.problem = gs_own_problem(&problem);
   ASSERT_EQ(gs_init(&config), GS_OK);

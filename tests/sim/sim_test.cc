@@ -64,6 +64,17 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
   }
 }
 
+// A loss that is measured makes the model of one that is computed, whatever goes wrong while its questions wait.
+TEST(Simulation, OneDigestWithLossesThatAreMeasured) {
+  for (const StreamKind stream : {StreamKind::kScalarStream, StreamKind::kTangentBlock}) {
+    SimOptions options;
+    options.stream = stream;
+    const uint64_t computed = Simulation(options, 0).run().digest;
+    options.asks_needed = 3;
+    EXPECT_EQ(expect_one_digest(options, 15), computed);
+  }
+}
+
 // Solver projection's, which uploads scalars or mean gradients.
 SimOptions memory_options(CorrectionForm form, bool uploads_means) {
   SimOptions options;

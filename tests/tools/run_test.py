@@ -17,9 +17,9 @@ RUN = ROOT / "run"
 # What the help of each verb must say; that of demo and simulate comes from their programs.
 HELP = {"setup": "Debian packages", "build": "presets:", "test": "quick", "emulate": "--identity",
         "digest": "digest", "footprint": "flash and RAM", "fuzz": "seconds", "package": "Debian packages",
-        "soak": "linkdrop"}
+        "soak": "linkdrop", "example": "measured"}
 WRONG = (["fly"], ["build"], ["build", "nothing"], ["emulate", "nothing"], ["footprint", "--all"], ["fuzz", "0"],
-         ["test", "slow"], ["test", "quick", "again"])
+         ["test", "slow"], ["example"], ["example", "nothing"], ["test", "quick", "again"])
 
 
 def run(*arguments):
