@@ -128,6 +128,9 @@ bool can_train(const gradstream::Network& network) {
   return false;
 }
 
+// Each evaluation now computes them anew. What to do: docs/network.md.
+void log_features_given_up() { gradstream::port_log_line("event=features_not_kept"); }
+
 // False: there is a network that cannot be used; the console says why.
 bool take_network(gradstream::ClientMainOptions* options) {
   using gradstream::Status;
@@ -142,6 +145,7 @@ bool take_network(gradstream::ClientMainOptions* options) {
                                                        &options->arena, &network_shard.network, &fault);
   if (status == Status::kOk || status == Status::kUnimplemented) {
     options->samples = &samples;
+    network_shard.network.samples.on_features_given_up = log_features_given_up;
     options->problem = status == Status::kOk ? &network_shard.network.problem : options->problem;
     return status != Status::kOk || can_train(network_shard.network.network);
   }

@@ -521,6 +521,11 @@ int bind_network(const Arguments& arguments, bool is_float, FloatData* data) {
     return fail(gradstream::kExitMemory, arguments.network + ": " + fault);
   }
   data->fault = gradstream::find_target_fault(data->gsn);
+  data->gsn.samples.on_features_given_up = [] {
+    gradstream::port_log_line(
+        "event=features_not_kept reason=\"the arena has no room for them, so each evaluation "
+        "computes them anew; a larger --arena-kib keeps them\"");
+  };
   return gradstream::kExitOk;
 }
 

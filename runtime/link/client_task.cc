@@ -389,7 +389,19 @@ Status Client::begin_task(uint64_t now_ms) {
     GS_TRY(fill_memory_correction());
   }
   const ModelParts parts{replica_.part(ModelPart::kMeanGradient), replica_.part(ModelPart::kPreviousModel)};
-  const Status status = begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
+  const auto begin = [&] {
+    return begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
+  };
+  // Other boards' images have no problem that keeps anything.
+  const Problem* const problem = kLinksLeanForm ? find_problem(config_.registry.problems, task.problem) : nullptr;
+  const bool may_keep = problem != nullptr && problem->ops->allow_kept != nullptr;
+  if (may_keep) {
+    problem->ops->allow_kept(problem->context, true);
+  }
+  Status status = begin();
+  if (may_keep && status == Status::kOutOfMemory && problem->ops->allow_kept(problem->context, false)) {
+    status = begin();
+  }
   if (status != Status::kOk) {
     arena_.release(task_mark_);
     return status;

@@ -36,7 +36,7 @@ struct Outline {
   // Slots that stay from one evaluation of a batch to the next. Without layers in front a sample is read as quickly.
   uint32_t kept_count(uint32_t batch_size) const {
     const size_t fitting = kKeptBytesMax / (slot_size() * sizeof(Real));
-    const uint32_t wanted = cut == 0 ? 0 : data.kept_sample_count_max;
+    const uint32_t wanted = cut == 0 || data.has_given_up_features ? 0 : data.kept_sample_count_max;
     const uint32_t most = fitting < wanted ? static_cast<uint32_t>(fitting) : wanted;
     return batch_size < most ? batch_size : most;
   }
@@ -60,6 +60,18 @@ struct Kept {
   uint32_t* done;
   Real* slots;
 };
+
+bool allow_kept(const void* context, bool is_allowed) {
+  const NetworkSamples& data = data_of(context);
+  const bool gives_up = !is_allowed && feature_layer_count(*data.network) > 0;
+  const bool changes = gives_up != data.has_given_up_features;
+  data.has_given_up_features = gives_up;
+  if (gives_up && !data.has_told && data.on_features_given_up != nullptr) {
+    data.has_told = true;
+    data.on_features_given_up();
+  }
+  return changes;
+}
 
 size_t kept_size(const void* context, Shape, uint32_t batch_size) {
   const Outline outline(data_of(context));
@@ -161,16 +173,25 @@ bool keeps_batch(const Outline& outline, uint32_t batch_size) {
   return batch_size > 0 && outline.kept_count(batch_size) == batch_size;
 }
 
+// Of one sample alone: the least.
+constexpr Layout kLeastLayout = {1, 1, false, true};
+
 Layout displaced_layout(const Outline& outline, Shape shape, Batch batch) {
+  if (outline.data.has_given_up_features) {
+    return kLeastLayout;
+  }
   if (!keeps_batch(outline, batch.count)) {
     return group_layout(outline, shape, batch.count, false, false);
   }
-  return batch.kept != nullptr ? group_layout(outline, shape, batch.count, true, false) : Layout{1, 1, false, true};
+  return batch.kept != nullptr ? group_layout(outline, shape, batch.count, true, false) : kLeastLayout;
 }
 
 // A smaller batch may be kept where a larger one is not.
 size_t displaced_scratch_size(const void* context, Shape shape, uint32_t batch_size) {
   const Outline outline(data_of(context));
+  if (outline.data.has_given_up_features) {
+    return work_size(outline, kLeastLayout);
+  }
   const uint32_t kept = outline.kept_count(batch_size);
   const size_t kept_bytes = kept == 0 ? 0 : work_size(outline, group_layout(outline, shape, kept, true, true));
   const bool keeps = keeps_batch(outline, batch_size);
@@ -563,6 +584,7 @@ const ProblemOps kNetworkOps = {
     .loss_displaced = loss_displaced,
     .displaced_scratch_size = displaced_scratch_size,
     .kept_size = kept_size,
+    .allow_kept = allow_kept,
     .lacks_gradient = lacks_gradient,
 };
 

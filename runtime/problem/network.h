@@ -216,6 +216,12 @@ struct NetworkSamples {
   SampleSource source;
   // Samples of a batch whose features are kept; 0: none. A batch mode of one sample a direction keeps none.
   uint32_t kept_sample_count_max = kKeptSampleCountMax;
+  // Called the first time that a device has no room for features, and computes them anew for each evaluation; null:
+  // nobody wants to know.
+  void (*on_features_given_up)() = nullptr;
+  // ProblemOps::allow_kept alone sets these.
+  mutable bool has_given_up_features = false;
+  mutable bool has_told = false;
 };
 
 // Problem "network", context = NetworkSamples. Point x: network_size() numbers, in a shape or product of any parts.

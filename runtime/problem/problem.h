@@ -147,6 +147,10 @@ struct ProblemOps {
   // Bytes that the problem can use as Batch::kept for a batch of at most batch_size samples; more samples never take
   // fewer. Values with and without them have the same bits. Null: none.
   size_t (*kept_size)(const void* context, Shape shape, uint32_t batch_size) = nullptr;
+  // Says between two tasks whether kept_size may be above 0. Without, what depends on it is computed anew in each
+  // evaluation, with as little scratch as that takes. False: nothing changes by it. The context holds the answer,
+  // although it is const. Null: it is always allowed.
+  bool (*allow_kept)(const void* context, bool is_allowed) = nullptr;
   // Whether this context has no gradient, although the table has one. Null: it has.
   bool (*lacks_gradient)(const void* context) = nullptr;
 };

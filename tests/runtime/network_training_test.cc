@@ -77,7 +77,7 @@ Task task_of(const Stripes& s, EstimatorId estimator, BatchMode mode, uint32_t s
   return task;
 }
 
-// A task's scalars and losses, in slices. keeps_batch: whether the arena has room for features. Empty: for nothing.
+// A task's scalars and losses, in slices. Empty: the arena has no room for it.
 std::vector<Real> train_within(Arena& arena, const Stripes& s, const Task& task, bool is_lean, uint16_t slice_size,
                                bool keeps_batch) {
   const Problem problems[] = {s.problem()};
@@ -85,8 +85,8 @@ std::vector<Real> train_within(Arena& arena, const Stripes& s, const Task& task,
                              problems,        &kProximalLossOps, is_lean ? &kLeanForm : nullptr};
   std::vector<Real> model = s.model;
   SolverRun run;
+  kNetworkOps.allow_kept(&s.data, keeps_batch);
   const Status begun = begin_solver(registry, task, model.data(), nullptr, &run, arena);
-  EXPECT_EQ(run.keeps_batch, keeps_batch);
   if (begun == Status::kOutOfMemory) {
     return {};
   }
@@ -147,15 +147,29 @@ TEST(NetworkTraining, FeaturesAreGivenUpWhereTheArenaHasNoRoomForThem) {
       std::vector<uint64_t> memory(bytes / 8);
       const size_t kept = kNetworkOps.kept_size(&s.data, s.shape, 10);
       ASSERT_GT(kept, 8U * 8 * sizeof(Real)) << "features of eight samples";
+      size_t least_bytes = 0;
       for (const uint16_t slice_size : {0, 1}) {
         Arena less(memory.data(), bytes - kArenaAlignment);
+        EXPECT_TRUE(train_within(less, s, task, is_lean, slice_size, true).empty()) << "no room for features";
         EXPECT_EQ(train_within(less, s, task, is_lean, slice_size, false), expected);
-        EXPECT_LE(less.high_water_size(), bytes - kept);
+        least_bytes = less.high_water_size();
+        EXPECT_LE(least_bytes, bytes - kept);
       }
-      Arena least(memory.data(), bytes - kept - kArenaAlignment);
-      EXPECT_TRUE(train_within(least, s, task, is_lean, 0, true).empty()) << "refused";
+      Arena least(memory.data(), least_bytes - kArenaAlignment);
+      EXPECT_TRUE(train_within(least, s, task, is_lean, 0, false).empty()) << "no room for the rest";
     }
   }
+  // Nobody is told twice, and a network without layers in front has nothing to give up.
+  static int told_count = 0;
+  NetworkSamples data = {&s.net.network, s.samples.source, 8};
+  data.on_features_given_up = [] { ++told_count; };
+  EXPECT_FALSE(kNetworkOps.allow_kept(&data, true)) << "it was allowed";
+  EXPECT_TRUE(kNetworkOps.allow_kept(&data, false));
+  EXPECT_TRUE(kNetworkOps.allow_kept(&data, true));
+  EXPECT_TRUE(kNetworkOps.allow_kept(&data, false));
+  EXPECT_EQ(told_count, 1);
+  const Stripes whole(build_factored);
+  EXPECT_FALSE(kNetworkOps.allow_kept(&whole.data, false));
 }
 
 // The loss over all samples after so many steps from the start.

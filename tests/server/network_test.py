@@ -382,7 +382,7 @@ class Networks(unittest.TestCase):
             gsn.dense(300, 3, trained=gsn.DENSE)]))
         shown = json.loads(run(PROGRAM, "network", "show", self.network, "--samples", 12, "--batch", 12, "--format",
                                "json").stdout.splitlines()[-2])
-        self.assertEqual(shown["board_arena_least"], shown["board_arena"] - shown["features"])
+        self.assertLessEqual(shown["board_arena_least"], shown["board_arena"] - shown["features"])
         config = self.configure(devices=2, parts='"euclidean 300x3, euclidean 3x1"', local_step_count=1,
                                 correction_form='"none"', smoothing=0.1, step_size=0.01)
         self.enrol(config, "a", "b")
