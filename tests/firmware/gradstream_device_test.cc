@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "firmware/linked_problem.h"
 #include "tests/support/fake_link.h"
 #include "tests/support/fake_world.h"
 #include "tests/support/float_mode.h"
@@ -325,6 +326,23 @@ void start_with_another_devices_storage() {
 TEST(GradstreamDevice, LeavesTheStateOfAnotherIdentity) { IN_A_PROCESS(start_with_another_devices_storage()); }
 
 TEST(GradstreamDevice, StartsAfreshFromBrokenStorage) { IN_A_PROCESS(continue_from_storage()); }
+
+TEST(GradstreamDevice, LinkedProblemsHaveTheNamesOfRuns) {
+  const struct {
+    const gs_linked_problem& linked;
+    const char* name;
+  } problems[] = {{gs_kpca, "kpca"},
+                  {gs_brockett, "brockett"},
+                  {gs_spd_mean, "spd_mean"},
+                  {gs_hyperbolic, "hyperbolic"},
+                  {gs_least_squares, "least_squares"},
+                  {gs_completion, "completion"},
+                  {gs_logistic, "logistic"}};
+  for (const auto& [linked, name] : problems) {
+    EXPECT_STREQ(linked.problem.ops->name, name);
+    EXPECT_EQ(linked.problem.context, nullptr) << name;  // the samples of gs_config
+  }
+}
 
 }  // namespace
 }  // namespace gradstream
