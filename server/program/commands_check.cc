@@ -14,7 +14,7 @@
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
 #include "server/run/first_model.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 

@@ -13,7 +13,7 @@
 #include "host/standard_files.h"
 #include "server/program/commands.h"
 #include "server/run/key_table.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 #include "server/store/journal_table.h"
 
 namespace gradstream {

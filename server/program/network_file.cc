@@ -5,7 +5,7 @@
 #include "runtime/problem/gsn_text.h"
 #include "server/base/fields.h"
 #include "server/base/text_file.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

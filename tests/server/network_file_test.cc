@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "server/base/fields.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/gsn_bytes.h"
 
 namespace gradstream {
