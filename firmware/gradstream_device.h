@@ -67,6 +67,7 @@ typedef struct gs_sample_source {
  * the samples of gs_config (runtime/problem/problem.h says what a sample of each is), and an image links those that it
  * names. A C++ application makes others with firmware/linked_problem.h. */
 typedef struct gs_linked_problem gs_linked_problem;
+extern const gs_linked_problem gs_kpca;          /* kpca by its name, such as of an image that reads floats */
 extern const gs_linked_problem gs_brockett;      /* Brockett's cost */
 extern const gs_linked_problem gs_spd_mean;      /* mean of positive definite matrices */
 extern const gs_linked_problem gs_hyperbolic;    /* weighted mean on the hyperboloid */

@@ -21,9 +21,26 @@ constexpr gradstream::ConsolePort kConsole = {gradstream::board_console_read, gr
 extern "C" const gs_linked_problem* GS_OWN_PROBLEM(const gs_sample_source* shard);
 #endif
 
+#if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS) || defined(GS_NETWORK) || defined(GS_OWN_PROBLEM)
+// Stops where the region holds a float shard that is none: client_main() would ask for one of bytes.
+void refuse_bad_floats(std::span<const uint8_t> region, gradstream::Status status) {
+  using gradstream::Status;
+  if (status == Status::kOk || !gradstream::is_float_shard(region)) {
+    return;
+  }
+  gradstream::port_log_line(gradstream::ConsoleLine("failed")
+                                .quoted("reason", status == Status::kDataCorrupt ? "a truncated shard: write it again"
+                                                  : status == Status::kNotFinite ? "a value is no number: mend the data"
+                                                                                 : "a number is beyond its limit: "
+                                                                                   "docs/data.md")
+                                .c_str());
+  gradstream::board_stop(gradstream::kExitData);
+}
+#endif
+
 #if defined(GS_FLOAT_PROBLEM) || defined(GS_PERCEPTRON_WIDTHS) || defined(GS_OWN_PROBLEM)
 // An image for another problem than kpca, such as -DGS_FLOAT_PROBLEM=gs_spd_mean: its shard holds floats, or bytes with
-// labels.
+// labels. With gs_kpca it is an image for kpca that reads every shard.
 gradstream::FloatShard float_shard;
 gs_sample_source float_samples;
 
@@ -58,9 +75,11 @@ const gs_linked_problem* float_problem() { return GS_OWN_PROBLEM(&float_samples)
 const gs_linked_problem* float_problem() { return &GS_FLOAT_PROBLEM; }
 #endif
 
-// A shard that does not parse stays with client_main(), which refuses it.
+// A shard of bytes stays with client_main().
 void take_float_shard(gradstream::ClientMainOptions* options) {
-  if (gradstream::parse_float_shard(options->shard, &float_shard) == gradstream::Status::kOk) {
+  const gradstream::Status status = gradstream::parse_float_shard(options->shard, &float_shard);
+  refuse_bad_floats(options->shard, status);
+  if (status == gradstream::Status::kOk) {
     float_samples = {&float_shard, float_shard.count, float_shard.dimension, read_float_sample};
     options->samples = &float_samples;
     options->problem = float_problem();
@@ -98,7 +117,9 @@ gradstream::Status read_row(const void*, uint32_t index, gradstream::Real* out) 
 size_t open_network_shard(std::span<const uint8_t> region) {
   gradstream::FloatShard& floats = network_shard.floats;
   gradstream::Shard& bytes = network_shard.bytes;
-  if (gradstream::parse_float_shard(region, &floats) == gradstream::Status::kOk) {
+  const gradstream::Status status = gradstream::parse_float_shard(region, &floats);
+  refuse_bad_floats(region, status);
+  if (status == gradstream::Status::kOk) {
     network_shard.samples = {nullptr, floats.count, floats.dimension, read_floats};
     return gradstream::float_shard_size(floats, region);
   }

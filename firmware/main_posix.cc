@@ -490,7 +490,9 @@ std::string find_label_fault(const Arguments& arguments, const gradstream::Clien
   std::snprintf(label.data(), label.size(), "%g", static_cast<double>(fault.value));
   const std::string most = is_logistic ? "" : " to " + std::to_string(static_cast<uint32_t>(fault.most));
   return "sample " + std::to_string(fault.sample + 1) + " (from 1) has the label " + label.data() + "; " +
-         arguments.problem + " takes whole numbers from 0" + most + ", 0 or 1 for two classes: relabel the data";
+         arguments.problem + " takes whole numbers from 0" + most +
+         ", 0 or 1 for two classes: relabel the data, as `gradstream data pack "
+         "--map-labels` does";
 }
 
 // 0, or the exit status.

@@ -398,8 +398,10 @@ class TextTable {
     if (text.starts_with("\xE2\x88\x92")) {
       return " begins with a minus that is no `-`; write `-`";
     }
-    if (text.find("\xC2\xA0") != std::string_view::npos || text.find("\xE2\x80\xAF") != std::string_view::npos) {
-      return " has a blank of its own kind, as a separator of thousands; write the number without it";
+    for (const std::string_view separator : {"\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x99", "'"}) {  // blanks, quotes
+      if (text.find(separator) != std::string_view::npos && kDigits.find(text.front()) != std::string_view::npos) {
+        return " has a separator of thousands; write the number without it";
+      }
     }
     if (text.starts_with('#')) {
       return " is a spreadsheet's failed value; mend its formula, or leave the row out";

@@ -354,6 +354,8 @@ class ShardWriter {
     const int cause = write_durably(file, reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return ::close(file) != 0 && cause == 0 ? errno : cause;
   }
+  // Whether a shard of before is gone already, which only force allows.
+  bool has_replaced() const { return has_replaced_; }
   // *path: the one that failed.
   int finish(std::string* path) {
     while (!parts_.empty()) {
@@ -393,19 +395,21 @@ class ShardWriter {
     if (!is_there) {
       made_.push_back(path);
     }
+    has_replaced_ = has_replaced_ || is_there;
     return 0;
   }
 
   const DataOptions& data_;
   bool is_new_folder_ = false;
+  bool has_replaced_ = false;
   std::vector<std::string> parts_;
   std::vector<std::string> made_;
 };
 
-int fail_write(int cause, const std::string& path) {
+int fail_write(int cause, const std::string& path, const char* state = kNothingWritten) {
   return fail(is_temporary(cause) ? kExitTemporary : kExitFile,
               "cannot write " + path + ": " + cause_text(cause) + "; " +
-                  remedy_text(cause, "name a folder that can be written with --out-folder") + kNothingWritten);
+                  remedy_text(cause, "name a folder that can be written with --out-folder") + state);
 }
 
 int write_shards(const DataOptions& data, const PackPlan& plan, std::vector<Packed>* files) {
@@ -426,7 +430,9 @@ int write_shards(const DataOptions& data, const PackPlan& plan, std::vector<Pack
   }
   std::string path = data.out_folder;
   const int cause = writer.finish(&path);
-  return cause == 0 ? int{kExitOk} : fail_write(cause, path);
+  return cause == 0 ? int{kExitOk}
+                    : fail_write(cause, path,
+                                 writer.has_replaced() ? "; some shards were replaced, pack again" : kNothingWritten);
 }
 
 // ---- What is printed -----------------------------------------------------------------------------------------------

@@ -487,5 +487,22 @@ TEST(GradstreamDevice, LeavesTheStateOfAnotherIdentity) { IN_A_PROCESS(start_wit
 
 TEST(GradstreamDevice, StartsAfreshFromBrokenStorage) { IN_A_PROCESS(continue_from_storage()); }
 
+TEST(GradstreamDevice, LinkedProblemsHaveTheNamesOfRuns) {
+  const struct {
+    const gs_linked_problem& linked;
+    const char* name;
+  } problems[] = {{gs_kpca, "kpca"},
+                  {gs_brockett, "brockett"},
+                  {gs_spd_mean, "spd_mean"},
+                  {gs_hyperbolic, "hyperbolic"},
+                  {gs_least_squares, "least_squares"},
+                  {gs_completion, "completion"},
+                  {gs_logistic, "logistic"}};
+  for (const auto& [linked, name] : problems) {
+    EXPECT_STREQ(linked.problem.ops->name, name);
+    EXPECT_EQ(linked.problem.context, nullptr) << name;  // the samples of gs_config
+  }
+}
+
 }  // namespace
 }  // namespace gradstream

@@ -2,6 +2,7 @@
 #include "host/table.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/npy_bytes.h"
+#include "tests/support/text_edits.h"
 
 namespace gradstream {
 namespace {
@@ -188,6 +190,7 @@ TEST(Table, SaysPlaceValueLimitAndRemedy) {
       {"1;2\n1\xC2\xA0"
        "234;4\n",
        {"row 2, column 1", "separator of thousands"}},
+      {"1,2\n1'234,4\n", {"row 2, column 1", "`1'234` has a separator of thousands"}},
       {",x\n,1\n", {"row 2, column 1: the value is empty"}},
       {"1,\"2\n3,4\n", {"row 1, column 2", "quote is not closed"}},
       {"1,\"2\"3\n", {"row 1, column 2", "behind a closing quote"}},
@@ -272,6 +275,21 @@ TEST(Table, NamesWhatIsWrongWithAnArray) {
   for (const auto& [bytes, words] : cases) {
     for (const char* const word : words) {
       EXPECT_THAT(fault_of(bytes), HasSubstr(word));
+    }
+  }
+}
+
+TEST(Table, SpoiltArraysReadFiniteOrAreRefused) {
+  const std::string array = npy_table_file("<f4", "(2, 3)", raw<float>({1, 2, 3, 4, 5, 6}));
+  TextEdits edits(20261127);
+  for (int i = 0; i < 3000; ++i) {
+    SampleTable table;
+    const std::string bytes = edits.spoil(array);
+    if (parse_table(bytes, by_label(edits.below(2) == 0 ? "2" : ""), &table).empty()) {
+      ASSERT_EQ(table.values.size(), size_t{table.sample_count} * table.dimension);
+      for (const float value : table.values) {
+        ASSERT_TRUE(std::isfinite(value));
+      }
     }
   }
 }
