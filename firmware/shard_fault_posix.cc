@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kHeaderSize = 16;  // before the mean or the ends of the groups
 constexpr size_t kLabelledHeaderSize = 24;
 constexpr float kByteMax = 255;
-constexpr char kRemedy[] = "; docs/data.md shows how a shard is written";
+constexpr char kRemedy[] = "; `gradstream data pack` makes a shard of a table, and docs/data.md has the format";
 // Bytes that are looked at to tell a text. Reason: no line of numbers hides a control character for so long.
 constexpr size_t kLookedAtMax = 4096;
 

@@ -16,8 +16,7 @@
 #include "experiments/harness/compare.h"
 #include "experiments/harness/network.h"
 #include "host/standard_files.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 namespace {

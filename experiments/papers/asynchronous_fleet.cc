@@ -8,9 +8,7 @@
 #include "runtime/training/estimator.h"
 #include "runtime/training/solver.h"
 #include "server/rules/delay_correction.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/weights.h"
 
 namespace gradstream {

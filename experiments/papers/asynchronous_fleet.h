@@ -18,7 +18,7 @@
 #include "experiments/workloads/data_network.h"
 #include "runtime/base/arena.h"
 #include "server/rules/aggregator.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 
 namespace gradstream {

@@ -20,8 +20,8 @@
 #include "server/program/model_export.h"
 #include "server/program/run_export.h"
 #include "server/rules/record.h"
+#include "server/run/run_core.h"
 #include "server/run/trigger.h"
-#include "server/run/trigger_keys.h"
 #include "server/store/database_lock.h"
 #include "server/store/journal_table.h"
 #include "server/watch/watch.h"
@@ -40,6 +40,25 @@ OutputLine& OutputLine::add(const std::string& key, uint64_t value) {
 }
 
 OutputLine& OutputLine::add_hex(const std::string& key, uint64_t value) { return add(key, hex(value)); }
+
+OutputLine& OutputLine::add_real(const std::string& key, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.7g", value);
+  pairs_.push_back({key, text, Kind::kReal});
+  return *this;
+}
+
+OutputLine& OutputLine::add_reals(const std::string& key, const std::vector<double>& values) {
+  Pair pair = {key, "", Kind::kReals};
+  for (const double value : values) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.7g", value);
+    pair.value += (pair.value.empty() ? "" : ",") + std::string(text);
+    pair.all.emplace_back(text);
+  }
+  pairs_.push_back(pair);
+  return *this;
+}
 
 OutputLine& OutputLine::add_quoted(const std::string& key, const std::string& value) {
   pairs_.push_back({key, value, Kind::kQuoted});
@@ -63,6 +82,15 @@ void OutputLine::print(const CommonOptions& options) const {
       switch (pair.kind) {
         case Kind::kNumber:
           json[pair.key] = std::stoull(pair.value);
+          break;
+        case Kind::kReal:
+          json[pair.key] = std::strtod(pair.value.c_str(), nullptr);
+          break;
+        case Kind::kReals:
+          json[pair.key] = nlohmann::ordered_json::array();
+          for (const std::string& value : pair.all) {
+            json[pair.key].push_back(std::strtod(value.c_str(), nullptr));
+          }
           break;
         case Kind::kFlag:
           json[pair.key] = pair.value == "yes";

@@ -1,5 +1,6 @@
 // Whether the verb `serve` can begin with a configuration: one answer for `serve` itself, for `serve --check-config`,
 // and, of a new run, for `run start`.
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,34 +15,46 @@
 #include "server/run/canonical_text.h"
 #include "server/run/check_parameters.h"
 #include "server/run/first_model.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 
 namespace {
 
 // An objection is about the file. What it holds is not judged.
-Objection read_first_model(const Config& config, std::vector<Real>* out) {
-  const std::string& path = config.server.first_model;
-  out->clear();
-  if (path.empty()) {
+Objection read_first_model(const Config& config, FirstModel* out) {
+  *out = {"server.first_model", config.server.first_model, {}, {}};
+  const Objection problem = read_model_file(out->path, config.run.model->shape, &out->values);
+  return problem ? "server.first_model " + out->path + ": " + problem.sentence : problem;
+}
+
+// The same of the network's file. A server may have gone over to a run of another network than its configuration names.
+Objection take_network_start(const Config& config, FirstModel* out) {
+  const NetworkStart* const start = config.network_start.get();
+  if (start == nullptr || start->digest != config.run.network_digest()) {
     return {};
   }
-  const Objection problem = read_model_file(path, config.run.model->shape, out);
-  return problem ? "server.first_model " + path + ": " + problem.sentence : problem;
+  *out = {"run.network", start->path, start->values, {}};
+  return start->fault.empty() ? "" : "run.network " + start->path + ": " + start->fault;
 }
 
 }  // namespace
 
 Objection load_first_model(const Config& config, FirstModelUse use, FirstModel* out) {
-  out->projected.clear();
-  Objection problem = read_first_model(config, &out->values);
+  const bool is_named = !config.server.first_model.empty();
+  *out = FirstModel();
+  Objection problem;
+  if (is_named) {
+    problem = read_first_model(config, out);
+  } else if (use == FirstModelUse::kBegin) {
+    problem = take_network_start(config, out);
+  }
   if (problem || out->values.empty() || use == FirstModelUse::kNone) {
     return problem;
   }
   FirstModelVerdict verdict = settle_first_model(config.run, out->values);
   out->projected = std::move(verdict.projected);
-  return verdict.problem.empty() ? "" : "server.first_model " + config.server.first_model + ": " + verdict.problem;
+  return verdict.problem.empty() ? "" : out->key + " " + out->path + ": " + verdict.problem;
 }
 
 int check_run(const Config& config, std::string* projected) {
@@ -51,7 +64,9 @@ int check_run(const Config& config, std::string* projected) {
   }
   FirstModel model;
   const Objection problem = load_first_model(config, FirstModelUse::kBegin, &model);
-  *projected = std::move(model.projected);
+  if (!model.projected.empty()) {
+    *projected = model.key + " " + model.path + " is moved onto its manifold: " + model.projected;
+  }
   return problem ? fail(exit_of_files(config.server), problem.sentence + "; no run was begun") : int{kExitOk};
 }
 
@@ -73,8 +88,10 @@ int create_run(SqliteDatabase& database, const Config& config, RunRow* out) {
 int settle_network(Config* config) {
   const std::string path = config->run.model->network;
   bool is_file_fault = false;
-  const Objection problem = config->has_run ? settle_network(&config->run, &is_file_fault) : "";
+  NetworkStart start;
+  const Objection problem = config->has_run ? settle_network(&config->run, &is_file_fault, &start) : "";
   if (!problem) {
+    config->network_start = start.path.empty() ? nullptr : std::make_shared<const NetworkStart>(std::move(start));
     return kExitOk;
   }
   const bool is_mended_later = is_file_fault && is_temporary(find_path_fault(path.c_str(), false));

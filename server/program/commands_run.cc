@@ -13,7 +13,7 @@
 #include "host/standard_files.h"
 #include "server/program/commands.h"
 #include "server/run/key_table.h"
-#include "server/run/model_keys.h"
+#include "server/run/run_core.h"
 #include "server/store/journal_table.h"
 
 namespace gradstream {
@@ -226,7 +226,7 @@ int run_start(const CommonOptions& options) {
     code = check_run(config, &projected);
   }
   if (!projected.empty()) {
-    warn("server.first_model " + config.server.first_model + " is moved onto its manifold: " + projected);
+    warn(projected);
   }
   if (code == kExitOk) {
     code = open_database(config, true, &database);

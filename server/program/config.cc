@@ -14,10 +14,9 @@
 #include "server/program/config_source.h"
 #include "server/program/toml_document.h"
 #include "server/run/check_parameters.h"
-#include "server/run/model_keys.h"
 #include "server/run/names.h"
 #include "server/run/parts.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/visit_keys.h"
 
 namespace gradstream {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,10 +112,14 @@ void visit_limits(Config& c, Visit&& visit) {
   visit("http_answer_deadline_ms", c.http.answer_deadline_ms, 1U, kDayMs);
 }
 
+struct NetworkStart;  // server/program/network_file.h
+
 struct Config {
   ServerConfig server;
   RunParameters run;
   bool has_run = false;  // the file has a section [run]
+  // What the file of run.network holds to begin at; null: no file was read. settle_network() sets it.
+  std::shared_ptr<const NetworkStart> network_start;
   // Of variables GRADSTREAM_... that no section could have. Each is a sentence; they change nothing.
   std::vector<std::string> warnings;
   std::vector<std::string> ignored_files;  // the same of what stands in conf.d and is no *.toml

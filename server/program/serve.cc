@@ -70,10 +70,11 @@ Objection set_first_model(const Config& config, Coordinator& coordinator) {
   const bool is_begun = coordinator.model().has_model();
   Objection problem = load_first_model(config, is_begun ? FirstModelUse::kNone : FirstModelUse::kBegin, &model);
   if (!model.projected.empty()) {
-    log_event(LogLevel::kWarn, "first_model_projected",
-              Fields().add("file", config.server.first_model).add("parts", model.projected));
+    log_event(LogLevel::kWarn, "first_model_projected", Fields().add("file", model.path).add("parts", model.projected));
   }
   if (!problem && !is_begun && !model.values.empty()) {
+    log_event(LogLevel::kInfo, "first_model",
+              Fields().add("key", model.key).add("file", model.path).add("numbers", uint64_t{model.values.size()}));
     const Status status = coordinator.set_first_model(model.values);
     GS_ASSERT(status == Status::kOk);  // finite and of the run's shape
   }

@@ -8,8 +8,7 @@
 #include "server/base/listen_address.h"
 #include "server/base/notify.h"
 #include "server/rules/record.h"
-#include "server/run/model_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 
 namespace gradstream {
 

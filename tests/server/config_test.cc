@@ -13,11 +13,7 @@
 
 #include "server/program/toml_document.h"
 #include "server/run/canonical_text.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
-#include "server/run/step_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/text_edits.h"
 
 namespace gradstream {

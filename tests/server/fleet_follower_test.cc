@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/fleet_database.h"
 #include "tests/support/server_peer.h"
 #include "tests/support/server_support.h"

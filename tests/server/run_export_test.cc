@@ -11,7 +11,7 @@
 
 #include "runtime/training/encoding.h"
 #include "server/run/canonical_text.h"
-#include "server/run/trigger_keys.h"
+#include "server/run/run_core.h"
 #include "tests/support/server_support.h"
 
 namespace gradstream {

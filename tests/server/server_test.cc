@@ -14,12 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "server/program/commands.h"
-#include "server/run/fold_keys.h"
-#include "server/run/local_keys.h"
-#include "server/run/model_keys.h"
 #include "server/run/pace_keys.h"
-#include "server/run/trigger_keys.h"
-#include "server/run/wire_keys.h"
+#include "server/run/run_core.h"
 #include "server/store/journal_table.h"
 #include "tests/support/certificates.h"
 #include "tests/support/fleet_database.h"

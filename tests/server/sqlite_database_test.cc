@@ -18,7 +18,7 @@
 
 #include "server/program/config.h"
 #include "server/run/canonical_text.h"
-#include "server/run/local_keys.h"
+#include "server/run/run_core.h"
 #include "server/run/run_parameters.h"
 #include "server/store/database_copy.h"
 #include "server/store/database_lock.h"
