@@ -1,6 +1,7 @@
 #include "host/standard_files.h"
 
 #include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 
 #include <fcntl.h>
@@ -43,6 +44,14 @@ void open_standard_files() {
 void print_output(std::string_view text) {
   errno = 0;
   note_output(std::fwrite(text.data(), 1, text.size(), stdout) == text.size());
+}
+
+void print_format(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  errno = 0;
+  note_output(std::vprintf(format, arguments) >= 0);
+  va_end(arguments);
 }
 
 int flush_output() {

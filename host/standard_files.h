@@ -13,6 +13,9 @@ void open_standard_files();
 
 // Writes the text to standard output, by way of stdio. What fails is kept for flush_output(). Not thread-safe.
 void print_output(std::string_view text);
+// The same of what printf() would write. One of the two is for all results: of a write by other means that fails, only
+// that it failed is known later.
+__attribute__((format(printf, 1, 2))) void print_format(const char* format, ...);
 // Writes what is left. 0, or the cause (errno) of the first write since the start of the process that failed.
 int flush_output();
 

@@ -161,7 +161,7 @@ void define(CLI::App& app, Arguments* out) {
 }
 
 void print_log(uint64_t now_ms, const char* who, const std::string& text) {
-  std::printf("%8llu %s %s\n", static_cast<unsigned long long>(now_ms), who, text.c_str());
+  print_format("%8llu %s %s\n", static_cast<unsigned long long>(now_ms), who, text.c_str());
 }
 
 std::string faults_text(const FaultCounts& counts) {
@@ -211,7 +211,7 @@ void run_schedules(const Arguments& arguments, Total* total) {
     const SimResult result = Simulation(arguments.options, schedule).run();
     add(result, schedule, total);
     if (!result.fault.empty()) {
-      std::printf("seed %u schedule %u: %s\n", arguments.options.seed, schedule, result.fault.c_str());
+      print_format("seed %u schedule %u: %s\n", arguments.options.seed, schedule, result.fault.c_str());
       if (has_plant || total->broken >= 10) {
         return;
       }
@@ -226,21 +226,21 @@ int report(const Arguments& arguments, const Total& total) {
   if (arguments.schedules >= 100 && !has_plant) {
     for (size_t i = 0; i < kFaultCount; ++i) {
       if ((arguments.options.fault_bits >> i & 1U) != 0 && total.sum.faults[i] == 0) {
-        std::printf("%s was never injected\n", kFaultNames[i]);
+        print_format("%s was never injected\n", kFaultNames[i]);
         holds = false;
       }
     }
   }
   const unsigned long long digest = total.digests.empty() ? 0 : *total.digests.begin();
-  std::printf("result: schedules=%u digests=%zu digest=%016llx broken=%u", total.schedules, total.digests.size(),
-              digest, total.broken);
+  print_format("result: schedules=%u digests=%zu digest=%016llx broken=%u", total.schedules, total.digests.size(),
+               digest, total.broken);
   if (total.broken > 0) {
-    std::printf(" seed=%u first_broken=%u", arguments.options.seed, total.first_broken);
+    print_format(" seed=%u first_broken=%u", arguments.options.seed, total.first_broken);
   }
   if (has_plant) {
-    std::printf(" planted_found=%u", total.broken > 0 ? 1 : 0);
+    print_format(" planted_found=%u", total.broken > 0 ? 1 : 0);
   }
-  std::printf(
+  print_format(
       " events=%llu records=%llu snapshots=%llu logs=%llu resent=%llu late=%llu partial=%llu client_deadlines=%llu "
       "session_deadlines=%llu%s\n",
       static_cast<unsigned long long>(total.sum.event_count), static_cast<unsigned long long>(total.sum.record_count),
@@ -269,39 +269,39 @@ int run_fleet(const Arguments& arguments, bool has_buffer) {
                                                    : SpeedMix::kConstant;
   if (fleet.awake_minutes >= fleet.cycle_minutes) {
     std::fprintf(stderr, "--awake-minutes: below --cycle-minutes, or 0 for always\n");
-    std::printf("result: verb=simulate error=usage\n");
+    print_format("result: verb=simulate error=usage\n");
     return 2;
   }
   if (const Objection objection = check_new_run(big_fleet_parameters(fleet))) {
     std::fprintf(stderr, "--fleet, --buffer: no server would run this: %s\n", objection.sentence.c_str());
-    std::printf("result: verb=simulate error=usage\n");
+    print_format("result: verb=simulate error=usage\n");
     return 2;
   }
   std::FILE* csv = arguments.csv.empty() ? nullptr : std::fopen(arguments.csv.c_str(), "w");
   if (csv == nullptr && !arguments.csv.empty()) {
     std::fprintf(stderr, "--csv: cannot write %s; name a file in a folder that can be written\n",
                  arguments.csv.c_str());
-    std::printf("result: verb=simulate error=usage\n");
+    print_format("result: verb=simulate error=usage\n");
     return 2;
   }
   const BigFleetResult result = run_big_fleet(fleet, csv);
   const bool is_whole = csv == nullptr || std::ferror(csv) == 0;  // what failed before leaves nothing to a close
   const bool is_written = (csv == nullptr || std::fclose(csv) == 0) && is_whole;
   if (!result.fault.empty() || !is_written) {
-    std::printf("seed %u: %s\n", fleet.seed, is_written ? result.fault.c_str() : "the CSV could not be written");
+    print_format("seed %u: %s\n", fleet.seed, is_written ? result.fault.c_str() : "the CSV could not be written");
   }
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   const double device_years = static_cast<double>(result.virtual_ms) / 86'400'000.0 / 365 * fleet.device_count;
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::printf(
+  print_format(
       "folded=%llu late=%llu abandoned=%llu extended=%llu sessions=%llu losses=%llu resets=%llu "
       "records=%llu events=%llu queue_max=%llu bytes_up=%llu bytes_down=%llu\n",
       number(result.updates_folded), number(result.updates_late), number(result.tasks_abandoned),
       number(result.rounds_extended), number(result.counts.sessions), number(result.counts.losses),
       number(result.counts.resets), number(result.counts.records), number(result.counts.events),
       number(result.counts.queue_max), number(result.counts.bytes_up), number(result.counts.bytes_down));
-  std::printf(
+  print_format(
       "result: devices=%u days=%.3f versions=%u digest=%016llx gap_first=%.3e gap=%.3e refused=%llu broken=%d "
       "cpu_s=%.1f device_years_per_cpu_minute=%.2f memory_mib=%ld\n",
       fleet.device_count, static_cast<double>(result.virtual_ms) / 86'400'000.0, result.version, number(result.digest),
@@ -340,7 +340,7 @@ int run(int argc, char** argv) {
     arguments.options.fault_bits = parse_faults(arguments.faults.empty() ? by_default : arguments.faults);
   } catch (const CLI::ParseError& error) {
     const bool is_help = app.exit(error) == 0;
-    std::printf("result: verb=simulate %s\n", is_help ? "help=1" : "error=usage");
+    print_format("result: verb=simulate %s\n", is_help ? "help=1" : "error=usage");
     return is_help ? 0 : 2;
   }
   if (arguments.fleet_count > 0) {

@@ -164,7 +164,8 @@ ARROWS = {
     "server/program/network_memory.": SERVER_MAY + (PROBLEM, TRAINING, "server/program/network_memory."),
     # Shards are read as devices read them.
     "server/program/data_summary.": (BASE, HOST_ROOM, "firmware/shard.h", "firmware/float_shard.h",
-                                     "firmware/shard_fault_posix.h", "server/program/data_summary."),
+                                     "firmware/shard_fault_posix.h", "server/base/objection.h",
+                                     "server/program/data_summary."),
     # Networks are read as devices read them. network_memory.h stands for the tables behind it.
     "server/program/": SERVER_MAY + (PROBLEM, HOST_ROOM, "server/", "runtime/link/certificate.h"),
     "sim/main.": ("runtime/", "sim/", HOST_ROOM, *PURE_ROOMS, *PURE_BASE),

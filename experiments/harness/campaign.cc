@@ -15,6 +15,7 @@
 
 #include "experiments/harness/compare.h"
 #include "experiments/harness/network.h"
+#include "host/standard_files.h"
 #include "server/run/run_core.h"
 
 namespace gradstream {
@@ -384,12 +385,12 @@ class Campaign {
   void print(size_t part, const std::string& text) {
     texts_[part] += text;
     for (; front_ < parts_.size(); ++front_) {
-      std::fputs(std::exchange(texts_[front_], {}).c_str(), stdout);
+      print_output(std::exchange(texts_[front_], {}));
       if (!is_concluded_[front_]) {
         break;
       }
     }
-    std::fflush(stdout);
+    static_cast<void>(flush_output());  // main() tells of what is lost
   }
 
   void conclude_if_done(size_t part) {

@@ -51,11 +51,11 @@ int run_seeds(const std::string& name, CampaignOptions campaign) {
   Judgement judgement;
   check_means(parts, &judgement);
   for (const std::string& line : judgement.lines()) {
-    std::printf("%s\n", line.c_str());
+    print_format("%s\n", line.c_str());
   }
   is_passed = is_passed && judgement.passed();
-  std::printf("result: name=%s seeds=%u passed=%d precision=%s means=%u failed=%u\n", name.c_str(), kMeanSeedCount,
-              is_passed ? 1 : 0, kPrecisionName, judgement.check_count(), judgement.failed_count());
+  print_format("result: name=%s seeds=%u passed=%d precision=%s means=%u failed=%u\n", name.c_str(), kMeanSeedCount,
+               is_passed ? 1 : 0, kPrecisionName, judgement.check_count(), judgement.failed_count());
   return is_passed ? 0 : 1;
 }
 
@@ -77,11 +77,11 @@ int run_seed(const std::string& name, const CampaignOptions& campaign) {
   }
   if (!has_cases) {
     std::fprintf(stderr, "error: no case's key contains '%s' (--case)\n", campaign.case_part.c_str());
-    std::printf("result: verb=experiment error=usage\n");
+    print_format("result: verb=experiment error=usage\n");
     return 2;
   }
   if (name == "all") {
-    std::printf(
+    print_format(
         "result: name=all seed=%u passed=%d complete=%d precision=%s experiments_passed=%u failed=%u skipped=%u\n",
         campaign.harness.request.seed, failed == 0 ? 1 : 0, skipped == 0 ? 1 : 0, kPrecisionName, passed, failed,
         skipped);
@@ -143,7 +143,7 @@ int run(int argc, char** argv) {
     }
   } catch (const CLI::ParseError& error) {
     const bool is_help = app.exit(error) == 0;
-    std::printf("result: verb=experiment %s\n", is_help ? "help=1" : "error=usage");
+    print_format("result: verb=experiment %s\n", is_help ? "help=1" : "error=usage");
     return is_help ? 0 : 2;
   }
   return has_means ? run_seeds(name, campaign) : run_seed(name, campaign);

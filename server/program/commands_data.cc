@@ -124,8 +124,8 @@ int name_shards(const DataOptions& data, std::vector<Packed>* out) {
       return fail(kExitFile,
                   path + " is there already; give another --out-folder, or --force to replace it" + kNothingWritten);
     }
-    if (const Objection problem = check_target(path)) {
-      return fail(kExitFile, problem.sentence + kNothingWritten);
+    if (const Objection objection = check_target(path)) {
+      return fail(kExitFile, objection.sentence + kNothingWritten);
     }
     out->push_back({file, path, {}, {}});
   }
@@ -134,8 +134,8 @@ int name_shards(const DataOptions& data, std::vector<Packed>* out) {
 
 // ---- Pack: the tables ----------------------------------------------------------------------------------------------
 
-// Whether both can be data of one run. Empty, or a sentence.
-std::string find_difference(const Packed& first, const Packed& other) {
+// Whether both can be data of one run.
+Objection find_difference(const Packed& first, const Packed& other) {
   if (first.table.dimension != other.table.dimension) {
     return other.in + " has " + std::to_string(other.table.dimension) + " columns, and " + first.in + " has " +
            std::to_string(first.table.dimension) + "; all files of one pack have the same columns";
@@ -163,8 +163,8 @@ int read_tables(const DataOptions& data, const TableOptions& options, std::vecto
                                  " values, and the limit of one pack is " + std::to_string(kPackValueCountMax) +
                                  "; pack fewer files at a time" + kNothingWritten);
     }
-    if (const std::string fault = find_difference(files->front(), file); !fault.empty()) {
-      return fail(kExitFile, fault + kNothingWritten);
+    if (const Objection fault = find_difference(files->front(), file)) {
+      return fail(kExitFile, fault.sentence + kNothingWritten);
     }
     if (data.label.empty() == file.table.has_label) {
       return fail(kExitInternal, file.in + ": the label was lost");
@@ -514,10 +514,10 @@ int read_any(const std::string& path, const TableOptions& options, SampleTable* 
   std::string bytes;
   const int cause = read_file(path.c_str(), kTableSizeMax, &bytes);
   const std::span<const uint8_t> raw(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  std::string fault;
+  Objection fault;
   if (cause == 0 && bytes.starts_with("GSD") && !is_table(raw)) {
     fault = read_shard_table(raw, table, format);
-    if (fault.empty() && !options.label.empty()) {
+    if (!fault && !options.label.empty()) {
       return fail(kExitUsage, path + " is a shard: its label is the last value, and --label is of tables");
     }
   } else {
@@ -525,7 +525,7 @@ int read_any(const std::string& path, const TableOptions& options, SampleTable* 
     fault = cause == 0 ? parse_table(bytes, options, table) : read_table(path, options, table, &read_cause);
     *format = bytes.starts_with(kNpyMagic) ? "npy" : "csv";
   }
-  return fault.empty() ? int{kExitOk} : fail(is_temporary(cause) ? kExitTemporary : kExitFile, path + fault);
+  return fault ? fail(is_temporary(cause) ? kExitTemporary : kExitFile, path + fault.sentence) : int{kExitOk};
 } catch (const std::bad_alloc&) {
   return fail(kExitFile, path + " takes more memory than this machine gives; split it, or free memory");
 }

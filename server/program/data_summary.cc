@@ -76,7 +76,7 @@ Spectrum find_spectrum(const SampleTable& table, uint32_t column_count, uint32_t
   return {largest(centred, count), largest(raw, count)};
 }
 
-std::string read_shard_table(std::span<const uint8_t> bytes, SampleTable* table, std::string* format) {
+Objection read_shard_table(std::span<const uint8_t> bytes, SampleTable* table, std::string* format) {
   if (std::string fault = find_shard_fault(bytes); !fault.empty()) {
     return " " + fault;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/table.h"
+#include "server/base/objection.h"
 
 namespace gradstream {
 
@@ -34,8 +35,8 @@ struct Spectrum {
 // kSpectrumSizeMax holds.
 Spectrum find_spectrum(const SampleTable& table, uint32_t column_count, uint32_t count);
 
-// A shard of any form as a table. Empty, or what follows the file's name. *format: "GSD1", "GSD2" or "GSD3".
-std::string read_shard_table(std::span<const uint8_t> bytes, SampleTable* table, std::string* format);
+// A shard of any form as a table. An objection is what follows the file's name. *format: "GSD1", "GSD2" or "GSD3".
+Objection read_shard_table(std::span<const uint8_t> bytes, SampleTable* table, std::string* format);
 
 }  // namespace gradstream
 

@@ -86,6 +86,22 @@ TEST(StandardFiles, AWriteByOtherMeansThatFailsIsToldToo) {
   EXPECT_EQ(status, 0);
 }
 
+// In a child whose standard output is written at once: the cause of the first of two lines.
+TEST(StandardFiles, AFormattedWriteThatFailsInTheMiddleKeepsItsCause) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open("/dev/full", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
+    (void)std::setvbuf(stdout, nullptr, _IONBF, 0);
+    print_format("%d lost\n", 1);
+    errno = 0;
+    print_format("%s\n", "lost too");
+    std::_Exit(flush_output() == ENOSPC ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(StandardFiles, AWriteThatFailsIsToldOnceAndForGood) {
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(full, 0);

@@ -66,13 +66,14 @@ TEST(DataSummary, ReadsShardsOfEveryForm) {
   for (const auto& [bytes, wanted] : shards) {
     SampleTable read;
     std::string format;
-    ASSERT_EQ(read_shard_table(bytes, &read, &format), "");
+    ASSERT_EQ(read_shard_table(bytes, &read, &format).sentence, "");
     EXPECT_EQ(format, wanted);
     EXPECT_EQ(read.values, table.values) << format;
     EXPECT_EQ(read.sample_count, 2U);
     EXPECT_EQ(read.dimension, 3U);
     EXPECT_EQ(read.has_label, format == "GSD3");
-    EXPECT_THAT(read_shard_table(std::span(bytes).first(bytes.size() - 1), &read, &format), HasSubstr("truncated"));
+    EXPECT_THAT(read_shard_table(std::span(bytes).first(bytes.size() - 1), &read, &format).sentence,
+                HasSubstr("truncated"));
   }
 }
 
