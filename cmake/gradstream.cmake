@@ -69,6 +69,9 @@ endfunction()
 
 function(gs_test_flags target)
   gs_common(${target})
+  if(GS_SANITIZE)  # compilers name their sanitizers in ways of their own
+    target_compile_definitions(${target} PRIVATE GS_SANITIZED=1)
+  endif()
 endfunction()
 
 function(gs_computes target)
