@@ -180,7 +180,7 @@ class Bench:
         Without delays: the model of a round is the same whoever is slow.
         """
         best = None
-        for step in GRID:
+        for step in self.arguments.steps:
             runs = [self.run(data, step, [0] * DEVICES, ROUNDS, {}) for data in self.data]
             rounds = [run.round_to(self.arguments.gap) for run in runs]
             print(f"synchronous, step {step:g}/L: gap {self.arguments.gap:g} in rounds {rounds}", flush=True)
@@ -209,7 +209,7 @@ class Bench:
         def reached(curve):
             return seconds_to(curve, self.arguments.gap, max(delays_ms) / 1000)
 
-        for step in GRID:
+        for step in self.arguments.steps:
             seconds = [reached(self.run(data, step, delays_ms, VERSIONS, ASYNCHRONOUS,
                                         lambda curve: reached(curve) < np.inf).curve()) for data in self.data]
             print(f"asynchronous {name}, step {step:g}/L: gap {self.arguments.gap:g} in {texts(seconds)} s", flush=True)
@@ -241,11 +241,17 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="./run bench async", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--unit-ms", type=int, default=100, help="delay of the fastest client's step (default 100)")
     parser.add_argument("--seeds", type=int, default=3, help="of data, model and minibatches; times are means")
+    parser.add_argument("--steps", type=float, nargs="+", default=GRID, metavar="STEP",
+                        help="that each way chooses from, times the largest eigenvalue (default " +
+                        " ".join(f"{step:g}" for step in GRID) + ")")
     parser.add_argument("--gap", type=float, default=0.02, help="relative, to the exact PCA (default 0.02)")
     parser.add_argument("--fleet", choices=FLEETS, action="append", help="only this one")
     parser.add_argument("--speedup-min", type=float, help="instead of " + " and ".join(
         f"{least:g} for {name}" for name, least in SPEEDUP_MIN.items()))
     arguments = parser.parse_args()
+    for step in arguments.steps:
+        if not 0 < step <= 1:
+            parser.error(f"--steps takes numbers above 0 and at most 1, not {step:g}")
     for name, low, high in (("unit_ms", 1, 10000), ("seeds", 1, 20), ("gap", 1e-6, 0.5)):
         if not low <= getattr(arguments, name) <= high:
             parser.error(f"--{name.replace('_', '-')} takes {low:g} to {high:g}, not {getattr(arguments, name):g}")

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Configures and builds one preset into build/PRESET. One build at a time in a tree.
+# Configures and builds one preset into build/PRESET. One build of a preset at a time in a tree.
 #
-# Usage: tools/build.sh PRESET [TARGET...]
+# Usage: tools/build.sh PRESET [TARGET...]      GS_BUILD_JOBS=N in the environment: N compilers at once
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,5 +18,5 @@ if [[ ! -f build/$preset/build.ninja || $(cat "build/$preset/.configured" 2>/dev
   cmake --fresh --preset "$preset"
   printf '%s\n' "$stamp" >"build/$preset/.configured"
 fi
-cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}
+cmake --build --preset "$preset" --parallel "${GS_BUILD_JOBS:-$(nproc)}" ${1:+--target "$@"}
 printf 'result: preset=%s seconds=%d\n' "$preset" "$((SECONDS - begin))"

@@ -2,7 +2,8 @@
 
 tests/digest/digest_main.cc prints a hash for each part (directions, encodings, fold, model step, projections, 200
 rounds of replay, ...). This tool builds it with one compiler call a source file (ninja, in build/digest), runs it
-natively, under user-mode emulation and on emulated Cortex-M boards, and compares. Always -ffp-contract=off.
+natively, under user-mode emulation and on emulated Cortex-M boards, and compares. Always -ffp-contract=off. Builds
+that compile by the same command share their objects.
 
 --self-test shows that the comparison can fail: builds with contraction on, with another constant and with
 flush-to-zero must all be told from the others.
@@ -19,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "digest"
 RUN_SECONDS_MAX = 120
 
+ENTRY = "tests/digest/digest_main.cc"
 SOURCES = [
     "runtime/base/arena.cc", "runtime/base/arithmetic.cc", "runtime/base/crc32c.cc",
     "runtime/base/decompositions.cc", "runtime/base/equations.cc", "runtime/base/factors.cc",
@@ -30,7 +32,7 @@ SOURCES = [
     "runtime/problem/problem.cc", "runtime/training/encoding.cc", "runtime/training/estimator.cc",
     "runtime/training/estimator_projection.cc", "runtime/training/solver.cc",
     "runtime/training/solver_projection.cc", "runtime/training/stream.cc",
-    "server/rules/fold.cc", "tests/digest/digest_main.cc",
+    "server/rules/fold.cc", ENTRY,
 ]
 HOST_SOURCES = ["tests/digest/digest_linux.cc", "tests/support/host_assert.cc"]
 BOARD_SOURCES = ["tests/digest/digest_cortex_m.cc"]
@@ -51,6 +53,7 @@ class Build(NamedTuple):
     emulator: tuple = ()
     link: str = ""
     contract: str = CONTRACT_OFF
+    entry: str = ""  # flags of ENTRY alone
 
     @property
     def is_board(self):
@@ -91,10 +94,10 @@ BUILDS = [
 PLANTED = [
     AARCH64._replace(name="planted-aarch64-contract", contract=CONTRACT_FAST),
     CORTEX_M4F._replace(name="planted-cortex-m4f-contract", contract=CONTRACT_FAST),
-    X86._replace(name="planted-constant", flags="-O2 -DGS_DIGEST_STEP=0x1.47ae16p-7F"),
+    X86._replace(name="planted-constant", entry="-DGS_DIGEST_STEP=0x1.47ae16p-7F"),
 ]
 # GCC's -ffast-math at the link makes the program's start-up code flush subnormal numbers to zero.
-FLUSHING = X86._replace(name="planted-flush-to-zero", flags="-O2", link="-ffast-math")
+FLUSHING = X86._replace(name="planted-flush-to-zero", link="-ffast-math")
 
 
 class Failure(Exception):
@@ -102,19 +105,25 @@ class Failure(Exception):
 
 
 def ninja_text(builds, sources):
-    """One rule a build; every object names what it includes, so that a second run compiles only what changed."""
+    """One rule a build; every object names what it includes, so that a second run compiles only what changed. An
+    object lies in the folder of the first build that compiles it by this command."""
     lines = ["builddir = build/digest"]
+    made = {}  # (compiler, flags, source) -> object
     for build in builds:
         rule = build.name.replace("-", "_")
         flags = f"{COMMON} {build.flags} {build.contract}"
-        lines += [f"rule cxx_{rule}", f"  command = {build.compiler} {flags} -MMD -MF $out.d -c $in -o $out",
+        lines += [f"rule cxx_{rule}", f"  command = {build.compiler} {flags} $own -MMD -MF $out.d -c $in -o $out",
                   "  depfile = $out.d", "  deps = gcc", f"  description = {build.name} $in",
                   f"rule link_{rule}", f"  command = {build.compiler} {flags} {build.link} $in -o $out",
                   f"  description = {build.name} link"]
         objects = []
         for source in sources + (BOARD_SOURCES if build.is_board else HOST_SOURCES):
-            objects.append(f"build/digest/{build.name}/{source}.o")
-            lines.append(f"build {objects[-1]}: cxx_{rule} {source}")
+            own = build.entry if source == ENTRY else ""
+            key = (build.compiler, flags, own, source)
+            if key not in made:
+                made[key] = f"build/digest/{build.name}/{source}.o"
+                lines += [f"build {made[key]}: cxx_{rule} {source}", f"  own = {own}"]
+            objects.append(made[key])
         script = " | tests/digest/digest_cortex_m.ld" if build.is_board else ""
         lines.append(f"build build/digest/{build.name}/digest: link_{rule} {' '.join(objects)}{script}")
     return "\n".join(lines) + "\n"
@@ -193,10 +202,11 @@ def compare():
 
 def self_test():
     compile_all([X86, *PLANTED, FLUSHING], "self_test", SOURCES)
-    reference = hashes_of(X86)
+    results = run_all([X86, *PLANTED])
+    reference = results[X86.name]
     missed = []
     for build in PLANTED:
-        found = differing(reference, hashes_of(build))
+        found = differing(reference, results[build.name])
         print(f"{build.name}: {len(found)} hashes differ: {' '.join(found)}")
         if "total" not in found or "replay_stiefel" not in found:
             missed.append(build.name)

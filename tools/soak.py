@@ -31,6 +31,8 @@ PARTS = {
     "reconnect": ("every kind of device on noisy links to a server that is restarted 20 times",
                   [*PYTHON, fleet.ROOT / "tests" / "boards" / "mixed_fleet_test.py", "--rounds", "126",
                    "--restarts", "20", "--noise-gap", "30000"]),
+    "fuzz": ("ten minutes of libFuzzer on what peers send and people write",
+             [*PYTHON, fleet.ROOT / "tools" / "fuzz.py", "600"]),
     "config": ("2,000 spoilt configurations, for the program and for a live server",
                [*PYTHON, fleet.ROOT / "tests" / "server" / "config_edits_test.py"]),
     "fleet": ("an hour of virtual fleet days on the real server: memory, descriptors, one digest",

@@ -16,6 +16,7 @@ listener_accept_test session_test http_test io_thread_test"
 # output.
 # name | preset to build | its targets (all) | further options of ctest
 # The slow tests of processes and of the tools run once, without sanitizers.
+# Two tests that compute run at a time, and others that wait beside them: tests/CMakeLists.txt has the shares.
 STAGES=(
   "native|dev||"
   "address|asan||-LE rules|slow|digest"
@@ -30,7 +31,7 @@ case ${*:-all} in
     exit 2
     ;;
 esac
-readonly STAGES
+readonly STAGES SHARES=8
 
 begin=$SECONDS
 tests=0 failed=0 broken=0
@@ -45,7 +46,7 @@ run_stage() {
     broken=$((broken + 1))
     return
   fi
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j2 "$@" 2>&1 8>&- | tee "$log"
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$SHARES" "$@" 2>&1 8>&- | tee "$log"
   summary=$(sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$log")
   if [[ -z $summary ]]; then
     printf 'test: stage %s: ctest ran nothing in build/%s\n' "$name" "$preset" >&2

@@ -96,7 +96,7 @@ TEST_P(DeviceLink, RecoversFromADropAtEvery29thByte) { expect_recovery(GetParam(
 
 // Where nobody tells the device of the drop, it must find out by itself: every byte, in parts that a filter can choose.
 // Twenty seconds in all, of which sanitizers and emulators would make minutes: they have the test above.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(GS_SANITIZED)
 constexpr size_t kPartCount = 16;
 
 class DeviceDrop : public testing::TestWithParam<size_t> {};

@@ -36,14 +36,7 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_spoil.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define GS_HAS_SANITIZER_ALLOCATOR 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define GS_HAS_SANITIZER_ALLOCATOR 1
-#endif
-#endif
-#if defined(GS_HAS_SANITIZER_ALLOCATOR)
+#if defined(GS_SANITIZED)
 extern "C" size_t __sanitizer_get_current_allocated_bytes();  // GCC ships the function without its header
 #endif
 
@@ -62,7 +55,7 @@ constexpr Encoding kEncodings[] = {Encoding::kF32, Encoding::kBf16, Encoding::kI
 
 // Bytes of the heap in use.
 size_t live_size() {
-#if defined(GS_HAS_SANITIZER_ALLOCATOR)
+#if defined(GS_SANITIZED)
   return __sanitizer_get_current_allocated_bytes();
 #else
   return mallinfo2().uordblks;

@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """No text that stands in a configuration ends the program: spoilt files, one after the other.
 
-    config_edits_test.py [--edits N] [--seed S] [--program FILE --client FILE]
+    config_edits_test.py [--edits N] [--seed S] [--every E] [--program FILE --client FILE]
 
 Every byte stands behind `[`, `[[` and `[a.`, and N edits of a good file are drawn from the seed. First the program
 reads each file by `serve --check-config`: its exit status is 0 or 3. Then a live server reads each by SIGHUP, while a
 device trains: it says `reloaded` or `reload_failed`, and its versions go on. What is no file is among them: a pipe, a
 folder, 5 GB, nothing. Exit status 0: all of it held.
+
+--every E takes each E-th byte and edit, and all the rest. A sanitizer runs it so: a process under it starts slowly, and
+toml_document_test reads each byte and 100,000 edits under it in one process.
 """
 
 import argparse
@@ -69,17 +72,17 @@ def spoil(text, draw):
     return text
 
 
-def spoilt_texts(count, seed):
+def spoilt_texts(count, seed, every):
     """(name, content) of every file."""
     draw = random.Random(seed)
-    for begin in (b"[", b"[[", b"[a."):
-        for byte in range(256):
+    for offset, begin in enumerate((b"[", b"[[", b"[a.")):
+        for byte in range(offset % every, 256, every):
             yield f"{begin.decode()} and byte {byte}", CONFIG + begin + bytes([byte]) + b"]\nx = 1\n"
     yield "many names", b"[" + b"a." * 400000 + b"a]\n"
     yield "much nesting", b"x = " + b"[" * 400000
     yield "UTF-16", b"\xff\xfe" + CONFIG.decode().encode("utf-16-le")
     yield "a date before many underscores", b"x = 2020-01-0" + b"_" * 116 + b"1 12\n"
-    for number in range(count):
+    for number in range(count // every):
         yield f"edit {number} of seed {seed}", spoil(CONFIG, draw)
 
 
@@ -203,10 +206,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edits", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1, choices=range(1, 257), metavar="E")
     parser.add_argument("--program", type=pathlib.Path, default=BUILD / "server" / "gradstream")
     parser.add_argument("--client", type=pathlib.Path, default=BUILD / "boards" / "posix" / "gradstream-client")
     arguments = parser.parse_args()
-    files = list(spoilt_texts(arguments.edits, arguments.seed)) + NO_FILES
+    files = list(spoilt_texts(arguments.edits, arguments.seed, arguments.every)) + NO_FILES
     home = pathlib.Path(tempfile.mkdtemp(prefix="gradstream_"))
     try:
         failures = check_all(arguments.program, home, files)

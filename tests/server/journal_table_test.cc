@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/campaign.h"
 #include "tests/support/power_cut_vfs.h"
 #include "tests/support/store_support.h"
 
@@ -163,7 +164,7 @@ TEST(JournalTable, ADamagedJournalIsNamed) {
 
 // ---- Power cuts ----------------------------------------------------------------------------------------------------
 
-constexpr int kCutCount = 500;
+constexpr int kCutCount = static_cast<int>(campaign_draws(500));
 constexpr uint64_t kBatchCount = 40;
 
 uint64_t batch_size(uint64_t batch) { return 1 + batch % 5; }

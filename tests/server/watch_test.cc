@@ -99,7 +99,7 @@ double gauge_of(const std::string& metrics, const std::string& name) {
 }
 
 TEST(Watch, HeapGrowsByWhatIsHeld) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GS_SANITIZED)
   GTEST_SKIP() << "a sanitizer's allocator is not the C library's";
 #endif
   constexpr size_t kBlockSize = 1000;  // below malloc's threshold for mappings of their own; the vector is above

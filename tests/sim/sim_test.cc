@@ -8,6 +8,7 @@
 #include "server/run/run_core.h"
 #include "sim/simulation.h"
 #include "sim/timed_fleet.h"
+#include "tests/support/campaign.h"
 
 namespace gradstream {
 namespace {
@@ -20,7 +21,7 @@ uint64_t expect_one_digest(SimOptions options, uint32_t schedule_count) {
   const SimResult calm = Simulation(options, 0).run();
   EXPECT_EQ(calm.fault, "");
   options.fault_bits = kAllFaults;
-  for (uint32_t schedule = 0; schedule < schedule_count && !testing::Test::HasFailure(); ++schedule) {
+  for (uint32_t schedule = 0; schedule < campaign_draws(schedule_count) && !testing::Test::HasFailure(); ++schedule) {
     const SimResult result = Simulation(options, schedule).run();
     EXPECT_EQ(result.fault, "") << "schedule " << schedule;
     EXPECT_EQ(result.digest, calm.digest) << "schedule " << schedule;
@@ -33,7 +34,7 @@ uint64_t expect_sound_with_stragglers(SimOptions options, uint32_t schedule_coun
   options.has_stragglers = true;
   options.fault_bits = kAllFaults;
   uint64_t late = 0;
-  for (uint32_t schedule = 0; schedule < schedule_count && !testing::Test::HasFailure(); ++schedule) {
+  for (uint32_t schedule = 0; schedule < campaign_draws(schedule_count) && !testing::Test::HasFailure(); ++schedule) {
     const SimResult result = Simulation(options, schedule).run();
     EXPECT_EQ(result.fault, "") << "schedule " << schedule;
     late += result.late_count;
@@ -50,7 +51,7 @@ TEST(Simulation, OneDigestWhateverGoesWrong) {
     ASSERT_EQ(calm.faults, FaultCounts{});
     options.fault_bits = kAllFaults;
     FaultCounts faults = {};
-    for (uint32_t schedule = 0; schedule < 100; ++schedule) {
+    for (uint32_t schedule = 0; schedule < campaign_draws(100); ++schedule) {
       const SimResult result = Simulation(options, schedule).run();
       ASSERT_EQ(result.fault, "") << "schedule " << schedule;
       ASSERT_EQ(result.digest, calm.digest) << "schedule " << schedule;
@@ -307,7 +308,7 @@ TEST(Simulation, TheInvariantsHoldWithStragglersToo) {
     options.fault_bits = kAllFaults;
     uint64_t late = 0;
     uint64_t partial = 0;
-    for (uint32_t schedule = 0; schedule < 50; ++schedule) {
+    for (uint32_t schedule = 0; schedule < campaign_draws(50); ++schedule) {
       const SimResult result = Simulation(options, schedule).run();
       ASSERT_EQ(result.fault, "") << "schedule " << schedule;
       late += result.late_count;
@@ -340,7 +341,7 @@ TEST(Simulation, TheInvariantsHoldWithoutRounds) {
         options.round_count = 16;
         options.fault_bits = kAllFaults;
         uint64_t late = 0;
-        for (uint32_t schedule = 0; schedule < 20 && !HasFailure(); ++schedule) {
+        for (uint32_t schedule = 0; schedule < campaign_draws(20) && !HasFailure(); ++schedule) {
           const SimResult result = Simulation(options, schedule).run();
           EXPECT_EQ(result.fault, "") << "schedule " << schedule;
           late += result.late_count;
@@ -393,7 +394,7 @@ TEST(Simulation, DeadlinesEndWhatNobodyIsToldOf) {
   options.fault_bits = 1U << static_cast<uint32_t>(Fault::kSilence);
   uint64_t client_deadlines = 0;
   uint64_t session_deadlines = 0;
-  for (uint32_t schedule = 0; schedule < 50; ++schedule) {
+  for (uint32_t schedule = 0; schedule < campaign_draws(50); ++schedule) {
     const SimResult result = Simulation(options, schedule).run();
     ASSERT_EQ(result.fault, "") << "schedule " << schedule;
     ASSERT_EQ(result.digest, calm.digest);
