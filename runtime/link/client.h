@@ -277,7 +277,6 @@ class Client {
   }
 
   // Runs, models, tasks.
-  bool is_same_run(const gs_Welcome& welcome) const;
   Status fill_parts(Shape* shape);
   Status begin_run(const gs_Welcome& welcome);
   bool has_scalar_stream() const;

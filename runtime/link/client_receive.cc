@@ -5,6 +5,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
+#include "runtime/link/client_fields.h"
 #include "runtime/link/task_terms.h"
 #include "runtime/training/encoding.h"
 
@@ -44,7 +45,7 @@ Status Client::handle_welcome(const gs_Welcome& welcome, uint64_t now_ms) {
     return Status::kProtocolError;
   }
   Status status = Status::kOk;
-  if (has_run_ && is_same_run(welcome)) {
+  if (has_run_ && is_same_run(welcome, welcome_)) {
     welcome_ = welcome;
   } else {
     counters_.runs_dropped += has_run_ ? 1 : 0;

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "runtime/link/client.h"
+#include "runtime/link/client_fields.h"
 #include "runtime/training/encoding.h"
 
 namespace gradstream {
@@ -33,24 +34,13 @@ struct SavedUpload {
   uint32_t use_correction;
 };
 
+// The words of kRunFields stand in `run`, `run_sums` and `run_feedback`, by their numbers.
 struct SavedHeader {
   uint32_t magic;
   uint32_t format;
   uint32_t real_size;
   uint32_t owner;  // ClientConfig::owner
-  uint32_t run;
-  uint32_t parameters_digest[2];
-  uint32_t manifold;
-  uint32_t retraction;
-  uint32_t transport;
-  uint32_t rows;
-  uint32_t cols;
-  uint32_t stream;
-  uint32_t directions;
-  uint32_t shared_directions;
-  uint32_t seed;
-  uint32_t direction_count;
-  uint32_t model_parts;
+  uint32_t run[14];
   uint32_t version;
   uint32_t has_model;
   uint32_t model_crc;
@@ -59,10 +49,9 @@ struct SavedHeader {
   uint32_t slot_size;
   uint32_t slot_count;
   uint32_t accepted_record;
-  uint32_t correction;  // of the Welcome
-  uint32_t fold_scale_log2;
+  uint32_t run_sums[2];
   uint32_t mean_crc;
-  uint32_t error_feedback;
+  uint32_t run_feedback;
   uint32_t has_residual;
   uint32_t residual_crc[3];  // residual, the one before, their base
   uint32_t manifold_part_count;
@@ -94,6 +83,9 @@ constexpr uint32_t kFormat = 4;
 constexpr size_t kPieceCount = 11;
 constexpr size_t kPiecesOffset = 512;  // in the frame's buffer
 static_assert(sizeof(SavedHeader) == 4 * (36 + 3 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
+                  offsetof(SavedHeader, run_feedback) == 4 * 29,
+              "the words that kRunFields names");
 
 SavedUpload to_saved(const StoredUpload& upload) {
   SavedUpload out = {};
@@ -135,26 +127,7 @@ uint32_t header_crc(const SavedHeader& header) {
   return crc32c(0, reinterpret_cast<const uint8_t*>(&header), offsetof(SavedHeader, crc));
 }
 
-gs_Welcome to_welcome(const SavedHeader& header) {
-  gs_Welcome out = {};
-  out.run = header.run;
-  out.parameters_digest = static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
-  out.manifold = static_cast<gs_Manifold>(header.manifold);
-  out.retraction = static_cast<gs_Retraction>(header.retraction);
-  out.transport = static_cast<gs_Transport>(header.transport);
-  out.rows = header.rows;
-  out.cols = header.cols;
-  out.stream = static_cast<gs_StreamKind>(header.stream);
-  out.directions = static_cast<gs_Directions>(header.directions);
-  out.shared_directions = header.shared_directions != 0;
-  out.seed = header.seed;
-  out.direction_count = header.direction_count;
-  out.correction = static_cast<gs_Correction>(header.correction);
-  out.fold_scale_log2 = header.fold_scale_log2;
-  out.model_parts = header.model_parts;
-  out.error_feedback = header.error_feedback != 0;
-  return out;
-}
+uint32_t* words_of(SavedHeader& header) { return reinterpret_cast<uint32_t*>(&header); }
 
 // Cuts the parts off one after the other. What is missing at the end is empty, and so fails its checksum.
 class PartReader {
@@ -217,29 +190,13 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.format = kFormat;
   header.real_size = sizeof(Real);
   header.owner = config_.owner;
-  header.run = welcome_.run;
-  header.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
-  header.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
-  header.manifold = static_cast<uint32_t>(welcome_.manifold);
-  header.retraction = static_cast<uint32_t>(welcome_.retraction);
-  header.transport = static_cast<uint32_t>(welcome_.transport);
-  header.rows = welcome_.rows;
-  header.cols = welcome_.cols;
-  header.stream = static_cast<uint32_t>(welcome_.stream);
-  header.directions = static_cast<uint32_t>(welcome_.directions);
-  header.shared_directions = welcome_.shared_directions ? 1 : 0;
-  header.seed = welcome_.seed;
-  header.direction_count = welcome_.direction_count;
-  header.model_parts = welcome_.model_parts;
+  store_fields(kRunFields, &welcome_, words_of(header));
   header.version = replica_.version();
   header.has_model = saves_model ? 1 : 0;
   header.model_crc = crc32c(0, pieces[2].bytes, pieces[2].size);
   header.has_correction = has_correction_ ? 1 : 0;
   header.correction_crc = crc32c(0, pieces[4].bytes, pieces[4].size);
-  header.correction = static_cast<uint32_t>(welcome_.correction);
-  header.fold_scale_log2 = welcome_.fold_scale_log2;
   header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
-  header.error_feedback = welcome_.error_feedback ? 1 : 0;
   header.manifold_part_count = welcome_.manifold_parts_count;
   header.manifold_parts_crc = crc32c(0, pieces[1].bytes, pieces[1].size);
   header.has_residual = has_residual_ ? 1 : 0;
@@ -270,7 +227,8 @@ Status Client::restore(std::span<const uint8_t> saved) {
   if (header.owner != config_.owner) {
     return Status::kUnauthenticated;
   }
-  gs_Welcome welcome = to_welcome(header);
+  gs_Welcome welcome = {};
+  load_fields(kRunFields, words_of(header), &welcome);
   const size_t parts_size = header.manifold_part_count * sizeof(welcome.manifold_parts[0]);
   const std::span<const uint8_t> rest = saved.subspan(sizeof(header));
   if (header.manifold_part_count > kPartCountMax || rest.size() < parts_size ||

@@ -29,35 +29,12 @@ gs_Reason reason_of(Status status) {
   }
 }
 
-bool has_same_parts(const gs_Welcome& a, const gs_Welcome& b) {
-  const auto is_same = [](const gs_ManifoldPart& x, const gs_ManifoldPart& y) {
-    return x.manifold == y.manifold && x.rows == y.rows && x.cols == y.cols && x.retraction == y.retraction &&
-           x.transport == y.transport && x.rank == y.rank;
-  };
-  bool holds = a.manifold_parts_count == b.manifold_parts_count;
-  for (uint32_t i = 0; holds && i < a.manifold_parts_count; ++i) {
-    holds = is_same(a.manifold_parts[i], b.manifold_parts[i]);
-  }
-  return holds;
-}
-
 }  // namespace
 
 // ---- Runs and models ----
 
 bool Client::has_scalar_stream() const {
   return welcome_.stream == gs_STREAM_KIND_SCALAR && welcome_.direction_count > 0;
-}
-
-bool Client::is_same_run(const gs_Welcome& welcome) const {
-  return welcome.run == welcome_.run && welcome.parameters_digest == welcome_.parameters_digest &&
-         welcome.manifold == welcome_.manifold && welcome.retraction == welcome_.retraction &&
-         welcome.transport == welcome_.transport && welcome.rows == welcome_.rows && welcome.cols == welcome_.cols &&
-         welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
-         welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
-         welcome.direction_count == welcome_.direction_count && welcome.correction == welcome_.correction &&
-         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts &&
-         welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
 }
 
 // The shape of one part of a product: its own, or that of the factors of a matrix. Where the two do not fit the part's
