@@ -179,7 +179,7 @@ void Client::on_sent(uint64_t now_ms) {
   if (sent_ == Sent::kStatus) {
     is_status_due_ = false;
     await_ = Await::kNothing;
-  } else if (sent_ == Sent::kPiece && piece_next_ < pending_.value_count) {
+  } else if (sent_ == Sent::kPiece && piece_next_ < slots_.upload(SlotRole::kPending).value_count) {
     await_ = Await::kNothing;
   } else if (sent_ == Sent::kRefusal) {
     is_refusal_due_ = false;
@@ -228,7 +228,7 @@ void Client::resume(uint64_t now_ms) {
   await_ = Await::kNothing;
   piece_next_ = 0;
   if (is_connected_) {
-    state_ = pending_.task_sequence != 0 ? ClientState::kUpload : ClientState::kSync;
+    state_ = slots_.has(SlotRole::kPending) ? ClientState::kUpload : ClientState::kSync;
     return;
   }
   state_ = ClientState::kIdle;

@@ -25,6 +25,7 @@
 #include <span>
 
 #include "runtime/base/arena.h"
+#include "runtime/link/client_slots.h"
 #include "runtime/link/port.h"
 #include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
@@ -105,23 +106,6 @@ struct ClientCounters {
   uint32_t frame_bytes_received = 0;
 };
 
-// One update as it is kept: the encoded bytes and everything that a resend or a correction needs besides.
-struct StoredUpload {
-  uint32_t task_sequence = 0;  // 0: there is none
-  uint32_t base_version = 0;
-  uint32_t steps_done = 0;
-  uint32_t direction_count = 0;
-  uint32_t value_count = 0;
-  uint32_t size = 0;  // bytes
-  uint32_t crc = 0;   // CRC-32C of the bytes
-  uint32_t step_time_us = 0;
-  float loss_before = 0;
-  float loss_after = 0;
-  Encoding encoding = Encoding::kNone;
-  StreamKind kind = StreamKind::kNone;
-  bool use_correction = false;  // of its task
-};
-
 // What the server said of an update that it refused for its range (Ack); limit 0: nothing.
 struct RangeRefusal {
   float value = 0;
@@ -196,7 +180,6 @@ class Client {
   // What poll() waits for before the state may go on.
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
-  enum SlotRole : uint8_t { kPending, kAccepted, kHeld };
   struct RecordProgress {
     bool is_open = false;
     uint32_t block_index = 0;
@@ -291,12 +274,8 @@ class Client {
   bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
   uint32_t slot_count_wanted() const;
   void accept_into_memory(uint32_t record_version);
-  void hold_accepted();
   Status fill_memory_correction();
   void settle_with_mean();
-  uint8_t* pending_bytes() const { return slots_[slot_of_[kPending]]; }
-  uint8_t* accepted_bytes() const { return slots_[slot_of_[kAccepted]]; }
-  uint8_t* held_bytes() const { return slots_[slot_of_[kHeld]]; }
   Status begin_task(uint64_t now_ms);
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
@@ -360,14 +339,7 @@ class Client {
   SnapshotProgress snapshot_;
 
   // Uploads.
-  StoredUpload pending_;
-  StoredUpload accepted_;         // folded, its record not applied yet
-  uint32_t accepted_record_ = 0;  // version that the record leads to
-  StoredUpload held_;             // with a memory: the one that the mean counts for this device
-  uint8_t* slots_[3] = {};
-  uint8_t slot_of_[3] = {0, 1, 2};  // by SlotRole
-  uint32_t slot_size_ = 0;
-  uint8_t slot_count_ = 0;
+  UploadSlots slots_;
   bool is_pending_sent_ = false;
   uint32_t piece_next_ = 0;
   uint32_t lost_task_sequence_ = 0;

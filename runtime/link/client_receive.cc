@@ -286,7 +286,7 @@ Status Client::finish_snapshot() {
     is_skipping_ = true;
     return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
   }
-  if (!has_memory() && accepted_.task_sequence != 0 && accepted_record_ <= snapshot_.version) {
+  if (!has_memory() && slots_.has(SlotRole::kAccepted) && slots_.accepted_record() <= snapshot_.version) {
     settle_with_mean();
   }
   return Status::kOk;
@@ -325,7 +325,7 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   is_refusal_due_ = false;
   await_ = Await::kNothing;
   state_ = ClientState::kSync;
-  if (pending_.task_sequence != 0) {  // an upload in hand goes first, whatever the server offers
+  if (slots_.has(SlotRole::kPending)) {  // an upload in hand goes first, whatever the server offers
     resume(now_ms);
     return Status::kOk;
   }
@@ -349,7 +349,8 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
 }
 
 Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
-  if (state_ != ClientState::kUpload || sent_ != Sent::kPiece || ack.task_sequence != pending_.task_sequence) {
+  if (state_ != ClientState::kUpload || sent_ != Sent::kPiece ||
+      ack.task_sequence != slots_.upload(SlotRole::kPending).task_sequence) {
     return Status::kProtocolError;
   }
   switch (ack.verdict) {
@@ -379,7 +380,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       }
       break;
   }
-  pending_ = StoredUpload{};
+  slots_.drop(SlotRole::kPending);
   end_exchange(ack.retry, now_ms);
   return Status::kOk;
 }

@@ -18,22 +18,6 @@
 
 namespace gradstream {
 
-struct SavedUpload {
-  uint32_t task_sequence;
-  uint32_t base_version;
-  uint32_t steps_done;
-  uint32_t direction_count;
-  uint32_t value_count;
-  uint32_t size;
-  uint32_t crc;
-  uint32_t step_time_us;
-  uint32_t loss_before;  // bits of the float
-  uint32_t loss_after;
-  uint32_t encoding;
-  uint32_t kind;
-  uint32_t use_correction;
-};
-
 // The words of kRunFields stand in `run`, `run_sums` and `run_feedback`, by their numbers.
 struct SavedHeader {
   uint32_t magic;
@@ -56,10 +40,8 @@ struct SavedHeader {
   uint32_t residual_crc[3];  // residual, the one before, their base
   uint32_t manifold_part_count;
   uint32_t manifold_parts_crc;
-  SavedUpload pending;
-  SavedUpload accepted;
-  SavedUpload held;
-  uint32_t crc;  // of the words before it
+  uint32_t uploads[kSlotCountMax][kUploadWordCount];  // by SlotRole; the words of kUploadFields
+  uint32_t crc;                                       // of the words before it
 };
 
 // All that a step depends on, so that a step of another run under the same number, or one that another correction had
@@ -87,41 +69,7 @@ static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_s
                   offsetof(SavedHeader, run_feedback) == 4 * 29,
               "the words that kRunFields names");
 
-SavedUpload to_saved(const StoredUpload& upload) {
-  SavedUpload out = {};
-  out.task_sequence = upload.task_sequence;
-  out.base_version = upload.base_version;
-  out.steps_done = upload.steps_done;
-  out.direction_count = upload.direction_count;
-  out.value_count = upload.value_count;
-  out.size = upload.size;
-  out.crc = upload.crc;
-  out.step_time_us = upload.step_time_us;
-  out.loss_before = std::bit_cast<uint32_t>(upload.loss_before);
-  out.loss_after = std::bit_cast<uint32_t>(upload.loss_after);
-  out.encoding = static_cast<uint32_t>(upload.encoding);
-  out.kind = static_cast<uint32_t>(upload.kind);
-  out.use_correction = upload.use_correction ? 1 : 0;
-  return out;
-}
-
-StoredUpload from_saved(const SavedUpload& saved) {
-  StoredUpload out;
-  out.task_sequence = saved.task_sequence;
-  out.base_version = saved.base_version;
-  out.steps_done = saved.steps_done;
-  out.direction_count = saved.direction_count;
-  out.value_count = saved.value_count;
-  out.size = saved.size;
-  out.crc = saved.crc;
-  out.step_time_us = saved.step_time_us;
-  out.loss_before = std::bit_cast<float>(saved.loss_before);
-  out.loss_after = std::bit_cast<float>(saved.loss_after);
-  out.encoding = static_cast<Encoding>(saved.encoding);
-  out.kind = static_cast<StreamKind>(saved.kind);
-  out.use_correction = saved.use_correction != 0;
-  return out;
-}
+constexpr SlotRole kRoles[] = {SlotRole::kPending, SlotRole::kAccepted, SlotRole::kHeld};
 
 uint32_t header_crc(const SavedHeader& header) {
   return crc32c(0, reinterpret_cast<const uint8_t*>(&header), offsetof(SavedHeader, crc));
@@ -178,9 +126,6 @@ std::span<const StoragePiece> Client::fill_pieces() {
   pieces[3] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
                replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
   pieces[4] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
-  pieces[5] = {pending_bytes(), pending_.size};
-  pieces[6] = {accepted_bytes(), accepted_.size};
-  pieces[7] = {held_bytes(), held_.size};
   const Real* const residuals[3] = {residual_, residual_before_, residual_base_};
   for (size_t i = 0; i < 3; ++i) {
     pieces[8 + i] = {reinterpret_cast<const uint8_t*>(residuals[i]), has_residual_ ? tensor_size : 0};
@@ -203,12 +148,14 @@ std::span<const StoragePiece> Client::fill_pieces() {
   for (size_t i = 0; i < 3; ++i) {
     header.residual_crc[i] = crc32c(0, pieces[8 + i].bytes, pieces[8 + i].size);
   }
-  header.slot_size = slot_size_;
-  header.slot_count = slot_count_;
-  header.accepted_record = accepted_record_;
-  header.pending = to_saved(pending_);
-  header.accepted = to_saved(accepted_);
-  header.held = to_saved(held_);
+  header.slot_size = slots_.room_size();
+  header.slot_count = slots_.count();
+  header.accepted_record = slots_.accepted_record();
+  for (const SlotRole role : kRoles) {
+    const std::span<const uint8_t> bytes = slots_.bytes(role);
+    pieces[5 + static_cast<size_t>(role)] = {bytes.data(), bytes.size()};
+    store_fields(kUploadFields, &slots_.upload(role), header.uploads[static_cast<size_t>(role)]);
+  }
   header.crc = header_crc(header);
   std::memcpy(frame_, &header, sizeof(header));
   return {pieces, kPieceCount};
@@ -272,29 +219,16 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
     std::memcpy(correction_, correction.data(), tensor_size);
     has_correction_ = true;
   }
-  const std::span<const uint8_t> pending = reader.next(header.pending.size);
-  if (header.pending.task_sequence != 0 && slot_count_ > 0 && header.pending.size <= slot_size_ &&
-      holds(pending, header.pending.size, header.pending.crc)) {
-    pending_ = from_saved(header.pending);
-    std::memcpy(pending_bytes(), pending.data(), pending.size());
-    is_pending_sent_ = true;  // perhaps: only the server knows
-  } else {
-    lost_task_sequence_ = header.pending.task_sequence;
-  }
-  const std::span<const uint8_t> accepted = reader.next(header.accepted.size);
-  if (header.accepted.task_sequence != 0 && slot_count_ >= 2 && header.accepted.size <= slot_size_ &&
-      holds(accepted, header.accepted.size, header.accepted.crc)) {
-    accepted_ = from_saved(header.accepted);
-    accepted_record_ = header.accepted_record;
-    std::memcpy(accepted_bytes(), accepted.data(), accepted.size());
-  } else if (header.accepted.task_sequence != 0) {
-    drop_correction();
-  }
-  const std::span<const uint8_t> held = reader.next(header.held.size);
-  if (header.held.task_sequence != 0 && slot_count_ == 3 && header.held.size <= slot_size_ &&
-      holds(held, header.held.size, header.held.crc)) {
-    held_ = from_saved(header.held);
-    std::memcpy(held_bytes(), held.data(), held.size());
+  for (const SlotRole role : kRoles) {
+    StoredUpload upload;
+    load_fields(kUploadFields, header.uploads[static_cast<size_t>(role)], &upload);
+    const bool holds_upload = slots_.restore(role, upload, reader.next(upload.size), header.accepted_record);
+    if (role == SlotRole::kPending) {
+      is_pending_sent_ = holds_upload;  // perhaps: only the server knows
+      lost_task_sequence_ = holds_upload ? 0 : upload.task_sequence;
+    } else if (role == SlotRole::kAccepted && !holds_upload && upload.task_sequence != 0) {
+      drop_correction();
+    }
   }
   has_residual_ = header.has_residual != 0 && residual_ != nullptr;
   Real* const residuals[3] = {residual_, residual_before_, residual_base_};

@@ -107,7 +107,7 @@ ClientAction Client::send_hello(uint64_t now_ms) {
     hello.version = replica_.version();
     hello.digest = replica_.digest();
   }
-  hello.pending_task_sequence = pending_.task_sequence;
+  hello.pending_task_sequence = slots_.upload(SlotRole::kPending).task_sequence;
   hello.lost_task_sequence = lost_task_sequence_;
   hello.reset_cause = config_.reset_cause;
   if (!config_.registry.problems.empty()) {
@@ -154,21 +154,22 @@ ClientAction Client::send_piece(uint64_t now_ms) {
     ++counters_.updates_resent;
   }
   is_pending_sent_ = true;
-  const size_t most = values_per_message(pending_.encoding);
-  const size_t rest = pending_.value_count - piece_next_;
+  const StoredUpload& pending = slots_.upload(SlotRole::kPending);
+  const size_t most = values_per_message(pending.encoding);
+  const size_t rest = pending.value_count - piece_next_;
   const size_t count = rest < most ? rest : most;
-  const size_t size = encoded_size(pending_.encoding, count);
-  const uint8_t* bytes = pending_bytes() + encoded_size(pending_.encoding, piece_next_);
+  const size_t size = encoded_size(pending.encoding, count);
+  const uint8_t* bytes = slots_.bytes(SlotRole::kPending).data() + encoded_size(pending.encoding, piece_next_);
   DeviceMessage message = {};
-  if (pending_.kind == StreamKind::kScalarStream) {
+  if (pending.kind == StreamKind::kScalarStream) {
     message.which_body = gs_DeviceMessage_update_scalars_tag;
-    fill_update(pending_, piece_next_, message.body.update_scalars);
-    message.body.update_scalars.direction_count = pending_.direction_count;
+    fill_update(pending, piece_next_, message.body.update_scalars);
+    message.body.update_scalars.direction_count = pending.direction_count;
     message.body.update_scalars.values.size = static_cast<pb_size_t>(size);
     std::memcpy(message.body.update_scalars.values.bytes, bytes, size);
   } else {
     message.which_body = gs_DeviceMessage_update_tangent_tag;
-    fill_update(pending_, piece_next_, message.body.update_tangent);
+    fill_update(pending, piece_next_, message.body.update_tangent);
     message.body.update_tangent.values.size = static_cast<pb_size_t>(size);
     std::memcpy(message.body.update_tangent.values.bytes, bytes, size);
   }

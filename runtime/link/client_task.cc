@@ -84,9 +84,7 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   arena_.reset();
   has_run_ = false;
   replica_ = Replica();
-  pending_ = StoredUpload{};
-  accepted_ = StoredUpload{};
-  held_ = StoredUpload{};
+  slots_ = UploadSlots();
   lost_task_sequence_ = 0;
   is_refusal_due_ = false;
   refused_sequence_ = 0;
@@ -94,8 +92,6 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   correction_ = nullptr;
   has_residual_ = false;
   residual_ = nullptr;
-  slot_count_ = 0;
-  slot_size_ = 0;
   task_duration_ms_ = 0;
   samples_checked_ = 0;
   sample_fault_ = SampleFault{};
@@ -160,7 +156,7 @@ bool Client::end_skipping() {
 }
 
 void Client::drop_correction() {
-  accepted_ = StoredUpload{};
+  slots_.drop(SlotRole::kAccepted);
   has_correction_ = false;
 }
 
@@ -170,24 +166,24 @@ void Client::accept_pending(uint32_t record_version) {
     accept_into_memory(record_version);
     return;
   }
-  const bool is_wanted = pending_.use_correction && correction_ != nullptr && slot_count_ == 2;
+  const bool is_wanted =
+      slots_.upload(SlotRole::kPending).use_correction && correction_ != nullptr && slots_.count() == 2;
   if (!is_wanted || record_version <= replica_.version()) {
     drop_correction();
     return;
   }
-  accepted_ = pending_;
-  accepted_record_ = record_version;
-  std::swap(slot_of_[kPending], slot_of_[kAccepted]);
+  slots_.accept(record_version);
 }
 
 // c = d - Gbar_i, once the record that this device's update went into has been applied.
 void Client::settle_correction() {
-  if (accepted_.task_sequence == 0 || accepted_record_ > replica_.version()) {
+  if (!slots_.has(SlotRole::kAccepted) || slots_.accepted_record() > replica_.version()) {
     return;
   }
-  const StoredUpload upload = accepted_;
+  const StoredUpload upload = slots_.upload(SlotRole::kAccepted);
+  const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (correction_ == nullptr || accepted_record_ != replica_.version()) {
+  if (correction_ == nullptr || slots_.accepted_record() != replica_.version()) {
     return;
   }
   const DirectionSpec directions = to_directions(welcome_, upload.base_version);
@@ -197,21 +193,22 @@ void Client::settle_correction() {
     record_sum = correction_;
   }
   const Status status = fill_correction(directions, replica_.shape(), record_sum, upload.steps_done, upload.encoding,
-                                        accepted_bytes(), upload.size, correction_, arena_);
+                                        bytes.data(), bytes.size(), correction_, arena_);
   has_correction_ = status == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
 }
 
 // c = d - Gbar_i, where d came with the model of the version that this device's update went into.
 void Client::settle_with_mean() {
-  const StoredUpload upload = accepted_;
+  const Encoding encoding = slots_.upload(SlotRole::kAccepted).encoding;
+  const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (!replica_.has_mean() || accepted_record_ != replica_.version()) {
+  if (!replica_.has_mean() || slots_.accepted_record() != replica_.version()) {
     return;  // the record, or the mean, that it needs will not come
   }
   replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
-  has_correction_ = subtract_values(upload.encoding, replica_.shape().size(), accepted_bytes(), upload.size,
-                                    correction_) == Status::kOk;
+  has_correction_ =
+      subtract_values(encoding, replica_.shape().size(), bytes.data(), bytes.size(), correction_) == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
 }
 
@@ -219,21 +216,13 @@ void Client::settle_with_mean() {
 
 // From the version record_version on it is this one. A task before that still meets the one of before.
 void Client::accept_into_memory(uint32_t record_version) {
-  if (slot_count_ < 3) {
+  if (slots_.count() < kSlotCountMax) {
     return;
   }
-  if (accepted_.task_sequence != 0 && accepted_record_ < record_version) {
-    hold_accepted();  // the next task begins at record_version - 1 at the earliest
+  if (slots_.has(SlotRole::kAccepted) && slots_.accepted_record() < record_version) {
+    slots_.hold();  // the next task begins at record_version - 1 at the earliest
   }
-  accepted_ = pending_;
-  accepted_record_ = record_version;
-  std::swap(slot_of_[kPending], slot_of_[kAccepted]);
-}
-
-void Client::hold_accepted() {
-  held_ = accepted_;
-  accepted_ = StoredUpload{};
-  std::swap(slot_of_[kAccepted], slot_of_[kHeld]);
+  slots_.accept(record_version);
 }
 
 // c = h - h_i for the task, if this device still has the update that the mean holds of it; else none, which steers
@@ -242,10 +231,12 @@ Status Client::fill_memory_correction() {
   has_correction_ = false;
   correction_ = nullptr;
   const uint32_t stamp = run_.task.memory_stamp;
-  if (accepted_.task_sequence != 0 && stamp == accepted_.base_version + 1) {
-    hold_accepted();
+  if (slots_.has(SlotRole::kAccepted) && stamp == slots_.upload(SlotRole::kAccepted).base_version + 1) {
+    slots_.hold();
   }
-  if (!run_.task.use_correction || held_.task_sequence == 0 || stamp != held_.base_version + 1) {
+  const StoredUpload& held = slots_.upload(SlotRole::kHeld);
+  const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kHeld);
+  if (!run_.task.use_correction || !slots_.has(SlotRole::kHeld) || stamp != held.base_version + 1) {
     return Status::kOk;
   }
   const Shape shape = replica_.shape();
@@ -255,11 +246,11 @@ Status Client::fill_memory_correction() {
   Status status = Status::kOk;
   if (has_scalar_stream()) {
     replica_.fill_mean(exact_unit(shape, welcome_.fold_scale_log2), correction_);
-    status = fill_correction(to_directions(welcome_, held_.base_version), shape, correction_, held_.steps_done,
-                             held_.encoding, held_bytes(), held_.size, correction_, arena_);
+    status = fill_correction(to_directions(welcome_, held.base_version), shape, correction_, held.steps_done,
+                             held.encoding, bytes.data(), bytes.size(), correction_, arena_);
   } else {
     replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
-    status = subtract_values(held_.encoding, shape.size(), held_bytes(), held_.size, correction_);
+    status = subtract_values(held.encoding, shape.size(), bytes.data(), bytes.size(), correction_);
   }
   has_correction_ = status == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
@@ -287,8 +278,7 @@ void Client::release_correction() {
   correction_ = nullptr;
   run_mark_ -= Arena::taken_size<Real>(replica_.shape().size());  // it is the last one below the mark
   arena_.release(run_mark_);
-  slot_count_ = 0;
-  slot_size_ = 0;
+  slots_.give_up();
 }
 
 // In the lean form a correction has a tensor from the first task on whose path it steers: that of one local step is
@@ -296,8 +286,7 @@ void Client::release_correction() {
 Status Client::take_correction() {
   drop_correction();
   arena_.release(run_mark_);
-  slot_count_ = 0;
-  slot_size_ = 0;
+  slots_.give_up();
   const Result<Real*> correction = arena_.persistent<Real>(replica_.shape().size());
   GS_TRY(correction.status());
   correction_ = correction.value();
@@ -305,32 +294,15 @@ Status Client::take_correction() {
   return Status::kOk;
 }
 
-// Room for `count` uploads of `size` bytes, kept from task to task.
+// Room for `count` uploads of `size` bytes, kept from task to task. A correction is of no use without the accepted
+// upload that it was to follow.
 Status Client::prepare_slots(size_t size, uint32_t count) {
-  if (size <= slot_size_ && count <= slot_count_) {
+  if (slots_.fits(size, count)) {
     return Status::kOk;
   }
-  if (count * Arena::taken_size<uint8_t>(size) > arena_.size() - run_mark_) {
-    return Status::kOutOfMemory;
-  }
-  if (accepted_.task_sequence != 0) {
-    drop_correction();
-  }
-  held_ = StoredUpload{};
-  arena_.release(run_mark_);
-  for (uint8_t role = 0; role < 3; ++role) {
-    slots_[role] = nullptr;
-    slot_of_[role] = role;  // uploads of the slots before have exchanged them
-  }
-  slot_count_ = 0;
-  slot_size_ = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const Result<uint8_t*> slot = arena_.persistent<uint8_t>(size);
-    GS_TRY(slot.status());
-    slots_[i] = slot.value();
-  }
-  slot_size_ = static_cast<uint32_t>(size);
-  slot_count_ = static_cast<uint8_t>(count);
+  const bool had_accepted = slots_.has(SlotRole::kAccepted);
+  GS_TRY(slots_.prepare(size, count, run_mark_, arena_));
+  has_correction_ = has_correction_ && !had_accepted;
   return Status::kOk;
 }
 
@@ -412,16 +384,16 @@ Status Client::finish_task(uint64_t now_ms) {
   // Steps from before a reset may have taken another time each: then nothing is said.
   const uint64_t step_time_us = steps_replayed_ == 0 ? duration_ms * 1000 / steps_timed : 0;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
-  GS_ASSERT(upload.size <= slot_size_);
+  GS_ASSERT(upload.size <= slots_.room_size());
   GS_TRY(encode_upload(stream));
-  upload.crc = crc32c(0, pending_bytes(), upload.size);
+  upload.crc = crc32c(0, slots_.next_bytes(), upload.size);
   if (has_memory()) {
     has_correction_ = false;  // it goes with the task
   }
   arena_.release(task_mark_);
   is_task_begun_ = false;
   task_duration_ms_ = duration_ms * task.local_step_count / steps_timed;
-  pending_ = upload;
+  slots_.put(upload);
   is_pending_sent_ = false;
   ++counters_.tasks_done;
   if (config_.has_storage) {
@@ -436,7 +408,7 @@ Status Client::encode_upload(const GradientStream& stream) {
   if (residual_ != nullptr && stream.kind == StreamKind::kTangentBlock) {
     return encode_with_residual(stream);
   }
-  return encode_values(run_.task.encoding, stream.value_count, stream.values, pending_bytes());
+  return encode_values(run_.task.encoding, stream.value_count, stream.values, slots_.next_bytes());
 }
 
 // ---- Error feedback: what an encoding leaves out goes with the next upload ----
@@ -450,9 +422,9 @@ Status Client::encode_with_residual(const GradientStream& stream) {
   move_residual();
   copy(count, stream.values, residual_);
   add_scaled(count, steps, residual_before_, residual_);
-  Status status = encode_values(encoding, count, residual_, pending_bytes());
+  Status status = encode_values(encoding, count, residual_, slots_.next_bytes());
   if (status == Status::kOk) {
-    status = subtract_values(encoding, count, pending_bytes(), encoded_size(encoding, count), residual_);
+    status = subtract_values(encoding, count, slots_.next_bytes(), encoded_size(encoding, count), residual_);
   }
   if (status == Status::kOk && is_sum) {
     status = run_.manifold->project_tangent(replica_.shape(), replica_.model(), residual_, residual_, arena_);
