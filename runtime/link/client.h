@@ -25,6 +25,7 @@
 #include <span>
 
 #include "runtime/base/arena.h"
+#include "runtime/link/client_feedback.h"
 #include "runtime/link/client_slots.h"
 #include "runtime/link/port.h"
 #include "runtime/training/lean.h"
@@ -169,7 +170,7 @@ class Client {
   gs_WaitCause last_wait() const { return last_wait_; }
   // What the encoding of this device's last upload left out, per step, or null for none; once the upload is judged, of
   // its last accepted one.
-  const Real* residual() const { return has_residual_ ? residual_ : nullptr; }
+  const Real* residual() const { return feedback_.residual(); }
   // The correction that the next task starts with, or null for none.
   const Real* correction() const { return has_correction_ ? correction_ : nullptr; }
   // Figures of the device for StatusReport. The shell fills stack_high_water, tls_high_water and, where it knows the
@@ -181,7 +182,6 @@ class Client {
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
   struct RecordProgress {
-    bool is_open = false;
     uint32_t block_index = 0;
     uint32_t block_count = 0;
     uint32_t first_value = 0;  // next expected
@@ -189,6 +189,7 @@ class Client {
     uint32_t base_version = 0;
     uint32_t owner = 0;
     Real step_scale = 0;
+    bool is_open = false;
     bool from_zero = false;
     bool after_step = false;
     KeptRecord* kept = nullptr;  // where keeps_record(); null: no memory for it
@@ -280,9 +281,6 @@ class Client {
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
   Status encode_upload(const GradientStream& stream);
-  Status encode_with_residual(const GradientStream& stream);
-  void move_residual();
-  void take_residual_back();
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
   Status check_labels();
@@ -328,13 +326,10 @@ class Client {
   // Run and model.
   gs_Welcome welcome_ = {};
   Replica replica_;
-  Real* correction_ = nullptr;       // with a memory: of the task
-  Real* residual_ = nullptr;         // with error feedback: per step, of the pending upload or the last accepted one
-  Real* residual_before_ = nullptr;  // while an upload is pending: the one before it
-  Real* residual_base_ = nullptr;    // the model that both are tangents at
+  Real* correction_ = nullptr;  // with a memory: of the task
+  ErrorFeedback feedback_;
   bool has_run_ = false;
   bool has_correction_ = false;
-  bool has_residual_ = false;
   RecordProgress record_;
   SnapshotProgress snapshot_;
 

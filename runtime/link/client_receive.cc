@@ -371,7 +371,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       give_reason(ack.reason);
       range_refusal_ = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
                         static_cast<float>(ack.step_size)};
-      take_residual_back();
+      feedback_.take_back();
       if (!has_memory()) {
         drop_correction();
       } else if (ack.verdict == gs_VERDICT_SUPERSEDED) {

@@ -37,7 +37,7 @@ struct SavedHeader {
   uint32_t mean_crc;
   uint32_t run_feedback;
   uint32_t has_residual;
-  uint32_t residual_crc[3];  // residual, the one before, their base
+  uint32_t residual_crc[ErrorFeedback::kTensorCount];  // residual, the one before, their base
   uint32_t manifold_part_count;
   uint32_t manifold_parts_crc;
   uint32_t uploads[kSlotCountMax][kUploadWordCount];  // by SlotRole; the words of kUploadFields
@@ -126,9 +126,9 @@ std::span<const StoragePiece> Client::fill_pieces() {
   pieces[3] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
                replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
   pieces[4] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
-  const Real* const residuals[3] = {residual_, residual_before_, residual_base_};
-  for (size_t i = 0; i < 3; ++i) {
-    pieces[8 + i] = {reinterpret_cast<const uint8_t*>(residuals[i]), has_residual_ ? tensor_size : 0};
+  const bool has_residual = feedback_.residual() != nullptr;
+  for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
+    pieces[8 + i] = {reinterpret_cast<const uint8_t*>(feedback_.tensor(i)), has_residual ? tensor_size : 0};
   }
   SavedHeader header = {};
   header.magic = kMagic;
@@ -144,8 +144,8 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
   header.manifold_part_count = welcome_.manifold_parts_count;
   header.manifold_parts_crc = crc32c(0, pieces[1].bytes, pieces[1].size);
-  header.has_residual = has_residual_ ? 1 : 0;
-  for (size_t i = 0; i < 3; ++i) {
+  header.has_residual = has_residual ? 1 : 0;
+  for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     header.residual_crc[i] = crc32c(0, pieces[8 + i].bytes, pieces[8 + i].size);
   }
   header.slot_size = slots_.room_size();
@@ -230,17 +230,17 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
       drop_correction();
     }
   }
-  has_residual_ = header.has_residual != 0 && residual_ != nullptr;
-  Real* const residuals[3] = {residual_, residual_before_, residual_base_};
-  for (size_t i = 0; i < 3 && header.has_residual != 0; ++i) {
+  bool holds_residual = header.has_residual != 0 && feedback_.is_used();
+  for (size_t i = 0; i < ErrorFeedback::kTensorCount && header.has_residual != 0; ++i) {
     const std::span<const uint8_t> part = reader.next(tensor_size);
-    has_residual_ = has_residual_ && holds(part, tensor_size, header.residual_crc[i]);
-    if (has_residual_) {
-      std::memcpy(residuals[i], part.data(), tensor_size);
+    holds_residual = holds_residual && holds(part, tensor_size, header.residual_crc[i]);
+    if (holds_residual) {
+      std::memcpy(feedback_.tensor(i), part.data(), tensor_size);
     }
   }
+  feedback_.adopt(holds_residual);
   if (lost_task_sequence_ != 0) {
-    take_residual_back();
+    feedback_.take_back();
   }
 }
 

@@ -90,8 +90,7 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   refused_sequence_ = 0;
   has_correction_ = false;
   correction_ = nullptr;
-  has_residual_ = false;
-  residual_ = nullptr;
+  feedback_ = ErrorFeedback();
   task_duration_ms_ = 0;
   samples_checked_ = 0;
   sample_fault_ = SampleFault{};
@@ -122,11 +121,7 @@ Status Client::begin_run(const gs_Welcome& welcome) {
     correction_ = correction.value();
   }
   if (welcome.error_feedback && !is_scalar) {
-    for (Real** const tensor : {&residual_, &residual_before_, &residual_base_}) {
-      const Result<Real*> memory = arena_.persistent<Real>(shape.size());
-      GS_TRY(memory.status());
-      *tensor = memory.value();
-    }
+    GS_TRY(feedback_.prepare(shape.size(), arena_));
   }
   run_mark_ = arena_.mark();
   has_run_ = true;
@@ -405,66 +400,14 @@ Status Client::finish_task(uint64_t now_ms) {
 }
 
 Status Client::encode_upload(const GradientStream& stream) {
-  if (residual_ != nullptr && stream.kind == StreamKind::kTangentBlock) {
-    return encode_with_residual(stream);
-  }
-  return encode_values(run_.task.encoding, stream.value_count, stream.values, slots_.next_bytes());
-}
-
-// ---- Error feedback: what an encoding leaves out goes with the next upload ----
-
-// Uploads are sums over steps, or means of them, that the server averages per step: the residual is one step's.
-Status Client::encode_with_residual(const GradientStream& stream) {
-  const size_t count = stream.value_count;
-  const Encoding encoding = run_.task.encoding;
-  const bool is_sum = run_.task.solver != SolverId::kProjection;
-  const Real steps = static_cast<Real>(is_sum ? stream.steps_done : 1);
-  move_residual();
-  copy(count, stream.values, residual_);
-  add_scaled(count, steps, residual_before_, residual_);
-  Status status = encode_values(encoding, count, residual_, slots_.next_bytes());
-  if (status == Status::kOk) {
-    status = subtract_values(encoding, count, slots_.next_bytes(), encoded_size(encoding, count), residual_);
-  }
-  if (status == Status::kOk && is_sum) {
-    status = run_.manifold->project_tangent(replica_.shape(), replica_.model(), residual_, residual_, arena_);
-  }
-  counters_.residuals += has_residual_ && status == Status::kOk ? 1 : 0;
-  if (status != Status::kOk) {
-    take_residual_back();
+  if (feedback_.is_used() && stream.kind == StreamKind::kTangentBlock) {
+    FeedbackCounts counts;
+    const Status status = feedback_.encode(run_, stream, slots_.next_bytes(), arena_, &counts);
+    counters_.residuals += counts.carried;
+    counters_.residuals_lost += counts.lost;
     return status;
   }
-  scale(count, 1 / steps, residual_);
-  has_residual_ = true;
-  return Status::kOk;
-}
-
-// residual_before_ <- the residual, transported to the model of the task, which becomes the base. Ambient uploads
-// (solver projection) need no transport. Where there is no transport from there to here the residual is lost, which
-// costs accuracy once and is never wrong.
-void Client::move_residual() {
-  const Shape shape = replica_.shape();
-  Status status = Status::kOk;
-  if (has_residual_ && run_.task.solver != SolverId::kProjection) {
-    status = run_.manifold->transport(shape, residual_base_, replica_.model(), residual_, residual_before_, arena_);
-  } else if (has_residual_) {
-    copy(shape.size(), residual_, residual_before_);
-  }
-  if (status != Status::kOk || (has_residual_ && !all_finite(shape.size(), residual_before_))) {
-    ++counters_.residuals_lost;
-    has_residual_ = false;
-  }
-  if (!has_residual_) {
-    fill_zero(shape.size(), residual_before_);
-  }
-  copy(shape.size(), replica_.model(), residual_base_);
-}
-
-// The upload counts nowhere: neither does what its encoding left out.
-void Client::take_residual_back() {
-  if (residual_ != nullptr) {
-    std::swap(residual_, residual_before_);
-  }
+  return encode_values(run_.task.encoding, stream.value_count, stream.values, slots_.next_bytes());
 }
 
 // Whether the task's problem, and the data that it is bound to here, take the run's shape.
