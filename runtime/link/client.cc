@@ -257,7 +257,7 @@ void Client::forget_session() {
   is_draining_ = false;
   is_skipping_ = false;
   mismatches_ = 0;
-  close_record();
+  record_.close(arena_);
   snapshot_.is_open = false;
 }
 

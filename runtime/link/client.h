@@ -26,9 +26,10 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/link/client_feedback.h"
+#include "runtime/link/client_record.h"
+#include "runtime/link/client_run.h"
 #include "runtime/link/client_slots.h"
 #include "runtime/link/port.h"
-#include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
@@ -150,8 +151,8 @@ class Client {
 
   ClientState state() const { return state_; }
   // Its shape, version and model are meaningful once the device has met a run.
-  const Replica& replica() const { return replica_; }
-  Replica& replica_for_test() { return replica_; }
+  const Replica& replica() const { return model_.replica(); }
+  Replica& replica_for_test() { return model_.replica(); }
   const ClientCounters& counters() const { return counters_; }
   // Why a session ended or a task was refused last, by the server or by the device, for the console.
   gs_Reason last_reason() const { return last_reason_; }
@@ -163,7 +164,8 @@ class Client {
   const RangeRefusal& range_refusal() const { return range_refusal_; }
   // The digest of the run's network, where this device holds another one or none; else 0.
   uint64_t missing_network() const {
-    return welcome_.network_digest != config_.network_digest ? welcome_.network_digest : 0;
+    const uint64_t wanted = model_.welcome().network_digest;
+    return wanted != config_.network_digest ? wanted : 0;
   }
   bool run_finished() const { return run_finished_; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
@@ -181,19 +183,6 @@ class Client {
   // What poll() waits for before the state may go on.
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
-  struct RecordProgress {
-    uint32_t block_index = 0;
-    uint32_t block_count = 0;
-    uint32_t first_value = 0;  // next expected
-    uint32_t value_count = 0;
-    uint32_t base_version = 0;
-    uint32_t owner = 0;
-    Real step_scale = 0;
-    bool is_open = false;
-    bool from_zero = false;
-    bool after_step = false;
-    KeptRecord* kept = nullptr;  // where keeps_record(); null: no memory for it
-  };
   struct SnapshotProgress {
     bool is_open = false;
     uint32_t version = 0;
@@ -233,18 +222,7 @@ class Client {
   Status handle(const ServerMessage& message, uint64_t now_ms);
   Status handle_welcome(const gs_Welcome& welcome, uint64_t now_ms);
   Status handle_log(const gs_LogChunk& chunk);
-  Status check_block(const gs_LogChunk& chunk);
-  Status begin_record(const gs_LogChunk& chunk);
-  void close_record();
-  // A replica without a sum: a record is applied when all of it is here (LeanForm).
-  bool keeps_record() const { return links_lean() && !replica_.has_mean() && !replica_.has_sum(); }
-  bool links_lean() const { return kLinksLeanForm && config_.registry.lean != nullptr; }
-  Status keep_values(const DirectionSpec& directions, uint32_t count, const Real* values);
-  Status add_values(const gs_LogChunk& chunk);
-  Status add_words(const gs_LogChunk& chunk);
-  Status take_exact_step();
-  Status end_block(uint64_t digest);
-  Status finish_record(uint64_t digest);
+  Status skip_answer();
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
   Status read_snapshot(const gs_SnapshotChunk& chunk);
   uint32_t snapshot_parts(const gs_SnapshotChunk& chunk) const;
@@ -261,9 +239,7 @@ class Client {
   }
 
   // Runs, models, tasks.
-  Status fill_parts(Shape* shape);
   Status begin_run(const gs_Welcome& welcome);
-  bool has_scalar_stream() const;
   bool prove_model(uint64_t digest);
   bool end_skipping();
   void drop_correction();
@@ -272,7 +248,6 @@ class Client {
   void release_correction();
   Status take_correction();
   Status prepare_slots(size_t size, uint32_t count);
-  bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
   uint32_t slot_count_wanted() const;
   void accept_into_memory(uint32_t record_version);
   Status fill_memory_correction();
@@ -304,6 +279,8 @@ class Client {
   Sent sent_ = Sent::kHello;
   Status last_status_ = Status::kOk;
   bool run_finished_ = false;
+  bool has_run_ = false;
+  bool has_correction_ = false;
   gs_Reason last_reason_ = gs_Reason_REASON_NONE;
   gs_WaitCause last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
 
@@ -324,13 +301,10 @@ class Client {
   uint64_t not_before_ms_ = 0;  // no connection before
 
   // Run and model.
-  gs_Welcome welcome_ = {};
-  Replica replica_;
+  RunModel model_;
   Real* correction_ = nullptr;  // with a memory: of the task
   ErrorFeedback feedback_;
-  bool has_run_ = false;
-  bool has_correction_ = false;
-  RecordProgress record_;
+  RecordReader record_;
   SnapshotProgress snapshot_;
 
   // Uploads.

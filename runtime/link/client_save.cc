@@ -116,15 +116,15 @@ StoragePiece* Client::save_pieces() {
 
 std::span<const StoragePiece> Client::fill_pieces() {
   StoragePiece* const pieces = save_pieces();
-  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  const size_t tensor_size = model_.tensor_size();
   pieces[0] = {frame_, sizeof(SavedHeader)};
-  pieces[1] = {reinterpret_cast<const uint8_t*>(welcome_.manifold_parts),
-               welcome_.manifold_parts_count * sizeof(welcome_.manifold_parts[0])};
+  pieces[1] = {reinterpret_cast<const uint8_t*>(model_.welcome().manifold_parts),
+               model_.welcome().manifold_parts_count * sizeof(model_.welcome().manifold_parts[0])};
   // A version with more than a model and a mean comes again whole: what survives is the upload.
-  const bool saves_model = replica_.has_model() && replica_.parts() == 0;
-  pieces[2] = {reinterpret_cast<const uint8_t*>(replica_.model()), saves_model ? tensor_size : 0};
-  pieces[3] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
-               replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
+  const bool saves_model = model_.replica().has_model() && model_.replica().parts() == 0;
+  pieces[2] = {reinterpret_cast<const uint8_t*>(model_.replica().model()), saves_model ? tensor_size : 0};
+  pieces[3] = {reinterpret_cast<const uint8_t*>(model_.replica().mean()),
+               model_.replica().has_model() && model_.replica().has_mean() ? tensor_size : 0};
   pieces[4] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
   const bool has_residual = feedback_.residual() != nullptr;
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
@@ -135,14 +135,14 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.format = kFormat;
   header.real_size = sizeof(Real);
   header.owner = config_.owner;
-  store_fields(kRunFields, &welcome_, words_of(header));
-  header.version = replica_.version();
+  store_fields(kRunFields, &model_.welcome(), words_of(header));
+  header.version = model_.replica().version();
   header.has_model = saves_model ? 1 : 0;
   header.model_crc = crc32c(0, pieces[2].bytes, pieces[2].size);
   header.has_correction = has_correction_ ? 1 : 0;
   header.correction_crc = crc32c(0, pieces[4].bytes, pieces[4].size);
   header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
-  header.manifold_part_count = welcome_.manifold_parts_count;
+  header.manifold_part_count = model_.welcome().manifold_parts_count;
   header.manifold_parts_crc = crc32c(0, pieces[1].bytes, pieces[1].size);
   header.has_residual = has_residual ? 1 : 0;
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
@@ -186,7 +186,7 @@ Status Client::restore(std::span<const uint8_t> saved) {
   std::memcpy(welcome.manifold_parts, rest.data(), parts_size);
   GS_TRY(begin_run(welcome));
   if (header.slot_count > 0) {
-    const bool had_correction = keeps_record() && header.slot_count > 1;
+    const bool had_correction = model_.lean() != nullptr && header.slot_count > 1;
     Status status = had_correction ? take_correction() : Status::kOk;
     if (status == Status::kOk) {
       status = prepare_slots(header.slot_size, header.slot_count);
@@ -202,17 +202,17 @@ Status Client::restore(std::span<const uint8_t> saved) {
 
 void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes) {
   PartReader reader(bytes);
-  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  const size_t tensor_size = model_.tensor_size();
   const std::span<const uint8_t> model = reader.next(header.has_model != 0 ? tensor_size : 0);
-  const bool wants_mean = header.has_model != 0 && replica_.has_mean();
+  const bool wants_mean = header.has_model != 0 && model_.replica().has_mean();
   const std::span<const uint8_t> mean = reader.next(wants_mean ? tensor_size : 0);
   const bool holds_mean = !wants_mean || holds(mean, tensor_size, header.mean_crc);
   if (header.has_model != 0 && holds(model, tensor_size, header.model_crc) && holds_mean) {
-    std::memcpy(replica_.begin_snapshot(), model.data(), tensor_size);
+    std::memcpy(model_.replica().begin_snapshot(), model.data(), tensor_size);
     if (wants_mean) {
-      std::memcpy(replica_.mean_buffer(), mean.data(), tensor_size);
+      std::memcpy(model_.replica().mean_buffer(), mean.data(), tensor_size);
     }
-    replica_.adopt_snapshot(header.version);
+    model_.replica().adopt_snapshot(header.version);
   }
   const std::span<const uint8_t> correction = reader.next(header.has_correction != 0 ? tensor_size : 0);
   if (header.has_correction != 0 && correction_ != nullptr && holds(correction, tensor_size, header.correction_crc)) {
@@ -246,17 +246,17 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
 
 // A step that is all scalars, and not the last one: what follows that is the upload, which is saved as a whole.
 bool Client::keeps_steps() const {
-  return config_.steps.read != nullptr && run_.ops->replay != nullptr && has_scalar_stream() &&
+  return config_.steps.read != nullptr && run_.ops->replay != nullptr && model_.has_scalar_stream() &&
          run_.steps_done < run_.task.local_step_count;
 }
 
 SavedStep Client::step_header(uint32_t index) const {
   const bool is_steered = run_.correction != nullptr;
-  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  const size_t tensor_size = model_.tensor_size();
   SavedStep step = {};
-  step.run = welcome_.run;
-  step.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
-  step.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
+  step.run = model_.welcome().run;
+  step.parameters_digest[0] = static_cast<uint32_t>(model_.welcome().parameters_digest);
+  step.parameters_digest[1] = static_cast<uint32_t>(model_.welcome().parameters_digest >> 32);
   step.task_sequence = run_.task.sequence;
   step.version = run_.task.version;
   step.index = index;

@@ -102,10 +102,10 @@ ClientAction Client::send_hello(uint64_t now_ms) {
     hello.network_digest = config_.network_digest;
   }
   hello.run = config_.run;
-  hello.has_model = replica_.has_model();
+  hello.has_model = model_.replica().has_model();
   if (hello.has_model) {
-    hello.version = replica_.version();
-    hello.digest = replica_.digest();
+    hello.version = model_.replica().version();
+    hello.digest = model_.replica().digest();
   }
   hello.pending_task_sequence = slots_.upload(SlotRole::kPending).task_sequence;
   hello.lost_task_sequence = lost_task_sequence_;
@@ -181,12 +181,12 @@ ClientAction Client::send_pull(uint64_t now_ms) {
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_pull_tag;
   gs_Pull& pull = message.body.pull;
-  pull.has_model = replica_.has_model();
+  pull.has_model = model_.replica().has_model();
   if (pull.has_model) {
-    pull.version = replica_.version();
-    pull.digest = replica_.digest();
+    pull.version = model_.replica().version();
+    pull.digest = model_.replica().digest();
   }
-  close_record();
+  record_.close(arena_);
   snapshot_.is_open = false;
   return send(message, Sent::kPull, now_ms);
 }

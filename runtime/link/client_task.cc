@@ -1,12 +1,9 @@
 // The run that the client takes part in, its model, and the tasks it is given.
 #include "runtime/base/no_contraction.h"
 
-#include <iterator>
-
 #include "runtime/base/config.h"
 #include "runtime/base/products.h"
 #include "runtime/link/client.h"
-#include "runtime/link/task_terms.h"
 #include "runtime/training/encoding.h"
 
 namespace gradstream {
@@ -33,57 +30,9 @@ gs_Reason reason_of(Status status) {
 
 // ---- Runs and models ----
 
-bool Client::has_scalar_stream() const {
-  return welcome_.stream == gs_STREAM_KIND_SCALAR && welcome_.direction_count > 0;
-}
-
-// The shape of one part of a product: its own, or that of the factors of a matrix. Where the two do not fit the part's
-// manifold, check_shape() of the product says so. Factors need no operations, only their shapes.
-Result<Shape> shape_of(const gs_ManifoldPart& part, Arena& arena) {
-  if (part.rank == 0) {
-    return Shape{part.rows, part.cols};
-  }
-  const Result<Parts*> factors = arena.persistent<Parts>(1);
-  GS_TRY(factors.status());
-  const uint32_t rank = part.rank;
-  *factors.value() = Parts{3, {{nullptr, {part.rows, rank}}, {nullptr, {part.cols, rank}}, {nullptr, {rank, rank}}}};
-  return Shape{uint32_t{part.rows} + part.cols + rank, rank, factors.value()};
-}
-
-// Where the run is on a product or of fixed rank: its parts, in the arena. Factors have no operations of their own.
-Status Client::fill_parts(Shape* shape) {
-  static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
-  const uint32_t count = welcome_.manifold_parts_count;
-  const bool is_product = welcome_.manifold == gs_MANIFOLD_PRODUCT;
-  if (!is_product && welcome_.manifold != gs_MANIFOLD_FIXED_RANK) {
-    return count == 0 ? Status::kOk : Status::kInvalidArgument;
-  }
-  const Result<Parts*> parts = arena_.persistent<Parts>(1);
-  GS_TRY(parts.status());
-  *parts.value() = Parts{count, {}};
-  for (uint32_t i = 0; i < count; ++i) {
-    const gs_ManifoldPart& from = welcome_.manifold_parts[i];
-    Part& part = parts.value()->part[i];
-    const Result<Shape> of_part = shape_of(from, arena_);
-    GS_TRY(of_part.status());
-    part.shape = of_part.value();
-    part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
-                             static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
-    if (part.ops == nullptr && is_product) {
-      return Status::kUnimplemented;
-    }
-    if (from.rank != 0 && (!is_product || from.manifold != gs_MANIFOLD_FIXED_RANK)) {
-      return Status::kInvalidArgument;
-    }
-  }
-  shape->parts = parts.value();
-  return Status::kOk;
-}
-
 Status Client::begin_run(const gs_Welcome& welcome) {
   arena_.reset();
   has_run_ = false;
-  replica_ = Replica();
   slots_ = UploadSlots();
   lost_task_sequence_ = 0;
   is_refusal_due_ = false;
@@ -95,33 +44,15 @@ Status Client::begin_run(const gs_Welcome& welcome) {
   samples_checked_ = 0;
   sample_fault_ = SampleFault{};
   range_refusal_ = RangeRefusal{};
-  welcome_ = welcome;
-  const bool is_scalar = welcome.stream == gs_STREAM_KIND_SCALAR;
-  if (welcome.stream == gs_STREAM_KIND_NONE ||
-      (is_scalar && (welcome.direction_count == 0 || welcome.directions == gs_DIRECTIONS_NONE))) {
-    return Status::kInvalidArgument;
-  }
-  const ManifoldOps* manifold =
-      find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(welcome.manifold),
-                    static_cast<RetractionKind>(welcome.retraction), static_cast<TransportKind>(welcome.transport));
-  if (manifold == nullptr) {
-    return Status::kUnimplemented;
-  }
-  Shape shape{welcome.rows, welcome.cols};
-  GS_TRY(fill_parts(&shape));
-  const bool has_mean = has_memory() || (!is_scalar && welcome.correction == gs_Correction_CORRECTION_LOCAL);
-  if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
-    return Status::kInvalidArgument;
-  }
-  const bool is_lean = links_lean() && is_scalar && !has_mean && welcome.directions == gs_Directions_DIRECTIONS_SIGN;
-  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts, !is_lean));
-  if (!has_memory() && !is_lean && (is_scalar || has_mean)) {
-    const Result<Real*> correction = arena_.persistent<Real>(shape.size());
+  GS_TRY(model_.begin(welcome, config_.registry, arena_));
+  const size_t size = model_.shape().size();
+  if (model_.may_correct() && model_.lean() == nullptr) {
+    const Result<Real*> correction = arena_.persistent<Real>(size);
     GS_TRY(correction.status());
     correction_ = correction.value();
   }
-  if (welcome.error_feedback && !is_scalar) {
-    GS_TRY(feedback_.prepare(shape.size(), arena_));
+  if (model_.has_error_feedback()) {
+    GS_TRY(feedback_.prepare(size, arena_));
   }
   run_mark_ = arena_.mark();
   has_run_ = true;
@@ -130,12 +61,12 @@ Status Client::begin_run(const gs_Welcome& welcome) {
 
 // Compares the model in RAM with what the server says of it; a wrong one is dropped, and a snapshot will replace it.
 bool Client::prove_model(uint64_t digest) {
-  if (replica_.digest() == digest) {
+  if (model_.replica().digest() == digest) {
     return true;
   }
   ++counters_.digest_mismatches;
   ++mismatches_;
-  static_cast<void>(replica_.begin_snapshot());
+  static_cast<void>(model_.replica().begin_snapshot());
   return false;
 }
 
@@ -157,13 +88,13 @@ void Client::drop_correction() {
 
 // The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
 void Client::accept_pending(uint32_t record_version) {
-  if (has_memory()) {
+  if (model_.has_memory()) {
     accept_into_memory(record_version);
     return;
   }
   const bool is_wanted =
       slots_.upload(SlotRole::kPending).use_correction && correction_ != nullptr && slots_.count() == 2;
-  if (!is_wanted || record_version <= replica_.version()) {
+  if (!is_wanted || record_version <= model_.replica().version()) {
     drop_correction();
     return;
   }
@@ -172,23 +103,18 @@ void Client::accept_pending(uint32_t record_version) {
 
 // c = d - Gbar_i, once the record that this device's update went into has been applied.
 void Client::settle_correction() {
-  if (!slots_.has(SlotRole::kAccepted) || slots_.accepted_record() > replica_.version()) {
+  if (!slots_.has(SlotRole::kAccepted) || slots_.accepted_record() > model_.replica().version()) {
     return;
   }
   const StoredUpload upload = slots_.upload(SlotRole::kAccepted);
   const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (correction_ == nullptr || slots_.accepted_record() != replica_.version()) {
+  if (correction_ == nullptr || slots_.accepted_record() != model_.replica().version()) {
     return;
   }
-  const DirectionSpec directions = to_directions(welcome_, upload.base_version);
-  const Real* record_sum = replica_.record_sum();
-  if (keeps_record()) {
-    config_.registry.lean->fill_sum(*record_.kept, replica_.shape(), correction_);
-    record_sum = correction_;
-  }
-  const Status status = fill_correction(directions, replica_.shape(), record_sum, upload.steps_done, upload.encoding,
-                                        bytes.data(), bytes.size(), correction_, arena_);
+  const Status status =
+      fill_correction(model_.directions(upload.base_version), model_.shape(), record_.sum(model_, correction_),
+                      upload.steps_done, upload.encoding, bytes.data(), bytes.size(), correction_, arena_);
   has_correction_ = status == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
 }
@@ -198,12 +124,12 @@ void Client::settle_with_mean() {
   const Encoding encoding = slots_.upload(SlotRole::kAccepted).encoding;
   const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (!replica_.has_mean() || slots_.accepted_record() != replica_.version()) {
+  if (!model_.replica().has_mean() || slots_.accepted_record() != model_.replica().version()) {
     return;  // the record, or the mean, that it needs will not come
   }
-  replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
+  model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), correction_);
   has_correction_ =
-      subtract_values(encoding, replica_.shape().size(), bytes.data(), bytes.size(), correction_) == Status::kOk;
+      subtract_values(encoding, model_.shape().size(), bytes.data(), bytes.size(), correction_) == Status::kOk;
   counters_.corrections += has_correction_ ? 1 : 0;
 }
 
@@ -234,17 +160,17 @@ Status Client::fill_memory_correction() {
   if (!run_.task.use_correction || !slots_.has(SlotRole::kHeld) || stamp != held.base_version + 1) {
     return Status::kOk;
   }
-  const Shape shape = replica_.shape();
+  const Shape shape = model_.shape();
   const Result<Real*> correction = arena_.persistent<Real>(shape.size());
   GS_TRY(correction.status());
   correction_ = correction.value();
   Status status = Status::kOk;
-  if (has_scalar_stream()) {
-    replica_.fill_mean(exact_unit(shape, welcome_.fold_scale_log2), correction_);
-    status = fill_correction(to_directions(welcome_, held.base_version), shape, correction_, held.steps_done,
-                             held.encoding, bytes.data(), bytes.size(), correction_, arena_);
+  if (model_.has_scalar_stream()) {
+    model_.replica().fill_mean(exact_unit(shape, model_.welcome().fold_scale_log2), correction_);
+    status = fill_correction(model_.directions(held.base_version), shape, correction_, held.steps_done, held.encoding,
+                             bytes.data(), bytes.size(), correction_, arena_);
   } else {
-    replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
+    model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), correction_);
     status = subtract_values(held.encoding, shape.size(), bytes.data(), bytes.size(), correction_);
   }
   has_correction_ = status == Status::kOk;
@@ -256,7 +182,7 @@ Status Client::fill_memory_correction() {
 
 // Pending, accepted, held: as far as the run's correction needs them.
 uint32_t Client::slot_count_wanted() const {
-  if (has_memory()) {
+  if (model_.has_memory()) {
     return 3;
   }
   return correction_ != nullptr ? 2 : 1;
@@ -265,13 +191,13 @@ uint32_t Client::slot_count_wanted() const {
 // Gives back the tensor of a correction that the run does not have. A Welcome of CORRECTION_NONE alone does not tell:
 // servers from before that field say it in each task. The uploads above the tensor go too; none is still to be sent.
 void Client::release_correction() {
-  const bool may_have_one = has_memory() || welcome_.correction == gs_Correction_CORRECTION_LOCAL;
+  const bool may_have_one = model_.has_memory() || model_.welcome().correction == gs_Correction_CORRECTION_LOCAL;
   if (correction_ == nullptr || may_have_one || run_.task.use_correction) {
     return;
   }
   drop_correction();
   correction_ = nullptr;
-  run_mark_ -= Arena::taken_size<Real>(replica_.shape().size());  // it is the last one below the mark
+  run_mark_ -= Arena::taken_size<Real>(model_.shape().size());  // it is the last one below the mark
   arena_.release(run_mark_);
   slots_.give_up();
 }
@@ -282,7 +208,7 @@ Status Client::take_correction() {
   drop_correction();
   arena_.release(run_mark_);
   slots_.give_up();
-  const Result<Real*> correction = arena_.persistent<Real>(replica_.shape().size());
+  const Result<Real*> correction = arena_.persistent<Real>(model_.shape().size());
   GS_TRY(correction.status());
   correction_ = correction.value();
   run_mark_ = arena_.mark();
@@ -307,11 +233,11 @@ Status Client::begin_task(uint64_t now_ms) {
   }
   GS_TRY(check_labels());
   const Task& task = run_.task;
-  const bool is_scalar = has_scalar_stream();
+  const bool is_scalar = model_.has_scalar_stream();
   if (task.local_step_count == 0 || task.local_step_count > kLocalStepCountMax) {
     return Status::kInvalidArgument;
   }
-  const size_t scalar_count = static_cast<size_t>(task.local_step_count) * welcome_.direction_count;
+  const size_t scalar_count = static_cast<size_t>(task.local_step_count) * model_.welcome().direction_count;
   if (is_scalar && scalar_count > kScalarCountMax) {
     return Status::kInvalidArgument;
   }
@@ -321,16 +247,18 @@ Status Client::begin_task(uint64_t now_ms) {
     return Status::kInvalidArgument;
   }
   release_correction();
-  if (keeps_record() && task.use_correction && task.local_step_count > 1 && correction_ == nullptr) {
+  if (model_.lean() != nullptr && task.use_correction && task.local_step_count > 1 && correction_ == nullptr) {
     GS_TRY(take_correction());
   }
   GS_TRY(prepare_slots(size, slot_count_wanted()));
   task_mark_ = arena_.mark();
-  if (has_memory()) {
+  if (model_.has_memory()) {
     GS_TRY(fill_memory_correction());
   }
-  const ModelParts parts{replica_.part(ModelPart::kMeanGradient), replica_.part(ModelPart::kPreviousModel)};
-  const Status status = begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
+  const ModelParts parts{model_.replica().part(ModelPart::kMeanGradient),
+                         model_.replica().part(ModelPart::kPreviousModel)};
+  const Status status =
+      begin_solver(config_.registry, run_.task, model_.replica().model(), correction(), &run_, arena_, parts);
   if (status != Status::kOk) {
     arena_.release(task_mark_);
     return status;
@@ -366,7 +294,7 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.task_sequence = task.sequence;
   upload.base_version = task.version;
   upload.steps_done = stream.steps_done;
-  upload.direction_count = welcome_.direction_count;
+  upload.direction_count = model_.welcome().direction_count;
   upload.value_count = stream.value_count;
   upload.size = static_cast<uint32_t>(encoded_size(task.encoding, stream.value_count));
   upload.encoding = task.encoding;
@@ -382,7 +310,7 @@ Status Client::finish_task(uint64_t now_ms) {
   GS_ASSERT(upload.size <= slots_.room_size());
   GS_TRY(encode_upload(stream));
   upload.crc = crc32c(0, slots_.next_bytes(), upload.size);
-  if (has_memory()) {
+  if (model_.has_memory()) {
     has_correction_ = false;  // it goes with the task
   }
   arena_.release(task_mark_);
