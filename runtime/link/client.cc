@@ -258,7 +258,7 @@ void Client::forget_session() {
   is_skipping_ = false;
   mismatches_ = 0;
   record_.close(arena_);
-  snapshot_.is_open = false;
+  snapshot_.close();
 }
 
 void Client::close_session() {

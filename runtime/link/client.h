@@ -29,6 +29,7 @@
 #include "runtime/link/client_record.h"
 #include "runtime/link/client_run.h"
 #include "runtime/link/client_slots.h"
+#include "runtime/link/client_snapshot.h"
 #include "runtime/link/port.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
@@ -183,14 +184,6 @@ class Client {
   // What poll() waits for before the state may go on.
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
-  struct SnapshotProgress {
-    bool is_open = false;
-    uint32_t version = 0;
-    uint32_t parts = 0;   // bits of ModelPart, all of the snapshot
-    uint32_t part = 0;    // that comes now
-    uint32_t offset = 0;  // next expected
-    uint64_t digest = 0;
-  };
 
   // Saved state: client_save.cc.
   StoragePiece* save_pieces();
@@ -224,10 +217,6 @@ class Client {
   Status handle_log(const gs_LogChunk& chunk);
   Status skip_answer();
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
-  Status read_snapshot(const gs_SnapshotChunk& chunk);
-  uint32_t snapshot_parts(const gs_SnapshotChunk& chunk) const;
-  Status open_snapshot(const gs_SnapshotChunk& chunk);
-  Status finish_snapshot();
   Status handle_task(const gs_Task& task, uint64_t now_ms);
   Status handle_ack(const gs_Ack& ack, uint64_t now_ms);
   Status handle_wait(const gs_Wait& wait, uint64_t now_ms);
@@ -305,7 +294,7 @@ class Client {
   Real* correction_ = nullptr;  // with a memory: of the task
   ErrorFeedback feedback_;
   RecordReader record_;
-  SnapshotProgress snapshot_;
+  SnapshotReader snapshot_;
 
   // Uploads.
   UploadSlots slots_;

@@ -1,13 +1,10 @@
 // What the client makes of the server's messages. Anything that does not belong here ends the session.
 #include "runtime/base/no_contraction.h"
 
-#include <bit>
-
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
 #include "runtime/link/client_fields.h"
 #include "runtime/link/task_terms.h"
-#include "runtime/training/encoding.h"
 
 namespace gradstream {
 namespace {
@@ -70,7 +67,7 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
   if (is_skipping_) {
     return Status::kOk;
   }
-  if (chunk.version != model_.replica().version() + 1 || snapshot_.is_open || !model_.has_scalar_stream()) {
+  if (chunk.version != model_.replica().version() + 1 || snapshot_.is_open() || !model_.has_scalar_stream()) {
     return Status::kProtocolError;
   }
   const Status status = record_.take(chunk, model_, arena_);
@@ -107,83 +104,22 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (is_skipping_) {
     return Status::kOk;
   }
-  if (record_.is_open() || chunk.total != sizeof(Real) * static_cast<uint64_t>(model_.shape().size())) {
+  if (record_.is_open()) {
     return Status::kDataCorrupt;
   }
-  if (!snapshot_.is_open) {
-    GS_TRY(open_snapshot(chunk));
-  }
-  const bool is_same = chunk.version == snapshot_.version && chunk.digest == snapshot_.digest &&
-                       snapshot_parts(chunk) == snapshot_.parts;
-  if (!is_same || static_cast<uint32_t>(chunk.part) != snapshot_.part || chunk.offset != snapshot_.offset) {
-    return Status::kDataCorrupt;
-  }
-  GS_TRY(read_snapshot(chunk));
-  snapshot_.offset += chunk.values.size;
-  if (snapshot_.offset < chunk.total) {
+  const Status status = snapshot_.take(chunk, &model_.replica());
+  if (status == Status::kUnfinished) {
     return Status::kOk;
   }
-  snapshot_.offset = 0;
-  const uint32_t rest = snapshot_.parts >> (snapshot_.part + 1);
-  if (rest != 0) {
-    snapshot_.part += 1 + static_cast<uint32_t>(std::countr_zero(rest));
-    return Status::kOk;
-  }
-  return finish_snapshot();
-}
-
-// The first piece says what the snapshot holds. Without the model it adds to the one held.
-uint32_t Client::snapshot_parts(const gs_SnapshotChunk& chunk) const {
-  const uint32_t usual = part_bit(ModelPart::kModel) | (model_.replica().has_mean() ? part_bit(ModelPart::kMean) : 0);
-  return chunk.parts == 0 ? usual : chunk.parts;
-}
-
-Status Client::open_snapshot(const gs_SnapshotChunk& chunk) {
-  const uint32_t parts = snapshot_parts(chunk);
-  const bool has_model = (parts & part_bit(ModelPart::kModel)) != 0;
-  if (!has_model && (!model_.replica().has_model() || chunk.version != model_.replica().version() + 1)) {
-    return Status::kProtocolError;
-  }
-  snapshot_ =
-      SnapshotProgress{true, chunk.version, parts, static_cast<uint32_t>(std::countr_zero(parts)), 0, chunk.digest};
-  return Status::kOk;
-}
-
-Status Client::finish_snapshot() {
-  snapshot_.is_open = false;
-  if ((snapshot_.parts & part_bit(ModelPart::kModel)) != 0) {
-    model_.replica().adopt_snapshot(snapshot_.version, snapshot_.parts);
-    ++counters_.snapshots;
-  } else {
-    model_.replica().adopt_parts(snapshot_.version, snapshot_.parts);
-  }
-  if (!prove_model(snapshot_.digest)) {
+  GS_TRY(status);
+  counters_.snapshots += snapshot_.had_model() ? 1U : 0U;
+  if (!prove_model(chunk.digest)) {
     return skip_answer();
   }
-  if (!model_.has_memory() && slots_.has(SlotRole::kAccepted) && slots_.accepted_record() <= snapshot_.version) {
+  if (!model_.has_memory() && slots_.has(SlotRole::kAccepted) && slots_.accepted_record() <= snapshot_.version()) {
     settle_with_mean();
   }
   return Status::kOk;
-}
-
-// A piece of the model, of the mean behind it, or of another tensor of the run.
-Status Client::read_snapshot(const gs_SnapshotChunk& chunk) {
-  const auto part = static_cast<ModelPart>(chunk.part);
-  if (part == ModelPart::kMean) {
-    if (!model_.replica().has_mean()) {
-      return Status::kDataCorrupt;
-    }
-    static_cast<void>(model_.replica().begin_snapshot());
-    const size_t count = chunk.values.size / sizeof(FixedWord);
-    load_words(count, chunk.values.bytes, model_.replica().mean_buffer() + chunk.offset / sizeof(FixedWord));
-    return Status::kOk;
-  }
-  Real* out = part == ModelPart::kModel ? model_.replica().begin_snapshot() : model_.replica().part_buffer(part);
-  if (out == nullptr) {
-    return Status::kDataCorrupt;  // a part that the run does not have
-  }
-  const size_t count = chunk.values.size / sizeof(Real);
-  return decode_values(kRealEncoding, count, chunk.values.bytes, chunk.values.size, out + chunk.offset / sizeof(Real));
 }
 
 Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
@@ -193,7 +129,7 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   if (end_skipping()) {
     return Status::kOk;
   }
-  if (record_.is_open() || snapshot_.is_open || !model_.replica().has_model() ||
+  if (record_.is_open() || snapshot_.is_open() || !model_.replica().has_model() ||
       task.version != model_.replica().version()) {
     return Status::kProtocolError;
   }
@@ -267,7 +203,7 @@ Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
   if (end_skipping()) {
     return Status::kOk;
   }
-  if (record_.is_open() || snapshot_.is_open) {
+  if (record_.is_open() || snapshot_.is_open()) {
     return Status::kProtocolError;
   }
   is_refusal_due_ = false;

@@ -187,7 +187,7 @@ ClientAction Client::send_pull(uint64_t now_ms) {
     pull.digest = model_.replica().digest();
   }
   record_.close(arena_);
-  snapshot_.is_open = false;
+  snapshot_.close();
   return send(message, Sent::kPull, now_ms);
 }
 
