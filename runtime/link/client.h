@@ -25,6 +25,7 @@
 #include <span>
 
 #include "runtime/base/arena.h"
+#include "runtime/link/client_clock.h"
 #include "runtime/link/client_feedback.h"
 #include "runtime/link/client_record.h"
 #include "runtime/link/client_run.h"
@@ -156,26 +157,26 @@ class Client {
   Replica& replica_for_test() { return model_.replica(); }
   const ClientCounters& counters() const { return counters_; }
   // Why a session ended or a task was refused last, by the server or by the device, for the console.
-  gs_Reason last_reason() const { return last_reason_; }
-  Status last_status() const { return last_status_; }
+  gs_Reason last_reason() const { return news_.last_reason; }
+  Status last_status() const { return news_.last_status; }
   // Of the last task that was refused for a sample that its problem never takes; what == nullptr: of none.
-  const SampleFault& sample_fault() const { return sample_fault_; }
+  const SampleFault& sample_fault() const { return progress_.sample_fault; }
   // The problem that the last task named.
   const char* problem_name() const { return run_.task.problem; }
-  const RangeRefusal& range_refusal() const { return range_refusal_; }
+  const RangeRefusal& range_refusal() const { return progress_.range_refusal; }
   // The digest of the run's network, where this device holds another one or none; else 0.
   uint64_t missing_network() const {
     const uint64_t wanted = model_.welcome().network_digest;
     return wanted != config_.network_digest ? wanted : 0;
   }
-  bool run_finished() const { return run_finished_; }
+  bool run_finished() const { return news_.run_finished; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
-  gs_WaitCause last_wait() const { return last_wait_; }
+  gs_WaitCause last_wait() const { return news_.last_wait; }
   // What the encoding of this device's last upload left out, per step, or null for none; once the upload is judged, of
   // its last accepted one.
-  const Real* residual() const { return feedback_.residual(); }
+  const Real* residual() const { return progress_.feedback.residual(); }
   // The correction that the next task starts with, or null for none.
-  const Real* correction() const { return has_correction_ ? correction_ : nullptr; }
+  const Real* correction() const { return progress_.has_correction ? progress_.correction : nullptr; }
   // Figures of the device for StatusReport. The shell fills stack_high_water, tls_high_water and, where it knows the
   // bytes on the wire, bytes_sent and bytes_received (else those of the frames are sent); the client fills the rest.
   gs_StatusReport& report() { return report_; }
@@ -184,6 +185,50 @@ class Client {
   // What poll() waits for before the state may go on.
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
+
+  // For the console, until there is something newer.
+  struct News {
+    Status last_status = Status::kOk;
+    bool run_finished = false;
+    gs_Reason last_reason = gs_Reason_REASON_NONE;
+    gs_WaitCause last_wait = gs_WaitCause_WAIT_CAUSE_NONE;
+  };
+  // What ends with a session.
+  struct Session {
+    bool is_connected = false;
+    bool is_closing = false;   // the next action is kDisconnect
+    bool is_sending = false;   // frame_ is on its way
+    bool is_draining = false;  // the server goes away after this exchange
+    bool is_status_due = false;
+    bool is_skipping = false;  // the rest of an answer whose model proved wrong
+    uint8_t mismatches = 0;    // of the digest, in a row
+  };
+  // What the device has come to in the run of model_. Another run begins with all of it as here.
+  struct RunProgress {
+    bool is_open = false;  // the device takes part; else the next Welcome begins the run anew
+    bool has_correction = false;
+    bool is_pending_sent = false;  // a piece of the pending upload may have reached the server
+    bool is_refusal_due = false;   // the server is to get a TaskRefused, in this session or a later one
+    uint32_t next_value = 0;       // of the pending upload: the first one that is not sent yet
+    Real* correction = nullptr;    // with a memory: of the task
+    size_t mark = 0;               // arena: end of replica, correction and residual
+    ErrorFeedback feedback;
+    UploadSlots slots;
+    uint32_t lost_task_sequence = 0;  // of an upload that a reset has cost, for Hello
+    uint32_t samples_checked = 0;     // that the run's problem takes; 0: none was looked at
+    uint64_t task_duration_ms = 0;    // of the last task done, scaled to all its steps; 0: unknown
+    uint32_t refused_sequence = 0;    // for TaskRefused; 0: the run itself
+    gs_Reason refusal_reason = gs_Reason_REASON_NONE;
+    SampleFault sample_fault;
+    RangeRefusal range_refusal;
+  };
+  struct TaskProgress {
+    bool is_begun = false;
+    uint32_t steps_replayed = 0;
+    size_t mark = 0;  // arena: end of the slots
+    uint64_t received_ms = 0;
+    uint64_t begun_ms = 0;
+  };
 
   // Saved state: client_save.cc.
   StoragePiece* save_pieces();
@@ -257,66 +302,22 @@ class Client {
   void close_session();
   void lose_session(uint64_t now_ms);
   void end_malformed(Status status, uint64_t now_ms);
-  void back_off(bool was_reached, uint64_t now_ms);
   void give_reason(gs_Reason reason);
-  uint32_t draw(uint32_t min_ms, uint32_t max_ms);
 
   ClientConfig config_;
   Arena& arena_;
   ClientState state_ = ClientState::kIdle;
   Await await_ = Await::kNothing;
   Sent sent_ = Sent::kHello;
-  Status last_status_ = Status::kOk;
-  bool run_finished_ = false;
-  bool has_run_ = false;
-  bool has_correction_ = false;
-  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
-  gs_WaitCause last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
-
-  // Session.
-  bool is_connected_ = false;
-  bool is_closing_ = false;   // the next action is kDisconnect
-  bool is_sending_ = false;   // frame_ is on its way
-  bool is_draining_ = false;  // the server goes away after this exchange
-  bool is_status_due_ = false;
-  bool is_refusal_due_ = false;
-  bool is_skipping_ = false;  // the rest of an answer whose model proved wrong
-  uint8_t failures_ = 0;
-  uint8_t mismatches_ = 0;  // in a row
-  uint32_t jitter_count_ = 0;
-  uint32_t retry_max_ms_ = 0;  // of the last window that an Ack or a Wait gave
-  uint64_t wake_ms_ = 0;
-  uint64_t deadline_ms_ = 0;
-  uint64_t not_before_ms_ = 0;  // no connection before
-
-  // Run and model.
+  Session session_;
+  News news_;
+  SessionClock clock_;
   RunModel model_;
-  Real* correction_ = nullptr;  // with a memory: of the task
-  ErrorFeedback feedback_;
+  RunProgress progress_;
   RecordReader record_;
   SnapshotReader snapshot_;
-
-  // Uploads.
-  UploadSlots slots_;
-  bool is_pending_sent_ = false;
-  uint32_t piece_next_ = 0;
-  uint32_t lost_task_sequence_ = 0;
-
-  // Task.
-  SolverRun run_;
-  size_t run_mark_ = 0;   // arena: end of replica and correction
-  size_t task_mark_ = 0;  // arena: end of the slots
-  uint64_t task_received_ms_ = 0;
-  uint64_t task_begun_ms_ = 0;
-  uint64_t task_duration_ms_ = 0;  // of the last task done, scaled to all its steps; 0: unknown
-  uint32_t refused_sequence_ = 0;
-  gs_Reason last_refusal_ = gs_Reason_REASON_NONE;  // of the device, for TaskRefused
-  SampleFault sample_fault_;
-  RangeRefusal range_refusal_;
-  uint32_t samples_checked_ = 0;  // that the run's problem takes; 0: none was looked at
-  uint32_t steps_replayed_ = 0;   // of the task
-  bool is_task_begun_ = false;
-
+  SolverRun run_;  // of the task
+  TaskProgress task_;
   ClientCounters counters_;
   gs_StatusReport report_ = {};
   alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the saved state's header and pieces

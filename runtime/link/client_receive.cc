@@ -42,16 +42,16 @@ Status Client::handle_welcome(const gs_Welcome& welcome, uint64_t now_ms) {
     return Status::kProtocolError;
   }
   Status status = Status::kOk;
-  if (has_run_ && is_same_run(welcome, model_.welcome())) {
+  if (progress_.is_open && is_same_run(welcome, model_.welcome())) {
     model_.renew(welcome);
   } else {
-    counters_.runs_dropped += has_run_ ? 1 : 0;
+    counters_.runs_dropped += progress_.is_open ? 1 : 0;
     status = begin_run(welcome);
   }
   if (welcome.abandoned) {
-    lost_task_sequence_ = 0;
+    progress_.lost_task_sequence = 0;
   }
-  is_status_due_ = true;
+  session_.is_status_due = true;
   if (status == Status::kOk) {
     resume(now_ms);
   } else {
@@ -64,7 +64,7 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
   if (!awaits_answer_to(Sent::kPull)) {
     return Status::kProtocolError;
   }
-  if (is_skipping_) {
+  if (session_.is_skipping) {
     return Status::kOk;
   }
   if (chunk.version != model_.replica().version() + 1 || snapshot_.is_open() || !model_.has_scalar_stream()) {
@@ -78,7 +78,7 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
     // The rest of the answer is of no use: the next Pull says that there is no model, and a snapshot comes.
     record_.close(arena_);
     static_cast<void>(model_.replica().begin_snapshot());
-    is_skipping_ = true;
+    session_.is_skipping = true;
     return Status::kOk;
   }
   GS_TRY(status);
@@ -93,15 +93,15 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
 
 // The model proved wrong: what is left of the answer is of no use.
 Status Client::skip_answer() {
-  is_skipping_ = true;
-  return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
+  session_.is_skipping = true;
+  return session_.mismatches < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
 }
 
 Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (!awaits_answer_to(Sent::kPull)) {
     return Status::kProtocolError;
   }
-  if (is_skipping_) {
+  if (session_.is_skipping) {
     return Status::kOk;
   }
   if (record_.is_open()) {
@@ -116,7 +116,8 @@ Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (!prove_model(chunk.digest)) {
     return skip_answer();
   }
-  if (!model_.has_memory() && slots_.has(SlotRole::kAccepted) && slots_.accepted_record() <= snapshot_.version()) {
+  if (!model_.has_memory() && progress_.slots.has(SlotRole::kAccepted) &&
+      progress_.slots.accepted_record() <= snapshot_.version()) {
     settle_with_mean();
   }
   return Status::kOk;
@@ -133,27 +134,27 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
       task.version != model_.replica().version()) {
     return Status::kProtocolError;
   }
-  is_refusal_due_ = false;
+  progress_.is_refusal_due = false;
   await_ = Await::kNothing;
   state_ = ClientState::kSync;
-  if (slots_.has(SlotRole::kPending)) {  // an upload in hand goes first, whatever the server offers
+  if (progress_.slots.has(SlotRole::kPending)) {  // an upload in hand goes first, whatever the server offers
     resume(now_ms);
     return Status::kOk;
   }
   if (!prove_model(task.digest)) {
-    return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;  // pulls again, without a model
+    return session_.mismatches < kMismatchMax ? Status::kOk : Status::kDataCorrupt;  // pulls again, without a model
   }
-  mismatches_ = 0;
-  failures_ = 0;
-  run_finished_ = false;
-  last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
-  lost_task_sequence_ = 0;
+  session_.mismatches = 0;
+  clock_.note_success();
+  news_.run_finished = false;
+  news_.last_wait = gs_WaitCause_WAIT_CAUSE_NONE;
+  progress_.lost_task_sequence = 0;
   run_.task = to_task(task, model_.welcome());
   run_.task.shape = model_.shape();
-  task_received_ms_ = now_ms;
-  is_task_begun_ = false;
+  task_ = TaskProgress();
+  task_.received_ms = now_ms;
   state_ = ClientState::kTrain;
-  if (is_draining_) {
+  if (session_.is_draining) {
     close_session();
   }
   return Status::kOk;
@@ -161,7 +162,7 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
 
 Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
   if (state_ != ClientState::kUpload || sent_ != Sent::kPiece ||
-      ack.task_sequence != slots_.upload(SlotRole::kPending).task_sequence) {
+      ack.task_sequence != progress_.slots.upload(SlotRole::kPending).task_sequence) {
     return Status::kProtocolError;
   }
   switch (ack.verdict) {
@@ -180,9 +181,9 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
     default:
       ++counters_.updates_refused;
       give_reason(ack.reason);
-      range_refusal_ = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
-                        static_cast<float>(ack.step_size)};
-      feedback_.take_back();
+      progress_.range_refusal = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
+                                 static_cast<float>(ack.step_size)};
+      progress_.feedback.take_back();
       if (!model_.has_memory()) {
         drop_correction();
       } else if (ack.verdict == gs_VERDICT_SUPERSEDED) {
@@ -191,7 +192,7 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
       }
       break;
   }
-  slots_.drop(SlotRole::kPending);
+  progress_.slots.drop(SlotRole::kPending);
   end_exchange(ack.retry, now_ms);
   return Status::kOk;
 }
@@ -206,14 +207,16 @@ Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
   if (record_.is_open() || snapshot_.is_open()) {
     return Status::kProtocolError;
   }
-  is_refusal_due_ = false;
-  mismatches_ = 0;
-  last_wait_ = wait.cause;
-  run_finished_ = wait.cause == gs_WAIT_CAUSE_FINISHED || wait.cause == gs_WAIT_CAUSE_STOPPED;
+  progress_.is_refusal_due = false;
+  session_.mismatches = 0;
+  news_.last_wait = wait.cause;
+  news_.run_finished = wait.cause == gs_WAIT_CAUSE_FINISHED || wait.cause == gs_WAIT_CAUSE_STOPPED;
   end_exchange(wait.retry, now_ms);
-  if (run_finished_) {
+  if (news_.run_finished) {
     state_ = ClientState::kFinished;
-    wake_ms_ = wait.retry.max_ms == 0 ? UINT64_MAX : wake_ms_;
+    if (wait.retry.max_ms == 0) {
+      clock_.wake_never();
+    }
     close_session();
   }
   return Status::kOk;
@@ -230,22 +233,22 @@ void Client::handle_drain(const gs_Drain& drain, uint64_t now_ms) {
     leave_server(drain.retry, now_ms);
     return;
   }
-  is_draining_ = true;
-  not_before_ms_ = now_ms + draw(drain.retry.min_ms, drain.retry.max_ms);
+  session_.is_draining = true;
+  clock_.keep_away(drain.retry, now_ms);
 }
 
 void Client::leave_server(const gs_RetryWindow& window, uint64_t now_ms) {
   close_session();
-  not_before_ms_ = now_ms + draw(window.min_ms, window.max_ms);
+  clock_.keep_away(window, now_ms);
   if (state_ == ClientState::kTrain || state_ == ClientState::kSave) {
     return;
   }
   if (window.max_ms == 0) {
-    back_off(true, now_ms);
+    clock_.back_off(true, config_.min_retry_ms, now_ms);
   }
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;
-  wake_ms_ = wake_ms_ > not_before_ms_ ? wake_ms_ : not_before_ms_;
+  clock_.stay_away();
 }
 
 }  // namespace gradstream

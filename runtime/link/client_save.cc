@@ -125,10 +125,10 @@ std::span<const StoragePiece> Client::fill_pieces() {
   pieces[2] = {reinterpret_cast<const uint8_t*>(model_.replica().model()), saves_model ? tensor_size : 0};
   pieces[3] = {reinterpret_cast<const uint8_t*>(model_.replica().mean()),
                model_.replica().has_model() && model_.replica().has_mean() ? tensor_size : 0};
-  pieces[4] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
-  const bool has_residual = feedback_.residual() != nullptr;
+  pieces[4] = {reinterpret_cast<const uint8_t*>(progress_.correction), progress_.has_correction ? tensor_size : 0};
+  const bool has_residual = progress_.feedback.residual() != nullptr;
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
-    pieces[8 + i] = {reinterpret_cast<const uint8_t*>(feedback_.tensor(i)), has_residual ? tensor_size : 0};
+    pieces[8 + i] = {reinterpret_cast<const uint8_t*>(progress_.feedback.tensor(i)), has_residual ? tensor_size : 0};
   }
   SavedHeader header = {};
   header.magic = kMagic;
@@ -139,7 +139,7 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.version = model_.replica().version();
   header.has_model = saves_model ? 1 : 0;
   header.model_crc = crc32c(0, pieces[2].bytes, pieces[2].size);
-  header.has_correction = has_correction_ ? 1 : 0;
+  header.has_correction = progress_.has_correction ? 1 : 0;
   header.correction_crc = crc32c(0, pieces[4].bytes, pieces[4].size);
   header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
   header.manifold_part_count = model_.welcome().manifold_parts_count;
@@ -148,13 +148,13 @@ std::span<const StoragePiece> Client::fill_pieces() {
   for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     header.residual_crc[i] = crc32c(0, pieces[8 + i].bytes, pieces[8 + i].size);
   }
-  header.slot_size = slots_.room_size();
-  header.slot_count = slots_.count();
-  header.accepted_record = slots_.accepted_record();
+  header.slot_size = progress_.slots.room_size();
+  header.slot_count = progress_.slots.count();
+  header.accepted_record = progress_.slots.accepted_record();
   for (const SlotRole role : kRoles) {
-    const std::span<const uint8_t> bytes = slots_.bytes(role);
+    const std::span<const uint8_t> bytes = progress_.slots.bytes(role);
     pieces[5 + static_cast<size_t>(role)] = {bytes.data(), bytes.size()};
-    store_fields(kUploadFields, &slots_.upload(role), header.uploads[static_cast<size_t>(role)]);
+    store_fields(kUploadFields, &progress_.slots.upload(role), header.uploads[static_cast<size_t>(role)]);
   }
   header.crc = header_crc(header);
   std::memcpy(frame_, &header, sizeof(header));
@@ -192,7 +192,7 @@ Status Client::restore(std::span<const uint8_t> saved) {
       status = prepare_slots(header.slot_size, header.slot_count);
     }
     if (status != Status::kOk) {
-      has_run_ = false;  // the next Welcome begins the run anew
+      progress_.is_open = false;  // the next Welcome begins the run anew
       return status;
     }
   }
@@ -215,32 +215,33 @@ void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> b
     model_.replica().adopt_snapshot(header.version);
   }
   const std::span<const uint8_t> correction = reader.next(header.has_correction != 0 ? tensor_size : 0);
-  if (header.has_correction != 0 && correction_ != nullptr && holds(correction, tensor_size, header.correction_crc)) {
-    std::memcpy(correction_, correction.data(), tensor_size);
-    has_correction_ = true;
+  if (header.has_correction != 0 && progress_.correction != nullptr &&
+      holds(correction, tensor_size, header.correction_crc)) {
+    std::memcpy(progress_.correction, correction.data(), tensor_size);
+    progress_.has_correction = true;
   }
   for (const SlotRole role : kRoles) {
     StoredUpload upload;
     load_fields(kUploadFields, header.uploads[static_cast<size_t>(role)], &upload);
-    const bool holds_upload = slots_.restore(role, upload, reader.next(upload.size), header.accepted_record);
+    const bool holds_upload = progress_.slots.restore(role, upload, reader.next(upload.size), header.accepted_record);
     if (role == SlotRole::kPending) {
-      is_pending_sent_ = holds_upload;  // perhaps: only the server knows
-      lost_task_sequence_ = holds_upload ? 0 : upload.task_sequence;
+      progress_.is_pending_sent = holds_upload;  // perhaps: only the server knows
+      progress_.lost_task_sequence = holds_upload ? 0 : upload.task_sequence;
     } else if (role == SlotRole::kAccepted && !holds_upload && upload.task_sequence != 0) {
       drop_correction();
     }
   }
-  bool holds_residual = header.has_residual != 0 && feedback_.is_used();
+  bool holds_residual = header.has_residual != 0 && progress_.feedback.is_used();
   for (size_t i = 0; i < ErrorFeedback::kTensorCount && header.has_residual != 0; ++i) {
     const std::span<const uint8_t> part = reader.next(tensor_size);
     holds_residual = holds_residual && holds(part, tensor_size, header.residual_crc[i]);
     if (holds_residual) {
-      std::memcpy(feedback_.tensor(i), part.data(), tensor_size);
+      std::memcpy(progress_.feedback.tensor(i), part.data(), tensor_size);
     }
   }
-  feedback_.adopt(holds_residual);
-  if (lost_task_sequence_ != 0) {
-    feedback_.take_back();
+  progress_.feedback.adopt(holds_residual);
+  if (progress_.lost_task_sequence != 0) {
+    progress_.feedback.take_back();
   }
 }
 
@@ -288,7 +289,7 @@ ClientAction Client::save_step() {
 // Takes over what was kept of this very task. What is missing, or does not hold, is done again. Records are read into
 // the buffer of frames, none of which is on its way now: an arena just large enough for the steps replays them too.
 void Client::replay_steps() {
-  steps_replayed_ = 0;
+  task_.steps_replayed = 0;
   const size_t size = sizeof(SavedStep) + run_.task.estimator.directions.direction_count * sizeof(Real);
   ScratchScope scope(arena_);
   uint8_t* record = frame_;
@@ -300,7 +301,7 @@ void Client::replay_steps() {
     record = scratch.value();
   }
   while (keeps_steps() && replay_step(record, size)) {
-    ++steps_replayed_;
+    ++task_.steps_replayed;
     ++counters_.steps_replayed;
   }
 }

@@ -32,30 +32,19 @@ gs_Reason reason_of(Status status) {
 
 Status Client::begin_run(const gs_Welcome& welcome) {
   arena_.reset();
-  has_run_ = false;
-  slots_ = UploadSlots();
-  lost_task_sequence_ = 0;
-  is_refusal_due_ = false;
-  refused_sequence_ = 0;
-  has_correction_ = false;
-  correction_ = nullptr;
-  feedback_ = ErrorFeedback();
-  task_duration_ms_ = 0;
-  samples_checked_ = 0;
-  sample_fault_ = SampleFault{};
-  range_refusal_ = RangeRefusal{};
+  progress_ = RunProgress();
   GS_TRY(model_.begin(welcome, config_.registry, arena_));
   const size_t size = model_.shape().size();
   if (model_.may_correct() && model_.lean() == nullptr) {
     const Result<Real*> correction = arena_.persistent<Real>(size);
     GS_TRY(correction.status());
-    correction_ = correction.value();
+    progress_.correction = correction.value();
   }
   if (model_.has_error_feedback()) {
-    GS_TRY(feedback_.prepare(size, arena_));
+    GS_TRY(progress_.feedback.prepare(size, arena_));
   }
-  run_mark_ = arena_.mark();
-  has_run_ = true;
+  progress_.mark = arena_.mark();
+  progress_.is_open = true;
   return Status::kOk;
 }
 
@@ -65,7 +54,7 @@ bool Client::prove_model(uint64_t digest) {
     return true;
   }
   ++counters_.digest_mismatches;
-  ++mismatches_;
+  ++session_.mismatches;
   static_cast<void>(model_.replica().begin_snapshot());
   return false;
 }
@@ -73,17 +62,17 @@ bool Client::prove_model(uint64_t digest) {
 // The frames of an answer that come after its model proved wrong are of no use; its last one makes the client ask
 // again.
 bool Client::end_skipping() {
-  if (!is_skipping_) {
+  if (!session_.is_skipping) {
     return false;
   }
-  is_skipping_ = false;
+  session_.is_skipping = false;
   await_ = Await::kNothing;
   return true;
 }
 
 void Client::drop_correction() {
-  slots_.drop(SlotRole::kAccepted);
-  has_correction_ = false;
+  progress_.slots.drop(SlotRole::kAccepted);
+  progress_.has_correction = false;
 }
 
 // The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
@@ -92,89 +81,90 @@ void Client::accept_pending(uint32_t record_version) {
     accept_into_memory(record_version);
     return;
   }
-  const bool is_wanted =
-      slots_.upload(SlotRole::kPending).use_correction && correction_ != nullptr && slots_.count() == 2;
+  const bool is_wanted = progress_.slots.upload(SlotRole::kPending).use_correction && progress_.correction != nullptr &&
+                         progress_.slots.count() == 2;
   if (!is_wanted || record_version <= model_.replica().version()) {
     drop_correction();
     return;
   }
-  slots_.accept(record_version);
+  progress_.slots.accept(record_version);
 }
 
 // c = d - Gbar_i, once the record that this device's update went into has been applied.
 void Client::settle_correction() {
-  if (!slots_.has(SlotRole::kAccepted) || slots_.accepted_record() > model_.replica().version()) {
+  if (!progress_.slots.has(SlotRole::kAccepted) || progress_.slots.accepted_record() > model_.replica().version()) {
     return;
   }
-  const StoredUpload upload = slots_.upload(SlotRole::kAccepted);
-  const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kAccepted);
+  const StoredUpload upload = progress_.slots.upload(SlotRole::kAccepted);
+  const std::span<const uint8_t> bytes = progress_.slots.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (correction_ == nullptr || slots_.accepted_record() != model_.replica().version()) {
+  if (progress_.correction == nullptr || progress_.slots.accepted_record() != model_.replica().version()) {
     return;
   }
   const Status status =
-      fill_correction(model_.directions(upload.base_version), model_.shape(), record_.sum(model_, correction_),
-                      upload.steps_done, upload.encoding, bytes.data(), bytes.size(), correction_, arena_);
-  has_correction_ = status == Status::kOk;
-  counters_.corrections += has_correction_ ? 1 : 0;
+      fill_correction(model_.directions(upload.base_version), model_.shape(), record_.sum(model_, progress_.correction),
+                      upload.steps_done, upload.encoding, bytes.data(), bytes.size(), progress_.correction, arena_);
+  progress_.has_correction = status == Status::kOk;
+  counters_.corrections += progress_.has_correction ? 1 : 0;
 }
 
 // c = d - Gbar_i, where d came with the model of the version that this device's update went into.
 void Client::settle_with_mean() {
-  const Encoding encoding = slots_.upload(SlotRole::kAccepted).encoding;
-  const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kAccepted);
+  const Encoding encoding = progress_.slots.upload(SlotRole::kAccepted).encoding;
+  const std::span<const uint8_t> bytes = progress_.slots.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (!model_.replica().has_mean() || slots_.accepted_record() != model_.replica().version()) {
+  if (!model_.replica().has_mean() || progress_.slots.accepted_record() != model_.replica().version()) {
     return;  // the record, or the mean, that it needs will not come
   }
-  model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), correction_);
-  has_correction_ =
-      subtract_values(encoding, model_.shape().size(), bytes.data(), bytes.size(), correction_) == Status::kOk;
-  counters_.corrections += has_correction_ ? 1 : 0;
+  model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), progress_.correction);
+  progress_.has_correction =
+      subtract_values(encoding, model_.shape().size(), bytes.data(), bytes.size(), progress_.correction) == Status::kOk;
+  counters_.corrections += progress_.has_correction ? 1 : 0;
 }
 
 // ---- The memory: which update of this device the mean holds ----
 
 // From the version record_version on it is this one. A task before that still meets the one of before.
 void Client::accept_into_memory(uint32_t record_version) {
-  if (slots_.count() < kSlotCountMax) {
+  if (progress_.slots.count() < kSlotCountMax) {
     return;
   }
-  if (slots_.has(SlotRole::kAccepted) && slots_.accepted_record() < record_version) {
-    slots_.hold();  // the next task begins at record_version - 1 at the earliest
+  if (progress_.slots.has(SlotRole::kAccepted) && progress_.slots.accepted_record() < record_version) {
+    progress_.slots.hold();  // the next task begins at record_version - 1 at the earliest
   }
-  slots_.accept(record_version);
+  progress_.slots.accept(record_version);
 }
 
 // c = h - h_i for the task, if this device still has the update that the mean holds of it; else none, which steers
-// worse and is never wrong. The tensor lies above task_mark_.
+// worse and is never wrong. The tensor lies above task_.mark.
 Status Client::fill_memory_correction() {
-  has_correction_ = false;
-  correction_ = nullptr;
+  progress_.has_correction = false;
+  progress_.correction = nullptr;
   const uint32_t stamp = run_.task.memory_stamp;
-  if (slots_.has(SlotRole::kAccepted) && stamp == slots_.upload(SlotRole::kAccepted).base_version + 1) {
-    slots_.hold();
+  if (progress_.slots.has(SlotRole::kAccepted) &&
+      stamp == progress_.slots.upload(SlotRole::kAccepted).base_version + 1) {
+    progress_.slots.hold();
   }
-  const StoredUpload& held = slots_.upload(SlotRole::kHeld);
-  const std::span<const uint8_t> bytes = slots_.bytes(SlotRole::kHeld);
-  if (!run_.task.use_correction || !slots_.has(SlotRole::kHeld) || stamp != held.base_version + 1) {
+  const StoredUpload& held = progress_.slots.upload(SlotRole::kHeld);
+  const std::span<const uint8_t> bytes = progress_.slots.bytes(SlotRole::kHeld);
+  if (!run_.task.use_correction || !progress_.slots.has(SlotRole::kHeld) || stamp != held.base_version + 1) {
     return Status::kOk;
   }
   const Shape shape = model_.shape();
   const Result<Real*> correction = arena_.persistent<Real>(shape.size());
   GS_TRY(correction.status());
-  correction_ = correction.value();
+  progress_.correction = correction.value();
   Status status = Status::kOk;
   if (model_.has_scalar_stream()) {
-    model_.replica().fill_mean(exact_unit(shape, model_.welcome().fold_scale_log2), correction_);
-    status = fill_correction(model_.directions(held.base_version), shape, correction_, held.steps_done, held.encoding,
-                             bytes.data(), bytes.size(), correction_, arena_);
+    model_.replica().fill_mean(exact_unit(shape, model_.welcome().fold_scale_log2), progress_.correction);
+    status = fill_correction(model_.directions(held.base_version), shape, progress_.correction, held.steps_done,
+                             held.encoding, bytes.data(), bytes.size(), progress_.correction, arena_);
   } else {
-    model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), correction_);
-    status = subtract_values(held.encoding, shape.size(), bytes.data(), bytes.size(), correction_);
+    model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), progress_.correction);
+    status = subtract_values(held.encoding, shape.size(), bytes.data(), bytes.size(), progress_.correction);
   }
-  has_correction_ = status == Status::kOk;
-  counters_.corrections += has_correction_ ? 1 : 0;
+  progress_.has_correction = status == Status::kOk;
+  counters_.corrections += progress_.has_correction ? 1 : 0;
   return Status::kOk;
 }
 
@@ -185,45 +175,45 @@ uint32_t Client::slot_count_wanted() const {
   if (model_.has_memory()) {
     return 3;
   }
-  return correction_ != nullptr ? 2 : 1;
+  return progress_.correction != nullptr ? 2 : 1;
 }
 
 // Gives back the tensor of a correction that the run does not have. A Welcome of CORRECTION_NONE alone does not tell:
 // servers from before that field say it in each task. The uploads above the tensor go too; none is still to be sent.
 void Client::release_correction() {
   const bool may_have_one = model_.has_memory() || model_.welcome().correction == gs_Correction_CORRECTION_LOCAL;
-  if (correction_ == nullptr || may_have_one || run_.task.use_correction) {
+  if (progress_.correction == nullptr || may_have_one || run_.task.use_correction) {
     return;
   }
   drop_correction();
-  correction_ = nullptr;
-  run_mark_ -= Arena::taken_size<Real>(model_.shape().size());  // it is the last one below the mark
-  arena_.release(run_mark_);
-  slots_.give_up();
+  progress_.correction = nullptr;
+  progress_.mark -= Arena::taken_size<Real>(model_.shape().size());  // it is the last one below the mark
+  arena_.release(progress_.mark);
+  progress_.slots.give_up();
 }
 
 // In the lean form a correction has a tensor from the first task on whose path it steers: that of one local step is
 // over where its estimate is made. The uploads above go; none is still to be sent.
 Status Client::take_correction() {
   drop_correction();
-  arena_.release(run_mark_);
-  slots_.give_up();
+  arena_.release(progress_.mark);
+  progress_.slots.give_up();
   const Result<Real*> correction = arena_.persistent<Real>(model_.shape().size());
   GS_TRY(correction.status());
-  correction_ = correction.value();
-  run_mark_ = arena_.mark();
+  progress_.correction = correction.value();
+  progress_.mark = arena_.mark();
   return Status::kOk;
 }
 
 // Room for `count` uploads of `size` bytes, kept from task to task. A correction is of no use without the accepted
 // upload that it was to follow.
 Status Client::prepare_slots(size_t size, uint32_t count) {
-  if (slots_.fits(size, count)) {
+  if (progress_.slots.fits(size, count)) {
     return Status::kOk;
   }
-  const bool had_accepted = slots_.has(SlotRole::kAccepted);
-  GS_TRY(slots_.prepare(size, count, run_mark_, arena_));
-  has_correction_ = has_correction_ && !had_accepted;
+  const bool had_accepted = progress_.slots.has(SlotRole::kAccepted);
+  GS_TRY(progress_.slots.prepare(size, count, progress_.mark, arena_));
+  progress_.has_correction = progress_.has_correction && !had_accepted;
   return Status::kOk;
 }
 
@@ -247,11 +237,11 @@ Status Client::begin_task(uint64_t now_ms) {
     return Status::kInvalidArgument;
   }
   release_correction();
-  if (model_.lean() != nullptr && task.use_correction && task.local_step_count > 1 && correction_ == nullptr) {
+  if (model_.lean() != nullptr && task.use_correction && task.local_step_count > 1 && progress_.correction == nullptr) {
     GS_TRY(take_correction());
   }
   GS_TRY(prepare_slots(size, slot_count_wanted()));
-  task_mark_ = arena_.mark();
+  task_.mark = arena_.mark();
   if (model_.has_memory()) {
     GS_TRY(fill_memory_correction());
   }
@@ -260,12 +250,12 @@ Status Client::begin_task(uint64_t now_ms) {
   const Status status =
       begin_solver(config_.registry, run_.task, model_.replica().model(), correction(), &run_, arena_, parts);
   if (status != Status::kOk) {
-    arena_.release(task_mark_);
+    arena_.release(task_.mark);
     return status;
   }
-  sample_fault_ = SampleFault{};
-  is_task_begun_ = true;
-  task_begun_ms_ = now_ms;
+  progress_.sample_fault = SampleFault{};
+  task_.is_begun = true;
+  task_.begun_ms = now_ms;
   replay_steps();
   // What could be scalars may travel as a tangent, not the other way round.
   const StreamKind stream = run_.ops->stream(*run_.estimator);
@@ -278,12 +268,12 @@ bool Client::is_task_over(uint64_t now_ms) const {
   if (run_.steps_done >= task.local_step_count) {
     return true;
   }
-  const uint32_t steps_timed = run_.steps_done - steps_replayed_;
+  const uint32_t steps_timed = run_.steps_done - task_.steps_replayed;
   if (task.deadline_ms == 0 || steps_timed == 0 || run_.steps_done < task.steps_min) {
     return false;
   }
-  const uint64_t mean_ms = (now_ms - task_begun_ms_) / steps_timed;
-  return now_ms + mean_ms > task_received_ms_ + task.deadline_ms;
+  const uint64_t mean_ms = (now_ms - task_.begun_ms) / steps_timed;
+  return now_ms + mean_ms > task_.received_ms + task.deadline_ms;
 }
 
 Status Client::finish_task(uint64_t now_ms) {
@@ -302,22 +292,22 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.use_correction = task.use_correction;
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
-  const uint64_t duration_ms = now_ms - task_begun_ms_;
-  const uint32_t steps_timed = stream.steps_done > steps_replayed_ ? stream.steps_done - steps_replayed_ : 1;
+  const uint64_t duration_ms = now_ms - task_.begun_ms;
+  const uint32_t steps_timed = stream.steps_done > task_.steps_replayed ? stream.steps_done - task_.steps_replayed : 1;
   // Steps from before a reset may have taken another time each: then nothing is said.
-  const uint64_t step_time_us = steps_replayed_ == 0 ? duration_ms * 1000 / steps_timed : 0;
+  const uint64_t step_time_us = task_.steps_replayed == 0 ? duration_ms * 1000 / steps_timed : 0;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
-  GS_ASSERT(upload.size <= slots_.room_size());
+  GS_ASSERT(upload.size <= progress_.slots.room_size());
   GS_TRY(encode_upload(stream));
-  upload.crc = crc32c(0, slots_.next_bytes(), upload.size);
+  upload.crc = crc32c(0, progress_.slots.next_bytes(), upload.size);
   if (model_.has_memory()) {
-    has_correction_ = false;  // it goes with the task
+    progress_.has_correction = false;  // it goes with the task
   }
-  arena_.release(task_mark_);
-  is_task_begun_ = false;
-  task_duration_ms_ = duration_ms * task.local_step_count / steps_timed;
-  slots_.put(upload);
-  is_pending_sent_ = false;
+  arena_.release(task_.mark);
+  task_.is_begun = false;
+  progress_.task_duration_ms = duration_ms * task.local_step_count / steps_timed;
+  progress_.slots.put(upload);
+  progress_.is_pending_sent = false;
   ++counters_.tasks_done;
   if (config_.has_storage) {
     state_ = ClientState::kSave;
@@ -328,14 +318,14 @@ Status Client::finish_task(uint64_t now_ms) {
 }
 
 Status Client::encode_upload(const GradientStream& stream) {
-  if (feedback_.is_used() && stream.kind == StreamKind::kTangentBlock) {
+  if (progress_.feedback.is_used() && stream.kind == StreamKind::kTangentBlock) {
     FeedbackCounts counts;
-    const Status status = feedback_.encode(run_, stream, slots_.next_bytes(), arena_, &counts);
+    const Status status = progress_.feedback.encode(run_, stream, progress_.slots.next_bytes(), arena_, &counts);
     counters_.residuals += counts.carried;
     counters_.residuals_lost += counts.lost;
     return status;
   }
-  return encode_values(run_.task.encoding, stream.value_count, stream.values, slots_.next_bytes());
+  return encode_values(run_.task.encoding, stream.value_count, stream.values, progress_.slots.next_bytes());
 }
 
 // Whether the task's problem, and the data that it is bound to here, take the run's shape.
@@ -359,35 +349,35 @@ Status Client::check_samples() {
     return Status::kOk;  // the solver says what is wrong
   }
   const uint32_t count = problem->ops->sample_count(problem->context);
-  if (count == samples_checked_) {
+  if (count == progress_.samples_checked) {
     return Status::kOk;
   }
-  sample_fault_ = SampleFault{};
-  const Status status = problem->ops->find_fault(problem->context, run_.task.shape, arena_, &sample_fault_);
-  samples_checked_ = status == Status::kOk ? count : 0;
-  return sample_fault_.what != nullptr ? status : Status::kOk;
+  progress_.sample_fault = SampleFault{};
+  const Status status = problem->ops->find_fault(problem->context, run_.task.shape, arena_, &progress_.sample_fault);
+  progress_.samples_checked = status == Status::kOk ? count : 0;
+  return progress_.sample_fault.what != nullptr ? status : Status::kOk;
 }
 
 void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
-  if (is_task_begun_) {
+  if (task_.is_begun) {
     drop_step(run_, arena_);
-    arena_.release(task_mark_);
-    is_task_begun_ = false;
+    arena_.release(task_.mark);
+    task_.is_begun = false;
     const bool may_be_sample =
         status == Status::kOutOfRange || status == Status::kNotFinite || status == Status::kSingular;
     if (!kIsBareMetal && may_be_sample) {
-      samples_checked_ = 0;  // a sample may have changed
+      progress_.samples_checked = 0;  // a sample may have changed
       static_cast<void>(check_samples());
     }
   }
   ++counters_.tasks_refused;
-  last_status_ = status;
+  news_.last_status = status;
   const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
   const bool is_network = task_sequence != 0 && missing_network() != 0;
   give_reason(is_network ? gs_REASON_WRONG_NETWORK : is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
-  last_refusal_ = last_reason_;
-  refused_sequence_ = task_sequence;
-  is_refusal_due_ = true;
+  progress_.refusal_reason = news_.last_reason;
+  progress_.refused_sequence = task_sequence;
+  progress_.is_refusal_due = true;
   resume(now_ms);
 }
 
