@@ -11,12 +11,21 @@
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
 //
-// Memory, all in the arena, from its persistent end: the replica (two tensors, three with a mean, and one
-// for each extra part of the run's versions); where the run has
-// the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
-// the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above
-// them, during a task, with a memory the correction, and the solver's state. With error feedback the run has three
-// tensors more: the residual of the pending upload, the one that stands again if that is not accepted, and their base.
+// Its parts, each with its own header, invariants and tests:
+//   client_clock.h     deadlines, retry windows, when an idle client wakes
+//   client_run.h       what the Welcome says of the run, and the replica of its model
+//   client_record.h    the record that comes in
+//   client_snapshot.h  the snapshot that comes in
+//   client_slots.h     the uploads that are kept, and their memory
+//   client_feedback.h  what an encoding leaves out, for the next upload
+//   client_fields.h    the fields that are saved and compared
+//
+// Memory, all in the arena, from its persistent end:
+// - the replica: two tensors, three with a mean, and one for each extra part of the run's versions;
+// - in a run that may have the `local` correction, the correction: one tensor;
+// - with error feedback three tensors more (client_feedback.h);
+// - one upload, two where there may be a correction, three with a memory;
+// - during a task, with a memory the correction, and the solver's state.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 
