@@ -5,10 +5,15 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/wire/run_fields.h"
+
 namespace gradstream {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "a field of fewer bytes than a word is its first bytes");
+
+#define GS_RUN_WORD_FIELD(field, word) GS_WORD_FIELD(gs_Welcome, field, word),
+constexpr WordField kRunFields[] = {GS_RUN_FIELDS(GS_RUN_WORD_FIELD) GS_WORD_FIELD(gs_Welcome, parameters_digest, 5)};
 
 size_t size_of(const WordField& field) { return field.size == kFlagSize ? sizeof(bool) : field.size; }
 
@@ -40,6 +45,10 @@ bool are_fields_equal(std::span<const WordField> fields, const void* a, const vo
   }
   return true;
 }
+
+void store_run(const gs_Welcome& welcome, uint32_t* words) { store_fields(kRunFields, &welcome, words); }
+
+void load_run(const uint32_t* words, gs_Welcome* welcome) { load_fields(kRunFields, words, welcome); }
 
 bool is_same_run(const gs_Welcome& a, const gs_Welcome& b) {
   bool holds = are_fields_equal(kRunFields, &a, &b) && a.manifold_parts_count == b.manifold_parts_count;

@@ -28,28 +28,6 @@ inline constexpr uint8_t kFlagSize = 0;
         (std::is_same_v<decltype(type::field), bool> ? ::gradstream::kFlagSize : uint8_t{sizeof(type::field)}), word \
   }
 
-// The fields of a Welcome that make a run what it is for a device. A device goes on with a run, and with what it saved
-// of it, only where all of them are equal; the parts of a product come on top. The words are those of the saved state's
-// header (client_save.cc). A Welcome's other fields may change within a run.
-inline constexpr WordField kRunFields[] = {
-    GS_WORD_FIELD(gs_Welcome, run, 4),
-    GS_WORD_FIELD(gs_Welcome, parameters_digest, 5),
-    GS_WORD_FIELD(gs_Welcome, manifold, 7),
-    GS_WORD_FIELD(gs_Welcome, retraction, 8),
-    GS_WORD_FIELD(gs_Welcome, transport, 9),
-    GS_WORD_FIELD(gs_Welcome, rows, 10),
-    GS_WORD_FIELD(gs_Welcome, cols, 11),
-    GS_WORD_FIELD(gs_Welcome, stream, 12),
-    GS_WORD_FIELD(gs_Welcome, directions, 13),
-    GS_WORD_FIELD(gs_Welcome, shared_directions, 14),
-    GS_WORD_FIELD(gs_Welcome, seed, 15),
-    GS_WORD_FIELD(gs_Welcome, direction_count, 16),
-    GS_WORD_FIELD(gs_Welcome, model_parts, 17),
-    GS_WORD_FIELD(gs_Welcome, correction, 26),
-    GS_WORD_FIELD(gs_Welcome, fold_scale_log2, 27),
-    GS_WORD_FIELD(gs_Welcome, error_feedback, 29),
-};
-
 // All fields of a part of a product. They are compared, and saved as bytes.
 inline constexpr WordField kPartFields[] = {
     GS_WORD_FIELD(gs_ManifoldPart, manifold, 0),  GS_WORD_FIELD(gs_ManifoldPart, rows, 1),
@@ -65,7 +43,15 @@ void load_fields(std::span<const WordField> fields, const uint32_t* words, void*
 // Whether two objects of the list's type agree in every field of the list.
 bool are_fields_equal(std::span<const WordField> fields, const void* a, const void* b);
 
-// Whether both Welcomes name the same run: kRunFields, and all parts.
+// What makes a run what it is for a device: the numbers of runtime/wire/run_fields.h, the digest of the run's keys, and
+// the parts of a product. A device goes on with a run, and with what it saved of it, only where all of them are equal.
+// A Welcome's other fields may change within a run.
+//
+// words <- numbers and digest, each at its place in the saved state's header (client_save.cc); other words stay.
+void store_run(const gs_Welcome& welcome, uint32_t* words);
+// The numbers and the digest of the Welcome <- words; its other fields stay.
+void load_run(const uint32_t* words, gs_Welcome* welcome);
+// Whether both Welcomes name the same run, parts and all.
 bool is_same_run(const gs_Welcome& a, const gs_Welcome& b);
 
 }  // namespace gradstream

@@ -18,7 +18,7 @@
 
 namespace gradstream {
 
-// The words of kRunFields stand in `run`, `run_sums` and `run_feedback`, by their numbers.
+// The words of store_run() stand in `run`, `run_sums` and `run_feedback`, by their numbers.
 struct SavedHeader {
   uint32_t magic;
   uint32_t format;
@@ -67,7 +67,7 @@ constexpr size_t kPiecesOffset = 512;  // in the frame's buffer
 static_assert(sizeof(SavedHeader) == 4 * (36 + 3 * 13 + 1), "no padding: the checksum covers every byte");
 static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
                   offsetof(SavedHeader, run_feedback) == 4 * 29,
-              "the words that kRunFields names");
+              "the words of store_run()");
 
 constexpr SlotRole kRoles[] = {SlotRole::kPending, SlotRole::kAccepted, SlotRole::kHeld};
 
@@ -135,7 +135,7 @@ std::span<const StoragePiece> Client::fill_pieces() {
   header.format = kFormat;
   header.real_size = sizeof(Real);
   header.owner = config_.owner;
-  store_fields(kRunFields, &model_.welcome(), words_of(header));
+  store_run(model_.welcome(), words_of(header));
   header.version = model_.replica().version();
   header.has_model = saves_model ? 1 : 0;
   header.model_crc = crc32c(0, pieces[2].bytes, pieces[2].size);
@@ -175,7 +175,7 @@ Status Client::restore(std::span<const uint8_t> saved) {
     return Status::kUnauthenticated;
   }
   gs_Welcome welcome = {};
-  load_fields(kRunFields, words_of(header), &welcome);
+  load_run(words_of(header), &welcome);
   const size_t parts_size = header.manifold_part_count * sizeof(welcome.manifold_parts[0]);
   const std::span<const uint8_t> rest = saved.subspan(sizeof(header));
   if (header.manifold_part_count > kPartCountMax || rest.size() < parts_size ||

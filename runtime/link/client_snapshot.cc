@@ -29,7 +29,7 @@ Status SnapshotReader::take(const gs_SnapshotChunk& chunk, Replica* replica) {
   offset_ = 0;
   const uint32_t rest = parts_ >> (part_ + 1);
   if (rest != 0) {
-    part_ += 1 + static_cast<uint32_t>(std::countr_zero(rest));
+    part_ = static_cast<uint8_t>(part_ + 1 + std::countr_zero(rest));
     return Status::kUnfinished;
   }
   is_open_ = false;
@@ -51,7 +51,7 @@ Status SnapshotReader::open(const gs_SnapshotChunk& chunk, uint32_t parts, const
   is_open_ = true;
   version_ = chunk.version;
   parts_ = parts;
-  part_ = static_cast<uint32_t>(std::countr_zero(parts));
+  part_ = static_cast<uint8_t>(std::countr_zero(parts));
   digest_ = chunk.digest;
   return Status::kOk;
 }

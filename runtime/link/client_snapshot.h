@@ -35,9 +35,9 @@ class SnapshotReader {
   static Status read(const gs_SnapshotChunk& chunk, Replica& replica);
 
   bool is_open_ = false;
+  uint8_t part_ = 0;  // that comes now
   uint32_t version_ = 0;
   uint32_t parts_ = 0;   // bits of ModelPart, all of the snapshot
-  uint32_t part_ = 0;    // that comes now
   uint32_t offset_ = 0;  // bytes of that part that have come
   uint64_t digest_ = 0;
 };
