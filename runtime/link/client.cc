@@ -5,15 +5,10 @@
 #include "runtime/link/client.h"
 
 #include "runtime/base/config.h"
-#include "runtime/base/random.h"
 #include "runtime/problem/measurement.h"
 
 namespace gradstream {
 namespace {
-
-// A server that asks for more is taken to mean this: a device must come back by itself some day.
-constexpr uint32_t kRetryWindowMaxMs = 24 * 3600 * 1000;
-constexpr uint32_t kBackOffDoublingMax = 3;
 
 ClientAction wait_until(uint64_t wake_ms) {
   ClientAction action;
@@ -23,15 +18,15 @@ ClientAction wait_until(uint64_t wake_ms) {
 
 }  // namespace
 
-Client::Client(const ClientConfig& config, Arena& arena) : config_(config), arena_(arena) {}
+Client::Client(const ClientConfig& config, Arena& arena) : config_(config), arena_(arena), clock_(config.jitter_seed) {}
 
 // ---- Polling ----
 
 ClientAction Client::poll(uint64_t now_ms) {
-  if (is_closing_) {
+  if (session_.is_closing) {
     return disconnect();
   }
-  if (is_sending_ || await_ != Await::kNothing) {
+  if (session_.is_sending || await_ != Await::kNothing) {
     return poll_deadline(now_ms);
   }
   switch (state_) {
@@ -54,46 +49,46 @@ ClientAction Client::poll(uint64_t now_ms) {
 }
 
 ClientAction Client::poll_idle(uint64_t now_ms) {
-  if (now_ms < wake_ms_) {
-    return wait_until(wake_ms_);
+  if (now_ms < clock_.wake_ms()) {
+    return wait_until(clock_.wake_ms());
   }
-  if (is_connected_ && has_run_) {
+  if (session_.is_connected && progress_.is_open) {
     resume(now_ms);
     return poll_exchange(now_ms);
   }
-  if (is_connected_) {  // only a new Welcome can name a run that this image can do
+  if (session_.is_connected) {  // only a new Welcome can name a run that this image can do
     close_session();
     return disconnect();
   }
   state_ = ClientState::kConnect;
   await_ = Await::kConnection;
-  deadline_ms_ = now_ms + kHandshakeDeadlineMs;
+  clock_.expect(now_ms, kHandshakeDeadlineMs);
   ClientAction action;
   action.kind = ClientActionKind::kConnect;
   return action;
 }
 
 ClientAction Client::poll_exchange(uint64_t now_ms) {
-  if (is_status_due_) {
+  if (session_.is_status_due) {
     return send_status(now_ms);
   }
-  if (is_refusal_due_) {
+  if (progress_.is_refusal_due) {
     return send_refusal(now_ms);
   }
   return state_ == ClientState::kUpload ? send_piece(now_ms) : send_pull(now_ms);
 }
 
 ClientAction Client::poll_train(uint64_t now_ms) {
-  if (!is_task_begun_) {
+  if (!task_.is_begun) {
     const Status status = begin_task(now_ms);
     if (status != Status::kOk) {
       refuse_task(run_.task.sequence, status, now_ms);
       return wait_until(0);
     }
   }
-  const uint64_t elapsed_ms = now_ms - task_begun_ms_;
-  const uint64_t expected_ms = elapsed_ms > task_duration_ms_ ? elapsed_ms : task_duration_ms_;
-  if (is_connected_ && config_.can_dial && expected_ms > kSessionKeepMs) {
+  const uint64_t elapsed_ms = now_ms - task_.begun_ms;
+  const uint64_t expected_ms = elapsed_ms > progress_.task_duration_ms ? elapsed_ms : progress_.task_duration_ms;
+  if (session_.is_connected && config_.can_dial && expected_ms > kSessionKeepMs) {
     close_session();
     return disconnect();
   }
@@ -129,7 +124,7 @@ bool Client::has_enough_steps() const { return run_.steps_done > 0 && run_.steps
 // The task's own deadline is over while a step waits, and the steps before it are worth sending.
 bool Client::is_task_late(uint64_t now_ms) const {
   const uint32_t deadline_ms = run_.task.deadline_ms;
-  return deadline_ms != 0 && now_ms >= task_received_ms_ + deadline_ms && has_enough_steps();
+  return deadline_ms != 0 && now_ms >= task_.received_ms + deadline_ms && has_enough_steps();
 }
 
 // A step waited for a measurement and is given up. The steps before it are sent where they are enough; else the task is
@@ -140,12 +135,12 @@ Status Client::end_without_answer(uint64_t now_ms) {
 }
 
 ClientAction Client::poll_deadline(uint64_t now_ms) {
-  if (now_ms < deadline_ms_) {
-    return wait_until(deadline_ms_);
+  if (now_ms < clock_.deadline_ms()) {
+    return wait_until(clock_.deadline_ms());
   }
   ++counters_.deadlines_missed;
   give_reason(gs_REASON_DEADLINE);
-  last_status_ = Status::kDeadlineExceeded;
+  news_.last_status = Status::kDeadlineExceeded;
   if (await_ == Await::kSaved) {
     ++counters_.save_failures;
     resume(now_ms);
@@ -156,7 +151,7 @@ ClientAction Client::poll_deadline(uint64_t now_ms) {
 }
 
 ClientAction Client::disconnect() {
-  is_closing_ = false;
+  session_.is_closing = false;
   ClientAction action;
   action.kind = ClientActionKind::kDisconnect;
   return action;
@@ -164,7 +159,7 @@ ClientAction Client::disconnect() {
 
 ClientAction Client::save(uint64_t now_ms) {
   await_ = Await::kSaved;
-  deadline_ms_ = now_ms + kAnswerDeadlineMs;
+  clock_.expect(now_ms, kAnswerDeadlineMs);
   ClientAction action;
   action.kind = ClientActionKind::kSave;
   action.pieces = fill_pieces();
@@ -178,35 +173,35 @@ void Client::on_connected(uint64_t) {
     return;
   }
   ++counters_.sessions;
-  is_connected_ = true;
+  session_.is_connected = true;
   state_ = ClientState::kHello;
   await_ = Await::kNothing;
 }
 
 void Client::on_connection_lost(Status reason, uint64_t now_ms) {
-  if (is_connected_ || await_ == Await::kConnection) {
-    last_status_ = reason;
+  if (session_.is_connected || await_ == Await::kConnection) {
+    news_.last_status = reason;
     lose_session(now_ms);
   }
 }
 
 void Client::on_sent(uint64_t now_ms) {
-  if (!is_sending_) {
+  if (!session_.is_sending) {
     return;
   }
-  is_sending_ = false;
+  session_.is_sending = false;
   if (await_ != Await::kSent) {
     return;  // the answer was faster than this report
   }
-  deadline_ms_ = now_ms + kAnswerDeadlineMs;
+  clock_.expect(now_ms, kAnswerDeadlineMs);
   await_ = Await::kAnswer;
   if (sent_ == Sent::kStatus) {
-    is_status_due_ = false;
+    session_.is_status_due = false;
     await_ = Await::kNothing;
-  } else if (sent_ == Sent::kPiece && piece_next_ < pending_.value_count) {
+  } else if (sent_ == Sent::kPiece && progress_.next_value < progress_.slots.upload(SlotRole::kPending).value_count) {
     await_ = Await::kNothing;
   } else if (sent_ == Sent::kRefusal) {
-    is_refusal_due_ = false;
+    progress_.is_refusal_due = false;
   }
 }
 
@@ -216,19 +211,19 @@ void Client::on_saved(Status status, uint64_t now_ms) {
   }
   if (status != Status::kOk) {
     ++counters_.save_failures;
-    last_status_ = status;
+    news_.last_status = status;
   }
   resume(now_ms);
 }
 
 void Client::on_malformed(uint64_t now_ms) {
-  if (is_connected_) {
+  if (session_.is_connected) {
     end_malformed(Status::kDataCorrupt, now_ms);
   }
 }
 
 void Client::on_frame(std::span<const uint8_t> payload, uint64_t now_ms) {
-  if (!is_connected_) {
+  if (!session_.is_connected) {
     return;  // left over from a session that this end has given up
   }
   counters_.frame_bytes_received += static_cast<uint32_t>(kFramePrefixSize + payload.size());
@@ -236,7 +231,7 @@ void Client::on_frame(std::span<const uint8_t> payload, uint64_t now_ms) {
   Status status = decode_message(payload, &message);
   if (status == Status::kOk) {
     if (await_ == Await::kAnswer) {
-      deadline_ms_ = now_ms + kAnswerDeadlineMs;
+      clock_.expect(now_ms, kAnswerDeadlineMs);
     }
     status = handle(message, now_ms);
   }
@@ -250,24 +245,21 @@ void Client::on_frame(std::span<const uint8_t> payload, uint64_t now_ms) {
 // Whatever the state: on with the exchange, or to the connection that it needs.
 void Client::resume(uint64_t now_ms) {
   await_ = Await::kNothing;
-  piece_next_ = 0;
-  if (is_connected_) {
-    state_ = pending_.task_sequence != 0 ? ClientState::kUpload : ClientState::kSync;
+  progress_.next_value = 0;
+  if (session_.is_connected) {
+    state_ = progress_.slots.has(SlotRole::kPending) ? ClientState::kUpload : ClientState::kSync;
     return;
   }
   state_ = ClientState::kIdle;
-  wake_ms_ = now_ms > not_before_ms_ ? now_ms : not_before_ms_;
+  clock_.wake_soon(now_ms);
 }
 
 void Client::end_exchange(const gs_RetryWindow& window, uint64_t now_ms) {
-  const uint32_t wait_ms = draw(window.min_ms, window.max_ms);
-  retry_max_ms_ = window.max_ms;
-  failures_ = 0;
+  const uint32_t wait_ms = clock_.end_exchange(window, now_ms);
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;
-  wake_ms_ = now_ms + wait_ms;
-  if (is_draining_) {
-    wake_ms_ = wake_ms_ > not_before_ms_ ? wake_ms_ : not_before_ms_;
+  if (session_.is_draining) {
+    clock_.stay_away();
     close_session();
   } else if (config_.can_dial && wait_ms > kSessionKeepMs) {
     close_session();
@@ -275,19 +267,14 @@ void Client::end_exchange(const gs_RetryWindow& window, uint64_t now_ms) {
 }
 
 void Client::forget_session() {
-  is_connected_ = false;
-  is_closing_ = false;
-  is_sending_ = false;
-  is_draining_ = false;
-  is_skipping_ = false;
-  mismatches_ = 0;
-  close_record();
-  snapshot_.is_open = false;
+  record_.close(arena_);
+  snapshot_.close();
+  session_ = Session();
 }
 
 void Client::close_session() {
   forget_session();
-  is_closing_ = true;
+  session_.is_closing = true;
 }
 
 // Local work goes on without a session; an exchange begins anew after a window.
@@ -302,41 +289,20 @@ void Client::lose_session(uint64_t now_ms) {
   const bool was_reached = state_ != ClientState::kConnect;
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;
-  back_off(was_reached, now_ms);
+  clock_.back_off(was_reached, config_.min_retry_ms, now_ms);
 }
 
 void Client::end_malformed(Status status, uint64_t now_ms) {
   ++counters_.malformed_frames;
-  last_status_ = status;
+  news_.last_status = status;
   give_reason(status == Status::kProtocolError ? gs_REASON_UNEXPECTED_MESSAGE : gs_REASON_MALFORMED);
   lose_session(now_ms);
-  is_closing_ = true;
+  session_.is_closing = true;
 }
 
 void Client::give_reason(gs_Reason reason) {
-  last_reason_ = reason;
+  news_.last_reason = reason;
   ++counters_.reasons;
-}
-
-// A server that cannot be reached is away for all its devices: they come back as spread as it wanted them last.
-void Client::back_off(bool was_reached, uint64_t now_ms) {
-  if (failures_ < kBackOffDoublingMax) {
-    ++failures_;
-  }
-  const uint32_t max_ms = config_.min_retry_ms << failures_;
-  wake_ms_ = now_ms + draw(config_.min_retry_ms, was_reached || retry_max_ms_ < max_ms ? max_ms : retry_max_ms_);
-  wake_ms_ = wake_ms_ > not_before_ms_ ? wake_ms_ : not_before_ms_;
-}
-
-// Uniform in [min_ms, max_ms], from a random stream that is no part of the wire: only devices must differ.
-uint32_t Client::draw(uint32_t min_ms, uint32_t max_ms) {
-  const uint32_t max = max_ms < kRetryWindowMaxMs ? max_ms : kRetryWindowMaxMs;
-  const uint32_t min = min_ms < max ? min_ms : max;
-  RandomKey key;
-  key.seed = config_.jitter_seed;
-  uint32_t words[4];
-  philox_block(key, jitter_count_++, words);
-  return min + static_cast<uint32_t>((words[0] * (static_cast<uint64_t>(max - min) + 1)) >> 32);
 }
 
 }  // namespace gradstream

@@ -11,12 +11,21 @@
 // Exactly once: the upload of a task is encoded once and kept (in the arena, and in the saved state) until an Ack; a
 // resend is byte for byte the same.
 //
-// Memory, all in the arena, from its persistent end: the replica (two tensors, three with a mean, and one
-// for each extra part of the run's versions); where the run has
-// the `local` correction, the correction (one tensor) and two uploads (the pending one, and the last accepted one until
-// the record that it went into is applied); with a memory three uploads (also the one that the mean counts); above
-// them, during a task, with a memory the correction, and the solver's state. With error feedback the run has three
-// tensors more: the residual of the pending upload, the one that stands again if that is not accepted, and their base.
+// Its parts, each with its own header, invariants and tests:
+//   client_clock.h     deadlines, retry windows, when an idle client wakes
+//   client_run.h       what the Welcome says of the run, and the replica of its model
+//   client_record.h    the record that comes in
+//   client_snapshot.h  the snapshot that comes in
+//   client_slots.h     the uploads that are kept, and their memory
+//   client_feedback.h  what an encoding leaves out, for the next upload
+//   client_fields.h    the fields that are saved and compared
+//
+// Memory, all in the arena, from its persistent end:
+// - the replica: two tensors, three with a mean, and one for each extra part of the run's versions;
+// - in a run that may have the `local` correction, the correction: one tensor;
+// - with error feedback three tensors more (client_feedback.h);
+// - one upload, two where there may be a correction, three with a memory;
+// - during a task, with a memory the correction, and the solver's state.
 #ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 #define GRADSTREAM_RUNTIME_LINK_CLIENT_H_
 
@@ -25,8 +34,13 @@
 #include <span>
 
 #include "runtime/base/arena.h"
+#include "runtime/link/client_clock.h"
+#include "runtime/link/client_feedback.h"
+#include "runtime/link/client_record.h"
+#include "runtime/link/client_run.h"
+#include "runtime/link/client_slots.h"
+#include "runtime/link/client_snapshot.h"
 #include "runtime/link/port.h"
-#include "runtime/training/lean.h"
 #include "runtime/training/solver.h"
 #include "runtime/training/stream.h"
 #include "runtime/wire/codec.h"
@@ -106,23 +120,6 @@ struct ClientCounters {
   uint32_t frame_bytes_received = 0;
 };
 
-// One update as it is kept: the encoded bytes and everything that a resend or a correction needs besides.
-struct StoredUpload {
-  uint32_t task_sequence = 0;  // 0: there is none
-  uint32_t base_version = 0;
-  uint32_t steps_done = 0;
-  uint32_t direction_count = 0;
-  uint32_t value_count = 0;
-  uint32_t size = 0;  // bytes
-  uint32_t crc = 0;   // CRC-32C of the bytes
-  uint32_t step_time_us = 0;
-  float loss_before = 0;
-  float loss_after = 0;
-  Encoding encoding = Encoding::kNone;
-  StreamKind kind = StreamKind::kNone;
-  bool use_correction = false;  // of its task
-};
-
 // What the server said of an update that it refused for its range (Ack); limit 0: nothing.
 struct RangeRefusal {
   float value = 0;
@@ -166,29 +163,30 @@ class Client {
 
   ClientState state() const { return state_; }
   // Its shape, version and model are meaningful once the device has met a run.
-  const Replica& replica() const { return replica_; }
-  Replica& replica_for_test() { return replica_; }
+  const Replica& replica() const { return model_.replica(); }
+  Replica& replica_for_test() { return model_.replica(); }
   const ClientCounters& counters() const { return counters_; }
   // Why a session ended or a task was refused last, by the server or by the device, for the console.
-  gs_Reason last_reason() const { return last_reason_; }
-  Status last_status() const { return last_status_; }
+  gs_Reason last_reason() const { return news_.last_reason; }
+  Status last_status() const { return news_.last_status; }
   // Of the last task that was refused for a sample that its problem never takes; what == nullptr: of none.
-  const SampleFault& sample_fault() const { return sample_fault_; }
+  const SampleFault& sample_fault() const { return progress_.sample_fault; }
   // The problem that the last task named.
   const char* problem_name() const { return run_.task.problem; }
-  const RangeRefusal& range_refusal() const { return range_refusal_; }
+  const RangeRefusal& range_refusal() const { return progress_.range_refusal; }
   // The digest of the run's network, where this device holds another one or none; else 0.
   uint64_t missing_network() const {
-    return welcome_.network_digest != config_.network_digest ? welcome_.network_digest : 0;
+    const uint64_t wanted = model_.welcome().network_digest;
+    return wanted != config_.network_digest ? wanted : 0;
   }
-  bool run_finished() const { return run_finished_; }
+  bool run_finished() const { return news_.run_finished; }
   // Why the server had no task at the last Pull; WAIT_CAUSE_NONE: it had one, or was not asked yet.
-  gs_WaitCause last_wait() const { return last_wait_; }
+  gs_WaitCause last_wait() const { return news_.last_wait; }
   // What the encoding of this device's last upload left out, per step, or null for none; once the upload is judged, of
   // its last accepted one.
-  const Real* residual() const { return has_residual_ ? residual_ : nullptr; }
+  const Real* residual() const { return progress_.feedback.residual(); }
   // The correction that the next task starts with, or null for none.
-  const Real* correction() const { return has_correction_ ? correction_ : nullptr; }
+  const Real* correction() const { return progress_.has_correction ? progress_.correction : nullptr; }
   // Figures of the device for StatusReport. The shell fills stack_high_water, tls_high_water and, where it knows the
   // bytes on the wire, bytes_sent and bytes_received (else those of the frames are sent); the client fills the rest.
   gs_StatusReport& report() { return report_; }
@@ -197,27 +195,49 @@ class Client {
   // What poll() waits for before the state may go on.
   enum class Await : uint8_t { kNothing, kConnection, kSent, kAnswer, kSaved };
   enum class Sent : uint8_t { kHello, kStatus, kRefusal, kPiece, kPull };
-  enum SlotRole : uint8_t { kPending, kAccepted, kHeld };
-  struct RecordProgress {
-    bool is_open = false;
-    uint32_t block_index = 0;
-    uint32_t block_count = 0;
-    uint32_t first_value = 0;  // next expected
-    uint32_t value_count = 0;
-    uint32_t base_version = 0;
-    uint32_t owner = 0;
-    Real step_scale = 0;
-    bool from_zero = false;
-    bool after_step = false;
-    KeptRecord* kept = nullptr;  // where keeps_record(); null: no memory for it
+
+  // For the console, until there is something newer.
+  struct News {
+    Status last_status = Status::kOk;
+    bool run_finished = false;
+    gs_Reason last_reason = gs_Reason_REASON_NONE;
+    gs_WaitCause last_wait = gs_WaitCause_WAIT_CAUSE_NONE;
   };
-  struct SnapshotProgress {
-    bool is_open = false;
-    uint32_t version = 0;
-    uint32_t parts = 0;   // bits of ModelPart, all of the snapshot
-    uint32_t part = 0;    // that comes now
-    uint32_t offset = 0;  // next expected
-    uint64_t digest = 0;
+  // What ends with a session.
+  struct Session {
+    bool is_connected = false;
+    bool is_closing = false;   // the next action is kDisconnect
+    bool is_sending = false;   // frame_ is on its way
+    bool is_draining = false;  // the server goes away after this exchange
+    bool is_status_due = false;
+    bool is_skipping = false;  // the rest of an answer whose model proved wrong
+    uint8_t mismatches = 0;    // of the digest, in a row
+  };
+  // What the device has come to in the run of model_. Another run begins with all of it as here.
+  struct RunProgress {
+    bool is_open = false;  // the device takes part; else the next Welcome begins the run anew
+    bool has_correction = false;
+    bool is_pending_sent = false;  // a piece of the pending upload may have reached the server
+    bool is_refusal_due = false;   // the server is to get a TaskRefused, in this session or a later one
+    uint32_t next_value = 0;       // of the pending upload: the first one that is not sent yet
+    Real* correction = nullptr;    // with a memory: of the task
+    size_t mark = 0;               // arena: end of replica, correction and residual
+    ErrorFeedback feedback;
+    UploadSlots slots;
+    uint32_t lost_task_sequence = 0;  // of an upload that a reset has cost, for Hello
+    uint32_t samples_checked = 0;     // that the run's problem takes; 0: none was looked at
+    uint64_t task_duration_ms = 0;    // of the last task done, scaled to all its steps; 0: unknown
+    uint32_t refused_sequence = 0;    // for TaskRefused; 0: the run itself
+    gs_Reason refusal_reason = gs_Reason_REASON_NONE;
+    SampleFault sample_fault;
+    RangeRefusal range_refusal;
+  };
+  struct TaskProgress {
+    bool is_begun = false;
+    uint32_t steps_replayed = 0;
+    size_t mark = 0;  // arena: end of the slots
+    uint64_t received_ms = 0;
+    uint64_t begun_ms = 0;
   };
 
   // Saved state: client_save.cc.
@@ -253,23 +273,8 @@ class Client {
   Status handle(const ServerMessage& message, uint64_t now_ms);
   Status handle_welcome(const gs_Welcome& welcome, uint64_t now_ms);
   Status handle_log(const gs_LogChunk& chunk);
-  Status check_block(const gs_LogChunk& chunk);
-  Status begin_record(const gs_LogChunk& chunk);
-  void close_record();
-  // A replica without a sum: a record is applied when all of it is here (LeanForm).
-  bool keeps_record() const { return links_lean() && !replica_.has_mean() && !replica_.has_sum(); }
-  bool links_lean() const { return kLinksLeanForm && config_.registry.lean != nullptr; }
-  Status keep_values(const DirectionSpec& directions, uint32_t count, const Real* values);
-  Status add_values(const gs_LogChunk& chunk);
-  Status add_words(const gs_LogChunk& chunk);
-  Status take_exact_step();
-  Status end_block(uint64_t digest);
-  Status finish_record(uint64_t digest);
+  Status skip_answer();
   Status handle_snapshot(const gs_SnapshotChunk& chunk);
-  Status read_snapshot(const gs_SnapshotChunk& chunk);
-  uint32_t snapshot_parts(const gs_SnapshotChunk& chunk) const;
-  Status open_snapshot(const gs_SnapshotChunk& chunk);
-  Status finish_snapshot();
   Status handle_task(const gs_Task& task, uint64_t now_ms);
   Status handle_ack(const gs_Ack& ack, uint64_t now_ms);
   Status handle_wait(const gs_Wait& wait, uint64_t now_ms);
@@ -281,10 +286,7 @@ class Client {
   }
 
   // Runs, models, tasks.
-  bool is_same_run(const gs_Welcome& welcome) const;
-  Status fill_parts(Shape* shape);
   Status begin_run(const gs_Welcome& welcome);
-  bool has_scalar_stream() const;
   bool prove_model(uint64_t digest);
   bool end_skipping();
   void drop_correction();
@@ -293,22 +295,14 @@ class Client {
   void release_correction();
   Status take_correction();
   Status prepare_slots(size_t size, uint32_t count);
-  bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
   uint32_t slot_count_wanted() const;
   void accept_into_memory(uint32_t record_version);
-  void hold_accepted();
   Status fill_memory_correction();
   void settle_with_mean();
-  uint8_t* pending_bytes() const { return slots_[slot_of_[kPending]]; }
-  uint8_t* accepted_bytes() const { return slots_[slot_of_[kAccepted]]; }
-  uint8_t* held_bytes() const { return slots_[slot_of_[kHeld]]; }
   Status begin_task(uint64_t now_ms);
   bool is_task_over(uint64_t now_ms) const;
   Status finish_task(uint64_t now_ms);
   Status encode_upload(const GradientStream& stream);
-  Status encode_with_residual(const GradientStream& stream);
-  void move_residual();
-  void take_residual_back();
   void refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms);
   bool do_data_fit() const;
   Status check_labels();
@@ -321,77 +315,22 @@ class Client {
   void close_session();
   void lose_session(uint64_t now_ms);
   void end_malformed(Status status, uint64_t now_ms);
-  void back_off(bool was_reached, uint64_t now_ms);
   void give_reason(gs_Reason reason);
-  uint32_t draw(uint32_t min_ms, uint32_t max_ms);
 
   ClientConfig config_;
   Arena& arena_;
   ClientState state_ = ClientState::kIdle;
   Await await_ = Await::kNothing;
   Sent sent_ = Sent::kHello;
-  Status last_status_ = Status::kOk;
-  bool run_finished_ = false;
-  gs_Reason last_reason_ = gs_Reason_REASON_NONE;
-  gs_WaitCause last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
-
-  // Session.
-  bool is_connected_ = false;
-  bool is_closing_ = false;   // the next action is kDisconnect
-  bool is_sending_ = false;   // frame_ is on its way
-  bool is_draining_ = false;  // the server goes away after this exchange
-  bool is_status_due_ = false;
-  bool is_refusal_due_ = false;
-  bool is_skipping_ = false;  // the rest of an answer whose model proved wrong
-  uint8_t failures_ = 0;
-  uint8_t mismatches_ = 0;  // in a row
-  uint32_t jitter_count_ = 0;
-  uint32_t retry_max_ms_ = 0;  // of the last window that an Ack or a Wait gave
-  uint64_t wake_ms_ = 0;
-  uint64_t deadline_ms_ = 0;
-  uint64_t not_before_ms_ = 0;  // no connection before
-
-  // Run and model.
-  gs_Welcome welcome_ = {};
-  Replica replica_;
-  Real* correction_ = nullptr;       // with a memory: of the task
-  Real* residual_ = nullptr;         // with error feedback: per step, of the pending upload or the last accepted one
-  Real* residual_before_ = nullptr;  // while an upload is pending: the one before it
-  Real* residual_base_ = nullptr;    // the model that both are tangents at
-  bool has_run_ = false;
-  bool has_correction_ = false;
-  bool has_residual_ = false;
-  RecordProgress record_;
-  SnapshotProgress snapshot_;
-
-  // Uploads.
-  StoredUpload pending_;
-  StoredUpload accepted_;         // folded, its record not applied yet
-  uint32_t accepted_record_ = 0;  // version that the record leads to
-  StoredUpload held_;             // with a memory: the one that the mean counts for this device
-  uint8_t* slots_[3] = {};
-  uint8_t slot_of_[3] = {0, 1, 2};  // by SlotRole
-  uint32_t slot_size_ = 0;
-  uint8_t slot_count_ = 0;
-  bool is_pending_sent_ = false;
-  uint32_t piece_next_ = 0;
-  uint32_t lost_task_sequence_ = 0;
-
-  // Task.
-  SolverRun run_;
-  size_t run_mark_ = 0;   // arena: end of replica and correction
-  size_t task_mark_ = 0;  // arena: end of the slots
-  uint64_t task_received_ms_ = 0;
-  uint64_t task_begun_ms_ = 0;
-  uint64_t task_duration_ms_ = 0;  // of the last task done, scaled to all its steps; 0: unknown
-  uint32_t refused_sequence_ = 0;
-  gs_Reason last_refusal_ = gs_Reason_REASON_NONE;  // of the device, for TaskRefused
-  SampleFault sample_fault_;
-  RangeRefusal range_refusal_;
-  uint32_t samples_checked_ = 0;  // that the run's problem takes; 0: none was looked at
-  uint32_t steps_replayed_ = 0;   // of the task
-  bool is_task_begun_ = false;
-
+  Session session_;
+  News news_;
+  SessionClock clock_;
+  RunModel model_;
+  RunProgress progress_;
+  RecordReader record_;
+  SnapshotReader snapshot_;
+  SolverRun run_;  // of the task
+  TaskProgress task_;
   ClientCounters counters_;
   gs_StatusReport report_ = {};
   alignas(8) uint8_t frame_[kFrameSizeMax];  // the frame being sent; during SAVE the saved state's header and pieces

@@ -1,12 +1,10 @@
 // What the client makes of the server's messages. Anything that does not belong here ends the session.
 #include "runtime/base/no_contraction.h"
 
-#include <bit>
-
 #include "runtime/base/config.h"
 #include "runtime/link/client.h"
+#include "runtime/link/client_fields.h"
 #include "runtime/link/task_terms.h"
-#include "runtime/training/encoding.h"
 
 namespace gradstream {
 namespace {
@@ -44,16 +42,16 @@ Status Client::handle_welcome(const gs_Welcome& welcome, uint64_t now_ms) {
     return Status::kProtocolError;
   }
   Status status = Status::kOk;
-  if (has_run_ && is_same_run(welcome)) {
-    welcome_ = welcome;
+  if (progress_.is_open && is_same_run(welcome, model_.welcome())) {
+    model_.renew(welcome);
   } else {
-    counters_.runs_dropped += has_run_ ? 1 : 0;
+    counters_.runs_dropped += progress_.is_open ? 1 : 0;
     status = begin_run(welcome);
   }
   if (welcome.abandoned) {
-    lost_task_sequence_ = 0;
+    progress_.lost_task_sequence = 0;
   }
-  is_status_due_ = true;
+  session_.is_status_due = true;
   if (status == Status::kOk) {
     resume(now_ms);
   } else {
@@ -66,249 +64,63 @@ Status Client::handle_log(const gs_LogChunk& chunk) {
   if (!awaits_answer_to(Sent::kPull)) {
     return Status::kProtocolError;
   }
-  if (is_skipping_) {
+  if (session_.is_skipping) {
     return Status::kOk;
   }
-  if (chunk.version != replica_.version() + 1 || snapshot_.is_open || !has_scalar_stream()) {
+  if (chunk.version != model_.replica().version() + 1 || snapshot_.is_open() || !model_.has_scalar_stream()) {
     return Status::kProtocolError;
   }
-  if (!record_.is_open) {
-    GS_TRY(begin_record(chunk));
-  }
-  if (chunk.block_index != record_.block_index || chunk.first_value != record_.first_value ||
-      chunk.block_count != record_.block_count || chunk.step_scale != record_.step_scale ||
-      chunk.from_zero != record_.from_zero) {
-    return Status::kDataCorrupt;
-  }
-  GS_TRY(check_block(chunk));
-  Status status = replica_.has_mean() ? add_words(chunk) : add_values(chunk);
-  if (status == Status::kOk && record_.first_value >= record_.value_count) {
-    status = end_block(chunk.digest);
-  }
-  if (status == Status::kOutOfMemory && keeps_record()) {
-    // The rest of the answer is of no use: the next Pull says that there is no model, and a snapshot comes.
-    close_record();
-    static_cast<void>(replica_.begin_snapshot());
-    is_skipping_ = true;
+  const Status status = record_.take(chunk, model_, arena_);
+  if (status == Status::kUnfinished) {
     return Status::kOk;
   }
-  return status;
-}
-
-Status Client::end_block(uint64_t digest) {
-  record_.first_value = 0;
-  ++record_.block_index;
-  return record_.block_index < record_.block_count ? Status::kOk : finish_record(digest);
-}
-
-Status Client::begin_record(const gs_LogChunk& chunk) {
-  if (!keeps_record()) {
-    GS_TRY(replica_.has_mean() ? replica_.begin_exact_record(chunk.from_zero) : replica_.begin_record());
+  if (status == Status::kOutOfMemory && model_.lean() != nullptr) {
+    // The rest of the answer is of no use: the next Pull says that there is no model, and a snapshot comes.
+    record_.close(arena_);
+    static_cast<void>(model_.replica().begin_snapshot());
+    session_.is_skipping = true;
+    return Status::kOk;
   }
-  record_ = RecordProgress{};
-  record_.is_open = true;
-  record_.block_count = chunk.block_count;
-  record_.step_scale = chunk.step_scale;
-  record_.from_zero = chunk.from_zero;
-  if (keeps_record()) {
-    const Result<KeptRecord*> kept = config_.registry.lean->begin(arena_);
-    record_.kept = kept.ok() ? kept.value() : nullptr;
-  }
-  return Status::kOk;
-}
-
-// Gives up what is there of a record, and the memory that keeps it.
-void Client::close_record() {
-  if (record_.is_open && keeps_record() && record_.kept != nullptr) {
-    arena_.release(record_.kept->mark);
-  }
-  record_.is_open = false;
-}
-
-// The first piece of a block says what the block is; the others repeat it.
-Status Client::check_block(const gs_LogChunk& chunk) {
-  if (chunk.first_value == 0) {
-    record_.value_count = chunk.value_count;
-    record_.base_version = chunk.base_version;
-    record_.owner = chunk.owner;
-    if (record_.after_step && !chunk.after_step) {
-      return Status::kDataCorrupt;
-    }
-    record_.after_step = chunk.after_step;
-    const uint32_t m = welcome_.direction_count;
-    const bool whole_steps = chunk.value_count % m == 0 && chunk.value_count / m <= kLocalStepCountMax;
-    return whole_steps ? Status::kOk : Status::kDataCorrupt;
-  }
-  const bool same = chunk.value_count == record_.value_count && chunk.base_version == record_.base_version &&
-                    chunk.owner == record_.owner && chunk.after_step == record_.after_step;
-  return same ? Status::kOk : Status::kDataCorrupt;
-}
-
-// Decodes in blocks that fit a small stack; the sum does not depend on where the values are cut.
-Status Client::add_values(const gs_LogChunk& chunk) {
-  const Encoding encoding = static_cast<Encoding>(chunk.encoding);
-  if (encoding == Encoding::kFixed) {
-    return Status::kDataCorrupt;
-  }
-  const size_t count = piece_value_count(encoding, chunk.values.size);
-  DirectionSpec directions = to_directions(welcome_, chunk.base_version);
-  directions.owner = chunk.owner;
-  Real values[kInt8BlockSize];
-  for (size_t done = 0; done < count; done += kInt8BlockSize) {
-    const size_t size = count - done < kInt8BlockSize ? count - done : kInt8BlockSize;
-    GS_TRY(decode_values(encoding, size, chunk.values.bytes + encoded_size(encoding, done),
-                         encoded_size(encoding, size), values));
-    GS_TRY(keeps_record()
-               ? keep_values(directions, static_cast<uint32_t>(size), values)
-               : replica_.add_to_record(directions, record_.first_value, static_cast<uint32_t>(size), values, arena_));
-    record_.first_value += static_cast<uint32_t>(size);
-  }
-  return Status::kOk;
-}
-
-Status Client::keep_values(const DirectionSpec& directions, uint32_t count, const Real* values) {
-  if (record_.kept == nullptr) {
-    return Status::kOutOfMemory;
-  }
-  return config_.registry.lean->keep(*record_.kept, directions, record_.first_value, count, record_.value_count, values,
-                                     arena_);
-}
-
-// As add_values, for the whole coefficients of the memory form.
-Status Client::add_words(const gs_LogChunk& chunk) {
-  if (chunk.encoding != gs_Encoding_ENCODING_FIXED) {
-    return Status::kDataCorrupt;
-  }
-  if (chunk.after_step && !replica_.has_taken_step()) {
-    GS_TRY(take_exact_step());
-  }
-  const size_t count = piece_value_count(Encoding::kFixed, chunk.values.size);
-  DirectionSpec directions = to_directions(welcome_, chunk.base_version);
-  directions.owner = chunk.owner;
-  FixedWord words[kInt8BlockSize];
-  for (size_t done = 0; done < count; done += kInt8BlockSize) {
-    const size_t size = count - done < kInt8BlockSize ? count - done : kInt8BlockSize;
-    load_words(size, chunk.values.bytes + encoded_size(Encoding::kFixed, done), words);
-    GS_TRY(replica_.add_exact(directions, record_.first_value, static_cast<uint32_t>(size), words));
-    record_.first_value += static_cast<uint32_t>(size);
-  }
-  return Status::kOk;
-}
-
-Status Client::take_exact_step() {
-  return replica_.take_exact_step(welcome_.direction_count, record_.step_scale, welcome_.fold_scale_log2, arena_);
-}
-
-Status Client::finish_record(uint64_t digest) {
-  if (replica_.has_mean()) {
-    if (!replica_.has_taken_step()) {
-      GS_TRY(take_exact_step());
-    }
-    GS_TRY(replica_.finish_exact_record());
-  } else if (keeps_record()) {
-    const LeanForm& lean = *config_.registry.lean;
-    GS_TRY(lean.step(*record_.kept, replica_, welcome_.direction_count, record_.step_scale, arena_));
-  } else {
-    GS_TRY(replica_.finish_record(welcome_.direction_count, record_.step_scale, arena_));
-  }
+  GS_TRY(status);
   ++counters_.records_applied;
-  const bool holds = prove_model(digest);
-  if (holds && !replica_.has_mean()) {
+  const bool holds = prove_model(chunk.digest);
+  if (holds && !model_.replica().has_mean()) {
     settle_correction();
   }
-  close_record();
-  if (!holds) {
-    is_skipping_ = true;
-    return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
-  }
-  return Status::kOk;
+  record_.close(arena_);
+  return holds ? Status::kOk : skip_answer();
+}
+
+// The model proved wrong: what is left of the answer is of no use.
+Status Client::skip_answer() {
+  session_.is_skipping = true;
+  return session_.mismatches < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
 }
 
 Status Client::handle_snapshot(const gs_SnapshotChunk& chunk) {
   if (!awaits_answer_to(Sent::kPull)) {
     return Status::kProtocolError;
   }
-  if (is_skipping_) {
+  if (session_.is_skipping) {
     return Status::kOk;
   }
-  if (record_.is_open || chunk.total != sizeof(Real) * static_cast<uint64_t>(replica_.shape().size())) {
+  if (record_.is_open()) {
     return Status::kDataCorrupt;
   }
-  if (!snapshot_.is_open) {
-    GS_TRY(open_snapshot(chunk));
-  }
-  const bool is_same = chunk.version == snapshot_.version && chunk.digest == snapshot_.digest &&
-                       snapshot_parts(chunk) == snapshot_.parts;
-  if (!is_same || static_cast<uint32_t>(chunk.part) != snapshot_.part || chunk.offset != snapshot_.offset) {
-    return Status::kDataCorrupt;
-  }
-  GS_TRY(read_snapshot(chunk));
-  snapshot_.offset += chunk.values.size;
-  if (snapshot_.offset < chunk.total) {
+  const Status status = snapshot_.take(chunk, &model_.replica());
+  if (status == Status::kUnfinished) {
     return Status::kOk;
   }
-  snapshot_.offset = 0;
-  const uint32_t rest = snapshot_.parts >> (snapshot_.part + 1);
-  if (rest != 0) {
-    snapshot_.part += 1 + static_cast<uint32_t>(std::countr_zero(rest));
-    return Status::kOk;
+  GS_TRY(status);
+  counters_.snapshots += snapshot_.had_model() ? 1U : 0U;
+  if (!prove_model(chunk.digest)) {
+    return skip_answer();
   }
-  return finish_snapshot();
-}
-
-// The first piece says what the snapshot holds. Without the model it adds to the one held.
-uint32_t Client::snapshot_parts(const gs_SnapshotChunk& chunk) const {
-  const uint32_t usual = part_bit(ModelPart::kModel) | (replica_.has_mean() ? part_bit(ModelPart::kMean) : 0);
-  return chunk.parts == 0 ? usual : chunk.parts;
-}
-
-Status Client::open_snapshot(const gs_SnapshotChunk& chunk) {
-  const uint32_t parts = snapshot_parts(chunk);
-  const bool has_model = (parts & part_bit(ModelPart::kModel)) != 0;
-  if (!has_model && (!replica_.has_model() || chunk.version != replica_.version() + 1)) {
-    return Status::kProtocolError;
-  }
-  snapshot_ =
-      SnapshotProgress{true, chunk.version, parts, static_cast<uint32_t>(std::countr_zero(parts)), 0, chunk.digest};
-  return Status::kOk;
-}
-
-Status Client::finish_snapshot() {
-  snapshot_.is_open = false;
-  if ((snapshot_.parts & part_bit(ModelPart::kModel)) != 0) {
-    replica_.adopt_snapshot(snapshot_.version, snapshot_.parts);
-    ++counters_.snapshots;
-  } else {
-    replica_.adopt_parts(snapshot_.version, snapshot_.parts);
-  }
-  if (!prove_model(snapshot_.digest)) {
-    is_skipping_ = true;
-    return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;
-  }
-  if (!has_memory() && accepted_.task_sequence != 0 && accepted_record_ <= snapshot_.version) {
+  if (!model_.has_memory() && progress_.slots.has(SlotRole::kAccepted) &&
+      progress_.slots.accepted_record() <= snapshot_.version()) {
     settle_with_mean();
   }
   return Status::kOk;
-}
-
-// A piece of the model, of the mean behind it, or of another tensor of the run.
-Status Client::read_snapshot(const gs_SnapshotChunk& chunk) {
-  const auto part = static_cast<ModelPart>(chunk.part);
-  if (part == ModelPart::kMean) {
-    if (!replica_.has_mean()) {
-      return Status::kDataCorrupt;
-    }
-    static_cast<void>(replica_.begin_snapshot());
-    const size_t count = chunk.values.size / sizeof(FixedWord);
-    load_words(count, chunk.values.bytes, replica_.mean_buffer() + chunk.offset / sizeof(FixedWord));
-    return Status::kOk;
-  }
-  Real* out = part == ModelPart::kModel ? replica_.begin_snapshot() : replica_.part_buffer(part);
-  if (out == nullptr) {
-    return Status::kDataCorrupt;  // a part that the run does not have
-  }
-  const size_t count = chunk.values.size / sizeof(Real);
-  return decode_values(kRealEncoding, count, chunk.values.bytes, chunk.values.size, out + chunk.offset / sizeof(Real));
 }
 
 Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
@@ -318,37 +130,39 @@ Status Client::handle_task(const gs_Task& task, uint64_t now_ms) {
   if (end_skipping()) {
     return Status::kOk;
   }
-  if (record_.is_open || snapshot_.is_open || !replica_.has_model() || task.version != replica_.version()) {
+  if (record_.is_open() || snapshot_.is_open() || !model_.replica().has_model() ||
+      task.version != model_.replica().version()) {
     return Status::kProtocolError;
   }
-  is_refusal_due_ = false;
+  progress_.is_refusal_due = false;
   await_ = Await::kNothing;
   state_ = ClientState::kSync;
-  if (pending_.task_sequence != 0) {  // an upload in hand goes first, whatever the server offers
+  if (progress_.slots.has(SlotRole::kPending)) {  // an upload in hand goes first, whatever the server offers
     resume(now_ms);
     return Status::kOk;
   }
   if (!prove_model(task.digest)) {
-    return mismatches_ < kMismatchMax ? Status::kOk : Status::kDataCorrupt;  // pulls again, without a model
+    return session_.mismatches < kMismatchMax ? Status::kOk : Status::kDataCorrupt;  // pulls again, without a model
   }
-  mismatches_ = 0;
-  failures_ = 0;
-  run_finished_ = false;
-  last_wait_ = gs_WaitCause_WAIT_CAUSE_NONE;
-  lost_task_sequence_ = 0;
-  run_.task = to_task(task, welcome_);
-  run_.task.shape = replica_.shape();
-  task_received_ms_ = now_ms;
-  is_task_begun_ = false;
+  session_.mismatches = 0;
+  clock_.note_success();
+  news_.run_finished = false;
+  news_.last_wait = gs_WaitCause_WAIT_CAUSE_NONE;
+  progress_.lost_task_sequence = 0;
+  run_.task = to_task(task, model_.welcome());
+  run_.task.shape = model_.shape();
+  task_ = TaskProgress();
+  task_.received_ms = now_ms;
   state_ = ClientState::kTrain;
-  if (is_draining_) {
+  if (session_.is_draining) {
     close_session();
   }
   return Status::kOk;
 }
 
 Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
-  if (state_ != ClientState::kUpload || sent_ != Sent::kPiece || ack.task_sequence != pending_.task_sequence) {
+  if (state_ != ClientState::kUpload || sent_ != Sent::kPiece ||
+      ack.task_sequence != progress_.slots.upload(SlotRole::kPending).task_sequence) {
     return Status::kProtocolError;
   }
   switch (ack.verdict) {
@@ -367,18 +181,18 @@ Status Client::handle_ack(const gs_Ack& ack, uint64_t now_ms) {
     default:
       ++counters_.updates_refused;
       give_reason(ack.reason);
-      range_refusal_ = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
-                        static_cast<float>(ack.step_size)};
-      take_residual_back();
-      if (!has_memory()) {
+      progress_.range_refusal = {static_cast<float>(ack.value), static_cast<float>(ack.limit), ack.fold_scale_log2,
+                                 static_cast<float>(ack.step_size)};
+      progress_.feedback.take_back();
+      if (!model_.has_memory()) {
         drop_correction();
       } else if (ack.verdict == gs_VERDICT_SUPERSEDED) {
         // What became of it is not known here any more. The memory may hold it: tasks say so.
-        accept_into_memory(replica_.version() + 1);
+        accept_into_memory(model_.replica().version() + 1);
       }
       break;
   }
-  pending_ = StoredUpload{};
+  progress_.slots.drop(SlotRole::kPending);
   end_exchange(ack.retry, now_ms);
   return Status::kOk;
 }
@@ -390,17 +204,19 @@ Status Client::handle_wait(const gs_Wait& wait, uint64_t now_ms) {
   if (end_skipping()) {
     return Status::kOk;
   }
-  if (record_.is_open || snapshot_.is_open) {
+  if (record_.is_open() || snapshot_.is_open()) {
     return Status::kProtocolError;
   }
-  is_refusal_due_ = false;
-  mismatches_ = 0;
-  last_wait_ = wait.cause;
-  run_finished_ = wait.cause == gs_WAIT_CAUSE_FINISHED || wait.cause == gs_WAIT_CAUSE_STOPPED;
+  progress_.is_refusal_due = false;
+  session_.mismatches = 0;
+  news_.last_wait = wait.cause;
+  news_.run_finished = wait.cause == gs_WAIT_CAUSE_FINISHED || wait.cause == gs_WAIT_CAUSE_STOPPED;
   end_exchange(wait.retry, now_ms);
-  if (run_finished_) {
+  if (news_.run_finished) {
     state_ = ClientState::kFinished;
-    wake_ms_ = wait.retry.max_ms == 0 ? UINT64_MAX : wake_ms_;
+    if (wait.retry.max_ms == 0) {
+      clock_.wake_never();
+    }
     close_session();
   }
   return Status::kOk;
@@ -417,22 +233,22 @@ void Client::handle_drain(const gs_Drain& drain, uint64_t now_ms) {
     leave_server(drain.retry, now_ms);
     return;
   }
-  is_draining_ = true;
-  not_before_ms_ = now_ms + draw(drain.retry.min_ms, drain.retry.max_ms);
+  session_.is_draining = true;
+  clock_.keep_away(drain.retry, now_ms);
 }
 
 void Client::leave_server(const gs_RetryWindow& window, uint64_t now_ms) {
   close_session();
-  not_before_ms_ = now_ms + draw(window.min_ms, window.max_ms);
+  clock_.keep_away(window, now_ms);
   if (state_ == ClientState::kTrain || state_ == ClientState::kSave) {
     return;
   }
   if (window.max_ms == 0) {
-    back_off(true, now_ms);
+    clock_.back_off(true, config_.min_retry_ms, now_ms);
   }
   state_ = ClientState::kIdle;
   await_ = Await::kNothing;
-  wake_ms_ = wake_ms_ > not_before_ms_ ? wake_ms_ : not_before_ms_;
+  clock_.stay_away();
 }
 
 }  // namespace gradstream

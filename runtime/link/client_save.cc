@@ -13,44 +13,18 @@
 #include <cstring>
 
 #include "runtime/link/client.h"
+#include "runtime/link/client_fields.h"
 #include "runtime/training/encoding.h"
 
 namespace gradstream {
 
-struct SavedUpload {
-  uint32_t task_sequence;
-  uint32_t base_version;
-  uint32_t steps_done;
-  uint32_t direction_count;
-  uint32_t value_count;
-  uint32_t size;
-  uint32_t crc;
-  uint32_t step_time_us;
-  uint32_t loss_before;  // bits of the float
-  uint32_t loss_after;
-  uint32_t encoding;
-  uint32_t kind;
-  uint32_t use_correction;
-};
-
+// The words of store_run() stand in `run`, `run_sums` and `run_feedback`, by their numbers.
 struct SavedHeader {
   uint32_t magic;
   uint32_t format;
   uint32_t real_size;
   uint32_t owner;  // ClientConfig::owner
-  uint32_t run;
-  uint32_t parameters_digest[2];
-  uint32_t manifold;
-  uint32_t retraction;
-  uint32_t transport;
-  uint32_t rows;
-  uint32_t cols;
-  uint32_t stream;
-  uint32_t directions;
-  uint32_t shared_directions;
-  uint32_t seed;
-  uint32_t direction_count;
-  uint32_t model_parts;
+  uint32_t run[14];
   uint32_t version;
   uint32_t has_model;
   uint32_t model_crc;
@@ -59,18 +33,15 @@ struct SavedHeader {
   uint32_t slot_size;
   uint32_t slot_count;
   uint32_t accepted_record;
-  uint32_t correction;  // of the Welcome
-  uint32_t fold_scale_log2;
+  uint32_t run_sums[2];
   uint32_t mean_crc;
-  uint32_t error_feedback;
+  uint32_t run_feedback;
   uint32_t has_residual;
-  uint32_t residual_crc[3];  // residual, the one before, their base
+  uint32_t residual_crc[ErrorFeedback::kTensorCount];  // residual, the one before, their base
   uint32_t manifold_part_count;
   uint32_t manifold_parts_crc;
-  SavedUpload pending;
-  SavedUpload accepted;
-  SavedUpload held;
-  uint32_t crc;  // of the words before it
+  uint32_t uploads[kSlotCountMax][kUploadWordCount];  // by SlotRole; the words of kUploadFields
+  uint32_t crc;                                       // of the words before it
 };
 
 // All that a step depends on, so that a step of another run under the same number, or one that another correction had
@@ -94,67 +65,17 @@ constexpr uint32_t kFormat = 4;
 constexpr size_t kPieceCount = 11;
 constexpr size_t kPiecesOffset = 512;  // in the frame's buffer
 static_assert(sizeof(SavedHeader) == 4 * (36 + 3 * 13 + 1), "no padding: the checksum covers every byte");
+static_assert(offsetof(SavedHeader, run) == 4 * 4 && offsetof(SavedHeader, run_sums) == 4 * 26 &&
+                  offsetof(SavedHeader, run_feedback) == 4 * 29,
+              "the words of store_run()");
 
-SavedUpload to_saved(const StoredUpload& upload) {
-  SavedUpload out = {};
-  out.task_sequence = upload.task_sequence;
-  out.base_version = upload.base_version;
-  out.steps_done = upload.steps_done;
-  out.direction_count = upload.direction_count;
-  out.value_count = upload.value_count;
-  out.size = upload.size;
-  out.crc = upload.crc;
-  out.step_time_us = upload.step_time_us;
-  out.loss_before = std::bit_cast<uint32_t>(upload.loss_before);
-  out.loss_after = std::bit_cast<uint32_t>(upload.loss_after);
-  out.encoding = static_cast<uint32_t>(upload.encoding);
-  out.kind = static_cast<uint32_t>(upload.kind);
-  out.use_correction = upload.use_correction ? 1 : 0;
-  return out;
-}
-
-StoredUpload from_saved(const SavedUpload& saved) {
-  StoredUpload out;
-  out.task_sequence = saved.task_sequence;
-  out.base_version = saved.base_version;
-  out.steps_done = saved.steps_done;
-  out.direction_count = saved.direction_count;
-  out.value_count = saved.value_count;
-  out.size = saved.size;
-  out.crc = saved.crc;
-  out.step_time_us = saved.step_time_us;
-  out.loss_before = std::bit_cast<float>(saved.loss_before);
-  out.loss_after = std::bit_cast<float>(saved.loss_after);
-  out.encoding = static_cast<Encoding>(saved.encoding);
-  out.kind = static_cast<StreamKind>(saved.kind);
-  out.use_correction = saved.use_correction != 0;
-  return out;
-}
+constexpr SlotRole kRoles[] = {SlotRole::kPending, SlotRole::kAccepted, SlotRole::kHeld};
 
 uint32_t header_crc(const SavedHeader& header) {
   return crc32c(0, reinterpret_cast<const uint8_t*>(&header), offsetof(SavedHeader, crc));
 }
 
-gs_Welcome to_welcome(const SavedHeader& header) {
-  gs_Welcome out = {};
-  out.run = header.run;
-  out.parameters_digest = static_cast<uint64_t>(header.parameters_digest[1]) << 32 | header.parameters_digest[0];
-  out.manifold = static_cast<gs_Manifold>(header.manifold);
-  out.retraction = static_cast<gs_Retraction>(header.retraction);
-  out.transport = static_cast<gs_Transport>(header.transport);
-  out.rows = header.rows;
-  out.cols = header.cols;
-  out.stream = static_cast<gs_StreamKind>(header.stream);
-  out.directions = static_cast<gs_Directions>(header.directions);
-  out.shared_directions = header.shared_directions != 0;
-  out.seed = header.seed;
-  out.direction_count = header.direction_count;
-  out.correction = static_cast<gs_Correction>(header.correction);
-  out.fold_scale_log2 = header.fold_scale_log2;
-  out.model_parts = header.model_parts;
-  out.error_feedback = header.error_feedback != 0;
-  return out;
-}
+uint32_t* words_of(SavedHeader& header) { return reinterpret_cast<uint32_t*>(&header); }
 
 // Cuts the parts off one after the other. What is missing at the end is empty, and so fails its checksum.
 class PartReader {
@@ -195,63 +116,46 @@ StoragePiece* Client::save_pieces() {
 
 std::span<const StoragePiece> Client::fill_pieces() {
   StoragePiece* const pieces = save_pieces();
-  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  const size_t tensor_size = model_.tensor_size();
   pieces[0] = {frame_, sizeof(SavedHeader)};
-  pieces[1] = {reinterpret_cast<const uint8_t*>(welcome_.manifold_parts),
-               welcome_.manifold_parts_count * sizeof(welcome_.manifold_parts[0])};
+  pieces[1] = {reinterpret_cast<const uint8_t*>(model_.welcome().manifold_parts),
+               model_.welcome().manifold_parts_count * sizeof(model_.welcome().manifold_parts[0])};
   // A version with more than a model and a mean comes again whole: what survives is the upload.
-  const bool saves_model = replica_.has_model() && replica_.parts() == 0;
-  pieces[2] = {reinterpret_cast<const uint8_t*>(replica_.model()), saves_model ? tensor_size : 0};
-  pieces[3] = {reinterpret_cast<const uint8_t*>(replica_.mean()),
-               replica_.has_model() && replica_.has_mean() ? tensor_size : 0};
-  pieces[4] = {reinterpret_cast<const uint8_t*>(correction_), has_correction_ ? tensor_size : 0};
-  pieces[5] = {pending_bytes(), pending_.size};
-  pieces[6] = {accepted_bytes(), accepted_.size};
-  pieces[7] = {held_bytes(), held_.size};
-  const Real* const residuals[3] = {residual_, residual_before_, residual_base_};
-  for (size_t i = 0; i < 3; ++i) {
-    pieces[8 + i] = {reinterpret_cast<const uint8_t*>(residuals[i]), has_residual_ ? tensor_size : 0};
+  const bool saves_model = model_.replica().has_model() && model_.replica().parts() == 0;
+  pieces[2] = {reinterpret_cast<const uint8_t*>(model_.replica().model()), saves_model ? tensor_size : 0};
+  pieces[3] = {reinterpret_cast<const uint8_t*>(model_.replica().mean()),
+               model_.replica().has_model() && model_.replica().has_mean() ? tensor_size : 0};
+  pieces[4] = {reinterpret_cast<const uint8_t*>(progress_.correction), progress_.has_correction ? tensor_size : 0};
+  const bool has_residual = progress_.feedback.residual() != nullptr;
+  for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
+    pieces[8 + i] = {reinterpret_cast<const uint8_t*>(progress_.feedback.tensor(i)), has_residual ? tensor_size : 0};
   }
   SavedHeader header = {};
   header.magic = kMagic;
   header.format = kFormat;
   header.real_size = sizeof(Real);
   header.owner = config_.owner;
-  header.run = welcome_.run;
-  header.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
-  header.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
-  header.manifold = static_cast<uint32_t>(welcome_.manifold);
-  header.retraction = static_cast<uint32_t>(welcome_.retraction);
-  header.transport = static_cast<uint32_t>(welcome_.transport);
-  header.rows = welcome_.rows;
-  header.cols = welcome_.cols;
-  header.stream = static_cast<uint32_t>(welcome_.stream);
-  header.directions = static_cast<uint32_t>(welcome_.directions);
-  header.shared_directions = welcome_.shared_directions ? 1 : 0;
-  header.seed = welcome_.seed;
-  header.direction_count = welcome_.direction_count;
-  header.model_parts = welcome_.model_parts;
-  header.version = replica_.version();
+  store_run(model_.welcome(), words_of(header));
+  header.version = model_.replica().version();
   header.has_model = saves_model ? 1 : 0;
   header.model_crc = crc32c(0, pieces[2].bytes, pieces[2].size);
-  header.has_correction = has_correction_ ? 1 : 0;
+  header.has_correction = progress_.has_correction ? 1 : 0;
   header.correction_crc = crc32c(0, pieces[4].bytes, pieces[4].size);
-  header.correction = static_cast<uint32_t>(welcome_.correction);
-  header.fold_scale_log2 = welcome_.fold_scale_log2;
   header.mean_crc = crc32c(0, pieces[3].bytes, pieces[3].size);
-  header.error_feedback = welcome_.error_feedback ? 1 : 0;
-  header.manifold_part_count = welcome_.manifold_parts_count;
+  header.manifold_part_count = model_.welcome().manifold_parts_count;
   header.manifold_parts_crc = crc32c(0, pieces[1].bytes, pieces[1].size);
-  header.has_residual = has_residual_ ? 1 : 0;
-  for (size_t i = 0; i < 3; ++i) {
+  header.has_residual = has_residual ? 1 : 0;
+  for (size_t i = 0; i < ErrorFeedback::kTensorCount; ++i) {
     header.residual_crc[i] = crc32c(0, pieces[8 + i].bytes, pieces[8 + i].size);
   }
-  header.slot_size = slot_size_;
-  header.slot_count = slot_count_;
-  header.accepted_record = accepted_record_;
-  header.pending = to_saved(pending_);
-  header.accepted = to_saved(accepted_);
-  header.held = to_saved(held_);
+  header.slot_size = progress_.slots.room_size();
+  header.slot_count = progress_.slots.count();
+  header.accepted_record = progress_.slots.accepted_record();
+  for (const SlotRole role : kRoles) {
+    const std::span<const uint8_t> bytes = progress_.slots.bytes(role);
+    pieces[5 + static_cast<size_t>(role)] = {bytes.data(), bytes.size()};
+    store_fields(kUploadFields, &progress_.slots.upload(role), header.uploads[static_cast<size_t>(role)]);
+  }
   header.crc = header_crc(header);
   std::memcpy(frame_, &header, sizeof(header));
   return {pieces, kPieceCount};
@@ -270,7 +174,8 @@ Status Client::restore(std::span<const uint8_t> saved) {
   if (header.owner != config_.owner) {
     return Status::kUnauthenticated;
   }
-  gs_Welcome welcome = to_welcome(header);
+  gs_Welcome welcome = {};
+  load_run(words_of(header), &welcome);
   const size_t parts_size = header.manifold_part_count * sizeof(welcome.manifold_parts[0]);
   const std::span<const uint8_t> rest = saved.subspan(sizeof(header));
   if (header.manifold_part_count > kPartCountMax || rest.size() < parts_size ||
@@ -281,13 +186,13 @@ Status Client::restore(std::span<const uint8_t> saved) {
   std::memcpy(welcome.manifold_parts, rest.data(), parts_size);
   GS_TRY(begin_run(welcome));
   if (header.slot_count > 0) {
-    const bool had_correction = keeps_record() && header.slot_count > 1;
+    const bool had_correction = model_.lean() != nullptr && header.slot_count > 1;
     Status status = had_correction ? take_correction() : Status::kOk;
     if (status == Status::kOk) {
       status = prepare_slots(header.slot_size, header.slot_count);
     }
     if (status != Status::kOk) {
-      has_run_ = false;  // the next Welcome begins the run anew
+      progress_.is_open = false;  // the next Welcome begins the run anew
       return status;
     }
   }
@@ -297,74 +202,62 @@ Status Client::restore(std::span<const uint8_t> saved) {
 
 void Client::restore_parts(const SavedHeader& header, std::span<const uint8_t> bytes) {
   PartReader reader(bytes);
-  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  const size_t tensor_size = model_.tensor_size();
   const std::span<const uint8_t> model = reader.next(header.has_model != 0 ? tensor_size : 0);
-  const bool wants_mean = header.has_model != 0 && replica_.has_mean();
+  const bool wants_mean = header.has_model != 0 && model_.replica().has_mean();
   const std::span<const uint8_t> mean = reader.next(wants_mean ? tensor_size : 0);
   const bool holds_mean = !wants_mean || holds(mean, tensor_size, header.mean_crc);
   if (header.has_model != 0 && holds(model, tensor_size, header.model_crc) && holds_mean) {
-    std::memcpy(replica_.begin_snapshot(), model.data(), tensor_size);
+    std::memcpy(model_.replica().begin_snapshot(), model.data(), tensor_size);
     if (wants_mean) {
-      std::memcpy(replica_.mean_buffer(), mean.data(), tensor_size);
+      std::memcpy(model_.replica().mean_buffer(), mean.data(), tensor_size);
     }
-    replica_.adopt_snapshot(header.version);
+    model_.replica().adopt_snapshot(header.version);
   }
   const std::span<const uint8_t> correction = reader.next(header.has_correction != 0 ? tensor_size : 0);
-  if (header.has_correction != 0 && correction_ != nullptr && holds(correction, tensor_size, header.correction_crc)) {
-    std::memcpy(correction_, correction.data(), tensor_size);
-    has_correction_ = true;
+  if (header.has_correction != 0 && progress_.correction != nullptr &&
+      holds(correction, tensor_size, header.correction_crc)) {
+    std::memcpy(progress_.correction, correction.data(), tensor_size);
+    progress_.has_correction = true;
   }
-  const std::span<const uint8_t> pending = reader.next(header.pending.size);
-  if (header.pending.task_sequence != 0 && slot_count_ > 0 && header.pending.size <= slot_size_ &&
-      holds(pending, header.pending.size, header.pending.crc)) {
-    pending_ = from_saved(header.pending);
-    std::memcpy(pending_bytes(), pending.data(), pending.size());
-    is_pending_sent_ = true;  // perhaps: only the server knows
-  } else {
-    lost_task_sequence_ = header.pending.task_sequence;
-  }
-  const std::span<const uint8_t> accepted = reader.next(header.accepted.size);
-  if (header.accepted.task_sequence != 0 && slot_count_ >= 2 && header.accepted.size <= slot_size_ &&
-      holds(accepted, header.accepted.size, header.accepted.crc)) {
-    accepted_ = from_saved(header.accepted);
-    accepted_record_ = header.accepted_record;
-    std::memcpy(accepted_bytes(), accepted.data(), accepted.size());
-  } else if (header.accepted.task_sequence != 0) {
-    drop_correction();
-  }
-  const std::span<const uint8_t> held = reader.next(header.held.size);
-  if (header.held.task_sequence != 0 && slot_count_ == 3 && header.held.size <= slot_size_ &&
-      holds(held, header.held.size, header.held.crc)) {
-    held_ = from_saved(header.held);
-    std::memcpy(held_bytes(), held.data(), held.size());
-  }
-  has_residual_ = header.has_residual != 0 && residual_ != nullptr;
-  Real* const residuals[3] = {residual_, residual_before_, residual_base_};
-  for (size_t i = 0; i < 3 && header.has_residual != 0; ++i) {
-    const std::span<const uint8_t> part = reader.next(tensor_size);
-    has_residual_ = has_residual_ && holds(part, tensor_size, header.residual_crc[i]);
-    if (has_residual_) {
-      std::memcpy(residuals[i], part.data(), tensor_size);
+  for (const SlotRole role : kRoles) {
+    StoredUpload upload;
+    load_fields(kUploadFields, header.uploads[static_cast<size_t>(role)], &upload);
+    const bool holds_upload = progress_.slots.restore(role, upload, reader.next(upload.size), header.accepted_record);
+    if (role == SlotRole::kPending) {
+      progress_.is_pending_sent = holds_upload;  // perhaps: only the server knows
+      progress_.lost_task_sequence = holds_upload ? 0 : upload.task_sequence;
+    } else if (role == SlotRole::kAccepted && !holds_upload && upload.task_sequence != 0) {
+      drop_correction();
     }
   }
-  if (lost_task_sequence_ != 0) {
-    take_residual_back();
+  bool holds_residual = header.has_residual != 0 && progress_.feedback.is_used();
+  for (size_t i = 0; i < ErrorFeedback::kTensorCount && header.has_residual != 0; ++i) {
+    const std::span<const uint8_t> part = reader.next(tensor_size);
+    holds_residual = holds_residual && holds(part, tensor_size, header.residual_crc[i]);
+    if (holds_residual) {
+      std::memcpy(progress_.feedback.tensor(i), part.data(), tensor_size);
+    }
+  }
+  progress_.feedback.adopt(holds_residual);
+  if (progress_.lost_task_sequence != 0) {
+    progress_.feedback.take_back();
   }
 }
 
 // A step that is all scalars, and not the last one: what follows that is the upload, which is saved as a whole.
 bool Client::keeps_steps() const {
-  return config_.steps.read != nullptr && run_.ops->replay != nullptr && has_scalar_stream() &&
+  return config_.steps.read != nullptr && run_.ops->replay != nullptr && model_.has_scalar_stream() &&
          run_.steps_done < run_.task.local_step_count;
 }
 
 SavedStep Client::step_header(uint32_t index) const {
   const bool is_steered = run_.correction != nullptr;
-  const size_t tensor_size = replica_.shape().size() * sizeof(Real);
+  const size_t tensor_size = model_.tensor_size();
   SavedStep step = {};
-  step.run = welcome_.run;
-  step.parameters_digest[0] = static_cast<uint32_t>(welcome_.parameters_digest);
-  step.parameters_digest[1] = static_cast<uint32_t>(welcome_.parameters_digest >> 32);
+  step.run = model_.welcome().run;
+  step.parameters_digest[0] = static_cast<uint32_t>(model_.welcome().parameters_digest);
+  step.parameters_digest[1] = static_cast<uint32_t>(model_.welcome().parameters_digest >> 32);
   step.task_sequence = run_.task.sequence;
   step.version = run_.task.version;
   step.index = index;
@@ -396,7 +289,7 @@ ClientAction Client::save_step() {
 // Takes over what was kept of this very task. What is missing, or does not hold, is done again. Records are read into
 // the buffer of frames, none of which is on its way now: an arena just large enough for the steps replays them too.
 void Client::replay_steps() {
-  steps_replayed_ = 0;
+  task_.steps_replayed = 0;
   const size_t size = sizeof(SavedStep) + run_.task.estimator.directions.direction_count * sizeof(Real);
   ScratchScope scope(arena_);
   uint8_t* record = frame_;
@@ -408,7 +301,7 @@ void Client::replay_steps() {
     record = scratch.value();
   }
   while (keeps_steps() && replay_step(record, size)) {
-    ++steps_replayed_;
+    ++task_.steps_replayed;
     ++counters_.steps_replayed;
   }
 }

@@ -78,9 +78,9 @@ ClientAction Client::send(const DeviceMessage& message, Sent sent, uint64_t now_
   const Result<size_t> size = encode_frame(message, frame_);
   GS_ASSERT(size.ok());  // every field is bounded by the codec or by config.h
   sent_ = sent;
-  is_sending_ = true;
+  session_.is_sending = true;
   await_ = Await::kSent;
-  deadline_ms_ = now_ms + kAnswerDeadlineMs;
+  clock_.expect(now_ms, kAnswerDeadlineMs);
   counters_.frame_bytes_sent += static_cast<uint32_t>(size.value());
   ClientAction action;
   action.kind = ClientActionKind::kSend;
@@ -102,13 +102,13 @@ ClientAction Client::send_hello(uint64_t now_ms) {
     hello.network_digest = config_.network_digest;
   }
   hello.run = config_.run;
-  hello.has_model = replica_.has_model();
+  hello.has_model = model_.replica().has_model();
   if (hello.has_model) {
-    hello.version = replica_.version();
-    hello.digest = replica_.digest();
+    hello.version = model_.replica().version();
+    hello.digest = model_.replica().digest();
   }
-  hello.pending_task_sequence = pending_.task_sequence;
-  hello.lost_task_sequence = lost_task_sequence_;
+  hello.pending_task_sequence = progress_.slots.upload(SlotRole::kPending).task_sequence;
+  hello.lost_task_sequence = progress_.lost_task_sequence;
   hello.reset_cause = config_.reset_cause;
   if (!config_.registry.problems.empty()) {
     const Problem& problem = config_.registry.problems[0];
@@ -137,42 +137,44 @@ ClientAction Client::send_status(uint64_t now_ms) {
 ClientAction Client::send_refusal(uint64_t now_ms) {
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_task_refused_tag;
-  message.body.task_refused.task_sequence = refused_sequence_;
-  message.body.task_refused.reason = last_refusal_;
-  if (sample_fault_.what != nullptr && refused_sequence_ != 0) {
-    message.body.task_refused.sample = sample_fault_.sample + 1;
-    message.body.task_refused.value = static_cast<float>(sample_fault_.value);
-    message.body.task_refused.least = static_cast<float>(sample_fault_.least);
-    message.body.task_refused.most = static_cast<float>(sample_fault_.most);
+  message.body.task_refused.task_sequence = progress_.refused_sequence;
+  message.body.task_refused.reason = progress_.refusal_reason;
+  if (progress_.sample_fault.what != nullptr && progress_.refused_sequence != 0) {
+    message.body.task_refused.sample = progress_.sample_fault.sample + 1;
+    message.body.task_refused.value = static_cast<float>(progress_.sample_fault.value);
+    message.body.task_refused.least = static_cast<float>(progress_.sample_fault.least);
+    message.body.task_refused.most = static_cast<float>(progress_.sample_fault.most);
   }
   state_ = ClientState::kSync;  // a Task or Wait answers
   return send(message, Sent::kRefusal, now_ms);
 }
 
 ClientAction Client::send_piece(uint64_t now_ms) {
-  if (piece_next_ == 0 && is_pending_sent_) {
+  if (progress_.next_value == 0 && progress_.is_pending_sent) {
     ++counters_.updates_resent;
   }
-  is_pending_sent_ = true;
-  const size_t most = values_per_message(pending_.encoding);
-  const size_t rest = pending_.value_count - piece_next_;
+  progress_.is_pending_sent = true;
+  const StoredUpload& pending = progress_.slots.upload(SlotRole::kPending);
+  const size_t most = values_per_message(pending.encoding);
+  const size_t rest = pending.value_count - progress_.next_value;
   const size_t count = rest < most ? rest : most;
-  const size_t size = encoded_size(pending_.encoding, count);
-  const uint8_t* bytes = pending_bytes() + encoded_size(pending_.encoding, piece_next_);
+  const size_t size = encoded_size(pending.encoding, count);
+  const uint8_t* bytes =
+      progress_.slots.bytes(SlotRole::kPending).data() + encoded_size(pending.encoding, progress_.next_value);
   DeviceMessage message = {};
-  if (pending_.kind == StreamKind::kScalarStream) {
+  if (pending.kind == StreamKind::kScalarStream) {
     message.which_body = gs_DeviceMessage_update_scalars_tag;
-    fill_update(pending_, piece_next_, message.body.update_scalars);
-    message.body.update_scalars.direction_count = pending_.direction_count;
+    fill_update(pending, progress_.next_value, message.body.update_scalars);
+    message.body.update_scalars.direction_count = pending.direction_count;
     message.body.update_scalars.values.size = static_cast<pb_size_t>(size);
     std::memcpy(message.body.update_scalars.values.bytes, bytes, size);
   } else {
     message.which_body = gs_DeviceMessage_update_tangent_tag;
-    fill_update(pending_, piece_next_, message.body.update_tangent);
+    fill_update(pending, progress_.next_value, message.body.update_tangent);
     message.body.update_tangent.values.size = static_cast<pb_size_t>(size);
     std::memcpy(message.body.update_tangent.values.bytes, bytes, size);
   }
-  piece_next_ += static_cast<uint32_t>(count);
+  progress_.next_value += static_cast<uint32_t>(count);
   return send(message, Sent::kPiece, now_ms);
 }
 
@@ -180,13 +182,13 @@ ClientAction Client::send_pull(uint64_t now_ms) {
   DeviceMessage message = {};
   message.which_body = gs_DeviceMessage_pull_tag;
   gs_Pull& pull = message.body.pull;
-  pull.has_model = replica_.has_model();
+  pull.has_model = model_.replica().has_model();
   if (pull.has_model) {
-    pull.version = replica_.version();
-    pull.digest = replica_.digest();
+    pull.version = model_.replica().version();
+    pull.digest = model_.replica().digest();
   }
-  close_record();
-  snapshot_.is_open = false;
+  record_.close(arena_);
+  snapshot_.close();
   return send(message, Sent::kPull, now_ms);
 }
 

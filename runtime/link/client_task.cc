@@ -1,12 +1,9 @@
 // The run that the client takes part in, its model, and the tasks it is given.
 #include "runtime/base/no_contraction.h"
 
-#include <iterator>
-
 #include "runtime/base/config.h"
 #include "runtime/base/products.h"
 #include "runtime/link/client.h"
-#include "runtime/link/task_terms.h"
 #include "runtime/problem/measurement.h"
 #include "runtime/training/encoding.h"
 
@@ -32,263 +29,145 @@ gs_Reason reason_of(Status status) {
   }
 }
 
-bool has_same_parts(const gs_Welcome& a, const gs_Welcome& b) {
-  const auto is_same = [](const gs_ManifoldPart& x, const gs_ManifoldPart& y) {
-    return x.manifold == y.manifold && x.rows == y.rows && x.cols == y.cols && x.retraction == y.retraction &&
-           x.transport == y.transport && x.rank == y.rank;
-  };
-  bool holds = a.manifold_parts_count == b.manifold_parts_count;
-  for (uint32_t i = 0; holds && i < a.manifold_parts_count; ++i) {
-    holds = is_same(a.manifold_parts[i], b.manifold_parts[i]);
-  }
-  return holds;
-}
-
 }  // namespace
 
 // ---- Runs and models ----
 
-bool Client::has_scalar_stream() const {
-  return welcome_.stream == gs_STREAM_KIND_SCALAR && welcome_.direction_count > 0;
-}
-
-bool Client::is_same_run(const gs_Welcome& welcome) const {
-  return welcome.run == welcome_.run && welcome.parameters_digest == welcome_.parameters_digest &&
-         welcome.manifold == welcome_.manifold && welcome.retraction == welcome_.retraction &&
-         welcome.transport == welcome_.transport && welcome.rows == welcome_.rows && welcome.cols == welcome_.cols &&
-         welcome.stream == welcome_.stream && welcome.directions == welcome_.directions &&
-         welcome.shared_directions == welcome_.shared_directions && welcome.seed == welcome_.seed &&
-         welcome.direction_count == welcome_.direction_count && welcome.correction == welcome_.correction &&
-         welcome.fold_scale_log2 == welcome_.fold_scale_log2 && welcome.model_parts == welcome_.model_parts &&
-         welcome.error_feedback == welcome_.error_feedback && has_same_parts(welcome, welcome_);
-}
-
-// The shape of one part of a product: its own, or that of the factors of a matrix. Where the two do not fit the part's
-// manifold, check_shape() of the product says so. Factors need no operations, only their shapes.
-Result<Shape> shape_of(const gs_ManifoldPart& part, Arena& arena) {
-  if (part.rank == 0) {
-    return Shape{part.rows, part.cols};
-  }
-  const Result<Parts*> factors = arena.persistent<Parts>(1);
-  GS_TRY(factors.status());
-  const uint32_t rank = part.rank;
-  *factors.value() = Parts{3, {{nullptr, {part.rows, rank}}, {nullptr, {part.cols, rank}}, {nullptr, {rank, rank}}}};
-  return Shape{uint32_t{part.rows} + part.cols + rank, rank, factors.value()};
-}
-
-// Where the run is on a product or of fixed rank: its parts, in the arena. Factors have no operations of their own.
-Status Client::fill_parts(Shape* shape) {
-  static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
-  const uint32_t count = welcome_.manifold_parts_count;
-  const bool is_product = welcome_.manifold == gs_MANIFOLD_PRODUCT;
-  if (!is_product && welcome_.manifold != gs_MANIFOLD_FIXED_RANK) {
-    return count == 0 ? Status::kOk : Status::kInvalidArgument;
-  }
-  const Result<Parts*> parts = arena_.persistent<Parts>(1);
-  GS_TRY(parts.status());
-  *parts.value() = Parts{count, {}};
-  for (uint32_t i = 0; i < count; ++i) {
-    const gs_ManifoldPart& from = welcome_.manifold_parts[i];
-    Part& part = parts.value()->part[i];
-    const Result<Shape> of_part = shape_of(from, arena_);
-    GS_TRY(of_part.status());
-    part.shape = of_part.value();
-    part.ops = find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(from.manifold),
-                             static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
-    if (part.ops == nullptr && is_product) {
-      return Status::kUnimplemented;
-    }
-    if (from.rank != 0 && (!is_product || from.manifold != gs_MANIFOLD_FIXED_RANK)) {
-      return Status::kInvalidArgument;
-    }
-  }
-  shape->parts = parts.value();
-  return Status::kOk;
-}
-
 Status Client::begin_run(const gs_Welcome& welcome) {
   arena_.reset();
-  has_run_ = false;
-  replica_ = Replica();
-  pending_ = StoredUpload{};
-  accepted_ = StoredUpload{};
-  held_ = StoredUpload{};
-  lost_task_sequence_ = 0;
-  is_refusal_due_ = false;
-  refused_sequence_ = 0;
-  has_correction_ = false;
-  correction_ = nullptr;
-  has_residual_ = false;
-  residual_ = nullptr;
-  slot_count_ = 0;
-  slot_size_ = 0;
-  task_duration_ms_ = 0;
-  samples_checked_ = 0;
-  sample_fault_ = SampleFault{};
-  range_refusal_ = RangeRefusal{};
-  welcome_ = welcome;
-  const bool is_scalar = welcome.stream == gs_STREAM_KIND_SCALAR;
-  if (welcome.stream == gs_STREAM_KIND_NONE ||
-      (is_scalar && (welcome.direction_count == 0 || welcome.directions == gs_DIRECTIONS_NONE))) {
-    return Status::kInvalidArgument;
-  }
-  const ManifoldOps* manifold =
-      find_manifold(config_.registry.manifolds, static_cast<ManifoldId>(welcome.manifold),
-                    static_cast<RetractionKind>(welcome.retraction), static_cast<TransportKind>(welcome.transport));
-  if (manifold == nullptr) {
-    return Status::kUnimplemented;
-  }
-  Shape shape{welcome.rows, welcome.cols};
-  GS_TRY(fill_parts(&shape));
-  const bool has_mean = has_memory() || (!is_scalar && welcome.correction == gs_Correction_CORRECTION_LOCAL);
-  if (has_memory() && is_scalar && welcome.directions != gs_Directions_DIRECTIONS_SIGN) {
-    return Status::kInvalidArgument;
-  }
-  const bool is_lean = links_lean() && is_scalar && !has_mean && welcome.directions == gs_Directions_DIRECTIONS_SIGN;
-  GS_TRY(replica_.prepare(*manifold, shape, arena_, has_mean, welcome.model_parts, !is_lean));
-  if (!has_memory() && !is_lean && (is_scalar || has_mean)) {
-    const Result<Real*> correction = arena_.persistent<Real>(shape.size());
+  progress_ = RunProgress();
+  GS_TRY(model_.begin(welcome, config_.registry, arena_));
+  const size_t size = model_.shape().size();
+  if (model_.may_correct() && model_.lean() == nullptr) {
+    const Result<Real*> correction = arena_.persistent<Real>(size);
     GS_TRY(correction.status());
-    correction_ = correction.value();
+    progress_.correction = correction.value();
   }
-  if (welcome.error_feedback && !is_scalar) {
-    for (Real** const tensor : {&residual_, &residual_before_, &residual_base_}) {
-      const Result<Real*> memory = arena_.persistent<Real>(shape.size());
-      GS_TRY(memory.status());
-      *tensor = memory.value();
-    }
+  if (model_.has_error_feedback()) {
+    GS_TRY(progress_.feedback.prepare(size, arena_));
   }
-  run_mark_ = arena_.mark();
-  has_run_ = true;
+  progress_.mark = arena_.mark();
+  progress_.is_open = true;
   return Status::kOk;
 }
 
 // Compares the model in RAM with what the server says of it; a wrong one is dropped, and a snapshot will replace it.
 bool Client::prove_model(uint64_t digest) {
-  if (replica_.digest() == digest) {
+  if (model_.replica().digest() == digest) {
     return true;
   }
   ++counters_.digest_mismatches;
-  ++mismatches_;
-  static_cast<void>(replica_.begin_snapshot());
+  ++session_.mismatches;
+  static_cast<void>(model_.replica().begin_snapshot());
   return false;
 }
 
 // The frames of an answer that come after its model proved wrong are of no use; its last one makes the client ask
 // again.
 bool Client::end_skipping() {
-  if (!is_skipping_) {
+  if (!session_.is_skipping) {
     return false;
   }
-  is_skipping_ = false;
+  session_.is_skipping = false;
   await_ = Await::kNothing;
   return true;
 }
 
 void Client::drop_correction() {
-  accepted_ = StoredUpload{};
-  has_correction_ = false;
+  progress_.slots.drop(SlotRole::kAccepted);
+  progress_.has_correction = false;
 }
 
 // The accepted upload leaves its slot to the next one, and stays until the record that it went into is applied.
 void Client::accept_pending(uint32_t record_version) {
-  if (has_memory()) {
+  if (model_.has_memory()) {
     accept_into_memory(record_version);
     return;
   }
-  const bool is_wanted = pending_.use_correction && correction_ != nullptr && slot_count_ == 2;
-  if (!is_wanted || record_version <= replica_.version()) {
+  const bool is_wanted = progress_.slots.upload(SlotRole::kPending).use_correction && progress_.correction != nullptr &&
+                         progress_.slots.count() == 2;
+  if (!is_wanted || record_version <= model_.replica().version()) {
     drop_correction();
     return;
   }
-  accepted_ = pending_;
-  accepted_record_ = record_version;
-  std::swap(slot_of_[kPending], slot_of_[kAccepted]);
+  progress_.slots.accept(record_version);
 }
 
 // c = d - Gbar_i, once the record that this device's update went into has been applied.
 void Client::settle_correction() {
-  if (accepted_.task_sequence == 0 || accepted_record_ > replica_.version()) {
+  if (!progress_.slots.has(SlotRole::kAccepted) || progress_.slots.accepted_record() > model_.replica().version()) {
     return;
   }
-  const StoredUpload upload = accepted_;
+  const StoredUpload upload = progress_.slots.upload(SlotRole::kAccepted);
+  const std::span<const uint8_t> bytes = progress_.slots.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (correction_ == nullptr || accepted_record_ != replica_.version()) {
+  if (progress_.correction == nullptr || progress_.slots.accepted_record() != model_.replica().version()) {
     return;
   }
-  const DirectionSpec directions = to_directions(welcome_, upload.base_version);
-  const Real* record_sum = replica_.record_sum();
-  if (keeps_record()) {
-    config_.registry.lean->fill_sum(*record_.kept, replica_.shape(), correction_);
-    record_sum = correction_;
-  }
-  const Status status = fill_correction(directions, replica_.shape(), record_sum, upload.steps_done, upload.encoding,
-                                        accepted_bytes(), upload.size, correction_, arena_);
-  has_correction_ = status == Status::kOk;
-  counters_.corrections += has_correction_ ? 1 : 0;
+  const Status status =
+      fill_correction(model_.directions(upload.base_version), model_.shape(), record_.sum(model_, progress_.correction),
+                      upload.steps_done, upload.encoding, bytes.data(), bytes.size(), progress_.correction, arena_);
+  progress_.has_correction = status == Status::kOk;
+  counters_.corrections += progress_.has_correction ? 1 : 0;
 }
 
 // c = d - Gbar_i, where d came with the model of the version that this device's update went into.
 void Client::settle_with_mean() {
-  const StoredUpload upload = accepted_;
+  const Encoding encoding = progress_.slots.upload(SlotRole::kAccepted).encoding;
+  const std::span<const uint8_t> bytes = progress_.slots.bytes(SlotRole::kAccepted);
   drop_correction();
-  if (!replica_.has_mean() || accepted_record_ != replica_.version()) {
+  if (!model_.replica().has_mean() || progress_.slots.accepted_record() != model_.replica().version()) {
     return;  // the record, or the mean, that it needs will not come
   }
-  replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
-  has_correction_ = subtract_values(upload.encoding, replica_.shape().size(), accepted_bytes(), upload.size,
-                                    correction_) == Status::kOk;
-  counters_.corrections += has_correction_ ? 1 : 0;
+  model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), progress_.correction);
+  progress_.has_correction =
+      subtract_values(encoding, model_.shape().size(), bytes.data(), bytes.size(), progress_.correction) == Status::kOk;
+  counters_.corrections += progress_.has_correction ? 1 : 0;
 }
 
 // ---- The memory: which update of this device the mean holds ----
 
 // From the version record_version on it is this one. A task before that still meets the one of before.
 void Client::accept_into_memory(uint32_t record_version) {
-  if (slot_count_ < 3) {
+  if (progress_.slots.count() < kSlotCountMax) {
     return;
   }
-  if (accepted_.task_sequence != 0 && accepted_record_ < record_version) {
-    hold_accepted();  // the next task begins at record_version - 1 at the earliest
+  if (progress_.slots.has(SlotRole::kAccepted) && progress_.slots.accepted_record() < record_version) {
+    progress_.slots.hold();  // the next task begins at record_version - 1 at the earliest
   }
-  accepted_ = pending_;
-  accepted_record_ = record_version;
-  std::swap(slot_of_[kPending], slot_of_[kAccepted]);
-}
-
-void Client::hold_accepted() {
-  held_ = accepted_;
-  accepted_ = StoredUpload{};
-  std::swap(slot_of_[kAccepted], slot_of_[kHeld]);
+  progress_.slots.accept(record_version);
 }
 
 // c = h - h_i for the task, if this device still has the update that the mean holds of it; else none, which steers
-// worse and is never wrong. The tensor lies above task_mark_.
+// worse and is never wrong. The tensor lies above task_.mark.
 Status Client::fill_memory_correction() {
-  has_correction_ = false;
-  correction_ = nullptr;
+  progress_.has_correction = false;
+  progress_.correction = nullptr;
   const uint32_t stamp = run_.task.memory_stamp;
-  if (accepted_.task_sequence != 0 && stamp == accepted_.base_version + 1) {
-    hold_accepted();
+  if (progress_.slots.has(SlotRole::kAccepted) &&
+      stamp == progress_.slots.upload(SlotRole::kAccepted).base_version + 1) {
+    progress_.slots.hold();
   }
-  if (!run_.task.use_correction || held_.task_sequence == 0 || stamp != held_.base_version + 1) {
+  const StoredUpload& held = progress_.slots.upload(SlotRole::kHeld);
+  const std::span<const uint8_t> bytes = progress_.slots.bytes(SlotRole::kHeld);
+  if (!run_.task.use_correction || !progress_.slots.has(SlotRole::kHeld) || stamp != held.base_version + 1) {
     return Status::kOk;
   }
-  const Shape shape = replica_.shape();
+  const Shape shape = model_.shape();
   const Result<Real*> correction = arena_.persistent<Real>(shape.size());
   GS_TRY(correction.status());
-  correction_ = correction.value();
+  progress_.correction = correction.value();
   Status status = Status::kOk;
-  if (has_scalar_stream()) {
-    replica_.fill_mean(exact_unit(shape, welcome_.fold_scale_log2), correction_);
-    status = fill_correction(to_directions(welcome_, held_.base_version), shape, correction_, held_.steps_done,
-                             held_.encoding, held_bytes(), held_.size, correction_, arena_);
+  if (model_.has_scalar_stream()) {
+    model_.replica().fill_mean(exact_unit(shape, model_.welcome().fold_scale_log2), progress_.correction);
+    status = fill_correction(model_.directions(held.base_version), shape, progress_.correction, held.steps_done,
+                             held.encoding, bytes.data(), bytes.size(), progress_.correction, arena_);
   } else {
-    replica_.fill_mean(fixed_unit(welcome_.fold_scale_log2), correction_);
-    status = subtract_values(held_.encoding, shape.size(), held_bytes(), held_.size, correction_);
+    model_.replica().fill_mean(fixed_unit(model_.welcome().fold_scale_log2), progress_.correction);
+    status = subtract_values(held.encoding, shape.size(), bytes.data(), bytes.size(), progress_.correction);
   }
-  has_correction_ = status == Status::kOk;
-  counters_.corrections += has_correction_ ? 1 : 0;
+  progress_.has_correction = status == Status::kOk;
+  counters_.corrections += progress_.has_correction ? 1 : 0;
   return Status::kOk;
 }
 
@@ -296,67 +175,48 @@ Status Client::fill_memory_correction() {
 
 // Pending, accepted, held: as far as the run's correction needs them.
 uint32_t Client::slot_count_wanted() const {
-  if (has_memory()) {
+  if (model_.has_memory()) {
     return 3;
   }
-  return correction_ != nullptr ? 2 : 1;
+  return progress_.correction != nullptr ? 2 : 1;
 }
 
 // Gives back the tensor of a correction that the run does not have. A Welcome of CORRECTION_NONE alone does not tell:
 // servers from before that field say it in each task. The uploads above the tensor go too; none is still to be sent.
 void Client::release_correction() {
-  const bool may_have_one = has_memory() || welcome_.correction == gs_Correction_CORRECTION_LOCAL;
-  if (correction_ == nullptr || may_have_one || run_.task.use_correction) {
+  const bool may_have_one = model_.has_memory() || model_.welcome().correction == gs_Correction_CORRECTION_LOCAL;
+  if (progress_.correction == nullptr || may_have_one || run_.task.use_correction) {
     return;
   }
   drop_correction();
-  correction_ = nullptr;
-  run_mark_ -= Arena::taken_size<Real>(replica_.shape().size());  // it is the last one below the mark
-  arena_.release(run_mark_);
-  slot_count_ = 0;
-  slot_size_ = 0;
+  progress_.correction = nullptr;
+  progress_.mark -= Arena::taken_size<Real>(model_.shape().size());  // it is the last one below the mark
+  arena_.release(progress_.mark);
+  progress_.slots.give_up();
 }
 
 // In the lean form a correction has a tensor from the first task on whose path it steers: that of one local step is
 // over where its estimate is made. The uploads above go; none is still to be sent.
 Status Client::take_correction() {
   drop_correction();
-  arena_.release(run_mark_);
-  slot_count_ = 0;
-  slot_size_ = 0;
-  const Result<Real*> correction = arena_.persistent<Real>(replica_.shape().size());
+  arena_.release(progress_.mark);
+  progress_.slots.give_up();
+  const Result<Real*> correction = arena_.persistent<Real>(model_.shape().size());
   GS_TRY(correction.status());
-  correction_ = correction.value();
-  run_mark_ = arena_.mark();
+  progress_.correction = correction.value();
+  progress_.mark = arena_.mark();
   return Status::kOk;
 }
 
-// Room for `count` uploads of `size` bytes, kept from task to task.
+// Room for `count` uploads of `size` bytes, kept from task to task. A correction is of no use without the accepted
+// upload that it was to follow.
 Status Client::prepare_slots(size_t size, uint32_t count) {
-  if (size <= slot_size_ && count <= slot_count_) {
+  if (progress_.slots.fits(size, count)) {
     return Status::kOk;
   }
-  if (count * Arena::taken_size<uint8_t>(size) > arena_.size() - run_mark_) {
-    return Status::kOutOfMemory;
-  }
-  if (accepted_.task_sequence != 0) {
-    drop_correction();
-  }
-  held_ = StoredUpload{};
-  arena_.release(run_mark_);
-  for (uint8_t role = 0; role < 3; ++role) {
-    slots_[role] = nullptr;
-    slot_of_[role] = role;  // uploads of the slots before have exchanged them
-  }
-  slot_count_ = 0;
-  slot_size_ = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const Result<uint8_t*> slot = arena_.persistent<uint8_t>(size);
-    GS_TRY(slot.status());
-    slots_[i] = slot.value();
-  }
-  slot_size_ = static_cast<uint32_t>(size);
-  slot_count_ = static_cast<uint8_t>(count);
+  const bool had_accepted = progress_.slots.has(SlotRole::kAccepted);
+  GS_TRY(progress_.slots.prepare(size, count, progress_.mark, arena_));
+  progress_.has_correction = progress_.has_correction && !had_accepted;
   return Status::kOk;
 }
 
@@ -366,11 +226,11 @@ Status Client::begin_task(uint64_t now_ms) {
   }
   GS_TRY(check_labels());
   const Task& task = run_.task;
-  const bool is_scalar = has_scalar_stream();
+  const bool is_scalar = model_.has_scalar_stream();
   if (task.local_step_count == 0 || task.local_step_count > kLocalStepCountMax) {
     return Status::kInvalidArgument;
   }
-  const size_t scalar_count = static_cast<size_t>(task.local_step_count) * welcome_.direction_count;
+  const size_t scalar_count = static_cast<size_t>(task.local_step_count) * model_.welcome().direction_count;
   if (is_scalar && scalar_count > kScalarCountMax) {
     return Status::kInvalidArgument;
   }
@@ -380,17 +240,18 @@ Status Client::begin_task(uint64_t now_ms) {
     return Status::kInvalidArgument;
   }
   release_correction();
-  if (keeps_record() && task.use_correction && task.local_step_count > 1 && correction_ == nullptr) {
+  if (model_.lean() != nullptr && task.use_correction && task.local_step_count > 1 && progress_.correction == nullptr) {
     GS_TRY(take_correction());
   }
   GS_TRY(prepare_slots(size, slot_count_wanted()));
-  task_mark_ = arena_.mark();
-  if (has_memory()) {
+  task_.mark = arena_.mark();
+  if (model_.has_memory()) {
     GS_TRY(fill_memory_correction());
   }
-  const ModelParts parts{replica_.part(ModelPart::kMeanGradient), replica_.part(ModelPart::kPreviousModel)};
+  const ModelParts parts{model_.replica().part(ModelPart::kMeanGradient),
+                         model_.replica().part(ModelPart::kPreviousModel)};
   const auto begin = [&] {
-    return begin_solver(config_.registry, run_.task, replica_.model(), correction(), &run_, arena_, parts);
+    return begin_solver(config_.registry, run_.task, model_.replica().model(), correction(), &run_, arena_, parts);
   };
   // Other boards' images have no problem that keeps anything.
   const Problem* const problem = kLinksLeanForm ? find_problem(config_.registry.problems, task.problem) : nullptr;
@@ -403,12 +264,12 @@ Status Client::begin_task(uint64_t now_ms) {
     status = begin();
   }
   if (status != Status::kOk) {
-    arena_.release(task_mark_);
+    arena_.release(task_.mark);
     return status;
   }
-  sample_fault_ = SampleFault{};
-  is_task_begun_ = true;
-  task_begun_ms_ = now_ms;
+  progress_.sample_fault = SampleFault{};
+  task_.is_begun = true;
+  task_.begun_ms = now_ms;
   replay_steps();
   // What could be scalars may travel as a tangent, not the other way round.
   const StreamKind stream = run_.ops->stream(*run_.estimator);
@@ -421,12 +282,12 @@ bool Client::is_task_over(uint64_t now_ms) const {
   if (run_.steps_done >= task.local_step_count) {
     return true;
   }
-  const uint32_t steps_timed = run_.steps_done - steps_replayed_;
+  const uint32_t steps_timed = run_.steps_done - task_.steps_replayed;
   if (task.deadline_ms == 0 || steps_timed == 0 || run_.steps_done < task.steps_min) {
     return false;
   }
-  const uint64_t mean_ms = (now_ms - task_begun_ms_) / steps_timed;
-  return now_ms + mean_ms > task_received_ms_ + task.deadline_ms;
+  const uint64_t mean_ms = (now_ms - task_.begun_ms) / steps_timed;
+  return now_ms + mean_ms > task_.received_ms + task.deadline_ms;
 }
 
 Status Client::finish_task(uint64_t now_ms) {
@@ -437,7 +298,7 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.task_sequence = task.sequence;
   upload.base_version = task.version;
   upload.steps_done = stream.steps_done;
-  upload.direction_count = welcome_.direction_count;
+  upload.direction_count = model_.welcome().direction_count;
   upload.value_count = stream.value_count;
   upload.size = static_cast<uint32_t>(encoded_size(task.encoding, stream.value_count));
   upload.encoding = task.encoding;
@@ -445,22 +306,22 @@ Status Client::finish_task(uint64_t now_ms) {
   upload.use_correction = task.use_correction;
   upload.loss_before = static_cast<float>(stream.loss_before);
   upload.loss_after = static_cast<float>(stream.loss_after);
-  const uint64_t duration_ms = now_ms - task_begun_ms_;
-  const uint32_t steps_timed = stream.steps_done > steps_replayed_ ? stream.steps_done - steps_replayed_ : 1;
+  const uint64_t duration_ms = now_ms - task_.begun_ms;
+  const uint32_t steps_timed = stream.steps_done > task_.steps_replayed ? stream.steps_done - task_.steps_replayed : 1;
   // Steps from before a reset may have taken another time each: then nothing is said.
-  const uint64_t step_time_us = steps_replayed_ == 0 ? duration_ms * 1000 / steps_timed : 0;
+  const uint64_t step_time_us = task_.steps_replayed == 0 ? duration_ms * 1000 / steps_timed : 0;
   upload.step_time_us = static_cast<uint32_t>(step_time_us < UINT32_MAX ? step_time_us : UINT32_MAX);
-  GS_ASSERT(upload.size <= slot_size_);
+  GS_ASSERT(upload.size <= progress_.slots.room_size());
   GS_TRY(encode_upload(stream));
-  upload.crc = crc32c(0, pending_bytes(), upload.size);
-  if (has_memory()) {
-    has_correction_ = false;  // it goes with the task
+  upload.crc = crc32c(0, progress_.slots.next_bytes(), upload.size);
+  if (model_.has_memory()) {
+    progress_.has_correction = false;  // it goes with the task
   }
-  arena_.release(task_mark_);
-  is_task_begun_ = false;
-  task_duration_ms_ = duration_ms * task.local_step_count / steps_timed;
-  pending_ = upload;
-  is_pending_sent_ = false;
+  arena_.release(task_.mark);
+  task_.is_begun = false;
+  progress_.task_duration_ms = duration_ms * task.local_step_count / steps_timed;
+  progress_.slots.put(upload);
+  progress_.is_pending_sent = false;
   ++counters_.tasks_done;
   if (config_.has_storage) {
     state_ = ClientState::kSave;
@@ -471,66 +332,14 @@ Status Client::finish_task(uint64_t now_ms) {
 }
 
 Status Client::encode_upload(const GradientStream& stream) {
-  if (residual_ != nullptr && stream.kind == StreamKind::kTangentBlock) {
-    return encode_with_residual(stream);
-  }
-  return encode_values(run_.task.encoding, stream.value_count, stream.values, pending_bytes());
-}
-
-// ---- Error feedback: what an encoding leaves out goes with the next upload ----
-
-// Uploads are sums over steps, or means of them, that the server averages per step: the residual is one step's.
-Status Client::encode_with_residual(const GradientStream& stream) {
-  const size_t count = stream.value_count;
-  const Encoding encoding = run_.task.encoding;
-  const bool is_sum = run_.task.solver != SolverId::kProjection;
-  const Real steps = static_cast<Real>(is_sum ? stream.steps_done : 1);
-  move_residual();
-  copy(count, stream.values, residual_);
-  add_scaled(count, steps, residual_before_, residual_);
-  Status status = encode_values(encoding, count, residual_, pending_bytes());
-  if (status == Status::kOk) {
-    status = subtract_values(encoding, count, pending_bytes(), encoded_size(encoding, count), residual_);
-  }
-  if (status == Status::kOk && is_sum) {
-    status = run_.manifold->project_tangent(replica_.shape(), replica_.model(), residual_, residual_, arena_);
-  }
-  counters_.residuals += has_residual_ && status == Status::kOk ? 1 : 0;
-  if (status != Status::kOk) {
-    take_residual_back();
+  if (progress_.feedback.is_used() && stream.kind == StreamKind::kTangentBlock) {
+    FeedbackCounts counts;
+    const Status status = progress_.feedback.encode(run_, stream, progress_.slots.next_bytes(), arena_, &counts);
+    counters_.residuals += counts.carried;
+    counters_.residuals_lost += counts.lost;
     return status;
   }
-  scale(count, 1 / steps, residual_);
-  has_residual_ = true;
-  return Status::kOk;
-}
-
-// residual_before_ <- the residual, transported to the model of the task, which becomes the base. Ambient uploads
-// (solver projection) need no transport. Where there is no transport from there to here the residual is lost, which
-// costs accuracy once and is never wrong.
-void Client::move_residual() {
-  const Shape shape = replica_.shape();
-  Status status = Status::kOk;
-  if (has_residual_ && run_.task.solver != SolverId::kProjection) {
-    status = run_.manifold->transport(shape, residual_base_, replica_.model(), residual_, residual_before_, arena_);
-  } else if (has_residual_) {
-    copy(shape.size(), residual_, residual_before_);
-  }
-  if (status != Status::kOk || (has_residual_ && !all_finite(shape.size(), residual_before_))) {
-    ++counters_.residuals_lost;
-    has_residual_ = false;
-  }
-  if (!has_residual_) {
-    fill_zero(shape.size(), residual_before_);
-  }
-  copy(shape.size(), replica_.model(), residual_base_);
-}
-
-// The upload counts nowhere: neither does what its encoding left out.
-void Client::take_residual_back() {
-  if (residual_ != nullptr) {
-    std::swap(residual_, residual_before_);
-  }
+  return encode_values(run_.task.encoding, stream.value_count, stream.values, progress_.slots.next_bytes());
 }
 
 // Whether the task's problem, and the data that it is bound to here, take the run's shape.
@@ -554,35 +363,35 @@ Status Client::check_samples() {
     return Status::kOk;  // the solver says what is wrong
   }
   const uint32_t count = problem->ops->sample_count(problem->context);
-  if (count == samples_checked_) {
+  if (count == progress_.samples_checked) {
     return Status::kOk;
   }
-  sample_fault_ = SampleFault{};
-  const Status status = problem->ops->find_fault(problem->context, run_.task.shape, arena_, &sample_fault_);
-  samples_checked_ = status == Status::kOk ? count : 0;
-  return sample_fault_.what != nullptr ? status : Status::kOk;
+  progress_.sample_fault = SampleFault{};
+  const Status status = problem->ops->find_fault(problem->context, run_.task.shape, arena_, &progress_.sample_fault);
+  progress_.samples_checked = status == Status::kOk ? count : 0;
+  return progress_.sample_fault.what != nullptr ? status : Status::kOk;
 }
 
 void Client::refuse_task(uint32_t task_sequence, Status status, uint64_t now_ms) {
-  if (is_task_begun_) {
+  if (task_.is_begun) {
     drop_step(run_, arena_);
-    arena_.release(task_mark_);
-    is_task_begun_ = false;
+    arena_.release(task_.mark);
+    task_.is_begun = false;
     const bool may_be_sample =
         status == Status::kOutOfRange || status == Status::kNotFinite || status == Status::kSingular;
     if (!kIsBareMetal && may_be_sample) {
-      samples_checked_ = 0;  // a sample may have changed
+      progress_.samples_checked = 0;  // a sample may have changed
       static_cast<void>(check_samples());
     }
   }
   ++counters_.tasks_refused;
-  last_status_ = status;
+  news_.last_status = status;
   const bool is_shape = task_sequence != 0 && status == Status::kInvalidArgument && !do_data_fit();
   const bool is_network = task_sequence != 0 && missing_network() != 0;
   give_reason(is_network ? gs_REASON_WRONG_NETWORK : is_shape ? gs_REASON_WRONG_SHAPE : reason_of(status));
-  last_refusal_ = last_reason_;
-  refused_sequence_ = task_sequence;
-  is_refusal_due_ = true;
+  progress_.refusal_reason = news_.last_reason;
+  progress_.refused_sequence = task_sequence;
+  progress_.is_refusal_due = true;
   resume(now_ms);
 }
 

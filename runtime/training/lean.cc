@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "runtime/base/products.h"
+#include "runtime/training/solver_path.h"
 
 namespace gradstream {
 namespace {
@@ -165,14 +166,11 @@ struct State {
   Real* scalars;  // local_step_count * m
   Real* z;        // null: z is X, there is one step
   Real* zhat;     // of the parts that are not free, place by place
-  Real loss_before;
-  Real loss_after;
+  StepLosses losses;
   size_t moved;     // numbers of z that the step in progress has moved
   uint32_t summed;  // directions in the sum of the piece that comes next
   bool is_torn;     // z and zhat are between two steps
 };
-
-State& state_of(const SolverRun& run) { return *static_cast<State*>(run.state); }
 
 uint32_t direction_count(const SolverRun& run) { return run.task.estimator.directions.direction_count; }
 
@@ -246,7 +244,7 @@ Status prepare(SolverRun& run, Arena& arena) {
   GS_TRY(z.status());
   const Result<Real*> zhat = arena.persistent<Real>(bound_size);
   GS_TRY(zhat.status());
-  *state.value() = State{scalars.value(), has_path(run) ? z.value() : nullptr, zhat.value(), 0, 0, 0, 0, false};
+  *state.value() = State{scalars.value(), has_path(run) ? z.value() : nullptr, zhat.value(), {}, 0, 0, false};
   run.state = state.value();
   if (has_path(run)) {
     begin_path(run, *state.value());
@@ -272,12 +270,12 @@ Status take_work(const SolverRun& run, Arena& arena, Work* out) {
 }
 
 Real* scalars_of(const SolverRun& run, uint32_t step) {
-  return state_of(run).scalars + size_t{step} * direction_count(run);
+  return solver_state<State>(run).scalars + size_t{step} * direction_count(run);
 }
 
 // sum <- G of the piece, as far as the units go: a unit is the work of one direction over the whole model.
 Status sum_piece(const SolverRun& run, uint32_t step, const Piece& piece, uint32_t* units, Real* sum) {
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   const DirectionSpec& directions = run.task.estimator.directions;
   const Shape shape = run.task.shape;
   const uint32_t m = directions.direction_count;
@@ -303,7 +301,7 @@ Status sum_piece(const SolverRun& run, uint32_t step, const Piece& piece, uint32
 
 // The piece of zhat and z after a step with that piece of G, which is overwritten.
 Status move_piece(const SolverRun& run, const Piece& piece, Real* g, Arena& arena) {
-  const State& state = state_of(run);
+  const State& state = solver_state<State>(run);
   const Real eta = run.task.step_size;
   Real* const z = state.z + piece.at;
   Real* const zhat = piece.ops == nullptr ? z : state.zhat + piece.place;
@@ -318,7 +316,7 @@ Status move_piece(const SolverRun& run, const Piece& piece, Real* g, Arena& aren
 
 // z and zhat <- those after the step with these scalars.
 Status move(const SolverRun& run, uint32_t step, uint32_t* units, Real* sum, Arena& arena) {
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   state.is_torn = true;
   const auto move_next = [&](const Piece& piece) {
     if (piece.at < state.moved) {
@@ -337,7 +335,7 @@ Status move(const SolverRun& run, uint32_t step, uint32_t* units, Real* sum, Are
 
 // The path as the steps done have left it, where it is torn.
 Status mend_path(const SolverRun& run, Real* sum, Arena& arena) {
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   if (!state.is_torn) {
     return Status::kOk;
   }
@@ -373,7 +371,7 @@ Status check_estimate(const SolverRun& run, uint32_t step, Real* sum) {
 
 // The end of a step: the path goes on where another step follows. Nobody would look at it otherwise.
 Status advance(SolverRun& run, Real loss, uint32_t* units, Real* sum, Arena& arena) {
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   if (run.steps_done + 1 < run.task.local_step_count) {
     const Status status = move(run, run.steps_done, units, sum, arena);
     if (status == Status::kUnfinished) {
@@ -383,17 +381,12 @@ Status advance(SolverRun& run, Real loss, uint32_t* units, Real* sum, Arena& are
   } else {
     GS_TRY(check_estimate(run, run.steps_done, sum));
   }
-  state.loss_after = loss;
-  state.loss_before = run.steps_done == 0 ? loss : state.loss_before;
-  ++run.steps_done;
+  count_step(run, loss, state.losses);
   return Status::kOk;
 }
 
 Status take_slice(SolverRun& run, Arena& arena) {
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   ScratchScope scope(arena);
   Work work = {};
   GS_TRY(take_work(run, arena, &work));
@@ -410,12 +403,7 @@ Status take_slice(SolverRun& run, Arena& arena) {
 Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 Status replay(SolverRun& run, const Real* scalars, Real loss, Arena& arena) {
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
-  if (!all_finite(direction_count(run), scalars)) {
-    return Status::kNotFinite;
-  }
+  GS_TRY(check_replay(run, scalars));
   ScratchScope scope(arena);
   Work work = {};
   GS_TRY(take_work(run, arena, &work));
@@ -429,9 +417,9 @@ Status finish(SolverRun& run, GradientStream* out) {
   if (run.steps_done == 0) {
     return Status::kProtocolError;
   }
-  const State& state = state_of(run);
-  *out = {StreamKind::kScalarStream, run.steps_done,  state.scalars, run.steps_done * direction_count(run),
-          state.loss_before,         state.loss_after};
+  const State& state = solver_state<State>(run);
+  fill_stream(run, StreamKind::kScalarStream, state.scalars, size_t{run.steps_done} * direction_count(run),
+              state.losses, out);
   return Status::kOk;
 }
 

@@ -112,6 +112,9 @@ EstimateInput estimate_input(const SolverRun& run, const Real* z, EstimateProgre
 }
 
 Status do_slice(SolverRun& run, Arena& arena, Status (*body)(SolverRun&, Arena&)) {
+  if (run.steps_done >= run.task.local_step_count) {
+    return Status::kProtocolError;
+  }
   if (run.is_step_open) {
     arena.resume_scratch();
   }

@@ -11,7 +11,7 @@
 
 #include "runtime/base/products.h"
 #include "runtime/training/curve.h"
-#include "runtime/training/solver.h"
+#include "runtime/training/solver_path.h"
 
 namespace gradstream {
 namespace {
@@ -39,14 +39,9 @@ struct State {
   Adam end_adam;
   Adam offset_adam;
   Real loss_step = 0;  // of the step in progress
-  Real loss_before = 0;
-  Real loss_after = 0;
+  StepLosses losses;
   bool is_spoilt = false;  // by a step that failed: no other follows, and the upload is that of the steps before
 };
-
-State& state_of(const SolverRun& run) { return *static_cast<State*>(run.state); }
-
-StreamKind stream(const EstimatorOps&) { return StreamKind::kTangentBlock; }
 
 uint32_t held_count(const SolverRun& run) { return run.problem.ops->sample_count(run.problem.context); }
 
@@ -183,8 +178,8 @@ Status take_work(const SolverRun& run, Arena& arena, Work* out) {
 }
 
 Status take_slice(SolverRun& run, Arena& arena) {
-  State& state = state_of(run);
-  if (run.steps_done >= run.task.local_step_count || (state.is_spoilt && !run.is_step_open)) {
+  State& state = solver_state<State>(run);
+  if (state.is_spoilt && !run.is_step_open) {
     return Status::kProtocolError;
   }
   state.is_spoilt = true;
@@ -209,32 +204,25 @@ Status take_slice(SolverRun& run, Arena& arena) {
     state.upload[e] = -work.along[e];
     state.upload[size + e] = work.point[e] - run.model[e];
   }
-  state.loss_after = state.loss_step;
-  state.loss_before = run.steps_done == 0 ? state.loss_after : state.loss_before;
   state.is_spoilt = false;
-  ++run.steps_done;
+  count_step(run, state.loss_step, state.losses);
   return Status::kOk;
 }
 
 Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 Status finish(SolverRun& run, GradientStream* out) {
-  const State& state = state_of(run);
+  const State& state = solver_state<State>(run);
   if (run.steps_done == 0 || run.steps_done < run.task.steps_min) {
     return Status::kProtocolError;
   }
-  out->kind = StreamKind::kTangentBlock;
-  out->steps_done = run.steps_done;
-  out->values = state.upload;
-  out->value_count = static_cast<uint32_t>(2 * run.task.shape.size());
-  out->loss_before = state.loss_before;
-  out->loss_after = state.loss_after;
+  fill_stream(run, StreamKind::kTangentBlock, state.upload, 2 * run.task.shape.size(), state.losses, out);
   return Status::kOk;
 }
 
 }  // namespace
 
-const SolverOps kSolverCurveOps = {SolverId::kCurve, "curve", stream, persistent_size, scratch_size,
-                                   prepare,          step,    finish, nullptr};
+const SolverOps kSolverCurveOps = {SolverId::kCurve, "curve", tangent_stream, persistent_size, scratch_size,
+                                   prepare,          step,    finish,         nullptr};
 
 }  // namespace gradstream

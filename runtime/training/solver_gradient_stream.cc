@@ -7,58 +7,27 @@
 
 #include "runtime/base/products.h"
 #include "runtime/training/proximal.h"
-#include "runtime/training/solver.h"
+#include "runtime/training/solver_path.h"
 
 namespace gradstream {
 namespace {
 
-struct State {
-  Real* x;
+struct State : PathState {
   Real* eta;  // the step from x that is still to be taken, when has_eta
-  Real* zeta;
-  Real loss_before;
-  Real loss_after;
   bool has_eta;
 };
 
-State& state_of(const SolverRun& run) { return *static_cast<State*>(run.state); }
-
-size_t scalar_count(const SolverRun& run) {
-  return run.estimator->uses_scalars ? run.task.estimator.directions.direction_count : 0;
-}
-
-StreamKind stream(const EstimatorOps&) { return StreamKind::kTangentBlock; }
-
-size_t persistent_size(const SolverRun& run) {
-  return Arena::taken_size<State>(1) + 3 * Arena::taken_size<Real>(run.task.shape.size());
-}
+size_t persistent_size(const SolverRun& run) { return path_persistent_size<State>(run, 3); }
 
 size_t scratch_size(const SolverRun& run) {
-  const size_t estimate_size = run.estimator->scratch_size(estimate_input(run, run.model));
-  const size_t proximal_size = proximal_scratch_size(*run.manifold, run.task.shape, run.task.proximal);
-  const size_t own_size = manifold_scratch_size(run);
-  const size_t manifold_size = own_size > proximal_size ? own_size : proximal_size;
-  return Arena::taken_size<Real>(run.task.shape.size()) + Arena::taken_size<Real>(scalar_count(run)) +
-         (estimate_size > manifold_size ? estimate_size : manifold_size);
+  return path_scratch_size(run, 1, proximal_scratch_size(*run.manifold, run.task.shape, run.task.proximal));
 }
 
 Status prepare(SolverRun& run, Arena& arena) {
   if (run.task.use_correction) {
     return Status::kInvalidArgument;  // RFedAGS has no control variate
   }
-  const size_t size = run.task.shape.size();
-  const Result<State*> state = arena.persistent<State>(1);
-  GS_TRY(state.status());
-  const Result<Real*> x = arena.persistent<Real>(size);
-  GS_TRY(x.status());
-  const Result<Real*> eta = arena.persistent<Real>(size);
-  GS_TRY(eta.status());
-  const Result<Real*> zeta = arena.persistent<Real>(size);
-  GS_TRY(zeta.status());
-  *state.value() = State{x.value(), eta.value(), zeta.value(), 0, 0, false};
-  copy(size, run.model, x.value());
-  run.state = state.value();
-  return Status::kOk;
+  return prepare_path(run, arena, &State::eta);
 }
 
 // x <- R_x(eta) where it is still to be done; scratch: one tensor. The same point whether or not a later part of the
@@ -78,25 +47,17 @@ Status move_to_next_point(const SolverRun& run, State& state, Real* scratch, Are
 }
 
 Status take_slice(SolverRun& run, Arena& arena) {
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   const Shape shape = run.task.shape;
   ScratchScope scope(arena);
   const Result<Real*> scratch = arena.scratch<Real>(shape.size());
   GS_TRY(scratch.status());
-  const Result<Real*> scalars = arena.scratch<Real>(scalar_count(run));
+  const Result<Real*> scalars = arena.scratch<Real>(estimate_scalar_count(run));
   GS_TRY(scalars.status());
   Real* g = scratch.value();
   GS_TRY(move_to_next_point(run, state, g, arena));
   Real loss = 0;
-  GS_TRY(run.estimator->estimate(estimate_input(run, state.x, &run.estimate), scalars.value(), g, &loss, arena));
-  if (run.estimator->uses_scalars) {
-    GS_TRY(run.manifold->project_tangent(shape, state.x, g, g, arena));
-  }
-  const Real mu = run.steps_done == 0 ? 0 : run.task.proximal;  // at X itself the term is flat
-  GS_TRY(add_proximal(*run.manifold, shape, mu, state.x, run.model, g, arena));
+  GS_TRY(path_gradient(run, state.x, scalars.value(), g, &loss, arena));
   scale(shape.size(), -run.task.step_size, g);
   copy(shape.size(), g, state.eta);
   if (run.steps_done > 0) {
@@ -107,9 +68,7 @@ Status take_slice(SolverRun& run, Arena& arena) {
   }
   add_scaled(shape.size(), 1, g, state.zeta);
   state.has_eta = true;
-  state.loss_after = loss;
-  state.loss_before = run.steps_done == 0 ? loss : state.loss_before;
-  ++run.steps_done;
+  count_step(run, loss, state.losses);
   return Status::kOk;
 }
 
@@ -119,13 +78,8 @@ Status finish(SolverRun& run, GradientStream* out) {
   if (run.steps_done == 0) {
     return Status::kProtocolError;
   }
-  const State& state = state_of(run);
-  out->kind = StreamKind::kTangentBlock;
-  out->steps_done = run.steps_done;
-  out->values = state.zeta;
-  out->value_count = static_cast<uint32_t>(run.task.shape.size());
-  out->loss_before = state.loss_before;
-  out->loss_after = state.loss_after;
+  const State& state = solver_state<State>(run);
+  fill_stream(run, StreamKind::kTangentBlock, state.zeta, run.task.shape.size(), state.losses, out);
   return Status::kOk;
 }
 
@@ -133,7 +87,7 @@ Status finish(SolverRun& run, GradientStream* out) {
 
 const SolverOps kSolverGradientStreamOps = {SolverId::kGradientStream,
                                             "gradient stream",
-                                            stream,
+                                            tangent_stream,
                                             persistent_size,
                                             scratch_size,
                                             prepare,

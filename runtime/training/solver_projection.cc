@@ -4,7 +4,7 @@
 #include "runtime/base/no_contraction.h"
 
 #include "runtime/base/products.h"
-#include "runtime/training/solver.h"
+#include "runtime/training/solver_path.h"
 
 namespace gradstream {
 namespace {
@@ -14,11 +14,8 @@ struct State {
   Real* z;
   Real* scalars;  // local_step_count * m; null without scalars
   Real* mean;     // running mean of G; null with scalars
-  Real loss_before;
-  Real loss_after;
+  StepLosses losses;
 };
-
-State& state_of(const SolverRun& run) { return *static_cast<State*>(run.state); }
 
 size_t scalar_count(const SolverRun& run) {
   return static_cast<size_t>(run.task.local_step_count) * run.task.estimator.directions.direction_count;
@@ -70,7 +67,7 @@ Status prepare(SolverRun& run, Arena& arena) {
   GS_TRY(z.status());
   const Result<Real*> kept = arena.persistent<Real>(uses_scalars ? scalar_count(run) : size);
   GS_TRY(kept.status());
-  *state.value() = State{zhat.value(), z.value(), nullptr, nullptr, 0, 0};
+  *state.value() = State{zhat.value(), z.value(), nullptr, nullptr, {}};
   (uses_scalars ? state.value()->scalars : state.value()->mean) = kept.value();
   copy(size, run.model, zhat.value());
   copy(size, run.model, z.value());
@@ -112,17 +109,12 @@ Status advance(SolverRun& run, State& state, const Real* g, Real loss, Arena& ar
   if (state.mean != nullptr) {
     add_to_mean(run, g, state.mean);
   }
-  state.loss_after = loss;
-  state.loss_before = run.steps_done == 0 ? loss : state.loss_before;
-  ++run.steps_done;
+  count_step(run, loss, state.losses);
   return Status::kOk;
 }
 
 Status take_slice(SolverRun& run, Arena& arena) {
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   ScratchScope scope(arena);
   const Result<Real*> g = arena.scratch<Real>(run.task.shape.size());
   GS_TRY(g.status());
@@ -138,19 +130,14 @@ Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_sli
 
 // The estimate is (pr/m) sum_j scalars[j] u_j, with the estimator's own arithmetic.
 Status replay(SolverRun& run, const Real* scalars, Real loss, Arena& arena) {
-  State& state = state_of(run);
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
+  State& state = solver_state<State>(run);
   if (state.scalars == nullptr) {
     return Status::kUnimplemented;
   }
+  GS_TRY(check_replay(run, scalars));
   const DirectionSpec& directions = run.task.estimator.directions;
   const uint32_t m = directions.direction_count;
   const Shape shape = run.task.shape;
-  if (!all_finite(m, scalars)) {
-    return Status::kNotFinite;
-  }
   ScratchScope scope(arena);
   const Result<Real*> g = arena.scratch<Real>(shape.size());
   GS_TRY(g.status());
@@ -165,14 +152,13 @@ Status finish(SolverRun& run, GradientStream* out) {
   if (run.steps_done == 0) {
     return Status::kProtocolError;
   }
-  const State& state = state_of(run);
-  out->kind = state.scalars != nullptr ? StreamKind::kScalarStream : StreamKind::kTangentBlock;
-  out->steps_done = run.steps_done;
-  out->values = state.scalars != nullptr ? state.scalars : state.mean;
-  out->value_count = state.scalars != nullptr ? run.steps_done * run.task.estimator.directions.direction_count
-                                              : static_cast<uint32_t>(run.task.shape.size());
-  out->loss_before = state.loss_before;
-  out->loss_after = state.loss_after;
+  const State& state = solver_state<State>(run);
+  if (state.scalars != nullptr) {
+    const size_t count = size_t{run.steps_done} * run.task.estimator.directions.direction_count;
+    fill_stream(run, StreamKind::kScalarStream, state.scalars, count, state.losses, out);
+  } else {
+    fill_stream(run, StreamKind::kTangentBlock, state.mean, run.task.shape.size(), state.losses, out);
+  }
   return Status::kOk;
 }
 

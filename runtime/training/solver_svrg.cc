@@ -12,7 +12,7 @@
 
 #include "runtime/base/products.h"
 #include "runtime/training/secant.h"
-#include "runtime/training/solver.h"
+#include "runtime/training/solver_path.h"
 
 namespace gradstream {
 namespace {
@@ -20,33 +20,17 @@ namespace {
 // Of SolverRun in the first step: the gradient that comes next.
 enum Stage : uint8_t { kAtModel, kAtPrevious };
 
-struct State {
-  Real* x;
-  Real* shift;  // g - grad f(X)
-  Real* zeta;
-  Real coefficient;  // b - b_i
+struct State : PathState {
+  Real* shift;       // g - grad f(X)
   uint32_t last;     // steps after which x is the iterate that is sent
-  Real loss_before;
-  Real loss_after;
+  Real coefficient;  // b - b_i
   bool has_zeta;
 };
 
-State& state_of(const SolverRun& run) { return *static_cast<State*>(run.state); }
-
-StreamKind stream(const EstimatorOps&) { return StreamKind::kTangentBlock; }
-
-size_t persistent_size(const SolverRun& run) {
-  return Arena::taken_size<State>(1) + 3 * Arena::taken_size<Real>(run.task.shape.size());
-}
+size_t persistent_size(const SolverRun& run) { return path_persistent_size<State>(run, 3); }
 
 size_t scratch_size(const SolverRun& run) {
-  const Shape shape = run.task.shape;
-  size_t nested = run.estimator->scratch_size(estimate_input(run, run.model));
-  const size_t secant_size = secant_scratch_size(*run.manifold, shape);
-  nested = nested > secant_size ? nested : secant_size;
-  const size_t manifold_size = manifold_scratch_size(run);
-  nested = nested > manifold_size ? nested : manifold_size;
-  return 2 * Arena::taken_size<Real>(shape.size()) + nested;
+  return path_scratch_size(run, 2, secant_scratch_size(*run.manifold, run.task.shape));
 }
 
 // l of option 2: uniform in 0 .. K - 1.
@@ -69,20 +53,8 @@ Status prepare(SolverRun& run, Arena& arena) {
   if (!has_all || !is_whole || task.use_correction || task.proximal != 0 || run.estimator->uses_scalars) {
     return Status::kInvalidArgument;
   }
-  const size_t size = task.shape.size();
-  const Result<State*> state = arena.persistent<State>(1);
-  GS_TRY(state.status());
-  const Result<Real*> x = arena.persistent<Real>(size);
-  GS_TRY(x.status());
-  const Result<Real*> shift = arena.persistent<Real>(size);
-  GS_TRY(shift.status());
-  const Result<Real*> zeta = arena.persistent<Real>(size);
-  GS_TRY(zeta.status());
-  const uint32_t last = task.draws_iterate ? draw_iterate(task) : task.local_step_count;
-  *state.value() = State{x.value(), shift.value(), zeta.value(), 0, last, 0, 0, false};
-  copy(size, run.model, x.value());
-  fill_zero(size, zeta.value());
-  run.state = state.value();
+  GS_TRY(prepare_path(run, arena, &State::shift));
+  solver_state<State>(run).last = task.draws_iterate ? draw_iterate(task) : task.local_step_count;
   return Status::kOk;
 }
 
@@ -105,13 +77,13 @@ Status find_coefficient(SolverRun& run, const Real* gradient, Real* scratch, Rea
 Status first_direction(SolverRun& run, State& state, Real* v, Real* other, Real* loss, Arena& arena) {
   const size_t size = run.task.shape.size();
   if (run.stage == kAtModel) {
-    GS_TRY(
-        run.estimator->estimate(estimate_input(run, run.model, &run.estimate), nullptr, v, &state.loss_before, arena));
+    GS_TRY(run.estimator->estimate(estimate_input(run, run.model, &run.estimate), nullptr, v, &state.losses.before,
+                                   arena));
     run.stage = kAtPrevious;
     run.estimate.restart();
   }
   GS_TRY(find_coefficient(run, v, other, &state.coefficient, arena));
-  *loss = state.loss_before;
+  *loss = state.losses.before;
   copy(size, run.mean_gradient, state.shift);
   add_scaled(size, -1, v, state.shift);
   copy(size, run.mean_gradient, v);
@@ -156,17 +128,14 @@ Status move(const SolverRun& run, State& state, Real* v, Real* other, Arena& are
 }
 
 Status take_slice(SolverRun& run, Arena& arena) {
-  if (run.steps_done >= run.task.local_step_count) {
-    return Status::kProtocolError;
-  }
-  State& state = state_of(run);
+  State& state = solver_state<State>(run);
   const size_t size = run.task.shape.size();
   ScratchScope scope(arena);
   const Result<Real*> v = arena.scratch<Real>(size);
   GS_TRY(v.status());
   const Result<Real*> other = arena.scratch<Real>(size);
   GS_TRY(other.status());
-  Real loss = state.loss_after;
+  Real loss = state.losses.after;
   if (run.steps_done == 0) {
     GS_TRY(first_direction(run, state, v.value(), other.value(), &loss, arena));
   } else if (run.steps_done < state.last) {
@@ -175,31 +144,24 @@ Status take_slice(SolverRun& run, Arena& arena) {
   if (run.steps_done < state.last) {
     GS_TRY(move(run, state, v.value(), other.value(), arena));
   }
-  state.loss_after = loss;
-  state.loss_before = run.steps_done == 0 ? loss : state.loss_before;
-  ++run.steps_done;
+  count_step(run, loss, state.losses);
   return Status::kOk;
 }
 
 Status step(SolverRun& run, Arena& arena) { return do_slice(run, arena, take_slice); }
 
 Status finish(SolverRun& run, GradientStream* out) {
-  const State& state = state_of(run);
+  const State& state = solver_state<State>(run);
   if (run.steps_done == 0 || run.steps_done < run.task.steps_min || (!state.has_zeta && state.last > 0)) {
     return Status::kProtocolError;
   }
-  out->kind = StreamKind::kTangentBlock;
-  out->steps_done = run.steps_done;
-  out->values = state.zeta;
-  out->value_count = static_cast<uint32_t>(run.task.shape.size());
-  out->loss_before = state.loss_before;
-  out->loss_after = state.loss_after;
+  fill_stream(run, StreamKind::kTangentBlock, state.zeta, run.task.shape.size(), state.losses, out);
   return Status::kOk;
 }
 
 }  // namespace
 
-const SolverOps kSolverSvrgOps = {SolverId::kSvrg, "svrg", stream, persistent_size, scratch_size,
-                                  prepare,         step,   finish, nullptr};
+const SolverOps kSolverSvrgOps = {SolverId::kSvrg, "svrg", tangent_stream, persistent_size, scratch_size,
+                                  prepare,         step,   finish,         nullptr};
 
 }  // namespace gradstream

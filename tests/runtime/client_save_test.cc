@@ -264,6 +264,38 @@ TEST(ClientSave, LayoutIsHeaderModelCorrectionUpload) {
   EXPECT_EQ(saved.device.storage.size(), kHeaderSize + 2 * kTensorSize + 8 * 4);
 }
 
+// A state that an older image of this format wrote must mean the same to a newer one.
+TEST(ClientSave, TheWordsOfAHeaderArePinned) {
+  constexpr uint32_t kAny = 0xffffffff;  // checksums, and losses that depend on the machine's logarithm
+  FakeRun run = make_run(StreamKind::kTangentBlock);
+  run.encoding = Encoding::kInt8;
+  run.error_feedback = true;
+  run.seed = 6;
+  FakeServer server(run);
+  FakeDevice device;
+  device.config.owner = 0x77;
+  FakeLink link(device, server);
+  ASSERT_TRUE(link.run_until([&] { return link.saves.size() == 3; }));
+  // clang-format off
+  const std::vector<uint32_t> wanted = {
+      0x53534753, 4, 4, 0x77,                                // magic, format, size of a number, owner
+      1, 77, 0, 3, 0, 0, 8, 2, 2, 1, 1, 6, 4, 0,             // the run, up to its parts
+      2, 1, kAny, 0, 0,                                      // version, model, correction
+      18, 1, 0,                                              // slots, the accepted upload's record
+      0, 0, 0, 1,                                            // correction, scale of sums, mean, error feedback
+      1, kAny, kAny, kAny, 0, 0,                             // residual, parts of a product
+      3, 2, 2, 4, 16, 18, kAny, 0, kAny, kAny, 3, 2, 0,      // pending upload
+      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                 // accepted
+      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kAny};          // held, checksum
+  // clang-format on
+  std::vector<uint32_t> words(kHeaderSize / sizeof(uint32_t));
+  ASSERT_EQ(words.size(), wanted.size());
+  std::memcpy(words.data(), device.storage.data(), kHeaderSize);
+  for (size_t i = 0; i < words.size(); ++i) {
+    EXPECT_EQ(wanted[i] == kAny ? kAny : words[i], wanted[i]) << "word " << i;
+  }
+}
+
 TEST(ClientSave, ALostUploadIsSaidAndItsTaskDoneAnew) {
   SavedDevice saved;
   saved.device.storage.back() ^= 1;

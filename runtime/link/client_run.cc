@@ -1,0 +1,84 @@
+#include "runtime/base/no_contraction.h"
+
+#include "runtime/link/client_run.h"
+
+#include <iterator>
+
+#include "runtime/base/config.h"
+
+namespace gradstream {
+namespace {
+
+// The shape of one part of a product: its own, or that of the factors of a matrix. Where the two do not fit the part's
+// manifold, check_shape() of the product says so. Factors need no operations, only their shapes.
+Result<Shape> shape_of(const gs_ManifoldPart& part, Arena& arena) {
+  if (part.rank == 0) {
+    return Shape{part.rows, part.cols};
+  }
+  const Result<Parts*> factors = arena.persistent<Parts>(1);
+  GS_TRY(factors.status());
+  const uint32_t rank = part.rank;
+  *factors.value() = Parts{3, {{nullptr, {part.rows, rank}}, {nullptr, {part.cols, rank}}, {nullptr, {rank, rank}}}};
+  return Shape{uint32_t{part.rows} + part.cols + rank, rank, factors.value()};
+}
+
+}  // namespace
+
+// Where the run is on a product or of fixed rank: its parts, in the arena. Factors have no operations of their own.
+Status RunModel::fill_parts(const Registry& registry, Arena& arena, Shape* shape) const {
+  static_assert(std::size(decltype(welcome_.manifold_parts){}) == kPartCountMax);
+  const uint32_t count = welcome_.manifold_parts_count;
+  const bool is_product = welcome_.manifold == gs_MANIFOLD_PRODUCT;
+  if (!is_product && welcome_.manifold != gs_MANIFOLD_FIXED_RANK) {
+    return count == 0 ? Status::kOk : Status::kInvalidArgument;
+  }
+  const Result<Parts*> parts = arena.persistent<Parts>(1);
+  GS_TRY(parts.status());
+  *parts.value() = Parts{count, {}};
+  for (uint32_t i = 0; i < count; ++i) {
+    const gs_ManifoldPart& from = welcome_.manifold_parts[i];
+    Part& part = parts.value()->part[i];
+    const Result<Shape> of_part = shape_of(from, arena);
+    GS_TRY(of_part.status());
+    part.shape = of_part.value();
+    part.ops = find_manifold(registry.manifolds, static_cast<ManifoldId>(from.manifold),
+                             static_cast<RetractionKind>(from.retraction), static_cast<TransportKind>(from.transport));
+    if (part.ops == nullptr && is_product) {
+      return Status::kUnimplemented;
+    }
+    if (from.rank != 0 && (!is_product || from.manifold != gs_MANIFOLD_FIXED_RANK)) {
+      return Status::kInvalidArgument;
+    }
+  }
+  shape->parts = parts.value();
+  return Status::kOk;
+}
+
+Status RunModel::begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena) {
+  replica_ = Replica();
+  lean_ = nullptr;
+  welcome_ = welcome;
+  const bool is_by_signs = welcome.directions == gs_Directions_DIRECTIONS_SIGN;
+  if (welcome.stream == gs_STREAM_KIND_NONE ||
+      (is_scalar() && (welcome.direction_count == 0 || welcome.directions == gs_DIRECTIONS_NONE))) {
+    return Status::kInvalidArgument;
+  }
+  const ManifoldOps* manifold =
+      find_manifold(registry.manifolds, static_cast<ManifoldId>(welcome.manifold),
+                    static_cast<RetractionKind>(welcome.retraction), static_cast<TransportKind>(welcome.transport));
+  if (manifold == nullptr) {
+    return Status::kUnimplemented;
+  }
+  Shape shape{welcome.rows, welcome.cols};
+  GS_TRY(fill_parts(registry, arena, &shape));
+  const bool has_mean = has_memory() || (!is_scalar() && welcome.correction == gs_Correction_CORRECTION_LOCAL);
+  if (has_memory() && is_scalar() && !is_by_signs) {
+    return Status::kInvalidArgument;
+  }
+  if (kLinksLeanForm && is_scalar() && !has_mean && is_by_signs) {
+    lean_ = registry.lean;
+  }
+  return replica_.prepare(*manifold, shape, arena, has_mean, welcome.model_parts, lean() == nullptr);
+}
+
+}  // namespace gradstream

@@ -1,0 +1,60 @@
+// The run that a device takes part in, as its Welcome describes it, and the device's replica of the run's model.
+#ifndef GRADSTREAM_RUNTIME_LINK_CLIENT_RUN_H_
+#define GRADSTREAM_RUNTIME_LINK_CLIENT_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/base/arena.h"
+#include "runtime/link/client_fields.h"
+#include "runtime/link/task_terms.h"
+#include "runtime/training/lean.h"
+#include "runtime/training/solver.h"
+#include "runtime/training/stream.h"
+#include "runtime/wire/codec.h"
+
+namespace gradstream {
+
+// Invariants, from a begin() that gave kOk to the next begin():
+// - The replica has the shape that the Welcome names; a product's parts stand in the arena.
+// - The memory of a record is either the replica's sum, or a mean and its words, or the blocks of a KeptRecord.
+class RunModel {
+ public:
+  // Takes part in the run that the Welcome names, in place of any other. Parts and replica stand in the arena's
+  // persistent end, whose memory of an earlier run the caller has given back. kInvalidArgument: the Welcome contradicts
+  // itself or what the manifold can be; kUnimplemented: the registry lacks a manifold; kOutOfMemory. On an error there
+  // is no run, and only welcome() means something.
+  Status begin(const gs_Welcome& welcome, const Registry& registry, Arena& arena);
+  // The same run in a new session: what may change within a run is taken from its Welcome.
+  void renew(const gs_Welcome& welcome) { welcome_ = welcome; }
+
+  const gs_Welcome& welcome() const { return welcome_; }
+  Replica& replica() { return replica_; }
+  const Replica& replica() const { return replica_; }
+  Shape shape() const { return replica_.shape(); }
+  size_t tensor_size() const { return shape().size() * sizeof(Real); }  // bytes
+
+  // Updates are scalars, and so are records.
+  bool has_scalar_stream() const { return is_scalar() && welcome_.direction_count > 0; }
+  // The mean counts an update of every device (docs/algorithms.md).
+  bool has_memory() const { return welcome_.correction == gs_Correction_CORRECTION_MEMORY; }
+  // Whether the run has the `local` correction, or a task may ask for one.
+  bool may_correct() const { return !has_memory() && (is_scalar() || replica_.has_mean()); }
+  bool has_error_feedback() const { return welcome_.error_feedback && !is_scalar(); }
+  // A record is applied when all of it is here, by this form; null: piece by piece, by the replica.
+  const LeanForm* lean() const { return kLinksLeanForm ? lean_ : nullptr; }
+  // The directions that this device or its group drew at that version.
+  DirectionSpec directions(uint32_t base_version) const { return to_directions(welcome_, base_version); }
+
+ private:
+  bool is_scalar() const { return welcome_.stream == gs_STREAM_KIND_SCALAR; }
+  Status fill_parts(const Registry& registry, Arena& arena, Shape* shape) const;
+
+  gs_Welcome welcome_ = {};
+  Replica replica_;
+  const LeanForm* lean_ = nullptr;
+};
+
+}  // namespace gradstream
+
+#endif  // GRADSTREAM_RUNTIME_LINK_CLIENT_RUN_H_
