@@ -11,12 +11,42 @@
 #include "runtime/base/weighted_rows.h"
 
 namespace gradstream {
-namespace {
 
 bool is_window_of_maps(const Layer& layer) {
   return layer.kind == LayerKind::kConv2d || layer.kind == LayerKind::kDepthwiseConv2d ||
          layer.kind == LayerKind::kMaxPool || layer.kind == LayerKind::kAveragePool;
 }
+
+Activation activation_of(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kRelu:
+      return Activation::kRelu;
+    case LayerKind::kRelu6:
+      return Activation::kRelu6;
+    default:
+      return layer.activation;
+  }
+}
+
+Real scale_of(const Layer& layer, uint32_t channel) {
+  return static_cast<Real>(layer.scales[layer.form == WeightForm::kInt8PerChannel ? channel : 0]);
+}
+
+bool find_seen_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out) {
+  const uint32_t from = row * layer.stride_height + ky;
+  *out = from - layer.pad_top;
+  return from >= layer.pad_top && *out < layer.in.height;
+}
+
+void gather_seen(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
+  for (uint32_t c = 0; c < layer.out.width; ++c) {
+    const uint32_t from = c * layer.stride_width + kx;
+    const bool is_inside = in != nullptr && from >= layer.pad_left && from - layer.pad_left < layer.in.width;
+    work[c] = is_inside ? in[from - layer.pad_left] : 0;
+  }
+}
+
+namespace {
 
 bool is_trained(const Layer& layer) { return layer.trained != TrainedForm::kFrozen; }
 
@@ -45,17 +75,6 @@ void activate(Activation activation, size_t count, Real* values) {
   }
 }
 
-Activation activation_of(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kRelu:
-      return Activation::kRelu;
-    case LayerKind::kRelu6:
-      return Activation::kRelu6;
-    default:
-      return layer.activation;
-  }
-}
-
 Status finish_values(const Layer& layer, size_t count, Real* values) {
   if (!all_finite(count, values)) {
     return Status::kNotFinite;
@@ -66,10 +85,6 @@ Status finish_values(const Layer& layer, size_t count, Real* values) {
 
 Real bias_of(const Layer& layer, uint32_t channel) {
   return layer.biases == nullptr ? Real{0} : static_cast<Real>(layer.biases[channel]);
-}
-
-Real scale_of(const Layer& layer, uint32_t channel) {
-  return static_cast<Real>(layer.scales[layer.form == WeightForm::kInt8PerChannel ? channel : 0]);
 }
 
 // ---- Dense layers --------------------------------------------------------------------------------------------------
@@ -185,22 +200,6 @@ struct MapRow {
   uint32_t row;
 };
 
-// Row `row` of the window at kernel row `ky`: the row of the input; false: it lies in the border.
-bool input_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out) {
-  const uint32_t from = row * layer.stride_height + ky;
-  *out = from - layer.pad_top;
-  return from >= layer.pad_top && *out < layer.in.height;
-}
-
-// work (out.width values) <- what the windows of one row see at kernel column kx; `in` null: a row of the border.
-void gather(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
-  for (uint32_t c = 0; c < layer.out.width; ++c) {
-    const uint32_t from = c * layer.stride_width + kx;
-    const bool is_inside = in != nullptr && from >= layer.pad_left && from - layer.pad_left < layer.in.width;
-    work[c] = is_inside ? in[from - layer.pad_left] : 0;
-  }
-}
-
 // Whether a window is one value, and the windows of a row are neighbours.
 bool is_pointwise(const Layer& layer) {
   return layer.kernel_height == 1 && layer.kernel_width == 1 && layer.stride_width == 1;
@@ -226,10 +225,10 @@ WeightedRows seen_rows(const Layer& layer, const Real* in, uint32_t first, uint3
   for (uint32_t i = 0; i < count; ++i) {
     for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
       uint32_t y = 0;
-      const bool is_inside = input_row(layer, row, ky, &y);
+      const bool is_inside = find_seen_row(layer, row, ky, &y);
       const Real* const from = is_inside ? in + (first + i) * in_area + size_t{y} * layer.in.width : nullptr;
       for (uint32_t kx = 0; kx < layer.kernel_width; ++kx, to += layer.out.width) {
-        gather(layer, from, kx, to);
+        gather_seen(layer, from, kx, to);
       }
     }
   }
@@ -365,7 +364,7 @@ Real pool_window(const Layer& layer, const Real* map, uint32_t row, uint32_t col
   Real total = 0;
   for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
     uint32_t y = 0;
-    if (!input_row(layer, row, ky, &y)) {
+    if (!find_seen_row(layer, row, ky, &y)) {
       continue;
     }
     Real sum = 0;
