@@ -7,6 +7,7 @@
 
 #include "runtime/problem/network_back.h"
 
+#include <limits>
 #include <type_traits>
 
 #include "runtime/base/products.h"
@@ -18,6 +19,20 @@ namespace {
 void finish_error(const LayerBack& b, size_t at, Real error) {
   const Real sum = b.brought == nullptr ? error : error + b.brought[at];
   b.back[at] = b.passage.passes(b.in[at]) ? sum : 0;
+}
+
+// The same of values [begin, begin + count), whose errors stand in a row.
+void finish_errors(const LayerBack& b, size_t begin, size_t count, const Real* errors) {
+  if (b.brought != nullptr || b.passage.is_clipped) {
+    for (size_t i = 0; i < count; ++i) {
+      finish_error(b, begin + i, errors[i]);
+    }
+    return;
+  }
+  const Real least = b.passage.is_rectified ? 0 : -std::numeric_limits<Real>::infinity();  // all values are finite
+  for (size_t i = 0; i < count; ++i) {
+    b.back[begin + i] = b.in[begin + i] > least ? errors[i] : 0;
+  }
 }
 
 // Calls use(weights), a pointer to the first of the layer's weights in the form that it has.
@@ -214,21 +229,19 @@ void go_back_to_row(const LayerBack& b, const W* weights, uint32_t channel, uint
   for (uint32_t o = channels.begin; o < channels.end; ++o) {
     const W* kernel = weights + kernel_place(layer, o, channel);
     for (uint32_t ky = 0; ky < layer.kernel_height; ++ky, kernel += layer.kernel_width) {
-      const uint32_t from = y + layer.pad_top;
-      if (from < ky || (from - ky) % layer.stride_height != 0 ||
-          (from - ky) / layer.stride_height >= layer.out.height) {
+      const uint32_t from = y + layer.pad_top - ky;  // where the window begins that sees the row here
+      const uint32_t row_at = layer.stride_height == 1 ? from : from / layer.stride_height;
+      if (y + layer.pad_top < ky || row_at * layer.stride_height != from || row_at >= layer.out.height) {
         continue;
       }
-      const Real* const errors = error_row(b, o, (from - ky) / layer.stride_height);
+      const Real* const errors = error_row(b, o, row_at);
       for (uint32_t kx = 0; kx < layer.kernel_width; ++kx) {
         add_seen_errors(layer, weight_of(layer, o, kernel[kx]), kx, errors, row);
       }
     }
   }
   const size_t begin = (size_t{channel} * layer.in.height + y) * layer.in.width;
-  for (uint32_t c = 0; c < layer.in.width; ++c) {
-    finish_error(b, begin + c, row[c]);
-  }
+  finish_errors(b, begin, layer.in.width, row);
 }
 
 // Rows of a channel: those of the output, then those of the input.
@@ -250,37 +263,24 @@ void go_back_convolution(const LayerBack& b, uint32_t begin, uint32_t end) {
 
 // ---- Pools ---------------------------------------------------------------------------------------------------------
 
-// Calls visit(place in the map) for the values that a window sees.
-template <typename Visit>
-void visit_window(const Layer& layer, uint32_t row, uint32_t column, Visit visit) {
-  for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
-    uint32_t y = 0;
-    if (!find_seen_row(layer, row, ky, &y)) {
-      continue;
-    }
-    for (uint32_t kx = 0; kx < layer.kernel_width; ++kx) {
-      const uint32_t from = column * layer.stride_width + kx;
-      if (from >= layer.pad_left && from - layer.pad_left < layer.in.width) {
-        visit(size_t{y} * layer.in.width + (from - layer.pad_left));
+// The error of a window belongs to its largest value, the first of equal ones; or in equal parts to all.
+void share_window_error(const Layer& layer, const Real* map, WindowRange rows, WindowRange columns, Real error,
+                        Real* out) {
+  const Real part = error / static_cast<Real>(rows.count() * columns.count());
+  size_t largest = size_t{rows.begin} * layer.in.width + columns.begin;
+  for (uint32_t y = rows.begin; y < rows.end; ++y) {
+    const size_t row = size_t{y} * layer.in.width;
+    for (size_t at = row + columns.begin; at < row + columns.end; ++at) {
+      if (layer.kind == LayerKind::kMaxPool) {
+        largest = map[at] > map[largest] ? at : largest;
+      } else {
+        out[at] += part;
       }
     }
   }
-}
-
-// The error of a window belongs to its largest value, the first of equal ones; or in equal parts to all.
-void share_window_error(const Layer& layer, const Real* map, uint32_t row, uint32_t column, Real error, Real* out) {
-  size_t largest = 0;
-  uint32_t count = 0;
-  visit_window(layer, row, column, [&](size_t at) {
-    largest = count == 0 || map[at] > map[largest] ? at : largest;
-    ++count;
-  });
   if (layer.kind == LayerKind::kMaxPool) {
     out[largest] += error;
-    return;
   }
-  const Real part = error / static_cast<Real>(count);
-  visit_window(layer, row, column, [&](size_t at) { out[at] += part; });
 }
 
 // Rows of the output. work: the error at a map of the input, whose values stand until the map's last row.
@@ -293,11 +293,13 @@ void go_back_pool(const LayerBack& b, uint32_t begin, uint32_t end) {
     if (row == 0) {
       fill_zero(area, b.work);
     }
+    const WindowRange rows = window_rows(layer, row);
+    const Real* const errors = error_row(b, map, row);
     for (uint32_t c = 0; c < layer.out.width; ++c) {
-      share_window_error(layer, b.in + map * area, row, c, error_row(b, map, row)[c], b.work);
+      share_window_error(layer, b.in + map * area, rows, window_columns(layer, c), errors[c], b.work);
     }
-    for (size_t e = 0; row + 1U == layer.out.height && e < area; ++e) {
-      finish_error(b, map * area + e, b.work[e]);
+    if (row + 1U == layer.out.height) {
+      finish_errors(b, map * area, area, b.work);
     }
   }
 }

@@ -38,10 +38,31 @@ bool find_seen_row(const Layer& layer, uint32_t row, uint32_t ky, uint32_t* out)
   return from >= layer.pad_top && *out < layer.in.height;
 }
 
+WindowRange window_range(uint32_t first, uint32_t pad, uint32_t kernel, uint32_t in) {
+  const uint32_t end = first + kernel - pad;  // a window meets the input
+  return {first < pad ? 0 : first - pad, end < in ? end : in};
+}
+
 void gather_seen(const Layer& layer, const Real* in, uint32_t kx, Real* work) {
-  for (uint32_t c = 0; c < layer.out.width; ++c) {
+  const uint32_t width = layer.out.width;
+  if (in == nullptr) {
+    fill_zero(width, work);
+    return;
+  }
+  if (layer.stride_width == 1) {
+    const uint32_t border = kx < layer.pad_left ? layer.pad_left - kx : 0;
+    const uint32_t zeros = border < width ? border : width;
+    const uint32_t at = zeros + kx - layer.pad_left;
+    const uint32_t seen = at < layer.in.width && zeros < width ? layer.in.width - at : 0;
+    const uint32_t count = seen < width - zeros ? seen : width - zeros;
+    fill_zero(zeros, work);
+    copy(count, in + at, work + zeros);
+    fill_zero(width - zeros - count, work + zeros + count);
+    return;
+  }
+  for (uint32_t c = 0; c < width; ++c) {
     const uint32_t from = c * layer.stride_width + kx;
-    const bool is_inside = in != nullptr && from >= layer.pad_left && from - layer.pad_left < layer.in.width;
+    const bool is_inside = from >= layer.pad_left && from - layer.pad_left < layer.in.width;
     work[c] = is_inside ? in[from - layer.pad_left] : 0;
   }
 }
@@ -64,14 +85,11 @@ void add_weights(size_t count, Real a, const W* w, Real* y) {
 
 // NaN stays NaN, so that no activation hides it.
 void activate(Activation activation, size_t count, Real* values) {
-  if (activation == Activation::kNone) {
-    return;
-  }
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; activation != Activation::kNone && i < count; ++i) {
     values[i] = values[i] <= 0 ? 0 : values[i];
-    if (activation == Activation::kRelu6) {
-      values[i] = values[i] > 6 ? 6 : values[i];
-    }
+  }
+  for (size_t i = 0; activation == Activation::kRelu6 && i < count; ++i) {
+    values[i] = values[i] > 6 ? 6 : values[i];
   }
 }
 
@@ -357,33 +375,22 @@ Status run_any_convolution(const LayerRun& run, uint32_t begin, uint32_t end) {
   return run_convolution(run, Kernels<int8_t>{static_cast<const int8_t*>(layer.weights), nullptr}, begin, end);
 }
 
+// The larger of two values; NaN where one of them is.
+Real larger(Real a, Real b) { return b > a || std::isnan(b) ? b : a; }
+
 // The largest of the values inside a window, or their mean: sums of rows, then their sum.
-Real pool_window(const Layer& layer, const Real* map, uint32_t row, uint32_t column) {
+Real pool_window(const Layer& layer, const Real* map, WindowRange rows, WindowRange columns) {
   const bool is_max = layer.kind == LayerKind::kMaxPool;
-  uint32_t count = 0;
   Real total = 0;
-  for (uint32_t ky = 0; ky < layer.kernel_height; ++ky) {
-    uint32_t y = 0;
-    if (!find_seen_row(layer, row, ky, &y)) {
-      continue;
+  for (uint32_t y = rows.begin; y < rows.end; ++y) {
+    const Real* const values = map + size_t{y} * layer.in.width;
+    Real sum = values[columns.begin];
+    for (uint32_t x = columns.begin + 1; x < columns.end; ++x) {
+      sum = is_max ? larger(sum, values[x]) : sum + values[x];
     }
-    Real sum = 0;
-    uint32_t row_count = 0;
-    for (uint32_t kx = 0; kx < layer.kernel_width; ++kx) {
-      const uint32_t from = column * layer.stride_width + kx;
-      if (from < layer.pad_left || from - layer.pad_left >= layer.in.width) {
-        continue;
-      }
-      const Real value = map[size_t{y} * layer.in.width + (from - layer.pad_left)];
-      const bool is_larger = value > sum || std::isnan(value);
-      sum = row_count == 0 ? value : (is_max ? (is_larger ? value : sum) : sum + value);
-      ++row_count;
-    }
-    const bool is_larger = sum > total || std::isnan(sum);
-    total = count == 0 ? sum : (is_max ? (is_larger ? sum : total) : total + sum);
-    count += row_count;
+    total = y == rows.begin ? sum : (is_max ? larger(total, sum) : total + sum);
   }
-  return is_max ? total : total / static_cast<Real>(count);
+  return is_max ? total : total / static_cast<Real>(rows.count() * columns.count());
 }
 
 Status run_pool(const LayerRun& run, uint32_t begin, uint32_t end) {
@@ -393,8 +400,9 @@ Status run_pool(const LayerRun& run, uint32_t begin, uint32_t end) {
       const uint32_t map = at / layer.out.height;
       Real* const to = run.out + b * run.out_stride + size_t{at} * layer.out.width;
       const Real* const from = run.in.of(b) + size_t{map} * layer.in.height * layer.in.width;
+      const WindowRange rows = window_rows(layer, at % layer.out.height);
       for (uint32_t c = 0; c < layer.out.width; ++c) {
-        to[c] = pool_window(layer, from, at % layer.out.height, c);
+        to[c] = pool_window(layer, from, rows, window_columns(layer, c));
       }
       GS_TRY(finish_values(layer, layer.out.width, to));
     }
