@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/problem/perceptron.h"
 #include "runtime/problem/proximal_loss.h"
 #include "runtime/training/estimator.h"
 #include "tests/support/network_problem.h"
@@ -151,51 +150,6 @@ TEST(Network, AFirstOrderEstimateWithoutAGradientIsRefused) {
       EXPECT_EQ(kProximalLossOps.kept_size(&term, input.shape, 5), kNetworkOps.kept_size(&net.data, input.shape, 5));
     }
   }
-}
-
-// ---- The networks that were here before ----------------------------------------------------------------------------
-
-TEST(Network, OfDenseLayersIsThePerceptronBitForBit) {
-  for (const std::vector<uint16_t>& widths : {std::vector<uint16_t>{4, 3}, {4, 5, 3}, {64, 32, 10}, {6, 3, 3, 3, 4}}) {
-    const Net net(
-        {1, 1, widths[0]},
-        [&](Net& n) {
-          for (size_t i = 1; i < widths.size(); ++i) {
-            n.dense(widths[i], i + 1 < widths.size() ? Activation::kRelu : Activation::kNone, kTrained);
-          }
-        },
-        9);
-    const NetworkData data = {net.samples->source, widths.data(), static_cast<uint32_t>(widths.size())};
-    const ProblemCase perceptron = {{&kPerceptronOps, &data}, net.problem_case.shape, net.problem_case.x};
-    ASSERT_EQ(kPerceptronOps.check_shape(&data, perceptron.shape), Status::kOk);
-    EXPECT_EQ(loss_at(net.problem_case, perceptron.x, perceptron.all()),
-              loss_at(perceptron, perceptron.x, perceptron.all()));
-    EXPECT_EQ(gradient_at(net.problem_case, perceptron.all()), gradient_at(perceptron, perceptron.all()));
-  }
-}
-
-TEST(Network, OfTheShapeOfLenetHasItsLossBitForBit) {
-  const Net net(
-      {28, 28, 1},
-      [](Net& n) {
-        n.window(Kind::kConv2d, 5, 1, 2, 6, Activation::kRelu, kTrained);
-        n.window(Kind::kAveragePool, 2, 2, 0, 6);
-        n.window(Kind::kConv2d, 5, 1, 0, 16, Activation::kRelu, kTrained);
-        n.window(Kind::kAveragePool, 2, 2, 0, 16);
-        n.flatten();
-        n.dense(120, Activation::kRelu, kTrained);
-        n.dense(84, Activation::kRelu, kTrained);
-        n.dense(10, Activation::kNone, kTrained);
-      },
-      3);
-  const uint16_t classes = 10;
-  const NetworkData data = {net.samples->source, &classes, 1};
-  ASSERT_EQ(network_size(net.network), lenet_size(10));
-  const ProblemCase lenet = {{&kLenetOps, &data}, {lenet_size(10), 1}, net.problem_case.x};
-  EXPECT_EQ(loss_at(net.problem_case, lenet.x, lenet.all()), loss_at(lenet, lenet.x, lenet.all()));
-  const Reals found = gradient_at(net.problem_case, lenet.all());
-  const Reals expected = gradient_at(lenet, lenet.all());
-  EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(Real)), 0);
 }
 
 // ---- Statuses ------------------------------------------------------------------------------------------------------
@@ -350,6 +304,33 @@ TEST(Network, ADisplacedPointHasTheBitsOfOneThatStands) {
         for (int i = 0; i < 3; ++i) ASSERT_EQ(displaced_loss(net, shift, batch, count), expected) << count;
       }
     }
+  }
+}
+
+TEST(Network, OfDenseLayersIsThePerceptronBitForBit) {
+  for (const std::vector<uint16_t>& widths :
+       {std::vector<uint16_t>{4, 3}, {4, 5, 3}, {64, 16, 10}, {64, 32, 10}, {6, 3, 3, 3, 4}}) {
+    const Net net(
+        {1, 1, widths[0]},
+        [&](Net& n) {
+          for (size_t i = 1; i < widths.size(); ++i) {
+            n.dense(widths[i], i + 1 < widths.size() ? Activation::kRelu : Activation::kNone, kTrained);
+          }
+        },
+        9);
+    const NetworkData data = {net.samples->source, widths.data(), static_cast<uint32_t>(widths.size())};
+    const ProblemCase perceptron = {{&kPerceptronOps, &data}, net.problem_case.shape, net.problem_case.x};
+    ASSERT_EQ(kPerceptronOps.check_shape(&data, perceptron.shape), Status::kOk);
+    EXPECT_EQ(loss_at(net.problem_case, perceptron.x, perceptron.all()),
+              loss_at(perceptron, perceptron.x, perceptron.all()));
+    EXPECT_EQ(gradient_at(net.problem_case, perceptron.all()), gradient_at(perceptron, perceptron.all()));
+    const Shift shift(perceptron.x.size(), 5);
+    TestArena memory;
+    EXPECT_EQ(displaced_loss(net, shift, perceptron.all(), 9),
+              kPerceptronOps
+                  .loss_displaced(&data, perceptron.shape, perceptron.x.data(), shift.displacement(), perceptron.all(),
+                                  memory.arena)
+                  .value());
   }
 }
 
